@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Automatic differentiation in reverse mode.
+ *
+ * Complex gradients follow the conjugate Wirtinger convention: the gradient of a real loss L is dL/dRe + i dL/dIm.
+ * Any number of threads may run backward at once, on graphs that share leaves too.
+ */
+#ifndef TENON_AUTOGRAD_H
+#define TENON_AUTOGRAD_H
+
+#include <tenon/op.h>
+
+TN_BEGIN_DECLS
+
+#ifndef TN_PLUGIN
+TN_API int32_t tn_requires_grad(const tn_tensor *t) TN_ANY_THREAD;
+/* Only leaves of floating or complex dtype; else an error. */
+TN_API int32_t tn_set_requires_grad(tn_tensor *t, int32_t on) TN_ANY_THREAD;
+TN_API int32_t tn_is_leaf(const tn_tensor *t) TN_ANY_THREAD;
+/* Keep the gradient of a tensor that is not a leaf. */
+TN_API int32_t tn_retain_grad(tn_tensor *t) TN_ANY_THREAD;
+/* The accumulated gradient, in the scope, or NULL when there is none (which is no error). */
+TN_API TN_SCOPED TN_NULLABLE tn_tensor *tn_grad_of(tn_scope *s, const tn_tensor *t);
+/* Replaces the gradient; NULL clears it. Shape, dtype and device must be those of t. */
+TN_API int32_t tn_set_grad(tn_tensor *t, TN_NULLABLE tn_tensor *grad) TN_ANY_THREAD;
+/* The same data without history, sharing storage and version. */
+TN_API TN_SCOPED tn_tensor *tn_detach(tn_scope *s, tn_tensor *t);
+
+typedef struct tn_backward_options {
+    uint32_t size;
+    int32_t retain_graph;       /* keep saved tensors for another run; create_graph implies it */
+    int32_t create_graph;       /* record the backward pass itself */
+    int32_t allow_unused;       /* tn_grad: an input that was not reached gives NULL instead of an error */
+    int32_t materialize_grads;  /* tn_grad: zeros instead of NULL; implies allow_unused */
+    int32_t reserved;
+    tn_tensors grad_outputs;    /* one for each root, NULL: ones for a 0-dim or one-element root */
+    tn_tensors inputs;          /* tn_backward_with: accumulate into these only */
+} tn_backward_options;
+
+/* Accumulates d root / d leaf into the leaves. root has one element. */
+TN_API int32_t tn_backward(tn_scope *s, tn_tensor *root);
+TN_API int32_t tn_backward_with(tn_scope *s, tn_tensors roots, TN_NULLABLE const tn_backward_options *options);
+/* Gradients of the roots with respect to inputs, one for each in out[]; nothing is accumulated. */
+TN_API int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs, TN_NULLABLE const tn_backward_options *options,
+                       TN_OUT TN_SCOPED tn_tensor **out);
+
+/* Grad mode of this thread: TN_GRAD_ON, TN_GRAD_OFF, TN_GRAD_INFERENCE. Scopes set it by option. */
+TN_API uint32_t tn_grad_mode(void) TN_ANY_THREAD;
+/* Sets it and returns the one before. */
+TN_API uint32_t tn_set_grad_mode(uint32_t mode) TN_ANY_THREAD;
+
+/*
+ * Hooks. A tensor hook sees the gradient of the tensor and may return another one (owned by the scope) or NULL for
+ * no change. It runs on the thread that runs backward. Handles are removed with tn_hook_remove.
+ */
+typedef TN_NULLABLE tn_tensor *(*tn_tensor_hook)(void *user, tn_scope *s, tn_tensor *grad);
+TN_API int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, TN_OUT uint64_t *out_handle);
+/* After the gradient has been accumulated into the leaf. */
+typedef void (*tn_accumulate_hook)(void *user, tn_scope *s, tn_tensor *leaf);
+TN_API int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user,
+                                           TN_OUT uint64_t *out_handle);
+TN_API void tn_hook_remove(tn_tensor *t, uint64_t handle);
+
+/* The graph: nodes are borrowed from the tensor that leads to them. */
+typedef struct tn_node tn_node;
+TN_API TN_NULLABLE tn_node *tn_grad_fn(const tn_tensor *t) TN_ANY_THREAD;
+/* "MulBackward", "AccumulateGrad". */
+TN_API const char *tn_node_name(const tn_node *node) TN_ANY_THREAD;
+TN_API uint64_t tn_node_sequence(const tn_node *node) TN_ANY_THREAD;
+TN_API uint32_t tn_node_input_count(const tn_node *node) TN_ANY_THREAD;
+/* The node that receives gradient i, or NULL. */
+TN_API TN_NULLABLE tn_node *tn_node_next(const tn_node *node, uint32_t i) TN_ANY_THREAD;
+/* Hooks of nodes: `pre` sees and may replace the gradients that come in, `post` those that go out. */
+typedef int32_t (*tn_node_hook)(void *user, tn_scope *s, tn_tensor **grads, uint32_t count);
+TN_API int32_t tn_node_register_hook(tn_node *node, int32_t pre, tn_node_hook hook, void *user,
+                                     TN_OUT uint64_t *out_handle);
+TN_API void tn_node_hook_remove(tn_node *node, uint64_t handle);
+/* Called once when the backward call that is running on this thread has finished. */
+TN_API int32_t tn_queue_callback(tn_scope *s, void (*callback)(void *user, tn_scope *s), void *user);
+
+/* Saved tensors: pack runs when a tensor is saved, unpack when backward reads it. Innermost pair per thread. */
+typedef struct tn_saved_hooks {
+    uint32_t size;
+    uint32_t reserved;
+    void *user;
+    void *(*pack)(void *user, tn_scope *s, tn_tensor *t);
+    TN_SCOPED tn_tensor *(*unpack)(void *user, tn_scope *s, void *packed);
+    void (*destroy)(void *user, void *packed);
+} tn_saved_hooks;
+TN_API int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks);
+TN_API void tn_saved_hooks_pop(tn_context *ctx);
+
+/*
+ * A function with a gradient of its own, inside a program. `forward` runs without recording; `backward` receives
+ * the gradients of the outputs (NULL where undefined unless materialised) and writes those of the inputs.
+ */
+typedef struct tn_function_call tn_function_call;
+typedef struct tn_function {
+    uint32_t size;
+    uint32_t flags;
+    const char *name;
+    int32_t (*forward)(tn_function_call *call, tn_scope *s, tn_tensors inputs, TN_OUT tn_tensor **out);
+    int32_t (*backward)(tn_function_call *call, tn_scope *s, tn_tensors grads, TN_OUT tn_tensor **out);
+    void (*destroy)(void *user);
+} tn_function;
+#define TN_FUNCTION_ONCE_DIFFERENTIABLE 1u
+#define TN_FUNCTION_NO_MATERIALIZE      2u
+TN_API int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, tn_tensors inputs,
+                                 TN_OUT TN_SCOPED tn_tensor **out, uint32_t n_outs);
+TN_API void *tn_function_user(const tn_function_call *call);
+TN_API int32_t tn_function_save(tn_function_call *call, tn_tensors tensors);
+TN_API TN_SCOPED tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i);
+TN_API int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i);
+TN_API int32_t tn_function_mark_dirty(tn_function_call *call, tn_tensor *t);
+TN_API int32_t tn_function_mark_non_differentiable(tn_function_call *call, tn_tensor *t);
+
+/*
+ * Finite differences (central, step eps) against the analytic gradient of a function of float64 or complex128
+ * inputs. TN_OK, or TN_E_AUTOGRAD with the first element that differs.
+ */
+typedef int32_t (*tn_check_fn)(void *user, tn_scope *s, tn_tensors inputs, TN_OUT tn_tensor **out);
+typedef struct tn_gradcheck_options {
+    uint32_t size;
+    uint32_t n_outs; /* 0: 1 */
+    double eps;      /* 0: 1e-6 */
+    double atol;     /* 0: 1e-5 */
+    double rtol;     /* 0: 1e-3 */
+    int32_t second;  /* check the second derivatives too */
+    int32_t reserved;
+} tn_gradcheck_options;
+TN_API int32_t tn_gradcheck(tn_scope *s, tn_check_fn f, void *user, tn_tensors inputs,
+                            TN_NULLABLE const tn_gradcheck_options *options);
+#endif
+
+TN_END_DECLS
+#endif

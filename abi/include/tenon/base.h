@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ground every other header stands on: versions, status codes, packed dtypes and devices, and the
+ * macros that say who owns what and who may call from where.
+ *
+ * Everything that crosses the contract has a fixed width. Structs that may grow begin with `uint32_t size`
+ * and are append-only; zero always means the behaviour before the field existed.
+ */
+#ifndef TENON_BASE_H
+#define TENON_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define TN_BEGIN_DECLS extern "C" {
+#define TN_END_DECLS   }
+#else
+#define TN_BEGIN_DECLS
+#define TN_END_DECLS
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#else
+#define TN_API
+#endif
+
+/*
+ * Ownership and threads, in words a program can read. They expand to nothing (clang keeps them as
+ * annotations when TN_ANNOTATE is defined); the documentation and the validation layer are made from them.
+ *
+ *   TN_BORROWS     the callee uses the argument until it returns, the caller keeps it
+ *   TN_TAKES       the callee takes the caller's reference, on failure too
+ *   TN_GIVES       the caller receives a reference and must release it
+ *   TN_SCOPED      the result belongs to the scope in the call and lives until the scope closes
+ *   TN_OUT         written on success only
+ *   TN_NULLABLE    NULL is legal and means absent
+ *   TN_ANY_THREAD  may be called from any thread at any time
+ *   TN_SCOPE_THREAD  only from the thread that opened the scope
+ *   TN_HOST_THREAD   called by the host, one thread at a time for one object
+ *   TN_IN_KERNEL   may be called while a kernel function runs
+ *   TN_IN_CALLBACK may be called from a stream's host callback
+ */
+#if defined(__clang__) && defined(TN_ANNOTATE)
+#define TN_NOTE(x) __attribute__((annotate(x)))
+#else
+#define TN_NOTE(x)
+#endif
+#define TN_BORROWS      TN_NOTE("tn:borrows")
+#define TN_TAKES        TN_NOTE("tn:takes")
+#define TN_GIVES        TN_NOTE("tn:gives")
+#define TN_SCOPED       TN_NOTE("tn:scoped")
+#define TN_OUT          TN_NOTE("tn:out")
+#define TN_NULLABLE     TN_NOTE("tn:nullable")
+#define TN_ANY_THREAD   TN_NOTE("tn:any_thread")
+#define TN_SCOPE_THREAD TN_NOTE("tn:scope_thread")
+#define TN_HOST_THREAD  TN_NOTE("tn:host_thread")
+#define TN_IN_KERNEL    TN_NOTE("tn:in_kernel")
+#define TN_IN_CALLBACK  TN_NOTE("tn:in_callback")
+
+TN_BEGIN_DECLS
+
+/*
+ * Versions. The major covers the info block, the entry, values, calls and errors; it is 0 until the
+ * contract is frozen. The minor counts additions and is information only.
+ */
+#define TN_ABI_MAJOR 0u
+#define TN_ABI_MINOR 1u
+/* What is negotiated: major + 1, so that 0 is never a version. */
+#define TN_ABI_GENERATION (TN_ABI_MAJOR + 1u)
+
+#define TN_VERSION_MAJOR 0u
+#define TN_VERSION_MINOR 1u
+#define TN_VERSION_PATCH 0u
+
+/* Status codes. Append-only. A function that can fail returns one as int32_t; 0 is success. */
+#define TN_STATUS_LIST(X)                                                                                   \
+    X(TN_OK, 0, "ok")                                                                                       \
+    X(TN_E_ARGUMENT, 1, "bad argument")                                                                     \
+    X(TN_E_SHAPE, 2, "bad shape")                                                                           \
+    X(TN_E_DTYPE, 3, "bad dtype")                                                                           \
+    X(TN_E_DEVICE, 4, "bad device")                                                                         \
+    X(TN_E_INDEX, 5, "index out of range")                                                                  \
+    X(TN_E_UNSUPPORTED, 6, "unsupported")                                                                   \
+    X(TN_E_NOT_FOUND, 7, "not found")                                                                       \
+    X(TN_E_EXISTS, 8, "already there")                                                                      \
+    X(TN_E_OUT_OF_MEMORY, 9, "out of memory")                                                               \
+    X(TN_E_DEVICE_LOST, 10, "device lost")                                                                  \
+    X(TN_E_CONTRACT, 11, "contract breach")                                                                 \
+    X(TN_E_UNKNOWN_FIELD, 12, "unknown field")                                                              \
+    X(TN_E_VERSION, 13, "version mismatch")                                                                 \
+    X(TN_E_SYNTAX, 14, "syntax error")                                                                      \
+    X(TN_E_IO, 15, "input/output error")                                                                    \
+    X(TN_E_CORRUPT, 16, "corrupt data")                                                                     \
+    X(TN_E_STATE, 17, "wrong state")                                                                        \
+    X(TN_E_AUTOGRAD, 18, "autograd error")                                                                  \
+    X(TN_E_DEAD_HANDLE, 19, "dead handle")                                                                  \
+    X(TN_E_FORKED, 20, "used after fork")                                                                   \
+    X(TN_E_INTERNAL, 21, "internal error")
+
+#define TN_STATUS_CONSTANT(name, value, text) name = value,
+enum { TN_STATUS_LIST(TN_STATUS_CONSTANT) TN_STATUS_COUNT = 22 };
+#undef TN_STATUS_CONSTANT
+
+/* Classes of errors: what a program can do about one. */
+#define TN_CLASS_NONE          0
+#define TN_CLASS_ARGUMENT      1
+#define TN_CLASS_UNSUPPORTED   2
+#define TN_CLASS_OUT_OF_MEMORY 3
+#define TN_CLASS_DEVICE_LOST   4
+#define TN_CLASS_CONTRACT      5
+#define TN_CLASS_INTERNAL      6
+
+/*
+ * An error, made by the host. `message` is complete in itself: it names operator, argument, what came and
+ * what was expected. Strings live as long as the object. `cause` is the error that led to this one, or NULL.
+ */
+typedef struct tn_error {
+    uint32_t size;
+    int32_t code;        /* TN_E_... */
+    int32_t error_class; /* TN_CLASS_... */
+    int32_t native_code; /* the vendor's own number, 0 when there is none */
+    const char *message;
+    const char *op;          /* operator in whose call it arose, or NULL */
+    const char *plugin;      /* plugin it came from, or NULL */
+    const char *native_text; /* the vendor's own text, or NULL */
+    const struct tn_error *cause;
+} tn_error;
+
+/* Opaque objects. All are reference counted or scoped as their headers say; none is ever laid out for users. */
+typedef struct tn_context tn_context;
+typedef struct tn_scope tn_scope;
+typedef struct tn_tensor tn_tensor;
+typedef struct tn_generator tn_generator;
+typedef struct tn_stream tn_stream;
+typedef struct tn_event tn_event;
+
+/*
+ * A dtype is {code, bits, lanes} packed into 32 bits: code | bits << 8 | lanes << 16, with DLPack's codes.
+ * Codes from 128 up are interned from a string by tn_dtype_intern; 0 is "no dtype".
+ */
+typedef uint32_t tn_dtype;
+#define TN_DTYPE(code, bits) ((uint32_t)(code) | (uint32_t)(bits) << 8 | 1u << 16)
+#define TN_DTYPE_CODE(dtype) ((dtype)&0xffu)
+#define TN_DTYPE_BITS(dtype) ((dtype) >> 8 & 0xffu)
+
+#define TN_CODE_INT           0u
+#define TN_CODE_UINT          1u
+#define TN_CODE_FLOAT         2u
+#define TN_CODE_BFLOAT        4u
+#define TN_CODE_COMPLEX       5u
+#define TN_CODE_BOOL          6u
+#define TN_CODE_FLOAT8_E4M3FN 10u
+#define TN_CODE_FLOAT8_E4M3FNUZ 11u
+#define TN_CODE_FLOAT8_E5M2   12u
+#define TN_CODE_FLOAT8_E5M2FNUZ 13u
+#define TN_CODE_FLOAT8_E8M0FNU 14u
+#define TN_CODE_QUINT8        128u
+#define TN_CODE_QINT8         129u
+#define TN_CODE_QINT32        130u
+#define TN_CODE_QUINT4X2      131u
+
+#define TN_BOOL            TN_DTYPE(TN_CODE_BOOL, 8)
+#define TN_UINT8           TN_DTYPE(TN_CODE_UINT, 8)
+#define TN_UINT16          TN_DTYPE(TN_CODE_UINT, 16)
+#define TN_UINT32          TN_DTYPE(TN_CODE_UINT, 32)
+#define TN_UINT64          TN_DTYPE(TN_CODE_UINT, 64)
+#define TN_INT8            TN_DTYPE(TN_CODE_INT, 8)
+#define TN_INT16           TN_DTYPE(TN_CODE_INT, 16)
+#define TN_INT32           TN_DTYPE(TN_CODE_INT, 32)
+#define TN_INT64           TN_DTYPE(TN_CODE_INT, 64)
+#define TN_FLOAT16         TN_DTYPE(TN_CODE_FLOAT, 16)
+#define TN_BFLOAT16        TN_DTYPE(TN_CODE_BFLOAT, 16)
+#define TN_FLOAT32         TN_DTYPE(TN_CODE_FLOAT, 32)
+#define TN_FLOAT64         TN_DTYPE(TN_CODE_FLOAT, 64)
+#define TN_COMPLEX32       TN_DTYPE(TN_CODE_COMPLEX, 32)
+#define TN_COMPLEX64       TN_DTYPE(TN_CODE_COMPLEX, 64)
+#define TN_COMPLEX128      TN_DTYPE(TN_CODE_COMPLEX, 128)
+#define TN_FLOAT8_E4M3FN   TN_DTYPE(TN_CODE_FLOAT8_E4M3FN, 8)
+#define TN_FLOAT8_E4M3FNUZ TN_DTYPE(TN_CODE_FLOAT8_E4M3FNUZ, 8)
+#define TN_FLOAT8_E5M2     TN_DTYPE(TN_CODE_FLOAT8_E5M2, 8)
+#define TN_FLOAT8_E5M2FNUZ TN_DTYPE(TN_CODE_FLOAT8_E5M2FNUZ, 8)
+#define TN_FLOAT8_E8M0FNU  TN_DTYPE(TN_CODE_FLOAT8_E8M0FNU, 8)
+#define TN_QUINT8          TN_DTYPE(TN_CODE_QUINT8, 8)
+#define TN_QINT8           TN_DTYPE(TN_CODE_QINT8, 8)
+#define TN_QINT32          TN_DTYPE(TN_CODE_QINT32, 32)
+#define TN_QUINT4X2        TN_DTYPE(TN_CODE_QUINT4X2, 8)
+
+/*
+ * Interned strings: device types and layouts are open sets, so they are strings that a context interns to
+ * small numbers. The ones below have the same number in every context.
+ */
+#define TN_INTERNED_CPU     1u
+#define TN_INTERNED_META    2u
+#define TN_INTERNED_STRIDED 3u
+
+/*
+ * A device is {interned type, index} packed into 64 bits; 0 is "no device". Index -1 means the current
+ * device of that type.
+ */
+typedef uint64_t tn_device;
+#define TN_DEVICE(type, index)   ((uint64_t)(type) << 32 | (uint32_t)(index))
+#define TN_DEVICE_TYPE(device)   ((uint32_t)((device) >> 32))
+#define TN_DEVICE_INDEX(device)  ((int32_t)(uint32_t)(device))
+#define TN_CPU                   TN_DEVICE(TN_INTERNED_CPU, 0)
+
+/* Memory formats, the numbers of ATen. */
+#define TN_CONTIGUOUS_FORMAT 0
+#define TN_PRESERVE_FORMAT   1
+#define TN_CHANNELS_LAST     2
+#define TN_CHANNELS_LAST_3D  3
+
+/* An absent optional int or float: -2^63, which is exact as a double and reserved in both. */
+#define TN_NONE INT64_MIN
+
+/* The largest rank of a tensor. */
+#define TN_MAX_RANK 64
+
+TN_END_DECLS
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything an application needs. Vendors include <tenon/plugin.h> instead. */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <tenon/base.h>
+#include <tenon/value.h>
+#include <tenon/context.h>
+#include <tenon/tensor.h>
+#include <tenon/op.h>
+#include <tenon/autograd.h>
+#include <tenon/device.h>
+#include <tenon/random.h>
+#include <tenon/io.h>
+#include <tenon/inspect.h>
+#include <tenon/ops.h>
+
+#endif

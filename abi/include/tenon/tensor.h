@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors: an n-dimensional strided view of a storage on one device.
+ *
+ * A tensor is reference counted; its metadata never changes after creation except through the few in-place
+ * view operators (`unsqueeze_`, `resize_`, `set_`, ...). Queries are safe from any thread; writing data is
+ * ordered by streams, not by locks.
+ *
+ * Functions that take a scope follow its rule: after a failure they do nothing and return NULL.
+ */
+#ifndef TENON_TENSOR_H
+#define TENON_TENSOR_H
+
+#include <tenon/context.h>
+
+TN_BEGIN_DECLS
+
+/*
+ * What a kernel sees of a tensor; every tensor begins with one. Sizes and strides are in elements.
+ * `allocation` is the handle that the device's memory interface gave; the first element lies `byte_offset`
+ * bytes into it. `host` is the address of the first element where the host can read it, else NULL.
+ */
+#define TN_DESC_CONJ 1u /* elements are conjugated when read */
+#define TN_DESC_NEG  2u /* elements are negated when read */
+#define TN_DESC_WRAPPED 4u /* a number of the host language: 0-dim, promotes as a scalar */
+
+typedef struct tn_tensor_desc {
+    uint32_t size;
+    uint32_t flags; /* TN_DESC_... */
+    tn_dtype dtype;
+    uint32_t layout; /* interned; TN_INTERNED_STRIDED for all that follows */
+    uint32_t rank;
+    uint32_t reserved;
+    tn_device device;
+    uint64_t byte_offset;
+    void *allocation;
+    void *host;
+    const int64_t *sizes;
+    const int64_t *strides;
+    void *meta; /* private to the plugin of the layout */
+    void (*meta_destroy)(void *meta);
+} tn_tensor_desc;
+
+static inline const tn_tensor_desc *tn_desc(const tn_tensor *t) { return (const tn_tensor_desc *)(const void *)t; }
+static inline int64_t tn_tensor_rank(const tn_tensor *t) { return (int64_t)tn_desc(t)->rank; }
+static inline tn_dtype tn_tensor_dtype(const tn_tensor *t) { return tn_desc(t)->dtype; }
+static inline tn_device tn_tensor_device(const tn_tensor *t) { return tn_desc(t)->device; }
+static inline const int64_t *tn_tensor_sizes(const tn_tensor *t) { return tn_desc(t)->sizes; }
+static inline const int64_t *tn_tensor_strides(const tn_tensor *t) { return tn_desc(t)->strides; }
+static inline int64_t tn_tensor_numel(const tn_tensor *t)
+{
+    const tn_tensor_desc *d = tn_desc(t);
+    int64_t n = 1;
+    for (uint32_t i = 0; i < d->rank; i++) n *= d->sizes[i];
+    return n;
+}
+/* Bytes of one element. */
+static inline int64_t tn_dtype_bytes(tn_dtype dtype) { return (int64_t)((TN_DTYPE_BITS(dtype) + 7u) / 8u); }
+
+/* Size of one dimension, negative counted from the end; 0 for a dimension that is not there. */
+static inline int64_t tn_tensor_size(const tn_tensor *t, int64_t dim)
+{
+    int64_t rank = tn_tensor_rank(t), d = dim < 0 ? dim + rank : dim;
+    return d >= 0 && d < rank ? tn_tensor_sizes(t)[d] : 0;
+}
+
+#ifndef TN_PLUGIN
+/* One more reference; returns t. NULL is passed through. */
+TN_API tn_tensor *tn_retain(TN_NULLABLE tn_tensor *t) TN_ANY_THREAD;
+/* One reference less. NULL is ignored. */
+TN_API void tn_release(TN_TAKES TN_NULLABLE tn_tensor *t) TN_ANY_THREAD;
+
+TN_API tn_context *tn_tensor_context(const tn_tensor *t) TN_ANY_THREAD;
+/* In elements from the start of the storage. */
+TN_API int64_t tn_tensor_storage_offset(const tn_tensor *t) TN_ANY_THREAD;
+/* Address of the first element where the host can read it, else NULL. Work on other streams is not waited for. */
+TN_API void *tn_tensor_data(const tn_tensor *t) TN_ANY_THREAD;
+/* 1 if dense in that memory format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D). */
+TN_API int32_t tn_tensor_is_contiguous(const tn_tensor *t, int32_t memory_format) TN_ANY_THREAD;
+/* Counts in-place writes to the storage that the tensor and its views share. */
+TN_API uint64_t tn_tensor_version(const tn_tensor *t) TN_ANY_THREAD;
+/* 1 if both show the same storage. */
+TN_API int32_t tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b) TN_ANY_THREAD;
+TN_API uint64_t tn_tensor_storage_bytes(const tn_tensor *t) TN_ANY_THREAD;
+
+/* dtypes */
+/* Name as users know it ("float32"), or NULL. */
+TN_API const char *tn_dtype_name(tn_dtype dtype) TN_ANY_THREAD;
+/* The dtype of a name or alias ("float", "half", "long"), or 0. */
+TN_API tn_dtype tn_dtype_parse(const char *name) TN_ANY_THREAD;
+TN_API int32_t tn_dtype_is_floating(tn_dtype dtype) TN_ANY_THREAD;
+TN_API int32_t tn_dtype_is_complex(tn_dtype dtype) TN_ANY_THREAD;
+/* Smallest dtype that neither loses category nor size; 0 where there is none (float8 with others). */
+TN_API tn_dtype tn_promote_types(tn_dtype a, tn_dtype b) TN_ANY_THREAD;
+/* 1 if a result of `from` may be written to `to` (in-place and out= rule). */
+TN_API int32_t tn_can_cast(tn_dtype from, tn_dtype to) TN_ANY_THREAD;
+
+/* Devices as text: "cpu", "cuda:1". 0 and an error when it cannot be read. */
+TN_API tn_device tn_device_parse(tn_context *ctx, const char *text) TN_ANY_THREAD;
+/* Writes "cuda:1" into buffer, cut to `bytes`, and returns buffer. */
+TN_API const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer, uint64_t bytes) TN_ANY_THREAD;
+
+/*
+ * Creation from host memory. `data` is row-major, in `dtype`, and copied. `device` 0: the scope's default.
+ */
+TN_API TN_SCOPED tn_tensor *tn_from_data(tn_scope *s, tn_dtype dtype, tn_ints sizes, const void *data,
+                                         tn_device device);
+/*
+ * A tensor over the caller's memory, not copied. `strides` absent: row-major. `deleter` (may be NULL) is called
+ * once with `user` when the last view is gone, from whatever thread releases it.
+ */
+typedef struct tn_blob {
+    uint32_t size;
+    tn_dtype dtype;
+    void *data;
+    tn_ints sizes;
+    tn_ints strides;
+    int64_t storage_offset; /* of the first element from data, in elements */
+    void (*deleter)(void *user);
+    void *user;
+} tn_blob;
+TN_API TN_SCOPED tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob);
+
+/* A 0-dim tensor of a number. `dtype` 0: int64, bool, default float or complex by the kind of the value. */
+TN_API TN_SCOPED tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_device device);
+
+/* The value of a tensor with one element; NaN or 0 on failure. Waits for the tensor's stream. */
+TN_API double tn_item_double(tn_scope *s, const tn_tensor *t);
+TN_API int64_t tn_item_int(tn_scope *s, const tn_tensor *t);
+TN_API int32_t tn_item_bool(tn_scope *s, const tn_tensor *t);
+TN_API int32_t tn_item_complex(tn_scope *s, const tn_tensor *t, TN_OUT double out[2]);
+/* Copies all elements, row-major, in the tensor's dtype, lazy bits resolved. `bytes` must be numel * element size. */
+TN_API int32_t tn_to_host(tn_scope *s, const tn_tensor *t, TN_OUT void *out, uint64_t bytes);
+
+/*
+ * Text of a tensor as PyTorch prints it. Fields that are 0 take their defaults: precision 4, threshold 1000,
+ * edge_items 3, line_width 80.
+ */
+typedef struct tn_print_options {
+    uint32_t size;
+    int32_t precision;
+    int32_t threshold;
+    int32_t edge_items;
+    int32_t line_width;
+    int32_t scientific; /* 0 automatic, 1 always, -1 never */
+} tn_print_options;
+/* The text lives as long as the scope; NULL on failure. */
+TN_API const char *tn_format(tn_scope *s, const tn_tensor *t, TN_NULLABLE const tn_print_options *options);
+
+/*
+ * Indexing: x[0:5, :, 3, mask] is tn_index(s, x, TN_SLICE(0, 5), TN_ALL, TN_AT(3), TN_BY(mask)).
+ * Slices, integers, None and Ellipsis give a view; tensors (int64 positions or bool masks) copy.
+ */
+#define TN_INDEX_SLICE    0u
+#define TN_INDEX_AT       1u
+#define TN_INDEX_TENSOR   2u
+#define TN_INDEX_NONE     3u
+#define TN_INDEX_ELLIPSIS 4u
+#define TN_INDEX_BOOL     5u
+typedef struct tn_index_item {
+    uint32_t kind;
+    uint32_t reserved;
+    int64_t start; /* TN_NONE: from the beginning; for AT the position, for BOOL 0 or 1 */
+    int64_t stop;  /* TN_NONE: to the end */
+    int64_t step;
+    tn_tensor *tensor;
+} tn_index_item;
+TN_API TN_SCOPED tn_tensor *tn_index_items(tn_scope *s, tn_tensor *x, const tn_index_item *items, int64_t count);
+/* x[items] = value, broadcast and cast to x; returns x. */
+TN_API tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item *items,
+                                     int64_t count);
+#ifndef __cplusplus
+#define TN_SLICE_3(a, b, c, ...) ((tn_index_item){TN_INDEX_SLICE, 0, (a), (b), (c), NULL})
+#define TN_SLICE(...)            TN_SLICE_3(__VA_ARGS__, 1, 1)
+#define TN_ALL                   ((tn_index_item){TN_INDEX_SLICE, 0, TN_NONE, TN_NONE, 1, NULL})
+#define TN_AT(i)                 ((tn_index_item){TN_INDEX_AT, 0, (i), 0, 1, NULL})
+#define TN_BY(t)                 ((tn_index_item){TN_INDEX_TENSOR, 0, 0, 0, 1, (t)})
+#define TN_NEW_DIM               ((tn_index_item){TN_INDEX_NONE, 0, 0, 0, 1, NULL})
+#define TN_ELLIPSIS              ((tn_index_item){TN_INDEX_ELLIPSIS, 0, 0, 0, 1, NULL})
+#define TN_INDEX_LIST(...)                                                                                  \
+    (const tn_index_item[]){__VA_ARGS__}, (int64_t)(sizeof((const tn_index_item[]){__VA_ARGS__}) / sizeof(tn_index_item))
+#define tn_index(s, x, ...)            tn_index_items(s, x, TN_INDEX_LIST(__VA_ARGS__))
+#define tn_index_assign(s, x, v, ...)  tn_index_put_items(s, x, v, TN_INDEX_LIST(__VA_ARGS__))
+#endif
+
+/*
+ * DLPack 1.x, both ways. `managed` is a DLManagedTensorVersioned. Export shares memory and keeps the storage
+ * alive until its deleter is called; import takes the capsule and calls its deleter when the last view is gone.
+ */
+struct DLManagedTensorVersioned;
+TN_API int32_t tn_to_dlpack(tn_tensor *t, TN_OUT TN_GIVES struct DLManagedTensorVersioned **out) TN_ANY_THREAD;
+TN_API TN_SCOPED tn_tensor *tn_from_dlpack(tn_scope *s, TN_TAKES struct DLManagedTensorVersioned *managed);
+#endif
+
+TN_END_DECLS
+#endif
