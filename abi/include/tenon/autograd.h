@@ -2,8 +2,8 @@
 /*
  * Automatic differentiation in reverse mode.
  *
- * Complex gradients follow the conjugate Wirtinger convention: the gradient of a real loss L is dL/dRe + i dL/dIm.
- * Any number of threads may run backward at once, on graphs that share leaves too.
+ * Complex gradients follow the conjugate Wirtinger convention: the gradient of a real loss L is dL/dRe + i
+ * dL/dIm. Any number of threads may run backward at once, on graphs that share leaves too.
  */
 #ifndef TENON_AUTOGRAD_H
 #define TENON_AUTOGRAD_H
@@ -28,21 +28,22 @@ TN_API TN_SCOPED tn_tensor *tn_detach(tn_scope *s, tn_tensor *t);
 
 typedef struct tn_backward_options {
     uint32_t size;
-    int32_t retain_graph;       /* keep saved tensors for another run; create_graph implies it */
-    int32_t create_graph;       /* record the backward pass itself */
-    int32_t allow_unused;       /* tn_grad: an input that was not reached gives NULL instead of an error */
-    int32_t materialize_grads;  /* tn_grad: zeros instead of NULL; implies allow_unused */
+    int32_t retain_graph;      /* keep saved tensors for another run; create_graph implies it */
+    int32_t create_graph;      /* record the backward pass itself */
+    int32_t allow_unused;      /* tn_grad: an input that was not reached gives NULL instead of an error */
+    int32_t materialize_grads; /* tn_grad: zeros instead of NULL; implies allow_unused */
     int32_t reserved;
-    tn_tensors grad_outputs;    /* one for each root, NULL: ones for a 0-dim or one-element root */
-    tn_tensors inputs;          /* tn_backward_with: accumulate into these only */
+    tn_tensors grad_outputs; /* one for each root, NULL: ones for a 0-dim or one-element root */
+    tn_tensors inputs;       /* tn_backward_with: accumulate into these only */
 } tn_backward_options;
 
 /* Accumulates d root / d leaf into the leaves. root has one element. */
 TN_API int32_t tn_backward(tn_scope *s, tn_tensor *root);
-TN_API int32_t tn_backward_with(tn_scope *s, tn_tensors roots, TN_NULLABLE const tn_backward_options *options);
+TN_API int32_t tn_backward_with(tn_scope *s, tn_tensors roots,
+                                TN_NULLABLE const tn_backward_options *options);
 /* Gradients of the roots with respect to inputs, one for each in out[]; nothing is accumulated. */
-TN_API int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs, TN_NULLABLE const tn_backward_options *options,
-                       TN_OUT TN_SCOPED tn_tensor **out);
+TN_API int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs,
+                       TN_NULLABLE const tn_backward_options *options, TN_OUT TN_SCOPED tn_tensor **out);
 
 /* Grad mode of this thread: TN_GRAD_ON, TN_GRAD_OFF, TN_GRAD_INFERENCE. Scopes set it by option. */
 TN_API uint32_t tn_grad_mode(void) TN_ANY_THREAD;
@@ -50,8 +51,8 @@ TN_API uint32_t tn_grad_mode(void) TN_ANY_THREAD;
 TN_API uint32_t tn_set_grad_mode(uint32_t mode) TN_ANY_THREAD;
 
 /*
- * Hooks. A tensor hook sees the gradient of the tensor and may return another one (owned by the scope) or NULL for
- * no change. It runs on the thread that runs backward. Handles are removed with tn_hook_remove.
+ * Hooks. A tensor hook sees the gradient of the tensor and may return another one (owned by the scope) or
+ * NULL for no change. It runs on the thread that runs backward. Handles are removed with tn_hook_remove.
  */
 typedef TN_NULLABLE tn_tensor *(*tn_tensor_hook)(void *user, tn_scope *s, tn_tensor *grad);
 TN_API int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, TN_OUT uint64_t *out_handle);
@@ -78,7 +79,8 @@ TN_API void tn_node_hook_remove(tn_node *node, uint64_t handle);
 /* Called once when the backward call that is running on this thread has finished. */
 TN_API int32_t tn_queue_callback(tn_scope *s, void (*callback)(void *user, tn_scope *s), void *user);
 
-/* Saved tensors: pack runs when a tensor is saved, unpack when backward reads it. Innermost pair per thread. */
+/* Saved tensors: pack runs when a tensor is saved, unpack when backward reads it. Innermost pair per thread.
+ */
 typedef struct tn_saved_hooks {
     uint32_t size;
     uint32_t reserved;
@@ -91,8 +93,9 @@ TN_API int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
 TN_API void tn_saved_hooks_pop(tn_context *ctx);
 
 /*
- * A function with a gradient of its own, inside a program. `forward` runs without recording; `backward` receives
- * the gradients of the outputs (NULL where undefined unless materialised) and writes those of the inputs.
+ * A function with a gradient of its own, inside a program. `forward` runs without recording; `backward`
+ * receives the gradients of the outputs (NULL where undefined unless materialised) and writes those of the
+ * inputs.
  */
 typedef struct tn_function_call tn_function_call;
 typedef struct tn_function {

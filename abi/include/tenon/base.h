@@ -75,28 +75,28 @@ TN_BEGIN_DECLS
 #define TN_VERSION_PATCH 0u
 
 /* Status codes. Append-only. A function that can fail returns one as int32_t; 0 is success. */
-#define TN_STATUS_LIST(X)                                                                                   \
-    X(TN_OK, 0, "ok")                                                                                       \
-    X(TN_E_ARGUMENT, 1, "bad argument")                                                                     \
-    X(TN_E_SHAPE, 2, "bad shape")                                                                           \
-    X(TN_E_DTYPE, 3, "bad dtype")                                                                           \
-    X(TN_E_DEVICE, 4, "bad device")                                                                         \
-    X(TN_E_INDEX, 5, "index out of range")                                                                  \
-    X(TN_E_UNSUPPORTED, 6, "unsupported")                                                                   \
-    X(TN_E_NOT_FOUND, 7, "not found")                                                                       \
-    X(TN_E_EXISTS, 8, "already there")                                                                      \
-    X(TN_E_OUT_OF_MEMORY, 9, "out of memory")                                                               \
-    X(TN_E_DEVICE_LOST, 10, "device lost")                                                                  \
-    X(TN_E_CONTRACT, 11, "contract breach")                                                                 \
-    X(TN_E_UNKNOWN_FIELD, 12, "unknown field")                                                              \
-    X(TN_E_VERSION, 13, "version mismatch")                                                                 \
-    X(TN_E_SYNTAX, 14, "syntax error")                                                                      \
-    X(TN_E_IO, 15, "input/output error")                                                                    \
-    X(TN_E_CORRUPT, 16, "corrupt data")                                                                     \
-    X(TN_E_STATE, 17, "wrong state")                                                                        \
-    X(TN_E_AUTOGRAD, 18, "autograd error")                                                                  \
-    X(TN_E_DEAD_HANDLE, 19, "dead handle")                                                                  \
-    X(TN_E_FORKED, 20, "used after fork")                                                                   \
+#define TN_STATUS_LIST(X)                      \
+    X(TN_OK, 0, "ok")                          \
+    X(TN_E_ARGUMENT, 1, "bad argument")        \
+    X(TN_E_SHAPE, 2, "bad shape")              \
+    X(TN_E_DTYPE, 3, "bad dtype")              \
+    X(TN_E_DEVICE, 4, "bad device")            \
+    X(TN_E_INDEX, 5, "index out of range")     \
+    X(TN_E_UNSUPPORTED, 6, "unsupported")      \
+    X(TN_E_NOT_FOUND, 7, "not found")          \
+    X(TN_E_EXISTS, 8, "already there")         \
+    X(TN_E_OUT_OF_MEMORY, 9, "out of memory")  \
+    X(TN_E_DEVICE_LOST, 10, "device lost")     \
+    X(TN_E_CONTRACT, 11, "contract breach")    \
+    X(TN_E_UNKNOWN_FIELD, 12, "unknown field") \
+    X(TN_E_VERSION, 13, "version mismatch")    \
+    X(TN_E_SYNTAX, 14, "syntax error")         \
+    X(TN_E_IO, 15, "input/output error")       \
+    X(TN_E_CORRUPT, 16, "corrupt data")        \
+    X(TN_E_STATE, 17, "wrong state")           \
+    X(TN_E_AUTOGRAD, 18, "autograd error")     \
+    X(TN_E_DEAD_HANDLE, 19, "dead handle")     \
+    X(TN_E_FORKED, 20, "used after fork")      \
     X(TN_E_INTERNAL, 21, "internal error")
 
 #define TN_STATUS_CONSTANT(name, value, text) name = value,
@@ -128,7 +128,8 @@ typedef struct tn_error {
     const struct tn_error *cause;
 } tn_error;
 
-/* Opaque objects. All are reference counted or scoped as their headers say; none is ever laid out for users. */
+/* Opaque objects. All are reference counted or scoped as their headers say; none is ever laid out for users.
+ */
 typedef struct tn_context tn_context;
 typedef struct tn_scope tn_scope;
 typedef struct tn_tensor tn_tensor;
@@ -145,21 +146,21 @@ typedef uint32_t tn_dtype;
 #define TN_DTYPE_CODE(dtype) ((dtype)&0xffu)
 #define TN_DTYPE_BITS(dtype) ((dtype) >> 8 & 0xffu)
 
-#define TN_CODE_INT           0u
-#define TN_CODE_UINT          1u
-#define TN_CODE_FLOAT         2u
-#define TN_CODE_BFLOAT        4u
-#define TN_CODE_COMPLEX       5u
-#define TN_CODE_BOOL          6u
-#define TN_CODE_FLOAT8_E4M3FN 10u
+#define TN_CODE_INT             0u
+#define TN_CODE_UINT            1u
+#define TN_CODE_FLOAT           2u
+#define TN_CODE_BFLOAT          4u
+#define TN_CODE_COMPLEX         5u
+#define TN_CODE_BOOL            6u
+#define TN_CODE_FLOAT8_E4M3FN   10u
 #define TN_CODE_FLOAT8_E4M3FNUZ 11u
-#define TN_CODE_FLOAT8_E5M2   12u
+#define TN_CODE_FLOAT8_E5M2     12u
 #define TN_CODE_FLOAT8_E5M2FNUZ 13u
-#define TN_CODE_FLOAT8_E8M0FNU 14u
-#define TN_CODE_QUINT8        128u
-#define TN_CODE_QINT8         129u
-#define TN_CODE_QINT32        130u
-#define TN_CODE_QUINT4X2      131u
+#define TN_CODE_FLOAT8_E8M0FNU  14u
+#define TN_CODE_QUINT8          128u
+#define TN_CODE_QINT8           129u
+#define TN_CODE_QINT32          130u
+#define TN_CODE_QUINT4X2        131u
 
 #define TN_BOOL            TN_DTYPE(TN_CODE_BOOL, 8)
 #define TN_UINT8           TN_DTYPE(TN_CODE_UINT, 8)
@@ -200,10 +201,10 @@ typedef uint32_t tn_dtype;
  * device of that type.
  */
 typedef uint64_t tn_device;
-#define TN_DEVICE(type, index)   ((uint64_t)(type) << 32 | (uint32_t)(index))
-#define TN_DEVICE_TYPE(device)   ((uint32_t)((device) >> 32))
-#define TN_DEVICE_INDEX(device)  ((int32_t)(uint32_t)(device))
-#define TN_CPU                   TN_DEVICE(TN_INTERNED_CPU, 0)
+#define TN_DEVICE(type, index)  ((uint64_t)(type) << 32 | (uint32_t)(index))
+#define TN_DEVICE_TYPE(device)  ((uint32_t)((device) >> 32))
+#define TN_DEVICE_INDEX(device) ((int32_t)(uint32_t)(device))
+#define TN_CPU                  TN_DEVICE(TN_INTERNED_CPU, 0)
 
 /* Memory formats, the numbers of ATen. */
 #define TN_CONTIGUOUS_FORMAT 0

@@ -29,7 +29,7 @@ typedef struct tn_host_allocator {
 /* Receives log lines, without newline. Called from any thread; must not call the library. */
 typedef void (*tn_log_sink)(void *user, int32_t level, const char *text);
 
-#define TN_CONTEXT_NO_DISCOVERY 1u /* look for no plugins; the program loads its own */
+#define TN_CONTEXT_NO_DISCOVERY  1u /* look for no plugins; the program loads its own */
 #define TN_CONTEXT_DEBUG_HANDLES 2u /* dead handles are found and refused, at the cost of kept headers */
 
 typedef struct tn_context_options {
@@ -41,10 +41,12 @@ typedef struct tn_context_options {
     const char *plugin_path; /* replaces the search path, ':' separated; NULL: the configured one */
 } tn_context_options;
 
+#ifndef TN_PLUGIN
 /* Makes a context. `options` may be NULL. On failure tn_last_error() of this thread has the reason. */
-TN_API int32_t tn_context_create(TN_NULLABLE const tn_context_options *options, TN_OUT TN_GIVES tn_context **out)
-    TN_ANY_THREAD;
-/* Ends a context. All scopes must be closed; tensors that still live keep what they need of it. NULL is ignored. */
+TN_API int32_t tn_context_create(TN_NULLABLE const tn_context_options *options,
+                                 TN_OUT TN_GIVES tn_context **out) TN_ANY_THREAD;
+/* Ends a context. All scopes must be closed; tensors that still live keep what they need of it. NULL is
+ * ignored. */
 TN_API void tn_context_destroy(TN_TAKES TN_NULLABLE tn_context *ctx);
 
 /* Last error of this thread, or NULL. Borrowed until the thread's next failing call. */
@@ -79,7 +81,8 @@ typedef struct tn_scope_options {
 TN_API tn_scope *tn_scope_open(tn_context *ctx);
 TN_API tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options);
 /* A scope inside another, for the same thread. Its error moves to the parent when it closes. */
-TN_API tn_scope *tn_scope_open_child(tn_scope *parent, TN_NULLABLE const tn_scope_options *options) TN_SCOPE_THREAD;
+TN_API tn_scope *tn_scope_open_child(tn_scope *parent,
+                                     TN_NULLABLE const tn_scope_options *options) TN_SCOPE_THREAD;
 /* Releases what the scope owns and gives the status of its first error (0: none). NULL is ignored. */
 TN_API int32_t tn_scope_close(TN_TAKES TN_NULLABLE tn_scope *s) TN_SCOPE_THREAD;
 TN_API tn_context *tn_scope_context(const tn_scope *s);
@@ -108,6 +111,7 @@ TN_API tn_dtype tn_get_default_dtype(const tn_context *ctx);
 /* Threads that CPU kernels use; 0 asks for the number of cores. */
 TN_API void tn_set_num_threads(tn_context *ctx, int32_t threads);
 TN_API int32_t tn_get_num_threads(const tn_context *ctx);
+#endif
 
 TN_END_DECLS
 #endif

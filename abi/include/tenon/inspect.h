@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking inside: operators, kernels, plugin candidates, fallbacks. Every tool of Tenon is a client of this header.
- * Strings live as long as the context. Output structs: the caller sets `size`.
+ * Looking inside: operators, kernels, plugin candidates, fallbacks. Every tool of Tenon is a client of this
+ * header. Strings live as long as the context. Output structs: the caller sets `size`.
  */
 #ifndef TENON_INSPECT_H
 #define TENON_INSPECT_H
@@ -17,7 +17,8 @@ typedef struct tn_operator_info {
     uint32_t number;
     const char *name; /* "aten::add.Tensor" */
     const char *schema;
-    const char *kind; /* "pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random", "factory", "composite", "custom" */
+    const char *kind; /* "pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random",
+                         "factory", "composite", "custom" */
     const char *form; /* "functional", "inplace", "out" */
     const char *tags; /* comma separated */
     const char *doc;
@@ -27,27 +28,28 @@ typedef struct tn_operator_info {
 TN_API uint32_t tn_inspect_operator_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, TN_OUT tn_operator_info *out) TN_ANY_THREAD;
 /* By number. */
-TN_API int32_t tn_inspect_operator_by_number(tn_context *ctx, uint32_t number, TN_OUT tn_operator_info *out) TN_ANY_THREAD;
+TN_API int32_t tn_inspect_operator_by_number(tn_context *ctx, uint32_t number,
+                                             TN_OUT tn_operator_info *out) TN_ANY_THREAD;
 
 /* Arguments and returns of an operator's schema. */
 typedef struct tn_argument_info {
     uint32_t size;
-    uint32_t flags; /* TN_ARG_... */
-    const char *name;          /* "" for returns without a name */
-    const char *type;          /* "Tensor", "int[]", "Tensor?[]", "Scalar", "ScalarType", ... */
-    const char *default_text;  /* as in the schema, or NULL */
-    const char *alias_set;     /* "a", or NULL */
-    int32_t list_length;       /* of int[2], or 0 */
+    uint32_t flags;           /* TN_ARG_... */
+    const char *name;         /* "" for returns without a name */
+    const char *type;         /* "Tensor", "int[]", "Tensor?[]", "Scalar", "ScalarType", ... */
+    const char *default_text; /* as in the schema, or NULL */
+    const char *alias_set;    /* "a", or NULL */
+    int32_t list_length;      /* of int[2], or 0 */
     int32_t reserved;
 } tn_argument_info;
-#define TN_ARG_OPTIONAL     1u
-#define TN_ARG_LIST         2u
-#define TN_ARG_KEYWORD_ONLY 4u
-#define TN_ARG_WRITTEN      8u
+#define TN_ARG_OPTIONAL       1u
+#define TN_ARG_LIST           2u
+#define TN_ARG_KEYWORD_ONLY   4u
+#define TN_ARG_WRITTEN        8u
 #define TN_ARG_OPTIONAL_ITEMS 16u
 TN_API uint32_t tn_inspect_argument_count(tn_context *ctx, uint32_t op, int32_t returns) TN_ANY_THREAD;
-TN_API int32_t tn_inspect_argument(tn_context *ctx, uint32_t op, int32_t returns, uint32_t i, TN_OUT tn_argument_info *out)
-    TN_ANY_THREAD;
+TN_API int32_t tn_inspect_argument(tn_context *ctx, uint32_t op, int32_t returns, uint32_t i,
+                                   TN_OUT tn_argument_info *out) TN_ANY_THREAD;
 
 /* Kernels of one operator, over all device types. */
 typedef struct tn_kernel_info {
@@ -60,7 +62,8 @@ typedef struct tn_kernel_info {
     uint32_t flags;
 } tn_kernel_info;
 TN_API uint32_t tn_inspect_kernel_count(tn_context *ctx, uint32_t op) TN_ANY_THREAD;
-TN_API int32_t tn_inspect_kernel(tn_context *ctx, uint32_t op, uint32_t i, TN_OUT tn_kernel_info *out) TN_ANY_THREAD;
+TN_API int32_t tn_inspect_kernel(tn_context *ctx, uint32_t op, uint32_t i,
+                                 TN_OUT tn_kernel_info *out) TN_ANY_THREAD;
 
 /* Everything that discovery looked at, loaded or not, with the reason. */
 #define TN_CANDIDATE_LOADED  0u
@@ -68,7 +71,7 @@ TN_API int32_t tn_inspect_kernel(tn_context *ctx, uint32_t op, uint32_t i, TN_OU
 #define TN_CANDIDATE_FAILED  2u
 typedef struct tn_candidate_info {
     uint32_t size;
-    uint32_t state; /* TN_CANDIDATE_... */
+    uint32_t state;       /* TN_CANDIDATE_... */
     const char *manifest; /* path, or NULL when loaded by path */
     const char *library;  /* path, or NULL when the manifest could not be read */
     const char *name;

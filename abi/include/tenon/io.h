@@ -16,23 +16,26 @@ typedef struct tn_named_tensor {
 } tn_named_tensor;
 
 /*
- * Writes tensors (any device, any strides; stored row-major) to `path`, through a temporary file that replaces it at
- * the end, so a failure leaves the old file. `metadata` is `n_metadata` pairs key, value; may be NULL.
+ * Writes tensors (any device, any strides; stored row-major) to `path`, through a temporary file that
+ * replaces it at the end, so a failure leaves the old file. `metadata` is `n_metadata` pairs key, value; may
+ * be NULL.
  */
-TN_API int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors, uint64_t count,
-                                   TN_NULLABLE const char *const *metadata, uint64_t n_metadata);
+TN_API int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors,
+                                   uint64_t count, TN_NULLABLE const char *const *metadata,
+                                   uint64_t n_metadata);
 
 /* An open file. Reading checks every offset, shape and dtype; a corrupt or truncated file is TN_E_CORRUPT. */
 typedef struct tn_safetensors tn_safetensors;
-TN_API int32_t tn_safetensors_open(tn_context *ctx, const char *path, TN_OUT TN_GIVES tn_safetensors **out)
-    TN_ANY_THREAD;
+TN_API int32_t tn_safetensors_open(tn_context *ctx, const char *path,
+                                   TN_OUT TN_GIVES tn_safetensors **out) TN_ANY_THREAD;
 TN_API void tn_safetensors_close(TN_TAKES TN_NULLABLE tn_safetensors *file);
 TN_API uint64_t tn_safetensors_count(const tn_safetensors *file);
 TN_API const char *tn_safetensors_name(const tn_safetensors *file, uint64_t i);
 /* Value of a metadata key, or NULL. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file, const char *key);
 /* A copy of one tensor on a device (0: the scope's default). TN_E_NOT_FOUND for an unknown name. */
-TN_API TN_SCOPED tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *file, const char *name, tn_device device);
+TN_API TN_SCOPED tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *file, const char *name,
+                                               tn_device device);
 #endif
 
 TN_END_DECLS

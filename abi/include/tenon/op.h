@@ -2,8 +2,8 @@
 /*
  * Operators: how they are called, what a kernel receives, how a new one is defined.
  *
- * An operator is a schema string in ATen's grammar. Built-in ones have numbers (TN_OP_... in ops.h); others are
- * looked up once by name. Every call, kernel and gradient has one boxed form over values on the stack.
+ * An operator is a schema string in ATen's grammar. Built-in ones have numbers (TN_OP_... in ops.h); others
+ * are looked up once by name. Every call, kernel and gradient has one boxed form over values on the stack.
  */
 #ifndef TENON_OP_H
 #define TENON_OP_H
@@ -21,8 +21,9 @@ typedef struct tn_call tn_call;
 #define TN_OPERAND_IMMEDIATE 2u /* one value in host memory at `host`, strides 0: pass it by value */
 
 /*
- * One operand of a loop nest. `strides` are in bytes, one for each dimension of the nest, 0 where the operand is
- * broadcast or reduced. `host` is the address of the first element, or NULL on devices without host addresses.
+ * One operand of a loop nest. `strides` are in bytes, one for each dimension of the nest, 0 where the operand
+ * is broadcast or reduced. `host` is the address of the first element, or NULL on devices without host
+ * addresses.
  */
 typedef struct tn_operand {
     uint32_t size;
@@ -36,10 +37,10 @@ typedef struct tn_operand {
 } tn_operand;
 
 /*
- * A ready loop nest for pointwise, reduction and scan operators: broadcast, permuted so that dimension 0 is the
- * innermost, coalesced. Outputs come first among the operands. For a reduction the first `kept` dimensions index
- * the result and the others are summed over; for anything else kept == rank. Rank 0 has one element; a size of
- * 0 never reaches a kernel.
+ * A ready loop nest for pointwise, reduction and scan operators: broadcast, permuted so that dimension 0 is
+ * the innermost, coalesced. Outputs come first among the operands. For a reduction the first `kept`
+ * dimensions index the result and the others are summed over; for anything else kept == rank. Rank 0 has one
+ * element; a size of 0 never reaches a kernel.
  */
 typedef struct tn_nest {
     uint32_t size;
@@ -56,9 +57,9 @@ typedef struct tn_nest {
 #define TN_CALL_DETERMINISTIC 1u /* results may not depend on the number of threads or on timing */
 
 /*
- * One call of a kernel, a gradient or a shape rule. Everything reachable is borrowed until the function returns.
- * `args` are the arguments of the row's schema, tensors of one device (0-dim host tensors may stand among them
- * for pointwise rows: their operands are IMMEDIATE); `outs` hold prepared tensors.
+ * One call of a kernel, a gradient or a shape rule. Everything reachable is borrowed until the function
+ * returns. `args` are the arguments of the row's schema, tensors of one device (0-dim host tensors may stand
+ * among them for pointwise rows: their operands are IMMEDIATE); `outs` hold prepared tensors.
  */
 struct tn_call {
     uint32_t size;
@@ -67,21 +68,21 @@ struct tn_call {
     uint32_t n_outs;
     const tn_value *args;
     tn_value *outs;
-    const tn_nest *nest;   /* NULL unless the operator is pointwise, a reduction or a scan */
-    const void *data;      /* the row's */
-    void *device;          /* the plugin's handle of the open device */
-    void *stream;          /* the plugin's handle of the stream to work on */
-    const tn_host *host;   /* the host's functions, see plugin.h */
-    void *state;           /* the host's, for its functions that take the call */
+    const tn_nest *nest; /* NULL unless the operator is pointwise, a reduction or a scan */
+    const void *data;    /* the row's */
+    void *device;        /* the plugin's handle of the open device */
+    void *stream;        /* the plugin's handle of the stream to work on */
+    const tn_host *host; /* the host's functions, see plugin.h */
+    void *state;         /* the host's, for its functions that take the call */
     uint64_t stream_id;
-    int32_t threads;       /* CPU kernels: how many threads to use */
+    int32_t threads; /* CPU kernels: how many threads to use */
     uint32_t reserved;
 };
 
 /*
  * The one signature. `self` is what the plugin's init gave (NULL for operators defined by a program).
- * Returns a status; details go through host->error. TN_E_UNSUPPORTED after can_run said yes is legal only before
- * the first byte of output is written.
+ * Returns a status; details go through host->error. TN_E_UNSUPPORTED after can_run said yes is legal only
+ * before the first byte of output is written.
  */
 typedef int32_t (*tn_kernel_fn)(void *self, const tn_call *call);
 /* NULL: yes. Else a static text that says why not. Reads sizes, strides and numbers, never device memory. */
@@ -93,11 +94,11 @@ typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
 #define TN_STRIDES_CHANNELS_LAST 2u /* all row-major, or all 4-/5-dim ones channels-last */
 #define TN_STRIDES_BLAS          3u /* in the last two dimensions one stride is 1, the other at least the size */
 
-#define TN_ROW_CASTS 1u /* operands may have other dtypes than the call's: the kernel converts */
-#define TN_ROW_LAZY_BITS 2u /* takes conjugated and negated tensors */
+#define TN_ROW_CASTS                         1u /* operands may have other dtypes than the call's: the kernel converts */
+#define TN_ROW_LAZY_BITS                     2u /* takes conjugated and negated tensors */
 #define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u /* in deterministic mode the core gives it one thread */
-#define TN_ROW_NONDETERMINISTIC 8u /* refused in deterministic mode */
-#define TN_ROW_IMMEDIATE_ONLY_HOST 16u
+#define TN_ROW_NONDETERMINISTIC              8u /* refused in deterministic mode */
+#define TN_ROW_IMMEDIATE_ONLY_HOST           16u
 
 /*
  * A row of a plugin's kernel table. `schema` is the full text it was compiled against; arguments that later
@@ -119,29 +120,28 @@ typedef struct tn_kernel_row {
 
 /* ---- Defining operators ------------------------------------------------------------------------------ */
 
-#define TN_TAG_BIT_DATA_DEPENDENT 1u
-#define TN_TAG_BIT_NONDETERMINISTIC 2u
+#define TN_TAG_BIT_DATA_DEPENDENT      1u
+#define TN_TAG_BIT_NONDETERMINISTIC    2u
 #define TN_TAG_BIT_DIFFERENTIABLE_ONCE 4u
 
-#define TN_AUTOCAST_NONE 0u
-#define TN_AUTOCAST_LOW  1u /* inputs are cast to the low dtype */
-#define TN_AUTOCAST_FULL 2u /* inputs are cast to float32 */
+#define TN_AUTOCAST_NONE   0u
+#define TN_AUTOCAST_LOW    1u /* inputs are cast to the low dtype */
+#define TN_AUTOCAST_FULL   2u /* inputs are cast to float32 */
 #define TN_AUTOCAST_WIDEST 3u
 
 /*
  * An operator outside the built-in ones. Strings and functions must live as long as the definition.
  *
- * infer     shape rule: for each output host->define_output(call, i, dtype, rank, sizes, device). NULL: like the
- *           first tensor argument.
- * composite a body over other operators for devices without a kernel, through host->call_scope(call).
- * backward  gradient. Its args are the gradients of all outputs (NONE where undefined), then the forward
- *           arguments (tensors only where saved), then the saved outputs; its outs are one for each forward argument
- *           (set those of tensors with host->set_output, leave others NONE).
- * saves     argument names and `result0`..., comma separated: the tensors that backward reads.
+ * infer     shape rule: for each output host->define_output(call, i, dtype, rank, sizes, device). NULL: like
+ * the first tensor argument. composite a body over other operators for devices without a kernel, through
+ * host->call_scope(call). backward  gradient. Its args are the gradients of all outputs (NONE where
+ * undefined), then the forward arguments (tensors only where saved), then the saved outputs; its outs are one
+ * for each forward argument (set those of tensors with host->set_output, leave others NONE). saves argument
+ * names and `result0`..., comma separated: the tensors that backward reads.
  */
 typedef struct tn_operator_def {
     uint32_t size;
-    uint32_t tags; /* TN_TAG_BIT_... */
+    uint32_t tags;      /* TN_TAG_BIT_... */
     const char *schema; /* with namespace: "mylib::myop(Tensor x, float alpha=1.0) -> Tensor" */
     const char *saves;
     const char *doc;
@@ -149,18 +149,18 @@ typedef struct tn_operator_def {
     tn_kernel_fn composite;
     tn_kernel_fn backward;
     tn_kernel_fn batching_rule;
-    void *self; /* handed to the functions above */
+    void *self;        /* handed to the functions above */
     uint32_t autocast; /* TN_AUTOCAST_... */
     uint32_t reserved;
 } tn_operator_def;
 
 #ifndef TN_PLUGIN
 /*
- * Defines an operator. TN_E_EXISTS for a duplicate, TN_E_SYNTAX (with the column) for a bad schema. `out` (may be
- * NULL) receives its number.
+ * Defines an operator. TN_E_EXISTS for a duplicate, TN_E_SYNTAX (with the column) for a bad schema. `out`
+ * (may be NULL) receives its number.
  */
-TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def, TN_OUT TN_NULLABLE uint32_t *out)
-    TN_ANY_THREAD;
+TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def,
+                                  TN_OUT TN_NULLABLE uint32_t *out) TN_ANY_THREAD;
 /* Adds kernels for a device type; the operators may be defined before or after. */
 TN_API int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                               uint32_t count) TN_ANY_THREAD;
@@ -168,13 +168,15 @@ TN_API int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *se
 TN_API int32_t tn_namespace_remove(tn_context *ctx, const char *name) TN_ANY_THREAD;
 /* Loads a plugin or operator library by path. `out` (may be NULL) is for tn_library_close. */
 typedef struct tn_library tn_library;
-TN_API int32_t tn_library_open(tn_context *ctx, const char *path, TN_OUT TN_NULLABLE tn_library **out) TN_ANY_THREAD;
+TN_API int32_t tn_library_open(tn_context *ctx, const char *path,
+                               TN_OUT TN_NULLABLE tn_library **out) TN_ANY_THREAD;
 /* Takes its operators and kernels out of the registry. TN_E_STATE while a call in it runs. */
 TN_API int32_t tn_library_close(TN_TAKES TN_NULLABLE tn_library *library) TN_ANY_THREAD;
 
 /* ---- Calling ----------------------------------------------------------------------------------------- */
 
-/* Number of an operator by full name ("aten::add.Tensor", "mylib::myop"); 0 and an error when there is none. */
+/* Number of an operator by full name ("aten::add.Tensor", "mylib::myop"); 0 and an error when there is none.
+ */
 TN_API uint32_t tn_operator_find(tn_context *ctx, const char *name) TN_ANY_THREAD;
 
 /*
@@ -182,23 +184,25 @@ TN_API uint32_t tn_operator_find(tn_context *ctx, const char *name) TN_ANY_THREA
  * receives the error, to be released with tn_error_release. Nothing is owned and outs are NONE on failure.
  * A list result is one value of tag TENSORS; release it with tn_value_release.
  */
-TN_API int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
-                                uint32_t n_outs, TN_OUT TN_NULLABLE TN_GIVES tn_error **error) TN_ANY_THREAD;
+TN_API int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uint32_t n_args,
+                                tn_value *outs, uint32_t n_outs,
+                                TN_OUT TN_NULLABLE TN_GIVES tn_error **error) TN_ANY_THREAD;
 TN_API void tn_error_release(TN_TAKES TN_NULLABLE tn_error *error);
 /* Releases what tn_call_operator gave in one value. */
 TN_API void tn_value_release(tn_context *ctx, tn_value *v);
 
 /*
- * Boxed call on a scope, which owns the results. Trailing arguments with defaults may be left out (n_args smaller
- * than the schema's). After a failure, and on a scope that has failed, outs are NONE.
+ * Boxed call on a scope, which owns the results. Trailing arguments with defaults may be left out (n_args
+ * smaller than the schema's). After a failure, and on a scope that has failed, outs are NONE.
  */
 TN_API int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                              uint32_t n_outs) TN_SCOPE_THREAD;
 #endif
 
 /*
- * Watching calls. `enter` runs before an operator called by the program or from inside another, `leave` after it, with the same
- * `token`. With sample > 1 only every sample-th call on a thread is reported. Neither may call operators.
+ * Watching calls. `enter` runs before an operator called by the program or from inside another, `leave` after
+ * it, with the same `token`. With sample > 1 only every sample-th call on a thread is reported. Neither may
+ * call operators.
  */
 typedef struct tn_call_info {
     uint32_t size;
@@ -221,7 +225,8 @@ typedef struct tn_observer {
     void (*leave)(void *user, const tn_call_info *info, uint64_t token);
 } tn_observer;
 #ifndef TN_PLUGIN
-TN_API int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, TN_OUT uint64_t *out_handle) TN_ANY_THREAD;
+TN_API int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer,
+                               TN_OUT uint64_t *out_handle) TN_ANY_THREAD;
 TN_API void tn_observer_remove(tn_context *ctx, uint64_t handle) TN_ANY_THREAD;
 #endif
 

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * THE header of a vendor. A plugin is one shared library that exports one symbol, `tenon_plugin`, and imports none
- * of ours: all that it needs of the host comes in tables.
+ * THE header of a vendor. A plugin is one shared library that exports one symbol, `tenon_plugin`, and imports
+ * none of ours: all that it needs of the host comes in tables.
  *
  * 1. The host reads `tenon_plugin` from the ELF file, without loading it, and compares its fields.
- * 2. It loads the file (RTLD_NOW | RTLD_LOCAL) and calls `entry`, in which both sides settle the ABI version and the
- *    plugin fills its table.
+ * 2. It loads the file (RTLD_NOW | RTLD_LOCAL) and calls `entry`, in which both sides settle the ABI version
+ * and the plugin fills its table.
  * 3. `init` makes the plugin's state, once for each context; every slot receives it as `self`.
- * 4. `get_interface` answers with one table for each name and version, or NULL: then the host's default serves.
+ * 4. `get_interface` answers with one table for each name and version, or NULL: then the host's default
+ * serves.
  *
- * A plugin without the device interface is an operator library. The required interfaces of a device are tenon.device,
- * tenon.memory, tenon.copy, tenon.stream; all else is optional, and zero kernel rows are legal: operators then run on
- * the CPU, counted.
+ * A plugin without the device interface is an operator library. The required interfaces of a device are
+ * tenon.device, tenon.memory, tenon.copy, tenon.stream; all else is optional, and zero kernel rows are legal:
+ * operators then run on the CPU, counted.
  *
- * Rules for every slot: return a status (details through host->error), never throw, print, exit or abort; write output
- * arguments on success only; take any thread unless the slot says otherwise. "device" is the handle that open gave,
- * "stream" the one that create gave.
+ * Rules for every slot: return a status (details through host->error), never throw, print, exit or abort;
+ * write output arguments on success only; take any thread unless the slot says otherwise. "device" is the
+ * handle that open gave, "stream" the one that create gave.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -29,8 +30,8 @@ TN_BEGIN_DECLS
 /* ---- What the host gives ----------------------------------------------------------------------------- */
 
 /*
- * The functions of the host. All may be called from any thread; those that take a call only while it runs, by the
- * thread it runs on. Slots past `size` are absent.
+ * The functions of the host. All may be called from any thread; those that take a call only while it runs, by
+ * the thread it runs on. Slots past `size` are absent.
  */
 struct tn_host {
     uint32_t size;
@@ -39,34 +40,37 @@ struct tn_host {
     uint32_t reserved;
     void *context; /* handed back as the first argument of those that take `context` */
 
-    /* Records an error for this thread and returns `code`, so that a kernel can say `return host->error(...)`. */
+    /* Records an error for this thread and returns `code`, so that a kernel can say `return
+     * host->error(...)`. */
     int32_t (*error)(void *context, int32_t code, const char *message) TN_ANY_THREAD TN_IN_KERNEL;
     /* The same with the vendor's own number and text. */
     int32_t (*error_native)(void *context, int32_t code, const char *message, int32_t native_code,
                             const char *native_text) TN_ANY_THREAD TN_IN_KERNEL;
     void (*log)(void *context, int32_t level, const char *text) TN_ANY_THREAD TN_IN_KERNEL TN_IN_CALLBACK;
     uint32_t (*intern)(void *context, const char *text) TN_ANY_THREAD;
-    const char *(*interned)(void *context, uint32_t id) TN_ANY_THREAD;
+    const char *(*interned)(void *context, uint32_t id)TN_ANY_THREAD;
 
     /* Host memory of the context's allocator, aligned to 64 bytes; NULL when out of memory. */
-    void *(*alloc)(void *context, uint64_t bytes) TN_ANY_THREAD TN_IN_KERNEL;
+    void *(*alloc)(void *context, uint64_t bytes)TN_ANY_THREAD TN_IN_KERNEL;
     void (*free)(void *context, void *memory, uint64_t bytes) TN_ANY_THREAD TN_IN_KERNEL;
 
     /* Device memory for the length of the call's work on its stream. */
-    int32_t (*workspace)(const tn_call *call, uint64_t bytes, TN_OUT void **out_allocation, TN_OUT uint64_t *out_offset,
-                         TN_OUT void **out_host) TN_IN_KERNEL;
+    int32_t (*workspace)(const tn_call *call, uint64_t bytes, TN_OUT void **out_allocation,
+                         TN_OUT uint64_t *out_offset, TN_OUT void **out_host) TN_IN_KERNEL;
     /* Gives a data-dependent output its size; the output's descriptor in call->outs is then valid. */
-    int32_t (*resize_output)(const tn_call *call, uint32_t i, uint32_t rank, const int64_t *sizes) TN_IN_KERNEL;
+    int32_t (*resize_output)(const tn_call *call, uint32_t i, uint32_t rank,
+                             const int64_t *sizes) TN_IN_KERNEL;
     /* Shape rules: says what an output is. device 0: that of the first tensor argument. */
-    int32_t (*define_output)(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
-                             tn_device device) TN_IN_KERNEL;
+    int32_t (*define_output)(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
+                             const int64_t *sizes, tn_device device) TN_IN_KERNEL;
     /* Composites and gradients: gives output i, a tensor of the call's scope. */
     int32_t (*set_output)(const tn_call *call, uint32_t i, tn_tensor *t) TN_IN_KERNEL;
-    /* The scope of a composite or gradient call. Typed calls of ops.h work on it when TN_PLUGIN is defined. */
-    tn_scope *(*call_scope)(const tn_call *call) TN_IN_KERNEL;
+    /* The scope of a composite or gradient call. Typed calls of ops.h work on it when TN_PLUGIN is defined.
+     */
+    tn_scope *(*call_scope)(const tn_call *call)TN_IN_KERNEL;
     /* Takes `count` counters of the generator (NULL: the default one of the call's device). */
-    int32_t (*random_reserve)(const tn_call *call, tn_generator *generator, uint64_t count, TN_OUT uint64_t *out_seed,
-                              TN_OUT uint64_t *out_offset) TN_IN_KERNEL;
+    int32_t (*random_reserve)(const tn_call *call, tn_generator *generator, uint64_t count,
+                              TN_OUT uint64_t *out_seed, TN_OUT uint64_t *out_offset) TN_IN_KERNEL;
     /* Calls `release(pointer)` when the call's stream has passed. */
     int32_t (*keep_alive)(const tn_call *call, void *pointer, void (*release)(void *pointer)) TN_IN_KERNEL;
 
@@ -89,18 +93,27 @@ struct tn_host {
 #define TN_SCOPE_HOST(s) (*(const tn_host *const *)(const void *)(s))
 
 #ifdef TN_PLUGIN
-static inline int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
-                                    uint32_t n_outs)
+static inline int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args,
+                                    tn_value *outs, uint32_t n_outs)
 {
     return TN_SCOPE_HOST(s)->scope_call(s, op, args, n_args, outs, n_outs);
 }
-static inline void tn_drop(tn_scope *s, tn_tensor *t) { TN_SCOPE_HOST(s)->drop(s, t); }
-static inline int32_t tn_scope_failed(const tn_scope *s) { return TN_SCOPE_HOST(s)->scope_failed(s); }
+static inline void tn_drop(tn_scope *s, tn_tensor *t)
+{
+    TN_SCOPE_HOST(s)->drop(s, t);
+}
+static inline int32_t tn_scope_failed(const tn_scope *s)
+{
+    return TN_SCOPE_HOST(s)->scope_failed(s);
+}
 static inline int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
 {
     return TN_SCOPE_HOST(s)->scope_fail(s, code, message);
 }
-static inline void *tn_scope_memory(tn_scope *s, uint64_t bytes) { return TN_SCOPE_HOST(s)->scope_memory(s, bytes); }
+static inline void *tn_scope_memory(tn_scope *s, uint64_t bytes)
+{
+    return TN_SCOPE_HOST(s)->scope_memory(s, bytes);
+}
 #endif
 
 /* ---- What the plugin gives --------------------------------------------------------------------------- */
@@ -113,7 +126,8 @@ typedef struct tn_device_interface {
     uint32_t reserved;
     const char *type; /* "acme": what users write before the colon */
     /* Number of devices. Without hardware: TN_OK, 0 and a reason (static text). Called once, at load. */
-    int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count, TN_OUT const char **out_reason) TN_HOST_THREAD;
+    int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count,
+                         TN_OUT const char **out_reason) TN_HOST_THREAD;
     /* Fills *out up to out->size. */
     int32_t (*facts)(void *self, uint32_t index, TN_OUT tn_device_facts *out);
     /* At first use of the device. */
@@ -130,23 +144,24 @@ typedef struct tn_memory_interface {
     uint32_t size;
     uint32_t reserved;
     /*
-     * Memory of one kind (TN_MEMORY_...). out_allocation is the handle by which all other slots know it, out_host its
-     * address for the host or NULL. TN_E_OUT_OF_MEMORY when there is none: the host then frees its caches, calls trim,
-     * synchronises and asks once more.
+     * Memory of one kind (TN_MEMORY_...). out_allocation is the handle by which all other slots know it,
+     * out_host its address for the host or NULL. TN_E_OUT_OF_MEMORY when there is none: the host then frees
+     * its caches, calls trim, synchronises and asks once more.
      */
     int32_t (*alloc)(void *self, void *device, uint64_t bytes, uint32_t kind, TN_OUT void **out_allocation,
                      TN_OUT void **out_host);
     /* No work that uses it is left on any stream. */
     void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t bytes);
     /* Sets bytes to one value, on the stream. */
-    int32_t (*fill)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes, uint32_t value,
-                    void *stream);
+    int32_t (*fill)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                    uint32_t value, void *stream);
     int32_t (*info)(void *self, void *device, TN_OUT uint64_t *out_free, TN_OUT uint64_t *out_total);
     /* NULL: pages are not pinned, copies may block. */
     int32_t (*pin)(void *self, void *device, void *host, uint64_t bytes);
     int32_t (*unpin)(void *self, void *device, void *host, uint64_t bytes);
     /* Host view of an allocation. NULL: the host copies instead. */
-    int32_t (*map)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes, TN_OUT void **out_host);
+    int32_t (*map)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                   TN_OUT void **out_host);
     int32_t (*unmap)(void *self, void *device, void *allocation, void *host);
     /* Gives back what the plugin itself caches. NULL: nothing to give. */
     int32_t (*trim)(void *self, void *device);
@@ -161,8 +176,8 @@ typedef struct tn_copy_interface {
     uint32_t reserved;
     int32_t (*host_to_device)(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               uint64_t bytes, void *stream);
-    int32_t (*device_to_host)(void *self, void *device, void *host, void *allocation, uint64_t offset, uint64_t bytes,
-                              void *stream);
+    int32_t (*device_to_host)(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                              uint64_t bytes, void *stream);
     int32_t (*device_to_device)(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream);
     /* Between two devices of this plugin. NULL: through the host. */
@@ -170,21 +185,25 @@ typedef struct tn_copy_interface {
                     uint64_t from_offset, uint64_t bytes, void *stream);
 } tn_copy_interface;
 
-/* "tenon.stream", version 1. Required. A device without queues gives one stream that does everything at once. */
+/* "tenon.stream", version 1. Required. A device without queues gives one stream that does everything at once.
+ */
 typedef struct tn_stream_interface {
     uint32_t size;
     uint32_t reserved;
     int32_t (*create)(void *self, void *device, int32_t priority, TN_OUT void **out_stream);
     void (*destroy)(void *self, void *device, TN_TAKES void *stream);
-    /* *out_done is 1 when all work has finished. A late error is reported here and by synchronize, and poisons the stream. */
+    /* *out_done is 1 when all work has finished. A late error is reported here and by synchronize, and
+     * poisons the stream. */
     int32_t (*query)(void *self, void *device, void *stream, TN_OUT int32_t *out_done);
     int32_t (*synchronize)(void *self, void *device, void *stream);
     /* The stream waits for the event, the host does not. NULL: the host waits for the event. */
     int32_t (*wait_event)(void *self, void *device, void *stream, void *event);
     /* The vendor's own handle. NULL: none. */
     void *(*native)(void *self, void *device, void *stream);
-    /* Runs `callback(user)` on a thread of the plugin's when the stream gets there. It must not call the host. NULL: the host waits. */
-    int32_t (*host_callback)(void *self, void *device, void *stream, void (*callback)(void *user), void *user);
+    /* Runs `callback(user)` on a thread of the plugin's when the stream gets there. It must not call the
+     * host. NULL: the host waits. */
+    int32_t (*host_callback)(void *self, void *device, void *stream, void (*callback)(void *user),
+                             void *user);
 } tn_stream_interface;
 
 /* "tenon.event", version 1. Default: an event is a stream that the host waits for. */
@@ -215,7 +234,8 @@ typedef struct tn_layout_interface {
     uint32_t count;
     const char *const *layouts; /* names, to be interned */
     /* Writes `from` into `to`, of which one is strided and the other in a layout of the plugin's. */
-    int32_t (*convert)(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to, void *stream);
+    int32_t (*convert)(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
+                       void *stream);
     void (*destroy_meta)(void *self, void *meta);
 } tn_layout_interface;
 
@@ -241,7 +261,8 @@ typedef struct tn_allocator_interface {
     uint32_t reserved;
     int32_t (*alloc)(void *self, void *device, uint64_t bytes, void *stream, TN_OUT void **out_allocation,
                      TN_OUT uint64_t *out_offset, TN_OUT void **out_host);
-    void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t offset, uint64_t bytes, void *stream);
+    void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t offset, uint64_t bytes,
+                 void *stream);
 } tn_allocator_interface;
 
 /* The plugin's own table, filled by entry. */
@@ -252,7 +273,8 @@ typedef struct tn_plugin_table {
     int32_t (*init)(const tn_host *host, TN_OUT void **out_self) TN_HOST_THREAD;
     /* The table of an interface (its first member is its size), or NULL. Static, or lives until shutdown. */
     const void *(*get_interface)(void *self, const char *name, uint32_t version);
-    /* Stops the plugin's own threads; no call comes after it but frees and shutdown. NULL: nothing to stop. */
+    /* Stops the plugin's own threads; no call comes after it but frees and shutdown. NULL: nothing to stop.
+     */
     int32_t (*quiesce)(void *self) TN_HOST_THREAD;
     void (*shutdown)(TN_TAKES void *self) TN_HOST_THREAD;
     /* Checks itself; TN_OK, or an error that says what is wrong. NULL: nothing to check. */
@@ -270,8 +292,8 @@ typedef struct tn_host_offer {
     uint32_t reserved2;
 } tn_host_offer;
 
-#define TN_PLUGIN_MAGIC   "TENON\x1a\x0d\x0a"
-#define TN_PLUGIN_SYMBOL  "tenon_plugin"
+#define TN_PLUGIN_MAGIC  "TENON\x1a\x0d\x0a"
+#define TN_PLUGIN_SYMBOL "tenon_plugin"
 
 #define TN_SANITIZER_ADDRESS 1u
 #define TN_SANITIZER_THREAD  2u
@@ -280,20 +302,20 @@ typedef struct tn_host_offer {
 #define TN_PLUGIN_CAN_UNLOAD 1u
 
 /*
- * The constant block that a plugin exports. Frozen. The host reads it from the file, so it must be in initialised,
- * read-only or relocatable data, never in .bss; strings are inline and zero-terminated.
+ * The constant block that a plugin exports. Frozen. The host reads it from the file, so it must be in
+ * initialised, read-only or relocatable data, never in .bss; strings are inline and zero-terminated.
  */
 typedef struct tn_plugin_info {
     char magic[8];
     uint32_t size;
-    uint32_t stamp;      /* not zero: TN_DEFINE_PLUGIN sets it */
-    uint32_t abi_min;    /* ABI generations that the plugin understands */
+    uint32_t stamp;   /* not zero: TN_DEFINE_PLUGIN sets it */
+    uint32_t abi_min; /* ABI generations that the plugin understands */
     uint32_t abi_max;
     uint32_t header_minor; /* TN_ABI_MINOR it was compiled with; information */
     uint32_t architecture; /* ELF e_machine */
     uint32_t pointer_bits;
-    uint32_t sanitizer;  /* TN_SANITIZER_... it was compiled with */
-    uint32_t flags;      /* TN_PLUGIN_... */
+    uint32_t sanitizer; /* TN_SANITIZER_... it was compiled with */
+    uint32_t flags;     /* TN_PLUGIN_... */
     uint32_t reserved;
     char name[32];
     char version[32];
@@ -336,23 +358,35 @@ typedef struct tn_plugin_info {
 #define TN_BUILD_ID ""
 #endif
 
-/* Writes the info block: TN_DEFINE_PLUGIN("acme", "1.0", "Acme Inc.", 0, entry), once in one file of the plugin. */
+/* Writes the info block: TN_DEFINE_PLUGIN("acme", "1.0", "Acme Inc.", 0, entry), once in one file of the
+ * plugin. */
 #ifdef __cplusplus
 #define TN_PLUGIN_EXTERN extern "C"
 #else
 #define TN_PLUGIN_EXTERN extern
 #endif
-#define TN_DEFINE_PLUGIN(plugin_name, plugin_version, plugin_vendor, plugin_flags, plugin_entry)            \
-    TN_PLUGIN_EXTERN TN_API const tn_plugin_info tenon_plugin;                                               \
-    const tn_plugin_info tenon_plugin = {                                                                   \
-        {'T', 'E', 'N', 'O', 'N', 0x1a, 0x0d, 0x0a}, (uint32_t)sizeof(tn_plugin_info), TN_PLUGIN_STAMP,      \
-        TN_ABI_GENERATION, TN_ABI_GENERATION, TN_ABI_MINOR, TN_ARCHITECTURE, (uint32_t)sizeof(void *) * 8u,           \
-        TN_SANITIZER, (plugin_flags), 0, plugin_name, plugin_version, plugin_vendor, TN_BUILD_ID,           \
-        plugin_entry}
+#define TN_DEFINE_PLUGIN(plugin_name, plugin_version, plugin_vendor, plugin_flags, plugin_entry) \
+    TN_PLUGIN_EXTERN TN_API const tn_plugin_info tenon_plugin;                                   \
+    const tn_plugin_info tenon_plugin = {{'T', 'E', 'N', 'O', 'N', 0x1a, 0x0d, 0x0a},            \
+                                         (uint32_t)sizeof(tn_plugin_info),                       \
+                                         TN_PLUGIN_STAMP,                                        \
+                                         TN_ABI_GENERATION,                                      \
+                                         TN_ABI_GENERATION,                                      \
+                                         TN_ABI_MINOR,                                           \
+                                         TN_ARCHITECTURE,                                        \
+                                         (uint32_t)sizeof(void *) * 8u,                          \
+                                         TN_SANITIZER,                                           \
+                                         (plugin_flags),                                         \
+                                         0,                                                      \
+                                         plugin_name,                                            \
+                                         plugin_version,                                         \
+                                         plugin_vendor,                                          \
+                                         TN_BUILD_ID,                                            \
+                                         plugin_entry}
 
 /*
- * Negotiation, compiled into the plugin: the generation it was compiled for goes into out->abi if the host offers it;
- * else the reason is written and TN_E_VERSION returned. Zeroes the rest of *out up to its size.
+ * Negotiation, compiled into the plugin: the generation it was compiled for goes into out->abi if the host
+ * offers it; else the reason is written and TN_E_VERSION returned. Zeroes the rest of *out up to its size.
  */
 static inline int32_t tn_negotiate(const tn_host_offer *offer, tn_plugin_table *out)
 {
@@ -360,7 +394,8 @@ static inline int32_t tn_negotiate(const tn_host_offer *offer, tn_plugin_table *
     uint32_t size = out->size, i;
     for (i = (uint32_t)sizeof(size); i < size; i++) ((char *)out)[i] = 0;
     if (TN_ABI_GENERATION < offer->abi_min || TN_ABI_GENERATION > offer->abi_max) {
-        for (i = 0; offer->reason && i < offer->reason_bytes && i < sizeof(reason); i++) offer->reason[i] = reason[i];
+        for (i = 0; offer->reason && i < offer->reason_bytes && i < sizeof(reason); i++)
+            offer->reason[i] = reason[i];
         return TN_E_VERSION;
     }
     out->abi = TN_ABI_GENERATION;

@@ -20,8 +20,8 @@ TN_BEGIN_DECLS
  * `allocation` is the handle that the device's memory interface gave; the first element lies `byte_offset`
  * bytes into it. `host` is the address of the first element where the host can read it, else NULL.
  */
-#define TN_DESC_CONJ 1u /* elements are conjugated when read */
-#define TN_DESC_NEG  2u /* elements are negated when read */
+#define TN_DESC_CONJ    1u /* elements are conjugated when read */
+#define TN_DESC_NEG     2u /* elements are negated when read */
 #define TN_DESC_WRAPPED 4u /* a number of the host language: 0-dim, promotes as a scalar */
 
 typedef struct tn_tensor_desc {
@@ -41,12 +41,30 @@ typedef struct tn_tensor_desc {
     void (*meta_destroy)(void *meta);
 } tn_tensor_desc;
 
-static inline const tn_tensor_desc *tn_desc(const tn_tensor *t) { return (const tn_tensor_desc *)(const void *)t; }
-static inline int64_t tn_tensor_rank(const tn_tensor *t) { return (int64_t)tn_desc(t)->rank; }
-static inline tn_dtype tn_tensor_dtype(const tn_tensor *t) { return tn_desc(t)->dtype; }
-static inline tn_device tn_tensor_device(const tn_tensor *t) { return tn_desc(t)->device; }
-static inline const int64_t *tn_tensor_sizes(const tn_tensor *t) { return tn_desc(t)->sizes; }
-static inline const int64_t *tn_tensor_strides(const tn_tensor *t) { return tn_desc(t)->strides; }
+static inline const tn_tensor_desc *tn_desc(const tn_tensor *t)
+{
+    return (const tn_tensor_desc *)(const void *)t;
+}
+static inline int64_t tn_tensor_rank(const tn_tensor *t)
+{
+    return (int64_t)tn_desc(t)->rank;
+}
+static inline tn_dtype tn_tensor_dtype(const tn_tensor *t)
+{
+    return tn_desc(t)->dtype;
+}
+static inline tn_device tn_tensor_device(const tn_tensor *t)
+{
+    return tn_desc(t)->device;
+}
+static inline const int64_t *tn_tensor_sizes(const tn_tensor *t)
+{
+    return tn_desc(t)->sizes;
+}
+static inline const int64_t *tn_tensor_strides(const tn_tensor *t)
+{
+    return tn_desc(t)->strides;
+}
 static inline int64_t tn_tensor_numel(const tn_tensor *t)
 {
     const tn_tensor_desc *d = tn_desc(t);
@@ -55,7 +73,10 @@ static inline int64_t tn_tensor_numel(const tn_tensor *t)
     return n;
 }
 /* Bytes of one element. */
-static inline int64_t tn_dtype_bytes(tn_dtype dtype) { return (int64_t)((TN_DTYPE_BITS(dtype) + 7u) / 8u); }
+static inline int64_t tn_dtype_bytes(tn_dtype dtype)
+{
+    return (int64_t)((TN_DTYPE_BITS(dtype) + 7u) / 8u);
+}
 
 /* Size of one dimension, negative counted from the end; 0 for a dimension that is not there. */
 static inline int64_t tn_tensor_size(const tn_tensor *t, int64_t dim)
@@ -73,7 +94,8 @@ TN_API void tn_release(TN_TAKES TN_NULLABLE tn_tensor *t) TN_ANY_THREAD;
 TN_API tn_context *tn_tensor_context(const tn_tensor *t) TN_ANY_THREAD;
 /* In elements from the start of the storage. */
 TN_API int64_t tn_tensor_storage_offset(const tn_tensor *t) TN_ANY_THREAD;
-/* Address of the first element where the host can read it, else NULL. Work on other streams is not waited for. */
+/* Address of the first element where the host can read it, else NULL. Work on other streams is not waited
+ * for. */
 TN_API void *tn_tensor_data(const tn_tensor *t) TN_ANY_THREAD;
 /* 1 if dense in that memory format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D). */
 TN_API int32_t tn_tensor_is_contiguous(const tn_tensor *t, int32_t memory_format) TN_ANY_THREAD;
@@ -98,7 +120,8 @@ TN_API int32_t tn_can_cast(tn_dtype from, tn_dtype to) TN_ANY_THREAD;
 /* Devices as text: "cpu", "cuda:1". 0 and an error when it cannot be read. */
 TN_API tn_device tn_device_parse(tn_context *ctx, const char *text) TN_ANY_THREAD;
 /* Writes "cuda:1" into buffer, cut to `bytes`, and returns buffer. */
-TN_API const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer, uint64_t bytes) TN_ANY_THREAD;
+TN_API const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer,
+                                    uint64_t bytes) TN_ANY_THREAD;
 
 /*
  * Creation from host memory. `data` is row-major, in `dtype`, and copied. `device` 0: the scope's default.
@@ -106,8 +129,8 @@ TN_API const char *tn_device_format(tn_context *ctx, tn_device device, char *buf
 TN_API TN_SCOPED tn_tensor *tn_from_data(tn_scope *s, tn_dtype dtype, tn_ints sizes, const void *data,
                                          tn_device device);
 /*
- * A tensor over the caller's memory, not copied. `strides` absent: row-major. `deleter` (may be NULL) is called
- * once with `user` when the last view is gone, from whatever thread releases it.
+ * A tensor over the caller's memory, not copied. `strides` absent: row-major. `deleter` (may be NULL) is
+ * called once with `user` when the last view is gone, from whatever thread releases it.
  */
 typedef struct tn_blob {
     uint32_t size;
@@ -122,14 +145,16 @@ typedef struct tn_blob {
 TN_API TN_SCOPED tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob);
 
 /* A 0-dim tensor of a number. `dtype` 0: int64, bool, default float or complex by the kind of the value. */
-TN_API TN_SCOPED tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_device device);
+TN_API TN_SCOPED tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype,
+                                                tn_device device);
 
 /* The value of a tensor with one element; NaN or 0 on failure. Waits for the tensor's stream. */
 TN_API double tn_item_double(tn_scope *s, const tn_tensor *t);
 TN_API int64_t tn_item_int(tn_scope *s, const tn_tensor *t);
 TN_API int32_t tn_item_bool(tn_scope *s, const tn_tensor *t);
 TN_API int32_t tn_item_complex(tn_scope *s, const tn_tensor *t, TN_OUT double out[2]);
-/* Copies all elements, row-major, in the tensor's dtype, lazy bits resolved. `bytes` must be numel * element size. */
+/* Copies all elements, row-major, in the tensor's dtype, lazy bits resolved. `bytes` must be numel * element
+ * size. */
 TN_API int32_t tn_to_host(tn_scope *s, const tn_tensor *t, TN_OUT void *out, uint64_t bytes);
 
 /*
@@ -165,7 +190,8 @@ typedef struct tn_index_item {
     int64_t step;
     tn_tensor *tensor;
 } tn_index_item;
-TN_API TN_SCOPED tn_tensor *tn_index_items(tn_scope *s, tn_tensor *x, const tn_index_item *items, int64_t count);
+TN_API TN_SCOPED tn_tensor *tn_index_items(tn_scope *s, tn_tensor *x, const tn_index_item *items,
+                                           int64_t count);
 /* x[items] = value, broadcast and cast to x; returns x. */
 TN_API tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item *items,
                                      int64_t count);
@@ -177,18 +203,21 @@ TN_API tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value
 #define TN_BY(t)                 ((tn_index_item){TN_INDEX_TENSOR, 0, 0, 0, 1, (t)})
 #define TN_NEW_DIM               ((tn_index_item){TN_INDEX_NONE, 0, 0, 0, 1, NULL})
 #define TN_ELLIPSIS              ((tn_index_item){TN_INDEX_ELLIPSIS, 0, 0, 0, 1, NULL})
-#define TN_INDEX_LIST(...)                                                                                  \
-    (const tn_index_item[]){__VA_ARGS__}, (int64_t)(sizeof((const tn_index_item[]){__VA_ARGS__}) / sizeof(tn_index_item))
-#define tn_index(s, x, ...)            tn_index_items(s, x, TN_INDEX_LIST(__VA_ARGS__))
-#define tn_index_assign(s, x, v, ...)  tn_index_put_items(s, x, v, TN_INDEX_LIST(__VA_ARGS__))
+#define TN_INDEX_LIST(...)                \
+    (const tn_index_item[]){__VA_ARGS__}, \
+        (int64_t)(sizeof((const tn_index_item[]){__VA_ARGS__}) / sizeof(tn_index_item))
+#define tn_index(s, x, ...)           tn_index_items(s, x, TN_INDEX_LIST(__VA_ARGS__))
+#define tn_index_assign(s, x, v, ...) tn_index_put_items(s, x, v, TN_INDEX_LIST(__VA_ARGS__))
 #endif
 
 /*
  * DLPack 1.x, both ways. `managed` is a DLManagedTensorVersioned. Export shares memory and keeps the storage
- * alive until its deleter is called; import takes the capsule and calls its deleter when the last view is gone.
+ * alive until its deleter is called; import takes the capsule and calls its deleter when the last view is
+ * gone.
  */
 struct DLManagedTensorVersioned;
-TN_API int32_t tn_to_dlpack(tn_tensor *t, TN_OUT TN_GIVES struct DLManagedTensorVersioned **out) TN_ANY_THREAD;
+TN_API int32_t tn_to_dlpack(tn_tensor *t,
+                            TN_OUT TN_GIVES struct DLManagedTensorVersioned **out) TN_ANY_THREAD;
 TN_API TN_SCOPED tn_tensor *tn_from_dlpack(tn_scope *s, TN_TAKES struct DLManagedTensorVersioned *managed);
 #endif
 

@@ -84,7 +84,10 @@ static inline tn_value tn_value_make(uint32_t tag, uint32_t count)
     v.as.i = 0;
     return v;
 }
-static inline tn_value tn_value_none(void) { return tn_value_make(TN_TAG_NONE, 0); }
+static inline tn_value tn_value_none(void)
+{
+    return tn_value_make(TN_TAG_NONE, 0);
+}
 static inline tn_value tn_value_tensor(tn_tensor *t)
 {
     tn_value v = tn_value_make(t ? TN_TAG_TENSOR : TN_TAG_NONE, 0);
@@ -103,7 +106,10 @@ static inline tn_value tn_value_int(int64_t i)
     v.as.i = i;
     return v;
 }
-static inline tn_value tn_value_opt_int(int64_t i) { return i == TN_NONE ? tn_value_none() : tn_value_int(i); }
+static inline tn_value tn_value_opt_int(int64_t i)
+{
+    return i == TN_NONE ? tn_value_none() : tn_value_int(i);
+}
 static inline tn_value tn_value_float(double f)
 {
     tn_value v = tn_value_make(TN_TAG_FLOAT, 0);
@@ -200,18 +206,21 @@ static inline tn_value tn_value_generator(tn_generator *generator)
 }
 
 /* Readers. A value of another tag reads as NULL, 0 or NaN. */
-static inline tn_tensor *tn_value_as_tensor(tn_value v) { return v.tag == TN_TAG_TENSOR ? v.as.tensor : NULL; }
+static inline tn_tensor *tn_value_as_tensor(tn_value v)
+{
+    return v.tag == TN_TAG_TENSOR ? v.as.tensor : NULL;
+}
 static inline int64_t tn_value_as_int(tn_value v)
 {
-    return v.tag == TN_TAG_FLOAT ? (int64_t)v.as.f
+    return v.tag == TN_TAG_FLOAT     ? (int64_t)v.as.f
            : v.tag == TN_TAG_COMPLEX ? (int64_t)v.as.floats[0]
-           : v.tag == TN_TAG_NONE ? 0
-                                  : v.as.i;
+           : v.tag == TN_TAG_NONE    ? 0
+                                     : v.as.i;
 }
 static inline double tn_value_as_float(tn_value v)
 {
-    return v.tag == TN_TAG_FLOAT ? v.as.f
-           : v.tag == TN_TAG_COMPLEX ? v.as.floats[0]
+    return v.tag == TN_TAG_FLOAT                         ? v.as.f
+           : v.tag == TN_TAG_COMPLEX                     ? v.as.floats[0]
            : v.tag == TN_TAG_INT || v.tag == TN_TAG_BOOL ? (double)v.as.i
                                                          : 0.0 / 0.0;
 }
@@ -229,19 +238,27 @@ static inline tn_tensors tn_value_as_tensors(tn_value v)
 
 #ifndef __cplusplus
 /* A scalar keeps the kind of the C expression it is made from: an int stays an int. */
-static inline tn_value tn_value_same(tn_value v) { return v; }
-#define TN_SCALAR(x)                                                                                        \
-    _Generic((x), _Bool: tn_value_bool, float: tn_value_float, double: tn_value_float,                       \
-             long double: tn_value_float, tn_value: tn_value_same, default: tn_value_int)(x)
-#define TN_INTS(...)                                                                                        \
+static inline tn_value tn_value_same(tn_value v)
+{
+    return v;
+}
+#define TN_SCALAR(x)                       \
+    _Generic((x), _Bool                    \
+             : tn_value_bool, float        \
+             : tn_value_float, double      \
+             : tn_value_float, long double \
+             : tn_value_float, tn_value    \
+             : tn_value_same, default      \
+             : tn_value_int)(x)
+#define TN_INTS(...) \
     ((tn_ints){(const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((const int64_t[]){__VA_ARGS__}) / 8)})
 #define TN_NO_INTS ((tn_ints){(const int64_t[]){0}, 0})
-#define TN_FLOATS(...)                                                                                      \
+#define TN_FLOATS(...) \
     ((tn_floats){(const double[]){__VA_ARGS__}, (int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8)})
-#define TN_BOOLS(...)                                                                                       \
+#define TN_BOOLS(...) \
     ((tn_bools){(const uint8_t[]){__VA_ARGS__}, (int64_t)sizeof((const uint8_t[]){__VA_ARGS__})})
-#define TN_TENSORS(...)                                                                                     \
-    ((tn_tensors){(tn_tensor *const[]){__VA_ARGS__},                                                        \
+#define TN_TENSORS(...)                              \
+    ((tn_tensors){(tn_tensor *const[]){__VA_ARGS__}, \
                   (int64_t)(sizeof((tn_tensor *const[]){__VA_ARGS__}) / sizeof(tn_tensor *))})
 #endif
 
