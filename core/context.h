@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The context: root of all state. Rooms above the core hang their own state from the `void *` slots and the
+ * function tables below, so the core knows neither operators nor gradients.
+ */
+#ifndef TNI_CORE_CONTEXT_H
+#define TNI_CORE_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <tenon/plugin.h>
+#include "core/memory.h"
+
+#define TNI_MAX_DEVICE_TYPES 16
+
+struct tni_device_type;
+struct tni_magazine;
+struct tni_registry;
+struct tni_autograd_meta;
+
+/* What autograd gives the core: how to drop what it hung on a tensor. */
+typedef struct tni_autograd_hooks {
+    void (*destroy)(tn_context *ctx, struct tni_autograd_meta *meta);
+} tni_autograd_hooks;
+
+struct tn_context {
+    uint64_t id; /* never reused in a process */
+    tn_host_allocator allocator;
+    tn_log_sink log;
+    void *log_user;
+    uint32_t flags;
+    _Atomic(tn_dtype) default_dtype;
+    _Atomic(int32_t) deterministic;
+    _Atomic(int32_t) threads;
+    pid_t pid; /* of the process that made it: after fork calls answer TN_E_FORKED */
+
+    atomic_uint_fast64_t owners; /* 1 for the user, 1 for each live storage: the last one frees it */
+
+    pthread_mutex_t lock; /* protects the interning table, device types, magazines */
+    tni_vector interned;  /* char * each, index + 1 is the number */
+    struct tni_magazine *magazines;
+    struct tni_device_type *types[TNI_MAX_DEVICE_TYPES];
+    _Atomic(uint32_t) type_count;
+    uint64_t seed; /* of default generators */
+
+    struct tni_registry *registry; /* dispatcher */
+    void *plugins;                 /* dispatcher */
+    void *autograd_state;          /* autograd */
+    const tni_autograd_hooks *autograd;
+    tn_host host; /* the table that plugins and scopes see */
+};
+
+/* Keeps the context's memory until tni_context_unown; every storage holds one. */
+void tni_context_own(tn_context *ctx);
+void tni_context_unown(tn_context *ctx);
+/* Logs if there is a sink. */
+void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The default dtype in force here: scope, then context. */
+tn_dtype tni_default_dtype(const tn_context *ctx);
+
+/*
+ * Rooms above the core take part in a context's life through this list, defined once where the library is put
+ * together (dispatcher/context.c): called in order at creation and in reverse at the end.
+ */
+typedef struct tni_room {
+    const char *name;
+    int32_t (*init)(tn_context *ctx, const tn_context_options *options);
+    void (*finish)(tn_context *ctx);
+} tni_room;
+extern const tni_room tni_rooms[];
+extern const uint32_t tni_room_count;
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices as the library sees them: the driver tables of a plugin, copied into structs of the host's own size, the
+ * open device with its streams, its caching allocator and its default generator.
+ */
+#ifndef TNI_CORE_DEVICE_H
+#define TNI_CORE_DEVICE_H
+
+#include "core/context.h"
+#include "core/error.h"
+
+/* What a loaded plugin hands over to register its device type; tables are complete, absent slots NULL. */
+typedef struct tni_driver {
+    const char *plugin; /* name, for errors */
+    void *self;
+    tn_device_interface device;
+    tn_memory_interface memory;
+    tn_copy_interface copy;
+    tn_stream_interface stream;
+    tn_event_interface event;       /* size 0: absent */
+    tn_random_interface random;     /* size 0: absent */
+    tn_allocator_interface allocator; /* size 0: absent */
+} tni_driver;
+
+struct tni_allocator;
+typedef struct tni_device tni_device;
+
+typedef struct tni_device_type {
+    tn_context *ctx;
+    uint32_t type; /* interned */
+    uint32_t slot; /* index in ctx->types: kernel tables are indexed by it */
+    tni_driver driver;
+    uint32_t count;
+    const char *reason; /* why count is 0 */
+    tni_device *devices; /* [count] */
+} tni_device_type;
+
+struct tni_device {
+    tn_device id;
+    tn_context *ctx;
+    tni_device_type *type;
+    void *handle; /* from open; NULL until first use */
+    atomic_int open;
+    pthread_mutex_t lock;
+    int32_t host_access;  /* allocations have host addresses */
+    uint32_t memory_kind; /* TN_MEMORY_... that tensors use */
+    tn_device_facts facts;
+    tn_stream *default_stream;
+    struct tni_allocator *allocator;
+    tn_generator *generator;
+};
+
+/* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
+int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver);
+/* Closes all devices. */
+void tni_devices_finish(tn_context *ctx);
+/* The open device of an id (index -1: current); NULL and an error when there is none. Fast. */
+tni_device *tni_device_get(tn_context *ctx, tn_device id);
+tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type);
+/* Current stream of this thread for a device; never NULL for an open device. */
+tn_stream *tni_current_stream(tni_device *device);
+
+struct tn_stream {
+    atomic_uint refs;
+    tni_device *device;
+    void *handle; /* the plugin's */
+    uint64_t id;  /* 0: the default stream */
+};
+struct tn_event {
+    atomic_uint refs;
+    tni_device *device;
+    void *handle;
+    tn_stream *stream; /* last recorded on, when the plugin has no events */
+};
+
+/*
+ * The caching allocator: stream-aware, one for each device. A block belongs to the stream it was asked for on; when
+ * freed it may be used again on that stream at once, on others after an event. Blocks that other streams use
+ * (tni_block_record) wait for those streams.
+ */
+typedef struct tni_block {
+    void *allocation; /* the plugin's handle */
+    uint64_t offset;  /* in bytes, into the allocation */
+    void *host;       /* address of the block's first byte, or NULL */
+    uint64_t bytes;   /* at least what was asked for */
+    struct tni_allocator *allocator;
+} tni_block;
+int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out);
+void tni_allocator_destroy(struct tni_allocator *allocator);
+/* bytes 0 gives a block without memory. On out of memory: caches are freed, the plugin trimmed, tried once more. */
+int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);
+void tni_block_free(tni_block *block);
+int32_t tni_block_record(tni_block *block, tn_stream *stream);
+
+/* Copies between host memory and devices, ordered by the current stream; the last waits when `wait` is set. */
+int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host, uint64_t bytes);
+int32_t tni_copy_to_host(tni_device *device, void *host, void *allocation, uint64_t offset, uint64_t bytes);
+
+/* Generators. */
+struct tn_generator {
+    atomic_uint refs;
+    tn_context *ctx;
+    pthread_mutex_t lock;
+    uint64_t seed;
+    uint64_t offset;
+};
+/* Takes `count` counters. */
+void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);
+tn_generator *tni_default_generator(tni_device *device);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dtypes: the list, names, categories, promotion, and conversion of single elements on the host. Promotion follows
+ * PyTorch's rules (categories bool < integer < float < complex; 0-dim tensors and numbers only raise the category).
+ */
+#ifndef TNI_CORE_DTYPE_H
+#define TNI_CORE_DTYPE_H
+
+#include <tenon/value.h>
+
+/* Small dense numbers of dtypes, for tables and sets. */
+#define TNI_DTYPE_LIST(X)                                                                                   \
+    X(BOOL, bool_) X(UINT8, uint8) X(INT8, int8) X(INT16, int16) X(INT32, int32) X(INT64, int64)            \
+    X(UINT16, uint16) X(UINT32, uint32) X(UINT64, uint64) X(FLOAT16, float16) X(BFLOAT16, bfloat16)         \
+    X(FLOAT32, float32) X(FLOAT64, float64) X(COMPLEX32, complex32) X(COMPLEX64, complex64)                 \
+    X(COMPLEX128, complex128) X(FLOAT8_E4M3FN, float8_e4m3fn) X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz)           \
+    X(FLOAT8_E5M2, float8_e5m2) X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz) X(FLOAT8_E8M0FNU, float8_e8m0fnu)       \
+    X(QUINT8, quint8) X(QINT8, qint8) X(QINT32, qint32) X(QUINT4X2, quint4x2)
+#define TNI_DTYPE_ENUM(upper, lower) TNI_INDEX_##upper,
+enum { TNI_DTYPE_LIST(TNI_DTYPE_ENUM) TNI_DTYPE_COUNT };
+
+#define TNI_CATEGORY_BOOL    0
+#define TNI_CATEGORY_INT     1
+#define TNI_CATEGORY_FLOAT   2
+#define TNI_CATEGORY_COMPLEX 3
+#define TNI_CATEGORY_OTHER   4 /* quantised */
+
+/* Index in the list above, or -1. */
+int32_t tni_dtype_index(tn_dtype dtype);
+tn_dtype tni_dtype_at(int32_t index);
+int32_t tni_dtype_category(tn_dtype dtype);
+int32_t tni_dtype_is_signed(tn_dtype dtype);
+/* float32 of complex64 and so on; others unchanged. And back. */
+tn_dtype tni_dtype_to_real(tn_dtype dtype);
+tn_dtype tni_dtype_to_complex(tn_dtype dtype);
+/* The dtype that a number of a value's kind has: bool, int64, `default_dtype`, its complex. */
+tn_dtype tni_dtype_of_scalar(tn_value v, tn_dtype default_dtype);
+
+/*
+ * Result type of a set of operands, gathered one by one. `dims` are tensors with dimensions, `zeros` 0-dim tensors,
+ * `wrapped` numbers.
+ */
+typedef struct tni_promotion {
+    tn_dtype dims;
+    tn_dtype zeros;
+    tn_dtype wrapped;
+} tni_promotion;
+void tni_promotion_add(tni_promotion *p, tn_dtype dtype, int32_t is_zero_dim, int32_t is_wrapped);
+tn_dtype tni_promotion_result(const tni_promotion *p, tn_dtype default_dtype);
+
+/* One element as a wide number. */
+typedef struct tni_element {
+    double re, im;  /* value, for floats and complex */
+    int64_t i;      /* exact value for integers and bool; uint64 as its bits */
+    int32_t is_int; /* 1: `i` is exact */
+    int32_t is_unsigned;
+} tni_element;
+void tni_element_load(const void *from, tn_dtype dtype, tni_element *out);
+/* Rounds to nearest even, integers wrap, float to integer as C (saturating where C leaves it open). */
+void tni_element_store(void *to, tn_dtype dtype, const tni_element *e);
+/* A number as an element of a dtype. Up to 16 bytes are written. */
+void tni_scalar_store(void *to, tn_dtype dtype, tn_value scalar);
+/* An element as a value. Complex: `pair` receives the parts and must outlive it. */
+tn_value tni_scalar_load(const void *from, tn_dtype dtype, double pair[2]);
+
+float tni_half_to_float(uint16_t h);
+uint16_t tni_float_to_half(float f);
+uint16_t tni_double_to_half(double d);
+float tni_bfloat_to_float(uint16_t b);
+uint16_t tni_float_to_bfloat(float f);
+float tni_float8_to_float(uint8_t b, tn_dtype dtype);
+uint8_t tni_float_to_float8(float f, tn_dtype dtype);
+
+#endif

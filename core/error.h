@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errors. The detail is recorded where the error arises, in the thread's error slot, which needs no memory; the
+ * status travels up. Scopes and boxed calls copy the slot into an object of their own.
+ */
+#ifndef TNI_CORE_ERROR_H
+#define TNI_CORE_ERROR_H
+
+#include <tenon/base.h>
+
+#if defined(__GNUC__)
+#define TNI_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define TNI_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define TNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define TNI_PRINTF(format, first)
+#define TNI_LIKELY(x)   (x)
+#define TNI_UNLIKELY(x) (x)
+#endif
+
+/* Records an error in this thread's slot and returns `code`. Replaces what was there. */
+int32_t tni_error(int32_t code, const char *format, ...) TNI_PRINTF(2, 3);
+/* The same; what was in the slot becomes the cause. */
+int32_t tni_error_wrap(int32_t code, const char *format, ...) TNI_PRINTF(2, 3);
+/* Out of memory; takes none. */
+int32_t tni_error_no_memory(const char *what, uint64_t bytes);
+/* Adds the vendor's number and text, the operator, the plugin to the error in the slot (NULL: unchanged). */
+void tni_error_native(int32_t code, const char *text);
+void tni_error_operator(const char *op);
+void tni_error_plugin(const char *plugin);
+/* An independent copy of the slot; never NULL (a static out-of-memory error when there is no memory). */
+tn_error *tni_error_copy(void);
+/* Puts a copied error back into the slot. */
+void tni_error_restore(const tn_error *error);
+/* If the slot is empty or of another code (a callee failed silently), records a plain error for `code`. */
+int32_t tni_error_ensure(int32_t code, const char *who);
+
+#endif

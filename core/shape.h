@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic of sizes and strides. All functions check for overflow and write an error where they can fail. */
+#ifndef TNI_CORE_SHAPE_H
+#define TNI_CORE_SHAPE_H
+
+#include "core/tensor.h"
+
+typedef struct tni_shape {
+    uint32_t rank;
+    int64_t sizes[TN_MAX_RANK];
+} tni_shape;
+
+/* Number of elements; TN_E_SHAPE for negative sizes or overflow. */
+int32_t tni_numel(uint32_t rank, const int64_t *sizes, int64_t *out);
+void tni_contiguous_strides(uint32_t rank, const int64_t *sizes, int64_t *out);
+/* Strides of a memory format; rank must fit (4 for channels-last, 5 for 3d). */
+int32_t tni_format_strides(uint32_t rank, const int64_t *sizes, int32_t format, int64_t *out);
+/* TNI_CONTIGUOUS, TNI_DENSE, TNI_CHANNELS_LAST(_3D) as they hold. */
+uint32_t tni_stride_state(uint32_t rank, const int64_t *sizes, const int64_t *strides);
+/* The order of dimensions from innermost stride outwards of a dense tensor, kept for a new contiguous one. */
+void tni_preserve_strides(const tn_tensor *t, uint32_t rank, const int64_t *sizes, int64_t *out);
+/* Elements of storage that a view touches, from its first: 0 when it is empty. */
+int32_t tni_storage_extent(uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t *out);
+
+/* Broadcasts `sizes` into *shape. Error text is ATen's. */
+int32_t tni_broadcast(tni_shape *shape, uint32_t rank, const int64_t *sizes);
+/* -rank <= dim < rank (a rank of 0 counts as 1), else TN_E_INDEX in ATen's words. */
+int32_t tni_wrap_dim(int64_t dim, int64_t rank, int64_t *out);
+/* Bit mask of a dim list; NULL or empty list: all (if `empty_is_all`). Duplicates are refused. */
+int32_t tni_dim_mask(tn_value dims, int64_t rank, int32_t empty_is_all, uint64_t *out);
+/* "-1" in a requested shape; numel must fit. */
+int32_t tni_infer_size(const int64_t *requested, uint32_t rank, int64_t numel, int64_t *out);
+/* Strides that let a view of `sizes`/`strides` be seen as new sizes without a copy; returns 0 if there are none. */
+int32_t tni_view_strides(uint32_t rank, const int64_t *sizes, const int64_t *strides, uint32_t new_rank,
+                         const int64_t *new_sizes, int64_t *out);
+/* "[2, 3]" into buffer; returns buffer. */
+const char *tni_shape_text(uint32_t rank, const int64_t *sizes, char *buffer, uint64_t bytes);
+
+/* Memory overlap, as ATen's checks for in-place operators see it. */
+int32_t tni_overlaps_itself(const tn_tensor *t);              /* more than one element at one location */
+#define TNI_OVERLAP_NONE    0
+#define TNI_OVERLAP_FULL    1 /* same elements in the same places */
+#define TNI_OVERLAP_PARTIAL 2
+int32_t tni_overlap(const tn_tensor *a, const tn_tensor *b);
+
+#endif

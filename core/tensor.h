@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors and storages.
+ *
+ * A storage owns one block of device memory (or the caller's memory) and counts writes: all views of it share the
+ * counter. A tensor begins with the descriptor that kernels see, so a tn_tensor * is also a descriptor pointer.
+ */
+#ifndef TNI_CORE_TENSOR_H
+#define TNI_CORE_TENSOR_H
+
+#include "core/device.h"
+
+typedef struct tni_storage {
+    atomic_uint refs;
+    uint32_t flags;
+    tn_context *ctx;
+    tni_device *device; /* NULL for "meta" */
+    void *allocation;
+    uint64_t offset; /* of byte 0 of the storage in the allocation */
+    char *host;      /* address of byte 0, or NULL */
+    uint64_t bytes;
+    atomic_uint_fast64_t version;
+    tni_block *block;             /* NULL for foreign memory */
+    void (*deleter)(void *user);  /* foreign memory */
+    void *deleter_user;
+} tni_storage;
+
+#define TNI_INLINE_RANK 6
+
+#define TNI_WANTS_GRAD 1u  /* a leaf that requires a gradient, or the result of a recorded call */
+#define TNI_CONTIGUOUS 2u  /* row-major */
+#define TNI_DENSE      4u  /* non-overlapping and dense in some order of dimensions */
+#define TNI_INFERENCE  8u  /* made in inference mode: never takes part in autograd */
+#define TNI_CHANNELS_LAST 16u
+#define TNI_CHANNELS_LAST_3D 32u
+
+struct tn_tensor {
+    tn_tensor_desc desc; /* first */
+    atomic_uint refs;
+    uint32_t state; /* TNI_... above */
+    int64_t numel;
+    tni_storage *storage;
+    tn_context *ctx;
+    struct tni_autograd_meta *autograd; /* NULL for most */
+    tn_tensor *base;                    /* of a view: the tensor it is a view of, itself no view; else NULL */
+    int64_t *dims;                      /* sizes then strides: inline_dims, or memory of 2 * rank */
+    int64_t inline_dims[2 * TNI_INLINE_RANK];
+};
+
+/* Storages */
+int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out);
+/* Foreign host memory; the deleter is called once, on failure too. */
+int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user), void *user,
+                         tni_storage **out);
+/* Grows or shrinks, keeping the first bytes. */
+int32_t tni_storage_resize(tni_storage *storage, uint64_t bytes);
+void tni_storage_retain(tni_storage *storage);
+void tni_storage_release(tni_storage *storage);
+
+/* Tensors. All give one reference to the caller. */
+/* A new tensor on a new storage. strides NULL: row-major. device may be NULL only for id "meta". */
+int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                          const int64_t *strides, tn_tensor **out);
+/* Another view of the storage of `t`, without autograd. offset in elements of dtype from byte 0 of the storage. */
+int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                         int64_t offset, tn_tensor **out);
+/* The same, remembering `t` (or its base) as base: what view operators give. Keeps conj and neg bits. */
+int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset,
+                        tn_tensor **out);
+/* A tensor over a storage (reference taken over on success only). offset in elements. */
+int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                      const int64_t *strides, int64_t offset, tn_tensor **out);
+/* Changes the metadata of a tensor in place (resize_, set_, unsqueeze_, ...). Storage must be large enough. */
+int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset);
+int64_t tni_tensor_offset(const tn_tensor *t);
+
+static inline const char *tni_tensor_host(const tn_tensor *t) { return (const char *)t->desc.host; }
+static inline int32_t tni_is_contiguous(const tn_tensor *t) { return (t->state & TNI_CONTIGUOUS) != 0; }
+static inline void tni_bump_version(tn_tensor *t)
+{
+    atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+}
+
+#endif
