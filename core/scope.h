@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scopes: owners of temporaries, one thread each, nested. Opening takes a block from the magazine, closing releases
+ * what it holds in reverse order. The first member is the host table, which plugins read (TN_SCOPE_HOST).
+ */
+#ifndef TNI_CORE_SCOPE_H
+#define TNI_CORE_SCOPE_H
+
+#include "core/tensor.h"
+
+#define TNI_SCOPE_INLINE 24
+
+typedef struct tni_scope_chunk {
+    struct tni_scope_chunk *next;
+    uint64_t bytes;
+    uint64_t used;
+} tni_scope_chunk;
+
+struct tn_scope {
+    const tn_host *host; /* first: part of the contract */
+    tn_context *ctx;
+    tn_scope *parent;
+    tn_error *error; /* NULL until the first failure */
+    int32_t status;
+    uint32_t saved_grad_mode; /* of the thread, put back when the scope closes */
+    tn_dtype saved_default_dtype;
+    uint32_t restores;
+    tn_device saved_default_device;
+    uint32_t count;    /* tensors owned */
+    uint32_t capacity;
+    tn_tensor **owned; /* inline_owned, or memory */
+    tni_scope_chunk *memory;
+    tn_tensor *inline_owned[TNI_SCOPE_INLINE];
+};
+
+/* Records the thread's error in the scope, if it is the first. Returns the scope's status. */
+int32_t tni_scope_record(tn_scope *s, int32_t code);
+/* Takes a reference; on failure (no memory) releases it, records, returns NULL. */
+tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t);
+/* Removes t from the scope without releasing it: the caller has the reference. 0 if it was not owned. */
+int32_t tni_scope_disown(tn_scope *s, tn_tensor *t);
+
+#endif
