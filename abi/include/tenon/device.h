@@ -21,6 +21,9 @@ TN_BEGIN_DECLS
 #define TN_MEMORY_HOST    2u /* the host reads it, the device too */
 #define TN_MEMORY_UNIFIED 4u
 
+/* Flags of events. */
+#define TN_EVENT_TIMING 1u
+
 /* What a device says of itself. Unknown numbers are 0. */
 typedef struct tn_device_facts {
     uint32_t size;
@@ -34,7 +37,7 @@ typedef struct tn_device_facts {
     int32_t priority_high;
     uint32_t power_class;   /* 0 unknown, 1 low ... 4 high */
     uint32_t alignment;     /* bytes that allocations are aligned to */
-    const tn_dtype *dtypes; /* zero-terminated: those it computes in */
+    const tn_dtype *dtypes; /* zero-terminated, static: those it computes in */
     char name[64];
     char architecture[32];
 } tn_device_facts;
@@ -82,7 +85,6 @@ TN_API void *tn_stream_native(tn_stream *stream) TN_ANY_THREAD;
 /* The tensor is used on that stream, too: its memory is not given to others before the stream has passed. */
 TN_API int32_t tn_record_stream(tn_tensor *t, tn_stream *stream) TN_ANY_THREAD;
 
-#define TN_EVENT_TIMING 1u
 TN_API int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags,
                                TN_OUT TN_GIVES tn_event **out) TN_ANY_THREAD;
 TN_API void tn_event_release(TN_TAKES TN_NULLABLE tn_event *event) TN_ANY_THREAD;

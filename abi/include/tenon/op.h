@@ -22,8 +22,9 @@ typedef struct tn_call tn_call;
 
 /*
  * One operand of a loop nest. `strides` are in bytes, one for each dimension of the nest, 0 where the operand
- * is broadcast or reduced. `host` is the address of the first element, or NULL on devices without host
- * addresses.
+ * is broadcast or reduced. The first element lies `byte_offset` bytes into `allocation`; `host` is its
+ * address, or NULL on devices without host addresses. An IMMEDIATE operand has no allocation and always a
+ * `host`, valid until the function returns: a device that works later copies the value.
  */
 typedef struct tn_operand {
     uint32_t size;
@@ -38,9 +39,12 @@ typedef struct tn_operand {
 
 /*
  * A ready loop nest for pointwise, reduction and scan operators: broadcast, permuted so that dimension 0 is
- * the innermost, coalesced. Outputs come first among the operands. For a reduction the first `kept`
- * dimensions index the result and the others are summed over; for anything else kept == rank. Rank 0 has one
- * element; a size of 0 never reaches a kernel.
+ * the innermost, coalesced. Outputs come first among the operands, then the tensor arguments in the order of
+ * the schema. For a reduction the first `kept` dimensions index the result and the others are reduced over,
+ * the outputs having stride 0 there; for a scan the last dimension is the scanned one and kept == rank - 1
+ * (rank is at least 1); for anything else kept == rank. Reductions whose result is a position (argmax,
+ * argmin) are given in row-major order of the tensor: among the reduced dimensions a later one is an outer
+ * one, and the position is counted over them. Rank 0 has one element; a size of 0 never reaches a kernel.
  */
 typedef struct tn_nest {
     uint32_t size;
@@ -58,8 +62,10 @@ typedef struct tn_nest {
 
 /*
  * One call of a kernel, a gradient or a shape rule. Everything reachable is borrowed until the function
- * returns. `args` are the arguments of the row's schema, tensors of one device (0-dim host tensors may stand
- * among them for pointwise rows: their operands are IMMEDIATE); `outs` hold prepared tensors.
+ * returns. `args` are all the arguments of the row's schema in its order, defaults filled in, tensors of one
+ * device (0-dim host tensors may stand among them for pointwise rows: their operands are IMMEDIATE); `outs`
+ * hold prepared tensors. An argument that the schema marks as written, `Tensor(a!) self`, stands in outs,
+ * too: a kernel writes to outs and nowhere else. The work goes to `stream` and may be unfinished on return.
  */
 struct tn_call {
     uint32_t size;
@@ -98,13 +104,15 @@ typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
 #define TN_ROW_LAZY_BITS                     2u /* takes conjugated and negated tensors */
 #define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u /* in deterministic mode the core gives it one thread */
 #define TN_ROW_NONDETERMINISTIC              8u /* refused in deterministic mode */
-#define TN_ROW_IMMEDIATE_ONLY_HOST           16u
+#define TN_ROW_IMMEDIATE_ONLY_HOST           16u /* host tensors only as IMMEDIATE operands, else they are copied */
 
 /*
  * A row of a plugin's kernel table. `schema` is the full text it was compiled against; arguments that later
  * versions append with defaults are dropped when they equal the default. `dtypes` (zero-terminated) are the
  * dtypes of the call it takes: the computation dtype of pointwise operators, the dtype of the first tensor of
- * others; NULL is all.
+ * others; NULL is all. Without TN_ROW_CASTS the inputs of a pointwise call have that dtype (conditions are
+ * bool), IMMEDIATE ones included; outputs have their own (bool for comparisons), so look at
+ * operands[i].dtype. Rows and all they point to live until shutdown.
  */
 typedef struct tn_kernel_row {
     uint32_t size;
@@ -117,6 +125,23 @@ typedef struct tn_kernel_row {
     tn_can_run_fn can_run; /* NULL: always */
     const void *data;
 } tn_kernel_row;
+
+/*
+ * What makes a device: twelve kernels serve all primitives (tier 1), by any number of rows. Eight have the
+ * names of ATen, by families of one shape: pointwise (aten::add.Tensor, aten::exp, ...), reduce (aten::sum,
+ * aten::amax, ...), scan (aten::cumsum, ...), gather, scatter, bmm, sort.stable, nonzero. Four have none
+ * there:
+ */
+#define TN_SCHEMA_FILL "prim::fill(Tensor(a!) self, Scalar value) -> Tensor(a!)"
+/* Any strides, any two dtypes; `src` is broadcast to `self` (its rank may be smaller). A row with
+ * TN_ROW_LAZY_BITS resolves conjugated and negated tensors by the flags of both descriptors. */
+#define TN_SCHEMA_COPY "prim::copy(Tensor(a!) self, Tensor src) -> Tensor(a!)"
+/* start + i * step for row-major i, in int64, float64 or complex128 before it is rounded. */
+#define TN_SCHEMA_IOTA "prim::iota(Tensor(a!) self, Scalar start, Scalar step) -> Tensor(a!)"
+/* `distribution` is a TN_RANDOM_... of random.h; counters from `offset` on, both as uint64. */
+#define TN_SCHEMA_RANDOM                                                                            \
+    "prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) -> " \
+    "Tensor(a!)"
 
 /* ---- Defining operators ------------------------------------------------------------------------------ */
 

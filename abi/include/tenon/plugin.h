@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * THE header of a vendor. A plugin is one shared library that exports one symbol, `tenon_plugin`, and imports
- * none of ours: all that it needs of the host comes in tables.
+ * none of ours: all that it needs of the host comes in tables. It defines TN_PLUGIN before it includes any
+ * header of ours, which hides the functions of libtenon. Beside the library lies a manifest, by which it is
+ * found, in the folder that `pkg-config --variable=plugindir tenon` names or in one of TENON_PLUGIN_ADD:
+ *
+ *     {"tenon_manifest": 1, "name": "acme", "library": "libtenon_acme.so", "device_type": "acme",
+ *      "description": "what it is, in a line"}
+ *
+ * (an operator library has no device_type).
  *
  * 1. The host reads `tenon_plugin` from the ELF file, without loading it, and compares its fields.
  * 2. It loads the file (RTLD_NOW | RTLD_LOCAL) and calls `entry`, in which both sides settle the ABI version
@@ -16,7 +23,9 @@
  *
  * Rules for every slot: return a status (details through host->error), never throw, print, exit or abort;
  * write output arguments on success only; take any thread unless the slot says otherwise. "device" is the
- * handle that open gave, "stream" the one that create gave.
+ * handle that open gave, "stream" the one that create gave; neither is ever NULL, nor may it be when given.
+ * Byte counts are never 0. Tables, and all that they point to, stay as they are until shutdown has returned;
+ * texts handed to the host are copied by it unless they are called static.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -40,8 +49,8 @@ struct tn_host {
     uint32_t reserved;
     void *context; /* handed back as the first argument of those that take `context` */
 
-    /* Records an error for this thread and returns `code`, so that a kernel can say `return
-     * host->error(...)`. */
+    /* Records an error for this thread (`message` is copied) and returns `code`, so that a kernel can say
+     * `return host->error(...)`. */
     int32_t (*error)(void *context, int32_t code, const char *message) TN_ANY_THREAD TN_IN_KERNEL;
     /* The same with the vendor's own number and text. */
     int32_t (*error_native)(void *context, int32_t code, const char *message, int32_t native_code,
@@ -125,15 +134,18 @@ typedef struct tn_device_interface {
     uint32_t size;
     uint32_t reserved;
     const char *type; /* "acme": what users write before the colon */
-    /* Number of devices. Without hardware: TN_OK, 0 and a reason (static text). Called once, at load. */
+    /* Number of devices. Without hardware: TN_OK, 0 and a reason (static text; NULL with devices). Called
+     * once, at load. */
     int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count,
                          TN_OUT const char **out_reason) TN_HOST_THREAD;
-    /* Fills *out up to out->size. */
+    /* Fills *out: the host has set out->size to what it knows and zeroed the rest; write no more than that
+     * (say, fill a struct of your own and copy the smaller size), and leave out->size as it is. Works before
+     * open. */
     int32_t (*facts)(void *self, uint32_t index, TN_OUT tn_device_facts *out);
     /* At first use of the device. */
     int32_t (*open)(void *self, uint32_t index, TN_OUT void **out_device) TN_HOST_THREAD;
     void (*close)(void *self, TN_TAKES void *device) TN_HOST_THREAD;
-    /* TN_OK or TN_E_DEVICE_LOST. NULL: always well. */
+    /* TN_OK or TN_E_DEVICE_LOST. Waits for nothing. NULL: always well. */
     int32_t (*status)(void *self, void *device);
     /* Waits for all streams and reports late errors. */
     int32_t (*synchronize)(void *self, void *device);
@@ -144,7 +156,8 @@ typedef struct tn_memory_interface {
     uint32_t size;
     uint32_t reserved;
     /*
-     * Memory of one kind (TN_MEMORY_...). out_allocation is the handle by which all other slots know it,
+     * Memory of one kind (one of the TN_MEMORY_... that the facts list), aligned as the facts say, its bytes
+     * undefined. Large: the host divides it. out_allocation is the handle by which all other slots know it,
      * out_host its address for the host or NULL. TN_E_OUT_OF_MEMORY when there is none: the host then frees
      * its caches, calls trim, synchronises and asks once more.
      */
@@ -152,14 +165,14 @@ typedef struct tn_memory_interface {
                      TN_OUT void **out_host);
     /* No work that uses it is left on any stream. */
     void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t bytes);
-    /* Sets bytes to one value, on the stream. */
+    /* Sets each byte to `value` (0 to 255), on the stream. */
     int32_t (*fill)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                     uint32_t value, void *stream);
     int32_t (*info)(void *self, void *device, TN_OUT uint64_t *out_free, TN_OUT uint64_t *out_total);
     /* NULL: pages are not pinned, copies may block. */
     int32_t (*pin)(void *self, void *device, void *host, uint64_t bytes);
     int32_t (*unpin)(void *self, void *device, void *host, uint64_t bytes);
-    /* Host view of an allocation. NULL: the host copies instead. */
+    /* Host view of an allocation that alloc gave no host address for. NULL: the host copies instead. */
     int32_t (*map)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                    TN_OUT void **out_host);
     int32_t (*unmap)(void *self, void *device, void *allocation, void *host);
@@ -169,7 +182,7 @@ typedef struct tn_memory_interface {
 
 /*
  * "tenon.copy", version 1. Required. All are ordered by `stream` and may return before the copy is done; the
- * host memory stays valid until the stream has passed.
+ * host memory stays valid and unchanged until the stream has passed. Ranges do not overlap.
  */
 typedef struct tn_copy_interface {
     uint32_t size;
@@ -180,7 +193,7 @@ typedef struct tn_copy_interface {
                               uint64_t bytes, void *stream);
     int32_t (*device_to_device)(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream);
-    /* Between two devices of this plugin. NULL: through the host. */
+    /* Between two devices of this plugin, on a stream of the destination. NULL: through the host. */
     int32_t (*peer)(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device, void *from,
                     uint64_t from_offset, uint64_t bytes, void *stream);
 } tn_copy_interface;
@@ -191,12 +204,16 @@ typedef struct tn_stream_interface {
     uint32_t size;
     uint32_t reserved;
     int32_t (*create)(void *self, void *device, int32_t priority, TN_OUT void **out_stream);
+    /* After its work has finished. */
     void (*destroy)(void *self, void *device, TN_TAKES void *stream);
-    /* *out_done is 1 when all work has finished. A late error is reported here and by synchronize, and
-     * poisons the stream. */
+    /* *out_done is 1 when all work has finished. A late error (found after the slot or kernel that queued the
+     * work had returned) poisons the stream: work queued behind it is dropped, while events are still
+     * recorded and callbacks still run. The first query, synchronize or device.synchronize after it reports
+     * it, once; then the stream takes work again. */
     int32_t (*query)(void *self, void *device, void *stream, TN_OUT int32_t *out_done);
     int32_t (*synchronize)(void *self, void *device, void *stream);
-    /* The stream waits for the event, the host does not. NULL: the host waits for the event. */
+    /* The stream waits for what the event records now, the host does not; at once where nothing is recorded.
+     * The event may be one of another device of this plugin. NULL: the host waits for the event. */
     int32_t (*wait_event)(void *self, void *device, void *stream, void *event);
     /* The vendor's own handle. NULL: none. */
     void *(*native)(void *self, void *device, void *stream);
@@ -210,16 +227,19 @@ typedef struct tn_stream_interface {
 typedef struct tn_event_interface {
     uint32_t size;
     uint32_t reserved;
+    /* `flags`: TN_EVENT_... */
     int32_t (*create)(void *self, void *device, uint32_t flags, TN_OUT void **out_event);
+    /* Work that waits for it may still be queued. */
     void (*destroy)(void *self, void *device, TN_TAKES void *event);
     int32_t (*record)(void *self, void *device, void *event, void *stream);
+    /* An event that was never recorded is done. */
     int32_t (*query)(void *self, void *device, void *event, TN_OUT int32_t *out_done);
     int32_t (*synchronize)(void *self, void *device, void *event);
-    /* Milliseconds. NULL: no timing. */
+    /* Milliseconds between two recorded events with TN_EVENT_TIMING. NULL: no timing. */
     int32_t (*elapsed)(void *self, void *device, void *start, void *end, TN_OUT double *out_ms);
 } tn_event_interface;
 
-/* "tenon.kernels", version 1. Default: no rows. */
+/* "tenon.kernels", version 1. Default: no rows. Rows that the host knows no operator for are passed over. */
 typedef struct tn_kernels_interface {
     uint32_t size;
     uint32_t count;
@@ -269,12 +289,13 @@ typedef struct tn_allocator_interface {
 typedef struct tn_plugin_table {
     uint32_t size;
     uint32_t abi; /* the version both sides settled on; 0 is refused */
-    /* Makes the plugin's state for one context. `host` lives until shutdown has returned. */
+    /* Makes the plugin's state for one context (several contexts may live at once). `host` lives until
+     * shutdown has returned. */
     int32_t (*init)(const tn_host *host, TN_OUT void **out_self) TN_HOST_THREAD;
     /* The table of an interface (its first member is its size), or NULL. Static, or lives until shutdown. */
     const void *(*get_interface)(void *self, const char *name, uint32_t version);
-    /* Stops the plugin's own threads; no call comes after it but frees and shutdown. NULL: nothing to stop.
-     */
+    /* Finishes queued work and stops the plugin's own threads; no call comes after it but free, destroy,
+     * close and shutdown. NULL: nothing to stop. */
     int32_t (*quiesce)(void *self) TN_HOST_THREAD;
     void (*shutdown)(TN_TAKES void *self) TN_HOST_THREAD;
     /* Checks itself; TN_OK, or an error that says what is wrong. NULL: nothing to check. */
@@ -358,8 +379,8 @@ typedef struct tn_plugin_info {
 #define TN_BUILD_ID ""
 #endif
 
-/* Writes the info block: TN_DEFINE_PLUGIN("acme", "1.0", "Acme Inc.", 0, entry), once in one file of the
- * plugin. */
+/* Writes the info block: TN_DEFINE_PLUGIN("acme", "1.0", "Acme Inc.", 0, entry); once in one file of the
+ * plugin, after `entry` is declared; TN_PLUGIN_CAN_UNLOAD or 0. */
 #ifdef __cplusplus
 #define TN_PLUGIN_EXTERN extern "C"
 #else
@@ -386,7 +407,8 @@ typedef struct tn_plugin_info {
 
 /*
  * Negotiation, compiled into the plugin: the generation it was compiled for goes into out->abi if the host
- * offers it; else the reason is written and TN_E_VERSION returned. Zeroes the rest of *out up to its size.
+ * offers it; else the reason is written and TN_E_VERSION returned. Zeroes the rest of *out up to its size;
+ * entry then sets the slots it has (all of version 0.1 are there; look at out->size for any added later).
  */
 static inline int32_t tn_negotiate(const tn_host_offer *offer, tn_plugin_table *out)
 {
