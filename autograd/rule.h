@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gradient rules: what a formula sees. A rule reads the gradients of the outputs and what was saved, calls operators on
+ * its scope, and sets the gradients of the arguments. It may be recorded itself, so gradients of gradients need nothing
+ * more. Rules are named in the table of operators: gradient "mul" is grad_mul in autograd/rules/.
+ */
+#ifndef TNI_AUTOGRAD_RULE_H
+#define TNI_AUTOGRAD_RULE_H
+
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+
+typedef struct tni_grad tni_grad;
+typedef void tni_grad_fn(tn_scope *s, tni_grad *g);
+
+enum { TNI_SAVE_ARG, TNI_SAVE_RESULT };
+typedef struct tni_save {
+    uint8_t kind;
+    uint8_t index;   /* of the argument or the output */
+    int8_t if_needs; /* save only if that argument needs a gradient; -1: always */
+} tni_save;
+
+typedef struct tni_gradient_entry {
+    uint32_t op; /* number of the base form */
+    tni_grad_fn *rule;
+    const tni_save *saves;
+    uint32_t save_count;
+    uint32_t non_differentiable; /* bits of outputs without gradient */
+} tni_gradient_entry;
+extern const tni_gradient_entry tni_builtin_gradients[];
+extern const uint32_t tni_builtin_gradient_count;
+
+/* Sizes, dtype, device of a tensor argument (or of item `item` of a list; else 0), whether saved or not. */
+typedef struct tni_meta {
+    tn_dtype dtype;
+    uint32_t rank;
+    tn_device device;
+    const int64_t *sizes;
+} tni_meta;
+
+/* Gradient of output i; NULL where undefined. Rules are called only if at least one is defined. */
+tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i);
+/* A tensor argument that the table says is saved; NULL if it was absent or not needed. */
+tn_tensor *tni_grad_saved(const tni_grad *g, uint32_t arg);
+tn_tensor *tni_grad_saved_item(const tni_grad *g, uint32_t arg, uint32_t item);
+tn_tensor *tni_grad_result(const tni_grad *g, uint32_t i);
+/* An argument that is no tensor: ints, numbers, lists, strings. */
+tn_value tni_grad_arg(const tni_grad *g, uint32_t arg);
+tni_meta tni_grad_meta(const tni_grad *g, uint32_t arg, uint32_t item);
+tni_meta tni_grad_result_meta(const tni_grad *g, uint32_t i);
+/* Number of tensors in a list argument. */
+uint32_t tni_grad_count(const tni_grad *g, uint32_t arg);
+/* 1 if the gradient of the argument (of any or of one item of a list) is wanted. */
+int32_t tni_grad_needs(const tni_grad *g, uint32_t arg);
+int32_t tni_grad_needs_item(const tni_grad *g, uint32_t arg, uint32_t item);
+/*
+ * Sets the gradient of an argument; NULL leaves it undefined. The engine sums it to the argument's sizes (broadcast
+ * dimensions), takes the real part for real arguments and casts to the argument's dtype, so rules need not.
+ */
+void tni_grad_set(tni_grad *g, uint32_t arg, tn_tensor *grad);
+void tni_grad_set_item(tni_grad *g, uint32_t arg, uint32_t item, tn_tensor *grad);
+
+#endif

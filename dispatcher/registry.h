@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registry: operators by number and by name, their kernels per device type, the layers of a call. Readers take
+ * no lock: entries are published with release stores and stay in place until the context ends; what is removed is
+ * marked, not freed.
+ */
+#ifndef TNI_DISPATCHER_REGISTRY_H
+#define TNI_DISPATCHER_REGISTRY_H
+
+#include "core/dtype.h"
+#include "core/scope.h"
+#include "dispatcher/entry.h"
+#include "dispatcher/schema.h"
+
+#define TNI_MAX_OPS (1u << 15)
+#define TNI_OPS_PER_PAGE 256u
+
+/* A kernel row of one plugin, with what selection needs of it. */
+typedef struct tni_kernel {
+    tn_kernel_row row; /* a copy; strings and functions are the plugin's */
+    void *self;
+    const char *plugin;
+    uint32_t dtypes;      /* bits of TNI_INDEX_...; all ones: any */
+    uint32_t dropped;     /* trailing arguments of our schema that the row's schema lacks */
+    uint32_t device_slot;
+    uint32_t disabled;
+    struct tni_kernel *next; /* next lower priority */
+} tni_kernel;
+
+typedef struct tni_op {
+    uint32_t number;
+    uint32_t kind;
+    uint32_t form;
+    uint32_t n_args;
+    uint32_t n_returns;
+    uint32_t promote;
+    uint32_t tags;
+    uint32_t removed;
+    const char *name;         /* full name */
+    const tni_op_entry *entry;
+    const tni_schema *schema;
+    struct tni_op *base;      /* the form whose kernel is used; itself for that form */
+    const void *gradient;     /* autograd's entry for the base, or NULL */
+    const tn_operator_def *def; /* from outside, or NULL */
+    _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
+    uint8_t first_tensor;  /* index of the first Tensor argument, 255: none */
+    uint8_t returns_self;  /* in place or out: index of the argument that return 0 is, else 255 */
+    uint8_t n_tensors;     /* tensor and tensor-list arguments */
+    uint8_t is_view;
+    atomic_uint_fast64_t fallbacks;
+    atomic_uint_fast64_t fallback_bytes;
+    const char *fallback_reason;
+} tni_op;
+
+/* ---- layers ---- */
+enum { TNI_LAYER_OBSERVE, TNI_LAYER_TRACE, TNI_LAYER_TRANSFORM, TNI_LAYER_AUTOCAST, TNI_LAYER_AUTOGRAD, TNI_LAYER_COUNT };
+#define TNI_LAYER_BIT(layer) (1u << (layer))
+/* Runs the frame, usually by calling tni_next(f) at some point. */
+typedef int32_t tni_layer_fn(tni_frame *f);
+
+typedef struct tni_registry {
+    tn_context *ctx;
+    pthread_mutex_t lock; /* writers only */
+    _Atomic(tni_op *) *pages[TNI_MAX_OPS / TNI_OPS_PER_PAGE];
+    _Atomic(uint32_t) count;    /* numbers given so far, 0 is never one */
+    void *names;                /* hash table name -> op, under lock */
+    tni_vector pending;         /* kernel rows whose operator is not defined yet */
+    tni_layer_fn *layers[TNI_LAYER_COUNT];
+    _Atomic(uint32_t) always;   /* bits of layers that want every call */
+    tni_vector observers;
+    _Atomic(uint32_t) fallback_policy;
+    atomic_uint_fast64_t sequence;
+} tni_registry;
+
+/* The operator with a number, or NULL. No lock. */
+static inline tni_op *tni_op_get(const tni_registry *r, uint32_t number)
+{
+    if (number >= TNI_MAX_OPS) return NULL;
+    _Atomic(tni_op *) *page = r->pages[number / TNI_OPS_PER_PAGE];
+    return page ? atomic_load_explicit(&page[number % TNI_OPS_PER_PAGE], memory_order_acquire) : NULL;
+}
+tni_op *tni_op_find(tni_registry *r, const char *name);
+/* Layers register themselves when their room starts. */
+void tni_layer_set(tn_context *ctx, uint32_t layer, tni_layer_fn *run, int32_t always);
+
+#endif
