@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Helpers that every row of the CPU plugin uses: dtype lists, errors, scratch memory, the parallel loop. It
+ * knows no operator.
+ */
+#include "cpu.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define INTEGERS TN_UINT8, TN_INT8, TN_INT16, TN_INT32, TN_INT64
+#define FLOATS   TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64
+#define COMPLEX  TN_COMPLEX64, TN_COMPLEX128
+
+const tn_dtype cpu_float32_dtypes[] = {TN_FLOAT32, 0};
+const tn_dtype cpu_full_float_dtypes[] = {TN_FLOAT32, TN_FLOAT64, 0};
+const tn_dtype cpu_half_dtypes[] = {TN_FLOAT16, TN_BFLOAT16, 0};
+const tn_dtype cpu_float_dtypes[] = {FLOATS, 0};
+const tn_dtype cpu_complex_dtypes[] = {COMPLEX, 0};
+const tn_dtype cpu_inexact_dtypes[] = {FLOATS, COMPLEX, 0};
+const tn_dtype cpu_integer_dtypes[] = {INTEGERS, 0};
+const tn_dtype cpu_integral_dtypes[] = {TN_BOOL, INTEGERS, 0};
+const tn_dtype cpu_real_dtypes[] = {INTEGERS, FLOATS, 0};
+const tn_dtype cpu_number_dtypes[] = {INTEGERS, FLOATS, COMPLEX, 0};
+const tn_dtype cpu_all_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, COMPLEX, 0};
+
+int32_t cpu_error(const tn_call *call, int32_t code, const char *format, ...)
+{
+    char message[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    return call->host->error(call->host->context, code, message);
+}
+
+void *cpu_scratch(const tn_call *call, uint64_t bytes)
+{
+    void *allocation, *host;
+    uint64_t offset;
+    if (call->host->workspace(call, bytes ? bytes : 1, &allocation, &offset, &host) == TN_OK) return host;
+    return NULL;
+}
+
+int32_t cpu_thread_count(const tn_call *call)
+{
+    return call->threads > 1 ? call->threads : 1;
+}
+
+void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user)
+{
+    int64_t grains = (n + grain - 1) / grain, threads = cpu_thread_count(call);
+    if (threads > grains) threads = grains;
+    if (threads <= 1 || omp_in_parallel()) {
+        if (n > 0) fn(user, 0, n, 0);
+        return;
+    }
+#pragma omp parallel num_threads((int)threads)
+    {
+        /* The runtime may give fewer threads than were asked for. */
+        int64_t thread = omp_get_thread_num(), count = omp_get_num_threads();
+        int64_t begin = grains * thread / count * grain, end = grains * (thread + 1) / count * grain;
+        if (end > n) end = n;
+        if (begin < end) fn(user, begin, end, (int32_t)thread);
+    }
+}

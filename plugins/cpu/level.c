@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which instruction set the kernels use: what the CPU has, what the build holds, what TENON_CPU_LEVEL allows.
+ */
+#include "cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+static uint32_t level_of_cpu(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_LEVEL_BASE;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl"))
+        return CPU_LEVEL_AVX2;
+    return CPU_LEVEL_AVX512;
+}
+#else
+static uint32_t level_of_cpu(void)
+{
+    return CPU_LEVEL_BASE;
+}
+#endif
+
+static uint32_t level_of_environment(void)
+{
+    const char *text = getenv("TENON_CPU_LEVEL");
+    if (text && strcmp(text, "base") == 0) return CPU_LEVEL_BASE;
+    if (text && strcmp(text, "avx2") == 0) return CPU_LEVEL_AVX2;
+    return CPU_LEVEL_AVX512;
+}
+
+static uint32_t chosen_level;
+
+__attribute__((constructor)) static void choose_level(void)
+{
+    uint32_t level = level_of_cpu(), allowed = level_of_environment();
+    if (allowed < level) level = allowed;
+#ifndef CPU_HAVE_AVX512
+    if (level == CPU_LEVEL_AVX512) level = CPU_LEVEL_AVX2;
+#endif
+#ifndef CPU_HAVE_AVX2
+    if (level == CPU_LEVEL_AVX2) level = CPU_LEVEL_BASE;
+#endif
+    chosen_level = level;
+}
+
+uint32_t cpu_level(void)
+{
+    return chosen_level;
+}
