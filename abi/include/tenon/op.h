@@ -91,7 +91,8 @@ struct tn_call {
  * before the first byte of output is written.
  */
 typedef int32_t (*tn_kernel_fn)(void *self, const tn_call *call);
-/* NULL: yes. Else a static text that says why not. Reads sizes, strides and numbers, never device memory. */
+/* NULL: yes. Else a static text that says why not. Reads args, and of args and outs the descriptors; never
+ * device memory. Allocations of outs and the nest may not be there yet. */
 typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
 
 /* Which strides of tensor arguments a row takes; the core inserts copies so that it holds. */

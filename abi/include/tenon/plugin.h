@@ -168,6 +168,7 @@ typedef struct tn_memory_interface {
     /* Sets each byte to `value` (0 to 255), on the stream. */
     int32_t (*fill)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                     uint32_t value, void *stream);
+    /* Bytes; 0 and 0 when unknown. */
     int32_t (*info)(void *self, void *device, TN_OUT uint64_t *out_free, TN_OUT uint64_t *out_total);
     /* NULL: pages are not pinned, copies may block. */
     int32_t (*pin)(void *self, void *device, void *host, uint64_t bytes);
