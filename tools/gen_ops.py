@@ -20,7 +20,7 @@ TAGS = ("core", "pointwise", "reduction", "view_copy", "nondeterministic_seeded"
 OPTIONS = ("dtype", "layout", "device", "pin_memory")  # what a factory is told and an out form is not
 
 # The overload that bears the plain name: the first of these that the operator has.
-MAIN = ("self", "", "Tensor", "Tensor_Tensor", "src", "int", "dtype", "x", "self_Tensor", "sections", "scalarint",
+MAIN = ("self", "", "self_Tensor", "Tensor", "Tensor_Tensor", "src", "int", "dtype", "x", "sections", "scalarint",
         "bin_ct", "int_Scalar", "input", "Scalar", "float", "memory_format")
 # Overload names that are shortened, or lengthened because another operator bears the name.
 SHORT = {"scatter.reduce": "src_reduce", "dim_IntList": "dim", "dim_int": "dim", "ScalarOpt_dim": "dim", "ScalarOpt_dim_dtype": "dim_dtype",
@@ -599,8 +599,7 @@ def emit_call(f, structs, out):
         if structs.get(base) != key:
             base = name
             structs[base] = key
-            members = " ".join(f"{c}{n};" for c, n in key)
-            out.append(f"typedef struct {base}_result {{ {members} }} {base}_result;")
+            out += wrap_members(f"typedef struct {base}_result {{", [f"{c}{n};" for c, n in key], f"}} {base}_result;")
         result = f"{base}_result "
     required = [a for a in schema.args if a.default is None]
     optional = [a for a in schema.args if a.default is not None]
@@ -646,7 +645,7 @@ def emit_call(f, structs, out):
         out.append(f"    tn_ops_call(s, {f.macro}, v, {n}, r, {k});")
         sets = [f"result.{c_name(r.name or f'result{i}')} = tn_value_as_tensor{'s' if r.type.list else ''}(r[{i}]);"
                 for i, r in enumerate(returns)]
-        out.append("    " + " ".join(sets))
+        out += wrap_members("   ", sets[:-1], sets[-1])
         out.append("    return result;")
     out.append("}")
     # The calls that carry the defaults.
@@ -660,7 +659,7 @@ def emit_call(f, structs, out):
             raise Bad(f"{schema.name}: two arguments are called {clash}")
         out.append("#ifndef __cplusplus")
         out += continued(c_lines(f"#define {name}({', '.join(['s'] + plain + ['...'])}) {call}(",
-                                 ["s"] + wrapped + [f"&({args_type}){{{', '.join(sets)}}}"], end=")"))
+                                 ["s"] + wrapped + [f"&({args_type}){{{sets[0]}"] + sets[1:], end="})"))
         out.append("#else")
         cpp = ["tn_scope *s"] + params + [f"{c_type(fields[0].type)}{last}", f"{args_type} o = {{}}"]
         out += c_lines(f"static inline {result}{name}(", cpp, end=")")
@@ -698,7 +697,8 @@ HEADER = """/* SPDX-License-Identifier: Apache-2.0 */
  * and members of a struct in C++,
  *     tn_conv2d_args o{}; o.bias = b; tn_conv2d(s, x, w, o);
  * A scalar among the options, or as the last required argument of a call that has options, is written
- * TN_SCALAR(x) (-Wmissing-braces tells of a plain number there); elsewhere a plain number does. Lists and scalars left out take the schema's default.
+ * TN_SCALAR(x) (-Wmissing-braces tells of a plain number there); elsewhere a plain number does. Lists and
+ * scalars left out take the schema's default.
  */
 #ifndef TENON_OPS_H
 #define TENON_OPS_H

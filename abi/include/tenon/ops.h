@@ -8,7 +8,8 @@
  * and members of a struct in C++,
  *     tn_conv2d_args o{}; o.bias = b; tn_conv2d(s, x, w, o);
  * A scalar among the options, or as the last required argument of a call that has options, is written
- * TN_SCALAR(x) (-Wmissing-braces tells of a plain number there); elsewhere a plain number does. Lists and scalars left out take the schema's default.
+ * TN_SCALAR(x) (-Wmissing-braces tells of a plain number there); elsewhere a plain number does. Lists and
+ * scalars left out take the schema's default.
  */
 #ifndef TENON_OPS_H
 #define TENON_OPS_H
@@ -515,8 +516,8 @@ static inline tn_tensor *tn_isclose_with(tn_scope *s, tn_tensor *self, const tn_
     return tn_ops_tensor(s, TN_OP_ISCLOSE, v, 5);
 }
 #ifndef __cplusplus
-#define tn_isclose(s, self, ...) tn_isclose_with(s, self, \
-        &(tn_isclose_args){.rtol = 1.0000000000000001e-05, .atol = 1e-08, .other = __VA_ARGS__})
+#define tn_isclose(s, self, ...) tn_isclose_with(s, self, &(tn_isclose_args){.rtol = 1.0000000000000001e-05, \
+        .atol = 1e-08, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_isclose(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_isclose_args o = {})
 { o.other = other; return tn_isclose_with(s, self, &o); }
@@ -531,8 +532,8 @@ static inline int32_t tn_allclose_with(tn_scope *s, tn_tensor *self, const tn_al
     return tn_value_as_bool(tn_ops_value(s, TN_OP_ALLCLOSE, v, 5));
 }
 #ifndef __cplusplus
-#define tn_allclose(s, self, ...) tn_allclose_with(s, self, \
-        &(tn_allclose_args){.rtol = 1.0000000000000001e-05, .atol = 1e-08, .other = __VA_ARGS__})
+#define tn_allclose(s, self, ...) tn_allclose_with(s, self, &(tn_allclose_args){.rtol = 1.0000000000000001e-05, \
+        .atol = 1e-08, .other = __VA_ARGS__})
 #else
 static inline int32_t tn_allclose(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_allclose_args o = {})
 { o.other = other; return tn_allclose_with(s, self, &o); }
@@ -1334,7 +1335,8 @@ static inline tn_tensor *tn_convolution(tn_scope *s, tn_tensor *input, tn_tensor
     return tn_ops_tensor(s, TN_OP_CONVOLUTION, v, 9);
 }
 /* Gradients of convolution for input, weight and bias. */
-typedef struct tn_convolution_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_convolution_backward_result;
+typedef struct tn_convolution_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_convolution_backward_result;
 static inline tn_convolution_backward_result tn_convolution_backward(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *input, tn_tensor *weight, tn_ints bias_sizes, tn_ints stride, tn_ints padding, tn_ints dilation,
         int32_t transposed, tn_ints output_padding, int64_t groups, tn_bools output_mask)
@@ -1346,7 +1348,8 @@ static inline tn_convolution_backward_result tn_convolution_backward(tn_scope *s
         tn_value_bools(output_mask.data, output_mask.count)};
     tn_convolution_backward_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_CONVOLUTION_BACKWARD, v, 11, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Convolution with flags of vendor libraries, which are ignored. */
@@ -1500,8 +1503,8 @@ static inline tn_tensor *tn_conv_transpose1d_with(tn_scope *s, tn_tensor *input,
     return tn_ops_tensor(s, TN_OP_CONV_TRANSPOSE1D, v, 8);
 }
 #ifndef __cplusplus
-#define tn_conv_transpose1d(s, input, ...) tn_conv_transpose1d_with(s, input, \
-        &(tn_conv_transpose1d_args){.groups = 1, .weight = __VA_ARGS__})
+#define tn_conv_transpose1d(s, input, ...) tn_conv_transpose1d_with(s, input, &(tn_conv_transpose1d_args){.groups = 1, \
+        .weight = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_conv_transpose1d(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_conv_transpose1d_args o = {})
@@ -1523,8 +1526,8 @@ static inline tn_tensor *tn_conv_transpose2d_with(tn_scope *s, tn_tensor *input,
     return tn_ops_tensor(s, TN_OP_CONV_TRANSPOSE2D, v, 8);
 }
 #ifndef __cplusplus
-#define tn_conv_transpose2d(s, input, ...) tn_conv_transpose2d_with(s, input, \
-        &(tn_conv_transpose2d_args){.groups = 1, .weight = __VA_ARGS__})
+#define tn_conv_transpose2d(s, input, ...) tn_conv_transpose2d_with(s, input, &(tn_conv_transpose2d_args){.groups = 1, \
+        .weight = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_conv_transpose2d(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_conv_transpose2d_args o = {})
@@ -1546,8 +1549,8 @@ static inline tn_tensor *tn_conv_transpose3d_with(tn_scope *s, tn_tensor *input,
     return tn_ops_tensor(s, TN_OP_CONV_TRANSPOSE3D, v, 8);
 }
 #ifndef __cplusplus
-#define tn_conv_transpose3d(s, input, ...) tn_conv_transpose3d_with(s, input, \
-        &(tn_conv_transpose3d_args){.groups = 1, .weight = __VA_ARGS__})
+#define tn_conv_transpose3d(s, input, ...) tn_conv_transpose3d_with(s, input, &(tn_conv_transpose3d_args){.groups = 1, \
+        .weight = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_conv_transpose3d(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_conv_transpose3d_args o = {})
@@ -1686,8 +1689,8 @@ static inline tn_tensor *tn__to_copy_with(tn_scope *s, const tn__to_copy_args *o
     return tn_ops_tensor(s, TN_OP__TO_COPY, v, 7);
 }
 #ifndef __cplusplus
-#define tn__to_copy(s, ...) tn__to_copy_with(s, \
-        &(tn__to_copy_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn__to_copy(s, ...) tn__to_copy_with(s, &(tn__to_copy_args){.pin_memory = -1, .memory_format = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__to_copy(tn_scope *s, tn_tensor *self, tn__to_copy_args o = {})
 { o.self = self; return tn__to_copy_with(s, &o); }
@@ -1734,8 +1737,8 @@ static inline tn_tensor *tn_to_dtype_layout_with(tn_scope *s, const tn_to_dtype_
     return tn_ops_tensor(s, TN_OP_TO_DTYPE_LAYOUT, v, 8);
 }
 #ifndef __cplusplus
-#define tn_to_dtype_layout(s, ...) tn_to_dtype_layout_with(s, \
-        &(tn_to_dtype_layout_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn_to_dtype_layout(s, ...) tn_to_dtype_layout_with(s, &(tn_to_dtype_layout_args){.pin_memory = -1, \
+        .memory_format = -1, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_to_dtype_layout(tn_scope *s, tn_tensor *self, tn_to_dtype_layout_args o = {})
 { o.self = self; return tn_to_dtype_layout_with(s, &o); }
@@ -1749,8 +1752,8 @@ static inline tn_tensor *tn_to_other_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_TO_OTHER, v, 5);
 }
 #ifndef __cplusplus
-#define tn_to_other(s, self, ...) tn_to_other_with(s, self, \
-        &(tn_to_other_args){.memory_format = -1, .other = __VA_ARGS__})
+#define tn_to_other(s, self, ...) tn_to_other_with(s, self, &(tn_to_other_args){.memory_format = -1, \
+        .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_to_other(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_to_other_args o = {})
 { o.other = other; return tn_to_other_with(s, self, &o); }
@@ -1856,8 +1859,8 @@ static inline tn_tensor *tn_resize__with(tn_scope *s, tn_tensor *self, const tn_
     return tn_ops_tensor(s, TN_OP_RESIZE_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_resize_(s, self, ...) tn_resize__with(s, self, \
-        &(tn_resize__args){.memory_format = -1, .size = __VA_ARGS__})
+#define tn_resize_(s, self, ...) tn_resize__with(s, self, &(tn_resize__args){.memory_format = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_resize_(tn_scope *s, tn_tensor *self, tn_ints size, tn_resize__args o = {})
 { o.size = size; return tn_resize__with(s, self, &o); }
@@ -1872,8 +1875,8 @@ static inline tn_tensor *tn_resize_as__with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_RESIZE_AS_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_resize_as_(s, self, ...) tn_resize_as__with(s, self, \
-        &(tn_resize_as__args){.memory_format = -1, .the_template = __VA_ARGS__})
+#define tn_resize_as_(s, self, ...) tn_resize_as__with(s, self, &(tn_resize_as__args){.memory_format = -1, \
+        .the_template = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_resize_as_(tn_scope *s, tn_tensor *self, tn_tensor *the_template,
         tn_resize_as__args o = {})
@@ -2014,8 +2017,8 @@ static inline tn_tensor *tn_empty_with(tn_scope *s, const tn_empty_args *o)
     return tn_ops_tensor(s, TN_OP_EMPTY, v, 6);
 }
 #ifndef __cplusplus
-#define tn_empty(s, ...) tn_empty_with(s, \
-        &(tn_empty_args){.pin_memory = -1, .memory_format = -1, .size = __VA_ARGS__})
+#define tn_empty(s, ...) tn_empty_with(s, &(tn_empty_args){.pin_memory = -1, .memory_format = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_empty(tn_scope *s, tn_ints size, tn_empty_args o = {})
 { o.size = size; return tn_empty_with(s, &o); }
@@ -2028,8 +2031,8 @@ static inline tn_tensor *tn_empty_out_with(tn_scope *s, tn_ints size, const tn_e
     return tn_ops_tensor(s, TN_OP_EMPTY_OUT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_empty_out(s, size, ...) tn_empty_out_with(s, size, \
-        &(tn_empty_out_args){.memory_format = -1, .out = __VA_ARGS__})
+#define tn_empty_out(s, size, ...) tn_empty_out_with(s, size, &(tn_empty_out_args){.memory_format = -1, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_empty_out(tn_scope *s, tn_ints size, tn_tensor *out, tn_empty_out_args o = {})
 { o.out = out; return tn_empty_out_with(s, size, &o); }
@@ -2045,8 +2048,8 @@ static inline tn_tensor *tn_empty_strided_with(tn_scope *s, tn_ints size, const 
     return tn_ops_tensor(s, TN_OP_EMPTY_STRIDED, v, 6);
 }
 #ifndef __cplusplus
-#define tn_empty_strided(s, size, ...) tn_empty_strided_with(s, size, \
-        &(tn_empty_strided_args){.pin_memory = -1, .stride = __VA_ARGS__})
+#define tn_empty_strided(s, size, ...) tn_empty_strided_with(s, size, &(tn_empty_strided_args){.pin_memory = -1, \
+        .stride = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_empty_strided(tn_scope *s, tn_ints size, tn_ints stride, tn_empty_strided_args o = {})
 { o.stride = stride; return tn_empty_strided_with(s, size, &o); }
@@ -2061,8 +2064,8 @@ static inline tn_tensor *tn_empty_like_with(tn_scope *s, const tn_empty_like_arg
     return tn_ops_tensor(s, TN_OP_EMPTY_LIKE, v, 6);
 }
 #ifndef __cplusplus
-#define tn_empty_like(s, ...) tn_empty_like_with(s, \
-        &(tn_empty_like_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn_empty_like(s, ...) tn_empty_like_with(s, &(tn_empty_like_args){.pin_memory = -1, .memory_format = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_empty_like(tn_scope *s, tn_tensor *self, tn_empty_like_args o = {})
 { o.self = self; return tn_empty_like_with(s, &o); }
@@ -2078,8 +2081,8 @@ static inline tn_tensor *tn_empty_permuted_with(tn_scope *s, tn_ints size, const
     return tn_ops_tensor(s, TN_OP_EMPTY_PERMUTED, v, 6);
 }
 #ifndef __cplusplus
-#define tn_empty_permuted(s, size, ...) tn_empty_permuted_with(s, size, \
-        &(tn_empty_permuted_args){.pin_memory = -1, .physical_layout = __VA_ARGS__})
+#define tn_empty_permuted(s, size, ...) tn_empty_permuted_with(s, size, &(tn_empty_permuted_args){.pin_memory = -1, \
+        .physical_layout = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_empty_permuted(tn_scope *s, tn_ints size, tn_ints physical_layout,
         tn_empty_permuted_args o = {})
@@ -2095,8 +2098,8 @@ static inline tn_tensor *tn_new_empty_with(tn_scope *s, tn_tensor *self, const t
     return tn_ops_tensor(s, TN_OP_NEW_EMPTY, v, 6);
 }
 #ifndef __cplusplus
-#define tn_new_empty(s, self, ...) tn_new_empty_with(s, self, \
-        &(tn_new_empty_args){.pin_memory = -1, .size = __VA_ARGS__})
+#define tn_new_empty(s, self, ...) tn_new_empty_with(s, self, &(tn_new_empty_args){.pin_memory = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_new_empty(tn_scope *s, tn_tensor *self, tn_ints size, tn_new_empty_args o = {})
 { o.size = size; return tn_new_empty_with(s, self, &o); }
@@ -2131,8 +2134,8 @@ static inline tn_tensor *tn_new_full_with(tn_scope *s, tn_tensor *self, tn_ints 
     return tn_ops_tensor(s, TN_OP_NEW_FULL, v, 7);
 }
 #ifndef __cplusplus
-#define tn_new_full(s, self, size, ...) tn_new_full_with(s, self, size, \
-        &(tn_new_full_args){.pin_memory = -1, .fill_value = __VA_ARGS__})
+#define tn_new_full(s, self, size, ...) tn_new_full_with(s, self, size, &(tn_new_full_args){.pin_memory = -1, \
+        .fill_value = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_new_full(tn_scope *s, tn_tensor *self, tn_ints size, tn_value fill_value,
         tn_new_full_args o = {})
@@ -2148,8 +2151,8 @@ static inline tn_tensor *tn_new_ones_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_NEW_ONES, v, 6);
 }
 #ifndef __cplusplus
-#define tn_new_ones(s, self, ...) tn_new_ones_with(s, self, \
-        &(tn_new_ones_args){.pin_memory = -1, .size = __VA_ARGS__})
+#define tn_new_ones(s, self, ...) tn_new_ones_with(s, self, &(tn_new_ones_args){.pin_memory = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_new_ones(tn_scope *s, tn_tensor *self, tn_ints size, tn_new_ones_args o = {})
 { o.size = size; return tn_new_ones_with(s, self, &o); }
@@ -2164,8 +2167,8 @@ static inline tn_tensor *tn_new_zeros_with(tn_scope *s, tn_tensor *self, const t
     return tn_ops_tensor(s, TN_OP_NEW_ZEROS, v, 6);
 }
 #ifndef __cplusplus
-#define tn_new_zeros(s, self, ...) tn_new_zeros_with(s, self, \
-        &(tn_new_zeros_args){.pin_memory = -1, .size = __VA_ARGS__})
+#define tn_new_zeros(s, self, ...) tn_new_zeros_with(s, self, &(tn_new_zeros_args){.pin_memory = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_new_zeros(tn_scope *s, tn_tensor *self, tn_ints size, tn_new_zeros_args o = {})
 { o.size = size; return tn_new_zeros_with(s, self, &o); }
@@ -2203,8 +2206,8 @@ static inline tn_tensor *tn_full_like_with(tn_scope *s, tn_tensor *self, const t
     return tn_ops_tensor(s, TN_OP_FULL_LIKE, v, 7);
 }
 #ifndef __cplusplus
-#define tn_full_like(s, self, ...) tn_full_like_with(s, self, \
-        &(tn_full_like_args){.pin_memory = -1, .memory_format = -1, .fill_value = __VA_ARGS__})
+#define tn_full_like(s, self, ...) tn_full_like_with(s, self, &(tn_full_like_args){.pin_memory = -1, \
+        .memory_format = -1, .fill_value = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_full_like(tn_scope *s, tn_tensor *self, tn_value fill_value, tn_full_like_args o = {})
 { o.fill_value = fill_value; return tn_full_like_with(s, self, &o); }
@@ -2239,8 +2242,8 @@ static inline tn_tensor *tn_zeros_like_with(tn_scope *s, const tn_zeros_like_arg
     return tn_ops_tensor(s, TN_OP_ZEROS_LIKE, v, 6);
 }
 #ifndef __cplusplus
-#define tn_zeros_like(s, ...) tn_zeros_like_with(s, \
-        &(tn_zeros_like_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn_zeros_like(s, ...) tn_zeros_like_with(s, &(tn_zeros_like_args){.pin_memory = -1, .memory_format = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_zeros_like(tn_scope *s, tn_tensor *self, tn_zeros_like_args o = {})
 { o.self = self; return tn_zeros_like_with(s, &o); }
@@ -2275,8 +2278,8 @@ static inline tn_tensor *tn_ones_like_with(tn_scope *s, const tn_ones_like_args 
     return tn_ops_tensor(s, TN_OP_ONES_LIKE, v, 6);
 }
 #ifndef __cplusplus
-#define tn_ones_like(s, ...) tn_ones_like_with(s, \
-        &(tn_ones_like_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn_ones_like(s, ...) tn_ones_like_with(s, &(tn_ones_like_args){.pin_memory = -1, .memory_format = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_ones_like(tn_scope *s, tn_tensor *self, tn_ones_like_args o = {})
 { o.self = self; return tn_ones_like_with(s, &o); }
@@ -2291,8 +2294,8 @@ static inline tn_tensor *tn_scalar_tensor_with(tn_scope *s, const tn_scalar_tens
     return tn_ops_tensor(s, TN_OP_SCALAR_TENSOR, v, 5);
 }
 #ifndef __cplusplus
-#define tn_scalar_tensor(s, ...) tn_scalar_tensor_with(s, \
-        &(tn_scalar_tensor_args){.pin_memory = -1, .s_ = __VA_ARGS__})
+#define tn_scalar_tensor(s, ...) tn_scalar_tensor_with(s, &(tn_scalar_tensor_args){.pin_memory = -1, \
+        .s_ = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_scalar_tensor(tn_scope *s, tn_value s_, tn_scalar_tensor_args o = {})
 { o.s_ = s_; return tn_scalar_tensor_with(s, &o); }
@@ -2376,8 +2379,8 @@ static inline tn_tensor *tn_range_with(tn_scope *s, tn_value start, const tn_ran
     return tn_ops_tensor(s, TN_OP_RANGE, v, 6);
 }
 #ifndef __cplusplus
-#define tn_range(s, start, ...) tn_range_with(s, TN_SCALAR(start), \
-        &(tn_range_args){.pin_memory = -1, .end = __VA_ARGS__})
+#define tn_range(s, start, ...) tn_range_with(s, TN_SCALAR(start), &(tn_range_args){.pin_memory = -1, \
+        .end = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_range(tn_scope *s, tn_value start, tn_value end, tn_range_args o = {})
 { o.end = end; return tn_range_with(s, start, &o); }
@@ -2399,8 +2402,8 @@ static inline tn_tensor *tn_range_step_with(tn_scope *s, tn_value start, const t
     return tn_ops_tensor(s, TN_OP_RANGE_STEP, v, 7);
 }
 #ifndef __cplusplus
-#define tn_range_step(s, start, ...) tn_range_step_with(s, TN_SCALAR(start), \
-        &(tn_range_step_args){.pin_memory = -1, .end = __VA_ARGS__})
+#define tn_range_step(s, start, ...) tn_range_step_with(s, TN_SCALAR(start), &(tn_range_step_args){.pin_memory = -1, \
+        .end = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_range_step(tn_scope *s, tn_value start, tn_value end, tn_range_step_args o = {})
 { o.end = end; return tn_range_step_with(s, start, &o); }
@@ -2709,8 +2712,8 @@ static inline tn_tensor *tn_tril_indices_with(tn_scope *s, int64_t row, const tn
     return tn_ops_tensor(s, TN_OP_TRIL_INDICES, v, 7);
 }
 #ifndef __cplusplus
-#define tn_tril_indices(s, row, ...) tn_tril_indices_with(s, row, \
-        &(tn_tril_indices_args){.dtype = TN_INT64, .pin_memory = -1, .col = __VA_ARGS__})
+#define tn_tril_indices(s, row, ...) tn_tril_indices_with(s, row, &(tn_tril_indices_args){.dtype = TN_INT64, \
+        .pin_memory = -1, .col = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_tril_indices(tn_scope *s, int64_t row, int64_t col, tn_tril_indices_args o = {})
 { o.col = col; return tn_tril_indices_with(s, row, &o); }
@@ -2725,8 +2728,8 @@ static inline tn_tensor *tn_triu_indices_with(tn_scope *s, int64_t row, const tn
     return tn_ops_tensor(s, TN_OP_TRIU_INDICES, v, 7);
 }
 #ifndef __cplusplus
-#define tn_triu_indices(s, row, ...) tn_triu_indices_with(s, row, \
-        &(tn_triu_indices_args){.dtype = TN_INT64, .pin_memory = -1, .col = __VA_ARGS__})
+#define tn_triu_indices(s, row, ...) tn_triu_indices_with(s, row, &(tn_triu_indices_args){.dtype = TN_INT64, \
+        .pin_memory = -1, .col = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_triu_indices(tn_scope *s, int64_t row, int64_t col, tn_triu_indices_args o = {})
 { o.col = col; return tn_triu_indices_with(s, row, &o); }
@@ -2741,8 +2744,8 @@ static inline tn_tensor *tn_hann_window_with(tn_scope *s, const tn_hann_window_a
     return tn_ops_tensor(s, TN_OP_HANN_WINDOW, v, 5);
 }
 #ifndef __cplusplus
-#define tn_hann_window(s, ...) tn_hann_window_with(s, \
-        &(tn_hann_window_args){.pin_memory = -1, .window_length = __VA_ARGS__})
+#define tn_hann_window(s, ...) tn_hann_window_with(s, &(tn_hann_window_args){.pin_memory = -1, \
+        .window_length = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hann_window(tn_scope *s, int64_t window_length, tn_hann_window_args o = {})
 { o.window_length = window_length; return tn_hann_window_with(s, &o); }
@@ -2774,8 +2777,8 @@ static inline tn_tensor *tn_hamming_window_with(tn_scope *s, const tn_hamming_wi
     return tn_ops_tensor(s, TN_OP_HAMMING_WINDOW, v, 5);
 }
 #ifndef __cplusplus
-#define tn_hamming_window(s, ...) tn_hamming_window_with(s, \
-        &(tn_hamming_window_args){.pin_memory = -1, .window_length = __VA_ARGS__})
+#define tn_hamming_window(s, ...) tn_hamming_window_with(s, &(tn_hamming_window_args){.pin_memory = -1, \
+        .window_length = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hamming_window(tn_scope *s, int64_t window_length, tn_hamming_window_args o = {})
 { o.window_length = window_length; return tn_hamming_window_with(s, &o); }
@@ -2827,8 +2830,8 @@ static inline tn_tensor *tn_hamming_window_periodic_alpha_beta_with(tn_scope *s,
 }
 #ifndef __cplusplus
 #define tn_hamming_window_periodic_alpha_beta(s, window_length, periodic, alpha, ...) tn_hamming_window_periodic_alpha_beta_with( \
-        s, window_length, periodic, alpha, \
-        &(tn_hamming_window_periodic_alpha_beta_args){.pin_memory = -1, .beta = __VA_ARGS__})
+        s, window_length, periodic, alpha, &(tn_hamming_window_periodic_alpha_beta_args){.pin_memory = -1, \
+        .beta = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hamming_window_periodic_alpha_beta(tn_scope *s, int64_t window_length, int32_t periodic,
         double alpha, double beta, tn_hamming_window_periodic_alpha_beta_args o = {})
@@ -2844,8 +2847,8 @@ static inline tn_tensor *tn_blackman_window_with(tn_scope *s, const tn_blackman_
     return tn_ops_tensor(s, TN_OP_BLACKMAN_WINDOW, v, 5);
 }
 #ifndef __cplusplus
-#define tn_blackman_window(s, ...) tn_blackman_window_with(s, \
-        &(tn_blackman_window_args){.pin_memory = -1, .window_length = __VA_ARGS__})
+#define tn_blackman_window(s, ...) tn_blackman_window_with(s, &(tn_blackman_window_args){.pin_memory = -1, \
+        .window_length = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_blackman_window(tn_scope *s, int64_t window_length, tn_blackman_window_args o = {})
 { o.window_length = window_length; return tn_blackman_window_with(s, &o); }
@@ -2877,8 +2880,8 @@ static inline tn_tensor *tn_bartlett_window_with(tn_scope *s, const tn_bartlett_
     return tn_ops_tensor(s, TN_OP_BARTLETT_WINDOW, v, 5);
 }
 #ifndef __cplusplus
-#define tn_bartlett_window(s, ...) tn_bartlett_window_with(s, \
-        &(tn_bartlett_window_args){.pin_memory = -1, .window_length = __VA_ARGS__})
+#define tn_bartlett_window(s, ...) tn_bartlett_window_with(s, &(tn_bartlett_window_args){.pin_memory = -1, \
+        .window_length = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_bartlett_window(tn_scope *s, int64_t window_length, tn_bartlett_window_args o = {})
 { o.window_length = window_length; return tn_bartlett_window_with(s, &o); }
@@ -2910,8 +2913,8 @@ static inline tn_tensor *tn_kaiser_window_with(tn_scope *s, const tn_kaiser_wind
     return tn_ops_tensor(s, TN_OP_KAISER_WINDOW, v, 5);
 }
 #ifndef __cplusplus
-#define tn_kaiser_window(s, ...) tn_kaiser_window_with(s, \
-        &(tn_kaiser_window_args){.pin_memory = -1, .window_length = __VA_ARGS__})
+#define tn_kaiser_window(s, ...) tn_kaiser_window_with(s, &(tn_kaiser_window_args){.pin_memory = -1, \
+        .window_length = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_kaiser_window(tn_scope *s, int64_t window_length, tn_kaiser_window_args o = {})
 { o.window_length = window_length; return tn_kaiser_window_with(s, &o); }
@@ -3057,9 +3060,9 @@ static inline tn_tensor *tn__efficientzerotensor(tn_scope *s, tn_ints size, tn__
 #define TN_OP__EMBEDDING_BAG_BACKWARD 353u
 #define TN_OP__EMBEDDING_BAG_DENSE_BACKWARD 354u
 #define TN_OP__EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD 355u
-#define TN_OP_REPEAT_INTERLEAVE_SELF_TENSOR 356u
+#define TN_OP_REPEAT_INTERLEAVE 356u
 #define TN_OP_REPEAT_INTERLEAVE_SELF_INT 357u
-#define TN_OP_REPEAT_INTERLEAVE 358u
+#define TN_OP_REPEAT_INTERLEAVE_TENSOR 358u
 #define TN_OP_ONE_HOT 359u
 #define TN_OP_TRACE 360u
 #define TN_OP_TRACE_BACKWARD 361u
@@ -3382,8 +3385,8 @@ static inline tn_tensor *tn_take_along_dim_with(tn_scope *s, tn_tensor *self, co
     return tn_ops_tensor(s, TN_OP_TAKE_ALONG_DIM, v, 3);
 }
 #ifndef __cplusplus
-#define tn_take_along_dim(s, self, ...) tn_take_along_dim_with(s, self, \
-        &(tn_take_along_dim_args){.dim = TN_NONE, .indices = __VA_ARGS__})
+#define tn_take_along_dim(s, self, ...) tn_take_along_dim_with(s, self, &(tn_take_along_dim_args){.dim = TN_NONE, \
+        .indices = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_take_along_dim(tn_scope *s, tn_tensor *self, tn_tensor *indices,
         tn_take_along_dim_args o = {})
@@ -3705,8 +3708,8 @@ static inline tn_tensor *tn_nonzero_static_with(tn_scope *s, tn_tensor *self, co
     return tn_ops_tensor(s, TN_OP_NONZERO_STATIC, v, 3);
 }
 #ifndef __cplusplus
-#define tn_nonzero_static(s, self, ...) tn_nonzero_static_with(s, self, \
-        &(tn_nonzero_static_args){.fill_value = -1, .size = __VA_ARGS__})
+#define tn_nonzero_static(s, self, ...) tn_nonzero_static_with(s, self, &(tn_nonzero_static_args){.fill_value = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nonzero_static(tn_scope *s, tn_tensor *self, int64_t size, tn_nonzero_static_args o = {})
 { o.size = size; return tn_nonzero_static_with(s, self, &o); }
@@ -3776,8 +3779,8 @@ static inline tn_tensor *tn_slice_scatter_with(tn_scope *s, tn_tensor *self, con
     return tn_ops_tensor(s, TN_OP_SLICE_SCATTER, v, 6);
 }
 #ifndef __cplusplus
-#define tn_slice_scatter(s, self, ...) tn_slice_scatter_with(s, self, \
-        &(tn_slice_scatter_args){.start = TN_NONE, .end = TN_NONE, .step = 1, .src = __VA_ARGS__})
+#define tn_slice_scatter(s, self, ...) tn_slice_scatter_with(s, self, &(tn_slice_scatter_args){.start = TN_NONE, \
+        .end = TN_NONE, .step = 1, .src = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_slice_scatter(tn_scope *s, tn_tensor *self, tn_tensor *src, tn_slice_scatter_args o = {})
 { o.src = src; return tn_slice_scatter_with(s, self, &o); }
@@ -3798,8 +3801,8 @@ static inline tn_tensor *tn_diagonal_scatter_with(tn_scope *s, tn_tensor *self, 
     return tn_ops_tensor(s, TN_OP_DIAGONAL_SCATTER, v, 5);
 }
 #ifndef __cplusplus
-#define tn_diagonal_scatter(s, self, ...) tn_diagonal_scatter_with(s, self, \
-        &(tn_diagonal_scatter_args){.dim2 = 1, .src = __VA_ARGS__})
+#define tn_diagonal_scatter(s, self, ...) tn_diagonal_scatter_with(s, self, &(tn_diagonal_scatter_args){.dim2 = 1, \
+        .src = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_diagonal_scatter(tn_scope *s, tn_tensor *self, tn_tensor *src,
         tn_diagonal_scatter_args o = {})
@@ -3833,8 +3836,8 @@ static inline tn_tensor *tn_embedding_with(tn_scope *s, tn_tensor *weight, const
     return tn_ops_tensor(s, TN_OP_EMBEDDING, v, 5);
 }
 #ifndef __cplusplus
-#define tn_embedding(s, weight, ...) tn_embedding_with(s, weight, \
-        &(tn_embedding_args){.padding_idx = -1, .indices = __VA_ARGS__})
+#define tn_embedding(s, weight, ...) tn_embedding_with(s, weight, &(tn_embedding_args){.padding_idx = -1, \
+        .indices = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_embedding(tn_scope *s, tn_tensor *weight, tn_tensor *indices, tn_embedding_args o = {})
 { o.indices = indices; return tn_embedding_with(s, weight, &o); }
@@ -3864,7 +3867,8 @@ static inline tn_tensor *tn_embedding_renorm_(tn_scope *s, tn_tensor *self, tn_t
     return tn_ops_tensor(s, TN_OP_EMBEDDING_RENORM_, v, 4);
 }
 /* Sums, means or maxima of bags of rows of a table. */
-typedef struct tn_embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; tn_tensor *result3; } tn_embedding_bag_result;
+typedef struct tn_embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; } tn_embedding_bag_result;
 typedef struct tn_embedding_bag_args { tn_tensor *offsets; int32_t scale_grad_by_freq; int64_t mode; int32_t sparse;
     tn_tensor *per_sample_weights; int32_t include_last_offset; } tn_embedding_bag_args;
 static inline tn_embedding_bag_result tn_embedding_bag_with(tn_scope *s, tn_tensor *weight, tn_tensor *indices,
@@ -3875,7 +3879,8 @@ static inline tn_embedding_bag_result tn_embedding_bag_with(tn_scope *s, tn_tens
         tn_value_tensor(o->per_sample_weights), tn_value_bool(o->include_last_offset)};
     tn_embedding_bag_result result; tn_value r[4];
     tn_ops_call(s, TN_OP_EMBEDDING_BAG, v, 8, r, 4);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
 #ifndef __cplusplus
@@ -3886,7 +3891,8 @@ static inline tn_embedding_bag_result tn_embedding_bag(tn_scope *s, tn_tensor *w
         tn_tensor *offsets, tn_embedding_bag_args o = {})
 { o.offsets = offsets; return tn_embedding_bag_with(s, weight, indices, &o); }
 #endif
-typedef struct tn_embedding_bag_padding_idx_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; tn_tensor *result3; } tn_embedding_bag_padding_idx_result;
+typedef struct tn_embedding_bag_padding_idx_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; } tn_embedding_bag_padding_idx_result;
 static inline tn_embedding_bag_padding_idx_result tn_embedding_bag_padding_idx(tn_scope *s, tn_tensor *weight,
         tn_tensor *indices, tn_tensor *offsets, int32_t scale_grad_by_freq, int64_t mode, int32_t sparse,
         tn_tensor *per_sample_weights, int32_t include_last_offset, int64_t padding_idx)
@@ -3896,11 +3902,13 @@ static inline tn_embedding_bag_padding_idx_result tn_embedding_bag_padding_idx(t
         tn_value_tensor(per_sample_weights), tn_value_bool(include_last_offset), tn_value_opt_int(padding_idx)};
     tn_embedding_bag_padding_idx_result result; tn_value r[4];
     tn_ops_call(s, TN_OP_EMBEDDING_BAG_PADDING_IDX, v, 9, r, 4);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
 /* Bags of rows, with what their gradient needs. */
-typedef struct tn__embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; tn_tensor *result3; } tn__embedding_bag_result;
+typedef struct tn__embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; } tn__embedding_bag_result;
 typedef struct tn__embedding_bag_args { tn_tensor *offsets; int32_t scale_grad_by_freq; int64_t mode; int32_t sparse;
     tn_tensor *per_sample_weights; int32_t include_last_offset; int64_t padding_idx TN_DEFAULT(-1);
     } tn__embedding_bag_args;
@@ -3912,7 +3920,8 @@ static inline tn__embedding_bag_result tn__embedding_bag_with(tn_scope *s, tn_te
         tn_value_tensor(o->per_sample_weights), tn_value_bool(o->include_last_offset), tn_value_int(o->padding_idx)};
     tn__embedding_bag_result result; tn_value r[4];
     tn_ops_call(s, TN_OP__EMBEDDING_BAG, v, 9, r, 4);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
 #ifndef __cplusplus
@@ -3924,7 +3933,8 @@ static inline tn__embedding_bag_result tn__embedding_bag(tn_scope *s, tn_tensor 
 { o.offsets = offsets; return tn__embedding_bag_with(s, weight, indices, &o); }
 #endif
 /* Bags of rows for inference. */
-typedef struct tn__embedding_bag_forward_only_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; tn_tensor *result3; } tn__embedding_bag_forward_only_result;
+typedef struct tn__embedding_bag_forward_only_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; } tn__embedding_bag_forward_only_result;
 typedef struct tn__embedding_bag_forward_only_args { tn_tensor *offsets; int32_t scale_grad_by_freq; int64_t mode;
     int32_t sparse; tn_tensor *per_sample_weights; int32_t include_last_offset; int64_t padding_idx TN_DEFAULT(-1);
     } tn__embedding_bag_forward_only_args;
@@ -3936,7 +3946,8 @@ static inline tn__embedding_bag_forward_only_result tn__embedding_bag_forward_on
         tn_value_tensor(o->per_sample_weights), tn_value_bool(o->include_last_offset), tn_value_int(o->padding_idx)};
     tn__embedding_bag_forward_only_result result; tn_value r[4];
     tn_ops_call(s, TN_OP__EMBEDDING_BAG_FORWARD_ONLY, v, 9, r, 4);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
 #ifndef __cplusplus
@@ -4018,22 +4029,21 @@ static inline tn_tensor *tn__embedding_bag_per_sample_weights_backward(tn_scope 
 { o.mode = mode; return tn__embedding_bag_per_sample_weights_backward_with(s, grad, weight, indices, offsets, offset2bag, &o); }
 #endif
 /* Repeats each element or slice. */
-typedef struct tn_repeat_interleave_self_tensor_args { tn_tensor *repeats; int64_t dim TN_DEFAULT(TN_NONE);
-    int64_t output_size TN_DEFAULT(TN_NONE); } tn_repeat_interleave_self_tensor_args;
-static inline tn_tensor *tn_repeat_interleave_self_tensor_with(tn_scope *s, tn_tensor *self,
-        const tn_repeat_interleave_self_tensor_args *o)
+typedef struct tn_repeat_interleave_args { tn_tensor *repeats; int64_t dim TN_DEFAULT(TN_NONE);
+    int64_t output_size TN_DEFAULT(TN_NONE); } tn_repeat_interleave_args;
+static inline tn_tensor *tn_repeat_interleave_with(tn_scope *s, tn_tensor *self, const tn_repeat_interleave_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->repeats), tn_value_opt_int(o->dim),
         tn_value_opt_int(o->output_size)};
-    return tn_ops_tensor(s, TN_OP_REPEAT_INTERLEAVE_SELF_TENSOR, v, 4);
+    return tn_ops_tensor(s, TN_OP_REPEAT_INTERLEAVE, v, 4);
 }
 #ifndef __cplusplus
-#define tn_repeat_interleave_self_tensor(s, self, ...) tn_repeat_interleave_self_tensor_with(s, self, \
-        &(tn_repeat_interleave_self_tensor_args){.dim = TN_NONE, .output_size = TN_NONE, .repeats = __VA_ARGS__})
+#define tn_repeat_interleave(s, self, ...) tn_repeat_interleave_with(s, self, \
+        &(tn_repeat_interleave_args){.dim = TN_NONE, .output_size = TN_NONE, .repeats = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_repeat_interleave_self_tensor(tn_scope *s, tn_tensor *self, tn_tensor *repeats,
-        tn_repeat_interleave_self_tensor_args o = {})
-{ o.repeats = repeats; return tn_repeat_interleave_self_tensor_with(s, self, &o); }
+static inline tn_tensor *tn_repeat_interleave(tn_scope *s, tn_tensor *self, tn_tensor *repeats,
+        tn_repeat_interleave_args o = {})
+{ o.repeats = repeats; return tn_repeat_interleave_with(s, self, &o); }
 #endif
 typedef struct tn_repeat_interleave_self_int_args { int64_t repeats; int64_t dim TN_DEFAULT(TN_NONE);
     int64_t output_size TN_DEFAULT(TN_NONE); } tn_repeat_interleave_self_int_args;
@@ -4053,19 +4063,20 @@ static inline tn_tensor *tn_repeat_interleave_self_int(tn_scope *s, tn_tensor *s
 { o.repeats = repeats; return tn_repeat_interleave_self_int_with(s, self, &o); }
 #endif
 /* Each index repeated as often as its count says. */
-typedef struct tn_repeat_interleave_args { tn_tensor *repeats; int64_t output_size TN_DEFAULT(TN_NONE);
-    } tn_repeat_interleave_args;
-static inline tn_tensor *tn_repeat_interleave_with(tn_scope *s, const tn_repeat_interleave_args *o)
+typedef struct tn_repeat_interleave_tensor_args { tn_tensor *repeats; int64_t output_size TN_DEFAULT(TN_NONE);
+    } tn_repeat_interleave_tensor_args;
+static inline tn_tensor *tn_repeat_interleave_tensor_with(tn_scope *s, const tn_repeat_interleave_tensor_args *o)
 {
     const tn_value v[] = {tn_value_tensor(o->repeats), tn_value_opt_int(o->output_size)};
-    return tn_ops_tensor(s, TN_OP_REPEAT_INTERLEAVE, v, 2);
+    return tn_ops_tensor(s, TN_OP_REPEAT_INTERLEAVE_TENSOR, v, 2);
 }
 #ifndef __cplusplus
-#define tn_repeat_interleave(s, ...) tn_repeat_interleave_with(s, \
-        &(tn_repeat_interleave_args){.output_size = TN_NONE, .repeats = __VA_ARGS__})
+#define tn_repeat_interleave_tensor(s, ...) tn_repeat_interleave_tensor_with(s, \
+        &(tn_repeat_interleave_tensor_args){.output_size = TN_NONE, .repeats = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_repeat_interleave(tn_scope *s, tn_tensor *repeats, tn_repeat_interleave_args o = {})
-{ o.repeats = repeats; return tn_repeat_interleave_with(s, &o); }
+static inline tn_tensor *tn_repeat_interleave_tensor(tn_scope *s, tn_tensor *repeats,
+        tn_repeat_interleave_tensor_args o = {})
+{ o.repeats = repeats; return tn_repeat_interleave_tensor_with(s, &o); }
 #endif
 /* Vectors with a single one at the given class. */
 typedef struct tn_one_hot_args { tn_tensor *self; int64_t num_classes TN_DEFAULT(-1); } tn_one_hot_args;
@@ -4652,8 +4663,8 @@ static inline tn_tensor *tn_linalg_vecdot_out_with(tn_scope *s, tn_tensor *x, tn
     return tn_ops_tensor(s, TN_OP_LINALG_VECDOT_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_linalg_vecdot_out(s, x, y, ...) tn_linalg_vecdot_out_with(s, x, y, \
-        &(tn_linalg_vecdot_out_args){.dim = -1, .out = __VA_ARGS__})
+#define tn_linalg_vecdot_out(s, x, y, ...) tn_linalg_vecdot_out_with(s, x, y, &(tn_linalg_vecdot_out_args){.dim = -1, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_vecdot_out(tn_scope *s, tn_tensor *x, tn_tensor *y, tn_tensor *out,
         tn_linalg_vecdot_out_args o = {})
@@ -4667,8 +4678,8 @@ static inline tn_tensor *tn_linalg_cross_with(tn_scope *s, tn_tensor *self, cons
     return tn_ops_tensor(s, TN_OP_LINALG_CROSS, v, 3);
 }
 #ifndef __cplusplus
-#define tn_linalg_cross(s, self, ...) tn_linalg_cross_with(s, self, \
-        &(tn_linalg_cross_args){.dim = -1, .other = __VA_ARGS__})
+#define tn_linalg_cross(s, self, ...) tn_linalg_cross_with(s, self, &(tn_linalg_cross_args){.dim = -1, \
+        .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_cross(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_linalg_cross_args o = {})
 { o.other = other; return tn_linalg_cross_with(s, self, &o); }
@@ -4710,8 +4721,8 @@ static inline tn_tensor *tn_cross_out_with(tn_scope *s, tn_tensor *self, tn_tens
     return tn_ops_tensor(s, TN_OP_CROSS_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_cross_out(s, self, other, ...) tn_cross_out_with(s, self, other, \
-        &(tn_cross_out_args){.dim = TN_NONE, .out = __VA_ARGS__})
+#define tn_cross_out(s, self, other, ...) tn_cross_out_with(s, self, other, &(tn_cross_out_args){.dim = TN_NONE, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_cross_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         tn_cross_out_args o = {})
@@ -4933,8 +4944,8 @@ static inline tn_tensor *tn_cdist_with(tn_scope *s, tn_tensor *x1, const tn_cdis
     return tn_ops_tensor(s, TN_OP_CDIST, v, 4);
 }
 #ifndef __cplusplus
-#define tn_cdist(s, x1, ...) tn_cdist_with(s, x1, \
-        &(tn_cdist_args){.p = 2.0, .compute_mode = TN_NONE, .x2 = __VA_ARGS__})
+#define tn_cdist(s, x1, ...) tn_cdist_with(s, x1, &(tn_cdist_args){.p = 2.0, .compute_mode = TN_NONE, \
+        .x2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_cdist(tn_scope *s, tn_tensor *x1, tn_tensor *x2, tn_cdist_args o = {})
 { o.x2 = x2; return tn_cdist_with(s, x1, &o); }
@@ -5000,8 +5011,8 @@ static inline tn_tensor *tn_pairwise_distance_with(tn_scope *s, tn_tensor *x1, c
     return tn_ops_tensor(s, TN_OP_PAIRWISE_DISTANCE, v, 5);
 }
 #ifndef __cplusplus
-#define tn_pairwise_distance(s, x1, ...) tn_pairwise_distance_with(s, x1, \
-        &(tn_pairwise_distance_args){.p = 2.0, .eps = 9.9999999999999995e-07, .x2 = __VA_ARGS__})
+#define tn_pairwise_distance(s, x1, ...) tn_pairwise_distance_with(s, x1, &(tn_pairwise_distance_args){.p = 2.0, \
+        .eps = 9.9999999999999995e-07, .x2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_pairwise_distance(tn_scope *s, tn_tensor *x1, tn_tensor *x2,
         tn_pairwise_distance_args o = {})
@@ -5016,8 +5027,8 @@ static inline tn_tensor *tn_cosine_similarity_with(tn_scope *s, tn_tensor *x1, c
     return tn_ops_tensor(s, TN_OP_COSINE_SIMILARITY, v, 4);
 }
 #ifndef __cplusplus
-#define tn_cosine_similarity(s, x1, ...) tn_cosine_similarity_with(s, x1, \
-        &(tn_cosine_similarity_args){.dim = 1, .eps = 1e-08, .x2 = __VA_ARGS__})
+#define tn_cosine_similarity(s, x1, ...) tn_cosine_similarity_with(s, x1, &(tn_cosine_similarity_args){.dim = 1, \
+        .eps = 1e-08, .x2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_cosine_similarity(tn_scope *s, tn_tensor *x1, tn_tensor *x2,
         tn_cosine_similarity_args o = {})
@@ -5152,8 +5163,8 @@ static inline tn_tensor *tn_mse_loss_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_MSE_LOSS, v, 3);
 }
 #ifndef __cplusplus
-#define tn_mse_loss(s, self, ...) tn_mse_loss_with(s, self, \
-        &(tn_mse_loss_args){.reduction = 1, .target = __VA_ARGS__})
+#define tn_mse_loss(s, self, ...) tn_mse_loss_with(s, self, &(tn_mse_loss_args){.reduction = 1, \
+        .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_mse_loss(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_mse_loss_args o = {})
 { o.target = target; return tn_mse_loss_with(s, self, &o); }
@@ -5212,8 +5223,8 @@ static inline tn_tensor *tn_smooth_l1_loss_with(tn_scope *s, tn_tensor *self, co
     return tn_ops_tensor(s, TN_OP_SMOOTH_L1_LOSS, v, 4);
 }
 #ifndef __cplusplus
-#define tn_smooth_l1_loss(s, self, ...) tn_smooth_l1_loss_with(s, self, \
-        &(tn_smooth_l1_loss_args){.reduction = 1, .beta = 1.0, .target = __VA_ARGS__})
+#define tn_smooth_l1_loss(s, self, ...) tn_smooth_l1_loss_with(s, self, &(tn_smooth_l1_loss_args){.reduction = 1, \
+        .beta = 1.0, .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_smooth_l1_loss(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_smooth_l1_loss_args o = {})
@@ -5261,8 +5272,8 @@ static inline tn_tensor *tn_huber_loss_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_HUBER_LOSS, v, 4);
 }
 #ifndef __cplusplus
-#define tn_huber_loss(s, self, ...) tn_huber_loss_with(s, self, \
-        &(tn_huber_loss_args){.reduction = 1, .delta = 1.0, .target = __VA_ARGS__})
+#define tn_huber_loss(s, self, ...) tn_huber_loss_with(s, self, &(tn_huber_loss_args){.reduction = 1, .delta = 1.0, \
+        .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_huber_loss(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_huber_loss_args o = {})
 { o.target = target; return tn_huber_loss_with(s, self, &o); }
@@ -5411,8 +5422,8 @@ static inline tn_tensor *tn_binary_cross_entropy_backward_out_with(tn_scope *s, 
 }
 #ifndef __cplusplus
 #define tn_binary_cross_entropy_backward_out(s, grad_output, self, target, ...) tn_binary_cross_entropy_backward_out_with( \
-        s, grad_output, self, target, \
-        &(tn_binary_cross_entropy_backward_out_args){.reduction = 1, .grad_input = __VA_ARGS__})
+        s, grad_output, self, target, &(tn_binary_cross_entropy_backward_out_args){.reduction = 1, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_binary_cross_entropy_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_tensor *grad_input, tn_binary_cross_entropy_backward_out_args o = {})
@@ -5448,7 +5459,8 @@ static inline tn_nll_loss_forward_result tn_nll_loss_forward(tn_scope *s, tn_ten
     result.output = tn_value_as_tensor(r[0]); result.total_weight = tn_value_as_tensor(r[1]);
     return result;
 }
-typedef struct tn_nll_loss_forward_out_result { tn_tensor *result0; tn_tensor *result1; } tn_nll_loss_forward_out_result;
+typedef struct tn_nll_loss_forward_out_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_nll_loss_forward_out_result;
 static inline tn_nll_loss_forward_out_result tn_nll_loss_forward_out(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *output, tn_tensor *total_weight)
 {
@@ -5477,7 +5489,8 @@ static inline tn_tensor *tn_nll_loss_backward_out(tn_scope *s, tn_tensor *grad_o
     return tn_ops_tensor(s, TN_OP_NLL_LOSS_BACKWARD_OUT, v, 8);
 }
 /* Negative log likelihood of images and the total weight. */
-typedef struct tn_nll_loss2d_forward_result { tn_tensor *output; tn_tensor *total_weight; } tn_nll_loss2d_forward_result;
+typedef struct tn_nll_loss2d_forward_result { tn_tensor *output; tn_tensor *total_weight;
+    } tn_nll_loss2d_forward_result;
 static inline tn_nll_loss2d_forward_result tn_nll_loss2d_forward(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_tensor *weight, int64_t reduction, int64_t ignore_index)
 {
@@ -5488,7 +5501,8 @@ static inline tn_nll_loss2d_forward_result tn_nll_loss2d_forward(tn_scope *s, tn
     result.output = tn_value_as_tensor(r[0]); result.total_weight = tn_value_as_tensor(r[1]);
     return result;
 }
-typedef struct tn_nll_loss2d_forward_out_result { tn_tensor *result0; tn_tensor *result1; } tn_nll_loss2d_forward_out_result;
+typedef struct tn_nll_loss2d_forward_out_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_nll_loss2d_forward_out_result;
 static inline tn_nll_loss2d_forward_out_result tn_nll_loss2d_forward_out(tn_scope *s, tn_tensor *self,
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *output,
         tn_tensor *total_weight)
@@ -5527,8 +5541,8 @@ static inline tn_tensor *tn_nll_loss_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_NLL_LOSS, v, 5);
 }
 #ifndef __cplusplus
-#define tn_nll_loss(s, self, ...) tn_nll_loss_with(s, self, \
-        &(tn_nll_loss_args){.reduction = 1, .ignore_index = -100, .target = __VA_ARGS__})
+#define tn_nll_loss(s, self, ...) tn_nll_loss_with(s, self, &(tn_nll_loss_args){.reduction = 1, .ignore_index = -100, \
+        .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nll_loss(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_nll_loss_args o = {})
 { o.target = target; return tn_nll_loss_with(s, self, &o); }
@@ -5560,8 +5574,8 @@ static inline tn_tensor *tn_nll_loss2d_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_NLL_LOSS2D, v, 5);
 }
 #ifndef __cplusplus
-#define tn_nll_loss2d(s, self, ...) tn_nll_loss2d_with(s, self, \
-        &(tn_nll_loss2d_args){.reduction = 1, .ignore_index = -100, .target = __VA_ARGS__})
+#define tn_nll_loss2d(s, self, ...) tn_nll_loss2d_with(s, self, &(tn_nll_loss2d_args){.reduction = 1, \
+        .ignore_index = -100, .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nll_loss2d(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_nll_loss2d_args o = {})
 { o.target = target; return tn_nll_loss2d_with(s, self, &o); }
@@ -5593,8 +5607,8 @@ static inline tn_tensor *tn_nll_loss_nd_with(tn_scope *s, tn_tensor *self, const
     return tn_ops_tensor(s, TN_OP_NLL_LOSS_ND, v, 5);
 }
 #ifndef __cplusplus
-#define tn_nll_loss_nd(s, self, ...) tn_nll_loss_nd_with(s, self, \
-        &(tn_nll_loss_nd_args){.reduction = 1, .ignore_index = -100, .target = __VA_ARGS__})
+#define tn_nll_loss_nd(s, self, ...) tn_nll_loss_nd_with(s, self, &(tn_nll_loss_nd_args){.reduction = 1, \
+        .ignore_index = -100, .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nll_loss_nd(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_nll_loss_nd_args o = {})
 { o.target = target; return tn_nll_loss_nd_with(s, self, &o); }
@@ -5707,7 +5721,8 @@ static inline tn_tensor *tn_triplet_margin_loss_with(tn_scope *s, tn_tensor *anc
 }
 #ifndef __cplusplus
 #define tn_triplet_margin_loss(s, anchor, positive, ...) tn_triplet_margin_loss_with(s, anchor, positive, \
-        &(tn_triplet_margin_loss_args){.margin = 1.0, .p = 2.0, .eps = 9.9999999999999995e-07, .reduction = 1, .negative = __VA_ARGS__})
+        &(tn_triplet_margin_loss_args){.margin = 1.0, .p = 2.0, .eps = 9.9999999999999995e-07, .reduction = 1, \
+        .negative = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_triplet_margin_loss(tn_scope *s, tn_tensor *anchor, tn_tensor *positive,
         tn_tensor *negative, tn_triplet_margin_loss_args o = {})
@@ -5760,8 +5775,8 @@ static inline tn_tensor *tn_multi_margin_loss_backward_with(tn_scope *s, tn_tens
 }
 #ifndef __cplusplus
 #define tn_multi_margin_loss_backward(s, grad_output, self, target, p, ...) tn_multi_margin_loss_backward_with(s, \
-        grad_output, self, target, TN_SCALAR(p), \
-        &(tn_multi_margin_loss_backward_args){.reduction = 1, .margin = __VA_ARGS__})
+        grad_output, self, target, TN_SCALAR(p), &(tn_multi_margin_loss_backward_args){.reduction = 1, \
+        .margin = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_multi_margin_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_value p, tn_value margin, tn_multi_margin_loss_backward_args o = {})
@@ -5821,7 +5836,8 @@ static inline tn_tensor *tn_multilabel_margin_loss_out(tn_scope *s, tn_tensor *s
 { o.out = out; return tn_multilabel_margin_loss_out_with(s, self, target, &o); }
 #endif
 /* Hinge loss of several labels and the mask of targets. */
-typedef struct tn_multilabel_margin_loss_forward_result { tn_tensor *output; tn_tensor *is_target; } tn_multilabel_margin_loss_forward_result;
+typedef struct tn_multilabel_margin_loss_forward_result { tn_tensor *output; tn_tensor *is_target;
+    } tn_multilabel_margin_loss_forward_result;
 static inline tn_multilabel_margin_loss_forward_result tn_multilabel_margin_loss_forward(tn_scope *s, tn_tensor *self,
         tn_tensor *target, int64_t reduction)
 {
@@ -5831,7 +5847,8 @@ static inline tn_multilabel_margin_loss_forward_result tn_multilabel_margin_loss
     result.output = tn_value_as_tensor(r[0]); result.is_target = tn_value_as_tensor(r[1]);
     return result;
 }
-typedef struct tn_multilabel_margin_loss_forward_out_result { tn_tensor *result0; tn_tensor *result1; } tn_multilabel_margin_loss_forward_out_result;
+typedef struct tn_multilabel_margin_loss_forward_out_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_multilabel_margin_loss_forward_out_result;
 static inline tn_multilabel_margin_loss_forward_out_result tn_multilabel_margin_loss_forward_out(tn_scope *s,
         tn_tensor *self, tn_tensor *target, int64_t reduction, tn_tensor *output, tn_tensor *is_target)
 {
@@ -5885,7 +5902,8 @@ static inline tn_tensor *tn_multilabel_margin_loss_backward_out(tn_scope *s, tn_
 #define TN_OP__WEIGHT_NORM_INTERFACE_BACKWARD 520u
 
 /* Normalises each channel over the batch, and updates the running statistics in training. */
-typedef struct tn_native_batch_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_native_batch_norm_result;
+typedef struct tn_native_batch_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_native_batch_norm_result;
 static inline tn_native_batch_norm_result tn_native_batch_norm(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training, double momentum,
         double eps)
@@ -5895,7 +5913,8 @@ static inline tn_native_batch_norm_result tn_native_batch_norm(tn_scope *s, tn_t
         tn_value_float(momentum), tn_value_float(eps)};
     tn_native_batch_norm_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_BATCH_NORM, v, 8, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 static inline tn_native_batch_norm_result tn_native_batch_norm_out(tn_scope *s, tn_tensor *input, tn_tensor *weight,
@@ -5908,11 +5927,13 @@ static inline tn_native_batch_norm_result tn_native_batch_norm_out(tn_scope *s, 
         tn_value_tensor(save_invstd)};
     tn_native_batch_norm_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_BATCH_NORM_OUT, v, 11, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Gradients of native_batch_norm. */
-typedef struct tn_native_batch_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_native_batch_norm_backward_result;
+typedef struct tn_native_batch_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_native_batch_norm_backward_result;
 static inline tn_native_batch_norm_backward_result tn_native_batch_norm_backward(tn_scope *s, tn_tensor *grad_out,
         tn_tensor *input, tn_tensor *weight, tn_tensor *running_mean, tn_tensor *running_var, tn_tensor *save_mean,
         tn_tensor *save_invstd, int32_t train, double eps, tn_bools output_mask)
@@ -5923,11 +5944,13 @@ static inline tn_native_batch_norm_backward_result tn_native_batch_norm_backward
         tn_value_bools(output_mask.data, output_mask.count)};
     tn_native_batch_norm_backward_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_BATCH_NORM_BACKWARD, v, 10, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises each channel over the batch, with required running statistics. */
-typedef struct tn__native_batch_norm_legit_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn__native_batch_norm_legit_result;
+typedef struct tn__native_batch_norm_legit_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn__native_batch_norm_legit_result;
 static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit(tn_scope *s, tn_tensor *input,
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training,
         double momentum, double eps)
@@ -5937,7 +5960,8 @@ static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit(tn_
         tn_value_float(momentum), tn_value_float(eps)};
     tn__native_batch_norm_legit_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT, v, 8, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit_out(tn_scope *s, tn_tensor *input,
@@ -5950,11 +5974,13 @@ static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit_out
         tn_value_tensor(save_invstd)};
     tn__native_batch_norm_legit_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_OUT, v, 11, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises each channel over the batch, without running statistics. */
-typedef struct tn__native_batch_norm_legit_no_stats_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn__native_batch_norm_legit_no_stats_result;
+typedef struct tn__native_batch_norm_legit_no_stats_result { tn_tensor *result0; tn_tensor *result1;
+    tn_tensor *result2; } tn__native_batch_norm_legit_no_stats_result;
 static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_legit_no_stats(tn_scope *s,
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, int32_t training, double momentum, double eps)
 {
@@ -5962,7 +5988,8 @@ static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_
         tn_value_bool(training), tn_value_float(momentum), tn_value_float(eps)};
     tn__native_batch_norm_legit_no_stats_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_NO_STATS, v, 6, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_legit_no_stats_out(tn_scope *s,
@@ -5974,11 +6001,13 @@ static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_
         tn_value_tensor(save_mean), tn_value_tensor(save_invstd)};
     tn__native_batch_norm_legit_no_stats_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT, v, 9, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises each channel by the running statistics. */
-typedef struct tn__native_batch_norm_legit_no_training_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn__native_batch_norm_legit_no_training_result;
+typedef struct tn__native_batch_norm_legit_no_training_result { tn_tensor *result0; tn_tensor *result1;
+    tn_tensor *result2; } tn__native_batch_norm_legit_no_training_result;
 static inline tn__native_batch_norm_legit_no_training_result tn__native_batch_norm_legit_no_training(tn_scope *s,
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var,
         double momentum, double eps)
@@ -5987,11 +6016,13 @@ static inline tn__native_batch_norm_legit_no_training_result tn__native_batch_no
         tn_value_tensor(running_mean), tn_value_tensor(running_var), tn_value_float(momentum), tn_value_float(eps)};
     tn__native_batch_norm_legit_no_training_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_NO_TRAINING, v, 7, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises each channel over the batch and updates the running statistics. */
-typedef struct tn__batch_norm_with_update_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; tn_tensor *result3; } tn__batch_norm_with_update_result;
+typedef struct tn__batch_norm_with_update_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; } tn__batch_norm_with_update_result;
 static inline tn__batch_norm_with_update_result tn__batch_norm_with_update(tn_scope *s, tn_tensor *input,
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, double momentum,
         double eps)
@@ -6000,7 +6031,8 @@ static inline tn__batch_norm_with_update_result tn__batch_norm_with_update(tn_sc
         tn_value_tensor(running_mean), tn_value_tensor(running_var), tn_value_float(momentum), tn_value_float(eps)};
     tn__batch_norm_with_update_result result; tn_value r[4];
     tn_ops_call(s, TN_OP__BATCH_NORM_WITH_UPDATE, v, 7, r, 4);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
 static inline tn__batch_norm_with_update_result tn__batch_norm_with_update_out(tn_scope *s, tn_tensor *input,
@@ -6012,11 +6044,13 @@ static inline tn__batch_norm_with_update_result tn__batch_norm_with_update_out(t
         tn_value_tensor(out), tn_value_tensor(save_mean), tn_value_tensor(save_invstd), tn_value_tensor(reserve)};
     tn__batch_norm_with_update_result result; tn_value r[4];
     tn_ops_call(s, TN_OP__BATCH_NORM_WITH_UPDATE_OUT, v, 11, r, 4);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
 /* Gradients of _batch_norm_with_update. */
-typedef struct tn_batch_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_batch_norm_backward_result;
+typedef struct tn_batch_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_batch_norm_backward_result;
 static inline tn_batch_norm_backward_result tn_batch_norm_backward(tn_scope *s, tn_tensor *grad_out, tn_tensor *input,
         tn_tensor *weight, tn_tensor *running_mean, tn_tensor *running_var, tn_tensor *save_mean, tn_tensor *save_var,
         int32_t update, double eps, tn_bools output_mask, tn_tensor *reserve)
@@ -6027,7 +6061,8 @@ static inline tn_batch_norm_backward_result tn_batch_norm_backward(tn_scope *s, 
         tn_value_bools(output_mask.data, output_mask.count), tn_value_tensor(reserve)};
     tn_batch_norm_backward_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_BATCH_NORM_BACKWARD, v, 11, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises each channel over the batch. */
@@ -6051,7 +6086,8 @@ static inline tn_tensor *tn_instance_norm(tn_scope *s, tn_tensor *input, tn_tens
     return tn_ops_tensor(s, TN_OP_INSTANCE_NORM, v, 9);
 }
 /* Normalises over the last dimensions, with mean and reciprocal deviation. */
-typedef struct tn_native_layer_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_native_layer_norm_result;
+typedef struct tn_native_layer_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_native_layer_norm_result;
 static inline tn_native_layer_norm_result tn_native_layer_norm(tn_scope *s, tn_tensor *input,
         tn_ints normalized_shape, tn_tensor *weight, tn_tensor *bias, double eps)
 {
@@ -6059,11 +6095,13 @@ static inline tn_native_layer_norm_result tn_native_layer_norm(tn_scope *s, tn_t
         tn_value_tensor(weight), tn_value_tensor(bias), tn_value_float(eps)};
     tn_native_layer_norm_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_LAYER_NORM, v, 5, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Gradients of native_layer_norm. */
-typedef struct tn_native_layer_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_native_layer_norm_backward_result;
+typedef struct tn_native_layer_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_native_layer_norm_backward_result;
 static inline tn_native_layer_norm_backward_result tn_native_layer_norm_backward(tn_scope *s, tn_tensor *grad_out,
         tn_tensor *input, tn_ints normalized_shape, tn_tensor *mean, tn_tensor *rstd, tn_tensor *weight,
         tn_tensor *bias, tn_bools output_mask)
@@ -6073,7 +6111,8 @@ static inline tn_native_layer_norm_backward_result tn_native_layer_norm_backward
         tn_value_tensor(weight), tn_value_tensor(bias), tn_value_bools(output_mask.data, output_mask.count)};
     tn_native_layer_norm_backward_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_LAYER_NORM_BACKWARD, v, 8, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises over the last dimensions. */
@@ -6086,15 +6125,16 @@ static inline tn_tensor *tn_layer_norm_with(tn_scope *s, tn_tensor *input, const
     return tn_ops_tensor(s, TN_OP_LAYER_NORM, v, 6);
 }
 #ifndef __cplusplus
-#define tn_layer_norm(s, input, ...) tn_layer_norm_with(s, input, \
-        &(tn_layer_norm_args){.eps = 1.0000000000000001e-05, .cudnn_enable = 1, .normalized_shape = __VA_ARGS__})
+#define tn_layer_norm(s, input, ...) tn_layer_norm_with(s, input, &(tn_layer_norm_args){.eps = 1.0000000000000001e-05, \
+        .cudnn_enable = 1, .normalized_shape = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_layer_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape,
         tn_layer_norm_args o = {})
 { o.normalized_shape = normalized_shape; return tn_layer_norm_with(s, input, &o); }
 #endif
 /* Normalises groups of channels, with mean and reciprocal deviation. */
-typedef struct tn_native_group_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_native_group_norm_result;
+typedef struct tn_native_group_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_native_group_norm_result;
 static inline tn_native_group_norm_result tn_native_group_norm(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_tensor *bias, int64_t N, int64_t C, int64_t HxW, int64_t group, double eps)
 {
@@ -6102,11 +6142,13 @@ static inline tn_native_group_norm_result tn_native_group_norm(tn_scope *s, tn_t
         tn_value_int(C), tn_value_int(HxW), tn_value_int(group), tn_value_float(eps)};
     tn_native_group_norm_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_GROUP_NORM, v, 8, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Gradients of native_group_norm. */
-typedef struct tn_native_group_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_native_group_norm_backward_result;
+typedef struct tn_native_group_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_native_group_norm_backward_result;
 static inline tn_native_group_norm_backward_result tn_native_group_norm_backward(tn_scope *s, tn_tensor *grad_out,
         tn_tensor *input, tn_tensor *mean, tn_tensor *rstd, tn_tensor *weight, int64_t N, int64_t C, int64_t HxW,
         int64_t group, tn_bools output_mask)
@@ -6116,7 +6158,8 @@ static inline tn_native_group_norm_backward_result tn_native_group_norm_backward
         tn_value_int(group), tn_value_bools(output_mask.data, output_mask.count)};
     tn_native_group_norm_backward_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_NATIVE_GROUP_NORM_BACKWARD, v, 10, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 /* Normalises groups of channels. */
@@ -6129,8 +6172,8 @@ static inline tn_tensor *tn_group_norm_with(tn_scope *s, tn_tensor *input, const
     return tn_ops_tensor(s, TN_OP_GROUP_NORM, v, 6);
 }
 #ifndef __cplusplus
-#define tn_group_norm(s, input, ...) tn_group_norm_with(s, input, \
-        &(tn_group_norm_args){.eps = 1.0000000000000001e-05, .cudnn_enabled = 1, .num_groups = __VA_ARGS__})
+#define tn_group_norm(s, input, ...) tn_group_norm_with(s, input, &(tn_group_norm_args){.eps = 1.0000000000000001e-05, \
+        .cudnn_enabled = 1, .num_groups = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_group_norm(tn_scope *s, tn_tensor *input, int64_t num_groups, tn_group_norm_args o = {})
 { o.num_groups = num_groups; return tn_group_norm_with(s, input, &o); }
@@ -6145,8 +6188,8 @@ static inline tn_tensor *tn_rms_norm_with(tn_scope *s, tn_tensor *input, const t
     return tn_ops_tensor(s, TN_OP_RMS_NORM, v, 4);
 }
 #ifndef __cplusplus
-#define tn_rms_norm(s, input, ...) tn_rms_norm_with(s, input, \
-        &(tn_rms_norm_args){.eps = (double)TN_NONE, .normalized_shape = __VA_ARGS__})
+#define tn_rms_norm(s, input, ...) tn_rms_norm_with(s, input, &(tn_rms_norm_args){.eps = (double)TN_NONE, \
+        .normalized_shape = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rms_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape, tn_rms_norm_args o = {})
 { o.normalized_shape = normalized_shape; return tn_rms_norm_with(s, input, &o); }
@@ -6165,7 +6208,8 @@ static inline tn_tensor *tn__weight_norm(tn_scope *s, tn_tensor *v_, tn_tensor *
 { o.g = g; return tn__weight_norm_with(s, v_, &o); }
 #endif
 /* Weight of a given direction and length, and the norms of the direction. */
-typedef struct tn__weight_norm_interface_result { tn_tensor *result0; tn_tensor *result1; } tn__weight_norm_interface_result;
+typedef struct tn__weight_norm_interface_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__weight_norm_interface_result;
 typedef struct tn__weight_norm_interface_args { tn_tensor *g; int64_t dim; } tn__weight_norm_interface_args;
 static inline tn__weight_norm_interface_result tn__weight_norm_interface_with(tn_scope *s, tn_tensor *v_,
         const tn__weight_norm_interface_args *o)
@@ -6185,7 +6229,8 @@ static inline tn__weight_norm_interface_result tn__weight_norm_interface(tn_scop
 { o.g = g; return tn__weight_norm_interface_with(s, v_, &o); }
 #endif
 /* Gradients of _weight_norm_interface. */
-typedef struct tn__weight_norm_interface_backward_result { tn_tensor *result0; tn_tensor *result1; } tn__weight_norm_interface_backward_result;
+typedef struct tn__weight_norm_interface_backward_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__weight_norm_interface_backward_result;
 static inline tn__weight_norm_interface_backward_result tn__weight_norm_interface_backward(tn_scope *s,
         tn_tensor *grad_w, tn_tensor *saved_v, tn_tensor *saved_g, tn_tensor *saved_norms, int64_t dim)
 {
@@ -6253,8 +6298,8 @@ static inline tn_tensor *tn_pad_with(tn_scope *s, tn_tensor *self, const tn_pad_
     return tn_ops_tensor(s, TN_OP_PAD, v, 4);
 }
 #ifndef __cplusplus
-#define tn_pad(s, self, ...) tn_pad_with(s, self, \
-        &(tn_pad_args){.mode = "constant", .value = (double)TN_NONE, .pad = __VA_ARGS__})
+#define tn_pad(s, self, ...) tn_pad_with(s, self, &(tn_pad_args){.mode = "constant", .value = (double)TN_NONE, \
+        .pad = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_pad(tn_scope *s, tn_tensor *self, tn_ints pad, tn_pad_args o = {})
 { o.pad = pad; return tn_pad_with(s, self, &o); }
@@ -6274,8 +6319,8 @@ static inline tn_tensor *tn__pad_enum_with(tn_scope *s, tn_tensor *self, tn_ints
     return tn_ops_tensor(s, TN_OP__PAD_ENUM, v, 4);
 }
 #ifndef __cplusplus
-#define tn__pad_enum(s, self, pad, ...) tn__pad_enum_with(s, self, pad, \
-        &(tn__pad_enum_args){.value = (double)TN_NONE, .mode = __VA_ARGS__})
+#define tn__pad_enum(s, self, pad, ...) tn__pad_enum_with(s, self, pad, &(tn__pad_enum_args){.value = (double)TN_NONE, \
+        .mode = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__pad_enum(tn_scope *s, tn_tensor *self, tn_ints pad, int64_t mode,
         tn__pad_enum_args o = {})
@@ -8436,8 +8481,8 @@ static inline tn_tensor *tn_nan_to_num_with(tn_scope *s, const tn_nan_to_num_arg
     return tn_ops_tensor(s, TN_OP_NAN_TO_NUM, v, 4);
 }
 #ifndef __cplusplus
-#define tn_nan_to_num(s, ...) tn_nan_to_num_with(s, \
-        &(tn_nan_to_num_args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, .self = __VA_ARGS__})
+#define tn_nan_to_num(s, ...) tn_nan_to_num_with(s, &(tn_nan_to_num_args){.nan = (double)TN_NONE, \
+        .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nan_to_num(tn_scope *s, tn_tensor *self, tn_nan_to_num_args o = {})
 { o.self = self; return tn_nan_to_num_with(s, &o); }
@@ -8451,8 +8496,8 @@ static inline tn_tensor *tn_nan_to_num__with(tn_scope *s, const tn_nan_to_num__a
     return tn_ops_tensor(s, TN_OP_NAN_TO_NUM_, v, 4);
 }
 #ifndef __cplusplus
-#define tn_nan_to_num_(s, ...) tn_nan_to_num__with(s, \
-        &(tn_nan_to_num__args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, .self = __VA_ARGS__})
+#define tn_nan_to_num_(s, ...) tn_nan_to_num__with(s, &(tn_nan_to_num__args){.nan = (double)TN_NONE, \
+        .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nan_to_num_(tn_scope *s, tn_tensor *self, tn_nan_to_num__args o = {})
 { o.self = self; return tn_nan_to_num__with(s, &o); }
@@ -8467,7 +8512,8 @@ static inline tn_tensor *tn_nan_to_num_out_with(tn_scope *s, tn_tensor *self, co
 }
 #ifndef __cplusplus
 #define tn_nan_to_num_out(s, self, ...) tn_nan_to_num_out_with(s, self, \
-        &(tn_nan_to_num_out_args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, .out = __VA_ARGS__})
+        &(tn_nan_to_num_out_args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nan_to_num_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_nan_to_num_out_args o = {})
@@ -8588,8 +8634,8 @@ static inline tn_tensor *tn_logit_out_with(tn_scope *s, tn_tensor *self, const t
     return tn_ops_tensor(s, TN_OP_LOGIT_OUT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_logit_out(s, self, ...) tn_logit_out_with(s, self, \
-        &(tn_logit_out_args){.eps = (double)TN_NONE, .out = __VA_ARGS__})
+#define tn_logit_out(s, self, ...) tn_logit_out_with(s, self, &(tn_logit_out_args){.eps = (double)TN_NONE, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_logit_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_logit_out_args o = {})
 { o.out = out; return tn_logit_out_with(s, self, &o); }
@@ -9099,8 +9145,8 @@ static inline tn_tensor *tn_gelu_out_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_GELU_OUT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_gelu_out(s, self, ...) tn_gelu_out_with(s, self, \
-        &(tn_gelu_out_args){.approximate = "none", .out = __VA_ARGS__})
+#define tn_gelu_out(s, self, ...) tn_gelu_out_with(s, self, &(tn_gelu_out_args){.approximate = "none", \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_gelu_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_gelu_out_args o = {})
 { o.out = out; return tn_gelu_out_with(s, self, &o); }
@@ -9258,7 +9304,8 @@ static inline tn_log_sigmoid_forward_result tn_log_sigmoid_forward(tn_scope *s, 
     result.output = tn_value_as_tensor(r[0]); result.buffer = tn_value_as_tensor(r[1]);
     return result;
 }
-typedef struct tn_log_sigmoid_forward_out_result { tn_tensor *result0; tn_tensor *result1; } tn_log_sigmoid_forward_out_result;
+typedef struct tn_log_sigmoid_forward_out_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_log_sigmoid_forward_out_result;
 static inline tn_log_sigmoid_forward_out_result tn_log_sigmoid_forward_out(tn_scope *s, tn_tensor *self,
         tn_tensor *output, tn_tensor *buffer)
 {
@@ -9289,7 +9336,8 @@ static inline tn_tensor *tn__prelu_kernel(tn_scope *s, tn_tensor *self, tn_tenso
     return tn_ops_tensor(s, TN_OP__PRELU_KERNEL, v, 2);
 }
 /* Gradients of prelu for input and weight. */
-typedef struct tn__prelu_kernel_backward_result { tn_tensor *result0; tn_tensor *result1; } tn__prelu_kernel_backward_result;
+typedef struct tn__prelu_kernel_backward_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__prelu_kernel_backward_result;
 static inline tn__prelu_kernel_backward_result tn__prelu_kernel_backward(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_tensor *weight)
 {
@@ -9439,7 +9487,8 @@ static inline tn_tensor *tn_fake_quantize_per_tensor_affine(tn_scope *s, tn_tens
     return tn_ops_tensor(s, TN_OP_FAKE_QUANTIZE_PER_TENSOR_AFFINE, v, 5);
 }
 /* Rounds to a quantised grid and back, and gives the mask of what was in range. */
-typedef struct tn_fake_quantize_per_tensor_affine_cachemask_result { tn_tensor *output; tn_tensor *mask; } tn_fake_quantize_per_tensor_affine_cachemask_result;
+typedef struct tn_fake_quantize_per_tensor_affine_cachemask_result { tn_tensor *output; tn_tensor *mask;
+    } tn_fake_quantize_per_tensor_affine_cachemask_result;
 static inline tn_fake_quantize_per_tensor_affine_cachemask_result tn_fake_quantize_per_tensor_affine_cachemask(
         tn_scope *s, tn_tensor *self, double scale, int64_t zero_point, int64_t quant_min, int64_t quant_max)
 {
@@ -9459,7 +9508,8 @@ static inline tn_tensor *tn_fake_quantize_per_channel_affine(tn_scope *s, tn_ten
     return tn_ops_tensor(s, TN_OP_FAKE_QUANTIZE_PER_CHANNEL_AFFINE, v, 6);
 }
 /* Rounds to a quantised grid for each channel and back, and gives the mask of what was in range. */
-typedef struct tn_fake_quantize_per_channel_affine_cachemask_result { tn_tensor *output; tn_tensor *mask; } tn_fake_quantize_per_channel_affine_cachemask_result;
+typedef struct tn_fake_quantize_per_channel_affine_cachemask_result { tn_tensor *output; tn_tensor *mask;
+    } tn_fake_quantize_per_channel_affine_cachemask_result;
 static inline tn_fake_quantize_per_channel_affine_cachemask_result tn_fake_quantize_per_channel_affine_cachemask(
         tn_scope *s, tn_tensor *self, tn_tensor *scale, tn_tensor *zero_point, int64_t axis, int64_t quant_min,
         int64_t quant_max)
@@ -9965,8 +10015,8 @@ static inline tn_tensor *tn_special_logit_with(tn_scope *s, const tn_special_log
     return tn_ops_tensor(s, TN_OP_SPECIAL_LOGIT, v, 2);
 }
 #ifndef __cplusplus
-#define tn_special_logit(s, ...) tn_special_logit_with(s, \
-        &(tn_special_logit_args){.eps = (double)TN_NONE, .self = __VA_ARGS__})
+#define tn_special_logit(s, ...) tn_special_logit_with(s, &(tn_special_logit_args){.eps = (double)TN_NONE, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_special_logit(tn_scope *s, tn_tensor *self, tn_special_logit_args o = {})
 { o.self = self; return tn_special_logit_with(s, &o); }
@@ -10123,7 +10173,8 @@ static inline tn_tensor *tn_max_pool3d(tn_scope *s, tn_tensor *self, tn_ints ker
 { o.kernel_size = kernel_size; return tn_max_pool3d_with(s, self, &o); }
 #endif
 /* Maximum over windows of one dimension and its index. */
-typedef struct tn_max_pool1d_with_indices_result { tn_tensor *result0; tn_tensor *result1; } tn_max_pool1d_with_indices_result;
+typedef struct tn_max_pool1d_with_indices_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_max_pool1d_with_indices_result;
 typedef struct tn_max_pool1d_with_indices_args { tn_ints kernel_size; tn_ints stride; tn_ints padding;
     tn_ints dilation; int32_t ceil_mode; } tn_max_pool1d_with_indices_args;
 static inline tn_max_pool1d_with_indices_result tn_max_pool1d_with_indices_with(tn_scope *s, tn_tensor *self,
@@ -10148,7 +10199,8 @@ static inline tn_max_pool1d_with_indices_result tn_max_pool1d_with_indices(tn_sc
 { o.kernel_size = kernel_size; return tn_max_pool1d_with_indices_with(s, self, &o); }
 #endif
 /* Maximum over windows of two dimensions and its index. */
-typedef struct tn_max_pool2d_with_indices_result { tn_tensor *result0; tn_tensor *result1; } tn_max_pool2d_with_indices_result;
+typedef struct tn_max_pool2d_with_indices_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_max_pool2d_with_indices_result;
 typedef struct tn_max_pool2d_with_indices_args { tn_ints kernel_size; tn_ints stride; tn_ints padding;
     tn_ints dilation; int32_t ceil_mode; } tn_max_pool2d_with_indices_args;
 static inline tn_max_pool2d_with_indices_result tn_max_pool2d_with_indices_with(tn_scope *s, tn_tensor *self,
@@ -10216,7 +10268,8 @@ static inline tn_tensor *tn_max_pool2d_with_indices_backward_out(tn_scope *s, tn
     return tn_ops_tensor(s, TN_OP_MAX_POOL2D_WITH_INDICES_BACKWARD_OUT, v, 9);
 }
 /* Maximum over windows of three dimensions and its index. */
-typedef struct tn_max_pool3d_with_indices_result { tn_tensor *result0; tn_tensor *result1; } tn_max_pool3d_with_indices_result;
+typedef struct tn_max_pool3d_with_indices_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_max_pool3d_with_indices_result;
 typedef struct tn_max_pool3d_with_indices_args { tn_ints kernel_size; tn_ints stride; tn_ints padding;
     tn_ints dilation; int32_t ceil_mode; } tn_max_pool3d_with_indices_args;
 static inline tn_max_pool3d_with_indices_result tn_max_pool3d_with_indices_with(tn_scope *s, tn_tensor *self,
@@ -10295,8 +10348,8 @@ static inline tn_tensor *tn_avg_pool1d_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_AVG_POOL1D, v, 6);
 }
 #ifndef __cplusplus
-#define tn_avg_pool1d(s, self, ...) tn_avg_pool1d_with(s, self, \
-        &(tn_avg_pool1d_args){.count_include_pad = 1, .kernel_size = __VA_ARGS__})
+#define tn_avg_pool1d(s, self, ...) tn_avg_pool1d_with(s, self, &(tn_avg_pool1d_args){.count_include_pad = 1, \
+        .kernel_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_avg_pool1d(tn_scope *s, tn_tensor *self, tn_ints kernel_size, tn_avg_pool1d_args o = {})
 { o.kernel_size = kernel_size; return tn_avg_pool1d_with(s, self, &o); }
@@ -10313,8 +10366,8 @@ static inline tn_tensor *tn_avg_pool2d_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_AVG_POOL2D, v, 7);
 }
 #ifndef __cplusplus
-#define tn_avg_pool2d(s, self, ...) tn_avg_pool2d_with(s, self, \
-        &(tn_avg_pool2d_args){.count_include_pad = 1, .divisor_override = TN_NONE, .kernel_size = __VA_ARGS__})
+#define tn_avg_pool2d(s, self, ...) tn_avg_pool2d_with(s, self, &(tn_avg_pool2d_args){.count_include_pad = 1, \
+        .divisor_override = TN_NONE, .kernel_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_avg_pool2d(tn_scope *s, tn_tensor *self, tn_ints kernel_size, tn_avg_pool2d_args o = {})
 { o.kernel_size = kernel_size; return tn_avg_pool2d_with(s, self, &o); }
@@ -10371,8 +10424,8 @@ static inline tn_tensor *tn_avg_pool3d_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_AVG_POOL3D, v, 7);
 }
 #ifndef __cplusplus
-#define tn_avg_pool3d(s, self, ...) tn_avg_pool3d_with(s, self, \
-        &(tn_avg_pool3d_args){.count_include_pad = 1, .divisor_override = TN_NONE, .kernel_size = __VA_ARGS__})
+#define tn_avg_pool3d(s, self, ...) tn_avg_pool3d_with(s, self, &(tn_avg_pool3d_args){.count_include_pad = 1, \
+        .divisor_override = TN_NONE, .kernel_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_avg_pool3d(tn_scope *s, tn_tensor *self, tn_ints kernel_size, tn_avg_pool3d_args o = {})
 { o.kernel_size = kernel_size; return tn_avg_pool3d_with(s, self, &o); }
@@ -10472,7 +10525,8 @@ static inline tn_tensor *tn__adaptive_avg_pool3d_backward(tn_scope *s, tn_tensor
     return tn_ops_tensor(s, TN_OP__ADAPTIVE_AVG_POOL3D_BACKWARD, v, 2);
 }
 /* Maximum over windows that give a fixed output size, one dimension. */
-typedef struct tn_adaptive_max_pool1d_result { tn_tensor *result0; tn_tensor *result1; } tn_adaptive_max_pool1d_result;
+typedef struct tn_adaptive_max_pool1d_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_adaptive_max_pool1d_result;
 static inline tn_adaptive_max_pool1d_result tn_adaptive_max_pool1d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(output_size.data, output_size.count)};
@@ -10482,7 +10536,8 @@ static inline tn_adaptive_max_pool1d_result tn_adaptive_max_pool1d(tn_scope *s, 
     return result;
 }
 /* Maximum over windows that give a fixed output size, two dimensions, and its index. */
-typedef struct tn_adaptive_max_pool2d_result { tn_tensor *result0; tn_tensor *result1; } tn_adaptive_max_pool2d_result;
+typedef struct tn_adaptive_max_pool2d_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_adaptive_max_pool2d_result;
 static inline tn_adaptive_max_pool2d_result tn_adaptive_max_pool2d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(output_size.data, output_size.count)};
@@ -10516,7 +10571,8 @@ static inline tn_tensor *tn_adaptive_max_pool2d_backward_out(tn_scope *s, tn_ten
     return tn_ops_tensor(s, TN_OP_ADAPTIVE_MAX_POOL2D_BACKWARD_OUT, v, 4);
 }
 /* Maximum over windows that give a fixed output size, three dimensions, and its index. */
-typedef struct tn_adaptive_max_pool3d_result { tn_tensor *result0; tn_tensor *result1; } tn_adaptive_max_pool3d_result;
+typedef struct tn_adaptive_max_pool3d_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_adaptive_max_pool3d_result;
 static inline tn_adaptive_max_pool3d_result tn_adaptive_max_pool3d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(output_size.data, output_size.count)};
@@ -10550,7 +10606,8 @@ static inline tn_tensor *tn_adaptive_max_pool3d_backward_out(tn_scope *s, tn_ten
     return tn_ops_tensor(s, TN_OP_ADAPTIVE_MAX_POOL3D_BACKWARD_OUT, v, 4);
 }
 /* Maximum over windows with random steps, two dimensions, and its index. */
-typedef struct tn_fractional_max_pool2d_result { tn_tensor *result0; tn_tensor *result1; } tn_fractional_max_pool2d_result;
+typedef struct tn_fractional_max_pool2d_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_fractional_max_pool2d_result;
 static inline tn_fractional_max_pool2d_result tn_fractional_max_pool2d(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples)
 {
@@ -10590,7 +10647,8 @@ static inline tn_tensor *tn_fractional_max_pool2d_backward_out(tn_scope *s, tn_t
     return tn_ops_tensor(s, TN_OP_FRACTIONAL_MAX_POOL2D_BACKWARD_OUT, v, 6);
 }
 /* Maximum over windows with random steps, three dimensions, and its index. */
-typedef struct tn_fractional_max_pool3d_result { tn_tensor *result0; tn_tensor *result1; } tn_fractional_max_pool3d_result;
+typedef struct tn_fractional_max_pool3d_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_fractional_max_pool3d_result;
 static inline tn_fractional_max_pool3d_result tn_fractional_max_pool3d(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples)
 {
@@ -10807,8 +10865,8 @@ static inline tn_tensor *tn_rand_generator_with(tn_scope *s, tn_ints size, const
     return tn_ops_tensor(s, TN_OP_RAND_GENERATOR, v, 6);
 }
 #ifndef __cplusplus
-#define tn_rand_generator(s, size, ...) tn_rand_generator_with(s, size, \
-        &(tn_rand_generator_args){.pin_memory = -1, .generator = __VA_ARGS__})
+#define tn_rand_generator(s, size, ...) tn_rand_generator_with(s, size, &(tn_rand_generator_args){.pin_memory = -1, \
+        .generator = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rand_generator(tn_scope *s, tn_ints size, tn_generator *generator,
         tn_rand_generator_args o = {})
@@ -10829,8 +10887,8 @@ static inline tn_tensor *tn_rand_like_with(tn_scope *s, const tn_rand_like_args 
     return tn_ops_tensor(s, TN_OP_RAND_LIKE, v, 6);
 }
 #ifndef __cplusplus
-#define tn_rand_like(s, ...) tn_rand_like_with(s, \
-        &(tn_rand_like_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn_rand_like(s, ...) tn_rand_like_with(s, &(tn_rand_like_args){.pin_memory = -1, .memory_format = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rand_like(tn_scope *s, tn_tensor *self, tn_rand_like_args o = {})
 { o.self = self; return tn_rand_like_with(s, &o); }
@@ -10884,8 +10942,8 @@ static inline tn_tensor *tn_randn_generator_with(tn_scope *s, tn_ints size, cons
     return tn_ops_tensor(s, TN_OP_RANDN_GENERATOR, v, 6);
 }
 #ifndef __cplusplus
-#define tn_randn_generator(s, size, ...) tn_randn_generator_with(s, size, \
-        &(tn_randn_generator_args){.pin_memory = -1, .generator = __VA_ARGS__})
+#define tn_randn_generator(s, size, ...) tn_randn_generator_with(s, size, &(tn_randn_generator_args){.pin_memory = -1, \
+        .generator = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randn_generator(tn_scope *s, tn_ints size, tn_generator *generator,
         tn_randn_generator_args o = {})
@@ -10906,8 +10964,8 @@ static inline tn_tensor *tn_randn_like_with(tn_scope *s, const tn_randn_like_arg
     return tn_ops_tensor(s, TN_OP_RANDN_LIKE, v, 6);
 }
 #ifndef __cplusplus
-#define tn_randn_like(s, ...) tn_randn_like_with(s, \
-        &(tn_randn_like_args){.pin_memory = -1, .memory_format = -1, .self = __VA_ARGS__})
+#define tn_randn_like(s, ...) tn_randn_like_with(s, &(tn_randn_like_args){.pin_memory = -1, .memory_format = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randn_like(tn_scope *s, tn_tensor *self, tn_randn_like_args o = {})
 { o.self = self; return tn_randn_like_with(s, &o); }
@@ -10941,8 +10999,8 @@ static inline tn_tensor *tn_randint_with(tn_scope *s, int64_t high, const tn_ran
     return tn_ops_tensor(s, TN_OP_RANDINT, v, 6);
 }
 #ifndef __cplusplus
-#define tn_randint(s, high, ...) tn_randint_with(s, high, \
-        &(tn_randint_args){.dtype = TN_INT64, .pin_memory = -1, .size = __VA_ARGS__})
+#define tn_randint(s, high, ...) tn_randint_with(s, high, &(tn_randint_args){.dtype = TN_INT64, .pin_memory = -1, \
+        .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randint(tn_scope *s, int64_t high, tn_ints size, tn_randint_args o = {})
 { o.size = size; return tn_randint_with(s, high, &o); }
@@ -10987,8 +11045,8 @@ static inline tn_tensor *tn_randint_low_with(tn_scope *s, int64_t low, int64_t h
     return tn_ops_tensor(s, TN_OP_RANDINT_LOW, v, 7);
 }
 #ifndef __cplusplus
-#define tn_randint_low(s, low, high, ...) tn_randint_low_with(s, low, high, \
-        &(tn_randint_low_args){.dtype = TN_INT64, .pin_memory = -1, .size = __VA_ARGS__})
+#define tn_randint_low(s, low, high, ...) tn_randint_low_with(s, low, high, &(tn_randint_low_args){.dtype = TN_INT64, \
+        .pin_memory = -1, .size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randint_low(tn_scope *s, int64_t low, int64_t high, tn_ints size,
         tn_randint_low_args o = {})
@@ -11036,8 +11094,8 @@ static inline tn_tensor *tn_randint_like_with(tn_scope *s, tn_tensor *self, cons
     return tn_ops_tensor(s, TN_OP_RANDINT_LIKE, v, 7);
 }
 #ifndef __cplusplus
-#define tn_randint_like(s, self, ...) tn_randint_like_with(s, self, \
-        &(tn_randint_like_args){.pin_memory = -1, .memory_format = -1, .high = __VA_ARGS__})
+#define tn_randint_like(s, self, ...) tn_randint_like_with(s, self, &(tn_randint_like_args){.pin_memory = -1, \
+        .memory_format = -1, .high = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randint_like(tn_scope *s, tn_tensor *self, int64_t high, tn_randint_like_args o = {})
 { o.high = high; return tn_randint_like_with(s, self, &o); }
@@ -11129,8 +11187,8 @@ static inline tn_tensor *tn_randint_like_low_generator_dtype_with(tn_scope *s, t
 }
 #ifndef __cplusplus
 #define tn_randint_like_low_generator_dtype(s, self, low, high, ...) tn_randint_like_low_generator_dtype_with(s, self, \
-        low, high, \
-        &(tn_randint_like_low_generator_dtype_args){.pin_memory = -1, .memory_format = -1, .generator = __VA_ARGS__})
+        low, high, &(tn_randint_like_low_generator_dtype_args){.pin_memory = -1, .memory_format = -1, \
+        .generator = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randint_like_low_generator_dtype(tn_scope *s, tn_tensor *self, int64_t low, int64_t high,
         tn_generator *generator, tn_randint_like_low_generator_dtype_args o = {})
@@ -11146,8 +11204,8 @@ static inline tn_tensor *tn_randperm_with(tn_scope *s, const tn_randperm_args *o
     return tn_ops_tensor(s, TN_OP_RANDPERM, v, 5);
 }
 #ifndef __cplusplus
-#define tn_randperm(s, ...) tn_randperm_with(s, \
-        &(tn_randperm_args){.dtype = TN_INT64, .pin_memory = -1, .n = __VA_ARGS__})
+#define tn_randperm(s, ...) tn_randperm_with(s, &(tn_randperm_args){.dtype = TN_INT64, .pin_memory = -1, \
+        .n = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_randperm(tn_scope *s, int64_t n, tn_randperm_args o = {})
 { o.n = n; return tn_randperm_with(s, &o); }
@@ -11260,8 +11318,8 @@ static inline tn_tensor *tn_bernoulli_float__with(tn_scope *s, const tn_bernoull
     return tn_ops_tensor(s, TN_OP_BERNOULLI_FLOAT_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_bernoulli_float_(s, ...) tn_bernoulli_float__with(s, \
-        &(tn_bernoulli_float__args){.p = 0.5, .self = __VA_ARGS__})
+#define tn_bernoulli_float_(s, ...) tn_bernoulli_float__with(s, &(tn_bernoulli_float__args){.p = 0.5, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_bernoulli_float_(tn_scope *s, tn_tensor *self, tn_bernoulli_float__args o = {})
 { o.self = self; return tn_bernoulli_float__with(s, &o); }
@@ -11370,8 +11428,8 @@ static inline tn_tensor *tn_log_normal__with(tn_scope *s, const tn_log_normal__a
     return tn_ops_tensor(s, TN_OP_LOG_NORMAL_, v, 4);
 }
 #ifndef __cplusplus
-#define tn_log_normal_(s, ...) tn_log_normal__with(s, \
-        &(tn_log_normal__args){.mean = 1.0, .std = 2.0, .self = __VA_ARGS__})
+#define tn_log_normal_(s, ...) tn_log_normal__with(s, &(tn_log_normal__args){.mean = 1.0, .std = 2.0, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_log_normal_(tn_scope *s, tn_tensor *self, tn_log_normal__args o = {})
 { o.self = self; return tn_log_normal__with(s, &o); }
@@ -11417,8 +11475,8 @@ static inline tn_tensor *tn_normal_tensor_float_with(tn_scope *s, const tn_norma
     return tn_ops_tensor(s, TN_OP_NORMAL_TENSOR_FLOAT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_normal_tensor_float(s, ...) tn_normal_tensor_float_with(s, \
-        &(tn_normal_tensor_float_args){.std = 1.0, .mean = __VA_ARGS__})
+#define tn_normal_tensor_float(s, ...) tn_normal_tensor_float_with(s, &(tn_normal_tensor_float_args){.std = 1.0, \
+        .mean = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_normal_tensor_float(tn_scope *s, tn_tensor *mean, tn_normal_tensor_float_args o = {})
 { o.mean = mean; return tn_normal_tensor_float_with(s, &o); }
@@ -12070,8 +12128,8 @@ static inline tn_aminmax_result tn_aminmax_out_with(tn_scope *s, tn_tensor *self
     return result;
 }
 #ifndef __cplusplus
-#define tn_aminmax_out(s, self, min, ...) tn_aminmax_out_with(s, self, min, \
-        &(tn_aminmax_out_args){.dim = TN_NONE, .max = __VA_ARGS__})
+#define tn_aminmax_out(s, self, min, ...) tn_aminmax_out_with(s, self, min, &(tn_aminmax_out_args){.dim = TN_NONE, \
+        .max = __VA_ARGS__})
 #else
 static inline tn_aminmax_result tn_aminmax_out(tn_scope *s, tn_tensor *self, tn_tensor *min, tn_tensor *max,
         tn_aminmax_out_args o = {})
@@ -12099,8 +12157,8 @@ static inline tn_tensor *tn_argmax_out_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_ARGMAX_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_argmax_out(s, self, ...) tn_argmax_out_with(s, self, \
-        &(tn_argmax_out_args){.dim = TN_NONE, .out = __VA_ARGS__})
+#define tn_argmax_out(s, self, ...) tn_argmax_out_with(s, self, &(tn_argmax_out_args){.dim = TN_NONE, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_argmax_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_argmax_out_args o = {})
 { o.out = out; return tn_argmax_out_with(s, self, &o); }
@@ -12127,8 +12185,8 @@ static inline tn_tensor *tn_argmin_out_with(tn_scope *s, tn_tensor *self, const 
     return tn_ops_tensor(s, TN_OP_ARGMIN_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_argmin_out(s, self, ...) tn_argmin_out_with(s, self, \
-        &(tn_argmin_out_args){.dim = TN_NONE, .out = __VA_ARGS__})
+#define tn_argmin_out(s, self, ...) tn_argmin_out_with(s, self, &(tn_argmin_out_args){.dim = TN_NONE, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_argmin_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_argmin_out_args o = {})
 { o.out = out; return tn_argmin_out_with(s, self, &o); }
@@ -12390,8 +12448,8 @@ static inline tn_tensor *tn_count_nonzero_with(tn_scope *s, const tn_count_nonze
     return tn_ops_tensor(s, TN_OP_COUNT_NONZERO, v, 2);
 }
 #ifndef __cplusplus
-#define tn_count_nonzero(s, ...) tn_count_nonzero_with(s, \
-        &(tn_count_nonzero_args){.dim = TN_NONE, .self = __VA_ARGS__})
+#define tn_count_nonzero(s, ...) tn_count_nonzero_with(s, &(tn_count_nonzero_args){.dim = TN_NONE, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_count_nonzero(tn_scope *s, tn_tensor *self, tn_count_nonzero_args o = {})
 { o.self = self; return tn_count_nonzero_with(s, &o); }
@@ -12556,8 +12614,8 @@ static inline tn_tensor *tn_var_dim_out_with(tn_scope *s, tn_tensor *self, tn_in
     return tn_ops_tensor(s, TN_OP_VAR_DIM_OUT, v, 5);
 }
 #ifndef __cplusplus
-#define tn_var_dim_out(s, self, dim, ...) tn_var_dim_out_with(s, self, dim, \
-        &(tn_var_dim_out_args){.unbiased = 1, .out = __VA_ARGS__})
+#define tn_var_dim_out(s, self, dim, ...) tn_var_dim_out_with(s, self, dim, &(tn_var_dim_out_args){.unbiased = 1, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_var_dim_out(tn_scope *s, tn_tensor *self, tn_ints dim, tn_tensor *out,
         tn_var_dim_out_args o = {})
@@ -12628,15 +12686,16 @@ static inline tn_tensor *tn_std_dim_out_with(tn_scope *s, tn_tensor *self, tn_in
     return tn_ops_tensor(s, TN_OP_STD_DIM_OUT, v, 5);
 }
 #ifndef __cplusplus
-#define tn_std_dim_out(s, self, dim, ...) tn_std_dim_out_with(s, self, dim, \
-        &(tn_std_dim_out_args){.unbiased = 1, .out = __VA_ARGS__})
+#define tn_std_dim_out(s, self, dim, ...) tn_std_dim_out_with(s, self, dim, &(tn_std_dim_out_args){.unbiased = 1, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_std_dim_out(tn_scope *s, tn_tensor *self, tn_ints dim, tn_tensor *out,
         tn_std_dim_out_args o = {})
 { o.out = out; return tn_std_dim_out_with(s, self, dim, &o); }
 #endif
 /* Variance and mean. */
-typedef struct tn_var_mean_correction_result { tn_tensor *result0; tn_tensor *result1; } tn_var_mean_correction_result;
+typedef struct tn_var_mean_correction_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_var_mean_correction_result;
 typedef struct tn_var_mean_correction_args { tn_tensor *self; tn_ints dim; tn_value correction; int32_t keepdim;
     } tn_var_mean_correction_args;
 static inline tn_var_mean_correction_result tn_var_mean_correction_with(tn_scope *s,
@@ -12686,15 +12745,16 @@ static inline tn_var_mean_dim_result tn_var_mean_dim_with(tn_scope *s, tn_tensor
     return result;
 }
 #ifndef __cplusplus
-#define tn_var_mean_dim(s, self, ...) tn_var_mean_dim_with(s, self, \
-        &(tn_var_mean_dim_args){.unbiased = 1, .dim = __VA_ARGS__})
+#define tn_var_mean_dim(s, self, ...) tn_var_mean_dim_with(s, self, &(tn_var_mean_dim_args){.unbiased = 1, \
+        .dim = __VA_ARGS__})
 #else
 static inline tn_var_mean_dim_result tn_var_mean_dim(tn_scope *s, tn_tensor *self, tn_ints dim,
         tn_var_mean_dim_args o = {})
 { o.dim = dim; return tn_var_mean_dim_with(s, self, &o); }
 #endif
 /* Standard deviation and mean. */
-typedef struct tn_std_mean_correction_result { tn_tensor *result0; tn_tensor *result1; } tn_std_mean_correction_result;
+typedef struct tn_std_mean_correction_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_std_mean_correction_result;
 typedef struct tn_std_mean_correction_args { tn_tensor *self; tn_ints dim; tn_value correction; int32_t keepdim;
     } tn_std_mean_correction_args;
 static inline tn_std_mean_correction_result tn_std_mean_correction_with(tn_scope *s,
@@ -12744,8 +12804,8 @@ static inline tn_std_mean_dim_result tn_std_mean_dim_with(tn_scope *s, tn_tensor
     return result;
 }
 #ifndef __cplusplus
-#define tn_std_mean_dim(s, self, ...) tn_std_mean_dim_with(s, self, \
-        &(tn_std_mean_dim_args){.unbiased = 1, .dim = __VA_ARGS__})
+#define tn_std_mean_dim(s, self, ...) tn_std_mean_dim_with(s, self, &(tn_std_mean_dim_args){.unbiased = 1, \
+        .dim = __VA_ARGS__})
 #else
 static inline tn_std_mean_dim_result tn_std_mean_dim(tn_scope *s, tn_tensor *self, tn_ints dim,
         tn_std_mean_dim_args o = {})
@@ -12895,8 +12955,8 @@ static inline tn_mode_result tn_mode_out_with(tn_scope *s, tn_tensor *self, tn_t
     return result;
 }
 #ifndef __cplusplus
-#define tn_mode_out(s, self, values, ...) tn_mode_out_with(s, self, values, \
-        &(tn_mode_out_args){.dim = -1, .indices = __VA_ARGS__})
+#define tn_mode_out(s, self, values, ...) tn_mode_out_with(s, self, values, &(tn_mode_out_args){.dim = -1, \
+        .indices = __VA_ARGS__})
 #else
 static inline tn_mode_result tn_mode_out(tn_scope *s, tn_tensor *self, tn_tensor *values, tn_tensor *indices,
         tn_mode_out_args o = {})
@@ -12912,8 +12972,8 @@ static inline tn_tensor *tn_quantile_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_QUANTILE, v, 5);
 }
 #ifndef __cplusplus
-#define tn_quantile(s, self, ...) tn_quantile_with(s, self, \
-        &(tn_quantile_args){.dim = TN_NONE, .interpolation = "linear", .q = __VA_ARGS__})
+#define tn_quantile(s, self, ...) tn_quantile_with(s, self, &(tn_quantile_args){.dim = TN_NONE, \
+        .interpolation = "linear", .q = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_quantile(tn_scope *s, tn_tensor *self, tn_tensor *q, tn_quantile_args o = {})
 { o.q = q; return tn_quantile_with(s, self, &o); }
@@ -12928,8 +12988,8 @@ static inline tn_tensor *tn_quantile_out_with(tn_scope *s, tn_tensor *self, tn_t
     return tn_ops_tensor(s, TN_OP_QUANTILE_OUT, v, 6);
 }
 #ifndef __cplusplus
-#define tn_quantile_out(s, self, q, ...) tn_quantile_out_with(s, self, q, \
-        &(tn_quantile_out_args){.dim = TN_NONE, .interpolation = "linear", .out = __VA_ARGS__})
+#define tn_quantile_out(s, self, q, ...) tn_quantile_out_with(s, self, q, &(tn_quantile_out_args){.dim = TN_NONE, \
+        .interpolation = "linear", .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_quantile_out(tn_scope *s, tn_tensor *self, tn_tensor *q, tn_tensor *out,
         tn_quantile_out_args o = {})
@@ -12944,8 +13004,8 @@ static inline tn_tensor *tn_quantile_scalar_with(tn_scope *s, tn_tensor *self, c
     return tn_ops_tensor(s, TN_OP_QUANTILE_SCALAR, v, 5);
 }
 #ifndef __cplusplus
-#define tn_quantile_scalar(s, self, ...) tn_quantile_scalar_with(s, self, \
-        &(tn_quantile_scalar_args){.dim = TN_NONE, .interpolation = "linear", .q = __VA_ARGS__})
+#define tn_quantile_scalar(s, self, ...) tn_quantile_scalar_with(s, self, &(tn_quantile_scalar_args){.dim = TN_NONE, \
+        .interpolation = "linear", .q = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_quantile_scalar(tn_scope *s, tn_tensor *self, double q, tn_quantile_scalar_args o = {})
 { o.q = q; return tn_quantile_scalar_with(s, self, &o); }
@@ -12977,8 +13037,8 @@ static inline tn_tensor *tn_nanquantile_with(tn_scope *s, tn_tensor *self, const
     return tn_ops_tensor(s, TN_OP_NANQUANTILE, v, 5);
 }
 #ifndef __cplusplus
-#define tn_nanquantile(s, self, ...) tn_nanquantile_with(s, self, \
-        &(tn_nanquantile_args){.dim = TN_NONE, .interpolation = "linear", .q = __VA_ARGS__})
+#define tn_nanquantile(s, self, ...) tn_nanquantile_with(s, self, &(tn_nanquantile_args){.dim = TN_NONE, \
+        .interpolation = "linear", .q = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_nanquantile(tn_scope *s, tn_tensor *self, tn_tensor *q, tn_nanquantile_args o = {})
 { o.q = q; return tn_nanquantile_with(s, self, &o); }
@@ -13309,8 +13369,8 @@ static inline tn_tensor *tn_diff_out_with(tn_scope *s, tn_tensor *self, const tn
     return tn_ops_tensor(s, TN_OP_DIFF_OUT, v, 6);
 }
 #ifndef __cplusplus
-#define tn_diff_out(s, self, ...) tn_diff_out_with(s, self, \
-        &(tn_diff_out_args){.n = 1, .dim = -1, .out = __VA_ARGS__})
+#define tn_diff_out(s, self, ...) tn_diff_out_with(s, self, &(tn_diff_out_args){.n = 1, .dim = -1, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_diff_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_diff_out_args o = {})
 { o.out = out; return tn_diff_out_with(s, self, &o); }
@@ -13325,8 +13385,8 @@ static inline tn_tensors tn_gradient_with(tn_scope *s, const tn_gradient_args *o
     return tn_ops_list(s, TN_OP_GRADIENT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_gradient(s, ...) tn_gradient_with(s, \
-        &(tn_gradient_args){.dim = TN_NONE, .edge_order = 1, .self = __VA_ARGS__})
+#define tn_gradient(s, ...) tn_gradient_with(s, &(tn_gradient_args){.dim = TN_NONE, .edge_order = 1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensors tn_gradient(tn_scope *s, tn_tensor *self, tn_gradient_args o = {})
 { o.self = self; return tn_gradient_with(s, &o); }
@@ -13356,8 +13416,8 @@ static inline tn_tensors tn_gradient_array_with(tn_scope *s, tn_tensor *self, co
     return tn_ops_list(s, TN_OP_GRADIENT_ARRAY, v, 3);
 }
 #ifndef __cplusplus
-#define tn_gradient_array(s, self, ...) tn_gradient_array_with(s, self, \
-        &(tn_gradient_array_args){.edge_order = 1, .dim = __VA_ARGS__})
+#define tn_gradient_array(s, self, ...) tn_gradient_array_with(s, self, &(tn_gradient_array_args){.edge_order = 1, \
+        .dim = __VA_ARGS__})
 #else
 static inline tn_tensors tn_gradient_array(tn_scope *s, tn_tensor *self, tn_ints dim, tn_gradient_array_args o = {})
 { o.dim = dim; return tn_gradient_array_with(s, self, &o); }
@@ -13855,8 +13915,8 @@ static inline tn_tensor *tn_diag_embed_with(tn_scope *s, const tn_diag_embed_arg
     return tn_ops_tensor(s, TN_OP_DIAG_EMBED, v, 4);
 }
 #ifndef __cplusplus
-#define tn_diag_embed(s, ...) tn_diag_embed_with(s, \
-        &(tn_diag_embed_args){.dim1 = -2, .dim2 = -1, .self = __VA_ARGS__})
+#define tn_diag_embed(s, ...) tn_diag_embed_with(s, &(tn_diag_embed_args){.dim1 = -2, .dim2 = -1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_diag_embed(tn_scope *s, tn_tensor *self, tn_diag_embed_args o = {})
 { o.self = self; return tn_diag_embed_with(s, &o); }
@@ -13922,8 +13982,8 @@ static inline tn_tensor *tn_pad_sequence_with(tn_scope *s, const tn_pad_sequence
     return tn_ops_tensor(s, TN_OP_PAD_SEQUENCE, v, 4);
 }
 #ifndef __cplusplus
-#define tn_pad_sequence(s, ...) tn_pad_sequence_with(s, \
-        &(tn_pad_sequence_args){.padding_side = "right", .sequences = __VA_ARGS__})
+#define tn_pad_sequence(s, ...) tn_pad_sequence_with(s, &(tn_pad_sequence_args){.padding_side = "right", \
+        .sequences = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_pad_sequence(tn_scope *s, tn_tensors sequences, tn_pad_sequence_args o = {})
 { o.sequences = sequences; return tn_pad_sequence_with(s, &o); }
@@ -14204,7 +14264,8 @@ static inline tn_tensor *tn_scaled_dot_product_attention(tn_scope *s, tn_tensor 
 { o.value = value; return tn_scaled_dot_product_attention_with(s, query, key, &o); }
 #endif
 /* Attention by products and softmax, with the weights. */
-typedef struct tn__scaled_dot_product_attention_math_result { tn_tensor *result0; tn_tensor *result1; } tn__scaled_dot_product_attention_math_result;
+typedef struct tn__scaled_dot_product_attention_math_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__scaled_dot_product_attention_math_result;
 typedef struct tn__scaled_dot_product_attention_math_args { tn_tensor *value; tn_tensor *attn_mask; double dropout_p;
     int32_t is_causal; tn_tensor *dropout_mask; double scale TN_DEFAULT((double)TN_NONE); int32_t enable_gqa;
     } tn__scaled_dot_product_attention_math_args;
@@ -14228,7 +14289,8 @@ static inline tn__scaled_dot_product_attention_math_result tn__scaled_dot_produc
 { o.value = value; return tn__scaled_dot_product_attention_math_with(s, query, key, &o); }
 #endif
 /* Attention by blocks, without the matrix of weights. */
-typedef struct tn__scaled_dot_product_flash_attention_for_cpu_result { tn_tensor *output; tn_tensor *logsumexp; } tn__scaled_dot_product_flash_attention_for_cpu_result;
+typedef struct tn__scaled_dot_product_flash_attention_for_cpu_result { tn_tensor *output; tn_tensor *logsumexp;
+    } tn__scaled_dot_product_flash_attention_for_cpu_result;
 typedef struct tn__scaled_dot_product_flash_attention_for_cpu_args { tn_tensor *value; double dropout_p;
     int32_t is_causal; tn_tensor *attn_mask; double scale TN_DEFAULT((double)TN_NONE);
     } tn__scaled_dot_product_flash_attention_for_cpu_args;
@@ -14245,8 +14307,8 @@ static inline tn__scaled_dot_product_flash_attention_for_cpu_result tn__scaled_d
 }
 #ifndef __cplusplus
 #define tn__scaled_dot_product_flash_attention_for_cpu(s, query, key, ...) tn__scaled_dot_product_flash_attention_for_cpu_with( \
-        s, query, key, \
-        &(tn__scaled_dot_product_flash_attention_for_cpu_args){.scale = (double)TN_NONE, .value = __VA_ARGS__})
+        s, query, key, &(tn__scaled_dot_product_flash_attention_for_cpu_args){.scale = (double)TN_NONE, \
+        .value = __VA_ARGS__})
 #else
 static inline tn__scaled_dot_product_flash_attention_for_cpu_result tn__scaled_dot_product_flash_attention_for_cpu(
         tn_scope *s, tn_tensor *query, tn_tensor *key, tn_tensor *value,
@@ -14254,7 +14316,8 @@ static inline tn__scaled_dot_product_flash_attention_for_cpu_result tn__scaled_d
 { o.value = value; return tn__scaled_dot_product_flash_attention_for_cpu_with(s, query, key, &o); }
 #endif
 /* Gradients of attention by blocks. */
-typedef struct tn__scaled_dot_product_flash_attention_for_cpu_backward_result { tn_tensor *grad_query; tn_tensor *grad_key; tn_tensor *grad_value; } tn__scaled_dot_product_flash_attention_for_cpu_backward_result;
+typedef struct tn__scaled_dot_product_flash_attention_for_cpu_backward_result { tn_tensor *grad_query;
+    tn_tensor *grad_key; tn_tensor *grad_value; } tn__scaled_dot_product_flash_attention_for_cpu_backward_result;
 typedef struct tn__scaled_dot_product_flash_attention_for_cpu_backward_args { int32_t is_causal; tn_tensor *attn_mask;
     double scale TN_DEFAULT((double)TN_NONE); } tn__scaled_dot_product_flash_attention_for_cpu_backward_args;
 static inline tn__scaled_dot_product_flash_attention_for_cpu_backward_result tn__scaled_dot_product_flash_attention_for_cpu_backward_with(
@@ -14266,13 +14329,15 @@ static inline tn__scaled_dot_product_flash_attention_for_cpu_backward_result tn_
         tn_value_bool(o->is_causal), tn_value_tensor(o->attn_mask), tn_value_opt_float(o->scale)};
     tn__scaled_dot_product_flash_attention_for_cpu_backward_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD, v, 10, r, 3);
-    result.grad_query = tn_value_as_tensor(r[0]); result.grad_key = tn_value_as_tensor(r[1]); result.grad_value = tn_value_as_tensor(r[2]);
+    result.grad_query = tn_value_as_tensor(r[0]); result.grad_key = tn_value_as_tensor(r[1]);
+    result.grad_value = tn_value_as_tensor(r[2]);
     return result;
 }
 #ifndef __cplusplus
 #define tn__scaled_dot_product_flash_attention_for_cpu_backward(s, grad_out, query, key, value, out, logsumexp, dropout_p, ...) tn__scaled_dot_product_flash_attention_for_cpu_backward_with( \
         s, grad_out, query, key, value, out, logsumexp, dropout_p, \
-        &(tn__scaled_dot_product_flash_attention_for_cpu_backward_args){.scale = (double)TN_NONE, .is_causal = __VA_ARGS__})
+        &(tn__scaled_dot_product_flash_attention_for_cpu_backward_args){.scale = (double)TN_NONE, \
+        .is_causal = __VA_ARGS__})
 #else
 static inline tn__scaled_dot_product_flash_attention_for_cpu_backward_result tn__scaled_dot_product_flash_attention_for_cpu_backward(
         tn_scope *s, tn_tensor *grad_out, tn_tensor *query, tn_tensor *key, tn_tensor *value, tn_tensor *out,
@@ -14366,8 +14431,8 @@ static inline tn_sort_stable_result tn_sort_stable_with(tn_scope *s, tn_tensor *
     return result;
 }
 #ifndef __cplusplus
-#define tn_sort_stable(s, self, ...) tn_sort_stable_with(s, self, \
-        &(tn_sort_stable_args){.dim = -1, .stable = __VA_ARGS__})
+#define tn_sort_stable(s, self, ...) tn_sort_stable_with(s, self, &(tn_sort_stable_args){.dim = -1, \
+        .stable = __VA_ARGS__})
 #else
 static inline tn_sort_stable_result tn_sort_stable(tn_scope *s, tn_tensor *self, int32_t stable,
         tn_sort_stable_args o = {})
@@ -14422,8 +14487,8 @@ static inline tn_sort_result tn_sort_out_with(tn_scope *s, tn_tensor *self, tn_t
     return result;
 }
 #ifndef __cplusplus
-#define tn_sort_out(s, self, values, ...) tn_sort_out_with(s, self, values, \
-        &(tn_sort_out_args){.dim = -1, .indices = __VA_ARGS__})
+#define tn_sort_out(s, self, values, ...) tn_sort_out_with(s, self, values, &(tn_sort_out_args){.dim = -1, \
+        .indices = __VA_ARGS__})
 #else
 static inline tn_sort_result tn_sort_out(tn_scope *s, tn_tensor *self, tn_tensor *values, tn_tensor *indices,
         tn_sort_out_args o = {})
@@ -14451,8 +14516,8 @@ static inline tn_tensor *tn_argsort_stable_with(tn_scope *s, tn_tensor *self, co
     return tn_ops_tensor(s, TN_OP_ARGSORT_STABLE, v, 4);
 }
 #ifndef __cplusplus
-#define tn_argsort_stable(s, self, ...) tn_argsort_stable_with(s, self, \
-        &(tn_argsort_stable_args){.dim = -1, .stable = __VA_ARGS__})
+#define tn_argsort_stable(s, self, ...) tn_argsort_stable_with(s, self, &(tn_argsort_stable_args){.dim = -1, \
+        .stable = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_argsort_stable(tn_scope *s, tn_tensor *self, int32_t stable,
         tn_argsort_stable_args o = {})
@@ -14500,8 +14565,8 @@ static inline tn_topk_result tn_topk_with(tn_scope *s, tn_tensor *self, const tn
     return result;
 }
 #ifndef __cplusplus
-#define tn_topk(s, self, ...) tn_topk_with(s, self, \
-        &(tn_topk_args){.dim = -1, .largest = 1, .sorted = 1, .k = __VA_ARGS__})
+#define tn_topk(s, self, ...) tn_topk_with(s, self, &(tn_topk_args){.dim = -1, .largest = 1, .sorted = 1, \
+        .k = __VA_ARGS__})
 #else
 static inline tn_topk_result tn_topk(tn_scope *s, tn_tensor *self, int64_t k, tn_topk_args o = {})
 { o.k = k; return tn_topk_with(s, self, &o); }
@@ -14519,8 +14584,8 @@ static inline tn_topk_result tn_topk_out_with(tn_scope *s, tn_tensor *self, int6
     return result;
 }
 #ifndef __cplusplus
-#define tn_topk_out(s, self, k, values, ...) tn_topk_out_with(s, self, k, values, \
-        &(tn_topk_out_args){.dim = -1, .largest = 1, .sorted = 1, .indices = __VA_ARGS__})
+#define tn_topk_out(s, self, k, values, ...) tn_topk_out_with(s, self, k, values, &(tn_topk_out_args){.dim = -1, \
+        .largest = 1, .sorted = 1, .indices = __VA_ARGS__})
 #else
 static inline tn_topk_result tn_topk_out(tn_scope *s, tn_tensor *self, int64_t k, tn_tensor *values,
         tn_tensor *indices, tn_topk_out_args o = {})
@@ -14591,7 +14656,8 @@ static inline tn__unique2_result tn__unique2_with(tn_scope *s, const tn__unique2
         tn_value_bool(o->return_counts)};
     tn__unique2_result result; tn_value r[3];
     tn_ops_call(s, TN_OP__UNIQUE2, v, 4, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 #ifndef __cplusplus
@@ -14601,7 +14667,8 @@ static inline tn__unique2_result tn__unique2(tn_scope *s, tn_tensor *self, tn__u
 { o.self = self; return tn__unique2_with(s, &o); }
 #endif
 /* Distinct slices along a dimension. */
-typedef struct tn_unique_dim_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_unique_dim_result;
+typedef struct tn_unique_dim_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_unique_dim_result;
 typedef struct tn_unique_dim_args { int64_t dim; int32_t sorted TN_DEFAULT(1); int32_t return_inverse;
     int32_t return_counts; } tn_unique_dim_args;
 static inline tn_unique_dim_result tn_unique_dim_with(tn_scope *s, tn_tensor *self, const tn_unique_dim_args *o)
@@ -14610,18 +14677,20 @@ static inline tn_unique_dim_result tn_unique_dim_with(tn_scope *s, tn_tensor *se
         tn_value_bool(o->return_inverse), tn_value_bool(o->return_counts)};
     tn_unique_dim_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_UNIQUE_DIM, v, 5, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 #ifndef __cplusplus
-#define tn_unique_dim(s, self, ...) tn_unique_dim_with(s, self, \
-        &(tn_unique_dim_args){.sorted = 1, .dim = __VA_ARGS__})
+#define tn_unique_dim(s, self, ...) tn_unique_dim_with(s, self, &(tn_unique_dim_args){.sorted = 1, \
+        .dim = __VA_ARGS__})
 #else
 static inline tn_unique_dim_result tn_unique_dim(tn_scope *s, tn_tensor *self, int64_t dim, tn_unique_dim_args o = {})
 { o.dim = dim; return tn_unique_dim_with(s, self, &o); }
 #endif
 /* Distinct runs of elements. */
-typedef struct tn_unique_consecutive_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_unique_consecutive_result;
+typedef struct tn_unique_consecutive_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_unique_consecutive_result;
 typedef struct tn_unique_consecutive_args { tn_tensor *self; int32_t return_inverse; int32_t return_counts;
     int64_t dim TN_DEFAULT(TN_NONE); } tn_unique_consecutive_args;
 static inline tn_unique_consecutive_result tn_unique_consecutive_with(tn_scope *s,
@@ -14631,19 +14700,21 @@ static inline tn_unique_consecutive_result tn_unique_consecutive_with(tn_scope *
         tn_value_opt_int(o->dim)};
     tn_unique_consecutive_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_UNIQUE_CONSECUTIVE, v, 4, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 #ifndef __cplusplus
-#define tn_unique_consecutive(s, ...) tn_unique_consecutive_with(s, \
-        &(tn_unique_consecutive_args){.dim = TN_NONE, .self = __VA_ARGS__})
+#define tn_unique_consecutive(s, ...) tn_unique_consecutive_with(s, &(tn_unique_consecutive_args){.dim = TN_NONE, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_unique_consecutive_result tn_unique_consecutive(tn_scope *s, tn_tensor *self,
         tn_unique_consecutive_args o = {})
 { o.self = self; return tn_unique_consecutive_with(s, &o); }
 #endif
 /* Distinct runs of slices along a dimension. */
-typedef struct tn_unique_dim_consecutive_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_unique_dim_consecutive_result;
+typedef struct tn_unique_dim_consecutive_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_unique_dim_consecutive_result;
 typedef struct tn_unique_dim_consecutive_args { int64_t dim; int32_t return_inverse; int32_t return_counts;
     } tn_unique_dim_consecutive_args;
 static inline tn_unique_dim_consecutive_result tn_unique_dim_consecutive_with(tn_scope *s, tn_tensor *self,
@@ -14653,7 +14724,8 @@ static inline tn_unique_dim_consecutive_result tn_unique_dim_consecutive_with(tn
         tn_value_bool(o->return_counts)};
     tn_unique_dim_consecutive_result result; tn_value r[3];
     tn_ops_call(s, TN_OP_UNIQUE_DIM_CONSECUTIVE, v, 4, r, 3);
-    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]); result.result2 = tn_value_as_tensor(r[2]);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
     return result;
 }
 #ifndef __cplusplus
@@ -14859,7 +14931,8 @@ static inline tn_histogram_result tn_histogram_out(tn_scope *s, tn_tensor *self,
         tn_tensor *bin_edges, tn_histogram_out_args o = {})
 { o.bin_edges = bin_edges; return tn_histogram_out_with(s, self, hist, &o); }
 #endif
-typedef struct tn_histogram_bins_tensor_result { tn_tensor *hist; tn_tensor *bin_edges; } tn_histogram_bins_tensor_result;
+typedef struct tn_histogram_bins_tensor_result { tn_tensor *hist; tn_tensor *bin_edges;
+    } tn_histogram_bins_tensor_result;
 typedef struct tn_histogram_bins_tensor_args { tn_tensor *bins; tn_tensor *weight; int32_t density;
     } tn_histogram_bins_tensor_args;
 static inline tn_histogram_bins_tensor_result tn_histogram_bins_tensor_with(tn_scope *s, tn_tensor *self,
@@ -14920,7 +14993,8 @@ static inline tn_histogramdd_result tn_histogramdd(tn_scope *s, tn_tensor *self,
         tn_histogramdd_args o = {})
 { o.bins = bins; return tn_histogramdd_with(s, self, &o); }
 #endif
-typedef struct tn_histogramdd_tensorlist_bins_result { tn_tensor *hist; tn_tensors bin_edges; } tn_histogramdd_tensorlist_bins_result;
+typedef struct tn_histogramdd_tensorlist_bins_result { tn_tensor *hist; tn_tensors bin_edges;
+    } tn_histogramdd_tensorlist_bins_result;
 typedef struct tn_histogramdd_tensorlist_bins_args { tn_tensors bins; tn_floats range; tn_tensor *weight;
     int32_t density; } tn_histogramdd_tensorlist_bins_args;
 static inline tn_histogramdd_tensorlist_bins_result tn_histogramdd_tensorlist_bins_with(tn_scope *s, tn_tensor *self,
@@ -14941,7 +15015,8 @@ static inline tn_histogramdd_tensorlist_bins_result tn_histogramdd_tensorlist_bi
         tn_tensors bins, tn_histogramdd_tensorlist_bins_args o = {})
 { o.bins = bins; return tn_histogramdd_tensorlist_bins_with(s, self, &o); }
 #endif
-typedef struct tn_histogramdd_int_bins_result { tn_tensor *hist; tn_tensors bin_edges; } tn_histogramdd_int_bins_result;
+typedef struct tn_histogramdd_int_bins_result { tn_tensor *hist; tn_tensors bin_edges;
+    } tn_histogramdd_int_bins_result;
 typedef struct tn_histogramdd_int_bins_args { int64_t bins; tn_floats range; tn_tensor *weight; int32_t density;
     } tn_histogramdd_int_bins_args;
 static inline tn_histogramdd_int_bins_result tn_histogramdd_int_bins_with(tn_scope *s, tn_tensor *self,
@@ -16648,7 +16723,8 @@ static inline tn_tensor *tn_upsample_nearest2d_with(tn_scope *s, tn_tensor *self
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest2d(s, self, ...) tn_upsample_nearest2d_with(s, self, \
-        &(tn_upsample_nearest2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__})
+        &(tn_upsample_nearest2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .output_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_upsample_nearest2d_args o = {})
@@ -16665,7 +16741,8 @@ static inline tn_tensor *tn_upsample_nearest2d_out_with(tn_scope *s, tn_tensor *
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest2d_out(s, self, output_size, ...) tn_upsample_nearest2d_out_with(s, self, output_size, \
-        &(tn_upsample_nearest2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        &(tn_upsample_nearest2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest2d_out(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_tensor *out,
         tn_upsample_nearest2d_out_args o = {})
@@ -16683,7 +16760,8 @@ static inline tn_tensor *tn_upsample_nearest3d_with(tn_scope *s, tn_tensor *self
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest3d(s, self, ...) tn_upsample_nearest3d_with(s, self, \
-        &(tn_upsample_nearest3d_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__})
+        &(tn_upsample_nearest3d_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest3d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_upsample_nearest3d_args o = {})
@@ -16702,7 +16780,8 @@ static inline tn_tensor *tn_upsample_nearest3d_out_with(tn_scope *s, tn_tensor *
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest3d_out(s, self, output_size, ...) tn_upsample_nearest3d_out_with(s, self, output_size, \
-        &(tn_upsample_nearest3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        &(tn_upsample_nearest3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest3d_out(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_tensor *out,
         tn_upsample_nearest3d_out_args o = {})
@@ -16755,7 +16834,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_with(tn_scope *s, tn_tenso
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact2d(s, self, ...) tn__upsample_nearest_exact2d_with(s, self, \
-        &(tn__upsample_nearest_exact2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__})
+        &(tn__upsample_nearest_exact2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .output_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn__upsample_nearest_exact2d_args o = {})
@@ -16772,8 +16852,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_out_with(tn_scope *s, tn_t
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact2d_out(s, self, output_size, ...) tn__upsample_nearest_exact2d_out_with(s, self, \
-        output_size, \
-        &(tn__upsample_nearest_exact2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        output_size, &(tn__upsample_nearest_exact2d_out_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact2d_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_tensor *out, tn__upsample_nearest_exact2d_out_args o = {})
@@ -16792,7 +16872,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_with(tn_scope *s, tn_tenso
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact3d(s, self, ...) tn__upsample_nearest_exact3d_with(s, self, \
-        &(tn__upsample_nearest_exact3d_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__})
+        &(tn__upsample_nearest_exact3d_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact3d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn__upsample_nearest_exact3d_args o = {})
@@ -16811,8 +16892,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_out_with(tn_scope *s, tn_t
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact3d_out(s, self, output_size, ...) tn__upsample_nearest_exact3d_out_with(s, self, \
-        output_size, \
-        &(tn__upsample_nearest_exact3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        output_size, &(tn__upsample_nearest_exact3d_out_args){.scales_d = (double)TN_NONE, \
+        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact3d_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_tensor *out, tn__upsample_nearest_exact3d_out_args o = {})
@@ -16865,7 +16946,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_with(tn_scope *s, tn_tensor *sel
 }
 #ifndef __cplusplus
 #define tn_upsample_bilinear2d(s, self, output_size, ...) tn_upsample_bilinear2d_with(s, self, output_size, \
-        &(tn_upsample_bilinear2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn_upsample_bilinear2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bilinear2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_bilinear2d_args o = {})
@@ -16883,8 +16965,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_out_with(tn_scope *s, tn_tensor 
 }
 #ifndef __cplusplus
 #define tn_upsample_bilinear2d_out(s, self, output_size, align_corners, ...) tn_upsample_bilinear2d_out_with(s, self, \
-        output_size, align_corners, \
-        &(tn_upsample_bilinear2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        output_size, align_corners, &(tn_upsample_bilinear2d_out_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bilinear2d_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_tensor *out, tn_upsample_bilinear2d_out_args o = {})
@@ -16904,7 +16986,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_with(tn_scope *s, tn_tensor *se
 }
 #ifndef __cplusplus
 #define tn_upsample_trilinear3d(s, self, output_size, ...) tn_upsample_trilinear3d_with(s, self, output_size, \
-        &(tn_upsample_trilinear3d_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn_upsample_trilinear3d_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_trilinear3d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_trilinear3d_args o = {})
@@ -16923,8 +17006,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_out_with(tn_scope *s, tn_tensor
 }
 #ifndef __cplusplus
 #define tn_upsample_trilinear3d_out(s, self, output_size, align_corners, ...) tn_upsample_trilinear3d_out_with(s, \
-        self, output_size, align_corners, \
-        &(tn_upsample_trilinear3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        self, output_size, align_corners, &(tn_upsample_trilinear3d_out_args){.scales_d = (double)TN_NONE, \
+        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_trilinear3d_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_tensor *out, tn_upsample_trilinear3d_out_args o = {})
@@ -16942,7 +17025,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_with(tn_scope *s, tn_tensor *self
 }
 #ifndef __cplusplus
 #define tn_upsample_bicubic2d(s, self, output_size, ...) tn_upsample_bicubic2d_with(s, self, output_size, \
-        &(tn_upsample_bicubic2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn_upsample_bicubic2d_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bicubic2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_bicubic2d_args o = {})
@@ -16960,8 +17044,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_out_with(tn_scope *s, tn_tensor *
 }
 #ifndef __cplusplus
 #define tn_upsample_bicubic2d_out(s, self, output_size, align_corners, ...) tn_upsample_bicubic2d_out_with(s, self, \
-        output_size, align_corners, \
-        &(tn_upsample_bicubic2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        output_size, align_corners, &(tn_upsample_bicubic2d_out_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bicubic2d_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_tensor *out, tn_upsample_bicubic2d_out_args o = {})
@@ -16979,7 +17063,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_with(tn_scope *s, tn_tensor 
 }
 #ifndef __cplusplus
 #define tn__upsample_bilinear2d_aa(s, self, output_size, ...) tn__upsample_bilinear2d_aa_with(s, self, output_size, \
-        &(tn__upsample_bilinear2d_aa_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn__upsample_bilinear2d_aa_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bilinear2d_aa(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn__upsample_bilinear2d_aa_args o = {})
@@ -16997,8 +17082,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_out_with(tn_scope *s, tn_ten
 }
 #ifndef __cplusplus
 #define tn__upsample_bilinear2d_aa_out(s, self, output_size, align_corners, ...) tn__upsample_bilinear2d_aa_out_with( \
-        s, self, output_size, align_corners, \
-        &(tn__upsample_bilinear2d_aa_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        s, self, output_size, align_corners, &(tn__upsample_bilinear2d_aa_out_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bilinear2d_aa_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_tensor *out, tn__upsample_bilinear2d_aa_out_args o = {})
@@ -17016,7 +17101,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_with(tn_scope *s, tn_tensor *
 }
 #ifndef __cplusplus
 #define tn__upsample_bicubic2d_aa(s, self, output_size, ...) tn__upsample_bicubic2d_aa_with(s, self, output_size, \
-        &(tn__upsample_bicubic2d_aa_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn__upsample_bicubic2d_aa_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bicubic2d_aa(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn__upsample_bicubic2d_aa_args o = {})
@@ -17034,8 +17120,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_out_with(tn_scope *s, tn_tens
 }
 #ifndef __cplusplus
 #define tn__upsample_bicubic2d_aa_out(s, self, output_size, align_corners, ...) tn__upsample_bicubic2d_aa_out_with(s, \
-        self, output_size, align_corners, \
-        &(tn__upsample_bicubic2d_aa_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
+        self, output_size, align_corners, &(tn__upsample_bicubic2d_aa_out_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bicubic2d_aa_out(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_tensor *out, tn__upsample_bicubic2d_aa_out_args o = {})
@@ -17149,8 +17235,8 @@ static inline tn_tensor *tn_upsample_nearest1d_backward_with(tn_scope *s, tn_ten
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest1d_backward(s, grad_output, output_size, ...) tn_upsample_nearest1d_backward_with(s, \
-        grad_output, output_size, \
-        &(tn_upsample_nearest1d_backward_args){.scales = (double)TN_NONE, .input_size = __VA_ARGS__})
+        grad_output, output_size, &(tn_upsample_nearest1d_backward_args){.scales = (double)TN_NONE, \
+        .input_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest1d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_upsample_nearest1d_backward_args o = {})
@@ -17168,8 +17254,8 @@ static inline tn_tensor *tn_upsample_nearest1d_backward_out_with(tn_scope *s, tn
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest1d_backward_out(s, grad_output, output_size, input_size, ...) tn_upsample_nearest1d_backward_out_with( \
-        s, grad_output, output_size, input_size, \
-        &(tn_upsample_nearest1d_backward_out_args){.scales = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        s, grad_output, output_size, input_size, &(tn_upsample_nearest1d_backward_out_args){.scales = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest1d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_tensor *grad_input, tn_upsample_nearest1d_backward_out_args o = {})
@@ -17188,8 +17274,8 @@ static inline tn_tensor *tn_upsample_nearest2d_backward_with(tn_scope *s, tn_ten
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest2d_backward(s, grad_output, output_size, ...) tn_upsample_nearest2d_backward_with(s, \
-        grad_output, output_size, \
-        &(tn_upsample_nearest2d_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
+        grad_output, output_size, &(tn_upsample_nearest2d_backward_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest2d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_upsample_nearest2d_backward_args o = {})
@@ -17209,7 +17295,8 @@ static inline tn_tensor *tn_upsample_nearest2d_backward_out_with(tn_scope *s, tn
 #ifndef __cplusplus
 #define tn_upsample_nearest2d_backward_out(s, grad_output, output_size, input_size, ...) tn_upsample_nearest2d_backward_out_with( \
         s, grad_output, output_size, input_size, \
-        &(tn_upsample_nearest2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn_upsample_nearest2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_tensor *grad_input, tn_upsample_nearest2d_backward_out_args o = {})
@@ -17229,8 +17316,8 @@ static inline tn_tensor *tn_upsample_nearest3d_backward_with(tn_scope *s, tn_ten
 }
 #ifndef __cplusplus
 #define tn_upsample_nearest3d_backward(s, grad_output, output_size, ...) tn_upsample_nearest3d_backward_with(s, \
-        grad_output, output_size, \
-        &(tn_upsample_nearest3d_backward_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
+        grad_output, output_size, &(tn_upsample_nearest3d_backward_args){.scales_d = (double)TN_NONE, \
+        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest3d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_upsample_nearest3d_backward_args o = {})
@@ -17250,7 +17337,8 @@ static inline tn_tensor *tn_upsample_nearest3d_backward_out_with(tn_scope *s, tn
 #ifndef __cplusplus
 #define tn_upsample_nearest3d_backward_out(s, grad_output, output_size, input_size, ...) tn_upsample_nearest3d_backward_out_with( \
         s, grad_output, output_size, input_size, \
-        &(tn_upsample_nearest3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn_upsample_nearest3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_nearest3d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_tensor *grad_input, tn_upsample_nearest3d_backward_out_args o = {})
@@ -17268,8 +17356,8 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_backward_with(tn_scope *s,
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact1d_backward(s, grad_output, output_size, ...) tn__upsample_nearest_exact1d_backward_with( \
-        s, grad_output, output_size, \
-        &(tn__upsample_nearest_exact1d_backward_args){.scales = (double)TN_NONE, .input_size = __VA_ARGS__})
+        s, grad_output, output_size, &(tn__upsample_nearest_exact1d_backward_args){.scales = (double)TN_NONE, \
+        .input_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact1d_backward(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, tn__upsample_nearest_exact1d_backward_args o = {})
@@ -17309,8 +17397,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_backward_with(tn_scope *s,
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact2d_backward(s, grad_output, output_size, ...) tn__upsample_nearest_exact2d_backward_with( \
-        s, grad_output, output_size, \
-        &(tn__upsample_nearest_exact2d_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
+        s, grad_output, output_size, &(tn__upsample_nearest_exact2d_backward_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact2d_backward(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, tn__upsample_nearest_exact2d_backward_args o = {})
@@ -17330,7 +17418,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_backward_out_with(tn_scope
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact2d_backward_out(s, grad_output, output_size, input_size, ...) tn__upsample_nearest_exact2d_backward_out_with( \
         s, grad_output, output_size, input_size, \
-        &(tn__upsample_nearest_exact2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn__upsample_nearest_exact2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact2d_backward_out(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, tn_tensor *grad_input,
@@ -17351,8 +17440,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_backward_with(tn_scope *s,
 }
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact3d_backward(s, grad_output, output_size, ...) tn__upsample_nearest_exact3d_backward_with( \
-        s, grad_output, output_size, \
-        &(tn__upsample_nearest_exact3d_backward_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
+        s, grad_output, output_size, &(tn__upsample_nearest_exact3d_backward_args){.scales_d = (double)TN_NONE, \
+        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact3d_backward(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, tn__upsample_nearest_exact3d_backward_args o = {})
@@ -17372,7 +17461,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_backward_out_with(tn_scope
 #ifndef __cplusplus
 #define tn__upsample_nearest_exact3d_backward_out(s, grad_output, output_size, input_size, ...) tn__upsample_nearest_exact3d_backward_out_with( \
         s, grad_output, output_size, input_size, \
-        &(tn__upsample_nearest_exact3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn__upsample_nearest_exact3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_nearest_exact3d_backward_out(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, tn_tensor *grad_input,
@@ -17392,8 +17482,8 @@ static inline tn_tensor *tn_upsample_linear1d_backward_with(tn_scope *s, tn_tens
 }
 #ifndef __cplusplus
 #define tn_upsample_linear1d_backward(s, grad_output, output_size, input_size, ...) tn_upsample_linear1d_backward_with( \
-        s, grad_output, output_size, input_size, \
-        &(tn_upsample_linear1d_backward_args){.scales = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        s, grad_output, output_size, input_size, &(tn_upsample_linear1d_backward_args){.scales = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_linear1d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn_upsample_linear1d_backward_args o = {})
@@ -17434,8 +17524,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_backward_with(tn_scope *s, tn_te
 }
 #ifndef __cplusplus
 #define tn_upsample_bilinear2d_backward(s, grad_output, output_size, input_size, ...) tn_upsample_bilinear2d_backward_with( \
-        s, grad_output, output_size, input_size, \
-        &(tn_upsample_bilinear2d_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        s, grad_output, output_size, input_size, &(tn_upsample_bilinear2d_backward_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bilinear2d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn_upsample_bilinear2d_backward_args o = {})
@@ -17456,7 +17546,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_backward_out_with(tn_scope *s, t
 #ifndef __cplusplus
 #define tn_upsample_bilinear2d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) tn_upsample_bilinear2d_backward_out_with( \
         s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_bilinear2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn_upsample_bilinear2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bilinear2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn_tensor *grad_input,
@@ -17477,8 +17568,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_backward_with(tn_scope *s, tn_t
 }
 #ifndef __cplusplus
 #define tn_upsample_trilinear3d_backward(s, grad_output, output_size, input_size, ...) tn_upsample_trilinear3d_backward_with( \
-        s, grad_output, output_size, input_size, \
-        &(tn_upsample_trilinear3d_backward_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        s, grad_output, output_size, input_size, &(tn_upsample_trilinear3d_backward_args){.scales_d = (double)TN_NONE, \
+        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_trilinear3d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn_upsample_trilinear3d_backward_args o = {})
@@ -17500,7 +17591,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_backward_out_with(tn_scope *s, 
 #ifndef __cplusplus
 #define tn_upsample_trilinear3d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) tn_upsample_trilinear3d_backward_out_with( \
         s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_trilinear3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn_upsample_trilinear3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_trilinear3d_backward_out(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners, tn_tensor *grad_input,
@@ -17521,8 +17613,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_backward_with(tn_scope *s, tn_ten
 }
 #ifndef __cplusplus
 #define tn_upsample_bicubic2d_backward(s, grad_output, output_size, input_size, ...) tn_upsample_bicubic2d_backward_with( \
-        s, grad_output, output_size, input_size, \
-        &(tn_upsample_bicubic2d_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        s, grad_output, output_size, input_size, &(tn_upsample_bicubic2d_backward_args){.scales_h = (double)TN_NONE, \
+        .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bicubic2d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn_upsample_bicubic2d_backward_args o = {})
@@ -17543,7 +17635,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_backward_out_with(tn_scope *s, tn
 #ifndef __cplusplus
 #define tn_upsample_bicubic2d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) tn_upsample_bicubic2d_backward_out_with( \
         s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_bicubic2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn_upsample_bicubic2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_upsample_bicubic2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn_tensor *grad_input,
@@ -17565,7 +17658,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_with(tn_scope *s, t
 #ifndef __cplusplus
 #define tn__upsample_bilinear2d_aa_backward(s, grad_output, output_size, input_size, ...) tn__upsample_bilinear2d_aa_backward_with( \
         s, grad_output, output_size, input_size, \
-        &(tn__upsample_bilinear2d_aa_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn__upsample_bilinear2d_aa_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bilinear2d_aa_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn__upsample_bilinear2d_aa_backward_args o = {})
@@ -17586,7 +17680,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_out_with(tn_scope *
 #ifndef __cplusplus
 #define tn__upsample_bilinear2d_aa_backward_out(s, grad_output, output_size, input_size, align_corners, ...) tn__upsample_bilinear2d_aa_backward_out_with( \
         s, grad_output, output_size, input_size, align_corners, \
-        &(tn__upsample_bilinear2d_aa_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn__upsample_bilinear2d_aa_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_out(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners, tn_tensor *grad_input,
@@ -17608,7 +17703,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_with(tn_scope *s, tn
 #ifndef __cplusplus
 #define tn__upsample_bicubic2d_aa_backward(s, grad_output, output_size, input_size, ...) tn__upsample_bicubic2d_aa_backward_with( \
         s, grad_output, output_size, input_size, \
-        &(tn__upsample_bicubic2d_aa_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__})
+        &(tn__upsample_bicubic2d_aa_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .align_corners = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bicubic2d_aa_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, int32_t align_corners, tn__upsample_bicubic2d_aa_backward_args o = {})
@@ -17629,7 +17725,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_out_with(tn_scope *s
 #ifndef __cplusplus
 #define tn__upsample_bicubic2d_aa_backward_out(s, grad_output, output_size, input_size, align_corners, ...) tn__upsample_bicubic2d_aa_backward_out_with( \
         s, grad_output, output_size, input_size, align_corners, \
-        &(tn__upsample_bicubic2d_aa_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__})
+        &(tn__upsample_bicubic2d_aa_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_out(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners, tn_tensor *grad_input,
@@ -17653,7 +17750,8 @@ static inline tn_tensor *tn_grid_sampler_2d(tn_scope *s, tn_tensor *input, tn_te
     return tn_ops_tensor(s, TN_OP_GRID_SAMPLER_2D, v, 5);
 }
 /* Gradients of grid_sampler_2d. */
-typedef struct tn_grid_sampler_2d_backward_result { tn_tensor *result0; tn_tensor *result1; } tn_grid_sampler_2d_backward_result;
+typedef struct tn_grid_sampler_2d_backward_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_grid_sampler_2d_backward_result;
 static inline tn_grid_sampler_2d_backward_result tn_grid_sampler_2d_backward(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *input, tn_tensor *grid, int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners,
         tn_bools output_mask)
@@ -17675,7 +17773,8 @@ static inline tn_tensor *tn_grid_sampler_3d(tn_scope *s, tn_tensor *input, tn_te
     return tn_ops_tensor(s, TN_OP_GRID_SAMPLER_3D, v, 5);
 }
 /* Gradients of grid_sampler_3d. */
-typedef struct tn_grid_sampler_3d_backward_result { tn_tensor *result0; tn_tensor *result1; } tn_grid_sampler_3d_backward_result;
+typedef struct tn_grid_sampler_3d_backward_result { tn_tensor *result0; tn_tensor *result1;
+    } tn_grid_sampler_3d_backward_result;
 static inline tn_grid_sampler_3d_backward_result tn_grid_sampler_3d_backward(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *input, tn_tensor *grid, int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners,
         tn_bools output_mask)
@@ -17999,8 +18098,8 @@ static inline tn_tensor *tn_slice_with(tn_scope *s, const tn_slice_args *o)
     return tn_ops_tensor(s, TN_OP_SLICE, v, 5);
 }
 #ifndef __cplusplus
-#define tn_slice(s, ...) tn_slice_with(s, \
-        &(tn_slice_args){.start = TN_NONE, .end = TN_NONE, .step = 1, .self = __VA_ARGS__})
+#define tn_slice(s, ...) tn_slice_with(s, &(tn_slice_args){.start = TN_NONE, .end = TN_NONE, .step = 1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_slice(tn_scope *s, tn_tensor *self, tn_slice_args o = {})
 { o.self = self; return tn_slice_with(s, &o); }
@@ -18041,8 +18140,8 @@ static inline tn_tensor *tn_linalg_diagonal_with(tn_scope *s, const tn_linalg_di
     return tn_ops_tensor(s, TN_OP_LINALG_DIAGONAL, v, 4);
 }
 #ifndef __cplusplus
-#define tn_linalg_diagonal(s, ...) tn_linalg_diagonal_with(s, \
-        &(tn_linalg_diagonal_args){.dim1 = -2, .dim2 = -1, .A = __VA_ARGS__})
+#define tn_linalg_diagonal(s, ...) tn_linalg_diagonal_with(s, &(tn_linalg_diagonal_args){.dim1 = -2, .dim2 = -1, \
+        .A = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_diagonal(tn_scope *s, tn_tensor *A, tn_linalg_diagonal_args o = {})
 { o.A = A; return tn_linalg_diagonal_with(s, &o); }
@@ -18515,8 +18614,8 @@ static inline tn_tensor *tn_slice_copy_with(tn_scope *s, const tn_slice_copy_arg
     return tn_ops_tensor(s, TN_OP_SLICE_COPY, v, 5);
 }
 #ifndef __cplusplus
-#define tn_slice_copy(s, ...) tn_slice_copy_with(s, \
-        &(tn_slice_copy_args){.start = TN_NONE, .end = TN_NONE, .step = 1, .self = __VA_ARGS__})
+#define tn_slice_copy(s, ...) tn_slice_copy_with(s, &(tn_slice_copy_args){.start = TN_NONE, .end = TN_NONE, .step = 1, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_slice_copy(tn_scope *s, tn_tensor *self, tn_slice_copy_args o = {})
 { o.self = self; return tn_slice_copy_with(s, &o); }
