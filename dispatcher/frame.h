@@ -9,7 +9,7 @@
 #include "core/iter.h"
 #include "dispatcher/registry.h"
 
-#define TNI_MAX_ARGS    28
+#define TNI_MAX_ARGS    32
 #define TNI_MAX_OUTPUTS 8
 
 typedef struct tni_out_meta {
