@@ -9,11 +9,11 @@
 #include <tenon/base.h>
 
 #if defined(__GNUC__)
-#define TNI_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define TNI_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
 #define TNI_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define TNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
-#define TNI_PRINTF(format, first)
+#define TNI_PRINTF(text, first)
 #define TNI_LIKELY(x)   (x)
 #define TNI_UNLIKELY(x) (x)
 #endif

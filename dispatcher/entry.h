@@ -31,6 +31,9 @@ enum {
     TNI_KIND_COUNT
 };
 
+/* Custom promotion: reads the arguments, sets f->call_dtype and the dtypes of the outputs (meta[i].dtype). */
+typedef int32_t tni_promote_fn(tni_frame *f);
+
 enum { TNI_FORM_FUNCTIONAL, TNI_FORM_INPLACE, TNI_FORM_OUT };
 
 /* Dtype rules of pointwise operators: what the inputs are computed in, what comes out. */
@@ -42,7 +45,7 @@ enum {
     TNI_PROMOTE_LOGICAL, /* inputs to bool, bool out */
     TNI_PROMOTE_SAME,    /* that of the first tensor; others are cast to it */
     TNI_PROMOTE_REAL,    /* common in, its real dtype out */
-    TNI_PROMOTE_CUSTOM   /* `infer` sets call_dtype and the dtypes of the outputs */
+    TNI_PROMOTE_CUSTOM   /* promote_rule sets call_dtype and the dtypes of the outputs */
 };
 
 /* Bits of tags, ATen's and ours. */
@@ -66,10 +69,12 @@ typedef struct tni_op_entry {
     uint32_t form;
     uint32_t base;    /* number of the form that the kernel implements; itself for that form */
     uint32_t promote;
+    tni_promote_fn *promote_rule; /* of TNI_PROMOTE_CUSTOM */
     tni_infer_fn *infer;
     tni_composite_fn *composite;
     uint32_t calls;    /* composite "scalar_other" and its like: the operator they lead to */
     uint32_t alias_of; /* this entry is another name of that one */
+    uint32_t mutates;  /* bits of arguments that are written although ATen's schema is silent */
     uint32_t tags;     /* TNI_TAG_... */
     uint32_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
     const char *doc;
