@@ -21,6 +21,8 @@ struct tni_autograd_meta;
 /* What autograd gives the core: how to drop what it hung on a tensor. */
 typedef struct tni_autograd_hooks {
     void (*destroy)(tn_context *ctx, struct tni_autograd_meta *meta);
+    /* What tn_format appends: "requires_grad=True", "grad_fn=<MulBackward0>", or "" for nothing. */
+    void (*describe)(const tn_tensor *t, char *buffer, uint64_t bytes);
 } tni_autograd_hooks;
 
 struct tn_context {
@@ -47,6 +49,7 @@ struct tn_context {
     void *plugins;                 /* dispatcher */
     void *autograd_state;          /* autograd */
     const tni_autograd_hooks *autograd;
+    _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
     tn_host host; /* the table that plugins and scopes see */
 };
 

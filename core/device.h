@@ -43,13 +43,20 @@ struct tni_device {
     atomic_int open;
     pthread_mutex_t lock;
     int32_t host_access;  /* allocations have host addresses */
+    int32_t synchronous;  /* work is done when a call returns: nothing ever waits for a stream */
     uint32_t memory_kind; /* TN_MEMORY_... that tensors use */
     tn_device_facts facts;
     tn_stream *default_stream;
+    tn_stream *streams; /* all that were made; the memory of released ones is used again */
+    uint64_t last_stream_id;
     struct tni_allocator *allocator;
     tn_generator *generator;
 };
 
+/* TN_E_FORKED in a child of the process that made the context. One load where nobody forked. */
+int32_t tni_fork_check(const tn_context *ctx);
+/* Makes a failure of a plugin's slot a full error: names the plugin and what was asked. */
+int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what);
 /* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
 int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver);
 /* Closes all devices. */
@@ -60,17 +67,32 @@ tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type);
 /* Current stream of this thread for a device; never NULL for an open device. */
 tn_stream *tni_current_stream(tni_device *device);
 
+/*
+ * Streams. The struct outlives its last reference until the device closes (`id` is then TNI_DEAD_STREAM), so a
+ * thread may still point to one that others have released.
+ */
+#define TNI_DEAD_STREAM UINT64_MAX
 struct tn_stream {
     atomic_uint refs;
     tni_device *device;
     void *handle; /* the plugin's */
-    uint64_t id;  /* 0: the default stream */
+    atomic_uint_fast64_t id; /* 0: the default stream; never used again in a device */
+    tn_stream *next;
 };
+/* One more reference. */
+tn_stream *tni_stream_retain(tn_stream *stream);
+/* Makes the default stream of a device that is being opened, and ends all streams of one that is closed. */
+int32_t tni_streams_init(tni_device *device);
+void tni_streams_finish(tni_device *device);
+
 struct tn_event {
     atomic_uint refs;
+    uint32_t flags;
     tni_device *device;
     void *handle;
-    tn_stream *stream; /* last recorded on, when the plugin has no events */
+    tn_stream *stream;    /* last recorded on, when the plugin has no events */
+    int32_t recorded;
+    int64_t nanoseconds;  /* of the recording, on synchronous devices without events */
 };
 
 /*
@@ -91,14 +113,17 @@ void tni_allocator_destroy(struct tni_allocator *allocator);
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);
 void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);
+/* The stream is about to be destroyed and has no work left: its blocks go to the default stream. */
+void tni_allocator_forget_stream(struct tni_allocator *allocator, tn_stream *stream);
 
-/* Copies between host memory and devices, ordered by the current stream; the last waits when `wait` is set. */
+/* Copies between host memory and devices, after all work of the current stream; done when they return. */
 int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host, uint64_t bytes);
 int32_t tni_copy_to_host(tni_device *device, void *host, void *allocation, uint64_t offset, uint64_t bytes);
 
 /* Generators. */
 struct tn_generator {
     atomic_uint refs;
+    int32_t owns_context;
     tn_context *ctx;
     pthread_mutex_t lock;
     uint64_t seed;
@@ -107,5 +132,7 @@ struct tn_generator {
 /* Takes `count` counters. */
 void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);
 tn_generator *tni_default_generator(tni_device *device);
+/* A generator that does not keep its context: a device's own. */
+int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out);
 
 #endif

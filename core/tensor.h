@@ -21,6 +21,7 @@ typedef struct tni_storage {
     uint64_t bytes;
     atomic_uint_fast64_t version;
     tni_block *block;             /* NULL for foreign memory */
+    struct tni_old_block *old;    /* blocks before a resize that other views still show */
     void (*deleter)(void *user);  /* foreign memory */
     void *deleter_user;
 } tni_storage;
@@ -33,6 +34,7 @@ typedef struct tni_storage {
 #define TNI_INFERENCE  8u  /* made in inference mode: never takes part in autograd */
 #define TNI_CHANNELS_LAST 16u
 #define TNI_CHANNELS_LAST_3D 32u
+#define TNI_DEAD 64u /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
 
 struct tn_tensor {
     tn_tensor_desc desc; /* first */
@@ -49,6 +51,8 @@ struct tn_tensor {
 
 /* Storages */
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out);
+/* A storage of the "meta" device: a size without memory. */
+int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **out);
 /* Foreign host memory; the deleter is called once, on failure too. */
 int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user), void *user,
                          tni_storage **out);
@@ -73,6 +77,13 @@ int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const
 /* Changes the metadata of a tensor in place (resize_, set_, unsqueeze_, ...). Storage must be large enough. */
 int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset);
 int64_t tni_tensor_offset(const tn_tensor *t);
+/*
+ * TN_E_DEAD_HANDLE for a tensor that was released, where the context keeps headers
+ * (TN_CONTEXT_DEBUG_HANDLES); TN_E_ARGUMENT for NULL.
+ */
+int32_t tni_tensor_check(const tn_tensor *t);
+/* Frees the kept headers; the context is about to go. */
+void tni_dead_tensors_finish(tn_context *ctx);
 
 static inline const char *tni_tensor_host(const tn_tensor *t) { return (const char *)t->desc.host; }
 static inline int32_t tni_is_contiguous(const tn_tensor *t) { return (t->state & TNI_CONTIGUOUS) != 0; }
