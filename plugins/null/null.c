@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file to copy: every slot of every interface, and no arithmetic. It has no device, and says why; with
+ * TENON_NULL_DEVICES=1 (to 8) in the environment there are devices whose memory is the host's, and on which
+ * every operator falls back to the CPU.
+ *
+ * Optional slots are filled with the plainest thing that is right; each says in a comment what the host does
+ * without it, so that a vendor can take it out. It sees abi/include and nothing else of Tenon.
+ */
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define MAX_DEVICES 8
+#define ALIGNMENT   64u
+
+typedef struct null_plugin {
+    const tn_host *host;
+    uint32_t n_devices;
+    uint32_t devices[MAX_DEVICES]; /* the address of an item is the handle of a device */
+    uint8_t stream;                /* its address is the handle of every stream: all work is done at once */
+    uint8_t event;                 /* so is this one's of every event: all are always done */
+} null_plugin;
+
+static const tn_dtype no_dtypes[] = {0};
+
+static int32_t fail(void *self, int32_t code, const char *message)
+{
+    const null_plugin *p = self;
+    return p->host->error(p->host->context, code, message);
+}
+
+/* ---- tenon.device: required ---------------------------------------------------------------------------- */
+
+static int32_t device_enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    const null_plugin *p = self;
+    *out_count = p->n_devices;
+    *out_reason =
+        p->n_devices ? NULL : "no hardware: this plugin is a pattern (TENON_NULL_DEVICES=1 shows a device)";
+    return TN_OK;
+}
+
+static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    tn_device_facts facts = {.size = out->size,
+                             .device_class = TN_DEVICE_VIRTUAL,
+                             .memory_kinds = TN_MEMORY_UNIFIED,
+                             .alignment = ALIGNMENT,
+                             .dtypes = no_dtypes,
+                             .name = "Null device",
+                             .architecture = "none"};
+    memcpy(out, &facts, out->size < sizeof(facts) ? out->size : sizeof(facts));
+    return TN_OK;
+}
+
+static int32_t device_open(void *self, uint32_t index, void **out_device)
+{
+    null_plugin *p = self;
+    if (index >= p->n_devices) return fail(self, TN_E_DEVICE, "null: there is no device of this index");
+    *out_device = &p->devices[index];
+    return TN_OK;
+}
+
+static void device_close(void *self, void *device) {}
+
+/* Without it: the device is always well. */
+static int32_t device_status(void *self, void *device)
+{
+    return TN_OK;
+}
+
+static int32_t device_synchronize(void *self, void *device)
+{
+    return TN_OK;
+}
+
+/* ---- tenon.memory: required ---------------------------------------------------------------------------- */
+
+static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                            void **out_host)
+{
+    void *memory = NULL;
+    if (bytes > SIZE_MAX || posix_memalign(&memory, ALIGNMENT, (size_t)bytes))
+        return fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory");
+    *out_allocation = memory;
+    *out_host = memory;
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    free(allocation);
+}
+
+static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                           uint32_t value, void *stream)
+{
+    memset((char *)allocation + offset, (int)value, (size_t)bytes);
+    return TN_OK;
+}
+
+static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    *out_free = 0;
+    *out_total = 0;
+    return TN_OK;
+}
+
+/* Without pin and unpin: pages are not pinned. */
+static int32_t memory_pin(void *self, void *device, void *host, uint64_t bytes)
+{
+    return TN_OK;
+}
+
+static int32_t memory_unpin(void *self, void *device, void *host, uint64_t bytes)
+{
+    return TN_OK;
+}
+
+/* Without map and unmap: the host copies. */
+static int32_t memory_map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                          void **out_host)
+{
+    *out_host = (char *)allocation + offset;
+    return TN_OK;
+}
+
+static int32_t memory_unmap(void *self, void *device, void *allocation, void *host)
+{
+    return TN_OK;
+}
+
+/* Without it: there is nothing to give back. */
+static int32_t memory_trim(void *self, void *device)
+{
+    return TN_OK;
+}
+
+/* ---- tenon.copy: required ------------------------------------------------------------------------------ */
+
+static int32_t copy_host_to_device(void *self, void *device, void *allocation, uint64_t offset,
+                                   const void *host, uint64_t bytes, void *stream)
+{
+    memcpy((char *)allocation + offset, host, (size_t)bytes);
+    return TN_OK;
+}
+
+static int32_t copy_device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                                   uint64_t bytes, void *stream)
+{
+    memcpy(host, (const char *)allocation + offset, (size_t)bytes);
+    return TN_OK;
+}
+
+static int32_t copy_device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                                     uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    memcpy((char *)to + to_offset, (const char *)from + from_offset, (size_t)bytes);
+    return TN_OK;
+}
+
+/* Without it: copies between two devices go through the host. */
+static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
+                         void *from, uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    memcpy((char *)to + to_offset, (const char *)from + from_offset, (size_t)bytes);
+    return TN_OK;
+}
+
+/* ---- tenon.stream: required ---------------------------------------------------------------------------- */
+
+static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+{
+    *out_stream = &((null_plugin *)self)->stream;
+    return TN_OK;
+}
+
+static void stream_destroy(void *self, void *device, void *stream) {}
+
+static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
+{
+    *out_done = 1;
+    return TN_OK;
+}
+
+static int32_t stream_synchronize(void *self, void *device, void *stream)
+{
+    return TN_OK;
+}
+
+/* Without it: the host waits for the event. */
+static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
+{
+    return TN_OK;
+}
+
+/* Without it: there is no handle of the vendor's own. */
+static void *stream_native(void *self, void *device, void *stream)
+{
+    return NULL;
+}
+
+/* Without it: the host waits for the stream and calls. */
+static int32_t stream_host_callback(void *self, void *device, void *stream, void (*callback)(void *user),
+                                    void *user)
+{
+    callback(user);
+    return TN_OK;
+}
+
+/* ---- tenon.event: without it an event is a stream that the host waits for -------------------------------
+ */
+
+static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
+{
+    *out_event = &((null_plugin *)self)->event;
+    return TN_OK;
+}
+
+static void event_destroy(void *self, void *device, void *event) {}
+
+static int32_t event_record(void *self, void *device, void *event, void *stream)
+{
+    return TN_OK;
+}
+
+static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
+{
+    *out_done = 1;
+    return TN_OK;
+}
+
+static int32_t event_synchronize(void *self, void *device, void *event)
+{
+    return TN_OK;
+}
+
+/* Without it: there is no timing. All work here is done between two calls, so that none takes any time. */
+static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
+{
+    *out_ms = 0;
+    return TN_OK;
+}
+
+/* ---- tenon.layout: without it tensors are strided -------------------------------------------------------
+ */
+
+static int32_t layout_convert(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
+                              void *stream)
+{
+    return fail(self, TN_E_UNSUPPORTED, "null: there are no layouts but strided");
+}
+
+static void layout_destroy_meta(void *self, void *meta) {}
+
+/* ---- tenon.random, tenon.autocast, tenon.allocator: without them the host's ------------------------------
+ */
+
+static int32_t random_fresh_seed(void *self, void *device, uint64_t *out_seed)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return fail(self, TN_E_IO, "null: the system gave no random bytes");
+    *out_seed = seed;
+    return TN_OK;
+}
+
+static int32_t autocast_classify(void *self, const char *op)
+{
+    return -1;
+}
+
+static int32_t allocator_alloc(void *self, void *device, uint64_t bytes, void *stream, void **out_allocation,
+                               uint64_t *out_offset, void **out_host)
+{
+    int32_t status = memory_alloc(self, device, bytes, TN_MEMORY_UNIFIED, out_allocation, out_host);
+    if (status == TN_OK) *out_offset = 0;
+    return status;
+}
+
+static void allocator_free(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                           void *stream)
+{
+    memory_free(self, device, allocation, bytes);
+}
+
+/* ---- The tables: what the host sees ----------------------------------------------------------------------
+ */
+
+static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
+                                                     .type = "null",
+                                                     .enumerate = device_enumerate,
+                                                     .facts = device_facts,
+                                                     .open = device_open,
+                                                     .close = device_close,
+                                                     .status = device_status,
+                                                     .synchronize = device_synchronize};
+static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
+                                                     .alloc = memory_alloc,
+                                                     .free = memory_free,
+                                                     .fill = memory_fill,
+                                                     .info = memory_info,
+                                                     .pin = memory_pin,
+                                                     .unpin = memory_unpin,
+                                                     .map = memory_map,
+                                                     .unmap = memory_unmap,
+                                                     .trim = memory_trim};
+static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
+                                                 .host_to_device = copy_host_to_device,
+                                                 .device_to_host = copy_device_to_host,
+                                                 .device_to_device = copy_device_to_device,
+                                                 .peer = copy_peer};
+static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
+                                                     .create = stream_create,
+                                                     .destroy = stream_destroy,
+                                                     .query = stream_query,
+                                                     .synchronize = stream_synchronize,
+                                                     .wait_event = stream_wait_event,
+                                                     .native = stream_native,
+                                                     .host_callback = stream_host_callback};
+static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
+                                                   .create = event_create,
+                                                   .destroy = event_destroy,
+                                                   .record = event_record,
+                                                   .query = event_query,
+                                                   .synchronize = event_synchronize,
+                                                   .elapsed = event_elapsed};
+/* Zero rows are legal: operators run on the CPU, counted. `tenon doctor --fallbacks` says what to write
+ * first. */
+static const tn_kernels_interface kernels_interface = {
+    .size = sizeof(tn_kernels_interface), .count = 0, .row_bytes = sizeof(tn_kernel_row), .rows = NULL};
+static const tn_layout_interface layout_interface = {.size = sizeof(tn_layout_interface),
+                                                     .count = 0,
+                                                     .layouts = NULL,
+                                                     .convert = layout_convert,
+                                                     .destroy_meta = layout_destroy_meta};
+static const tn_random_interface random_interface = {.size = sizeof(tn_random_interface),
+                                                     .fresh_seed = random_fresh_seed};
+static const tn_autocast_interface autocast_interface = {
+    .size = sizeof(tn_autocast_interface), .low_dtype = TN_BFLOAT16, .classify = autocast_classify};
+static const tn_allocator_interface allocator_interface = {
+    .size = sizeof(tn_allocator_interface), .alloc = allocator_alloc, .free = allocator_free};
+
+static const struct {
+    const char *name;
+    const void *table;
+} interfaces[] = {
+    {"tenon.device", &device_interface},     {"tenon.memory", &memory_interface},
+    {"tenon.copy", &copy_interface},         {"tenon.stream", &stream_interface},
+    {"tenon.event", &event_interface},       {"tenon.kernels", &kernels_interface},
+    {"tenon.layout", &layout_interface},     {"tenon.random", &random_interface},
+    {"tenon.autocast", &autocast_interface}, {"tenon.allocator", &allocator_interface},
+};
+
+static const void *plugin_get_interface(void *self, const char *name, uint32_t version)
+{
+    if (version != 1) return NULL;
+    for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
+        if (!strcmp(name, interfaces[i].name)) return interfaces[i].table;
+    return NULL;
+}
+
+static int32_t plugin_init(const tn_host *host, void **out_self)
+{
+    const char *wish = getenv("TENON_NULL_DEVICES");
+    long count = wish ? strtol(wish, NULL, 10) : 0;
+    null_plugin *p = host->alloc(host->context, sizeof(*p));
+    if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "null: out of memory");
+    memset(p, 0, sizeof(*p));
+    p->host = host;
+    p->n_devices = count < 0 ? 0 : count > MAX_DEVICES ? MAX_DEVICES : (uint32_t)count;
+    *out_self = p;
+    return TN_OK;
+}
+
+/* Without it: there is nothing to stop. */
+static int32_t plugin_quiesce(void *self)
+{
+    return TN_OK;
+}
+
+static void plugin_shutdown(void *self)
+{
+    null_plugin *p = self;
+    p->host->free(p->host->context, p, sizeof(*p));
+}
+
+/* Without it: there is nothing to check. */
+static int32_t plugin_self_test(void *self)
+{
+    return TN_OK;
+}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = plugin_init;
+    out->get_interface = plugin_get_interface;
+    out->quiesce = plugin_quiesce;
+    out->shutdown = plugin_shutdown;
+    out->self_test = plugin_self_test;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("null", "0.1.0", "Tenon", TN_PLUGIN_CAN_UNLOAD, entry);
