@@ -923,6 +923,13 @@ def write(path, text):
         f.write(text)
 
 
+def differs(path, text):
+    if not os.path.exists(path):
+        return True
+    with open(path) as f:
+        return f.read() != text
+
+
 def main():
     parser = argparse.ArgumentParser(description="Prints what is made from the table of operators.")
     parser.add_argument("--table", default=os.path.join(os.path.dirname(__file__), "..", "ops", "table"))
@@ -933,6 +940,7 @@ def main():
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
                         help="the public headers, whose names no operator may bear")
     parser.add_argument("--check", action="store_true", help="only look for inconsistencies")
+    parser.add_argument("--compare", action="store_true", help="write nothing; fail where a file differs from what would be written")
     parser.add_argument("--number", action="store_true", help="append the numbers of new schemas to numbers.txt")
     parser.add_argument("--missing", metavar="DIR", help="list the rules that no .c file under DIR defines")
     parser.add_argument("--list-schemas", action="store_true", help="print every schema, derived ones too")
@@ -945,7 +953,10 @@ def main():
         texts = [(args.out_header, print_header(table)), (args.out_table, print_table(table)),
                  (args.out_gradients, print_gradients(table)), (args.out_doc, print_doc(table))]
         for path, text in texts:
-            if path:
+            if path and args.compare:
+                if differs(path, text):
+                    raise Bad(f"{path} is not what the table gives: run tools/gen_ops.py")
+            elif path:
                 write(path, text)
         if args.list_schemas:
             for f in table.all_forms():

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What bodies of composites share: readers of arguments by their index in the schema, lists in the scope's
+ * memory, dimensions, errors with a format, and a few building blocks. A body is
+ *
+ *     void composite_NAME(tn_scope *s, const tn_value *args, tn_value *outs)
+ *
+ * written with the typed calls of ops.h. After a failure every call gives NULL and does nothing; only a body
+ * that reads the sizes or elements of a result asks tn_scope_failed first. Nothing here knows the dispatcher.
+ */
+#ifndef TNI_OPS_COMPOSITE_H
+#define TNI_OPS_COMPOSITE_H
+
+#include <tenon/ops.h>
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/scope.h"
+
+/* ---- arguments ---- */
+static inline int32_t arg_given(const tn_value *args, uint32_t i)
+{
+    return args[i].tag != TN_TAG_NONE;
+}
+static inline tn_tensor *arg_tensor(const tn_value *args, uint32_t i)
+{
+    return tn_value_as_tensor(args[i]);
+}
+static inline tn_tensors arg_tensors(const tn_value *args, uint32_t i)
+{
+    return tn_value_as_tensors(args[i]);
+}
+static inline int64_t arg_int(const tn_value *args, uint32_t i)
+{
+    return tn_value_as_int(args[i]);
+}
+/* `absent` where there is none; with TN_NONE what an optional int of a typed call takes. */
+static inline int64_t arg_int_or(const tn_value *args, uint32_t i, int64_t absent)
+{
+    return arg_given(args, i) ? arg_int(args, i) : absent;
+}
+static inline double arg_float(const tn_value *args, uint32_t i)
+{
+    return tn_value_as_float(args[i]);
+}
+static inline double arg_float_or(const tn_value *args, uint32_t i, double absent)
+{
+    return arg_given(args, i) ? arg_float(args, i) : absent;
+}
+static inline int32_t arg_bool(const tn_value *args, uint32_t i)
+{
+    return tn_value_as_bool(args[i]);
+}
+/* -1 where there is none: what an optional bool of a typed call takes. */
+static inline int32_t arg_bool_or(const tn_value *args, uint32_t i, int32_t absent)
+{
+    return arg_given(args, i) ? arg_bool(args, i) : absent;
+}
+/* Absent: {NULL, 0}. */
+static inline tn_ints arg_ints(const tn_value *args, uint32_t i)
+{
+    if (args[i].tag == TN_TAG_INTS) return (tn_ints){args[i].as.ints, args[i].count};
+    if (args[i].tag == TN_TAG_INT) return (tn_ints){&args[i].as.i, 1};
+    return (tn_ints){NULL, 0};
+}
+static inline tn_floats arg_floats(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_FLOATS ? (tn_floats){args[i].as.floats, args[i].count}
+                                        : (tn_floats){NULL, 0};
+}
+static inline tn_bools arg_bools(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_BOOLS ? (tn_bools){args[i].as.bools, args[i].count} : (tn_bools){NULL, 0};
+}
+static inline tn_scalars arg_scalars(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_SCALARS ? (tn_scalars){args[i].as.values, args[i].count}
+                                         : (tn_scalars){NULL, 0};
+}
+/* NULL where there is none. */
+static inline const char *arg_string(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_STRING ? args[i].as.string : NULL;
+}
+/* 0 where there is none, as typed calls take it; so are device and layout. */
+static inline tn_dtype arg_dtype(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_DTYPE ? (tn_dtype)args[i].as.i : 0;
+}
+static inline tn_device arg_device(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_DEVICE ? args[i].as.device : 0;
+}
+static inline uint32_t arg_layout(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_LAYOUT ? (uint32_t)args[i].as.i : 0;
+}
+/* -1 where there is none. */
+static inline int32_t arg_format(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_MEMORY_FORMAT || args[i].tag == TN_TAG_INT ? (int32_t)args[i].as.i : -1;
+}
+static inline tn_generator *arg_generator(const tn_value *args, uint32_t i)
+{
+    return args[i].tag == TN_TAG_GENERATOR ? args[i].as.generator : NULL;
+}
+
+/* ---- results ---- */
+static inline void give(tn_value *outs, uint32_t i, tn_tensor *t)
+{
+    outs[i] = tn_value_tensor(t);
+}
+static inline void give_list(tn_value *outs, uint32_t i, tn_tensors list)
+{
+    outs[i] = tn_value_tensors(list.data, list.count);
+}
+
+/* ---- tensors ---- */
+static inline int64_t rank_of(const tn_tensor *t)
+{
+    return tn_tensor_rank(t);
+}
+static inline tn_dtype dtype_of(const tn_tensor *t)
+{
+    return tn_tensor_dtype(t);
+}
+/* Borrowed from the tensor. */
+static inline tn_ints sizes_of(const tn_tensor *t)
+{
+    return (tn_ints){tn_tensor_sizes(t), tn_tensor_rank(t)};
+}
+static inline int32_t is_float(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) == TNI_CATEGORY_FLOAT;
+}
+static inline int32_t is_complex(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
+}
+/* Bool counts as one. */
+static inline int32_t is_integer(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
+}
+/* The dtype itself if it is floating or complex, else the default dtype. */
+static inline tn_dtype float_of(const tn_scope *s, tn_dtype dtype)
+{
+    return is_integer(dtype) ? tni_default_dtype(s->ctx) : dtype;
+}
+int32_t tni_same_sizes(tn_ints a, tn_ints b);
+
+/* ---- lists in the scope's memory; NULL (and a failed scope) without memory, at least one item ---- */
+int64_t *tni_scope_ints(tn_scope *s, int64_t count);
+int64_t *tni_scope_ints_copy(tn_scope *s, tn_ints from);
+tn_tensor **tni_scope_tensors(tn_scope *s, int64_t count);
+/* `size` with one dimension replaced, left out, or inserted before `dim`. */
+tn_ints tni_sizes_with(tn_scope *s, tn_ints size, int64_t dim, int64_t value);
+tn_ints tni_sizes_without(tn_scope *s, tn_ints size, int64_t dim);
+tn_ints tni_sizes_insert(tn_scope *s, tn_ints size, int64_t dim, int64_t value);
+
+/* ---- errors and dimensions ---- */
+/* tn_scope_fail with a format. */
+int32_t tni_scope_failf(tn_scope *s, int32_t code, const char *format, ...) TNI_PRINTF(3, 4);
+/* dim in 0 .. rank - 1 (rank 0 counts as 1); a failed scope and 0 if it is out of range. */
+int64_t tni_dim(tn_scope *s, int64_t dim, int64_t rank);
+/* Bit mask of a list of dims, absent or empty: all. */
+uint64_t tni_dims(tn_scope *s, tn_ints dims, int64_t rank);
+/* Product of the sizes in a mask. */
+int64_t tni_numel_of(tn_ints size, uint64_t mask);
+
+/* ---- building blocks ---- */
+/* A 0-dim tensor of a number in t's dtype on t's device, where a call takes no Scalar. */
+tn_tensor *tni_number_like(tn_scope *s, const tn_tensor *t, tn_value number);
+/* t cast to dtype; t itself if it has it. */
+tn_tensor *tni_cast(tn_scope *s, tn_tensor *t, tn_dtype dtype);
+/* Zeros, or an undefined tensor, of dtype (0: t's) and size on t's device. */
+tn_tensor *tni_zeros_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints size);
+tn_tensor *tni_empty_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints size);
+tn_tensor *tni_full_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints size, tn_value number);
+/* start, start + 1, ... `count` of int64 on t's device. */
+tn_tensor *tni_range_on(tn_scope *s, const tn_tensor *t, int64_t start, int64_t count);
+/* Reduction of losses: 0 none, 1 mean, 2 sum. */
+tn_tensor *tni_reduce_loss(tn_scope *s, tn_tensor *loss, int64_t reduction);
+/* Common dtype of two tensors by the rules of arithmetic. */
+tn_dtype tni_common_dtype(tn_scope *s, const tn_tensor *a, const tn_tensor *b);
+/* Fills t with prim::random from a generator (NULL: the default one of t's device). Returns t. */
+tn_tensor *tni_fill_random(tn_scope *s, tn_tensor *t, int64_t distribution, tn_value a, tn_value b,
+                           tn_generator *generator);
+
+#endif
