@@ -845,6 +845,14 @@ def print_table(table):
     return "\n".join(out)
 
 
+def print_rules(table):
+    out = [PREAMBLE % "What ops/infer and ops/composite define.", "#ifndef TNI_OPS_RULES_H", "#define TNI_OPS_RULES_H", ""]
+    for key, prefix, type_ in (("infer", "infer_", "tni_infer_fn"), ("composite", "composite_", "tni_composite_fn")):
+        out += [f"{type_} {n};" for n in names_of(table, key, prefix)]
+    out += [f"tni_promote_fn {n};" for n in promotions(table)]
+    return "\n".join(out + ["", "#endif", ""])
+
+
 def print_gradients(table):
     out = [PREAMBLE % "The gradient rules of the built-in operators and what they save.", ""]
     out += [f"extern tni_grad_fn {n};" for n in names_of(table, "gradient", "grad_")]
@@ -936,6 +944,7 @@ def main():
     parser.add_argument("--out-header", metavar="FILE")
     parser.add_argument("--out-table", metavar="FILE")
     parser.add_argument("--out-gradients", metavar="FILE")
+    parser.add_argument("--out-rules", metavar="FILE")
     parser.add_argument("--out-doc", metavar="FILE")
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
                         help="the public headers, whose names no operator may bear")
@@ -951,7 +960,8 @@ def main():
             print(f"{table.append_numbers()} numbers appended")
         table.number()
         texts = [(args.out_header, print_header(table)), (args.out_table, print_table(table)),
-                 (args.out_gradients, print_gradients(table)), (args.out_doc, print_doc(table))]
+                 (args.out_gradients, print_gradients(table)), (args.out_rules, print_rules(table)),
+                 (args.out_doc, print_doc(table))]
         for path, text in texts:
             if path and args.compare:
                 if differs(path, text):

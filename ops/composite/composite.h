@@ -15,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/scope.h"
+#include "ops_rules.h" /* generated: declares every body */
 
 /* ---- arguments ---- */
 static inline int32_t arg_given(const tn_value *args, uint32_t i)
