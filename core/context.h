@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 #include <tenon/plugin.h>
 #include "core/memory.h"
 
@@ -38,9 +39,9 @@ struct tn_context {
 
     atomic_uint_fast64_t owners; /* 1 for the user, 1 for each live storage: the last one frees it */
 
-    pthread_mutex_t lock; /* protects the interning table, device types, magazines */
-    tni_vector interned;  /* char * each, index + 1 is the number */
-    struct tni_magazine *magazines;
+    pthread_mutex_t lock;           /* protects the interning table and device types */
+    tni_vector interned;            /* char * each, index + 1 is the number */
+    struct tni_magazine *magazines; /* of all threads; under the lock in memory.c */
     struct tni_device_type *types[TNI_MAX_DEVICE_TYPES];
     _Atomic(uint32_t) type_count;
     uint64_t seed; /* of default generators */
@@ -56,8 +57,19 @@ struct tn_context {
 /* Keeps the context's memory until tni_context_unown; every storage holds one. */
 void tni_context_own(tn_context *ctx);
 void tni_context_unown(tn_context *ctx);
+/* The process as the context remembers it; a fork changes it in the child. */
+extern pid_t tni_process;
+/* TN_OK, or TN_E_FORKED and an error in a process forked from the one that made the context. */
+int32_t tni_context_check(tn_context *ctx);
 /* Logs if there is a sink. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * Reads a parameter struct of another age: at most `known` bytes of *from go to *to, the rest of *to is zero.
+ * A longer one is accepted if its tail is zero, else TN_E_UNKNOWN_FIELD. `name` is for the error.
+ */
+int32_t tni_struct_read(void *to, uint32_t known, const void *from, const char *name);
+/* Fills the slots of the host table that the core serves: error, log, intern, memory, scopes. */
+void tni_host_init(tn_context *ctx);
 /* The default dtype in force here: scope, then context. */
 tn_dtype tni_default_dtype(const tn_context *ctx);
 

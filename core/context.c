@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a context, and its settings. It ends when its last owner lets go: the user, and every storage
+ * that is still alive. The rooms above the core are told through tni_rooms; this file knows none of them.
+ */
+#include "core/context.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/device.h"
+#include "core/error.h"
+#include "core/thread.h"
+
+#define LOG_LINE_BYTES 2048
+#define DEFAULT_SEED   67280421310721ull /* of default generators, PyTorch's */
+#define KNOWN_FLAGS    (TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES)
+
+pid_t tni_process;
+static pthread_once_t process_once = PTHREAD_ONCE_INIT;
+static atomic_uint_fast64_t last_context_id;
+
+static void note_process(void)
+{
+    tni_process = getpid();
+}
+
+static void init_process(void)
+{
+    note_process();
+    pthread_atfork(NULL, NULL, note_process);
+}
+
+static void *default_alloc(void *user, uint64_t bytes)
+{
+    void *memory = NULL;
+    return posix_memalign(&memory, 64, bytes) == 0 ? memory : NULL;
+}
+
+static void default_free(void *user, void *memory, uint64_t bytes)
+{
+    free(memory);
+}
+
+int32_t tni_struct_read(void *to, uint32_t known, const void *from, const char *name)
+{
+    uint32_t size;
+    memcpy(&size, from, sizeof(size));
+    if (size < sizeof(size)) {
+        return tni_error(TN_E_ARGUMENT, "%s: size is %u; set it to sizeof(%s)", name, size, name);
+    }
+    for (uint32_t i = known; i < size; i++) {
+        if (((const char *)from)[i]) {
+            return tni_error(TN_E_UNKNOWN_FIELD,
+                             "%s: byte %u is set, but this library knows only the first %u bytes", name, i,
+                             known);
+        }
+    }
+    uint32_t n = size < known ? size : known;
+    memcpy(to, from, n);
+    memset((char *)to + n, 0, known - n);
+    memcpy(to, &known, sizeof(known));
+    return TN_OK;
+}
+
+static int32_t read_options(tn_context_options *to, const tn_context_options *from)
+{
+    *to = (tn_context_options){.size = sizeof(*to)};
+    int32_t status = from ? tni_struct_read(to, sizeof(*to), from, "tn_context_options") : TN_OK;
+    if (status) return status;
+    if (to->flags & ~KNOWN_FLAGS) {
+        return tni_error(TN_E_UNKNOWN_FIELD, "tn_context_options: unknown flags 0x%x",
+                         to->flags & ~KNOWN_FLAGS);
+    }
+    if (!to->allocator.alloc != !to->allocator.free) {
+        return tni_error(TN_E_ARGUMENT, "tn_context_options: allocator needs both alloc and free");
+    }
+    if (!to->allocator.alloc)
+        to->allocator = (tn_host_allocator){.alloc = default_alloc, .free = default_free};
+    return TN_OK;
+}
+
+/* Cores that this process may use. */
+static int32_t core_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than the set has room for */
+    return online > 0 ? (int32_t)online : 1;
+}
+
+static void free_interned(tn_context *ctx)
+{
+    char **texts = ctx->interned.data;
+    for (uint32_t i = 0; i < ctx->interned.count; i++) tni_free(ctx, texts[i], strlen(texts[i]) + 1);
+    tni_vector_finish(ctx, &ctx->interned, sizeof(char *));
+}
+
+/* Frees what is left after the rooms have gone. */
+static void free_context(tn_context *ctx)
+{
+    free_interned(ctx);
+    tni_memory_flush(ctx);
+    pthread_mutex_destroy(&ctx->lock);
+    tn_host_allocator allocator = ctx->allocator;
+    allocator.free(allocator.user, ctx, sizeof(*ctx));
+}
+
+static void finish_rooms(tn_context *ctx, uint32_t count)
+{
+    while (count--) {
+        if (tni_rooms[count].finish) tni_rooms[count].finish(ctx);
+    }
+}
+
+static void finish_context(tn_context *ctx)
+{
+    tni_devices_finish(ctx);
+    finish_rooms(ctx, tni_room_count);
+    free_context(ctx);
+}
+
+static int32_t init_interned(tn_context *ctx)
+{
+    static const char *const fixed[] = {"cpu", "meta", "strided"}; /* TN_INTERNED_CPU and so on */
+    for (uint32_t i = 0; i < 3; i++) {
+        if (tn_intern(ctx, fixed[i]) != i + 1) return TN_E_OUT_OF_MEMORY;
+    }
+    return TN_OK;
+}
+
+static int32_t init_rooms(tn_context *ctx, const tn_context_options *options)
+{
+    for (uint32_t i = 0; i < tni_room_count; i++) {
+        int32_t status = tni_rooms[i].init ? tni_rooms[i].init(ctx, options) : TN_OK;
+        if (status == TN_OK) continue;
+        tni_error_ensure(status, tni_rooms[i].name);
+        tni_devices_finish(ctx);
+        finish_rooms(ctx, i);
+        return status;
+    }
+    return TN_OK;
+}
+
+static tn_context *make_context(const tn_context_options *o)
+{
+    tn_context *ctx = o->allocator.alloc(o->allocator.user, sizeof(*ctx));
+    if (!ctx) {
+        tni_error_no_memory("a context", sizeof(*ctx));
+        return NULL;
+    }
+    memset(ctx, 0, sizeof(*ctx));
+    ctx->id = atomic_fetch_add(&last_context_id, 1) + 1;
+    ctx->allocator = o->allocator;
+    ctx->log = o->log;
+    ctx->log_user = o->log_user;
+    ctx->flags = o->flags;
+    ctx->default_dtype = TN_FLOAT32;
+    ctx->threads = core_count();
+    ctx->pid = tni_process;
+    ctx->owners = 1;
+    ctx->seed = DEFAULT_SEED;
+    pthread_mutex_init(&ctx->lock, NULL);
+    tni_host_init(ctx);
+    return ctx;
+}
+
+int32_t tn_context_create(const tn_context_options *options, tn_context **out)
+{
+    tn_context_options o;
+    if (!out) return tni_error(TN_E_ARGUMENT, "tn_context_create: out is NULL");
+    int32_t status = read_options(&o, options);
+    if (status) return status;
+    pthread_once(&process_once, init_process);
+    tn_context *ctx = make_context(&o);
+    if (!ctx) return TN_E_OUT_OF_MEMORY;
+    status = init_interned(ctx);
+    if (status == TN_OK) status = init_rooms(ctx, &o);
+    if (status == TN_OK) {
+        *out = ctx;
+        return TN_OK;
+    }
+    free_context(ctx);
+    return status;
+}
+
+void tn_context_destroy(tn_context *ctx)
+{
+    if (ctx) tni_context_unown(ctx);
+}
+
+void tni_context_own(tn_context *ctx)
+{
+    atomic_fetch_add_explicit(&ctx->owners, 1, memory_order_relaxed);
+}
+
+/* In a forked child the context is left as it is: its locks and the plugins' threads did not come along. */
+void tni_context_unown(tn_context *ctx)
+{
+    if (atomic_fetch_sub_explicit(&ctx->owners, 1, memory_order_acq_rel) != 1) return;
+    if (ctx->pid == tni_process) finish_context(ctx);
+}
+
+int32_t tni_context_check(tn_context *ctx)
+{
+    if (TNI_LIKELY(ctx->pid == tni_process)) return TN_OK;
+    return tni_error(TN_E_FORKED,
+                     "the context was made by process %ld and cannot be used after fork in process %ld",
+                     (long)ctx->pid, (long)tni_process);
+}
+
+uint32_t tn_intern(tn_context *ctx, const char *text)
+{
+    uint32_t id = 0;
+    if (!text) {
+        tni_error(TN_E_ARGUMENT, "tn_intern: text is NULL");
+        return 0;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    char **texts = ctx->interned.data;
+    for (uint32_t i = 0; i < ctx->interned.count && !id; i++) {
+        if (strcmp(texts[i], text) == 0) id = i + 1;
+    }
+    char *copy = id ? NULL : tni_strdup(ctx, text);
+    if (copy) {
+        char **item = tni_vector_push(ctx, &ctx->interned, sizeof(char *));
+        if (item) {
+            *item = copy;
+            id = ctx->interned.count;
+        } else {
+            tni_free(ctx, copy, strlen(copy) + 1);
+        }
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return id;
+}
+
+const char *tn_interned(tn_context *ctx, uint32_t id)
+{
+    pthread_mutex_lock(&ctx->lock);
+    const char *text = id && id <= ctx->interned.count ? ((char **)ctx->interned.data)[id - 1] : NULL;
+    pthread_mutex_unlock(&ctx->lock);
+    return text;
+}
+
+void tni_log(tn_context *ctx, int32_t level, const char *format, ...)
+{
+    if (!ctx->log) return;
+    char line[LOG_LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    ctx->log(ctx->log_user, level, line);
+}
+
+tn_dtype tni_default_dtype(const tn_context *ctx)
+{
+    tn_dtype dtype = tni_tls.default_dtype;
+    return dtype ? dtype : atomic_load_explicit(&ctx->default_dtype, memory_order_relaxed);
+}
+
+int32_t tn_set_default_dtype(tn_context *ctx, tn_dtype dtype)
+{
+    if (dtype != TN_FLOAT16 && dtype != TN_BFLOAT16 && dtype != TN_FLOAT32 && dtype != TN_FLOAT64) {
+        return tni_error(TN_E_DTYPE,
+                         "only float16, bfloat16, float32 and float64 can be the default dtype, not %s",
+                         tn_dtype_name(dtype) ? tn_dtype_name(dtype) : "an unknown dtype");
+    }
+    atomic_store_explicit(&ctx->default_dtype, dtype, memory_order_relaxed);
+    return TN_OK;
+}
+
+tn_dtype tn_get_default_dtype(const tn_context *ctx)
+{
+    return atomic_load_explicit(&ctx->default_dtype, memory_order_relaxed);
+}
+
+void tn_set_deterministic(tn_context *ctx, int32_t on)
+{
+    atomic_store_explicit(&ctx->deterministic, on != 0, memory_order_relaxed);
+}
+
+int32_t tn_get_deterministic(const tn_context *ctx)
+{
+    return atomic_load_explicit(&ctx->deterministic, memory_order_relaxed);
+}
+
+void tn_set_num_threads(tn_context *ctx, int32_t threads)
+{
+    atomic_store_explicit(&ctx->threads, threads > 0 ? threads : core_count(), memory_order_relaxed);
+}
+
+int32_t tn_get_num_threads(const tn_context *ctx)
+{
+    return atomic_load_explicit(&ctx->threads, memory_order_relaxed);
+}

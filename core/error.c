@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errors. Each thread has a fixed slot that holds the last error and up to three causes, so that recording
+ * one never needs memory. A copy is one block from malloc with all texts and the whole chain of causes in it;
+ * when there is no memory even for that, the copy is a static error that says so. This file must not know
+ * contexts or scopes.
+ */
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/op.h>
+
+#define MESSAGE_BYTES 1500 /* longest message; longer ones are cut */
+#define NAME_BYTES    128  /* operator or plugin */
+#define NATIVE_BYTES  256  /* the vendor's text */
+#define MAX_CHAIN     4    /* the error and its causes */
+
+typedef struct error_record {
+    tn_error error;
+    char message[MESSAGE_BYTES];
+    char op[NAME_BYTES];
+    char plugin[NAME_BYTES];
+    char native_text[NATIVE_BYTES];
+} error_record;
+
+/* records[0] is the root cause, records[depth - 1] the error itself. */
+typedef struct error_slot {
+    uint32_t depth;
+    error_record records[MAX_CHAIN];
+} error_slot;
+
+static _Thread_local error_slot slot;
+
+static const tn_error no_memory_error = {
+    .size = sizeof(tn_error),
+    .code = TN_E_OUT_OF_MEMORY,
+    .error_class = TN_CLASS_OUT_OF_MEMORY,
+    .message = "out of memory, also for the error itself",
+};
+
+#define STATUS_TEXT(name, value, text) [value] = text,
+static const char *const status_texts[TN_STATUS_COUNT] = {TN_STATUS_LIST(STATUS_TEXT)};
+
+static const int8_t status_classes[TN_STATUS_COUNT] = {
+    [TN_OK] = TN_CLASS_NONE,
+    [TN_E_ARGUMENT] = TN_CLASS_ARGUMENT,
+    [TN_E_SHAPE] = TN_CLASS_ARGUMENT,
+    [TN_E_DTYPE] = TN_CLASS_ARGUMENT,
+    [TN_E_DEVICE] = TN_CLASS_ARGUMENT,
+    [TN_E_INDEX] = TN_CLASS_ARGUMENT,
+    [TN_E_UNSUPPORTED] = TN_CLASS_UNSUPPORTED,
+    [TN_E_NOT_FOUND] = TN_CLASS_ARGUMENT,
+    [TN_E_EXISTS] = TN_CLASS_ARGUMENT,
+    [TN_E_OUT_OF_MEMORY] = TN_CLASS_OUT_OF_MEMORY,
+    [TN_E_DEVICE_LOST] = TN_CLASS_DEVICE_LOST,
+    [TN_E_CONTRACT] = TN_CLASS_CONTRACT,
+    [TN_E_UNKNOWN_FIELD] = TN_CLASS_CONTRACT,
+    [TN_E_VERSION] = TN_CLASS_CONTRACT,
+    [TN_E_SYNTAX] = TN_CLASS_ARGUMENT,
+    [TN_E_IO] = TN_CLASS_ARGUMENT,
+    [TN_E_CORRUPT] = TN_CLASS_ARGUMENT,
+    [TN_E_STATE] = TN_CLASS_ARGUMENT,
+    [TN_E_AUTOGRAD] = TN_CLASS_ARGUMENT,
+    [TN_E_DEAD_HANDLE] = TN_CLASS_CONTRACT,
+    [TN_E_FORKED] = TN_CLASS_CONTRACT,
+    [TN_E_INTERNAL] = TN_CLASS_INTERNAL,
+};
+
+static int32_t class_of(int32_t code)
+{
+    return code >= 0 && code < TN_STATUS_COUNT ? status_classes[code] : TN_CLASS_INTERNAL;
+}
+
+const char *tn_status_text(int32_t status)
+{
+    return status >= 0 && status < TN_STATUS_COUNT ? status_texts[status] : "unknown status";
+}
+
+static error_record *top(void)
+{
+    return slot.depth ? &slot.records[slot.depth - 1] : NULL;
+}
+
+/* Causes point into the slot, so they are set again whenever records move. */
+static void link_records(void)
+{
+    for (uint32_t i = 0; i < slot.depth; i++) {
+        error_record *r = &slot.records[i];
+        r->error.message = r->message;
+        r->error.op = r->op[0] ? r->op : NULL;
+        r->error.plugin = r->plugin[0] ? r->plugin : NULL;
+        r->error.native_text = r->native_text[0] ? r->native_text : NULL;
+        r->error.cause = i ? &slot.records[i - 1].error : NULL;
+    }
+}
+
+static void set_text(char *to, uint64_t bytes, const char *from)
+{
+    uint64_t n = from ? strlen(from) : 0;
+    if (n >= bytes) n = bytes - 1;
+    memcpy(to, from ? from : "", n);
+    to[n] = 0;
+}
+
+static void set_record(error_record *r, int32_t code, const char *message)
+{
+    r->error = (tn_error){.size = sizeof(tn_error), .code = code, .error_class = class_of(code)};
+    set_text(r->message, sizeof(r->message), message);
+    r->op[0] = r->plugin[0] = r->native_text[0] = 0;
+}
+
+static int32_t put(int32_t code, const char *message)
+{
+    slot.depth = 1;
+    set_record(&slot.records[0], code, message);
+    link_records();
+    return code;
+}
+
+/* The text is complete before the slot changes: arguments may lie in the slot. */
+int32_t tni_error(int32_t code, const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    return put(code, text);
+}
+
+int32_t tni_error_wrap(int32_t code, const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    /* A full chain keeps its root and loses the cause in the middle. */
+    if (slot.depth == MAX_CHAIN) {
+        slot.records[MAX_CHAIN - 2] = slot.records[MAX_CHAIN - 1];
+        slot.depth--;
+    }
+    set_record(&slot.records[slot.depth++], code, text);
+    link_records();
+    return code;
+}
+
+int32_t tni_error_no_memory(const char *what, uint64_t bytes)
+{
+    return tni_error(TN_E_OUT_OF_MEMORY, "out of memory: %s needs %llu bytes", what ? what : "the library",
+                     (unsigned long long)bytes);
+}
+
+void tni_error_native(int32_t code, const char *text)
+{
+    error_record *r = top();
+    if (!r) return;
+    r->error.native_code = code;
+    if (text) set_text(r->native_text, sizeof(r->native_text), text);
+    link_records();
+}
+
+void tni_error_operator(const char *op)
+{
+    error_record *r = top();
+    if (!r || !op) return;
+    set_text(r->op, sizeof(r->op), op);
+    link_records();
+}
+
+void tni_error_plugin(const char *plugin)
+{
+    error_record *r = top();
+    if (!r || !plugin) return;
+    set_text(r->plugin, sizeof(r->plugin), plugin);
+    link_records();
+}
+
+int32_t tni_error_ensure(int32_t code, const char *who)
+{
+    const error_record *r = top();
+    if (code == TN_OK || (r && r->error.code == code)) return code;
+    return tni_error(code, "%s failed: %s", who ? who : "a call", tn_status_text(code));
+}
+
+const tn_error *tn_last_error(void)
+{
+    const error_record *r = top();
+    return r ? &r->error : NULL;
+}
+
+void tn_clear_error(void)
+{
+    slot.depth = 0;
+}
+
+_Static_assert(TN_VERSION_MAJOR == 0 && TN_VERSION_MINOR == 1 && TN_VERSION_PATCH == 0, "tn_version");
+const char *tn_version(void)
+{
+    return "0.1.0";
+}
+
+static uint64_t text_bytes(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+static uint64_t texts_bytes(const tn_error *e)
+{
+    return text_bytes(e->message) + text_bytes(e->op) + text_bytes(e->plugin) + text_bytes(e->native_text);
+}
+
+static const char *copy_text(char **at, const char *text)
+{
+    uint64_t n = text_bytes(text);
+    if (!n) return NULL;
+    char *to = memcpy(*at, text, n);
+    *at += n;
+    return to;
+}
+
+tn_error *tni_error_copy(void)
+{
+    static const tn_error nothing = {.size = sizeof(tn_error),
+                                     .code = TN_E_INTERNAL,
+                                     .error_class = TN_CLASS_INTERNAL,
+                                     .message = "unknown error"};
+    const tn_error *first = slot.depth ? &top()->error : &nothing;
+    uint64_t bytes = 0, count = 0;
+    for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof(*e) + texts_bytes(e);
+    tn_error *copy = malloc(bytes);
+    if (!copy) return (tn_error *)&no_memory_error;
+    char *at = (char *)(copy + count);
+    uint64_t i = 0;
+    for (const tn_error *e = first; e; e = e->cause, i++) {
+        copy[i] = *e;
+        copy[i].message = copy_text(&at, e->message);
+        copy[i].op = copy_text(&at, e->op);
+        copy[i].plugin = copy_text(&at, e->plugin);
+        copy[i].native_text = copy_text(&at, e->native_text);
+        copy[i].cause = e->cause ? &copy[i + 1] : NULL;
+    }
+    return copy;
+}
+
+void tni_error_restore(const tn_error *error)
+{
+    const tn_error *chain[MAX_CHAIN];
+    uint32_t count = 0;
+    if (!error || (slot.depth && error == &top()->error)) return;
+    for (const tn_error *e = error; e && count < MAX_CHAIN; e = e->cause) chain[count++] = e;
+    for (uint32_t i = 0; i < count; i++) {
+        const tn_error *e = chain[count - 1 - i];
+        error_record *r = &slot.records[i];
+        set_record(r, e->code, e->message);
+        r->error.native_code = e->native_code;
+        set_text(r->op, sizeof(r->op), e->op);
+        set_text(r->plugin, sizeof(r->plugin), e->plugin);
+        set_text(r->native_text, sizeof(r->native_text), e->native_text);
+    }
+    slot.depth = count;
+    link_records();
+}
+
+void tn_error_release(tn_error *error)
+{
+    if (error != &no_memory_error) free(error);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scopes. The struct is one block of the thread's magazine; only the members that are read are written, so
+ * that opening and closing an empty scope costs a few nanoseconds. Options change the thread's state and are
+ * put back when the scope closes.
+ */
+#include "core/scope.h"
+
+#include <string.h>
+#include "core/thread.h"
+
+#define RESTORE_GRAD_MODE 1u
+#define RESTORE_DTYPE     2u
+#define RESTORE_DEVICE    4u
+
+#define CHUNK_HEADER 32u /* sizeof(tni_scope_chunk) rounded up to the alignment of 16 */
+#define CHUNK_FIRST  TNI_SMALL_BYTES
+#define CHUNK_LIMIT  65536u /* chunks double up to here */
+
+_Static_assert(sizeof(tni_scope_chunk) <= CHUNK_HEADER, "chunk header");
+
+static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
+{
+    if (TNI_UNLIKELY(ctx->pid != tni_process)) {
+        tni_context_check(ctx);
+        return NULL;
+    }
+    tn_scope *s = tni_alloc(ctx, sizeof(*s));
+    if (TNI_UNLIKELY(!s)) return NULL;
+    s->host = &ctx->host;
+    s->ctx = ctx;
+    s->parent = parent;
+    s->error = NULL;
+    s->status = TN_OK;
+    s->restores = 0;
+    s->count = 0;
+    s->capacity = TNI_SCOPE_INLINE;
+    s->owned = s->inline_owned;
+    s->memory = NULL;
+    return s;
+}
+
+static int32_t check_options(const tn_scope_options *o)
+{
+    if (o->grad_mode > TN_GRAD_INFERENCE) {
+        return tni_error(TN_E_ARGUMENT, "tn_scope_options: grad_mode %u is none of TN_GRAD_...",
+                         o->grad_mode);
+    }
+    if (o->flags) return tni_error(TN_E_UNKNOWN_FIELD, "tn_scope_options: unknown flags 0x%x", o->flags);
+    tn_dtype d = o->default_dtype;
+    if (d && d != TN_FLOAT16 && d != TN_BFLOAT16 && d != TN_FLOAT32 && d != TN_FLOAT64) {
+        return tni_error(TN_E_DTYPE,
+                         "tn_scope_options: default_dtype must be float16, bfloat16, float32 or float64");
+    }
+    return TN_OK;
+}
+
+static void apply_options(tn_scope *s, const tn_scope_options *options)
+{
+    tn_scope_options o;
+    int32_t status = tni_struct_read(&o, sizeof(o), options, "tn_scope_options");
+    if (!status) status = check_options(&o);
+    if (status) {
+        tni_scope_record(s, status);
+        return;
+    }
+    if (o.grad_mode != TN_GRAD_INHERIT) {
+        s->saved_grad_mode = tni_tls.grad_mode;
+        s->restores |= RESTORE_GRAD_MODE;
+        tni_tls.grad_mode = o.grad_mode;
+    }
+    if (o.default_dtype) {
+        s->saved_default_dtype = tni_tls.default_dtype;
+        s->restores |= RESTORE_DTYPE;
+        tni_tls.default_dtype = o.default_dtype;
+    }
+    if (o.device) {
+        s->saved_default_device = tni_tls.default_device;
+        s->restores |= RESTORE_DEVICE;
+        tni_tls.default_device = o.device;
+    }
+}
+
+static void restore_options(const tn_scope *s)
+{
+    if (s->restores & RESTORE_GRAD_MODE) tni_tls.grad_mode = s->saved_grad_mode;
+    if (s->restores & RESTORE_DTYPE) tni_tls.default_dtype = s->saved_default_dtype;
+    if (s->restores & RESTORE_DEVICE) tni_tls.default_device = s->saved_default_device;
+}
+
+tn_scope *tn_scope_open(tn_context *ctx)
+{
+    return open_scope(ctx, NULL);
+}
+
+tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options)
+{
+    tn_scope *s = open_scope(ctx, NULL);
+    if (s && options) apply_options(s, options);
+    return s;
+}
+
+tn_scope *tn_scope_open_child(tn_scope *parent, const tn_scope_options *options)
+{
+    tn_scope *s = open_scope(parent->ctx, parent);
+    if (TNI_UNLIKELY(!s)) {
+        tni_scope_record(parent, tn_last_error()->code);
+        return NULL;
+    }
+    if (options) apply_options(s, options);
+    return s;
+}
+
+static void free_memory(tn_scope *s)
+{
+    for (tni_scope_chunk *c = s->memory, *next; c; c = next) {
+        next = c->next;
+        tni_free(s->ctx, c, c->bytes);
+    }
+}
+
+/* What a scope seldom has: an error, memory, options, many tensors. */
+static __attribute__((noinline)) void close_rest(tn_scope *s)
+{
+    free_memory(s);
+    if (s->owned != s->inline_owned) tni_free(s->ctx, s->owned, s->capacity * sizeof(tn_tensor *));
+    restore_options(s);
+    if (!s->status) return;
+    if (s->parent && !s->parent->status) {
+        s->parent->status = s->status;
+        s->parent->error = s->error;
+    } else {
+        tn_error_release(s->error);
+    }
+}
+
+int32_t tn_scope_close(tn_scope *s)
+{
+    if (!s) return TN_OK;
+    while (s->count) tn_release(s->owned[--s->count]);
+    int32_t status = s->status;
+    if (TNI_UNLIKELY(s->memory || s->restores || status || s->owned != s->inline_owned)) close_rest(s);
+    tni_free(s->ctx, s, sizeof(*s));
+    return status;
+}
+
+tn_context *tn_scope_context(const tn_scope *s)
+{
+    return s->ctx;
+}
+
+int32_t tn_scope_failed(const tn_scope *s)
+{
+    return s ? s->status : TN_E_STATE;
+}
+
+const tn_error *tn_scope_error(const tn_scope *s)
+{
+    return s->error;
+}
+
+void tn_scope_clear(tn_scope *s)
+{
+    tn_error_release(s->error);
+    s->error = NULL;
+    s->status = TN_OK;
+}
+
+int32_t tni_scope_record(tn_scope *s, int32_t code)
+{
+    if (s->status || !code) return s->status;
+    s->status = tni_error_ensure(code, "a call");
+    s->error = tni_error_copy();
+    return code;
+}
+
+int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
+{
+    if (!code) return TN_OK;
+    tni_error(code, "%s", message ? message : tn_status_text(code));
+    tni_scope_record(s, code);
+    return code;
+}
+
+static __attribute__((noinline)) int32_t grow_owned(tn_scope *s)
+{
+    uint64_t bytes = s->capacity * sizeof(tn_tensor *);
+    tn_tensor **owned = tni_alloc(s->ctx, bytes * 2);
+    if (!owned) return TN_E_OUT_OF_MEMORY;
+    memcpy(owned, s->owned, bytes);
+    if (s->owned != s->inline_owned) tni_free(s->ctx, s->owned, bytes);
+    s->owned = owned;
+    s->capacity *= 2;
+    return TN_OK;
+}
+
+tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)
+{
+    if (TNI_UNLIKELY(s->count == s->capacity) && grow_owned(s)) {
+        tn_release(t);
+        tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+        return NULL;
+    }
+    s->owned[s->count++] = t;
+    return t;
+}
+
+int32_t tni_scope_disown(tn_scope *s, tn_tensor *t)
+{
+    for (uint32_t i = s->count; i-- > 0;) {
+        if (s->owned[i] != t) continue;
+        memmove(&s->owned[i], &s->owned[i + 1], (s->count - i - 1) * sizeof(tn_tensor *));
+        s->count--;
+        return 1;
+    }
+    return 0;
+}
+
+tn_tensor *tn_scope_adopt(tn_scope *s, tn_tensor *t)
+{
+    return t ? tni_scope_own(s, t) : NULL;
+}
+
+/* A tensor that the scope does not own stays where it is; the caller of a root scope still gets a reference.
+ */
+tn_tensor *tn_scope_return(tn_scope *s, tn_tensor *t)
+{
+    if (!t) return NULL;
+    int32_t owned = tni_scope_disown(s, t);
+    if (!s->parent) return owned ? t : tn_retain(t);
+    return owned ? tni_scope_own(s->parent, t) : t;
+}
+
+void tn_drop(tn_scope *s, tn_tensor *t)
+{
+    if (t && tni_scope_disown(s, t)) tn_release(t);
+}
+
+/* A chunk with room for `bytes`. A large request gets a chunk of its own behind the current one. */
+static tni_scope_chunk *add_chunk(tn_scope *s, uint64_t bytes)
+{
+    tni_scope_chunk *current = s->memory;
+    uint64_t size = current ? current->bytes * 2 : CHUNK_FIRST;
+    if (size > CHUNK_LIMIT) size = CHUNK_LIMIT;
+    int32_t is_large = bytes > size - CHUNK_HEADER;
+    if (is_large) size = bytes + CHUNK_HEADER;
+    tni_scope_chunk *c = tni_alloc(s->ctx, size);
+    if (!c) return NULL;
+    c->bytes = size;
+    c->used = CHUNK_HEADER;
+    if (is_large && current) {
+        c->next = current->next;
+        current->next = c;
+    } else {
+        c->next = current;
+        s->memory = c;
+    }
+    return c;
+}
+
+void *tn_scope_memory(tn_scope *s, uint64_t bytes)
+{
+    tni_scope_chunk *c = s->memory;
+    if (s->status) return NULL;
+    if (bytes > INT64_MAX) {
+        tni_scope_record(s, tni_error_no_memory("tn_scope_memory", bytes));
+        return NULL;
+    }
+    bytes = (bytes + 15) & ~(uint64_t)15;
+    if (!c || bytes > c->bytes - c->used) c = add_chunk(s, bytes);
+    if (!c) {
+        tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+        return NULL;
+    }
+    void *memory = (char *)c + c->used;
+    c->used += bytes;
+    return memory;
+}
