@@ -56,7 +56,10 @@ typedef struct tni_element {
     int32_t is_unsigned;
 } tni_element;
 void tni_element_load(const void *from, tn_dtype dtype, tni_element *out);
-/* Rounds to nearest even, integers wrap, float to integer as C (saturating where C leaves it open). */
+/*
+ * Rounds to nearest even (half and 8-bit floats through float32), integers wrap, floats become integers through int64:
+ * toward zero, ending at its range, then cut to the width.
+ */
 void tni_element_store(void *to, tn_dtype dtype, const tni_element *e);
 /* A number as an element of a dtype. Up to 16 bytes are written. */
 void tni_scalar_store(void *to, tn_dtype dtype, tn_value scalar);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/error.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <tenon/context.h>
+#include <tenon/op.h>
+
+Test(error, empty_slot)
+{
+    cr_assert_null(tn_last_error());
+    tni_error_operator("add"); /* nothing to add to */
+    cr_assert_null(tn_last_error());
+}
+
+Test(error, record_and_details)
+{
+    cr_assert_eq(tni_error(TN_E_SHAPE, "size %d of %s", 3, "x"), 2);
+    tni_error_operator("aten::add.Tensor");
+    tni_error_plugin("acme");
+    tni_error_native(700, "ACME_ERROR");
+    const tn_error *e = tn_last_error();
+    cr_assert_eq(e->code, 2);
+    cr_assert_eq(e->error_class, TN_CLASS_ARGUMENT);
+    cr_assert_str_eq(e->message, "size 3 of x");
+    cr_assert_str_eq(e->op, "aten::add.Tensor");
+    cr_assert_str_eq(e->plugin, "acme");
+    cr_assert_eq(e->native_code, 700);
+    cr_assert_str_eq(e->native_text, "ACME_ERROR");
+    cr_assert_null(e->cause);
+    tni_error(TN_E_IO, "other");
+    e = tn_last_error();
+    cr_assert_null(e->op);
+    cr_assert_null(e->native_text);
+    cr_assert_eq(e->native_code, 0);
+    tn_clear_error();
+    cr_assert_null(tn_last_error());
+}
+
+Test(error, arguments_may_lie_in_the_slot)
+{
+    tni_error(TN_E_IO, "inner");
+    tni_error(TN_E_IO, "outer: %s", tn_last_error()->message);
+    cr_assert_str_eq(tn_last_error()->message, "outer: inner");
+}
+
+Test(error, long_messages_are_cut)
+{
+    char text[4000];
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = 0;
+    tni_error(TN_E_IO, "%s", text);
+    cr_assert_eq(strlen(tn_last_error()->message), 1499);
+}
+
+Test(error, chain_keeps_root_and_newest)
+{
+    tni_error(TN_E_IO, "root");
+    for (int i = 1; i <= 6; i++) tni_error_wrap(TN_E_CORRUPT, "level %d", i);
+    const tn_error *e = tn_last_error();
+    cr_assert_str_eq(e->message, "level 6");
+    cr_assert_str_eq(e->cause->message, "level 5");
+    cr_assert_str_eq(e->cause->cause->message, "level 1");
+    cr_assert_str_eq(e->cause->cause->cause->message, "root");
+    cr_assert_null(e->cause->cause->cause->cause);
+}
+
+Test(error, copy_and_restore)
+{
+    tni_error(TN_E_OUT_OF_MEMORY, "root");
+    tni_error_native(2, "driver");
+    tni_error_wrap(TN_E_DEVICE, "top");
+    tni_error_operator("mul");
+    tn_error *copy = tni_error_copy();
+    tni_error(TN_E_IO, "another");
+    cr_assert_str_eq(copy->message, "top");
+    cr_assert_str_eq(copy->op, "mul");
+    cr_assert_eq(copy->cause->error_class, TN_CLASS_OUT_OF_MEMORY);
+    tni_error_restore(copy);
+    tn_error_release(copy);
+    const tn_error *e = tn_last_error();
+    cr_assert_eq(e->code, TN_E_DEVICE);
+    cr_assert_str_eq(e->cause->message, "root");
+    cr_assert_str_eq(e->cause->native_text, "driver");
+    cr_assert_eq(e->cause->native_code, 2);
+    tni_error_restore(e);
+    cr_assert_str_eq(tn_last_error()->message, "top");
+}
+
+Test(error, ensure)
+{
+    cr_assert_eq(tni_error_ensure(TN_E_DEVICE, "open"), TN_E_DEVICE);
+    cr_assert_str_eq(tn_last_error()->message, "open failed: bad device");
+    tni_error(TN_E_DEVICE, "said more");
+    tni_error_ensure(TN_E_DEVICE, "open");
+    cr_assert_str_eq(tn_last_error()->message, "said more");
+    tni_error_ensure(TN_E_IO, "read");
+    cr_assert_str_eq(tn_last_error()->message, "read failed: input/output error");
+}
+
+static void *other_thread(void *unused)
+{
+    cr_assert_null(tn_last_error());
+    tni_error(TN_E_IO, "mine");
+    return NULL;
+}
+
+Test(error, threads_have_their_own)
+{
+    pthread_t thread;
+    tni_error(TN_E_SHAPE, "first");
+    pthread_create(&thread, NULL, other_thread, NULL);
+    pthread_join(thread, NULL);
+    cr_assert_str_eq(tn_last_error()->message, "first");
+}
+
+Test(error, status_texts)
+{
+    cr_assert_str_eq(tn_status_text(0), "ok");
+    cr_assert_str_eq(tn_status_text(12), "unknown field");
+    cr_assert_str_eq(tn_status_text(-1), "unknown status");
+    cr_assert_str_eq(tn_status_text(1000), "unknown status");
+    cr_assert_str_eq(tn_version(), "0.1.0");
+}

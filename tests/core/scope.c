@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/scope.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include "core/thread.h"
+
+static tn_context *ctx;
+
+static void open_context(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+}
+
+static void close_context(void)
+{
+    tn_context_destroy(ctx);
+}
+
+TestSuite(scope, .init = open_context, .fini = close_context);
+
+Test(scope, first_error_stays)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_eq(TN_SCOPE_HOST(s), &ctx->host);
+    cr_assert_eq(tn_scope_context(s), ctx);
+    cr_assert_eq(tn_scope_failed(s), 0);
+    cr_assert_null(tn_scope_error(s));
+    cr_assert_eq(tn_scope_fail(s, TN_E_SHAPE, "first"), TN_E_SHAPE);
+    cr_assert_eq(tn_scope_fail(s, TN_E_DTYPE, "second"), TN_E_DTYPE);
+    cr_assert_eq(tn_scope_failed(s), TN_E_SHAPE);
+    cr_assert_str_eq(tn_scope_error(s)->message, "first");
+    cr_assert_null(tn_scope_memory(s, 8));
+    tn_scope_clear(s);
+    cr_assert_eq(tn_scope_failed(s), 0);
+    cr_assert_not_null(tn_scope_memory(s, 8));
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    cr_assert_eq(tn_scope_close(NULL), TN_OK);
+}
+
+Test(scope, error_moves_to_the_parent)
+{
+    tn_scope *parent = tn_scope_open(ctx), *child = tn_scope_open_child(parent, NULL);
+    tn_scope_fail(child, TN_E_INDEX, "inner");
+    cr_assert_eq(tn_scope_failed(parent), 0);
+    cr_assert_eq(tn_scope_close(child), TN_E_INDEX);
+    cr_assert_eq(tn_scope_failed(parent), TN_E_INDEX);
+    child = tn_scope_open_child(parent, NULL);
+    tn_scope_fail(child, TN_E_IO, "later");
+    tn_scope_close(child);
+    cr_assert_str_eq(tn_scope_error(parent)->message, "inner");
+    cr_assert_eq(tn_scope_close(parent), TN_E_INDEX);
+}
+
+Test(scope, options_hold_until_close)
+{
+    cr_assert(tni_grad_enabled());
+    tn_scope_options o = {
+        .size = sizeof(o), .grad_mode = TN_GRAD_OFF, .default_dtype = TN_FLOAT64, .device = TN_CPU};
+    tn_scope *s = tn_scope_open_with(ctx, &o);
+    cr_assert_not(tni_grad_enabled());
+    cr_assert_eq(tni_default_dtype(ctx), TN_FLOAT64);
+    cr_assert_eq(tni_tls.default_device, TN_CPU);
+    tn_scope_options inner = {.size = sizeof(inner), .grad_mode = TN_GRAD_ON};
+    tn_scope *c = tn_scope_open_child(s, &inner);
+    cr_assert(tni_grad_enabled());
+    cr_assert_eq(tni_default_dtype(ctx), TN_FLOAT64);
+    tn_scope_close(c);
+    cr_assert_not(tni_grad_enabled());
+    tn_scope_close(s);
+    cr_assert(tni_grad_enabled());
+    cr_assert_eq(tni_default_dtype(ctx), TN_FLOAT32);
+    cr_assert_eq(tni_tls.default_device, 0);
+}
+
+Test(scope, bad_options_fail_the_scope)
+{
+    tn_scope_options o[] = {{.size = sizeof(o[0]), .grad_mode = 9},
+                            {.size = sizeof(o[0]), .flags = 1},
+                            {.size = sizeof(o[0]), .default_dtype = TN_INT8},
+                            {.size = 0}};
+    int32_t expected[] = {TN_E_ARGUMENT, TN_E_UNKNOWN_FIELD, TN_E_DTYPE, TN_E_ARGUMENT};
+    for (int i = 0; i < 4; i++) {
+        tn_scope *s = tn_scope_open_with(ctx, &o[i]);
+        cr_assert_eq(tn_scope_failed(s), expected[i]);
+        cr_assert_eq(tn_scope_close(s), expected[i]);
+    }
+}
+
+Test(scope, memory_is_aligned_and_distinct)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    char *blocks[300];
+    for (uint64_t i = 0; i < 300; i++) {
+        blocks[i] = tn_scope_memory(s, i * 13);
+        cr_assert_eq((uintptr_t)blocks[i] % 16, 0);
+        memset(blocks[i], (int)i, i * 13);
+    }
+    char *large = tn_scope_memory(s, 1 << 20);
+    memset(large, 1, 1 << 20);
+    for (uint64_t i = 1; i < 300; i++) {
+        cr_assert_eq((unsigned char)blocks[i][0], i & 0xff);
+        cr_assert_eq((unsigned char)blocks[i][i * 13 - 1], i & 0xff);
+    }
+    cr_assert_null(tn_scope_memory(s, UINT64_MAX));
+    cr_assert_eq(tn_scope_close(s), TN_E_OUT_OF_MEMORY);
+}
