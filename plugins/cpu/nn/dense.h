@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors made row-major for kernels that read nothing else: a borrowed pointer where the tensor already is,
+ * a copy in scratch memory where it is not; and the same for results.
+ */
+#ifndef TENON_CPU_NN_DENSE_H
+#define TENON_CPU_NN_DENSE_H
+
+#include "nn.h"
+
+typedef struct tni_dense {
+    const tn_call *call;
+    const tensor *tensor; /* what it stands for; NULL when absent, and `data` is then NULL */
+    void *data;           /* row-major */
+    void *memory;         /* the copy, or NULL */
+    int64_t bytes;
+} tni_dense;
+
+/* For reading. */
+int32_t tni_dense_read(const tn_call *call, const tensor *t, tni_dense *out);
+/* For writing: tni_dense_finish copies the result to the tensor when `written`. */
+int32_t tni_dense_write(const tn_call *call, const tensor *t, tni_dense *out);
+void tni_dense_finish(tni_dense *d, bool written);
+
+/* Copies elements of equal size between tensors of equal sizes and any strides. */
+void tni_copy(const tn_call *call, const tensor *from, const tensor *to);
+
+#endif

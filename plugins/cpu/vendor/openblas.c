@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens OpenBLAS and fills the table of its functions. Debian has three builds of one soname; the one with
+ * OpenMP is preferred, and one with threads of its own is set to a single thread for good.
+ */
+#include "openblas.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+
+static tni_openblas table;
+static const tni_openblas *opened;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
+static int find(void *library, const char *name, void *out_function)
+{
+    void *address = dlsym(library, name);
+    memcpy(out_function, &address, sizeof(address));
+    return address != NULL;
+}
+
+static void open_library(void)
+{
+    void (*set_num_threads)(int) = NULL;
+    int (*get_parallel)(void) = NULL;
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+    if (!find(library, "cblas_sgemm", &table.sgemm) || !find(library, "cblas_dgemm", &table.dgemm) ||
+        !find(library, "cblas_cgemm", &table.cgemm) || !find(library, "cblas_zgemm", &table.zgemm)) {
+        dlclose(library);
+        return;
+    }
+    find(library, "openblas_get_parallel", &get_parallel);
+    if (get_parallel && get_parallel() == 2) {
+        find(library, "omp_set_num_threads", &table.omp_set_num_threads);
+        find(library, "omp_get_max_threads", &table.omp_get_max_threads);
+    } else if (find(library, "openblas_set_num_threads", &set_num_threads)) {
+        set_num_threads(1);
+    }
+    if (!table.omp_get_max_threads) table.omp_set_num_threads = NULL;
+    opened = &table;
+}
+
+const tni_openblas *tni_openblas_get(void)
+{
+    pthread_once(&once, open_library);
+    return opened;
+}
+
+int tni_openblas_begin(const tni_openblas *blas)
+{
+    int threads;
+    if (!blas->omp_set_num_threads) return 0;
+    threads = blas->omp_get_max_threads();
+    if (threads != 1) blas->omp_set_num_threads(1);
+    return threads;
+}
+
+void tni_openblas_end(const tni_openblas *blas, int token)
+{
+    if (blas->omp_set_num_threads && token != 1) blas->omp_set_num_threads(token);
+}
