@@ -11,6 +11,9 @@
 extern const tn_kernel_row cpu_memory_rows[];
 extern const uint32_t cpu_memory_row_count;
 
+/* Rows of nn/, which depend on the level; `to` may be NULL. Returns how many they are. */
+uint32_t cpu_nn_rows(tn_kernel_row *to);
+
 static const struct row_list {
     const tn_kernel_row *rows;
     const uint32_t *count;
@@ -26,13 +29,14 @@ static void join_rows(cpu_state *state)
         memcpy(state->rows + n, row_lists[i].rows, *row_lists[i].count * sizeof(tn_kernel_row));
         n += *row_lists[i].count;
     }
+    n += cpu_nn_rows(state->rows + n);
     state->kernels = (tn_kernels_interface){
         .size = sizeof state->kernels, .count = n, .row_bytes = sizeof(tn_kernel_row), .rows = state->rows};
 }
 
 static int32_t init(const tn_host *host, void **out_self)
 {
-    uint32_t n = 0;
+    uint32_t n = cpu_nn_rows(NULL);
     for (uint32_t i = 0; i < ROW_LISTS; i++) n += *row_lists[i].count;
     cpu_state *state = host->alloc(host->context, sizeof *state);
     if (!state) return host->error(host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");

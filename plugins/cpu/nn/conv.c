@@ -50,12 +50,23 @@ static int64_t count_of(const tni_conv *c, char what)
     return c->y_channels * (c->x_channels / c->groups) * tni_volume(c->kernel);
 }
 
+/* True when no element of a float32 or float64 array is infinite or NaN. */
+static bool all_finite(tn_dtype dtype, const void *data, int64_t count)
+{
+    double sum = 0; /* zero times an element is zero unless it is one of these */
+    if (dtype == TN_FLOAT32)
+        for (int64_t i = 0; i < count; i++) sum += 0 * ((const float *)data)[i];
+    else
+        for (int64_t i = 0; i < count; i++) sum += 0 * ((const double *)data)[i];
+    return sum == 0;
+}
+
 static int32_t run_full(const tni_conv_pass *p)
 {
     if (tni_conv_direct_can(p->geometry, p->kind)) {
         int32_t status = tni_conv_direct(p);
         if (status != TN_OK || p->kind != TNI_CONV_WEIGHTS) return status;
-        if (tni_all_finite(p->geometry->dtype, p->out, count_of(p->geometry, 'w'))) return TN_OK;
+        if (all_finite(p->geometry->dtype, p->out, count_of(p->geometry, 'w'))) return TN_OK;
         /* Infinities of the input have met the zeros between rows: this way they meet what they should. */
     }
     return tni_conv_columns(p);
@@ -74,7 +85,8 @@ static const void *widened(const tni_conv *c, const void *from, int64_t count, f
 static int32_t run_half(const tni_conv_pass *p)
 {
     const tni_conv *c = p->geometry;
-    int64_t x = count_of(c, 'x'), y = count_of(c, 'y'), w = count_of(c, 'w'), bias = max_i64(c->x_channels, c->y_channels);
+    int64_t x = count_of(c, 'x'), y = count_of(c, 'y'), w = count_of(c, 'w'),
+            bias = max_i64(c->x_channels, c->y_channels);
     int64_t bytes = (x + y + w + bias) * (int64_t)sizeof(float);
     int64_t out = p->kind == TNI_CONV_FORWARD ? y : p->kind == TNI_CONV_DATA ? x : w;
     float *memory = tni_scratch(p->call, bytes), *next = memory;
@@ -100,7 +112,8 @@ static int32_t run_pass(const tni_conv_pass *p)
     return tni_products_of(p->geometry->dtype)->widen ? run_half(p) : run_full(p);
 }
 
-/* Makes the operands dense, runs the pass and writes the result where it belongs. Absent operands are NULL. */
+/* Makes the operands dense, runs the pass and writes the result where it belongs. Absent operands are NULL.
+ */
 static int32_t run_on(const tn_call *call, const tni_conv *c, int32_t kind, const tensor *x, const tensor *w,
                       const tensor *y, const tensor *bias)
 {
@@ -192,21 +205,24 @@ static int32_t run_backward(void *self, const tn_call *call)
     return status;
 }
 
-static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64, TN_COMPLEX128,
-                                  TN_INT64,   TN_INT32,   TN_INT16,   TN_INT8,     TN_UINT8,     0};
+static const tn_dtype dtypes[] = {TN_FLOAT32,   TN_FLOAT64,    TN_FLOAT16, TN_BFLOAT16,
+                                  TN_COMPLEX64, TN_COMPLEX128, TN_INT64,   TN_INT32,
+                                  TN_INT16,     TN_INT8,       TN_UINT8,   0};
 
 const tn_kernel_row cpu_conv_rows[] = {
     {.size = sizeof(tn_kernel_row),
      .strides = TN_STRIDES_ANY,
-     .schema = "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
-               "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+     .schema =
+         "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
+         "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
      .dtypes = dtypes,
      .run = run_convolution},
     {.size = sizeof(tn_kernel_row),
      .strides = TN_STRIDES_ANY,
-     .schema = "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
-               "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, "
-               "SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+     .schema =
+         "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
+         "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, "
+         "SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
      .dtypes = dtypes,
      .run = run_backward},
 };

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolution as this room sees it: one geometry of three spatial dimensions (missing ones have size 1), and
- * three passes over it. A transposed convolution is the backward-data pass of the ordinary one, so no pass knows
- * the word; conv.c translates.
+ * three passes over it. A transposed convolution is the backward-data pass of the ordinary one, so no pass
+ * knows the word; conv.c translates.
  *
- *   forward           y[n, o] = sum over i, k of w[o, i, k] * x[n, i, position * stride + k * dilation - padding]
- *   backward data     x from y and w
- *   backward weights  w from x and y
+ *   forward           y[n, o] = sum over i, k of w[o, i, k] * x[n, i, position * stride + k * dilation -
+ * padding] backward data     x from y and w backward weights  w from x and y
  */
 #ifndef TENON_CPU_NN_CONV_H
 #define TENON_CPU_NN_CONV_H
@@ -15,7 +14,7 @@
 
 typedef struct tni_conv {
     tn_dtype dtype;
-    int32_t spatial;         /* 1, 2 or 3: how many of the dimensions below the tensors have */
+    int32_t spatial; /* 1, 2 or 3: how many of the dimensions below the tensors have */
     int64_t batch, groups;
     int64_t x_channels, y_channels; /* of all groups together */
     int64_t x_size[3], y_size[3];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of a convolution as products with column matrices: for every dtype and geometry. Images are shared
- * out over the threads, each with a product on one thread, unless there are too few of them. Weight gradients
- * are summed in a fixed number of parts, whatever the number of threads.
+ * The passes of a convolution as products with column matrices: for every dtype and geometry. Images are
+ * shared out over the threads, each with a product on one thread, unless there are too few of them. Weight
+ * gradients are summed in a fixed number of parts, whatever the number of threads.
  */
 #include "conv_columns.h"
 #include "gemm.h"
@@ -16,8 +16,8 @@ typedef struct column_job {
     const tni_conv_pass *pass;
     const tni_column_kernels *kernels;
     int64_t x_channels, y_channels, rows, positions, plane; /* of one group; rows of the column matrix */
-    int64_t x_step, y_step, w_step, bytes;                  /* bytes of one group of an image, or of weights */
-    bool direct;                                            /* the image is its own column matrix */
+    int64_t x_step, y_step, w_step, bytes; /* bytes of one group of an image, or of weights */
+    bool direct;                           /* the image is its own column matrix */
     bool parallel_product;
     int64_t parts;
     char *partials;

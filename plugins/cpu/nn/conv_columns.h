@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between conv_columns.c, conv.c and im2col.c, and the code compiled for each dtype in conv_columns_dtype.c. */
+/* Between conv_columns.c, conv.c and im2col.c, and the code compiled for each dtype in conv_columns_dtype.c.
+ */
 #ifndef TENON_CPU_NN_CONV_COLUMNS_H
 #define TENON_CPU_NN_CONV_COLUMNS_H
 
@@ -12,7 +13,8 @@ typedef struct tni_column_kernels {
     /* Every channel filled with its bias, or with zero. */
     void (*fill_channels)(void *out, int64_t channels, int64_t volume, const void *bias);
     /* out[channel] = sum over batch and positions. */
-    void (*sum_channel)(const void *y, int64_t batch, int64_t channels, int64_t channel, int64_t volume, void *out);
+    void (*sum_channel)(const void *y, int64_t batch, int64_t channels, int64_t channel, int64_t volume,
+                        void *out);
 } tni_column_kernels;
 
 const tni_column_kernels *tni_columns_of(tn_dtype dtype);

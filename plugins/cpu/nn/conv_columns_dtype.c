@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moves between images and their column matrices, and sums over channels: compiled once for each dtype and
- * level. Row (channel, kernel element) of a column matrix holds, for each output position, the input that this
- * kernel element meets there, or zero in the margin.
+ * The moves between images and their column matrices, and sums over channels: compiled once for each dtype
+ * and level. Row (channel, kernel element) of a column matrix holds, for each output position, the input that
+ * this kernel element meets there, or zero in the margin.
  */
 #include "conv_columns.h"
 #include "types.h"
@@ -98,10 +98,12 @@ static acc sum_line(const T *x, int64_t count)
     return lane[0];
 }
 
-static void sum_channel(const void *y, int64_t batch, int64_t channels, int64_t channel, int64_t volume, void *out)
+static void sum_channel(const void *y, int64_t batch, int64_t channels, int64_t channel, int64_t volume,
+                        void *out)
 {
     acc sum = 0;
-    for (int64_t n = 0; n < batch; n++) sum += sum_line((const T *)y + (n * channels + channel) * volume, volume);
+    for (int64_t n = 0; n < batch; n++)
+        sum += sum_line((const T *)y + (n * channels + channel) * volume, volume);
     ((T *)out)[channel] = store(sum);
 }
 

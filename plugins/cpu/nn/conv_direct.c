@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The passes of a convolution with stride 1 as products with shifted images: geometry, scratch memory and
- * threads. No result depends on how the work is shared out: outputs are computed whole, and weights are summed
- * over the images in order, a block of channels at a time.
+ * threads. No result depends on how the work is shared out: outputs are computed whole, and weights are
+ * summed over the images in order, a block of channels at a time.
  */
 #include "conv_direct.h"
 #include "tables.h"
 #include <string.h>
 
-/* Scratch for placed images in the backward-weights pass: enough to keep the threads busy between two phases. */
+/* Scratch for placed images in the backward-weights pass: enough to keep the threads busy between two phases.
+ */
 #define PLACED_BYTES (8 << 20)
 /* Outputs of a block of channels that stay in the first-level cache. */
 #define BLOCK_BYTES (16 << 10)
@@ -47,7 +48,8 @@ static tni_direct describe(const tni_conv *c, int32_t kind)
     for (int64_t z = 0; z < c->kernel[0]; z++)
         for (int64_t y = 0; y < c->kernel[1]; y++)
             for (int64_t x = 0; x < c->kernel[2]; x++)
-                d.offsets[n++] = (z * c->dilation[0] * d.height + y * c->dilation[1]) * d.width + x * c->dilation[2];
+                d.offsets[n++] =
+                    (z * c->dilation[0] * d.height + y * c->dilation[1]) * d.width + x * c->dilation[2];
     return d;
 }
 
@@ -58,7 +60,8 @@ static tni_grid image_grid(const tni_conv *c, const tni_direct *d, int32_t kind)
     int64_t margin[3];
     for (int i = 0; i < 3; i++) {
         grid.size[i] = kind == TNI_CONV_DATA ? c->y_size[i] : c->x_size[i];
-        margin[i] = kind == TNI_CONV_DATA ? (c->kernel[i] - 1) * c->dilation[i] - c->padding[i] : c->padding[i];
+        margin[i] =
+            kind == TNI_CONV_DATA ? (c->kernel[i] - 1) * c->dilation[i] - c->padding[i] : c->padding[i];
     }
     grid.origin = (margin[0] * d->height + margin[1]) * d->width + margin[2];
     return grid;
@@ -116,15 +119,18 @@ static int32_t run_outputs(direct_job *job)
 {
     const tni_conv_pass *p = job->pass;
     const tni_conv *c = p->geometry;
-    int64_t bytes = element_bytes(job), images = c->batch * c->groups, wanted = 4 * max_i64(1, p->call->threads);
+    int64_t bytes = element_bytes(job), images = c->batch * c->groups,
+            wanted = 4 * max_i64(1, p->call->threads);
     int64_t w_step = c->y_channels / c->groups * (c->x_channels / c->groups) * job->d.kernel_count * bytes;
     job->packed_step = job->blocks * job->kernels->rows * job->d.in_channels * job->d.kernel_count;
     job->packed = tni_scratch(p->call, c->groups * job->packed_step * bytes);
     if (!job->packed) return TN_E_OUT_OF_MEMORY;
     for (int64_t g = 0; g < c->groups; g++)
-        job->kernels->pack((const char *)p->w + g * w_step, &job->d, job->packed + g * job->packed_step * bytes);
+        job->kernels->pack((const char *)p->w + g * w_step, &job->d,
+                           job->packed + g * job->packed_step * bytes);
     job->parts = images >= wanted ? 1 : min_i64(job->blocks, ceil_div(wanted, max_i64(1, images)));
-    tni_for_ranges(p->call, images * job->parts, max_i64(1, images * job->parts / (4 * wanted)), run_images, job);
+    tni_for_ranges(p->call, images * job->parts, max_i64(1, images * job->parts / (4 * wanted)), run_images,
+                   job);
     tni_scratch_free(p->call, job->packed, c->groups * job->packed_step * bytes);
     return job->status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between conv_direct.c, which owns scratch memory and threads, and conv_direct_dtype.c, which owns arithmetic.
+ * Between conv_direct.c, which owns scratch memory and threads, and conv_direct_dtype.c, which owns
+ * arithmetic.
  */
 #ifndef TENON_CPU_NN_CONV_DIRECT_H
 #define TENON_CPU_NN_CONV_DIRECT_H

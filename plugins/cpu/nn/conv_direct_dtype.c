@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolution with stride 1 on row-major images, without a column matrix. In an image with its padding written
- * out, the input of output position p under kernel element k is at p + offset(k), whatever p: so a pass is a
- * matrix product whose right side is the image itself, read at shifted places. Positions at row ends that are no
- * outputs are computed too and dropped; they are fewer than what a column matrix would cost.
+ * Convolution with stride 1 on row-major images, without a column matrix. In an image with its padding
+ * written out, the input of output position p under kernel element k is at p + offset(k), whatever p: so a
+ * pass is a matrix product whose right side is the image itself, read at shifted places. Positions at row
+ * ends that are no outputs are computed too and dropped; they are fewer than what a column matrix would cost.
  *
- * The blocks below hold ROWS x VECTORS vector accumulators in registers. Compiled for float32 and float64, for
- * each level. It knows nothing of threads: conv_direct.c gives it one image or one block of weights at a time.
+ * The blocks below hold ROWS x VECTORS vector accumulators in registers. Compiled for float32 and float64,
+ * for each level. It knows nothing of threads: conv_direct.c gives it one image or one block of weights at a
+ * time.
  */
 #include "conv_direct.h"
 #include "types.h"
@@ -100,8 +101,8 @@ static void drop_gaps(const tni_direct *d, const T *sums, int64_t rows, int64_t 
 }
 
 /* Positions [first, last) of one block of output channels. */
-static void block_positions(const tni_direct *d, const T *image, const T *weights, const T *bias, int64_t block,
-                            int64_t first, int64_t last, T *out)
+static void block_positions(const tni_direct *d, const T *image, const T *weights, const T *bias,
+                            int64_t block, int64_t first, int64_t last, T *out)
 {
     int64_t rows = min_i64(ROWS, d->out_channels - block * ROWS);
     T start[ROWS] = {0}, sums[ROWS * VECTORS * LANES];
@@ -128,7 +129,8 @@ static void image_blocks(const tni_direct *d, const void *image, const void *wei
     enum { STRETCH_BYTES = 128 << 10, TILE = VECTORS * LANES };
     int64_t columns = d->in_channels * d->kernel_count;
     int64_t out_plane = d->out_size[0] * d->out_size[1] * d->out_size[2];
-    int64_t stretch = round_up(max_i64(4 * TILE, STRETCH_BYTES / (d->in_channels * (int64_t)sizeof(T))), TILE);
+    int64_t stretch =
+        round_up(max_i64(4 * TILE, STRETCH_BYTES / (d->in_channels * (int64_t)sizeof(T))), TILE);
     for (int64_t p = 0; p < d->positions; p += stretch)
         for (int64_t block = begin; block < end; block++)
             block_positions(d, image, (const T *)weights + block * columns * ROWS, bias, block, p,
@@ -169,8 +171,8 @@ static inline __attribute__((always_inline)) void weights_tile(const tni_direct 
 }
 
 /* Adds what `images` images give to the weights of one block of output channels. */
-static void weights_block(const tni_direct *d, const void *x_v, const void *y_v, int64_t images, int64_t block,
-                          void *out_v)
+static void weights_block(const tni_direct *d, const void *x_v, const void *y_v, int64_t images,
+                          int64_t block, void *out_v)
 {
     const T *x = x_v, *y[ROWS];
     T *out = out_v;

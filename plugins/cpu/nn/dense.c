@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strided copies between tensors, and the row-major stand-ins of dense.h. It looks at bytes, not at dtypes. */
+/* Strided copies between tensors, and the row-major stand-ins of dense.h. It looks at bytes, not at dtypes.
+ */
 #include "dense.h"
 #include <string.h>
 
@@ -8,20 +9,29 @@ typedef struct copy_job {
     int64_t bytes;
 } copy_job;
 
-#define COPY_LINE(type)                                                                          \
+#define COPY_LINE(type) \
     for (int64_t i = 0; i < count; i++) ((type *)to)[i * to_step] = ((const type *)from)[i * from_step]
 
-static void copy_line(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t count, int64_t bytes)
+static void copy_line(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t count,
+                      int64_t bytes)
 {
     if (from_step == 1 && to_step == 1) {
         memcpy(to, from, (size_t)(count * bytes));
         return;
     }
     switch (bytes) {
-    case 1: COPY_LINE(uint8_t); return;
-    case 2: COPY_LINE(uint16_t); return;
-    case 4: COPY_LINE(uint32_t); return;
-    case 8: COPY_LINE(uint64_t); return;
+    case 1:
+        COPY_LINE(uint8_t);
+        return;
+    case 2:
+        COPY_LINE(uint16_t);
+        return;
+    case 4:
+        COPY_LINE(uint32_t);
+        return;
+    case 8:
+        COPY_LINE(uint64_t);
+        return;
     default:
         for (int64_t i = 0; i < count; i++)
             memcpy(to + i * to_step * bytes, from + i * from_step * bytes, (size_t)bytes);
@@ -56,8 +66,8 @@ void tni_copy(const tn_call *call, const tensor *from, const tensor *to)
         memcpy(to->host, from->host, (size_t)job.bytes);
         return;
     }
-    tni_for_ranges(call, count / to->sizes[to->rank - 1], grain_for(32768, to->sizes[to->rank - 1]), copy_lines,
-                   &job);
+    tni_for_ranges(call, count / to->sizes[to->rank - 1], grain_for(32768, to->sizes[to->rank - 1]),
+                   copy_lines, &job);
 }
 
 /* A row-major description of the stand-in. */

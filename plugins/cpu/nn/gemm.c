@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which way a product is computed: plain C for integers and small ones, OpenBLAS for floating and complex ones,
- * float32 in between for half types; and how it is cut into tiles for the threads. The library always runs on
- * one thread; tiles are ours, so that a deterministic call can have the same ones whatever the thread count.
+ * Which way a product is computed: plain C for integers and small ones, OpenBLAS for floating and complex
+ * ones, float32 in between for half types; and how it is cut into tiles for the threads. The library always
+ * runs on one thread; tiles are ours, so that a deterministic call can have the same ones whatever the thread
+ * count.
  */
 #include "gemm.h"
 #include "tables.h"
@@ -48,7 +49,8 @@ static void call_library(const tni_openblas *l, tn_dtype dtype, const tni_gemm *
     int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)a.lead, ldb = (int)b.lead;
     int ldc = (int)max_i64(g->c_row, max_i64(1, g->n)), token = tni_openblas_begin(l);
     const int order = TNI_BLAS_ROW_MAJOR;
-    float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]}, beta[2] = {(float)g->beta[0], (float)g->beta[1]};
+    float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]},
+          beta[2] = {(float)g->beta[0], (float)g->beta[1]};
     if (dtype == TN_FLOAT32)
         l->sgemm(order, a.trans, b.trans, m, n, k, alpha[0], g->a, lda, g->b, ldb, beta[0], g->c, ldc);
     else if (dtype == TN_FLOAT64)
@@ -61,8 +63,8 @@ static void call_library(const tni_openblas *l, tn_dtype dtype, const tni_gemm *
 }
 
 /* Copies an operand that the library cannot read; *memory is to be freed. */
-static int32_t make_dense(const tn_call *call, tn_dtype dtype, int64_t rows, int64_t columns, const void **data,
-                          int64_t *row, int64_t *col, void **memory)
+static int32_t make_dense(const tn_call *call, tn_dtype dtype, int64_t rows, int64_t columns,
+                          const void **data, int64_t *row, int64_t *col, void **memory)
 {
     *memory = tni_scratch(call, rows * columns * tn_dtype_bytes(dtype));
     if (!*memory) return TN_E_OUT_OF_MEMORY;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products for the whole room: C = alpha * A * B + beta * C for every dtype. Whoever multiplies matrices
- * (products, convolutions, losses) comes here; only gemm.c knows that a vendor's library does part of it.
+ * Matrix products for the whole room: C = alpha * A * B + beta * C for every dtype. Whoever multiplies
+ * matrices (products, convolutions, losses) comes here; only gemm.c knows that a vendor's library does part
+ * of it.
  */
 #ifndef TENON_CPU_NN_GEMM_H
 #define TENON_CPU_NN_GEMM_H
@@ -47,8 +48,8 @@ typedef struct tni_product_kernels {
     /* Rows [begin, end) of g->m. */
     void (*gemv)(const tni_gemv *g, int64_t begin, int64_t end);
     /* Writes the sum of products of elements [begin, end) to partial (one acc). */
-    void (*dot)(const void *x, int64_t x_step, const void *y, int64_t y_step, int32_t conjugate, int64_t begin,
-                int64_t end, void *partial);
+    void (*dot)(const void *x, int64_t x_step, const void *y, int64_t y_step, int32_t conjugate,
+                int64_t begin, int64_t end, void *partial);
     void (*dot_finish)(const void *partials, int64_t count, void *out);
     /* Rows [begin, end) of C = beta * C + alpha * a b^T for two vectors (steps a_row and b_col). */
     void (*outer)(const tni_gemm *g, int64_t begin, int64_t end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products in plain C, compiled once for each dtype and level: the whole of them for integers, small ones and
- * odd strides for the others. Blocks of B are unpacked into accumulators on the stack, so that the inner loop is
- * the same for every dtype and stride.
+ * odd strides for the others. Blocks of B are unpacked into accumulators on the stack, so that the inner loop
+ * is the same for every dtype and stride.
  */
 #include "gemm.h"
 #include "types.h"
@@ -88,7 +88,8 @@ static inline acc dot_lanes(const T *restrict x, const T *restrict y, int64_t co
     return lane[0];
 }
 
-static acc dot_strided(const T *x, int64_t x_step, const T *y, int64_t y_step, int64_t count, int32_t conjugate)
+static acc dot_strided(const T *x, int64_t x_step, const T *y, int64_t y_step, int64_t count,
+                       int32_t conjugate)
 {
     acc lane[4] = {0};
     for (int64_t i = 0; i < count; i++)
@@ -96,8 +97,8 @@ static acc dot_strided(const T *x, int64_t x_step, const T *y, int64_t y_step, i
     return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
-static void dot(const void *x, int64_t x_step, const void *y, int64_t y_step, int32_t conjugate, int64_t begin,
-                int64_t end, void *partial)
+static void dot(const void *x, int64_t x_step, const void *y, int64_t y_step, int32_t conjugate,
+                int64_t begin, int64_t end, void *partial)
 {
     const T *u = (const T *)x + begin * x_step, *v = (const T *)y + begin * y_step;
     acc sum = x_step == 1 && y_step == 1 && !(IS_COMPLEX && conjugate)
@@ -150,15 +151,25 @@ static void gemv(const tni_gemv *g, int64_t begin, int64_t end)
     }
 }
 
+/* Half types round after every step here, as ATen does: the sum of two products is not a long one. */
+static inline acc rounded(acc x)
+{
+#if IS_HALF
+    return load(store(x));
+#else
+    return x;
+#endif
+}
+
 static void outer(const tni_gemm *g, int64_t begin, int64_t end)
 {
-    acc alpha = from_number(g->alpha), beta = from_number(g->beta);
+    acc alpha = rounded(from_number(g->alpha)), beta = rounded(from_number(g->beta));
     for (int64_t i = begin; i < end; i++) {
-        acc x = alpha * load(read_at(g->a, i * g->a_row));
+        acc x = rounded(alpha * load(read_at(g->a, i * g->a_row)));
         T *c = (T *)g->c + i * g->c_row;
         for (int64_t j = 0; j < g->n; j++) {
-            acc value = x * load(read_at(g->b, j * g->b_col));
-            c[j] = store(beta == 0 ? value : beta * load(c[j]) + value);
+            acc value = rounded(x * load(read_at(g->b, j * g->b_col)));
+            c[j] = store(beta == 0 ? value : rounded(beta * load(c[j])) + value);
         }
     }
 }
@@ -184,14 +195,14 @@ static void add(const void *from, int64_t count, void *to)
 }
 
 #if IS_HALF
-static void widen(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, float *to)
+static void widen_rows(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, float *to)
 {
     for (int64_t i = 0; i < rows; i++) {
         const T *in = (const T *)from + i * row;
         for (int64_t j = 0; j < columns; j++) to[i * columns + j] = load(in[j * col]);
     }
 }
-static void narrow(const float *from, int64_t count, const double beta[2], void *to)
+static void narrow_row(const float *from, int64_t count, const double beta[2], void *to)
 {
     T *out = to;
     if (beta[0] == 0) {
@@ -201,8 +212,8 @@ static void narrow(const float *from, int64_t count, const double beta[2], void 
     }
 }
 #else
-#define widen  NULL
-#define narrow NULL
+#define widen_rows NULL
+#define narrow_row NULL
 #endif
 
 extern const tni_product_kernels K(tni_product_kernels);
@@ -216,6 +227,6 @@ const tni_product_kernels K(tni_product_kernels) = {
     .outer = outer,
     .gather = gather,
     .add = add,
-    .widen = widen,
-    .narrow = narrow,
+    .widen = widen_rows,
+    .narrow = narrow_row,
 };

@@ -247,8 +247,8 @@ typedef struct dot_job {
 static void run_dot_range(void *context, int64_t begin, int64_t end)
 {
     const dot_job *job = context;
-    job->kernels->dot(job->x->host, job->x->strides[0], job->y->host, job->y->strides[0], job->conjugate, begin,
-                      end, job->partials + begin / DOT_RANGE * job->kernels->acc_bytes);
+    job->kernels->dot(job->x->host, job->x->strides[0], job->y->host, job->y->strides[0], job->conjugate,
+                      begin, end, job->partials + begin / DOT_RANGE * job->kernels->acc_bytes);
 }
 
 static int32_t run_dot_conjugated(const tn_call *call, int32_t conjugate)
@@ -258,7 +258,8 @@ static int32_t run_dot_conjugated(const tn_call *call, int32_t conjugate)
                    .x = arg_tensor(call, 0),
                    .y = arg_tensor(call, 1),
                    .conjugate = conjugate};
-    int64_t count = job.x->sizes[0], parts = ceil_div(count, DOT_RANGE), bytes = parts * job.kernels->acc_bytes;
+    int64_t count = job.x->sizes[0], parts = ceil_div(count, DOT_RANGE),
+            bytes = parts * job.kernels->acc_bytes;
     job.partials = tni_scratch(call, bytes);
     if (!job.partials) return TN_E_OUT_OF_MEMORY;
     tni_for_ranges(call, count, DOT_RANGE, run_dot_range, &job);
@@ -277,26 +278,30 @@ static int32_t run_vdot(void *self, const tn_call *call)
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-static const tn_dtype numbers[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64, TN_COMPLEX128,
-                                   TN_INT64,   TN_INT32,   TN_INT16,   TN_INT8,     TN_UINT8,     0};
+static const tn_dtype numbers[] = {TN_FLOAT32,   TN_FLOAT64,    TN_FLOAT16, TN_BFLOAT16,
+                                   TN_COMPLEX64, TN_COMPLEX128, TN_INT64,   TN_INT32,
+                                   TN_INT16,     TN_INT8,       TN_UINT8,   0};
 static const tn_dtype numbers_and_bool[] = {TN_FLOAT32,    TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64,
                                             TN_COMPLEX128, TN_INT64,   TN_INT32,   TN_INT16,    TN_INT8,
                                             TN_UINT8,      TN_BOOL,    0};
 
-#define ROW(text, list, function)                                            \
-    {.size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), \
-     .dtypes = (list), .run = (function)}
+#define ROW(text, list, function)                                                                     \
+    {                                                                                                 \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = (list), \
+        .run = (function)                                                                             \
+    }
 
 const tn_kernel_row cpu_matmul_rows[] = {
     ROW("aten::mm(Tensor self, Tensor mat2) -> Tensor", numbers, run_mm),
     ROW("aten::bmm(Tensor self, Tensor mat2) -> Tensor", numbers, run_bmm),
-    ROW("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", numbers,
-        run_addmm),
-    ROW("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    ROW("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        numbers, run_addmm),
+    ROW("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> "
+        "Tensor",
         numbers, run_baddbmm),
     ROW("aten::mv(Tensor self, Tensor vec) -> Tensor", numbers, run_mv),
-    ROW("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", numbers,
-        run_addmv),
+    ROW("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        numbers, run_addmv),
     ROW("aten::dot(Tensor self, Tensor tensor) -> Tensor", numbers, run_dot),
     ROW("aten::vdot(Tensor self, Tensor other) -> Tensor", numbers, run_vdot),
     ROW("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernels of this room share: reading the arguments of a call, splitting work into chunks that do not
- * depend on the number of threads, scratch memory. It knows no operator and no dtype; types.h has the latter.
+ * What the kernels of this room share: reading the arguments of a call, splitting work into chunks that do
+ * not depend on the number of threads, scratch memory. It knows no operator and no dtype; types.h has the
+ * latter.
  */
 #ifndef TENON_CPU_NN_H
 #define TENON_CPU_NN_H
@@ -105,8 +106,8 @@ static inline int64_t round_up(int64_t x, int64_t step)
 /* ---- Work -------------------------------------------------------------------------------------------- */
 
 /*
- * Calls body(context, begin, end) for consecutive ranges of `grain` items that together make [0, count), on up
- * to call->threads threads, in any order. The ranges depend on count and grain alone.
+ * Calls body(context, begin, end) for consecutive ranges of `grain` items that together make [0, count), on
+ * up to call->threads threads, in any order. The ranges depend on count and grain alone.
  */
 typedef void (*tni_range_fn)(void *context, int64_t begin, int64_t end);
 void tni_for_ranges(const tn_call *call, int64_t count, int64_t grain, tni_range_fn body, void *context);

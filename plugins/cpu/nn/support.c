@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few services behind nn.h: ranges over threads, scratch memory, formatted errors. Ranges are handed out by
- * a counter, so that a slow core takes fewer of them; what a range covers never depends on who takes it.
+ * The few services behind nn.h: ranges over threads, scratch memory, formatted errors. Ranges are handed out
+ * by a counter, so that a slow core takes fewer of them; what a range covers never depends on who takes it.
  */
 #include "nn.h"
 #include <stdarg.h>

@@ -12,7 +12,4 @@
  * many they are. */
 uint32_t cpu_nn_rows(tn_kernel_row *to);
 
-/* True when no element of a float32 or float64 array is infinite or NaN. */
-bool tni_all_finite(tn_dtype dtype, const void *data, int64_t count);
-
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The vocabulary of the files of this room that are compiled once for each dtype and each level of
- * instructions: DTYPE (f32, f64, f16, bf16, c64, c128, i64, i32, i16, i8, u8, b8) and LEVEL come from the build.
+ * instructions: DTYPE (f32, f64, f16, bf16, c64, c128, i64, i32, i16, i8, u8, b8) and LEVEL come from the
+ * build.
  *
  *   T         an element in memory
  *   acc       what arithmetic is done in: float for half types, unsigned words that wrap for integers
@@ -23,22 +24,22 @@
 #include <immintrin.h>
 #endif
 
-#define TNI_PASTE(a, b, c) a##_##b##_##c
+#define TNI_PASTE(a, b, c)  a##_##b##_##c
 #define TNI_EXPAND(a, b, c) TNI_PASTE(a, b, c)
-#define K(name)            TNI_EXPAND(name, DTYPE, LEVEL)
+#define K(name)             TNI_EXPAND(name, DTYPE, LEVEL)
 
-#define TNI_KEY_f32  1
-#define TNI_KEY_f64  2
-#define TNI_KEY_f16  3
-#define TNI_KEY_bf16 4
-#define TNI_KEY_c64  5
-#define TNI_KEY_c128 6
-#define TNI_KEY_i64  7
-#define TNI_KEY_i32  8
-#define TNI_KEY_i16  9
-#define TNI_KEY_i8   10
-#define TNI_KEY_u8   11
-#define TNI_KEY_b8   12
+#define TNI_KEY_f32        1
+#define TNI_KEY_f64        2
+#define TNI_KEY_f16        3
+#define TNI_KEY_bf16       4
+#define TNI_KEY_c64        5
+#define TNI_KEY_c128       6
+#define TNI_KEY_i64        7
+#define TNI_KEY_i32        8
+#define TNI_KEY_i16        9
+#define TNI_KEY_i8         10
+#define TNI_KEY_u8         11
+#define TNI_KEY_b8         12
 #define TNI_KEY_OF_(dtype) TNI_KEY_##dtype
 #define TNI_KEY_OF(dtype)  TNI_KEY_OF_(dtype)
 #define TNI_KEY            TNI_KEY_OF(DTYPE)

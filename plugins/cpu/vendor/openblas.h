@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenBLAS, opened at first need: starting it takes tens of milliseconds, which programs without products need
- * not pay. All calls made through the table run on the calling thread alone; splitting a product over threads
- * is the caller's business, because only the caller can do it in a way that never changes the result.
+ * OpenBLAS, opened at first need: starting it takes tens of milliseconds, which programs without products
+ * need not pay. All calls made through the table run on the calling thread alone; splitting a product over
+ * threads is the caller's business, because only the caller can do it in a way that never changes the result.
  */
 #ifndef TENON_CPU_OPENBLAS_H
 #define TENON_CPU_OPENBLAS_H
@@ -14,8 +14,8 @@
 #define TNI_BLAS_TRANS     112
 
 typedef struct tni_openblas {
-    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
-                  const float *b, int ldb, float beta, float *c, int ldc);
+    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
                   int lda, const double *b, int ldb, double beta, double *c, int ldc);
     void (*cgemm)(int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a,

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of everything that is compiled once for each dtype and level, and the choice among it: the level
+ * is read once, at load; the dtype is that of the call. Rows are collected here for plugin.c.
+ */
+#include "tables.h"
+#include "../cpu.h"
+#include "conv_columns.h"
+#include "conv_direct.h"
+#include "gemm.h"
+#include <string.h>
+
+/* Slots of the tables below, in the order of FOR_ALL. */
+enum { SLOTS = 12 };
+static int slot_of(tn_dtype dtype)
+{
+    switch (dtype) {
+    case TN_FLOAT32:
+        return 0;
+    case TN_FLOAT64:
+        return 1;
+    case TN_FLOAT16:
+        return 2;
+    case TN_BFLOAT16:
+        return 3;
+    case TN_COMPLEX64:
+        return 4;
+    case TN_COMPLEX128:
+        return 5;
+    case TN_INT64:
+        return 6;
+    case TN_INT32:
+        return 7;
+    case TN_INT16:
+        return 8;
+    case TN_INT8:
+        return 9;
+    case TN_UINT8:
+        return 10;
+    case TN_BOOL:
+        return 11;
+    default:
+        return -1;
+    }
+}
+
+#define FOR_FULL(X, name, level)   X(name, f32, level) X(name, f64, level)
+#define FOR_FLOATS(X, name, level) FOR_FULL(X, name, level) X(name, f16, level) X(name, bf16, level)
+#define FOR_NUMBERS(X, name, level) \
+    FOR_FLOATS(X, name, level)      \
+    X(name, c64, level)             \
+    X(name, c128, level)            \
+    X(name, i64, level) X(name, i32, level) X(name, i16, level) X(name, i8, level) X(name, u8, level)
+#define FOR_ALL(X, name, level) FOR_NUMBERS(X, name, level) X(name, b8, level)
+
+/* Levels that the build leaves out have no names. */
+#ifdef CPU_HAVE_AVX2
+#define IF_AVX2(...) __VA_ARGS__
+#else
+#define IF_AVX2(...)
+#endif
+#ifdef CPU_HAVE_AVX512
+#define IF_AVX512(...) __VA_ARGS__
+#else
+#define IF_AVX512(...)
+#endif
+#define FOR_LEVELS(FOR, X, name) \
+    FOR(X, name, base) IF_AVX2(FOR(X, name, avx2)) IF_AVX512(FOR(X, name, avx512))
+
+/* A table type##s[level][slot] of addresses. */
+#define ADDRESS(name, dtype, level) &name##_##dtype##_##level,
+#define LEVEL_ADDRESSES(FOR, name, level) \
+    {                                     \
+        FOR(ADDRESS, name, level)         \
+    }
+#define ADDRESSES(FOR, name)                                                         \
+    {                                                                                \
+        LEVEL_ADDRESSES(FOR, name, base),                                            \
+            IF_AVX2([CPU_LEVEL_AVX2] = LEVEL_ADDRESSES(FOR, name, avx2), )           \
+                IF_AVX512([CPU_LEVEL_AVX512] = LEVEL_ADDRESSES(FOR, name, avx512), ) \
+    }
+
+#define DECLARE_PRODUCTS(name, dtype, level) extern const tni_product_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_ALL, DECLARE_PRODUCTS, tni_product_kernels)
+static const tni_product_kernels *const products[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_ALL, tni_product_kernels);
+
+#define DECLARE_COLUMNS(name, dtype, level) extern const tni_column_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_ALL, DECLARE_COLUMNS, tni_column_kernels)
+static const tni_column_kernels *const columns[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_ALL, tni_column_kernels);
+
+#define DECLARE_DIRECT(name, dtype, level) extern const tni_direct_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FULL, DECLARE_DIRECT, tni_direct_kernels)
+static const tni_direct_kernels *const directs[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FULL, tni_direct_kernels);
+
+const tni_product_kernels *tni_products_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : products[cpu_level()][slot];
+}
+
+const tni_column_kernels *tni_columns_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : columns[cpu_level()][slot];
+}
+
+const tni_direct_kernels *tni_direct_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : directs[cpu_level()][slot];
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------- */
+
+extern const tn_kernel_row cpu_matmul_rows[], cpu_conv_rows[];
+extern const uint32_t cpu_matmul_row_count, cpu_conv_row_count;
+
+static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
+{
+    if (to) memcpy(to + at, rows, count * sizeof(tn_kernel_row));
+    return at + count;
+}
+
+uint32_t cpu_nn_rows(tn_kernel_row *to)
+{
+    uint32_t n = 0;
+    n = append(to, n, cpu_matmul_rows, cpu_matmul_row_count);
+    n = append(to, n, cpu_conv_rows, cpu_conv_row_count);
+    return n;
+}
