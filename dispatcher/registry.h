@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "core/scope.h"
 #include "dispatcher/entry.h"
+#include <tenon/inspect.h>
 #include "dispatcher/schema.h"
 
 #define TNI_MAX_OPS (1u << 15)
@@ -36,9 +37,9 @@ typedef struct tni_op {
     uint32_t promote;
     uint32_t tags;
     uint32_t removed;
-    const char *name;         /* full name */
+    const char *name;         /* begins with the full name, which a '(' or the end closes; see tni_op_name */
     const tni_op_entry *entry;
-    const tni_schema *schema;
+    const tni_schema *volatile schema; /* parsed at first use: tni_op_ready */
     struct tni_op *base;      /* the form whose kernel is used; itself for that form */
     const void *gradient;     /* autograd's entry for the base, or NULL */
     const tn_operator_def *def; /* from outside, or NULL */
@@ -58,6 +59,11 @@ enum { TNI_LAYER_OBSERVE, TNI_LAYER_TRACE, TNI_LAYER_TRANSFORM, TNI_LAYER_AUTOCA
 /* Runs the frame, usually by calling tni_next(f) at some point. */
 typedef int32_t tni_layer_fn(tni_frame *f);
 
+typedef struct tni_observer_slot {
+    tn_observer observer;
+    uint64_t handle; /* 0: free */
+} tni_observer_slot;
+
 typedef struct tni_registry {
     tn_context *ctx;
     pthread_mutex_t lock; /* writers only */
@@ -65,6 +71,8 @@ typedef struct tni_registry {
     _Atomic(uint32_t) count;    /* numbers given so far, 0 is never one */
     void *names;                /* hash table name -> op, under lock */
     tni_vector pending;         /* kernel rows whose operator is not defined yet */
+    tni_vector libraries;       /* definitions from outside, see define.h */
+    tni_op *builtin;            /* one array of all built-in ones */
     tni_layer_fn *layers[TNI_LAYER_COUNT];
     _Atomic(uint32_t) always;   /* bits of layers that want every call */
     tni_vector observers;
@@ -79,7 +87,29 @@ static inline tni_op *tni_op_get(const tni_registry *r, uint32_t number)
     _Atomic(tni_op *) *page = r->pages[number / TNI_OPS_PER_PAGE];
     return page ? atomic_load_explicit(&page[number % TNI_OPS_PER_PAGE], memory_order_acquire) : NULL;
 }
+/* By full name. Takes the lock. */
 tni_op *tni_op_find(tni_registry *r, const char *name);
+/* The same with the lock held; the name is `length` characters long. Gives removed ones, too. */
+tni_op *tni_op_lookup(tni_registry *r, const char *name, uint64_t length);
+/* Makes a complete operator visible; lock held (or nobody else there yet). */
+int32_t tni_op_publish(tni_registry *r, tni_op *op);
+int32_t tni_op_prepare(tni_registry *r, tni_op *op);
+/* Counts of arguments and the like, from the schema. */
+void tni_op_fill(tni_op *op, const tni_schema *s);
+/* Sees to it that the schema is parsed. */
+static inline int32_t tni_op_ready(tni_registry *r, const tni_op *op)
+{
+    if (op->schema) {
+        atomic_thread_fence(memory_order_acquire);
+        return TN_OK;
+    }
+    return tni_op_prepare(r, (tni_op *)(uintptr_t)op);
+}
+/* "aten::add.Tensor"; the schema must be parsed. */
+static inline const char *tni_op_name(const tni_op *op) { return op->schema ? op->schema->full_name : op->name; }
+
+int32_t tni_registry_init(tn_context *ctx, const tn_context_options *options);
+void tni_registry_finish(tn_context *ctx);
 /* Layers register themselves when their room starts. */
 void tni_layer_set(tn_context *ctx, uint32_t layer, tni_layer_fn *run, int32_t always);
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the call path: shared between call.c, the backends and the boxed entry points. */
+#ifndef TNI_DISPATCHER_CALL_H
+#define TNI_DISPATCHER_CALL_H
+
+#include "dispatcher/frame.h"
+
+/* A frame with room for the arguments that had to be changed. */
+typedef struct tni_call_state {
+    tni_frame frame;
+    uint32_t n_wrapped;
+    tn_tensor *wrapped[TNI_MAX_ARGS]; /* numbers that stand for tensors */
+    tn_value args[TNI_MAX_ARGS];
+} tni_call_state;
+
+void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *outs, uint32_t n_outs);
+/* A 0-dim host tensor of a number that promotes like one. */
+int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out);
+/* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one. */
+void tni_value_release(tn_context *ctx, tn_value *v);
+
+#endif

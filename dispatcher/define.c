@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include "core/error.h"
+#include "dispatcher/custom.h"
+#include "dispatcher/define.h"
+
+/* A row that waits for its operator. */
+typedef struct pending_row {
+    tn_kernel_row row;
+    void *self;
+    const char *plugin;
+    uint32_t slot;
+} pending_row;
+
+/* What an operator from outside owns: the definition as its maker gave it and the entry that the call path reads. */
+typedef struct definition {
+    tn_operator_def def;
+    tni_op_entry entry;
+    tni_op op;
+} definition;
+
+static uint32_t dtype_bits(const tn_dtype *dtypes)
+{
+    uint32_t bits = 0;
+    if (!dtypes) return UINT32_MAX;
+    for (; *dtypes; dtypes++) {
+        int32_t index = tni_dtype_index(*dtypes);
+        if (index >= 0) bits |= 1u << index;
+    }
+    return bits;
+}
+
+static int32_t same_argument(const tni_argument *a, const tni_argument *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->type_text, b->type_text) == 0;
+}
+
+/* Fits a row's schema to ours: the same, or ours with arguments appended that have defaults. */
+static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *row, uint32_t *out_dropped)
+{
+    tni_schema *theirs;
+    int32_t status;
+    const tni_schema *ours = op->schema;
+    *out_dropped = 0;
+    if (strcmp(row->schema, op->entry->schema) == 0) return TN_OK;
+    status = tni_schema_parse(r->ctx, row->schema, &theirs);
+    if (status) return status;
+    if (!ours) {
+        tni_schema *parsed;
+        status = tni_schema_parse(r->ctx, op->entry->schema, &parsed);
+        ours = parsed;
+    }
+    if (!status) {
+        uint32_t n = theirs->n_args < ours->n_args ? theirs->n_args : ours->n_args;
+        for (uint32_t i = 0; i < n && !status; i++) {
+            if (!same_argument(&theirs->args[i], &ours->args[i])) status = TN_E_VERSION;
+        }
+        for (uint32_t i = n; i < ours->n_args && !status; i++) {
+            if (!ours->args[i].default_text) status = TN_E_VERSION;
+        }
+        if (theirs->n_args > ours->n_args || theirs->n_returns != ours->n_returns) status = TN_E_VERSION;
+        *out_dropped = ours->n_args - n;
+        if (status == TN_E_VERSION) {
+            tni_error(TN_E_VERSION, "kernel row \"%s\" does not fit the operator's schema \"%s\"", row->schema,
+                      op->entry->schema);
+        }
+        if (!op->schema) tni_schema_destroy(r->ctx, (tni_schema *)(uintptr_t)ours);
+    }
+    tni_schema_destroy(r->ctx, theirs);
+    return status;
+}
+
+/* Puts a kernel into the operator's list for a device type, highest priority first, later before earlier. Lock held. */
+static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
+{
+    uint32_t dropped;
+    _Atomic(tni_kernel *) *head = &op->kernels[p->slot];
+    tni_kernel *k, *at, *before = NULL;
+    int32_t status = match_schema(r, op, &p->row, &dropped);
+    if (status) return status;
+    k = tni_alloc_zeroed(r->ctx, sizeof *k);
+    if (!k) return TN_E_OUT_OF_MEMORY;
+    k->row = p->row;
+    k->self = p->self;
+    k->plugin = p->plugin;
+    k->dtypes = dtype_bits(p->row.dtypes);
+    k->dropped = dropped;
+    k->device_slot = p->slot;
+    for (at = atomic_load(head); at && at->row.priority > k->row.priority; at = at->next) before = at;
+    k->next = at;
+    if (before) before->next = k;
+    else atomic_store_explicit(head, k, memory_order_release);
+    return TN_OK;
+}
+
+static int32_t register_row(tni_registry *r, const pending_row *p)
+{
+    tni_op *op;
+    pending_row *waiting;
+    if (!p->row.schema || !p->row.run) {
+        return tni_error(TN_E_CONTRACT, "plugin %s: kernel row without %s", p->plugin,
+                         p->row.schema ? "a function" : "a schema");
+    }
+    op = tni_op_lookup(r, p->row.schema, strcspn(p->row.schema, "("));
+    if (op && !op->removed) return insert_kernel(r, op, p);
+    waiting = tni_vector_push(r->ctx, &r->pending, sizeof *waiting);
+    if (!waiting) return TN_E_OUT_OF_MEMORY;
+    *waiting = *p;
+    return TN_OK;
+}
+
+static int32_t read_row(const char *from, uint32_t row_bytes, const char *plugin, tn_kernel_row *out)
+{
+    uint32_t size;
+    memset(out, 0, sizeof *out);
+    memcpy(&size, from, sizeof size);
+    if (size == 0) size = row_bytes;
+    if (size > row_bytes) {
+        return tni_error(TN_E_CONTRACT, "plugin %s: a kernel row says size %u, rows are %u bytes apart", plugin, size,
+                         row_bytes);
+    }
+    memcpy(out, from, size < sizeof *out ? size : sizeof *out);
+    return TN_OK;
+}
+
+int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const char *plugin, void *self,
+                             const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
+{
+    tni_registry *r = ctx->registry;
+    uint32_t id = device_type ? tn_intern(ctx, device_type) : 0;
+    tni_device_type *type = id ? tni_device_type_find(ctx, id) : NULL;
+    int32_t status = TN_OK;
+    if (!type) return tni_error(TN_E_DEVICE, "kernels of %s: no device type \"%s\"", plugin, device_type ? device_type : "NULL");
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        pending_row p = {.self = self, .plugin = plugin, .slot = type->slot};
+        status = read_row((const char *)rows + (uint64_t)i * row_bytes, row_bytes, plugin, &p.row);
+        if (!status) status = register_row(r, &p);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void tni_kernels_remove(tn_context *ctx, const void *self)
+{
+    tni_registry *r = ctx->registry;
+    uint32_t count = atomic_load(&r->count);
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        tni_op *op = tni_op_get(r, i);
+        for (uint32_t slot = 0; op && slot < TNI_MAX_DEVICE_TYPES; slot++) {
+            for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = k->next) {
+                if (k->self == self) k->disabled = 1;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < r->pending.count; i++) {
+        pending_row *p = (pending_row *)r->pending.data + i;
+        if (p->self == self) p->row.schema = "";
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Rows that waited for this operator. Lock held. */
+static void adopt_pending(tni_registry *r, tni_op *op)
+{
+    for (uint32_t i = 0; i < r->pending.count; i++) {
+        pending_row *p = (pending_row *)r->pending.data + i;
+        uint64_t length = strcspn(p->row.schema, "(");
+        if (length && tni_op_lookup(r, p->row.schema, length) == op && insert_kernel(r, op, p) == TN_OK) {
+            p->row.schema = "";
+        }
+    }
+}
+
+static uint32_t tags_of(const tn_operator_def *def)
+{
+    return (def->tags & TN_TAG_BIT_DATA_DEPENDENT ? (uint32_t)TNI_TAG_DYNAMIC_OUTPUT_SHAPE : 0u) |
+           (def->tags & TN_TAG_BIT_NONDETERMINISTIC ? (uint32_t)TNI_TAG_NONDETERMINISTIC_SEEDED : 0u);
+}
+
+static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
+{
+    const uint32_t known = TN_TAG_BIT_DATA_DEPENDENT | TN_TAG_BIT_NONDETERMINISTIC | TN_TAG_BIT_DIFFERENTIABLE_ONCE;
+    const char *tail = (const char *)def;
+    if (!def || !def->size) return tni_error(TN_E_ARGUMENT, "operator definition: size is 0; set it to sizeof(tn_operator_def)");
+    for (uint32_t i = sizeof *out; i < def->size; i++) {
+        if (tail[i]) return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: byte %u is set, past the fields known here", i);
+    }
+    memset(out, 0, sizeof *out);
+    memcpy(out, def, def->size < sizeof *out ? def->size : sizeof *out);
+    if (out->tags & ~known) return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: unknown tag bits 0x%x", out->tags & ~known);
+    if (!out->schema) return tni_error(TN_E_ARGUMENT, "operator definition: schema is NULL");
+    return TN_OK;
+}
+
+static uint32_t form_of(const tni_schema *s)
+{
+    if (s->n_args && s->args[0].written) return TNI_FORM_INPLACE;
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        if (s->args[i].written) return TNI_FORM_OUT;
+    }
+    return TNI_FORM_FUNCTIONAL;
+}
+
+static int32_t define_locked(tni_registry *r, definition *d, tni_schema *schema)
+{
+    tni_op *old = tni_op_lookup(r, schema->full_name, strlen(schema->full_name));
+    uint32_t number = atomic_load(&r->count);
+    definition **slot;
+    int32_t status;
+    if (old && !old->removed) {
+        return tni_error(TN_E_EXISTS, "operator %s is defined already, as \"%s\"", schema->full_name, old->entry->schema);
+    }
+    if (number >= TNI_MAX_OPS) return tni_error(TN_E_STATE, "operator %s: the registry is full", schema->full_name);
+    slot = tni_vector_push(r->ctx, &r->libraries, sizeof *slot);
+    if (!slot) return TN_E_OUT_OF_MEMORY;
+    *slot = d;
+    d->entry.number = d->entry.base = d->op.number = number;
+    tni_custom_prepare(&d->op);
+    status = tni_op_publish(r, &d->op);
+    if (status) {
+        r->libraries.count--;
+        return status;
+    }
+    adopt_pending(r, &d->op);
+    return TN_OK;
+}
+
+int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out)
+{
+    tni_registry *r = ctx->registry;
+    tn_operator_def copy;
+    tni_schema *schema;
+    definition *d;
+    int32_t status = read_definition(def, &copy);
+    if (status) return status;
+    status = tni_schema_parse(ctx, copy.schema, &schema);
+    if (status) return status;
+    d = tni_alloc_zeroed(ctx, sizeof *d);
+    if (!d) {
+        tni_schema_destroy(ctx, schema);
+        return TN_E_OUT_OF_MEMORY;
+    }
+    d->def = copy;
+    d->entry = (tni_op_entry){.schema = schema->text, .kind = TNI_KIND_STRUCTURED, .form = form_of(schema),
+                              .tags = tags_of(&copy), .doc = copy.doc ? copy.doc : ""};
+    d->op = (tni_op){.kind = TNI_KIND_STRUCTURED, .form = d->entry.form, .tags = d->entry.tags, .name = schema->full_name,
+                     .entry = &d->entry, .base = &d->op, .def = &d->def, .schema = schema};
+    tni_op_fill(&d->op, schema);
+    pthread_mutex_lock(&r->lock);
+    status = define_locked(r, d, schema);
+    pthread_mutex_unlock(&r->lock);
+    if (status) {
+        tni_schema_destroy(ctx, schema);
+        tni_free(ctx, d, sizeof *d);
+        return status;
+    }
+    if (out) *out = d->op.number;
+    return TN_OK;
+}
+
+int32_t tni_namespace_remove(tn_context *ctx, const char *name)
+{
+    tni_registry *r = ctx->registry;
+    uint32_t found = 0;
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->libraries.count; i++) {
+        definition *d = ((definition **)r->libraries.data)[i];
+        if (strcmp(d->op.schema->ns, name) != 0 || d->op.removed) continue;
+        d->op.removed = 1;
+        found++;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return found ? TN_OK : tni_error(TN_E_NOT_FOUND, "no operator from outside in namespace \"%s\"", name);
+}
+
+void tni_define_free(tn_context *ctx, tni_op *op)
+{
+    (void)ctx;
+    (void)op; /* definitions are freed from their list */
+}
+
+void tni_define_finish(tni_registry *r)
+{
+    for (uint32_t i = 0; i < r->libraries.count; i++) {
+        tni_free(r->ctx, ((definition **)r->libraries.data)[i], sizeof(definition));
+    }
+    tni_vector_finish(r->ctx, &r->libraries, sizeof(definition *));
+    tni_vector_finish(r->ctx, &r->pending, sizeof(pending_row));
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registry. Numbers are dense and never reused; built-in operators take theirs from the table, others are counted
+ * on. Names are found through an open-addressing table of numbers that only grows. Schemas of built-in operators are
+ * parsed at first use, since a program uses a few dozen of two thousand.
+ */
+#include <string.h>
+#include "core/error.h"
+#include "dispatcher/define.h"
+#include "dispatcher/registry.h"
+
+typedef struct name_table {
+    uint32_t *slots; /* numbers, 0: free */
+    uint32_t capacity;
+    uint32_t used;
+} name_table;
+
+static uint64_t hash_name(const char *name, uint64_t length)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (uint64_t i = 0; i < length; i++) h = (h ^ (unsigned char)name[i]) * 1099511628211u;
+    return h;
+}
+
+static uint64_t name_length(const char *text)
+{
+    return strcspn(text, "(");
+}
+
+static int32_t same_name(const tni_op *op, const char *name, uint64_t length)
+{
+    return strncmp(op->name, name, length) == 0 && (op->name[length] == 0 || op->name[length] == '(');
+}
+
+/* The slot where the name is, or the free one where it belongs. */
+static uint32_t *name_slot(tni_registry *r, name_table *t, const char *name, uint64_t length)
+{
+    uint64_t i = hash_name(name, length);
+    for (;; i++) {
+        uint32_t *slot = &t->slots[i & (t->capacity - 1)];
+        const tni_op *op = *slot ? tni_op_get(r, *slot) : NULL;
+        if (!op || same_name(op, name, length)) return slot;
+    }
+}
+
+static int32_t grow_names(tni_registry *r, name_table *t)
+{
+    name_table bigger = {.capacity = t->capacity ? t->capacity * 2 : 8192};
+    bigger.slots = tni_alloc_zeroed(r->ctx, bigger.capacity * sizeof(uint32_t));
+    if (!bigger.slots) return TN_E_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < t->capacity; i++) {
+        const tni_op *op = t->slots[i] ? tni_op_get(r, t->slots[i]) : NULL;
+        if (op) *name_slot(r, &bigger, op->name, name_length(op->name)) = op->number;
+    }
+    bigger.used = t->used;
+    tni_free(r->ctx, t->slots, t->capacity * sizeof(uint32_t));
+    *t = bigger;
+    return TN_OK;
+}
+
+tni_op *tni_op_lookup(tni_registry *r, const char *name, uint64_t length)
+{
+    name_table *t = r->names;
+    uint32_t number = *name_slot(r, t, name, length);
+    return number ? tni_op_get(r, number) : NULL;
+}
+
+tni_op *tni_op_find(tni_registry *r, const char *name)
+{
+    tni_op *op;
+    pthread_mutex_lock(&r->lock);
+    op = tni_op_lookup(r, name, strlen(name));
+    pthread_mutex_unlock(&r->lock);
+    return op && !op->removed ? op : NULL;
+}
+
+int32_t tni_op_publish(tni_registry *r, tni_op *op)
+{
+    name_table *t = r->names;
+    _Atomic(tni_op *) **page = &r->pages[op->number / TNI_OPS_PER_PAGE];
+    uint64_t length = name_length(op->name);
+    if (2 * (t->used + 1) > t->capacity) {
+        int32_t status = grow_names(r, t);
+        if (status) return status;
+    }
+    if (!*page) {
+        _Atomic(tni_op *) *fresh = tni_alloc_zeroed(r->ctx, TNI_OPS_PER_PAGE * sizeof *fresh);
+        if (!fresh) return TN_E_OUT_OF_MEMORY;
+        *page = fresh;
+    }
+    uint32_t *slot = name_slot(r, t, op->name, length);
+    t->used += *slot == 0;
+    *slot = op->number;
+    atomic_store_explicit(&(*page)[op->number % TNI_OPS_PER_PAGE], op, memory_order_release);
+    if (op->number >= atomic_load(&r->count)) atomic_store(&r->count, op->number + 1);
+    return TN_OK;
+}
+
+void tni_op_fill(tni_op *op, const tni_schema *s)
+{
+    op->n_args = s->n_args;
+    op->n_returns = s->n_returns;
+    op->first_tensor = 255;
+    op->returns_self = 255;
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        const tni_argument *a = &s->args[i];
+        if (a->type == TNI_TYPE_TENSOR) {
+            op->n_tensors++;
+            if (op->first_tensor == 255 && !a->is_list) op->first_tensor = (uint8_t)i;
+            if (a->written && op->returns_self == 255) op->returns_self = (uint8_t)i;
+        }
+    }
+}
+
+int32_t tni_op_prepare(tni_registry *r, tni_op *op)
+{
+    tni_schema *schema = NULL;
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&r->lock);
+    if (!op->schema) {
+        status = tni_schema_parse(r->ctx, op->entry->schema, &schema);
+        if (!status) {
+            tni_op_fill(op, schema);
+            atomic_thread_fence(memory_order_release);
+            op->schema = schema;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+static int32_t add_builtin(tni_registry *r)
+{
+    tni_op *ops = tni_alloc_zeroed(r->ctx, tni_builtin_op_count * sizeof(tni_op));
+    if (!ops) return TN_E_OUT_OF_MEMORY;
+    r->builtin = ops;
+    for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
+        const tni_op_entry *e = &tni_builtin_ops[i];
+        int32_t status;
+        if (!e->schema) continue;
+        ops[i].number = e->number;
+        ops[i].kind = e->kind;
+        ops[i].form = e->form;
+        ops[i].promote = e->promote;
+        ops[i].tags = e->tags;
+        ops[i].entry = e;
+        ops[i].name = e->schema;
+        ops[i].is_view = e->kind == TNI_KIND_VIEW;
+        status = tni_op_publish(r, &ops[i]);
+        if (status) return status;
+    }
+    for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
+        if (tni_builtin_ops[i].schema) ops[i].base = tni_op_get(r, tni_builtin_ops[i].base);
+    }
+    return TN_OK;
+}
+
+int32_t tni_registry_init(tn_context *ctx, const tn_context_options *options)
+{
+    tni_registry *r = tni_alloc_zeroed(ctx, sizeof *r);
+    (void)options;
+    if (!r) return TN_E_OUT_OF_MEMORY;
+    r->ctx = ctx;
+    atomic_init(&r->count, 1);
+    atomic_init(&r->fallback_policy, TN_FALLBACK_WARN);
+    pthread_mutex_init(&r->lock, NULL);
+    ctx->registry = r;
+    r->names = tni_alloc_zeroed(ctx, sizeof(name_table));
+    if (!r->names || grow_names(r, r->names)) return TN_E_OUT_OF_MEMORY;
+    return add_builtin(r);
+}
+
+static void free_op(tni_registry *r, tni_op *op)
+{
+    for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
+        tni_kernel *k = atomic_load(&op->kernels[slot]);
+        while (k) {
+            tni_kernel *next = k->next;
+            tni_free(r->ctx, k, sizeof *k);
+            k = next;
+        }
+    }
+    tni_schema_destroy(r->ctx, (tni_schema *)(uintptr_t)op->schema);
+    tni_define_free(r->ctx, op);
+}
+
+void tni_registry_finish(tn_context *ctx)
+{
+    tni_registry *r = ctx->registry;
+    uint32_t count;
+    if (!r) return;
+    count = atomic_load(&r->count);
+    for (uint32_t i = 0; i < count; i++) {
+        tni_op *op = tni_op_get(r, i);
+        if (op) free_op(r, op);
+    }
+    for (uint32_t i = 0; i < TNI_MAX_OPS / TNI_OPS_PER_PAGE; i++) {
+        if (r->pages[i]) tni_free(ctx, r->pages[i], TNI_OPS_PER_PAGE * sizeof(_Atomic(tni_op *)));
+    }
+    if (r->names) {
+        name_table *t = r->names;
+        tni_free(ctx, t->slots, t->capacity * sizeof(uint32_t));
+        tni_free(ctx, t, sizeof *t);
+    }
+    if (r->builtin) tni_free(ctx, r->builtin, tni_builtin_op_count * sizeof(tni_op));
+    tni_define_finish(r);
+    tni_vector_finish(ctx, &r->observers, sizeof(tni_observer_slot));
+    pthread_mutex_destroy(&r->lock);
+    tni_free(ctx, r, sizeof *r);
+    ctx->registry = NULL;
+}
+
+void tni_layer_set(tn_context *ctx, uint32_t layer, tni_layer_fn *run, int32_t always)
+{
+    tni_registry *r = ctx->registry;
+    r->layers[layer] = run;
+    if (always) atomic_fetch_or(&r->always, TNI_LAYER_BIT(layer));
+    else atomic_fetch_and(&r->always, ~TNI_LAYER_BIT(layer));
+}
