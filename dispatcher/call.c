@@ -267,6 +267,7 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
     f->keep_dtype = 0;
     f->reduced = 0;
     f->keepdim = 0;
+    f->positions = 0;
     f->identity = 0;
     f->done = 0;
     f->open_device = NULL;

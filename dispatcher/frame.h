@@ -38,6 +38,7 @@ struct tni_frame {
     uint32_t keep_dtype;       /* bits of tensor arguments that are not cast to call_dtype (indices, masks) */
     uint64_t reduced;          /* reductions: dimensions of argument 0 that go away */
     int32_t keepdim;
+    int32_t positions;         /* the result is a position (argmax): the reduced dimensions keep their order */
     double identity;           /* reductions: the result over no elements */
     uint32_t done;             /* the rule made the outputs itself */
     tni_out_meta meta[TNI_MAX_OUTPUTS];

@@ -43,6 +43,7 @@ typedef struct tni_op {
     struct tni_op *base;      /* the form whose kernel is used; itself for that form */
     const void *gradient;     /* autograd's entry for the base, or NULL */
     const tn_operator_def *def; /* from outside, or NULL */
+    int32_t (*body)(tni_frame *f); /* operators that the host carries out itself, see body.c */
     _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
     uint8_t first_tensor;  /* index of the first Tensor argument, 255: none */
     uint8_t returns_self;  /* in place or out: index of the argument that return 0 is, else 255 */
@@ -51,6 +52,7 @@ typedef struct tni_op {
     atomic_uint_fast64_t fallbacks;
     atomic_uint_fast64_t fallback_bytes;
     const char *fallback_reason;
+    uint32_t fallback_device; /* type that last fell back */
 } tni_op;
 
 /* ---- layers ---- */

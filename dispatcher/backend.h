@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The backend: what happens to a call below all layers. One function for each way of preparing a kernel, and what
+ * they share: outputs, kernels, copies, the way out over the CPU.
+ */
+#ifndef TNI_DISPATCHER_BACKEND_H
+#define TNI_DISPATCHER_BACKEND_H
+
+#include "dispatcher/call.h"
+
+/* A kernel run in preparation: operands after casts and copies, temporaries to release. */
+#define TNI_MAX_TEMPORARIES 64
+typedef struct tni_prepared {
+    tn_value args[TNI_MAX_ARGS];
+    tn_value outs[TNI_MAX_OUTPUTS];
+    tn_tensor *temporaries[TNI_MAX_TEMPORARIES];
+    uint32_t n_temporaries;
+    uint32_t n_args;
+    uint32_t n_outs;
+} tni_prepared;
+
+void tni_prepared_init(tni_prepared *p, const tni_frame *f);
+/* Releases the temporaries. Their memory stays ordered by the stream. */
+void tni_prepared_finish(tni_prepared *p);
+/* Takes a reference; NULL and an error when there are too many. */
+tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
+
+int32_t tni_run_pointwise(tni_frame *f);
+int32_t tni_run_reduction(tni_frame *f);
+int32_t tni_run_scan(tni_frame *f);
+int32_t tni_run_structured(tni_frame *f);
+int32_t tni_run_composite(tni_frame *f);
+int32_t tni_run_view(tni_frame *f);
+/* What the host itself carries out by copying or filling (clone, copy_, _to_copy, fill_); NULL: none. */
+tni_layer_fn *tni_body_of(uint32_t number);
+
+/* ---- outputs ---- */
+/* Where the outputs of in-place and out forms go. */
+void tni_find_given(tni_frame *f);
+/*
+ * Makes the outputs that the shape rule described: f->outs[i] is the result (a given tensor, resized if it is an out
+ * argument, or a new one), targets[i] what the kernel writes: the same, or a temporary when dtype, strides or overlap
+ * ask for it. `strict`: the target must have the strides of the rule.
+ */
+int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict);
+/* Copies temporaries into the given tensors, counts the writes. */
+int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets);
+/* f->device, f->open_device, f->stream. */
+int32_t tni_find_device(tni_frame *f);
+/* The tensor given for output i must take what the rule said: cast, device, size (out arguments are resized). */
+int32_t tni_check_given(tni_frame *f, uint32_t i);
+/* Finished results (references taken over) become the outputs, copied into given tensors. */
+int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n);
+/* Refuses a result that the given tensor's dtype cannot hold. */
+int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to);
+
+/* ---- kernels ---- */
+/* The next kernel after `after` (NULL: the first) of the operator for the device and dtype; NULL: none. */
+const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype, const tni_kernel *after);
+/* Asks can_run and runs. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was written. */
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p, const tn_nest *nest,
+                       const char **reason);
+/* No kernel: a composite body, else the CPU, else an error. */
+int32_t tni_fall_back(tni_frame *f, const char *reason);
+
+/* Composites that only lead to another operator ("scalar_other", "view_copy"), see calls.c. */
+void tni_composite_calls(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs);
+/* Operators from outside, see custom.c. */
+int32_t tni_custom_infer(tni_frame *f);
+void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs);
+
+/* ---- copies, see copy.c ---- */
+/* dst = src, broadcast, cast, from any device to any. */
+int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src);
+int32_t tni_fill_tensor(tn_tensor *t, tn_value value);
+/* New tensors; the caller owns them. */
+int32_t tni_contiguous_copy(tn_tensor *t, tn_dtype dtype, int32_t memory_format, tn_tensor **out);
+int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out);  /* same sizes and strides, raw */
+int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu); /* same sizes and dtype */
+uint64_t tni_tensor_bytes(const tn_tensor *t);
+
+/* "Float", "Long": dtypes as ATen's errors call them. */
+const char *tni_dtype_error_name(tn_dtype dtype);
+
+#endif

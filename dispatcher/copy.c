@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies between any two tensors. On one device the prim::copy kernel does it. Between devices bytes travel raw, and
+ * casting and striding happen on whichever side has a kernel; a device without one is served by the CPU.
+ */
+#include <string.h>
+#include <tenon/ops.h>
+#include "dispatcher/backend.h"
+
+uint64_t tni_tensor_bytes(const tn_tensor *t)
+{
+    return (uint64_t)t->numel * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+}
+
+static int32_t is_cpu(const tn_tensor *t) { return TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU; }
+
+/* Bytes that a view touches, from its first. */
+static int32_t extent_bytes(const tn_tensor *t, uint64_t *out)
+{
+    int64_t extent;
+    int32_t status = tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
+    if (!status) *out = (uint64_t)extent * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+    return status;
+}
+
+static int32_t refuse_meta(const tn_tensor *t)
+{
+    if (TN_DEVICE_TYPE(t->desc.device) != TN_INTERNED_META) return TN_OK;
+    return tni_error(TN_E_UNSUPPORTED, "Cannot copy out of meta tensor; no data!");
+}
+
+int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out)
+{
+    uint64_t bytes;
+    tn_tensor *cpu;
+    int32_t status = refuse_meta(t);
+    if (!status) status = extent_bytes(t, &bytes);
+    if (!status) status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes, t->desc.strides, &cpu);
+    if (status) return status;
+    if (bytes) status = tni_copy_to_host(t->storage->device, cpu->desc.host, t->desc.allocation, t->desc.byte_offset, bytes);
+    if (status) {
+        tn_release(cpu);
+        return status;
+    }
+    cpu->desc.flags = t->desc.flags;
+    *out = cpu;
+    return TN_OK;
+}
+
+static int32_t upload_extent(tn_tensor *dst, const tn_tensor *cpu)
+{
+    uint64_t bytes;
+    int32_t status = extent_bytes(dst, &bytes);
+    if (status || !bytes) return status;
+    return tni_copy_to_device(dst->storage->device, dst->desc.allocation, dst->desc.byte_offset, cpu->desc.host, bytes);
+}
+
+int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
+{
+    tn_tensor *image = NULL;
+    int32_t status;
+    if (dst->state & TNI_DENSE) { /* no gaps: an image with the same strides holds all bytes of the extent */
+        status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes, dst->desc.strides, &image);
+    } else {
+        status = tni_to_cpu(dst, &image);
+    }
+    if (!status) status = tni_copy_tensor(image, cpu);
+    if (!status) status = upload_extent(dst, image);
+    tn_release(image);
+    return status;
+}
+
+static int32_t host_copy(tn_tensor *dst, tn_tensor *src)
+{
+    tn_tensor *d = dst, *s = src, *image;
+    int32_t status = is_cpu(src) ? TN_OK : tni_to_cpu(src, &s);
+    if (status) return status;
+    if (is_cpu(dst)) {
+        status = s == src ? TN_E_UNSUPPORTED : tni_copy_tensor(d, s);
+    } else if (s->desc.dtype == dst->desc.dtype && !s->desc.flags && s->numel == dst->numel) {
+        status = tni_from_cpu(dst, s);
+    } else {
+        status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes, NULL, &image);
+        if (!status) status = tni_copy_tensor(image, s);
+        if (!status) status = tni_from_cpu(dst, image);
+        if (!status || image) tn_release(image);
+    }
+    if (s != src) tn_release(s);
+    return status;
+}
+
+static const tni_op *op_of(tn_context *ctx, uint32_t number)
+{
+    tni_op *op = tni_op_get(ctx->registry, number);
+    return op && !tni_op_ready(ctx->registry, op) ? op : NULL;
+}
+
+/* Runs the row of a prim on prepared tensors. TN_E_UNSUPPORTED: the device has none. */
+static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_value value, const tn_nest *nest)
+{
+    tni_frame f;
+    tni_prepared p;
+    const char *reason;
+    tn_value args[2] = {tn_value_tensor(dst), src ? tn_value_tensor(src) : value}, out;
+    const tni_op *op = op_of(dst->ctx, number);
+    const tni_kernel *k;
+    int32_t status = TN_E_UNSUPPORTED;
+    if (!op) return TN_E_INTERNAL;
+    tni_frame_init(&f, dst->ctx, op, &out, 1);
+    f.args = args;
+    f.device = dst->desc.device;
+    status = tni_find_device(&f);
+    if (status) return status;
+    tni_prepared_init(&p, &f);
+    p.outs[0] = args[0];
+    status = TN_E_UNSUPPORTED;
+    for (k = tni_kernel_next(&f, op, dst->desc.dtype, NULL); k && status == TN_E_UNSUPPORTED;
+         k = tni_kernel_next(&f, op, dst->desc.dtype, k)) {
+        uint32_t lazy = (dst->desc.flags | (src ? src->desc.flags : 0)) & (TN_DESC_CONJ | TN_DESC_NEG);
+        if (lazy && !(k->row.flags & TN_ROW_LAZY_BITS)) continue;
+        status = tni_kernel_run(&f, k, op, &p, nest, &reason);
+    }
+    return status;
+}
+
+int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
+{
+    tni_nest nest;
+    int32_t status;
+    if (dst == src || dst->numel == 0) return TN_OK;
+    if (TN_DEVICE_TYPE(dst->desc.device) == TN_INTERNED_META) return TN_OK;
+    status = refuse_meta(src);
+    if (status) return status;
+    if (dst->desc.device != src->desc.device) return host_copy(dst, src);
+    tni_nest_init(&nest, dst->desc.rank, dst->desc.sizes);
+    tni_nest_add(&nest, dst, TN_OPERAND_OUTPUT);
+    tni_nest_add(&nest, src, 0);
+    tni_nest_finish(&nest, 0);
+    status = run_prim(TN_OP_PRIM_COPY, dst, src, tn_value_none(), &nest.nest);
+    if (status != TN_E_UNSUPPORTED) return status;
+    if (!is_cpu(dst)) return host_copy(dst, src);
+    return tni_error(TN_E_UNSUPPORTED, "copy: no kernel from %s to %s on the CPU", tni_dtype_error_name(src->desc.dtype),
+                     tni_dtype_error_name(dst->desc.dtype));
+}
+
+int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
+{
+    tni_nest nest;
+    tn_tensor *cpu;
+    int32_t status;
+    if (t->numel == 0 || TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_META) return TN_OK;
+    tni_nest_init(&nest, t->desc.rank, t->desc.sizes);
+    tni_nest_add(&nest, t, TN_OPERAND_OUTPUT);
+    tni_nest_finish(&nest, 0);
+    status = run_prim(TN_OP_PRIM_FILL, t, NULL, value, &nest.nest);
+    if (status != TN_E_UNSUPPORTED) return status;
+    if (is_cpu(t)) return tni_error(TN_E_UNSUPPORTED, "fill: no kernel for %s on the CPU", tni_dtype_error_name(t->desc.dtype));
+    status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes, NULL, &cpu);
+    if (status) return status;
+    status = tni_fill_tensor(cpu, value);
+    if (!status) status = tni_from_cpu(t, cpu);
+    tn_release(cpu);
+    return status;
+}
+
+int32_t tni_contiguous_copy(tn_tensor *t, tn_dtype dtype, int32_t memory_format, tn_tensor **out)
+{
+    int64_t strides[TN_MAX_RANK];
+    int32_t status = TN_OK;
+    if (memory_format == TN_PRESERVE_FORMAT) {
+        if (t->state & TNI_DENSE) memcpy(strides, t->desc.strides, t->desc.rank * 8ull);
+        else tni_preserve_strides(t, t->desc.rank, t->desc.sizes, strides);
+    } else {
+        status = tni_format_strides(t->desc.rank, t->desc.sizes, memory_format, strides);
+    }
+    if (!status) status = tni_tensor_create(t->ctx, t->desc.device, dtype, t->desc.rank, t->desc.sizes, strides, out);
+    if (status) return status;
+    status = tni_copy_tensor(*out, t);
+    if (status) {
+        tn_release(*out);
+        *out = NULL;
+    }
+    return status;
+}

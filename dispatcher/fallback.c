@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens without a kernel: a composite body if the operator has one, else the CPU with copies both ways, counted
+ * with its bytes, else an error. The CPU itself has nothing to fall back to.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "core/thread.h"
+#include "dispatcher/backend.h"
+
+typedef struct moved {
+    tn_value args[TNI_MAX_ARGS];
+    tn_tensor *copies[TNI_MAX_TEMPORARIES];
+    uint32_t n_copies;
+    uint64_t bytes;
+} moved;
+
+static int32_t move(moved *m, tn_tensor *t, tn_tensor **out)
+{
+    int32_t status;
+    *out = t;
+    if (TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU) return TN_OK;
+    if (m->n_copies == TNI_MAX_TEMPORARIES) return tni_error(TN_E_INTERNAL, "fallback of more than %d tensors", TNI_MAX_TEMPORARIES);
+    status = tni_to_cpu(t, out);
+    if (status) return status;
+    m->copies[m->n_copies++] = *out;
+    m->bytes += tni_tensor_bytes(t);
+    return TN_OK;
+}
+
+static int32_t move_list(tni_frame *f, moved *m, const tn_value *v, tn_value *out)
+{
+    tn_tensor **list = tni_frame_memory(f, (v->count + 1ull) * sizeof *list);
+    if (!list) return TN_E_INTERNAL;
+    for (uint32_t i = 0; i < v->count; i++) {
+        int32_t status = TN_OK;
+        list[i] = v->as.tensors[i];
+        if (list[i]) status = move(m, list[i], &list[i]);
+        if (status) return status;
+    }
+    *out = tn_value_tensors(list, v->count);
+    return TN_OK;
+}
+
+static int32_t move_arguments(tni_frame *f, moved *m)
+{
+    int32_t status = TN_OK;
+    m->n_copies = 0;
+    m->bytes = 0;
+    for (uint32_t i = 0; i < f->n_args && !status; i++) {
+        const tn_value *v = &f->args[i];
+        m->args[i] = *v;
+        if (v->tag == TN_TAG_TENSOR) {
+            tn_tensor *t;
+            status = move(m, v->as.tensor, &t);
+            m->args[i] = tn_value_tensor(t);
+        } else if (v->tag == TN_TAG_TENSORS) {
+            status = move_list(f, m, v, &m->args[i]);
+        } else if (v->tag == TN_TAG_DEVICE) {
+            m->args[i] = tn_value_device(TN_CPU);
+        }
+    }
+    return status;
+}
+
+/* One result back to the device; written arguments are written back. */
+static int32_t move_back(tni_frame *f, moved *m, tn_value *result)
+{
+    tn_tensor *cpu = tn_value_as_tensor(*result), *t;
+    int32_t status;
+    if (!cpu) return result->tag == TN_TAG_TENSORS ? tni_fail(f, TN_E_UNSUPPORTED, "a list cannot come back from the CPU") : TN_OK;
+    if (f->op->base->form == TNI_FORM_INPLACE) {
+        t = tn_retain(tni_arg_tensor(f, 0));
+        status = tni_from_cpu(t, cpu);
+        tni_bump_version(t);
+    } else {
+        status = tni_tensor_create(f->ctx, f->device, cpu->desc.dtype, cpu->desc.rank, cpu->desc.sizes, cpu->desc.strides, &t);
+        if (!status && (status = tni_from_cpu(t, cpu)) != TN_OK) tn_release(t);
+    }
+    if (status) return status;
+    m->bytes += tni_tensor_bytes(cpu);
+    tn_release(cpu);
+    *result = tn_value_tensor(t);
+    return TN_OK;
+}
+
+static int32_t run_on_cpu(tni_frame *f, moved *m)
+{
+    const tni_op *base = f->op->base;
+    tn_value results[TNI_MAX_OUTPUTS];
+    uint32_t n = base->n_returns, excluded = tni_tls.excluded_layers;
+    int32_t status = move_arguments(f, m);
+    for (uint32_t i = 0; i < n; i++) results[i] = tn_value_none();
+    if (!status) {
+        tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+        status = tni_call(f->ctx, base, m->args, f->n_args, results, n);
+        tni_tls.excluded_layers = excluded;
+    }
+    for (uint32_t i = 0; i < n && !status; i++) status = move_back(f, m, &results[i]);
+    for (uint32_t i = 0; i < m->n_copies; i++) tn_release(m->copies[i]);
+    if (!status) return tni_give_results(f, results, n);
+    for (uint32_t i = 0; i < n; i++) tni_value_release(f->ctx, &results[i]);
+    return status;
+}
+
+static int32_t not_implemented(tni_frame *f)
+{
+    char device[64];
+    tn_dtype dtype = f->call_dtype;
+    for (uint32_t i = 0; !dtype && i < f->n_args; i++) {
+        if (f->args[i].tag == TN_TAG_TENSOR) dtype = f->args[i].as.tensor->desc.dtype;
+    }
+    tn_device_format(f->ctx, f->device, device, sizeof device);
+    return tni_error(TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s", f->op->base->schema->name,
+                     tni_dtype_error_name(dtype), device);
+}
+
+static void count(tni_frame *f, const moved *m, const char *reason)
+{
+    tni_op *op = (tni_op *)(uintptr_t)f->op->base;
+    if (atomic_fetch_add(&op->fallbacks, 1) == 0 && atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_WARN) {
+        tni_log(f->ctx, TN_LOG_WARN, "%s runs on the CPU: %s", tni_op_name(op), reason);
+    }
+    op->fallback_reason = reason;
+    op->fallback_device = TN_DEVICE_TYPE(f->device);
+    atomic_fetch_add(&op->fallback_bytes, m->bytes);
+}
+
+int32_t tni_fall_back(tni_frame *f, const char *reason)
+{
+    moved m;
+    int32_t status;
+    f->arena_used = 0;
+    if (f->op->base->entry->composite || (f->op->base->def && f->op->base->def->composite)) return tni_run_composite(f);
+    if (!f->open_device || TN_DEVICE_TYPE(f->device) == TN_INTERNED_CPU) return not_implemented(f);
+    if (atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_ERROR) {
+        return tni_fail(f, TN_E_UNSUPPORTED, "would run on the CPU (%s), and TENON_FALLBACK forbids it", reason);
+    }
+    status = run_on_cpu(f, &m);
+    if (!status) count(f, &m, reason);
+    return status;
+}

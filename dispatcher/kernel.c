@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing and running a kernel row. */
+#include "dispatcher/backend.h"
+
+const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype, const tni_kernel *after)
+{
+    int32_t index = tni_dtype_index(dtype);
+    uint32_t bit = index >= 0 ? 1u << index : 0;
+    const tni_kernel *k;
+    if (!f->open_device) return NULL;
+    k = after ? after->next : atomic_load_explicit(&op->kernels[f->open_device->type->slot], memory_order_acquire);
+    while (k && (k->disabled || !(k->dtypes == UINT32_MAX || k->dtypes & bit))) k = k->next;
+    return k;
+}
+
+static void fill_call(tni_frame *f, const tni_kernel *k, const tni_prepared *p, const tn_nest *nest)
+{
+    int32_t deterministic = atomic_load_explicit(&f->ctx->deterministic, memory_order_relaxed);
+    tn_call *c = &f->call;
+    c->size = sizeof *c;
+    c->flags = deterministic ? TN_CALL_DETERMINISTIC : 0;
+    c->n_args = p->n_args - k->dropped;
+    c->n_outs = p->n_outs;
+    c->args = p->args;
+    c->outs = (tn_value *)(uintptr_t)p->outs;
+    c->nest = nest;
+    c->data = k->row.data;
+    c->device = f->open_device->handle;
+    c->stream = f->stream->handle;
+    c->host = &f->ctx->host;
+    c->state = f;
+    c->stream_id = f->stream->id;
+    c->threads = deterministic && k->row.flags & TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD
+                     ? 1
+                     : atomic_load_explicit(&f->ctx->threads, memory_order_relaxed);
+    c->reserved = 0;
+}
+
+/* Arguments that the row does not know may be dropped only while they have their defaults. */
+static int32_t defaults_only(const tni_frame *f, const tni_op *op, const tni_kernel *k)
+{
+    for (uint32_t i = op->n_args - k->dropped; i < op->n_args; i++) {
+        const tn_value *v = &f->args[i], *d = &op->schema->args[i].default_value;
+        if (v->tag != d->tag || v->count != d->count || (v->count == 0 && v->as.i != d->as.i)) return 0;
+        for (uint32_t j = 0; v->tag == TN_TAG_INTS && j < v->count; j++) {
+            if (v->as.ints[j] != d->as.ints[j]) return 0;
+        }
+    }
+    return 1;
+}
+
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p, const tn_nest *nest,
+                       const char **reason)
+{
+    int32_t status;
+    if (TNI_UNLIKELY(k->dropped) && !defaults_only(f, op, k)) {
+        *reason = "an argument that the row does not know is not its default";
+        return TN_E_UNSUPPORTED;
+    }
+    fill_call(f, k, p, nest);
+    if (TNI_UNLIKELY(f->call.flags & TN_CALL_DETERMINISTIC) && k->row.flags & TN_ROW_NONDETERMINISTIC) {
+        return tni_error(TN_E_STATE, "%s does not have a deterministic implementation, but deterministic algorithms are on",
+                         tni_op_name(op));
+    }
+    if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
+    status = k->row.run(k->self, &f->call);
+    if (TNI_LIKELY(status == TN_OK)) return TN_OK;
+    if (status == TN_E_UNSUPPORTED) {
+        tni_log(f->ctx, TN_LOG_ERROR, "contract breach: plugin %s refused %s after it had agreed", k->plugin, tni_op_name(op));
+        *reason = "the kernel refused after it had agreed";
+        return status;
+    }
+    tni_error_ensure(status, tni_op_name(op));
+    tni_error_plugin(k->plugin);
+    return status;
+}

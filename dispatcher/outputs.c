@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outputs of a call: new, or given by in-place and out forms; checks of cast, size and overlap in ATen's words. */
+#include <string.h>
+#include "core/thread.h"
+#include "dispatcher/backend.h"
+
+static const struct {
+    tn_dtype dtype;
+    const char *name;
+} error_names[] = {
+    {TN_BOOL, "Bool"},           {TN_UINT8, "Byte"},          {TN_INT8, "Char"},
+    {TN_INT16, "Short"},         {TN_INT32, "Int"},           {TN_INT64, "Long"},
+    {TN_FLOAT16, "Half"},        {TN_BFLOAT16, "BFloat16"},   {TN_FLOAT32, "Float"},
+    {TN_FLOAT64, "Double"},      {TN_COMPLEX32, "ComplexHalf"}, {TN_COMPLEX64, "ComplexFloat"},
+    {TN_COMPLEX128, "ComplexDouble"}, {TN_UINT16, "UInt16"},  {TN_UINT32, "UInt32"},
+    {TN_UINT64, "UInt64"},
+};
+
+const char *tni_dtype_error_name(tn_dtype dtype)
+{
+    const char *name;
+    for (uint32_t i = 0; i < sizeof error_names / sizeof *error_names; i++) {
+        if (error_names[i].dtype == dtype) return error_names[i].name;
+    }
+    name = tn_dtype_name(dtype);
+    return name ? name : "an unknown dtype";
+}
+
+void tni_prepared_init(tni_prepared *p, const tni_frame *f)
+{
+    p->n_temporaries = 0;
+    p->n_args = f->n_args;
+    p->n_outs = f->op->base->n_returns;
+    memcpy(p->args, f->args, f->n_args * sizeof *p->args);
+}
+
+void tni_prepared_finish(tni_prepared *p)
+{
+    for (uint32_t i = 0; i < p->n_temporaries; i++) tn_release(p->temporaries[i]);
+    p->n_temporaries = 0;
+}
+
+tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t)
+{
+    if (p->n_temporaries == TNI_MAX_TEMPORARIES) {
+        tn_release(t);
+        tni_error(TN_E_INTERNAL, "a call needs more than %d temporaries", TNI_MAX_TEMPORARIES);
+        return NULL;
+    }
+    p->temporaries[p->n_temporaries++] = t;
+    return t;
+}
+
+int32_t tni_find_device(tni_frame *f)
+{
+    if (!f->device) f->device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
+    if (TN_DEVICE_TYPE(f->device) == TN_INTERNED_META) return TN_OK;
+    f->open_device = tni_device_get(f->ctx, f->device);
+    if (!f->open_device) return TN_E_DEVICE;
+    f->stream = tni_current_stream(f->open_device);
+    return f->stream ? TN_OK : TN_E_OUT_OF_MEMORY;
+}
+
+void tni_find_given(tni_frame *f)
+{
+    const tni_op *op = f->op;
+    if (op->form == TNI_FORM_INPLACE && op->returns_self < op->n_args) {
+        f->given[0] = tni_arg_tensor(f, op->returns_self);
+    } else if (op->form == TNI_FORM_OUT) {
+        for (uint32_t i = 0; i < op->n_returns && f->n_args + i < op->n_args; i++) {
+            f->given[i] = tni_arg_tensor(f, f->n_args + i);
+        }
+    }
+}
+
+int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to)
+{
+    if (from == to || tn_can_cast(from, to)) return TN_OK;
+    (void)f;
+    return tni_error(TN_E_DTYPE, "result type %s can't be cast to the desired output type %s",
+                     tni_dtype_error_name(from), tni_dtype_error_name(to));
+}
+
+static int32_t same_sizes(const tn_tensor *t, const tni_out_meta *m)
+{
+    return t->desc.rank == m->rank && (m->rank == 0 || memcmp(t->desc.sizes, m->sizes, m->rank * 8ull) == 0);
+}
+
+static int32_t resize_given(tn_tensor *t, const tni_out_meta *m)
+{
+    int64_t strides[TN_MAX_RANK], numel = 1;
+    uint64_t bytes;
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < m->rank; i++) numel *= m->sizes[i];
+    if (m->has_strides) memcpy(strides, m->strides, m->rank * 8ull);
+    else tni_contiguous_strides(m->rank, m->sizes, strides);
+    bytes = (uint64_t)(numel + tni_tensor_offset(t)) * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+    if (bytes > t->storage->bytes) status = tni_storage_resize(t->storage, bytes);
+    return status ? status : tni_tensor_set_view(t, m->rank, m->sizes, strides, tni_tensor_offset(t));
+}
+
+int32_t tni_check_given(tni_frame *f, uint32_t i)
+{
+    tn_tensor *t = f->given[i];
+    const tni_out_meta *m = &f->meta[i];
+    char a[256], b[256];
+    int32_t status = tni_check_castable(f, m->dtype, t->desc.dtype);
+    if (status) return status;
+    if (t->desc.device != f->device) {
+        tn_device_format(f->ctx, f->device, a, sizeof a);
+        tn_device_format(f->ctx, t->desc.device, b, sizeof b);
+        return tni_fail(f, TN_E_DEVICE, "Expected out tensor to have device %s, but got %s instead", a, b);
+    }
+    if (!same_sizes(t, m)) {
+        if (f->op->form != TNI_FORM_INPLACE) return resize_given(t, m);
+        return tni_fail(f, TN_E_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
+                        tni_shape_text(t->desc.rank, t->desc.sizes, a, sizeof a),
+                        tni_shape_text(m->rank, m->sizes, b, sizeof b));
+    }
+    if (tni_overlaps_itself(t)) {
+        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: more than one element of the written-to tensor refers to a "
+                        "single memory location. Please clone() the tensor before performing the operation.");
+    }
+    return TN_OK;
+}
+
+/* 2: overlaps an input in other places, 1: is an input, 0: neither. */
+static int32_t overlap_with_inputs(const tni_frame *f, const tn_tensor *t)
+{
+    int32_t worst = TNI_OVERLAP_NONE;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        const tn_value *v = &f->args[i];
+        uint32_t n = v->tag == TN_TAG_TENSOR ? 1 : v->tag == TN_TAG_TENSORS ? v->count : 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const tn_tensor *in = v->tag == TN_TAG_TENSOR ? v->as.tensor : v->as.tensors[k];
+            int32_t o = !in || in == t ? (in ? TNI_OVERLAP_FULL : TNI_OVERLAP_NONE) : tni_overlap(t, in);
+            if (o > worst) worst = o;
+        }
+    }
+    return worst;
+}
+
+static int32_t same_strides(const tn_tensor *t, const tni_out_meta *m)
+{
+    if (!m->has_strides) return tni_is_contiguous(t);
+    for (uint32_t d = 0; d < m->rank; d++) {
+        if (m->sizes[d] != 1 && t->desc.strides[d] != m->strides[d]) return 0;
+    }
+    return 1;
+}
+
+static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t strict, tn_tensor **target)
+{
+    tn_tensor *t = f->given[i];
+    const tni_out_meta *m = &f->meta[i];
+    int32_t overlap, status = tni_check_given(f, i);
+    if (status) return status;
+    overlap = overlap_with_inputs(f, t);
+    if (overlap == TNI_OVERLAP_PARTIAL && !strict) {
+        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: some elements of the input tensor and the written-to tensor "
+                        "refer to a single memory location. Please clone() the tensor before performing the operation.");
+    }
+    f->outs[i] = tn_value_tensor(tn_retain(t));
+    if (t->desc.dtype == m->dtype && !(t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)) &&
+        (!strict || (same_strides(t, m) && overlap == TNI_OVERLAP_NONE))) {
+        *target = t;
+        return TN_OK;
+    }
+    status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes, m->has_strides ? m->strides : NULL, target);
+    if (!status && !tni_prepared_own(p, *target)) status = TN_E_INTERNAL;
+    return status;
+}
+
+int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict)
+{
+    uint32_t n = f->op->base->n_returns;
+    for (uint32_t i = 0; i < n; i++) {
+        const tni_out_meta *m = &f->meta[i];
+        int32_t status;
+        targets[i] = NULL;
+        p->outs[i] = tn_value_none();
+        if (!m->defined) continue;
+        if (f->given[i]) {
+            status = make_given(f, p, i, strict, &targets[i]);
+        } else {
+            status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes,
+                                       m->has_strides ? m->strides : NULL, &targets[i]);
+            if (!status) f->outs[i] = tn_value_tensor(targets[i]);
+        }
+        if (status) return status;
+        p->outs[i] = tn_value_tensor(targets[i]);
+    }
+    return TN_OK;
+}
+
+int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets)
+{
+    for (uint32_t i = 0; i < f->op->base->n_returns; i++) {
+        tn_tensor *t = f->given[i];
+        if (!t) continue;
+        if (targets[i] && targets[i] != t) {
+            int32_t status = tni_copy_tensor(t, targets[i]);
+            if (status) return status;
+        }
+        tni_bump_version(t);
+    }
+    return TN_OK;
+}

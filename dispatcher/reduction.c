@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions and scans: one tensor in, the shape rule has said which dimensions go away (or which is scanned), the
+ * core casts, makes the outputs and the nest. A reduction over no elements is filled with its identity here.
+ */
+#include "dispatcher/backend.h"
+
+static int32_t cast_input(tni_frame *f, tni_prepared *p, const tni_kernel *k, tn_tensor **input)
+{
+    tn_tensor *t = *input, *copy;
+    tn_dtype dtype = k->row.flags & TN_ROW_CASTS ? t->desc.dtype : f->call_dtype;
+    uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
+    int32_t status;
+    if (t->desc.dtype == dtype && (!lazy || k->row.flags & TN_ROW_LAZY_BITS)) return TN_OK;
+    status = tni_contiguous_copy(t, dtype, TN_PRESERVE_FORMAT, &copy);
+    if (status) return status;
+    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
+    p->args[0] = tn_value_tensor(copy);
+    *input = copy;
+    return TN_OK;
+}
+
+static void build_nest(const tni_frame *f, tni_nest *nest, tn_tensor *input, tn_tensor **targets, uint32_t n_outs, int32_t scan)
+{
+    tni_nest_init(nest, input->desc.rank, input->desc.sizes);
+    for (uint32_t i = 0; i < n_outs; i++) {
+        if (!targets[i]) continue;
+        if (scan) tni_nest_add(nest, targets[i], TN_OPERAND_OUTPUT);
+        else tni_nest_add_reduced(nest, targets[i], f->reduced, f->keepdim);
+    }
+    tni_nest_add(nest, input, 0);
+    if (scan) tni_nest_finish_scan(nest, f->reduced);
+    else if (f->positions) tni_nest_finish_positions(nest, f->reduced);
+    else tni_nest_finish(nest, f->reduced);
+}
+
+static int32_t fill_identity(tni_frame *f, tn_tensor **targets)
+{
+    for (uint32_t i = 0; i < f->op->base->n_returns; i++) {
+        int32_t status = targets[i] ? tni_fill_tensor(targets[i], tn_value_float(f->identity)) : TN_OK;
+        if (status) return status;
+    }
+    return TN_OK;
+}
+
+static int32_t run_kernels(tni_frame *f, const tni_kernel *k, tni_prepared *outputs, tn_tensor **targets, int32_t scan,
+                           const char **reason)
+{
+    int32_t status = TN_E_UNSUPPORTED;
+    for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, f->call_dtype, k)) {
+        tn_tensor *input = tni_arg_tensor(f, 0);
+        tni_prepared p;
+        tni_nest nest;
+        tni_prepared_init(&p, f);
+        for (uint32_t i = 0; i < p.n_outs; i++) p.outs[i] = outputs->outs[i];
+        status = cast_input(f, &p, k, &input);
+        if (!status) {
+            build_nest(f, &nest, input, targets, p.n_outs, scan);
+            status = tni_kernel_run(f, k, f->op->base, &p, &nest.nest, reason);
+        }
+        tni_prepared_finish(&p);
+    }
+    return status;
+}
+
+static int32_t run(tni_frame *f, int32_t scan)
+{
+    tn_tensor *targets[TNI_MAX_OUTPUTS];
+    tni_prepared outputs = {.n_temporaries = 0};
+    const tni_kernel *k = NULL;
+    const char *reason = "no kernel";
+    const tn_tensor *out = NULL;
+    int32_t status;
+    if (!tni_arg_tensor(f, 0)) return tni_fail(f, TN_E_ARGUMENT, "argument 0 is no tensor");
+    status = tni_check_devices(f);
+    if (!status) status = f->op->base->entry->infer(f);
+    if (status || f->done) return status;
+    if (!f->call_dtype) f->call_dtype = tni_arg_tensor(f, 0)->desc.dtype;
+    status = tni_find_device(f);
+    if (status) return status;
+    if (f->open_device) {
+        k = tni_kernel_next(f, f->op->base, f->call_dtype, NULL);
+        if (!k) return tni_fall_back(f, reason);
+    }
+    status = tni_make_outputs(f, &outputs, targets, 0);
+    for (uint32_t i = 0; !out && i < f->op->base->n_returns; i++) out = targets[i];
+    if (!status && out && k && out->numel > 0) {
+        status = tni_arg_tensor(f, 0)->numel ? run_kernels(f, k, &outputs, targets, scan, &reason) : fill_identity(f, targets);
+    }
+    if (!status) status = tni_finish_outputs(f, targets);
+    tni_prepared_finish(&outputs);
+    if (status != TN_E_UNSUPPORTED) return status;
+    for (uint32_t i = 0; i < f->n_outs; i++) tni_value_release(f->ctx, &f->outs[i]);
+    return tni_fall_back(f, reason);
+}
+
+int32_t tni_run_reduction(tni_frame *f) { return run(f, 0); }
+
+int32_t tni_run_scan(tni_frame *f) { return run(f, 1); }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend's entry: which way a call goes, by the kind of its operator. Composites, views and their forms. */
+#include <string.h>
+#include "core/thread.h"
+#include "dispatcher/backend.h"
+
+int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        tn_tensor *t = tn_value_as_tensor(results[i]);
+        if (status || !t || !f->given[i] || f->given[i] == t) {
+            if (status) tni_value_release(f->ctx, &results[i]);
+            else f->outs[i] = results[i];
+            continue;
+        }
+        f->device = t->desc.device;
+        status = tni_out(f, i, t->desc.dtype, t->desc.rank, t->desc.sizes);
+        if (!status) status = tni_check_given(f, i);
+        if (!status) status = tni_copy_tensor(f->given[i], t);
+        if (!status) {
+            tni_bump_version(f->given[i]);
+            f->outs[i] = tn_value_tensor(tn_retain(f->given[i]));
+        }
+        tni_value_release(f->ctx, &results[i]);
+    }
+    return status;
+}
+
+/* The body's results become the caller's references. */
+static int32_t take_result(tni_frame *f, tn_scope *s, const tn_value *v, tn_value *out)
+{
+    *out = *v;
+    if (v->tag == TN_TAG_TENSOR) {
+        tn_retain(v->as.tensor);
+    } else if (v->tag == TN_TAG_TENSORS) {
+        tn_tensor **list = tni_alloc(f->ctx, (v->count ? v->count : 1) * sizeof *list);
+        if (!list) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+        for (uint32_t i = 0; i < v->count; i++) list[i] = tn_retain(v->as.tensors[i]);
+        out->as.tensors = list;
+    }
+    return TN_OK;
+}
+
+int32_t tni_run_composite(tni_frame *f)
+{
+    const tni_op_entry *e = f->op->base->entry;
+    tn_value results[TNI_MAX_OUTPUTS], taken[TNI_MAX_OUTPUTS];
+    uint32_t n = f->op->base->n_returns;
+    tn_scope *s = tn_scope_open(f->ctx);
+    int32_t status;
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < n; i++) results[i] = taken[i] = tn_value_none();
+    if (f->op->base->def) tni_custom_composite(f, s, results);
+    else if (e->calls) tni_composite_calls(s, f->op->base, f->args, results);
+    else e->composite(s, f->args, results);
+    for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) take_result(f, s, &results[i], &taken[i]);
+    status = tn_scope_failed(s);
+    if (status) {
+        for (uint32_t i = 0; i < n; i++) tni_value_release(f->ctx, &taken[i]);
+        tni_error_restore(tn_scope_error(s));
+    }
+    tn_scope_close(s);
+    return status ? status : tni_give_results(f, taken, n);
+}
+
+/* transpose_ and its like: self takes over the geometry of the view. */
+static int32_t view_in_place(tni_frame *f)
+{
+    tn_tensor *self = f->given[0], *view = tn_value_as_tensor(f->outs[0]);
+    int32_t status = tni_tensor_set_view(self, view->desc.rank, view->desc.sizes, view->desc.strides, tni_tensor_offset(view));
+    tn_release(view);
+    f->outs[0] = status ? tn_value_none() : tn_value_tensor(tn_retain(self));
+    return status;
+}
+
+int32_t tni_run_view(tni_frame *f)
+{
+    int32_t status = f->op->base->entry->infer(f);
+    if (!status && f->given[0] && f->op->form == TNI_FORM_INPLACE && f->outs[0].as.tensor != f->given[0]) return view_in_place(f);
+    return status;
+}
+
+static int32_t run_kind(tni_frame *f)
+{
+    switch (f->op->base->kind) {
+    case TNI_KIND_POINTWISE: return tni_run_pointwise(f);
+    case TNI_KIND_REDUCTION: return tni_run_reduction(f);
+    case TNI_KIND_SCAN: return tni_run_scan(f);
+    case TNI_KIND_VIEW: return tni_run_view(f);
+    case TNI_KIND_COMPOSITE: return tni_run_composite(f);
+    default: return tni_run_structured(f);
+    }
+}
+
+int32_t tni_run(tni_frame *f)
+{
+    if (f->op->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
+    return run_kind(f);
+}

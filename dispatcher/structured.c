@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything whose kernel takes whole tensors: the shape rule, outputs, arguments brought into the dtype and the class
+ * of strides that the row takes. Operators that write in place first (scatter_, index_put_, random fills) come here too:
+ * their result is argument 0 itself, and their functional form is a clone and the same.
+ */
+#include <string.h>
+#include "dispatcher/backend.h"
+
+static int32_t blas_strides(const tn_tensor *t)
+{
+    uint32_t r = t->desc.rank;
+    const int64_t *n = t->desc.sizes, *s = t->desc.strides;
+    if (r < 2) return tni_is_contiguous(t);
+    for (uint32_t d = 0; d < r; d++) {
+        if (s[d] == 0 && n[d] > 1) return 0;
+    }
+    return (s[r - 1] == 1 && (s[r - 2] >= n[r - 1] || n[r - 2] == 1)) ||
+           (s[r - 2] == 1 && (s[r - 1] >= n[r - 2] || n[r - 1] == 1));
+}
+
+/* The memory format that the arguments are brought to for a channels-last row. */
+static int32_t format_of_call(const tni_frame *f)
+{
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        const tn_tensor *t = f->args[i].tag == TN_TAG_TENSOR ? f->args[i].as.tensor : NULL;
+        if (!t || t->desc.rank < 4) continue;
+        if (tni_is_contiguous(t)) return TN_CONTIGUOUS_FORMAT;
+        return t->state & TNI_CHANNELS_LAST ? TN_CHANNELS_LAST : t->state & TNI_CHANNELS_LAST_3D ? TN_CHANNELS_LAST_3D
+                                                                                               : TN_CONTIGUOUS_FORMAT;
+    }
+    return TN_CONTIGUOUS_FORMAT;
+}
+
+/* The memory format to copy t to, or -1 if the row takes it as it is. */
+static int32_t wanted_format(const tni_kernel *k, const tn_tensor *t, int32_t format)
+{
+    uint32_t state = t->state;
+    switch (k->row.strides) {
+    case TN_STRIDES_ANY: return -1;
+    case TN_STRIDES_BLAS: return blas_strides(t) ? -1 : TN_CONTIGUOUS_FORMAT;
+    case TN_STRIDES_CHANNELS_LAST:
+        if (format == TN_CHANNELS_LAST && t->desc.rank == 4) return state & TNI_CHANNELS_LAST ? -1 : TN_CHANNELS_LAST;
+        if (format == TN_CHANNELS_LAST_3D && t->desc.rank == 5) return state & TNI_CHANNELS_LAST_3D ? -1 : TN_CHANNELS_LAST_3D;
+        return tni_is_contiguous(t) ? -1 : TN_CONTIGUOUS_FORMAT;
+    default: return tni_is_contiguous(t) ? -1 : TN_CONTIGUOUS_FORMAT;
+    }
+}
+
+/* *io is replaced by a copy where the row wants one. */
+static int32_t bring(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format, tn_tensor **io)
+{
+    tn_tensor *t = *io, *copy;
+    int32_t keep = arg < 32 && (f->keep_dtype >> arg & 1u);
+    tn_dtype dtype = keep || !f->call_dtype || k->row.flags & TN_ROW_CASTS ? t->desc.dtype : f->call_dtype;
+    uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
+    int32_t foreign = t->desc.device != f->device, wanted = wanted_format(k, t, format), status;
+    if (dtype == t->desc.dtype && !foreign && wanted < 0 && (!lazy || k->row.flags & TN_ROW_LAZY_BITS)) return TN_OK;
+    if (foreign) {
+        status = tni_tensor_create(f->ctx, f->device, dtype, t->desc.rank, t->desc.sizes, NULL, &copy);
+        if (!status && (status = tni_copy_tensor(copy, t)) != TN_OK) tn_release(copy);
+    } else {
+        status = tni_contiguous_copy(t, dtype, wanted < 0 ? TN_PRESERVE_FORMAT : wanted, &copy);
+    }
+    if (status) return status;
+    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
+    *io = copy;
+    return TN_OK;
+}
+
+static int32_t bring_list(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format)
+{
+    const tn_value *v = &f->args[arg];
+    tn_tensor **list = NULL;
+    for (uint32_t i = 0; i < v->count; i++) {
+        tn_tensor *t = v->as.tensors[i];
+        int32_t status = t ? bring(f, p, k, arg, format, &t) : TN_OK;
+        if (status) return status;
+        if (t == v->as.tensors[i]) continue;
+        if (!list) {
+            list = tni_frame_memory(f, v->count * sizeof *list);
+            if (!list) return TN_E_INTERNAL;
+            memcpy(list, v->as.tensors, v->count * sizeof *list);
+            p->args[arg] = tn_value_tensors(list, v->count);
+        }
+        list[i] = t;
+    }
+    return TN_OK;
+}
+
+static int32_t bring_arguments(tni_frame *f, tni_prepared *p, const tni_kernel *k, int32_t skip)
+{
+    int32_t format = k->row.strides == TN_STRIDES_CHANNELS_LAST ? format_of_call(f) : TN_CONTIGUOUS_FORMAT;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        int32_t status = TN_OK;
+        if ((int32_t)i == skip) continue;
+        if (f->args[i].tag == TN_TAG_TENSOR) {
+            tn_tensor *t = f->args[i].as.tensor;
+            status = bring(f, p, k, i, format, &t);
+            p->args[i] = tn_value_tensor(t);
+        } else if (f->args[i].tag == TN_TAG_TENSORS) {
+            status = bring_list(f, p, k, i, format);
+        }
+        if (status) return status;
+    }
+    return TN_OK;
+}
+
+static tn_dtype dtype_of_call(const tni_frame *f)
+{
+    if (f->call_dtype) return f->call_dtype;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        if (f->args[i].tag == TN_TAG_TENSOR) return f->args[i].as.tensor->desc.dtype;
+        if (f->args[i].tag == TN_TAG_TENSORS) {
+            for (uint32_t k = 0; k < f->args[i].count; k++) {
+                if (f->args[i].as.tensors[k]) return f->args[i].as.tensors[k]->desc.dtype;
+            }
+        }
+    }
+    return f->meta[0].dtype;
+}
+
+/* Functional operators: fresh or given outputs. */
+static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **reason)
+{
+    tn_tensor *targets[TNI_MAX_OUTPUTS];
+    tni_prepared outputs = {.n_temporaries = 0};
+    tn_dtype dtype = dtype_of_call(f);
+    int32_t status = tni_make_outputs(f, &outputs, targets, 1);
+    if (!status && k) {
+        status = TN_E_UNSUPPORTED;
+        for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, dtype, k)) {
+            tni_prepared p;
+            tni_prepared_init(&p, f);
+            memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
+            status = bring_arguments(f, &p, k, -1);
+            if (!status) status = tni_kernel_run(f, k, f->op->base, &p, NULL, reason);
+            tni_prepared_finish(&p);
+        }
+    }
+    if (!status) status = tni_finish_outputs(f, targets);
+    tni_prepared_finish(&outputs);
+    return status;
+}
+
+/* Operators that write argument 0: the kernel gets it, or a copy that is written back. */
+static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reason)
+{
+    tn_dtype dtype = dtype_of_call(f);
+    tn_tensor *self = tni_arg_tensor(f, 0);
+    int32_t status = TN_E_UNSUPPORTED;
+    if (tni_overlaps_itself(self)) {
+        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: more than one element of the written-to tensor refers to a "
+                        "single memory location. Please clone() the tensor before performing the operation.");
+    }
+    f->outs[0] = tn_value_tensor(tn_retain(self));
+    for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, dtype, k)) {
+        tni_prepared p;
+        tn_tensor *t = self;
+        tni_prepared_init(&p, f);
+        status = bring(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
+        p.args[0] = p.outs[0] = tn_value_tensor(t);
+        if (!status) status = bring_arguments(f, &p, k, 0);
+        if (!status && self->numel) status = tni_kernel_run(f, k, f->op->base, &p, NULL, reason);
+        if (!status && t != self) status = tni_copy_tensor(self, t);
+        tni_prepared_finish(&p);
+    }
+    if (!status) tni_bump_version(self);
+    return status;
+}
+
+/* foo of foo_: a clone that foo_ writes. */
+static int32_t run_on_clone(tni_frame *f)
+{
+    tn_value args[TNI_MAX_ARGS], out = tn_value_none();
+    tn_tensor *copy;
+    int32_t status = tni_contiguous_copy(tni_arg_tensor(f, 0), tni_arg_tensor(f, 0)->desc.dtype, TN_PRESERVE_FORMAT, &copy);
+    if (status) return status;
+    memcpy(args, f->args, f->n_args * sizeof *args);
+    args[0] = tn_value_tensor(copy);
+    status = tni_call(f->ctx, f->op->base, args, f->n_args, &out, 1);
+    tni_value_release(f->ctx, &out);
+    if (status) {
+        tn_release(copy);
+        return status;
+    }
+    if (f->given[0]) {
+        tni_out_strided(f, 0, copy->desc.dtype, copy->desc.rank, copy->desc.sizes, NULL);
+        f->device = copy->desc.device;
+        return tni_give_results(f, &(tn_value){.tag = TN_TAG_TENSOR, .as.tensor = copy}, 1);
+    }
+    f->outs[0] = tn_value_tensor(copy);
+    return TN_OK;
+}
+
+int32_t tni_run_structured(tni_frame *f)
+{
+    const tni_op *base = f->op->base;
+    const char *reason = "no kernel";
+    const tni_kernel *k = NULL;
+    int32_t writing = base->form == TNI_FORM_INPLACE, status;
+    if (writing && f->op != base) return run_on_clone(f);
+    status = tni_check_devices(f);
+    if (!status && base->entry->infer) status = base->entry->infer(f);
+    if (!status && base->def) status = tni_custom_infer(f);
+    if (status || f->done) return status;
+    status = tni_find_device(f);
+    if (status) return status;
+    if (base->body) return base->body(f);
+    if (f->open_device) {
+        k = tni_kernel_next(f, base, dtype_of_call(f), NULL);
+        if (!k) return tni_fall_back(f, reason);
+    }
+    status = writing ? run_writing(f, k, &reason) : run_functional(f, k, &reason);
+    if (status != TN_E_UNSUPPORTED) return status;
+    for (uint32_t i = 0; i < f->n_outs; i++) tni_value_release(f->ctx, &f->outs[i]);
+    return tni_fall_back(f, reason);
+}
