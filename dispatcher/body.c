@@ -51,8 +51,8 @@ tni_layer_fn *tni_body_of(uint32_t number)
 {
     switch (number) {
     case TN_OP_CLONE: case TN_OP__TO_COPY: return copy_to_output;
-    case TN_OP_COPY_: return body_copy;
-    case TN_OP_FILL__SCALAR: return body_fill;
+    case TN_OP_COPY_: case TN_OP_PRIM_COPY: return body_copy;
+    case TN_OP_FILL_SCALAR_: case TN_OP_PRIM_FILL: return body_fill;
     default: return NULL;
     }
 }

@@ -274,6 +274,7 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
     f->stream = NULL;
     f->arena_used = 0;
     f->scope = NULL;
+    f->kept = NULL;
     for (uint32_t i = 0; i < n_outs; i++) {
         outs[i] = tn_value_none();
         f->meta[i].defined = 0;

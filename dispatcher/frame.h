@@ -21,6 +21,14 @@ typedef struct tni_out_meta {
     int64_t *strides;
 } tni_out_meta;
 
+/* What a kernel asked to be kept until its work is done. */
+typedef struct tni_kept {
+    struct tni_kept *next;
+    void *pointer;
+    void (*release)(void *pointer);
+    int32_t is_block; /* memory of the allocator: ordered by the stream, may go at once */
+} tni_kept;
+
 struct tni_frame {
     tn_context *ctx;
     tni_registry *registry;
@@ -49,6 +57,7 @@ struct tni_frame {
     tni_device *open_device;
     tn_stream *stream;
     uint64_t arena_used;
+    tni_kept *kept;
     tn_scope *scope;      /* of a composite or gradient body, made when asked for */
     int64_t arena[512];
 };

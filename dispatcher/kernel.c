@@ -49,6 +49,27 @@ static int32_t defaults_only(const tni_frame *f, const tni_op *op, const tni_ker
     return 1;
 }
 
+/*
+ * Blocks go back at once: the allocator gives them to later work of the same stream only. Other things wait for the
+ * stream, by a host callback where the device has them.
+ */
+static void release_kept(tni_frame *f)
+{
+    const tni_driver *d = &f->open_device->type->driver;
+    while (f->kept) {
+        tni_kept *kept = f->kept;
+        f->kept = kept->next;
+        if (kept->is_block) {
+            kept->release(kept->pointer);
+        } else if (!d->stream.host_callback || d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle,
+                                                                       kept->release, kept->pointer)) {
+            tn_stream_synchronize(f->stream);
+            kept->release(kept->pointer);
+        }
+        tni_free(f->ctx, kept, sizeof *kept);
+    }
+}
+
 int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p, const tn_nest *nest,
                        const char **reason)
 {
@@ -64,6 +85,7 @@ int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, cons
     }
     if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
     status = k->row.run(k->self, &f->call);
+    if (TNI_UNLIKELY(f->kept != NULL)) release_kept(f);
     if (TNI_LIKELY(status == TN_OK)) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {
         tni_log(f->ctx, TN_LOG_ERROR, "contract breach: plugin %s refused %s after it had agreed", k->plugin, tni_op_name(op));

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "core/error.h"
+#include "dispatcher/backend.h"
 #include "dispatcher/define.h"
 #include "dispatcher/registry.h"
 
@@ -146,6 +147,7 @@ static int32_t add_builtin(tni_registry *r)
         ops[i].entry = e;
         ops[i].name = e->schema;
         ops[i].is_view = e->kind == TNI_KIND_VIEW;
+        ops[i].body = tni_body_of(e->number);
         status = tni_op_publish(r, &ops[i]);
         if (status) return status;
     }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include "dispatcher/backend.h"
+#include "dispatcher/custom.h"
+
+void tni_custom_prepare(tni_op *op)
+{
+    op->promote = TNI_PROMOTE_NONE;
+    if (op->def->composite && !op->def->infer) op->kind = TNI_KIND_COMPOSITE;
+}
+
+static void make_call(tni_frame *f, tn_call *call, tn_value *outs)
+{
+    memset(call, 0, sizeof *call);
+    call->size = sizeof *call;
+    call->n_args = f->n_args;
+    call->n_outs = f->op->base->n_returns;
+    call->args = f->args;
+    call->outs = outs;
+    call->host = &f->ctx->host;
+    call->state = f;
+    call->threads = atomic_load(&f->ctx->threads);
+}
+
+/* Without a rule outputs are like the first tensor argument. */
+static int32_t like_first(tni_frame *f)
+{
+    const tni_op *op = f->op->base;
+    const tn_tensor *first = op->first_tensor < f->n_args ? tni_arg_tensor(f, op->first_tensor) : NULL;
+    if (!first) return tni_fail(f, TN_E_ARGUMENT, "no tensor argument to take the shape from, and no shape rule");
+    for (uint32_t i = 0; i < op->n_returns; i++) {
+        int32_t status = tni_out_like(f, i, first, 0);
+        if (status) return status;
+    }
+    return TN_OK;
+}
+
+int32_t tni_custom_infer(tni_frame *f)
+{
+    const tni_op *op = f->op->base;
+    tn_value outs[TNI_MAX_OUTPUTS];
+    tn_call call;
+    int32_t status;
+    if (op->form == TNI_FORM_INPLACE) return TN_OK;
+    if (!op->def->infer) return like_first(f);
+    make_call(f, &call, outs);
+    for (uint32_t i = 0; i < op->n_returns; i++) outs[i] = tn_value_none();
+    status = op->def->infer(op->def->self, &call);
+    for (uint32_t i = 0; i < op->n_returns && !status; i++) {
+        if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR && !op->schema->returns[i].is_optional) {
+            status = tni_fail(f, TN_E_CONTRACT, "the shape rule did not define output %u", i);
+        }
+    }
+    return status;
+}
+
+void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
+{
+    const tni_op *op = f->op->base;
+    tn_call call;
+    int32_t status;
+    make_call(f, &call, outs);
+    f->scope = s;
+    status = op->def->composite(op->def->self, &call);
+    f->scope = NULL;
+    if (status && !tn_scope_failed(s)) {
+        tni_error_ensure(status, tni_op_name(op));
+        tni_scope_record(s, status);
+    }
+}

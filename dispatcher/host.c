@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What plugins call back: the host table of plugin.h. */
+#include <string.h>
+#include "dispatcher/backend.h"
+#include "dispatcher/custom.h"
+#include "dispatcher/define.h"
+
+static tni_frame *frame_of(const tn_call *call) { return call->state; }
+
+static int32_t host_error(void *context, int32_t code, const char *message)
+{
+    (void)context;
+    return tni_error(code, "%s", message ? message : "");
+}
+
+static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code, const char *native_text)
+{
+    (void)context;
+    tni_error(code, "%s", message ? message : "");
+    tni_error_native(native_code, native_text);
+    return code;
+}
+
+static void host_log(void *context, int32_t level, const char *text) { tni_log(context, level, "%s", text ? text : ""); }
+static uint32_t host_intern(void *context, const char *text) { return tn_intern(context, text); }
+static const char *host_interned(void *context, uint32_t id) { return tn_interned(context, id); }
+static void *host_alloc(void *context, uint64_t bytes) { return tni_alloc(context, bytes); }
+static void host_free(void *context, void *memory, uint64_t bytes) { tni_free(context, memory, bytes); }
+
+static void release_block(void *block) { tni_block_free(block); }
+
+/* Memory of the call's stream: freed at once, the allocator keeps it in order of the stream. */
+int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset, void **out_host)
+{
+    tni_frame *f = frame_of(call);
+    tni_block *block;
+    int32_t status;
+    if (!f->open_device) return tni_error(TN_E_STATE, "workspace: the call has no device");
+    status = tni_block_alloc(f->open_device, bytes, f->stream, &block);
+    if (status) return status;
+    status = tni_host_keep_alive(call, block, release_block);
+    if (status) {
+        tni_block_free(block);
+        return status;
+    }
+    if (out_allocation) *out_allocation = block->allocation;
+    if (out_offset) *out_offset = block->offset;
+    if (out_host) *out_host = block->host;
+    return TN_OK;
+}
+
+/*
+ * What is kept alive is released when the kernel function has returned: memory of the allocator may be given to later
+ * work of the same stream only, which comes after.
+ */
+int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
+{
+    tni_frame *f = frame_of(call);
+    tni_kept *kept = tni_alloc(f->ctx, sizeof *kept);
+    if (!kept) return TN_E_OUT_OF_MEMORY;
+    *kept = (tni_kept){.next = f->kept, .pointer = pointer, .release = release, .is_block = release == release_block};
+    f->kept = kept;
+    return TN_OK;
+}
+
+int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, const int64_t *sizes)
+{
+    tni_frame *f = frame_of(call);
+    int64_t strides[TN_MAX_RANK], numel;
+    tn_tensor *t = i < call->n_outs ? tn_value_as_tensor(call->outs[i]) : NULL;
+    int32_t status;
+    if (!t || rank > TN_MAX_RANK) return tni_error(TN_E_CONTRACT, "resize_output: no output %u", i);
+    status = tni_numel(rank, sizes, &numel);
+    if (status) return status;
+    tni_contiguous_strides(rank, sizes, strides);
+    if ((uint64_t)numel * (uint64_t)tn_dtype_bytes(t->desc.dtype) > t->storage->bytes) {
+        status = tni_storage_resize(t->storage, (uint64_t)numel * (uint64_t)tn_dtype_bytes(t->desc.dtype));
+    }
+    (void)f;
+    return status ? status : tni_tensor_set_view(t, rank, sizes, strides, 0);
+}
+
+int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank, const int64_t *sizes, tn_device device)
+{
+    tni_frame *f = frame_of(call);
+    if (i >= f->op->base->n_returns || rank > TN_MAX_RANK) return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
+    if (tni_dtype_index(dtype) < 0) return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
+    if (device) f->device = device;
+    return tni_out(f, i, dtype, rank, sizes);
+}
+
+int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
+{
+    if (i >= call->n_outs) return tni_error(TN_E_CONTRACT, "set_output: no output %u", i);
+    call->outs[i] = tn_value_tensor(t);
+    return TN_OK;
+}
+
+tn_scope *tni_host_call_scope(const tn_call *call) { return frame_of(call)->scope; }
+
+int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset)
+{
+    tni_frame *f = frame_of(call);
+    if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
+    if (!generator) return tni_error(TN_E_STATE, "random_reserve: the call has no device");
+    tni_generator_reserve(generator, count, out_seed, out_offset);
+    return TN_OK;
+}
+
+static int32_t host_register_operator(void *context, const tn_operator_def *def) { return tni_operator_define(context, def, NULL); }
+
+static int32_t host_register_kernels(void *context, const char *device_type, void *self, const tn_kernel_row *rows,
+                                     uint32_t count, uint32_t row_bytes)
+{
+    return tni_kernels_register(context, device_type, "a plugin", self, rows, count, row_bytes);
+}
+
+static uint32_t host_find_operator(void *context, const char *name) { return tn_operator_find(context, name); }
+
+void tni_host_fill(tn_context *ctx)
+{
+    ctx->host = (tn_host){
+        .size = sizeof(tn_host),
+        .abi_major = TN_ABI_MAJOR,
+        .abi_minor = TN_ABI_MINOR,
+        .context = ctx,
+        .error = host_error,
+        .error_native = host_error_native,
+        .log = host_log,
+        .intern = host_intern,
+        .interned = host_interned,
+        .alloc = host_alloc,
+        .free = host_free,
+        .workspace = tni_host_workspace,
+        .resize_output = tni_host_resize_output,
+        .define_output = tni_host_define_output,
+        .set_output = tni_host_set_output,
+        .call_scope = tni_host_call_scope,
+        .random_reserve = tni_host_random_reserve,
+        .keep_alive = tni_host_keep_alive,
+        .register_operator = host_register_operator,
+        .register_kernels = host_register_kernels,
+        .find_operator = host_find_operator,
+        .scope_call = tn_scope_call,
+        .scope_failed = tn_scope_failed,
+        .scope_fail = tn_scope_fail,
+        .scope_memory = tn_scope_memory,
+        .drop = tn_drop,
+    };
+}

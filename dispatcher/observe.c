@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The outermost layer: observers see each call before and after it runs. Absent while nobody watches. */
+#include "core/thread.h"
+#include "dispatcher/call.h"
+
+#define MAX_OBSERVERS 8
+
+static tn_call_info info_of(const tni_frame *f, uint64_t sequence)
+{
+    return (tn_call_info){.size = sizeof(tn_call_info), .op = f->op->number, .name = tni_op_name(f->op), .args = f->args,
+                          .n_args = f->op->n_args, .n_outs = f->n_outs, .depth = tni_tls.call_depth - 1,
+                          .sequence = sequence, .device = f->device};
+}
+
+static int32_t observe(tni_frame *f)
+{
+    tni_registry *r = f->registry;
+    tn_observer seen[MAX_OBSERVERS];
+    uint64_t tokens[MAX_OBSERVERS] = {0}, sequence = atomic_fetch_add(&r->sequence, 1), turn = tni_tls.observer_count++;
+    uint32_t n = 0;
+    tn_call_info info = info_of(f, sequence);
+    int32_t status;
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->observers.count && n < MAX_OBSERVERS; i++) {
+        const tni_observer_slot *slot = (const tni_observer_slot *)r->observers.data + i;
+        if (slot->handle && (slot->observer.sample <= 1 || turn % slot->observer.sample == 0)) seen[n++] = slot->observer;
+    }
+    pthread_mutex_unlock(&r->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        if (seen[i].enter) seen[i].enter(seen[i].user, &info, &tokens[i]);
+    }
+    status = tni_next(f);
+    info.status = status;
+    info.outs = f->outs;
+    info.device = f->device;
+    for (uint32_t i = n; i-- > 0;) {
+        if (seen[i].leave) seen[i].leave(seen[i].user, &info, tokens[i]);
+    }
+    return status;
+}
+
+int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *out_handle)
+{
+    tni_registry *r = ctx->registry;
+    tni_observer_slot *slot = NULL;
+    int32_t status = TN_OK;
+    if (!observer || observer->size < sizeof(tn_observer) || !out_handle) {
+        return tni_error(TN_E_ARGUMENT, "observer_add: observer with its size set, and a place for the handle, are needed");
+    }
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->observers.count && !slot; i++) {
+        tni_observer_slot *s = (tni_observer_slot *)r->observers.data + i;
+        if (!s->handle) slot = s;
+    }
+    if (!slot && r->observers.count == MAX_OBSERVERS) {
+        status = tni_error(TN_E_STATE, "observer_add: there are %d observers already", MAX_OBSERVERS);
+    } else if (!slot) {
+        slot = tni_vector_push(ctx, &r->observers, sizeof *slot);
+        if (!slot) status = TN_E_OUT_OF_MEMORY;
+    }
+    if (slot) {
+        slot->observer = *observer;
+        slot->handle = *out_handle = atomic_fetch_add(&r->sequence, 1) + 1;
+        tni_layer_set(ctx, TNI_LAYER_OBSERVE, observe, 1);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void tn_observer_remove(tn_context *ctx, uint64_t handle)
+{
+    tni_registry *r = ctx->registry;
+    uint32_t left = 0;
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->observers.count; i++) {
+        tni_observer_slot *s = (tni_observer_slot *)r->observers.data + i;
+        if (s->handle == handle) s->handle = 0;
+        left += s->handle != 0;
+    }
+    if (!left) tni_layer_set(ctx, TNI_LAYER_OBSERVE, observe, 0);
+    pthread_mutex_unlock(&r->lock);
+}

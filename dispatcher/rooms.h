@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Beginnings and ends of the rooms above the dispatcher, which are linked into the same library. */
+#ifndef TNI_DISPATCHER_ROOMS_H
+#define TNI_DISPATCHER_ROOMS_H
+
+#include "core/context.h"
+
+int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options);
+void tni_autograd_finish(tn_context *ctx);
+/* Discovery and loading; closes the devices at the end. */
+int32_t tni_plugins_init(tn_context *ctx, const tn_context_options *options);
+void tni_plugins_finish(tn_context *ctx);
+
+#endif
