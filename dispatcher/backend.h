@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The backend: what happens to a call below all layers. One function for each way of preparing a kernel, and what
- * they share: outputs, kernels, copies, the way out over the CPU.
+ * The backend: what happens to a call below all layers. One function for each way of preparing a kernel, and
+ * what they share: outputs, kernels, copies, the way out over the CPU.
  */
 #ifndef TNI_DISPATCHER_BACKEND_H
 #define TNI_DISPATCHER_BACKEND_H
@@ -38,16 +38,17 @@ tni_layer_fn *tni_body_of(uint32_t number);
 /* Where the outputs of in-place and out forms go. */
 void tni_find_given(tni_frame *f);
 /*
- * Makes the outputs that the shape rule described: f->outs[i] is the result (a given tensor, resized if it is an out
- * argument, or a new one), targets[i] what the kernel writes: the same, or a temporary when dtype, strides or overlap
- * ask for it. `strict`: the target must have the strides of the rule.
+ * Makes the outputs that the shape rule described: f->outs[i] is the result (a given tensor, resized if it is
+ * an out argument, or a new one), targets[i] what the kernel writes: the same, or a temporary when dtype,
+ * strides or overlap ask for it. `strict`: the target must have the strides of the rule.
  */
 int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict);
 /* Copies temporaries into the given tensors, counts the writes. */
 int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets);
 /* f->device, f->open_device, f->stream. */
 int32_t tni_find_device(tni_frame *f);
-/* The tensor given for output i must take what the rule said: cast, device, size (out arguments are resized). */
+/* The tensor given for output i must take what the rule said: cast, device, size (out arguments are resized).
+ */
 int32_t tni_check_given(tni_frame *f, uint32_t i);
 /* Finished results (references taken over) become the outputs, copied into given tensors. */
 int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n);
@@ -56,10 +57,12 @@ int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to);
 
 /* ---- kernels ---- */
 /* The next kernel after `after` (NULL: the first) of the operator for the device and dtype; NULL: none. */
-const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype, const tni_kernel *after);
-/* Asks can_run and runs. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was written. */
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p, const tn_nest *nest,
-                       const char **reason);
+const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype,
+                                  const tni_kernel *after);
+/* Asks can_run and runs. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was
+ * written. */
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p,
+                       const tn_nest *nest, const char **reason);
 /* No kernel: a composite body, else the CPU, else an error. */
 int32_t tni_fall_back(tni_frame *f, const char *reason);
 
@@ -75,7 +78,7 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src);
 int32_t tni_fill_tensor(tn_tensor *t, tn_value value);
 /* New tensors; the caller owns them. */
 int32_t tni_contiguous_copy(tn_tensor *t, tn_dtype dtype, int32_t memory_format, tn_tensor **out);
-int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out);  /* same sizes and strides, raw */
+int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out);    /* same sizes and strides, raw */
 int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu); /* same sizes and dtype */
 uint64_t tni_tensor_bytes(const tn_tensor *t);
 

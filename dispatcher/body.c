@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that are nothing but a copy or a fill: the host carries them out with prim::copy and prim::fill. */
+/* Operators that are nothing but a copy or a fill: the host carries them out with prim::copy and prim::fill.
+ */
 #include <tenon/ops.h>
 #include "dispatcher/backend.h"
 
@@ -19,7 +20,8 @@ static int32_t write_self(tni_frame *f, int32_t (*write)(tni_frame *f, tn_tensor
     tn_tensor *self = tni_arg_tensor(f, 0);
     int32_t status;
     if (tni_overlaps_itself(self)) {
-        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: more than one element of the written-to tensor refers to a "
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "unsupported operation: more than one element of the written-to tensor refers to a "
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
     status = write(f, self);
@@ -42,17 +44,33 @@ static int32_t copy_write(tni_frame *f, tn_tensor *self)
     return status;
 }
 
-static int32_t fill_write(tni_frame *f, tn_tensor *self) { return tni_fill_tensor(self, f->args[1]); }
+static int32_t fill_write(tni_frame *f, tn_tensor *self)
+{
+    return tni_fill_tensor(self, f->args[1]);
+}
 
-static int32_t body_copy(tni_frame *f) { return write_self(f, copy_write); }
-static int32_t body_fill(tni_frame *f) { return write_self(f, fill_write); }
+static int32_t body_copy(tni_frame *f)
+{
+    return write_self(f, copy_write);
+}
+static int32_t body_fill(tni_frame *f)
+{
+    return write_self(f, fill_write);
+}
 
 tni_layer_fn *tni_body_of(uint32_t number)
 {
     switch (number) {
-    case TN_OP_CLONE: case TN_OP__TO_COPY: return copy_to_output;
-    case TN_OP_COPY_: case TN_OP_PRIM_COPY: return body_copy;
-    case TN_OP_FILL_SCALAR_: case TN_OP_PRIM_FILL: return body_fill;
-    default: return NULL;
+    case TN_OP_CLONE:
+    case TN_OP__TO_COPY:
+        return copy_to_output;
+    case TN_OP_COPY_:
+    case TN_OP_PRIM_COPY:
+        return body_copy;
+    case TN_OP_FILL_SCALAR_:
+    case TN_OP_PRIM_FILL:
+        return body_fill;
+    default:
+        return NULL;
     }
 }

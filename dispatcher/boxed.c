@@ -12,7 +12,8 @@ static int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
             if (!tni_scope_own(s, outs[i].as.tensor)) outs[i] = tn_value_none();
         } else if (outs[i].tag == TN_TAG_TENSORS) {
             tn_tensor **list = tn_scope_memory(s, (outs[i].count + 1ull) * sizeof *list);
-            for (uint32_t k = 0; list && k < outs[i].count; k++) list[k] = tni_scope_own(s, tn_retain(outs[i].as.tensors[k]));
+            for (uint32_t k = 0; list && k < outs[i].count; k++)
+                list[k] = tni_scope_own(s, tn_retain(outs[i].as.tensors[k]));
             uint32_t count = outs[i].count;
             tni_value_release(s->ctx, &outs[i]);
             if (list && !s->status) outs[i] = tn_value_tensors(list, count);
@@ -22,7 +23,8 @@ static int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
 }
 
 /* A complex result points into the frame that is gone: its parts move to the scope. */
-int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs, uint32_t n_outs)
+int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                      uint32_t n_outs)
 {
     int32_t status;
     if (TNI_UNLIKELY(s->status)) {
@@ -68,12 +70,16 @@ int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t
     return tni_operator_define(ctx, def, out);
 }
 
-int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows, uint32_t count)
+int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
+                       uint32_t count)
 {
     return tni_kernels_register(ctx, device_type, "the program", self, rows, count, sizeof(tn_kernel_row));
 }
 
-int32_t tn_namespace_remove(tn_context *ctx, const char *name) { return tni_namespace_remove(ctx, name ? name : ""); }
+int32_t tn_namespace_remove(tn_context *ctx, const char *name)
+{
+    return tni_namespace_remove(ctx, name ? name : "");
+}
 
 int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out)
 {

@@ -16,7 +16,8 @@ typedef struct tni_call_state {
 void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *outs, uint32_t n_outs);
 /* A 0-dim host tensor of a number that promotes like one. */
 int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out);
-/* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one. */
+/* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one.
+ */
 void tni_value_release(tn_context *ctx, tn_value *v);
 
 #endif

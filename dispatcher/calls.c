@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that lead to another one with the same arguments: `.Scalar` overloads (the dispatcher wraps a number where
- * the other schema says Tensor) and the copying twins of views.
+ * Operators that lead to another one with the same arguments: `.Scalar` overloads (the dispatcher wraps a
+ * number where the other schema says Tensor) and the copying twins of views.
  */
 #include <tenon/ops.h>
 #include "dispatcher/backend.h"
@@ -9,10 +9,12 @@
 static tn_value copy_of(tn_scope *s, tn_value v)
 {
     tn_tensor **list;
-    if (v.tag == TN_TAG_TENSOR) return tn_value_tensor(tn_clone(s, v.as.tensor, .memory_format = TN_CONTIGUOUS_FORMAT));
+    if (v.tag == TN_TAG_TENSOR)
+        return tn_value_tensor(tn_clone(s, v.as.tensor, .memory_format = TN_CONTIGUOUS_FORMAT));
     if (v.tag != TN_TAG_TENSORS) return v;
     list = tn_scope_memory(s, (v.count + 1ull) * sizeof *list);
-    for (uint32_t i = 0; list && i < v.count; i++) list[i] = tn_clone(s, v.as.tensors[i], .memory_format = TN_CONTIGUOUS_FORMAT);
+    for (uint32_t i = 0; list && i < v.count; i++)
+        list[i] = tn_clone(s, v.as.tensors[i], .memory_format = TN_CONTIGUOUS_FORMAT);
     return tn_value_tensors(list, v.count);
 }
 

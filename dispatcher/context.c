@@ -13,7 +13,10 @@ static int32_t host_init(tn_context *ctx, const tn_context_options *options)
     return TN_OK;
 }
 
-static void host_finish(tn_context *ctx) { (void)ctx; }
+static void host_finish(tn_context *ctx)
+{
+    (void)ctx;
+}
 
 /* TENON_FALLBACK=error|warn|silent */
 static int32_t fallback_init(tn_context *ctx, const tn_context_options *options)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between any two tensors. On one device the prim::copy kernel does it. Between devices bytes travel raw, and
- * casting and striding happen on whichever side has a kernel; a device without one is served by the CPU.
+ * Copies between any two tensors. On one device the prim::copy kernel does it. Between devices bytes travel
+ * raw, and casting and striding happen on whichever side has a kernel; a device without one is served by the
+ * CPU.
  */
 #include <string.h>
 #include <tenon/ops.h>
@@ -12,7 +13,10 @@ uint64_t tni_tensor_bytes(const tn_tensor *t)
     return (uint64_t)t->numel * (uint64_t)tn_dtype_bytes(t->desc.dtype);
 }
 
-static int32_t is_cpu(const tn_tensor *t) { return TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU; }
+static int32_t is_cpu(const tn_tensor *t)
+{
+    return TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU;
+}
 
 /* Bytes that a view touches, from its first. */
 static int32_t extent_bytes(const tn_tensor *t, uint64_t *out)
@@ -35,9 +39,13 @@ int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out)
     tn_tensor *cpu;
     int32_t status = refuse_meta(t);
     if (!status) status = extent_bytes(t, &bytes);
-    if (!status) status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes, t->desc.strides, &cpu);
+    if (!status)
+        status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes,
+                                   t->desc.strides, &cpu);
     if (status) return status;
-    if (bytes) status = tni_copy_to_host(t->storage->device, cpu->desc.host, t->desc.allocation, t->desc.byte_offset, bytes);
+    if (bytes)
+        status = tni_copy_to_host(t->storage->device, cpu->desc.host, t->desc.allocation, t->desc.byte_offset,
+                                  bytes);
     if (status) {
         tn_release(cpu);
         return status;
@@ -52,7 +60,8 @@ static int32_t upload_extent(tn_tensor *dst, const tn_tensor *cpu)
     uint64_t bytes;
     int32_t status = extent_bytes(dst, &bytes);
     if (status || !bytes) return status;
-    return tni_copy_to_device(dst->storage->device, dst->desc.allocation, dst->desc.byte_offset, cpu->desc.host, bytes);
+    return tni_copy_to_device(dst->storage->device, dst->desc.allocation, dst->desc.byte_offset,
+                              cpu->desc.host, bytes);
 }
 
 int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
@@ -60,7 +69,8 @@ int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
     tn_tensor *image = NULL;
     int32_t status;
     if (dst->state & TNI_DENSE) { /* no gaps: an image with the same strides holds all bytes of the extent */
-        status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes, dst->desc.strides, &image);
+        status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes,
+                                   dst->desc.strides, &image);
     } else {
         status = tni_to_cpu(dst, &image);
     }
@@ -80,7 +90,8 @@ static int32_t host_copy(tn_tensor *dst, tn_tensor *src)
     } else if (s->desc.dtype == dst->desc.dtype && !s->desc.flags && s->numel == dst->numel) {
         status = tni_from_cpu(dst, s);
     } else {
-        status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes, NULL, &image);
+        status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes, NULL,
+                                   &image);
         if (!status) status = tni_copy_tensor(image, s);
         if (!status) status = tni_from_cpu(dst, image);
         if (!status || image) tn_release(image);
@@ -139,8 +150,8 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
     status = run_prim(TN_OP_PRIM_COPY, dst, src, tn_value_none(), &nest.nest);
     if (status != TN_E_UNSUPPORTED) return status;
     if (!is_cpu(dst)) return host_copy(dst, src);
-    return tni_error(TN_E_UNSUPPORTED, "copy: no kernel from %s to %s on the CPU", tni_dtype_error_name(src->desc.dtype),
-                     tni_dtype_error_name(dst->desc.dtype));
+    return tni_error(TN_E_UNSUPPORTED, "copy: no kernel from %s to %s on the CPU",
+                     tni_dtype_error_name(src->desc.dtype), tni_dtype_error_name(dst->desc.dtype));
 }
 
 int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
@@ -154,7 +165,9 @@ int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
     tni_nest_finish(&nest, 0);
     status = run_prim(TN_OP_PRIM_FILL, t, NULL, value, &nest.nest);
     if (status != TN_E_UNSUPPORTED) return status;
-    if (is_cpu(t)) return tni_error(TN_E_UNSUPPORTED, "fill: no kernel for %s on the CPU", tni_dtype_error_name(t->desc.dtype));
+    if (is_cpu(t))
+        return tni_error(TN_E_UNSUPPORTED, "fill: no kernel for %s on the CPU",
+                         tni_dtype_error_name(t->desc.dtype));
     status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes, NULL, &cpu);
     if (status) return status;
     status = tni_fill_tensor(cpu, value);
@@ -168,12 +181,15 @@ int32_t tni_contiguous_copy(tn_tensor *t, tn_dtype dtype, int32_t memory_format,
     int64_t strides[TN_MAX_RANK];
     int32_t status = TN_OK;
     if (memory_format == TN_PRESERVE_FORMAT) {
-        if (t->state & TNI_DENSE) memcpy(strides, t->desc.strides, t->desc.rank * 8ull);
-        else tni_preserve_strides(t, t->desc.rank, t->desc.sizes, strides);
+        if (t->state & TNI_DENSE)
+            memcpy(strides, t->desc.strides, t->desc.rank * 8ull);
+        else
+            tni_preserve_strides(t, t->desc.rank, t->desc.sizes, strides);
     } else {
         status = tni_format_strides(t->desc.rank, t->desc.sizes, memory_format, strides);
     }
-    if (!status) status = tni_tensor_create(t->ctx, t->desc.device, dtype, t->desc.rank, t->desc.sizes, strides, out);
+    if (!status)
+        status = tni_tensor_create(t->ctx, t->desc.device, dtype, t->desc.rank, t->desc.sizes, strides, out);
     if (status) return status;
     status = tni_copy_tensor(*out, t);
     if (status) {

@@ -27,7 +27,8 @@ static int32_t like_first(tni_frame *f)
 {
     const tni_op *op = f->op->base;
     const tn_tensor *first = op->first_tensor < f->n_args ? tni_arg_tensor(f, op->first_tensor) : NULL;
-    if (!first) return tni_fail(f, TN_E_ARGUMENT, "no tensor argument to take the shape from, and no shape rule");
+    if (!first)
+        return tni_fail(f, TN_E_ARGUMENT, "no tensor argument to take the shape from, and no shape rule");
     for (uint32_t i = 0; i < op->n_returns; i++) {
         int32_t status = tni_out_like(f, i, first, 0);
         if (status) return status;
@@ -47,7 +48,8 @@ int32_t tni_custom_infer(tni_frame *f)
     for (uint32_t i = 0; i < op->n_returns; i++) outs[i] = tn_value_none();
     status = op->def->infer(op->def->self, &call);
     for (uint32_t i = 0; i < op->n_returns && !status; i++) {
-        if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR && !op->schema->returns[i].is_optional) {
+        if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR &&
+            !op->schema->returns[i].is_optional) {
             status = tni_fail(f, TN_E_CONTRACT, "the shape rule did not define output %u", i);
         }
     }

@@ -12,7 +12,8 @@ typedef struct pending_row {
     uint32_t slot;
 } pending_row;
 
-/* What an operator from outside owns: the definition as its maker gave it and the entry that the call path reads. */
+/* What an operator from outside owns: the definition as its maker gave it and the entry that the call path
+ * reads. */
 typedef struct definition {
     tn_operator_def def;
     tni_op_entry entry;
@@ -61,8 +62,8 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
         if (theirs->n_args > ours->n_args || theirs->n_returns != ours->n_returns) status = TN_E_VERSION;
         *out_dropped = ours->n_args - n;
         if (status == TN_E_VERSION) {
-            tni_error(TN_E_VERSION, "kernel row \"%s\" does not fit the operator's schema \"%s\"", row->schema,
-                      op->entry->schema);
+            tni_error(TN_E_VERSION, "kernel row \"%s\" does not fit the operator's schema \"%s\"",
+                      row->schema, op->entry->schema);
         }
         if (!op->schema) tni_schema_destroy(r->ctx, (tni_schema *)(uintptr_t)ours);
     }
@@ -70,7 +71,8 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
     return status;
 }
 
-/* Puts a kernel into the operator's list for a device type, highest priority first, later before earlier. Lock held. */
+/* Puts a kernel into the operator's list for a device type, highest priority first, later before earlier.
+ * Lock held. */
 static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
 {
     uint32_t dropped;
@@ -88,8 +90,10 @@ static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
     k->device_slot = p->slot;
     for (at = atomic_load(head); at && at->row.priority > k->row.priority; at = at->next) before = at;
     k->next = at;
-    if (before) before->next = k;
-    else atomic_store_explicit(head, k, memory_order_release);
+    if (before)
+        before->next = k;
+    else
+        atomic_store_explicit(head, k, memory_order_release);
     return TN_OK;
 }
 
@@ -116,8 +120,8 @@ static int32_t read_row(const char *from, uint32_t row_bytes, const char *plugin
     memcpy(&size, from, sizeof size);
     if (size == 0) size = row_bytes;
     if (size > row_bytes) {
-        return tni_error(TN_E_CONTRACT, "plugin %s: a kernel row says size %u, rows are %u bytes apart", plugin, size,
-                         row_bytes);
+        return tni_error(TN_E_CONTRACT, "plugin %s: a kernel row says size %u, rows are %u bytes apart",
+                         plugin, size, row_bytes);
     }
     memcpy(out, from, size < sizeof *out ? size : sizeof *out);
     return TN_OK;
@@ -130,7 +134,9 @@ int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const cha
     uint32_t id = device_type ? tn_intern(ctx, device_type) : 0;
     tni_device_type *type = id ? tni_device_type_find(ctx, id) : NULL;
     int32_t status = TN_OK;
-    if (!type) return tni_error(TN_E_DEVICE, "kernels of %s: no device type \"%s\"", plugin, device_type ? device_type : "NULL");
+    if (!type)
+        return tni_error(TN_E_DEVICE, "kernels of %s: no device type \"%s\"", plugin,
+                         device_type ? device_type : "NULL");
     pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < count && !status; i++) {
         pending_row p = {.self = self, .plugin = plugin, .slot = type->slot};
@@ -181,15 +187,21 @@ static uint32_t tags_of(const tn_operator_def *def)
 
 static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
 {
-    const uint32_t known = TN_TAG_BIT_DATA_DEPENDENT | TN_TAG_BIT_NONDETERMINISTIC | TN_TAG_BIT_DIFFERENTIABLE_ONCE;
+    const uint32_t known =
+        TN_TAG_BIT_DATA_DEPENDENT | TN_TAG_BIT_NONDETERMINISTIC | TN_TAG_BIT_DIFFERENTIABLE_ONCE;
     const char *tail = (const char *)def;
-    if (!def || !def->size) return tni_error(TN_E_ARGUMENT, "operator definition: size is 0; set it to sizeof(tn_operator_def)");
+    if (!def || !def->size)
+        return tni_error(TN_E_ARGUMENT, "operator definition: size is 0; set it to sizeof(tn_operator_def)");
     for (uint32_t i = sizeof *out; i < def->size; i++) {
-        if (tail[i]) return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: byte %u is set, past the fields known here", i);
+        if (tail[i])
+            return tni_error(TN_E_UNKNOWN_FIELD,
+                             "operator definition: byte %u is set, past the fields known here", i);
     }
     memset(out, 0, sizeof *out);
     memcpy(out, def, def->size < sizeof *out ? def->size : sizeof *out);
-    if (out->tags & ~known) return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: unknown tag bits 0x%x", out->tags & ~known);
+    if (out->tags & ~known)
+        return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: unknown tag bits 0x%x",
+                         out->tags & ~known);
     if (!out->schema) return tni_error(TN_E_ARGUMENT, "operator definition: schema is NULL");
     return TN_OK;
 }
@@ -210,9 +222,11 @@ static int32_t define_locked(tni_registry *r, definition *d, tni_schema *schema)
     definition **slot;
     int32_t status;
     if (old && !old->removed) {
-        return tni_error(TN_E_EXISTS, "operator %s is defined already, as \"%s\"", schema->full_name, old->entry->schema);
+        return tni_error(TN_E_EXISTS, "operator %s is defined already, as \"%s\"", schema->full_name,
+                         old->entry->schema);
     }
-    if (number >= TNI_MAX_OPS) return tni_error(TN_E_STATE, "operator %s: the registry is full", schema->full_name);
+    if (number >= TNI_MAX_OPS)
+        return tni_error(TN_E_STATE, "operator %s: the registry is full", schema->full_name);
     slot = tni_vector_push(r->ctx, &r->libraries, sizeof *slot);
     if (!slot) return TN_E_OUT_OF_MEMORY;
     *slot = d;
@@ -243,10 +257,19 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
         return TN_E_OUT_OF_MEMORY;
     }
     d->def = copy;
-    d->entry = (tni_op_entry){.schema = schema->text, .kind = TNI_KIND_STRUCTURED, .form = form_of(schema),
-                              .tags = tags_of(&copy), .doc = copy.doc ? copy.doc : ""};
-    d->op = (tni_op){.kind = TNI_KIND_STRUCTURED, .form = d->entry.form, .tags = d->entry.tags, .name = schema->full_name,
-                     .entry = &d->entry, .base = &d->op, .def = &d->def, .schema = schema};
+    d->entry = (tni_op_entry){.schema = schema->text,
+                              .kind = TNI_KIND_STRUCTURED,
+                              .form = form_of(schema),
+                              .tags = tags_of(&copy),
+                              .doc = copy.doc ? copy.doc : ""};
+    d->op = (tni_op){.kind = TNI_KIND_STRUCTURED,
+                     .form = d->entry.form,
+                     .tags = d->entry.tags,
+                     .name = schema->full_name,
+                     .entry = &d->entry,
+                     .base = &d->op,
+                     .def = &d->def,
+                     .schema = schema};
     tni_op_fill(&d->op, schema);
     pthread_mutex_lock(&r->lock);
     status = define_locked(r, d, schema);

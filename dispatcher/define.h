@@ -5,8 +5,8 @@
 
 #include "dispatcher/registry.h"
 
-/* Kernel rows for a device type. `row_bytes` is the size of a row as the plugin knows it. Rows of operators that are
- * not defined yet wait for them. */
+/* Kernel rows for a device type. `row_bytes` is the size of a row as the plugin knows it. Rows of operators
+ * that are not defined yet wait for them. */
 int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const char *plugin, void *self,
                              const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes);
 /* Takes out what a plugin or library (by its self pointer) registered. */

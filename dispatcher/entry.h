@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the table of operators says of each, as the generator writes it down and as tn_operator_define makes it for
- * operators from outside. Constant after registration.
+ * What the table of operators says of each, as the generator writes it down and as tn_operator_define makes
+ * it for operators from outside. Constant after registration.
  */
 #ifndef TNI_DISPATCHER_ENTRY_H
 #define TNI_DISPATCHER_ENTRY_H
@@ -13,8 +13,8 @@ typedef struct tni_frame tni_frame;
 /* A shape rule: reads the arguments of the frame, says what the outputs are. For views: makes them. */
 typedef int32_t tni_infer_fn(tni_frame *f);
 /*
- * A body over other operators, in a scope of its own. `args` are complete; results go into outs. Failures are in the
- * scope. Calls on s after a failure do nothing, so a body needs no checks of its own.
+ * A body over other operators, in a scope of its own. `args` are complete; results go into outs. Failures are
+ * in the scope. Calls on s after a failure do nothing, so a body needs no checks of its own.
  */
 typedef void tni_composite_fn(tn_scope *s, const tn_value *args, tn_value *outs);
 
@@ -49,15 +49,22 @@ enum {
 };
 
 /* Bits of tags, ATen's and ours. */
-#define TNI_TAG_LIST(X)                                                                                     \
-    X(CORE, 0, "core") X(POINTWISE, 1, "pointwise") X(VIEW_COPY, 2, "view_copy")                             \
-    X(NONDETERMINISTIC_SEEDED, 3, "nondeterministic_seeded") X(DATA_DEPENDENT_OUTPUT, 4, "data_dependent_output") \
-    X(DYNAMIC_OUTPUT_SHAPE, 5, "dynamic_output_shape") X(INPLACE, 6, "inplace") X(OUT, 7, "out")             \
-    X(INPLACE_VIEW, 8, "inplace_view") X(REDUCTION, 9, "reduction") X(GENERATED, 10, "generated")            \
-    X(MAYBE_ALIASING_OR_MUTATING, 11, "maybe_aliasing_or_mutating") X(NONDETERMINISTIC_BITWISE, 12, "nondeterministic_bitwise") \
-    X(NEEDS_EXACT_STRIDES, 13, "needs_exact_strides") X(NEEDS_CONTIGUOUS_STRIDES, 14, "needs_contiguous_strides") \
-    X(NEEDS_FIXED_STRIDE_ORDER, 15, "needs_fixed_stride_order") X(FLEXIBLE_LAYOUT, 16, "flexible_layout")    \
-    X(PT2_COMPLIANT, 17, "pt2_compliant_tag") X(CUDAGRAPH_UNSAFE, 18, "cudagraph_unsafe")
+#define TNI_TAG_LIST(X)                                                                                      \
+    X(CORE, 0, "core")                                                                                       \
+    X(POINTWISE, 1, "pointwise") X(VIEW_COPY, 2, "view_copy")                                                \
+        X(NONDETERMINISTIC_SEEDED, 3, "nondeterministic_seeded")                                             \
+            X(DATA_DEPENDENT_OUTPUT, 4, "data_dependent_output")                                             \
+                X(DYNAMIC_OUTPUT_SHAPE, 5, "dynamic_output_shape") X(INPLACE, 6, "inplace") X(OUT, 7, "out") \
+                    X(INPLACE_VIEW, 8, "inplace_view") X(REDUCTION, 9, "reduction")                          \
+                        X(GENERATED, 10, "generated")                                                        \
+                            X(MAYBE_ALIASING_OR_MUTATING, 11, "maybe_aliasing_or_mutating")                  \
+                                X(NONDETERMINISTIC_BITWISE, 12, "nondeterministic_bitwise")                  \
+                                    X(NEEDS_EXACT_STRIDES, 13, "needs_exact_strides")                        \
+                                        X(NEEDS_CONTIGUOUS_STRIDES, 14, "needs_contiguous_strides")          \
+                                            X(NEEDS_FIXED_STRIDE_ORDER, 15, "needs_fixed_stride_order")      \
+                                                X(FLEXIBLE_LAYOUT, 16, "flexible_layout")                    \
+                                                    X(PT2_COMPLIANT, 17, "pt2_compliant_tag")                \
+                                                        X(CUDAGRAPH_UNSAFE, 18, "cudagraph_unsafe")
 #define TNI_TAG_ENUM(name, bit, text) TNI_TAG_##name = 1 << (bit),
 enum { TNI_TAG_LIST(TNI_TAG_ENUM) TNI_TAG_NONE = 0 };
 #undef TNI_TAG_ENUM
@@ -67,15 +74,15 @@ typedef struct tni_op_entry {
     const char *schema;
     uint32_t kind;
     uint32_t form;
-    uint32_t base;    /* number of the form that the kernel implements; itself for that form */
+    uint32_t base; /* number of the form that the kernel implements; itself for that form */
     uint32_t promote;
     tni_promote_fn *promote_rule; /* of TNI_PROMOTE_CUSTOM */
     tni_infer_fn *infer;
     tni_composite_fn *composite;
-    uint32_t calls;    /* composite "scalar_other" and its like: the operator they lead to */
-    uint32_t alias_of; /* this entry is another name of that one */
-    uint32_t mutates;  /* bits of arguments that are written although ATen's schema is silent */
-    uint32_t tags;     /* TNI_TAG_... */
+    uint32_t calls;               /* composite "scalar_other" and its like: the operator they lead to */
+    uint32_t alias_of;            /* this entry is another name of that one */
+    uint32_t mutates;             /* bits of arguments that are written although ATen's schema is silent */
+    uint32_t tags;                /* TNI_TAG_... */
     uint32_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
     const char *doc;
 } tni_op_entry;

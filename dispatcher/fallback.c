@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens without a kernel: a composite body if the operator has one, else the CPU with copies both ways, counted
- * with its bytes, else an error. The CPU itself has nothing to fall back to.
+ * What happens without a kernel: a composite body if the operator has one, else the CPU with copies both
+ * ways, counted with its bytes, else an error. The CPU itself has nothing to fall back to.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static int32_t move(moved *m, tn_tensor *t, tn_tensor **out)
     int32_t status;
     *out = t;
     if (TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU) return TN_OK;
-    if (m->n_copies == TNI_MAX_TEMPORARIES) return tni_error(TN_E_INTERNAL, "fallback of more than %d tensors", TNI_MAX_TEMPORARIES);
+    if (m->n_copies == TNI_MAX_TEMPORARIES)
+        return tni_error(TN_E_INTERNAL, "fallback of more than %d tensors", TNI_MAX_TEMPORARIES);
     status = tni_to_cpu(t, out);
     if (status) return status;
     m->copies[m->n_copies++] = *out;
@@ -68,13 +69,17 @@ static int32_t move_back(tni_frame *f, moved *m, tn_value *result)
 {
     tn_tensor *cpu = tn_value_as_tensor(*result), *t;
     int32_t status;
-    if (!cpu) return result->tag == TN_TAG_TENSORS ? tni_fail(f, TN_E_UNSUPPORTED, "a list cannot come back from the CPU") : TN_OK;
+    if (!cpu)
+        return result->tag == TN_TAG_TENSORS
+                   ? tni_fail(f, TN_E_UNSUPPORTED, "a list cannot come back from the CPU")
+                   : TN_OK;
     if (f->op->base->form == TNI_FORM_INPLACE) {
         t = tn_retain(tni_arg_tensor(f, 0));
         status = tni_from_cpu(t, cpu);
         tni_bump_version(t);
     } else {
-        status = tni_tensor_create(f->ctx, f->device, cpu->desc.dtype, cpu->desc.rank, cpu->desc.sizes, cpu->desc.strides, &t);
+        status = tni_tensor_create(f->ctx, f->device, cpu->desc.dtype, cpu->desc.rank, cpu->desc.sizes,
+                                   cpu->desc.strides, &t);
         if (!status && (status = tni_from_cpu(t, cpu)) != TN_OK) tn_release(t);
     }
     if (status) return status;
@@ -111,14 +116,15 @@ static int32_t not_implemented(tni_frame *f)
         if (f->args[i].tag == TN_TAG_TENSOR) dtype = f->args[i].as.tensor->desc.dtype;
     }
     tn_device_format(f->ctx, f->device, device, sizeof device);
-    return tni_error(TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s", f->op->base->schema->name,
-                     tni_dtype_error_name(dtype), device);
+    return tni_error(TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s",
+                     f->op->base->schema->name, tni_dtype_error_name(dtype), device);
 }
 
 static void count(tni_frame *f, const moved *m, const char *reason)
 {
     tni_op *op = (tni_op *)(uintptr_t)f->op->base;
-    if (atomic_fetch_add(&op->fallbacks, 1) == 0 && atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_WARN) {
+    if (atomic_fetch_add(&op->fallbacks, 1) == 0 &&
+        atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_WARN) {
         tni_log(f->ctx, TN_LOG_WARN, "%s runs on the CPU: %s", tni_op_name(op), reason);
     }
     op->fallback_reason = reason;
@@ -131,10 +137,12 @@ int32_t tni_fall_back(tni_frame *f, const char *reason)
     moved m;
     int32_t status;
     f->arena_used = 0;
-    if (f->op->base->entry->composite || (f->op->base->def && f->op->base->def->composite)) return tni_run_composite(f);
+    if (f->op->base->entry->composite || (f->op->base->def && f->op->base->def->composite))
+        return tni_run_composite(f);
     if (!f->open_device || TN_DEVICE_TYPE(f->device) == TN_INTERNED_CPU) return not_implemented(f);
     if (atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_ERROR) {
-        return tni_fail(f, TN_E_UNSUPPORTED, "would run on the CPU (%s), and TENON_FALLBACK forbids it", reason);
+        return tni_fail(f, TN_E_UNSUPPORTED, "would run on the CPU (%s), and TENON_FALLBACK forbids it",
+                        reason);
     }
     status = run_on_cpu(f, &m);
     if (!status) count(f, &m, reason);

@@ -94,7 +94,9 @@ static int32_t check_tensor_device(tni_frame *f, const tn_tensor *t, const tn_te
     }
     tn_device_format(f->ctx, (*first)->desc.device, a, sizeof a);
     tn_device_format(f->ctx, t->desc.device, b, sizeof b);
-    return tni_fail(f, TN_E_DEVICE, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!", a, b);
+    return tni_fail(
+        f, TN_E_DEVICE,
+        "Expected all tensors to be on the same device, but found at least two devices, %s and %s!", a, b);
 }
 
 int32_t tni_check_devices(tni_frame *f)

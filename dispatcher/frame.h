@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One call in flight. The frame lives on the stack of the call: the checked arguments, what the shape rule said of the
- * outputs, what the kernel will get. Layers and shape rules see nothing else.
+ * One call in flight. The frame lives on the stack of the call: the checked arguments, what the shape rule
+ * said of the outputs, what the kernel will get. Layers and shape rules see nothing else.
  */
 #ifndef TNI_DISPATCHER_FRAME_H
 #define TNI_DISPATCHER_FRAME_H
@@ -17,7 +17,7 @@ typedef struct tni_out_meta {
     uint32_t rank;
     tn_dtype dtype;
     uint32_t has_strides; /* 0: row-major */
-    int64_t *sizes;   /* in the frame's arena */
+    int64_t *sizes;       /* in the frame's arena */
     int64_t *strides;
 } tni_out_meta;
 
@@ -37,18 +37,18 @@ struct tni_frame {
     tn_value *outs;       /* results, references of the caller's when the call returns */
     uint32_t n_args;      /* of the base form, without out arguments */
     uint32_t n_outs;
-    uint32_t layers;      /* bits of those that still want the call */
-    uint32_t wants_grad;  /* an argument takes part in autograd and recording is on */
+    uint32_t layers;     /* bits of those that still want the call */
+    uint32_t wants_grad; /* an argument takes part in autograd and recording is on */
 
     /* What the shape rule says */
-    tn_device device;          /* where the outputs live */
-    tn_dtype call_dtype;       /* what the kernel computes in; 0: the dtype of the first tensor */
-    uint32_t keep_dtype;       /* bits of tensor arguments that are not cast to call_dtype (indices, masks) */
-    uint64_t reduced;          /* reductions: dimensions of argument 0 that go away */
+    tn_device device;    /* where the outputs live */
+    tn_dtype call_dtype; /* what the kernel computes in; 0: the dtype of the first tensor */
+    uint32_t keep_dtype; /* bits of tensor arguments that are not cast to call_dtype (indices, masks) */
+    uint64_t reduced;    /* reductions: dimensions of argument 0 that go away */
     int32_t keepdim;
-    int32_t positions;         /* the result is a position (argmax): the reduced dimensions keep their order */
-    double identity;           /* reductions: the result over no elements */
-    uint32_t done;             /* the rule made the outputs itself */
+    int32_t positions; /* the result is a position (argmax): the reduced dimensions keep their order */
+    double identity;   /* reductions: the result over no elements */
+    uint32_t done;     /* the rule made the outputs itself */
     tni_out_meta meta[TNI_MAX_OUTPUTS];
     tn_tensor *given[TNI_MAX_OUTPUTS]; /* in-place and out forms: where output i goes; else NULL */
 
@@ -58,17 +58,32 @@ struct tni_frame {
     tn_stream *stream;
     uint64_t arena_used;
     tni_kept *kept;
-    tn_scope *scope;      /* of a composite or gradient body, made when asked for */
+    tn_scope *scope; /* of a composite or gradient body, made when asked for */
     int64_t arena[512];
 };
 
 /* ---- what shape rules use ---- */
 /* Argument readers; index is that of the schema. */
-static inline tn_tensor *tni_arg_tensor(const tni_frame *f, uint32_t i) { return tn_value_as_tensor(f->args[i]); }
-static inline int64_t tni_arg_int(const tni_frame *f, uint32_t i) { return tn_value_as_int(f->args[i]); }
-static inline double tni_arg_float(const tni_frame *f, uint32_t i) { return tn_value_as_float(f->args[i]); }
-static inline int32_t tni_arg_bool(const tni_frame *f, uint32_t i) { return tn_value_as_bool(f->args[i]); }
-static inline int32_t tni_arg_given(const tni_frame *f, uint32_t i) { return f->args[i].tag != TN_TAG_NONE; }
+static inline tn_tensor *tni_arg_tensor(const tni_frame *f, uint32_t i)
+{
+    return tn_value_as_tensor(f->args[i]);
+}
+static inline int64_t tni_arg_int(const tni_frame *f, uint32_t i)
+{
+    return tn_value_as_int(f->args[i]);
+}
+static inline double tni_arg_float(const tni_frame *f, uint32_t i)
+{
+    return tn_value_as_float(f->args[i]);
+}
+static inline int32_t tni_arg_bool(const tni_frame *f, uint32_t i)
+{
+    return tn_value_as_bool(f->args[i]);
+}
+static inline int32_t tni_arg_given(const tni_frame *f, uint32_t i)
+{
+    return f->args[i].tag != TN_TAG_NONE;
+}
 /* Memory until the call ends; NULL and an error when the arena is full (it holds 4 KiB). */
 void *tni_frame_memory(tni_frame *f, uint64_t bytes);
 /* Says that output i is a row-major tensor, or one with strides. Copies sizes and strides. */
@@ -80,7 +95,8 @@ int32_t tni_out_like(tni_frame *f, uint32_t i, const tn_tensor *t, tn_dtype dtyp
 /* View rules: gives output i, taking the reference. */
 int32_t tni_out_give(tni_frame *f, uint32_t i, tn_tensor *t);
 /* tni_error with the operator's name before the text: "add: ...". */
-int32_t tni_fail(const tni_frame *f, int32_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int32_t tni_fail(const tni_frame *f, int32_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Refuses unless all tensor arguments are on one device (0-dim CPU tensors may mix); ATen's text. */
 int32_t tni_check_devices(tni_frame *f);
 

@@ -5,7 +5,10 @@
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
 
-static tni_frame *frame_of(const tn_call *call) { return call->state; }
+static tni_frame *frame_of(const tn_call *call)
+{
+    return call->state;
+}
 
 static int32_t host_error(void *context, int32_t code, const char *message)
 {
@@ -13,7 +16,8 @@ static int32_t host_error(void *context, int32_t code, const char *message)
     return tni_error(code, "%s", message ? message : "");
 }
 
-static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code, const char *native_text)
+static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
+                                 const char *native_text)
 {
     (void)context;
     tni_error(code, "%s", message ? message : "");
@@ -21,16 +25,35 @@ static int32_t host_error_native(void *context, int32_t code, const char *messag
     return code;
 }
 
-static void host_log(void *context, int32_t level, const char *text) { tni_log(context, level, "%s", text ? text : ""); }
-static uint32_t host_intern(void *context, const char *text) { return tn_intern(context, text); }
-static const char *host_interned(void *context, uint32_t id) { return tn_interned(context, id); }
-static void *host_alloc(void *context, uint64_t bytes) { return tni_alloc(context, bytes); }
-static void host_free(void *context, void *memory, uint64_t bytes) { tni_free(context, memory, bytes); }
+static void host_log(void *context, int32_t level, const char *text)
+{
+    tni_log(context, level, "%s", text ? text : "");
+}
+static uint32_t host_intern(void *context, const char *text)
+{
+    return tn_intern(context, text);
+}
+static const char *host_interned(void *context, uint32_t id)
+{
+    return tn_interned(context, id);
+}
+static void *host_alloc(void *context, uint64_t bytes)
+{
+    return tni_alloc(context, bytes);
+}
+static void host_free(void *context, void *memory, uint64_t bytes)
+{
+    tni_free(context, memory, bytes);
+}
 
-static void release_block(void *block) { tni_block_free(block); }
+static void release_block(void *block)
+{
+    tni_block_free(block);
+}
 
 /* Memory of the call's stream: freed at once, the allocator keeps it in order of the stream. */
-int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset, void **out_host)
+int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset,
+                           void **out_host)
 {
     tni_frame *f = frame_of(call);
     tni_block *block;
@@ -50,15 +73,16 @@ int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_alloc
 }
 
 /*
- * What is kept alive is released when the kernel function has returned: memory of the allocator may be given to later
- * work of the same stream only, which comes after.
+ * What is kept alive is released when the kernel function has returned: memory of the allocator may be given
+ * to later work of the same stream only, which comes after.
  */
 int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
 {
     tni_frame *f = frame_of(call);
     tni_kept *kept = tni_alloc(f->ctx, sizeof *kept);
     if (!kept) return TN_E_OUT_OF_MEMORY;
-    *kept = (tni_kept){.next = f->kept, .pointer = pointer, .release = release, .is_block = release == release_block};
+    *kept = (tni_kept){
+        .next = f->kept, .pointer = pointer, .release = release, .is_block = release == release_block};
     f->kept = kept;
     return TN_OK;
 }
@@ -80,11 +104,14 @@ int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, c
     return status ? status : tni_tensor_set_view(t, rank, sizes, strides, 0);
 }
 
-int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank, const int64_t *sizes, tn_device device)
+int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
+                               const int64_t *sizes, tn_device device)
 {
     tni_frame *f = frame_of(call);
-    if (i >= f->op->base->n_returns || rank > TN_MAX_RANK) return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
-    if (tni_dtype_index(dtype) < 0) return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
+    if (i >= f->op->base->n_returns || rank > TN_MAX_RANK)
+        return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
+    if (tni_dtype_index(dtype) < 0)
+        return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
     if (device) f->device = device;
     return tni_out(f, i, dtype, rank, sizes);
 }
@@ -96,9 +123,13 @@ int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
     return TN_OK;
 }
 
-tn_scope *tni_host_call_scope(const tn_call *call) { return frame_of(call)->scope; }
+tn_scope *tni_host_call_scope(const tn_call *call)
+{
+    return frame_of(call)->scope;
+}
 
-int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset)
+int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
+                                uint64_t *out_seed, uint64_t *out_offset)
 {
     tni_frame *f = frame_of(call);
     if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
@@ -107,15 +138,21 @@ int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, ui
     return TN_OK;
 }
 
-static int32_t host_register_operator(void *context, const tn_operator_def *def) { return tni_operator_define(context, def, NULL); }
+static int32_t host_register_operator(void *context, const tn_operator_def *def)
+{
+    return tni_operator_define(context, def, NULL);
+}
 
-static int32_t host_register_kernels(void *context, const char *device_type, void *self, const tn_kernel_row *rows,
-                                     uint32_t count, uint32_t row_bytes)
+static int32_t host_register_kernels(void *context, const char *device_type, void *self,
+                                     const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
     return tni_kernels_register(context, device_type, "a plugin", self, rows, count, row_bytes);
 }
 
-static uint32_t host_find_operator(void *context, const char *name) { return tn_operator_find(context, name); }
+static uint32_t host_find_operator(void *context, const char *name)
+{
+    return tn_operator_find(context, name);
+}
 
 void tni_host_fill(tn_context *ctx)
 {

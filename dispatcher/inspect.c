@@ -5,8 +5,8 @@
 #include "core/error.h"
 #include "dispatcher/registry.h"
 
-static const char *const kinds[] = {"pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random",
-                                    "factory", "composite"};
+static const char *const kinds[] = {"pointwise",      "reduction", "scan",    "view",     "structured",
+                                    "data_dependent", "random",    "factory", "composite"};
 static const char *const forms[] = {"functional", "inplace", "out"};
 
 /* Copies as much as the caller's struct holds. */
@@ -50,7 +50,8 @@ static const char *tags_text(tn_context *ctx, uint32_t tags)
     uint32_t used = 0, id;
     for (uint32_t bit = 0; bit < sizeof names / sizeof *names; bit++) {
         if (tags >> bit & 1u) {
-            used += (uint32_t)snprintf(buffer + used, sizeof buffer - used, "%s%s", used ? "," : "", names[bit]);
+            used +=
+                (uint32_t)snprintf(buffer + used, sizeof buffer - used, "%s%s", used ? "," : "", names[bit]);
         }
     }
     id = tn_intern(ctx, buffer);
@@ -63,12 +64,17 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
     tn_operator_info info;
     int32_t status = tni_op_ready(ctx->registry, op);
     if (status) return status;
-    info = (tn_operator_info){.number = op->number, .name = op->schema->full_name, .schema = op->entry->schema,
-                              .kind = op->def ? "custom" : kinds[base->kind], .form = forms[op->form],
-                              .tags = tags_text(ctx, op->tags), .doc = op->entry->doc ? op->entry->doc : "",
+    info = (tn_operator_info){.number = op->number,
+                              .name = op->schema->full_name,
+                              .schema = op->entry->schema,
+                              .kind = op->def ? "custom" : kinds[base->kind],
+                              .form = forms[op->form],
+                              .tags = tags_text(ctx, op->tags),
+                              .doc = op->entry->doc ? op->entry->doc : "",
                               .base = base->number};
-    info.has_gradient = base->gradient != NULL || base->entry->differentiable_body || base->kind == TNI_KIND_COMPOSITE ||
-                        base->kind == TNI_KIND_VIEW || (op->def && op->def->backward);
+    info.has_gradient = base->gradient != NULL || base->entry->differentiable_body ||
+                        base->kind == TNI_KIND_COMPOSITE || base->kind == TNI_KIND_VIEW ||
+                        (op->def && op->def->backward);
     return give(out, &info, sizeof info);
 }
 
@@ -82,7 +88,8 @@ int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, tn_operator_info *out)
 static tni_op *by_number(tn_context *ctx, uint32_t number)
 {
     tni_op *op = tni_op_get(ctx->registry, number);
-    if (op && !op->removed && !tni_op_ready(ctx->registry, op) && !tni_op_ready(ctx->registry, op->base)) return op;
+    if (op && !op->removed && !tni_op_ready(ctx->registry, op) && !tni_op_ready(ctx->registry, op->base))
+        return op;
     tni_error(TN_E_NOT_FOUND, "inspect: no operator %u", number);
     return NULL;
 }
@@ -99,7 +106,8 @@ uint32_t tn_inspect_argument_count(tn_context *ctx, uint32_t number, int32_t ret
     return !op ? 0 : returns ? op->schema->n_returns : op->schema->n_args;
 }
 
-int32_t tn_inspect_argument(tn_context *ctx, uint32_t number, int32_t returns, uint32_t i, tn_argument_info *out)
+int32_t tn_inspect_argument(tn_context *ctx, uint32_t number, int32_t returns, uint32_t i,
+                            tn_argument_info *out)
 {
     const tni_op *op = by_number(ctx, number);
     const tni_argument *a;
@@ -109,7 +117,10 @@ int32_t tn_inspect_argument(tn_context *ctx, uint32_t number, int32_t returns, u
         return tni_error(TN_E_NOT_FOUND, "inspect: %s has no argument %u", tni_op_name(op), i);
     }
     a = returns ? &op->schema->returns[i] : &op->schema->args[i];
-    info = (tn_argument_info){.name = a->name, .type = a->type_text, .default_text = a->default_text, .alias_set = a->alias_set,
+    info = (tn_argument_info){.name = a->name,
+                              .type = a->type_text,
+                              .default_text = a->default_text,
+                              .alias_set = a->alias_set,
                               .list_length = a->list_length};
     info.flags = (a->is_optional ? TN_ARG_OPTIONAL : 0) | (a->is_list ? TN_ARG_LIST : 0) |
                  (a->keyword_only ? TN_ARG_KEYWORD_ONLY : 0) | (a->written ? TN_ARG_WRITTEN : 0) |
@@ -145,8 +156,12 @@ int32_t tn_inspect_kernel(tn_context *ctx, uint32_t number, uint32_t i, tn_kerne
     const tni_kernel *k = op ? nth_kernel(op, i, &count) : NULL;
     tn_kernel_info info;
     if (!k || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no kernel %u of operator %u", i, number);
-    info = (tn_kernel_info){.strides = k->row.strides, .device_type = tn_interned(ctx, ctx->types[k->device_slot]->type),
-                            .plugin = k->plugin, .dtypes = k->row.dtypes, .priority = k->row.priority, .flags = k->row.flags};
+    info = (tn_kernel_info){.strides = k->row.strides,
+                            .device_type = tn_interned(ctx, ctx->types[k->device_slot]->type),
+                            .plugin = k->plugin,
+                            .dtypes = k->row.dtypes,
+                            .priority = k->row.priority,
+                            .flags = k->row.flags};
     return give(out, &info, sizeof info);
 }
 
@@ -176,8 +191,11 @@ int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
     tni_op *op = nth_fallback(ctx, i, &count);
     tn_fallback_info info;
     if (!op || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no fallback %u", i);
-    info = (tn_fallback_info){.op = op->number, .name = tni_op_name(op), .device_type = tn_interned(ctx, op->fallback_device),
-                              .reason = op->fallback_reason, .count = atomic_load(&op->fallbacks),
+    info = (tn_fallback_info){.op = op->number,
+                              .name = tni_op_name(op),
+                              .device_type = tn_interned(ctx, op->fallback_device),
+                              .reason = op->fallback_reason,
+                              .count = atomic_load(&op->fallbacks),
                               .bytes = atomic_load(&op->fallback_bytes)};
     return give(out, &info, sizeof info);
 }

@@ -2,13 +2,15 @@
 /* Choosing and running a kernel row. */
 #include "dispatcher/backend.h"
 
-const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype, const tni_kernel *after)
+const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype,
+                                  const tni_kernel *after)
 {
     int32_t index = tni_dtype_index(dtype);
     uint32_t bit = index >= 0 ? 1u << index : 0;
     const tni_kernel *k;
     if (!f->open_device) return NULL;
-    k = after ? after->next : atomic_load_explicit(&op->kernels[f->open_device->type->slot], memory_order_acquire);
+    k = after ? after->next
+              : atomic_load_explicit(&op->kernels[f->open_device->type->slot], memory_order_acquire);
     while (k && (k->disabled || !(k->dtypes == UINT32_MAX || k->dtypes & bit))) k = k->next;
     return k;
 }
@@ -50,8 +52,8 @@ static int32_t defaults_only(const tni_frame *f, const tni_op *op, const tni_ker
 }
 
 /*
- * Blocks go back at once: the allocator gives them to later work of the same stream only. Other things wait for the
- * stream, by a host callback where the device has them.
+ * Blocks go back at once: the allocator gives them to later work of the same stream only. Other things wait
+ * for the stream, by a host callback where the device has them.
  */
 static void release_kept(tni_frame *f)
 {
@@ -61,8 +63,9 @@ static void release_kept(tni_frame *f)
         f->kept = kept->next;
         if (kept->is_block) {
             kept->release(kept->pointer);
-        } else if (!d->stream.host_callback || d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle,
-                                                                       kept->release, kept->pointer)) {
+        } else if (!d->stream.host_callback ||
+                   d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle, kept->release,
+                                           kept->pointer)) {
             tn_stream_synchronize(f->stream);
             kept->release(kept->pointer);
         }
@@ -70,8 +73,8 @@ static void release_kept(tni_frame *f)
     }
 }
 
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p, const tn_nest *nest,
-                       const char **reason)
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p,
+                       const tn_nest *nest, const char **reason)
 {
     int32_t status;
     if (TNI_UNLIKELY(k->dropped) && !defaults_only(f, op, k)) {
@@ -80,15 +83,18 @@ int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, cons
     }
     fill_call(f, k, p, nest);
     if (TNI_UNLIKELY(f->call.flags & TN_CALL_DETERMINISTIC) && k->row.flags & TN_ROW_NONDETERMINISTIC) {
-        return tni_error(TN_E_STATE, "%s does not have a deterministic implementation, but deterministic algorithms are on",
-                         tni_op_name(op));
+        return tni_error(
+            TN_E_STATE,
+            "%s does not have a deterministic implementation, but deterministic algorithms are on",
+            tni_op_name(op));
     }
     if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
     status = k->row.run(k->self, &f->call);
     if (TNI_UNLIKELY(f->kept != NULL)) release_kept(f);
     if (TNI_LIKELY(status == TN_OK)) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {
-        tni_log(f->ctx, TN_LOG_ERROR, "contract breach: plugin %s refused %s after it had agreed", k->plugin, tni_op_name(op));
+        tni_log(f->ctx, TN_LOG_ERROR, "contract breach: plugin %s refused %s after it had agreed", k->plugin,
+                tni_op_name(op));
         *reason = "the kernel refused after it had agreed";
         return status;
     }

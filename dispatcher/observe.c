@@ -7,23 +7,31 @@
 
 static tn_call_info info_of(const tni_frame *f, uint64_t sequence)
 {
-    return (tn_call_info){.size = sizeof(tn_call_info), .op = f->op->number, .name = tni_op_name(f->op), .args = f->args,
-                          .n_args = f->op->n_args, .n_outs = f->n_outs, .depth = tni_tls.call_depth - 1,
-                          .sequence = sequence, .device = f->device};
+    return (tn_call_info){.size = sizeof(tn_call_info),
+                          .op = f->op->number,
+                          .name = tni_op_name(f->op),
+                          .args = f->args,
+                          .n_args = f->op->n_args,
+                          .n_outs = f->n_outs,
+                          .depth = tni_tls.call_depth - 1,
+                          .sequence = sequence,
+                          .device = f->device};
 }
 
 static int32_t observe(tni_frame *f)
 {
     tni_registry *r = f->registry;
     tn_observer seen[MAX_OBSERVERS];
-    uint64_t tokens[MAX_OBSERVERS] = {0}, sequence = atomic_fetch_add(&r->sequence, 1), turn = tni_tls.observer_count++;
+    uint64_t tokens[MAX_OBSERVERS] = {0}, sequence = atomic_fetch_add(&r->sequence, 1),
+             turn = tni_tls.observer_count++;
     uint32_t n = 0;
     tn_call_info info = info_of(f, sequence);
     int32_t status;
     pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->observers.count && n < MAX_OBSERVERS; i++) {
         const tni_observer_slot *slot = (const tni_observer_slot *)r->observers.data + i;
-        if (slot->handle && (slot->observer.sample <= 1 || turn % slot->observer.sample == 0)) seen[n++] = slot->observer;
+        if (slot->handle && (slot->observer.sample <= 1 || turn % slot->observer.sample == 0))
+            seen[n++] = slot->observer;
     }
     pthread_mutex_unlock(&r->lock);
     for (uint32_t i = 0; i < n; i++) {
@@ -45,7 +53,8 @@ int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *
     tni_observer_slot *slot = NULL;
     int32_t status = TN_OK;
     if (!observer || observer->size < sizeof(tn_observer) || !out_handle) {
-        return tni_error(TN_E_ARGUMENT, "observer_add: observer with its size set, and a place for the handle, are needed");
+        return tni_error(TN_E_ARGUMENT,
+                         "observer_add: observer with its size set, and a place for the handle, are needed");
     }
     pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->observers.count && !slot; i++) {

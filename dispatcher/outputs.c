@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs of a call: new, or given by in-place and out forms; checks of cast, size and overlap in ATen's words. */
+/* Outputs of a call: new, or given by in-place and out forms; checks of cast, size and overlap in ATen's
+ * words. */
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
@@ -8,11 +9,21 @@ static const struct {
     tn_dtype dtype;
     const char *name;
 } error_names[] = {
-    {TN_BOOL, "Bool"},           {TN_UINT8, "Byte"},          {TN_INT8, "Char"},
-    {TN_INT16, "Short"},         {TN_INT32, "Int"},           {TN_INT64, "Long"},
-    {TN_FLOAT16, "Half"},        {TN_BFLOAT16, "BFloat16"},   {TN_FLOAT32, "Float"},
-    {TN_FLOAT64, "Double"},      {TN_COMPLEX32, "ComplexHalf"}, {TN_COMPLEX64, "ComplexFloat"},
-    {TN_COMPLEX128, "ComplexDouble"}, {TN_UINT16, "UInt16"},  {TN_UINT32, "UInt32"},
+    {TN_BOOL, "Bool"},
+    {TN_UINT8, "Byte"},
+    {TN_INT8, "Char"},
+    {TN_INT16, "Short"},
+    {TN_INT32, "Int"},
+    {TN_INT64, "Long"},
+    {TN_FLOAT16, "Half"},
+    {TN_BFLOAT16, "BFloat16"},
+    {TN_FLOAT32, "Float"},
+    {TN_FLOAT64, "Double"},
+    {TN_COMPLEX32, "ComplexHalf"},
+    {TN_COMPLEX64, "ComplexFloat"},
+    {TN_COMPLEX128, "ComplexDouble"},
+    {TN_UINT16, "UInt16"},
+    {TN_UINT32, "UInt32"},
     {TN_UINT64, "UInt64"},
 };
 
@@ -92,8 +103,10 @@ static int32_t resize_given(tn_tensor *t, const tni_out_meta *m)
     uint64_t bytes;
     int32_t status = TN_OK;
     for (uint32_t i = 0; i < m->rank; i++) numel *= m->sizes[i];
-    if (m->has_strides) memcpy(strides, m->strides, m->rank * 8ull);
-    else tni_contiguous_strides(m->rank, m->sizes, strides);
+    if (m->has_strides)
+        memcpy(strides, m->strides, m->rank * 8ull);
+    else
+        tni_contiguous_strides(m->rank, m->sizes, strides);
     bytes = (uint64_t)(numel + tni_tensor_offset(t)) * (uint64_t)tn_dtype_bytes(t->desc.dtype);
     if (bytes > t->storage->bytes) status = tni_storage_resize(t->storage, bytes);
     return status ? status : tni_tensor_set_view(t, m->rank, m->sizes, strides, tni_tensor_offset(t));
@@ -118,7 +131,8 @@ int32_t tni_check_given(tni_frame *f, uint32_t i)
                         tni_shape_text(m->rank, m->sizes, b, sizeof b));
     }
     if (tni_overlaps_itself(t)) {
-        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: more than one element of the written-to tensor refers to a "
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "unsupported operation: more than one element of the written-to tensor refers to a "
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
     return TN_OK;
@@ -157,8 +171,10 @@ static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t str
     if (status) return status;
     overlap = overlap_with_inputs(f, t);
     if (overlap == TNI_OVERLAP_PARTIAL && !strict) {
-        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: some elements of the input tensor and the written-to tensor "
-                        "refer to a single memory location. Please clone() the tensor before performing the operation.");
+        return tni_fail(
+            f, TN_E_ARGUMENT,
+            "unsupported operation: some elements of the input tensor and the written-to tensor "
+            "refer to a single memory location. Please clone() the tensor before performing the operation.");
     }
     f->outs[i] = tn_value_tensor(tn_retain(t));
     if (t->desc.dtype == m->dtype && !(t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)) &&
@@ -166,7 +182,8 @@ static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t str
         *target = t;
         return TN_OK;
     }
-    status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes, m->has_strides ? m->strides : NULL, target);
+    status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes,
+                               m->has_strides ? m->strides : NULL, target);
     if (!status && !tni_prepared_own(p, *target)) status = TN_E_INTERNAL;
     return status;
 }

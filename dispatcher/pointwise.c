@@ -19,7 +19,8 @@ static int32_t gather_inputs(tni_frame *f, inputs *in)
     in->count = 0;
     for (uint32_t i = 0; i < f->n_args; i++) {
         if (f->args[i].tag != TN_TAG_TENSOR) continue;
-        if (in->count == TNI_MAX_OPERANDS - TNI_MAX_OUTPUTS / 2) return tni_fail(f, TN_E_ARGUMENT, "too many tensors");
+        if (in->count == TNI_MAX_OPERANDS - TNI_MAX_OUTPUTS / 2)
+            return tni_fail(f, TN_E_ARGUMENT, "too many tensors");
         in->tensors[in->count] = f->args[i].as.tensor;
         in->position[in->count] = (uint8_t)i;
         in->is_number[in->count++] = 0;
@@ -34,8 +35,10 @@ static int32_t all_alike(const inputs *in)
     if (a->desc.flags || !tni_is_contiguous(a)) return 0;
     for (uint32_t i = 1; i < in->count; i++) {
         const tn_tensor *b = in->tensors[i];
-        if (b->desc.dtype != a->desc.dtype || b->desc.rank != a->desc.rank || b->desc.device != a->desc.device ||
-            b->desc.flags || !tni_is_contiguous(b) || b->numel != a->numel) return 0;
+        if (b->desc.dtype != a->desc.dtype || b->desc.rank != a->desc.rank ||
+            b->desc.device != a->desc.device || b->desc.flags || !tni_is_contiguous(b) ||
+            b->numel != a->numel)
+            return 0;
         for (uint32_t d = 0; d < a->desc.rank; d++) {
             if (a->desc.sizes[d] != b->desc.sizes[d]) return 0;
         }
@@ -91,11 +94,15 @@ static int32_t find_shape(tni_frame *f, const inputs *in, int32_t alike, tni_sha
         if (status) return status;
         for (uint32_t i = 0; i < in->count && !model; i++) {
             const tn_tensor *t = in->tensors[i];
-            if (t->desc.rank != shape->rank || (shape->rank && memcmp(t->desc.sizes, shape->sizes, shape->rank * 8ull))) continue;
+            if (t->desc.rank != shape->rank ||
+                (shape->rank && memcmp(t->desc.sizes, shape->sizes, shape->rank * 8ull)))
+                continue;
             model = t;
         }
-        if (model && !tni_is_contiguous(model)) tni_preserve_strides(model, shape->rank, shape->sizes, strides);
-        else model = NULL;
+        if (model && !tni_is_contiguous(model))
+            tni_preserve_strides(model, shape->rank, shape->sizes, strides);
+        else
+            model = NULL;
     }
     for (uint32_t i = 0; i < f->op->base->n_returns && !status; i++) {
         status = tni_out_strided(f, i, f->meta[i].dtype, shape->rank, shape->sizes, model ? strides : NULL);
@@ -132,8 +139,9 @@ static int32_t cast_operand(tni_frame *f, tni_prepared *p, const tni_kernel *k, 
     return TN_OK;
 }
 
-static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as_given, const tni_shape *shape,
-                          tn_tensor **targets, const tni_prepared *outputs, const char **reason)
+static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as_given,
+                          const tni_shape *shape, tn_tensor **targets, const tni_prepared *outputs,
+                          const char **reason)
 {
     inputs in = *in_as_given;
     tni_prepared p;
@@ -148,10 +156,13 @@ static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as
             if (targets[i]) tni_nest_add(&nest, targets[i], TN_OPERAND_OUTPUT);
         }
         for (uint32_t i = 0; i < in.count; i++) {
-            tn_dtype dtype = f->keep_dtype >> in.position[i] & 1u || k->row.flags & TN_ROW_CASTS ? in.tensors[i]->desc.dtype
-                                                                                                 : f->call_dtype;
-            if (in.is_number[i]) tni_nest_add_immediate(&nest, in.numbers[i], dtype);
-            else tni_nest_add(&nest, in.tensors[i], 0);
+            tn_dtype dtype = f->keep_dtype >> in.position[i] & 1u || k->row.flags & TN_ROW_CASTS
+                                 ? in.tensors[i]->desc.dtype
+                                 : f->call_dtype;
+            if (in.is_number[i])
+                tni_nest_add_immediate(&nest, in.numbers[i], dtype);
+            else
+                tni_nest_add(&nest, in.tensors[i], 0);
         }
         tni_nest_finish(&nest, 0);
         status = tni_kernel_run(f, k, f->op->base, &p, &nest.nest, reason);
@@ -172,8 +183,10 @@ int32_t tni_run_pointwise(tni_frame *f)
     if (status) return status;
     if (!in.count) return tni_fail(f, TN_E_ARGUMENT, "no tensor among the arguments");
     alike = all_alike(&in);
-    if (alike) f->device = in.tensors[0]->desc.device;
-    else status = tni_check_devices(f);
+    if (alike)
+        f->device = in.tensors[0]->desc.device;
+    else
+        status = tni_check_devices(f);
     if (!status) status = find_dtypes(f, &in);
     if (!status) status = find_shape(f, &in, alike, &shape);
     if (!status && f->op->base->entry->infer) status = f->op->base->entry->infer(f);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions and scans: one tensor in, the shape rule has said which dimensions go away (or which is scanned), the
- * core casts, makes the outputs and the nest. A reduction over no elements is filled with its identity here.
+ * Reductions and scans: one tensor in, the shape rule has said which dimensions go away (or which is
+ * scanned), the core casts, makes the outputs and the nest. A reduction over no elements is filled with its
+ * identity here.
  */
 #include "dispatcher/backend.h"
 
@@ -20,18 +21,24 @@ static int32_t cast_input(tni_frame *f, tni_prepared *p, const tni_kernel *k, tn
     return TN_OK;
 }
 
-static void build_nest(const tni_frame *f, tni_nest *nest, tn_tensor *input, tn_tensor **targets, uint32_t n_outs, int32_t scan)
+static void build_nest(const tni_frame *f, tni_nest *nest, tn_tensor *input, tn_tensor **targets,
+                       uint32_t n_outs, int32_t scan)
 {
     tni_nest_init(nest, input->desc.rank, input->desc.sizes);
     for (uint32_t i = 0; i < n_outs; i++) {
         if (!targets[i]) continue;
-        if (scan) tni_nest_add(nest, targets[i], TN_OPERAND_OUTPUT);
-        else tni_nest_add_reduced(nest, targets[i], f->reduced, f->keepdim);
+        if (scan)
+            tni_nest_add(nest, targets[i], TN_OPERAND_OUTPUT);
+        else
+            tni_nest_add_reduced(nest, targets[i], f->reduced, f->keepdim);
     }
     tni_nest_add(nest, input, 0);
-    if (scan) tni_nest_finish_scan(nest, f->reduced);
-    else if (f->positions) tni_nest_finish_positions(nest, f->reduced);
-    else tni_nest_finish(nest, f->reduced);
+    if (scan)
+        tni_nest_finish_scan(nest, f->reduced);
+    else if (f->positions)
+        tni_nest_finish_positions(nest, f->reduced);
+    else
+        tni_nest_finish(nest, f->reduced);
 }
 
 static int32_t fill_identity(tni_frame *f, tn_tensor **targets)
@@ -43,8 +50,8 @@ static int32_t fill_identity(tni_frame *f, tn_tensor **targets)
     return TN_OK;
 }
 
-static int32_t run_kernels(tni_frame *f, const tni_kernel *k, tni_prepared *outputs, tn_tensor **targets, int32_t scan,
-                           const char **reason)
+static int32_t run_kernels(tni_frame *f, const tni_kernel *k, tni_prepared *outputs, tn_tensor **targets,
+                           int32_t scan, const char **reason)
 {
     int32_t status = TN_E_UNSUPPORTED;
     for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, f->call_dtype, k)) {
@@ -85,7 +92,8 @@ static int32_t run(tni_frame *f, int32_t scan)
     status = tni_make_outputs(f, &outputs, targets, 0);
     for (uint32_t i = 0; !out && i < f->op->base->n_returns; i++) out = targets[i];
     if (!status && out && k && out->numel > 0) {
-        status = tni_arg_tensor(f, 0)->numel ? run_kernels(f, k, &outputs, targets, scan, &reason) : fill_identity(f, targets);
+        status = tni_arg_tensor(f, 0)->numel ? run_kernels(f, k, &outputs, targets, scan, &reason)
+                                             : fill_identity(f, targets);
     }
     if (!status) status = tni_finish_outputs(f, targets);
     tni_prepared_finish(&outputs);
@@ -94,6 +102,12 @@ static int32_t run(tni_frame *f, int32_t scan)
     return tni_fall_back(f, reason);
 }
 
-int32_t tni_run_reduction(tni_frame *f) { return run(f, 0); }
+int32_t tni_run_reduction(tni_frame *f)
+{
+    return run(f, 0);
+}
 
-int32_t tni_run_scan(tni_frame *f) { return run(f, 1); }
+int32_t tni_run_scan(tni_frame *f)
+{
+    return run(f, 1);
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registry. Numbers are dense and never reused; built-in operators take theirs from the table, others are counted
- * on. Names are found through an open-addressing table of numbers that only grows. Schemas of built-in operators are
- * parsed at first use, since a program uses a few dozen of two thousand.
+ * The registry. Numbers are dense and never reused; built-in operators take theirs from the table, others are
+ * counted on. Names are found through an open-addressing table of numbers that only grows. Schemas of
+ * built-in operators are parsed at first use, since a program uses a few dozen of two thousand.
  */
 #include <string.h>
 #include "core/error.h"
@@ -216,6 +216,8 @@ void tni_layer_set(tn_context *ctx, uint32_t layer, tni_layer_fn *run, int32_t a
 {
     tni_registry *r = ctx->registry;
     r->layers[layer] = run;
-    if (always) atomic_fetch_or(&r->always, TNI_LAYER_BIT(layer));
-    else atomic_fetch_and(&r->always, ~TNI_LAYER_BIT(layer));
+    if (always)
+        atomic_fetch_or(&r->always, TNI_LAYER_BIT(layer));
+    else
+        atomic_fetch_and(&r->always, ~TNI_LAYER_BIT(layer));
 }

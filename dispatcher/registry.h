@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registry: operators by number and by name, their kernels per device type, the layers of a call. Readers take
- * no lock: entries are published with release stores and stay in place until the context ends; what is removed is
- * marked, not freed.
+ * The registry: operators by number and by name, their kernels per device type, the layers of a call. Readers
+ * take no lock: entries are published with release stores and stay in place until the context ends; what is
+ * removed is marked, not freed.
  */
 #ifndef TNI_DISPATCHER_REGISTRY_H
 #define TNI_DISPATCHER_REGISTRY_H
@@ -13,7 +13,7 @@
 #include <tenon/inspect.h>
 #include "dispatcher/schema.h"
 
-#define TNI_MAX_OPS (1u << 15)
+#define TNI_MAX_OPS      (1u << 15)
 #define TNI_OPS_PER_PAGE 256u
 
 /* A kernel row of one plugin, with what selection needs of it. */
@@ -21,8 +21,8 @@ typedef struct tni_kernel {
     tn_kernel_row row; /* a copy; strings and functions are the plugin's */
     void *self;
     const char *plugin;
-    uint32_t dtypes;      /* bits of TNI_INDEX_...; all ones: any */
-    uint32_t dropped;     /* trailing arguments of our schema that the row's schema lacks */
+    uint32_t dtypes;  /* bits of TNI_INDEX_...; all ones: any */
+    uint32_t dropped; /* trailing arguments of our schema that the row's schema lacks */
     uint32_t device_slot;
     uint32_t disabled;
     struct tni_kernel *next; /* next lower priority */
@@ -37,17 +37,17 @@ typedef struct tni_op {
     uint32_t promote;
     uint32_t tags;
     uint32_t removed;
-    const char *name;         /* begins with the full name, which a '(' or the end closes; see tni_op_name */
+    const char *name; /* begins with the full name, which a '(' or the end closes; see tni_op_name */
     const tni_op_entry *entry;
     const tni_schema *volatile schema; /* parsed at first use: tni_op_ready */
-    struct tni_op *base;      /* the form whose kernel is used; itself for that form */
-    const void *gradient;     /* autograd's entry for the base, or NULL */
-    const tn_operator_def *def; /* from outside, or NULL */
-    int32_t (*body)(tni_frame *f); /* operators that the host carries out itself, see body.c */
+    struct tni_op *base;               /* the form whose kernel is used; itself for that form */
+    const void *gradient;              /* autograd's entry for the base, or NULL */
+    const tn_operator_def *def;        /* from outside, or NULL */
+    int32_t (*body)(tni_frame *f);     /* operators that the host carries out itself, see body.c */
     _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
-    uint8_t first_tensor;  /* index of the first Tensor argument, 255: none */
-    uint8_t returns_self;  /* in place or out: index of the argument that return 0 is, else 255 */
-    uint8_t n_tensors;     /* tensor and tensor-list arguments */
+    uint8_t first_tensor; /* index of the first Tensor argument, 255: none */
+    uint8_t returns_self; /* in place or out: index of the argument that return 0 is, else 255 */
+    uint8_t n_tensors;    /* tensor and tensor-list arguments */
     uint8_t is_view;
     atomic_uint_fast64_t fallbacks;
     atomic_uint_fast64_t fallback_bytes;
@@ -56,7 +56,14 @@ typedef struct tni_op {
 } tni_op;
 
 /* ---- layers ---- */
-enum { TNI_LAYER_OBSERVE, TNI_LAYER_TRACE, TNI_LAYER_TRANSFORM, TNI_LAYER_AUTOCAST, TNI_LAYER_AUTOGRAD, TNI_LAYER_COUNT };
+enum {
+    TNI_LAYER_OBSERVE,
+    TNI_LAYER_TRACE,
+    TNI_LAYER_TRANSFORM,
+    TNI_LAYER_AUTOCAST,
+    TNI_LAYER_AUTOGRAD,
+    TNI_LAYER_COUNT
+};
 #define TNI_LAYER_BIT(layer) (1u << (layer))
 /* Runs the frame, usually by calling tni_next(f) at some point. */
 typedef int32_t tni_layer_fn(tni_frame *f);
@@ -70,13 +77,13 @@ typedef struct tni_registry {
     tn_context *ctx;
     pthread_mutex_t lock; /* writers only */
     _Atomic(tni_op *) *pages[TNI_MAX_OPS / TNI_OPS_PER_PAGE];
-    _Atomic(uint32_t) count;    /* numbers given so far, 0 is never one */
-    void *names;                /* hash table name -> op, under lock */
-    tni_vector pending;         /* kernel rows whose operator is not defined yet */
-    tni_vector libraries;       /* definitions from outside, see define.h */
-    tni_op *builtin;            /* one array of all built-in ones */
+    _Atomic(uint32_t) count; /* numbers given so far, 0 is never one */
+    void *names;             /* hash table name -> op, under lock */
+    tni_vector pending;      /* kernel rows whose operator is not defined yet */
+    tni_vector libraries;    /* definitions from outside, see define.h */
+    tni_op *builtin;         /* one array of all built-in ones */
     tni_layer_fn *layers[TNI_LAYER_COUNT];
-    _Atomic(uint32_t) always;   /* bits of layers that want every call */
+    _Atomic(uint32_t) always; /* bits of layers that want every call */
     tni_vector observers;
     _Atomic(uint32_t) fallback_policy;
     atomic_uint_fast64_t sequence;
@@ -108,7 +115,10 @@ static inline int32_t tni_op_ready(tni_registry *r, const tni_op *op)
     return tni_op_prepare(r, (tni_op *)(uintptr_t)op);
 }
 /* "aten::add.Tensor"; the schema must be parsed. */
-static inline const char *tni_op_name(const tni_op *op) { return op->schema ? op->schema->full_name : op->name; }
+static inline const char *tni_op_name(const tni_op *op)
+{
+    return op->schema ? op->schema->full_name : op->name;
+}
 
 int32_t tni_registry_init(tn_context *ctx, const tn_context_options *options);
 void tni_registry_finish(tn_context *ctx);

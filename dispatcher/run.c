@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend's entry: which way a call goes, by the kind of its operator. Composites, views and their forms. */
+/* The backend's entry: which way a call goes, by the kind of its operator. Composites, views and their forms.
+ */
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
@@ -10,8 +11,10 @@ int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         tn_tensor *t = tn_value_as_tensor(results[i]);
         if (status || !t || !f->given[i] || f->given[i] == t) {
-            if (status) tni_value_release(f->ctx, &results[i]);
-            else f->outs[i] = results[i];
+            if (status)
+                tni_value_release(f->ctx, &results[i]);
+            else
+                f->outs[i] = results[i];
             continue;
         }
         f->device = t->desc.device;
@@ -51,9 +54,12 @@ int32_t tni_run_composite(tni_frame *f)
     int32_t status;
     if (!s) return TN_E_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < n; i++) results[i] = taken[i] = tn_value_none();
-    if (f->op->base->def) tni_custom_composite(f, s, results);
-    else if (e->calls) tni_composite_calls(s, f->op->base, f->args, results);
-    else e->composite(s, f->args, results);
+    if (f->op->base->def)
+        tni_custom_composite(f, s, results);
+    else if (e->calls)
+        tni_composite_calls(s, f->op->base, f->args, results);
+    else
+        e->composite(s, f->args, results);
     for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) take_result(f, s, &results[i], &taken[i]);
     status = tn_scope_failed(s);
     if (status) {
@@ -68,7 +74,8 @@ int32_t tni_run_composite(tni_frame *f)
 static int32_t view_in_place(tni_frame *f)
 {
     tn_tensor *self = f->given[0], *view = tn_value_as_tensor(f->outs[0]);
-    int32_t status = tni_tensor_set_view(self, view->desc.rank, view->desc.sizes, view->desc.strides, tni_tensor_offset(view));
+    int32_t status = tni_tensor_set_view(self, view->desc.rank, view->desc.sizes, view->desc.strides,
+                                         tni_tensor_offset(view));
     tn_release(view);
     f->outs[0] = status ? tn_value_none() : tn_value_tensor(tn_retain(self));
     return status;
@@ -77,19 +84,26 @@ static int32_t view_in_place(tni_frame *f)
 int32_t tni_run_view(tni_frame *f)
 {
     int32_t status = f->op->base->entry->infer(f);
-    if (!status && f->given[0] && f->op->form == TNI_FORM_INPLACE && f->outs[0].as.tensor != f->given[0]) return view_in_place(f);
+    if (!status && f->given[0] && f->op->form == TNI_FORM_INPLACE && f->outs[0].as.tensor != f->given[0])
+        return view_in_place(f);
     return status;
 }
 
 static int32_t run_kind(tni_frame *f)
 {
     switch (f->op->base->kind) {
-    case TNI_KIND_POINTWISE: return tni_run_pointwise(f);
-    case TNI_KIND_REDUCTION: return tni_run_reduction(f);
-    case TNI_KIND_SCAN: return tni_run_scan(f);
-    case TNI_KIND_VIEW: return tni_run_view(f);
-    case TNI_KIND_COMPOSITE: return tni_run_composite(f);
-    default: return tni_run_structured(f);
+    case TNI_KIND_POINTWISE:
+        return tni_run_pointwise(f);
+    case TNI_KIND_REDUCTION:
+        return tni_run_reduction(f);
+    case TNI_KIND_SCAN:
+        return tni_run_scan(f);
+    case TNI_KIND_VIEW:
+        return tni_run_view(f);
+    case TNI_KIND_COMPOSITE:
+        return tni_run_composite(f);
+    default:
+        return tni_run_structured(f);
     }
 }
 

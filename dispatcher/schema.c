@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema parser: recursive descent over one line of text. Everything it makes lies in one block, sized beforehand
- * from the length of the text and the number of its commas, so parsing allocates once.
+ * The schema parser: recursive descent over one line of text. Everything it makes lies in one block, sized
+ * beforehand from the length of the text and the number of its commas, so parsing allocates once.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -60,7 +60,10 @@ static int32_t accept(parser *p, const char *token)
     return 1;
 }
 
-static int32_t is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static int32_t is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
 
 static const char *name(parser *p, const char *what, const char *extra)
 {
@@ -80,14 +83,29 @@ static const struct {
     const char *name;
     uint8_t type;
 } type_names[] = {
-    {"Tensor", TNI_TYPE_TENSOR},     {"int", TNI_TYPE_INT},         {"SymInt", TNI_TYPE_INT},
-    {"DeviceIndex", TNI_TYPE_INT},   {"float", TNI_TYPE_FLOAT},     {"SymFloat", TNI_TYPE_FLOAT},
-    {"bool", TNI_TYPE_BOOL},         {"SymBool", TNI_TYPE_BOOL},    {"Scalar", TNI_TYPE_SCALAR},
-    {"number", TNI_TYPE_SCALAR},     {"complex", TNI_TYPE_COMPLEX}, {"str", TNI_TYPE_STRING},
-    {"ScalarType", TNI_TYPE_DTYPE},  {"Layout", TNI_TYPE_LAYOUT},   {"Device", TNI_TYPE_DEVICE},
-    {"MemoryFormat", TNI_TYPE_MEMORY_FORMAT},                       {"Generator", TNI_TYPE_GENERATOR},
-    {"Dimname", TNI_TYPE_DIMNAME},   {"Storage", TNI_TYPE_STORAGE}, {"Stream", TNI_TYPE_STREAM},
-    {"Any", TNI_TYPE_ANY},           {"t", TNI_TYPE_ANY},           {"QScheme", TNI_TYPE_INT},
+    {"Tensor", TNI_TYPE_TENSOR},
+    {"int", TNI_TYPE_INT},
+    {"SymInt", TNI_TYPE_INT},
+    {"DeviceIndex", TNI_TYPE_INT},
+    {"float", TNI_TYPE_FLOAT},
+    {"SymFloat", TNI_TYPE_FLOAT},
+    {"bool", TNI_TYPE_BOOL},
+    {"SymBool", TNI_TYPE_BOOL},
+    {"Scalar", TNI_TYPE_SCALAR},
+    {"number", TNI_TYPE_SCALAR},
+    {"complex", TNI_TYPE_COMPLEX},
+    {"str", TNI_TYPE_STRING},
+    {"ScalarType", TNI_TYPE_DTYPE},
+    {"Layout", TNI_TYPE_LAYOUT},
+    {"Device", TNI_TYPE_DEVICE},
+    {"MemoryFormat", TNI_TYPE_MEMORY_FORMAT},
+    {"Generator", TNI_TYPE_GENERATOR},
+    {"Dimname", TNI_TYPE_DIMNAME},
+    {"Storage", TNI_TYPE_STORAGE},
+    {"Stream", TNI_TYPE_STREAM},
+    {"Any", TNI_TYPE_ANY},
+    {"t", TNI_TYPE_ANY},
+    {"QScheme", TNI_TYPE_INT},
     {"ConstQuantizerPtr", TNI_TYPE_ANY},
 };
 
@@ -122,8 +140,10 @@ static void list_suffix(parser *p, tni_argument *a)
     a->is_optional = 0;
     p->at++;
     if (isdigit((unsigned char)*p->at)) a->list_length = (int32_t)strtol(p->at, (char **)&p->at, 10);
-    if (*p->at != ']') fail(p, "']'");
-    else p->at++;
+    if (*p->at != ']')
+        fail(p, "']'");
+    else
+        p->at++;
 }
 
 static void type(parser *p, tni_argument *a)
@@ -145,10 +165,14 @@ static void type(parser *p, tni_argument *a)
         return;
     }
     for (;;) {
-        if (*p->at == '(') alias_annotation(p, a);
-        else if (*p->at == '?' && !a->is_optional) a->is_optional = 1, p->at++;
-        else if (*p->at == '[' && !a->is_list) list_suffix(p, a);
-        else break;
+        if (*p->at == '(')
+            alias_annotation(p, a);
+        else if (*p->at == '?' && !a->is_optional)
+            a->is_optional = 1, p->at++;
+        else if (*p->at == '[' && !a->is_list)
+            list_suffix(p, a);
+        else
+            break;
         if (p->status) return;
     }
     length = strlen(base);
@@ -205,9 +229,9 @@ static tn_value number_default(parser *p, uint8_t type)
     }
     if (end_int == end_float) {
         p->at = end_int;
-        return type == TNI_TYPE_FLOAT    ? tn_value_float((double)i)
-               : type == TNI_TYPE_DTYPE  ? tn_value_none()
-               : type == TNI_TYPE_BOOL   ? tn_value_bool(i != 0)
+        return type == TNI_TYPE_FLOAT           ? tn_value_float((double)i)
+               : type == TNI_TYPE_DTYPE         ? tn_value_none()
+               : type == TNI_TYPE_BOOL          ? tn_value_bool(i != 0)
                : type == TNI_TYPE_MEMORY_FORMAT ? tn_value_memory_format((int32_t)i)
                                                 : tn_value_int(i);
     }
@@ -220,7 +244,8 @@ static tn_value item_default(parser *p, uint8_t type)
     static const struct {
         const char *name;
         int64_t value;
-    } words[] = {{"contiguous_format", 0}, {"preserve_format", 1}, {"channels_last", 2}, {"Mean", 1}, {"Sum", 2}};
+    } words[] = {
+        {"contiguous_format", 0}, {"preserve_format", 1}, {"channels_last", 2}, {"Mean", 1}, {"Sum", 2}};
     skip_space(p);
     if (word(p, "None")) return tn_value_none();
     if (word(p, "True")) return tn_value_bool(1);
@@ -248,9 +273,12 @@ static tn_value list_of(parser *p, const tni_argument *a, const tn_value *items,
         return tn_value_none();
     }
     for (int64_t i = 0; i < count; i++) {
-        if (a->type == TNI_TYPE_FLOAT) ((double *)(void *)ints)[i] = tn_value_as_float(items[i]);
-        else if (a->type == TNI_TYPE_BOOL) ((uint8_t *)ints)[i] = (uint8_t)tn_value_as_bool(items[i]);
-        else ints[i] = tn_value_as_int(items[i]);
+        if (a->type == TNI_TYPE_FLOAT)
+            ((double *)(void *)ints)[i] = tn_value_as_float(items[i]);
+        else if (a->type == TNI_TYPE_BOOL)
+            ((uint8_t *)ints)[i] = (uint8_t)tn_value_as_bool(items[i]);
+        else
+            ints[i] = tn_value_as_int(items[i]);
     }
     if (a->type == TNI_TYPE_FLOAT) return tn_value_floats((double *)(void *)ints, count);
     if (a->type == TNI_TYPE_BOOL) return tn_value_bools((uint8_t *)ints, count);
@@ -333,8 +361,10 @@ static void returns(parser *p, tni_schema *s)
     if (accept(p, "(")) {
         if (accept(p, ")")) return;
         do {
-            if (accept(p, "...")) s->variadic |= 2;
-            else one_return(p, s);
+            if (accept(p, "..."))
+                s->variadic |= 2;
+            else
+                one_return(p, s);
         } while (!p->status && accept(p, ","));
         if (!p->status && !accept(p, ")")) fail(p, "',' or ')'");
     } else if (accept(p, "...")) {

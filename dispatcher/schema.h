@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schemas: the parsed form of "ns::name.overload(Tensor(a!) self, int[2] dim=[], *, ScalarType? dtype=None) -> (Tensor
- * values, Tensor indices)". The whole ATen grammar: alias sets and mutation, optionals, lists with and without length,
- * keyword-only arguments, defaults of every type, several or no returns, "...".
+ * Schemas: the parsed form of "ns::name.overload(Tensor(a!) self, int[2] dim=[], *, ScalarType? dtype=None)
+ * -> (Tensor values, Tensor indices)". The whole ATen grammar: alias sets and mutation, optionals, lists with
+ * and without length, keyword-only arguments, defaults of every type, several or no returns, "...".
  */
 #ifndef TNI_DISPATCHER_SCHEMA_H
 #define TNI_DISPATCHER_SCHEMA_H
@@ -37,23 +37,23 @@ typedef struct tni_argument {
     tn_value default_value;   /* NONE for None and where there is none */
     uint8_t type;             /* TNI_TYPE_... of the item */
     uint8_t is_list;
-    uint8_t is_optional;      /* of the whole */
-    uint8_t optional_items;   /* Tensor?[] */
+    uint8_t is_optional;    /* of the whole */
+    uint8_t optional_items; /* Tensor?[] */
     uint8_t keyword_only;
-    uint8_t written;          /* ! */
-    int32_t list_length;      /* int[2]: 2, a single int stands for the list; 0: none */
+    uint8_t written;     /* ! */
+    int32_t list_length; /* int[2]: 2, a single int stands for the list; 0: none */
 } tni_argument;
 
 typedef struct tni_schema {
-    const char *text; /* as given */
+    const char *text;      /* as given */
     const char *full_name; /* "aten::add.Tensor" */
     const char *ns;        /* "aten" */
     const char *name;      /* "add" */
     const char *overload;  /* "Tensor" or "" */
     uint32_t n_args;
     uint32_t n_returns;
-    uint32_t required;     /* arguments before the first with a default (positional count) */
-    uint32_t variadic;     /* "..." among the arguments */
+    uint32_t required; /* arguments before the first with a default (positional count) */
+    uint32_t variadic; /* "..." among the arguments */
     tni_argument *args;
     tni_argument *returns;
     void *memory; /* one block holds it all */

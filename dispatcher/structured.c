@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything whose kernel takes whole tensors: the shape rule, outputs, arguments brought into the dtype and the class
- * of strides that the row takes. Operators that write in place first (scatter_, index_put_, random fills) come here too:
- * their result is argument 0 itself, and their functional form is a clone and the same.
+ * Everything whose kernel takes whole tensors: the shape rule, outputs, arguments brought into the dtype and
+ * the class of strides that the row takes. Operators that write in place first (scatter_, index_put_, random
+ * fills) come here too: their result is argument 0 itself, and their functional form is a clone and the same.
  */
 #include <string.h>
 #include "dispatcher/backend.h"
@@ -26,8 +26,9 @@ static int32_t format_of_call(const tni_frame *f)
         const tn_tensor *t = f->args[i].tag == TN_TAG_TENSOR ? f->args[i].as.tensor : NULL;
         if (!t || t->desc.rank < 4) continue;
         if (tni_is_contiguous(t)) return TN_CONTIGUOUS_FORMAT;
-        return t->state & TNI_CHANNELS_LAST ? TN_CHANNELS_LAST : t->state & TNI_CHANNELS_LAST_3D ? TN_CHANNELS_LAST_3D
-                                                                                               : TN_CONTIGUOUS_FORMAT;
+        return t->state & TNI_CHANNELS_LAST      ? TN_CHANNELS_LAST
+               : t->state & TNI_CHANNELS_LAST_3D ? TN_CHANNELS_LAST_3D
+                                                 : TN_CONTIGUOUS_FORMAT;
     }
     return TN_CONTIGUOUS_FORMAT;
 }
@@ -37,25 +38,32 @@ static int32_t wanted_format(const tni_kernel *k, const tn_tensor *t, int32_t fo
 {
     uint32_t state = t->state;
     switch (k->row.strides) {
-    case TN_STRIDES_ANY: return -1;
-    case TN_STRIDES_BLAS: return blas_strides(t) ? -1 : TN_CONTIGUOUS_FORMAT;
+    case TN_STRIDES_ANY:
+        return -1;
+    case TN_STRIDES_BLAS:
+        return blas_strides(t) ? -1 : TN_CONTIGUOUS_FORMAT;
     case TN_STRIDES_CHANNELS_LAST:
-        if (format == TN_CHANNELS_LAST && t->desc.rank == 4) return state & TNI_CHANNELS_LAST ? -1 : TN_CHANNELS_LAST;
-        if (format == TN_CHANNELS_LAST_3D && t->desc.rank == 5) return state & TNI_CHANNELS_LAST_3D ? -1 : TN_CHANNELS_LAST_3D;
+        if (format == TN_CHANNELS_LAST && t->desc.rank == 4)
+            return state & TNI_CHANNELS_LAST ? -1 : TN_CHANNELS_LAST;
+        if (format == TN_CHANNELS_LAST_3D && t->desc.rank == 5)
+            return state & TNI_CHANNELS_LAST_3D ? -1 : TN_CHANNELS_LAST_3D;
         return tni_is_contiguous(t) ? -1 : TN_CONTIGUOUS_FORMAT;
-    default: return tni_is_contiguous(t) ? -1 : TN_CONTIGUOUS_FORMAT;
+    default:
+        return tni_is_contiguous(t) ? -1 : TN_CONTIGUOUS_FORMAT;
     }
 }
 
 /* *io is replaced by a copy where the row wants one. */
-static int32_t bring(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format, tn_tensor **io)
+static int32_t bring(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format,
+                     tn_tensor **io)
 {
     tn_tensor *t = *io, *copy;
     int32_t keep = arg < 32 && (f->keep_dtype >> arg & 1u);
     tn_dtype dtype = keep || !f->call_dtype || k->row.flags & TN_ROW_CASTS ? t->desc.dtype : f->call_dtype;
     uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
     int32_t foreign = t->desc.device != f->device, wanted = wanted_format(k, t, format), status;
-    if (dtype == t->desc.dtype && !foreign && wanted < 0 && (!lazy || k->row.flags & TN_ROW_LAZY_BITS)) return TN_OK;
+    if (dtype == t->desc.dtype && !foreign && wanted < 0 && (!lazy || k->row.flags & TN_ROW_LAZY_BITS))
+        return TN_OK;
     if (foreign) {
         status = tni_tensor_create(f->ctx, f->device, dtype, t->desc.rank, t->desc.sizes, NULL, &copy);
         if (!status && (status = tni_copy_tensor(copy, t)) != TN_OK) tn_release(copy);
@@ -150,7 +158,8 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
     tn_tensor *self = tni_arg_tensor(f, 0);
     int32_t status = TN_E_UNSUPPORTED;
     if (tni_overlaps_itself(self)) {
-        return tni_fail(f, TN_E_ARGUMENT, "unsupported operation: more than one element of the written-to tensor refers to a "
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "unsupported operation: more than one element of the written-to tensor refers to a "
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
     f->outs[0] = tn_value_tensor(tn_retain(self));
@@ -174,7 +183,8 @@ static int32_t run_on_clone(tni_frame *f)
 {
     tn_value args[TNI_MAX_ARGS], out = tn_value_none();
     tn_tensor *copy;
-    int32_t status = tni_contiguous_copy(tni_arg_tensor(f, 0), tni_arg_tensor(f, 0)->desc.dtype, TN_PRESERVE_FORMAT, &copy);
+    int32_t status = tni_contiguous_copy(tni_arg_tensor(f, 0), tni_arg_tensor(f, 0)->desc.dtype,
+                                         TN_PRESERVE_FORMAT, &copy);
     if (status) return status;
     memcpy(args, f->args, f->n_args * sizeof *args);
     args[0] = tn_value_tensor(copy);
