@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What shape rules share; see infer.h. */
+#include <math.h>
+#include "ops/infer/infer.h"
+
+tn_ints tni_arg_ints(const tni_frame *f, uint32_t i)
+{
+    const tn_value *v = &f->args[i];
+    if (v->tag == TN_TAG_INTS) return (tn_ints){v->as.ints, v->count};
+    if (v->tag == TN_TAG_INT) return (tn_ints){&v->as.i, 1};
+    return (tn_ints){NULL, 0};
+}
+
+tn_dtype tni_arg_dtype(const tni_frame *f, uint32_t i)
+{
+    return f->args[i].tag == TN_TAG_DTYPE ? (tn_dtype)f->args[i].as.i : 0;
+}
+
+const char *tni_arg_string(const tni_frame *f, uint32_t i)
+{
+    return f->args[i].tag == TN_TAG_STRING ? f->args[i].as.string : NULL;
+}
+
+int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const char *name, int64_t *out)
+{
+    tn_ints list = tni_arg_ints(f, i);
+    if (list.count != 1 && list.count != (int64_t)count)
+        return tni_fail(f, TN_E_ARGUMENT, "%s must either be a single int, or a tuple of %u ints", name,
+                        count);
+    for (uint32_t k = 0; k < count; k++) out[k] = list.data[list.count == 1 ? 0 : k];
+    return TN_OK;
+}
+
+int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out)
+{
+    return tni_wrap_dim(tni_arg_int(f, i), rank, out);
+}
+
+const char *tni_sizes_text(const tn_tensor *t, tni_text *text)
+{
+    return tni_shape_text(t->desc.rank, t->desc.sizes, text->bytes, sizeof(text->bytes));
+}
+
+const char *tni_list_text(tn_ints list, tni_text *text)
+{
+    return tni_shape_text((uint32_t)list.count, list.data, text->bytes, sizeof(text->bytes));
+}
+
+const char *tni_type_name(tn_dtype dtype)
+{
+    static const struct {
+        tn_dtype dtype;
+        const char *name;
+    } names[] = {{TN_BOOL, "Bool"},
+                 {TN_UINT8, "Byte"},
+                 {TN_INT8, "Char"},
+                 {TN_INT16, "Short"},
+                 {TN_INT32, "Int"},
+                 {TN_INT64, "Long"},
+                 {TN_UINT16, "UInt16"},
+                 {TN_UINT32, "UInt32"},
+                 {TN_UINT64, "UInt64"},
+                 {TN_FLOAT16, "Half"},
+                 {TN_BFLOAT16, "BFloat16"},
+                 {TN_FLOAT32, "Float"},
+                 {TN_FLOAT64, "Double"},
+                 {TN_COMPLEX32, "ComplexHalf"},
+                 {TN_COMPLEX64, "ComplexFloat"},
+                 {TN_COMPLEX128, "ComplexDouble"}};
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].dtype == dtype) return names[i].name;
+    }
+    const char *name = tn_dtype_name(dtype);
+    return name ? name : "Undefined";
+}
+
+int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too)
+{
+    tn_dtype dtype = dtype_of(index);
+    if (dtype == TN_INT64 || (int32_too && dtype == TN_INT32)) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "Expected dtype int64%s for index, but got %s",
+                    int32_too ? " or int32" : "", tni_type_name(dtype));
+}
+
+/* The largest finite value, and what ATen calls the type in C++. */
+static double largest(tn_dtype dtype, const char **name)
+{
+    static const struct {
+        tn_dtype dtype;
+        double max;
+        const char *name;
+    } types[] = {{TN_UINT8, 255, "uint8_t"},
+                 {TN_INT8, 127, "int8_t"},
+                 {TN_INT16, 32767, "int16_t"},
+                 {TN_INT32, 2147483647.0, "int"},
+                 {TN_INT64, 0x1p63, "int64_t"},
+                 {TN_UINT16, 65535, "uint16_t"},
+                 {TN_UINT32, 4294967295.0, "uint32_t"},
+                 {TN_UINT64, 0x1p64, "uint64_t"},
+                 {TN_FLOAT16, 65504, "c10::Half"},
+                 {TN_BFLOAT16, 0x1.fep127, "c10::BFloat16"},
+                 {TN_FLOAT32, 0x1.fffffep127, "float"}};
+    for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (types[i].dtype == dtype) return *name = types[i].name, types[i].max;
+    }
+    return *name = "double", INFINITY;
+}
+
+/* Integers of unsigned types may wrap, infinities and NaN are at home in floating types only. */
+static int32_t overflows(double x, tn_dtype dtype, double max)
+{
+    if (is_float(dtype)) return isfinite(x) && fabs(x) > max;
+    return x != x || x > max || x < -max - 1;
+}
+
+int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype)
+{
+    const char *name;
+    double max = largest(dtype, &name), re = tn_value_as_float(number);
+    if (is_complex(dtype) || dtype == TN_BOOL || tni_dtype_category(dtype) == TNI_CATEGORY_OTHER)
+        return TN_OK;
+    if (number.tag == TN_TAG_COMPLEX ? number.as.floats[1] != 0 || overflows(re, dtype, max)
+                                     : overflows(re, dtype, max))
+        return tni_fail(f, TN_E_DTYPE, "value cannot be converted to type %s without overflow", name);
+    return TN_OK;
+}
+
+int64_t tni_product(const int64_t *sizes, int64_t first, int64_t end)
+{
+    int64_t n = 1;
+    for (int64_t i = first; i < end; i++) n *= sizes[i];
+    return n;
+}
+
+/* Strides of a channels-last tensor, whatever the sizes of 1 are: the last dimension but C innermost. */
+static int32_t follows_channels_last(const tn_tensor *t)
+{
+    const int64_t *sizes = sizes_of(t), *strides = strides_of(t);
+    int64_t rank = rank_of(t), least = 0;
+    if (strides[1] == 0) return 0;
+    for (int64_t k = 0; k < rank; k++) {
+        int64_t d = k == 0 ? 1 : k == rank - 1 ? 0 : rank - k; /* C, then the space from its end, then N */
+        if (sizes[d] == 0 || strides[d] < least) return 0;
+        /* N111 is row-major, and so is N stored as one long row. */
+        if (d == 0 && least == strides[1]) return 0;
+        least = strides[d];
+        if (sizes[d] > 1) least *= sizes[d];
+    }
+    return 1;
+}
+
+int32_t tni_suggest_format(const tn_tensor *t)
+{
+    int64_t rank = rank_of(t);
+    if (rank != 4 && rank != 5) return TN_CONTIGUOUS_FORMAT;
+    if (!follows_channels_last(t)) return TN_CONTIGUOUS_FORMAT;
+    return rank == 4 ? TN_CHANNELS_LAST : TN_CHANNELS_LAST_3D;
+}
+
+int32_t tni_out_channels(tni_frame *f, uint32_t i, const tn_tensor *input, tn_dtype dtype, int64_t rank,
+                         const int64_t *sizes)
+{
+    int64_t strides[TN_MAX_RANK];
+    int32_t format = tni_suggest_format(input);
+    if (format == TN_CONTIGUOUS_FORMAT || rank != rank_of(input))
+        return tni_out(f, i, dtype, (uint32_t)rank, sizes);
+    TNI_TRY(tni_format_strides((uint32_t)rank, sizes, format, strides));
+    return tni_out_strided(f, i, dtype, (uint32_t)rank, sizes, strides);
+}

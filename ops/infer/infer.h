@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What shape rules share. A rule reads the arguments of a frame by their index in the schema of the base
+ * form, refuses what ATen refuses in ATen's words, and says what the outputs are. Rules never read elements,
+ * and know no device.
+ */
+#ifndef TNI_OPS_INFER_H
+#define TNI_OPS_INFER_H
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/shape.h"
+#include "core/thread.h"
+#include "dispatcher/frame.h"
+#include "ops_rules.h" /* generated: declares every rule */
+
+/* Leaves the rule when a step fails. */
+#define TNI_TRY(expression)                \
+    do {                                   \
+        int32_t try_status = (expression); \
+        if (try_status) return try_status; \
+    } while (0)
+
+static inline int64_t rank_of(const tn_tensor *t)
+{
+    return t->desc.rank;
+}
+static inline tn_dtype dtype_of(const tn_tensor *t)
+{
+    return t->desc.dtype;
+}
+static inline const int64_t *sizes_of(const tn_tensor *t)
+{
+    return t->desc.sizes;
+}
+static inline const int64_t *strides_of(const tn_tensor *t)
+{
+    return t->desc.strides;
+}
+static inline int32_t is_float(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) == TNI_CATEGORY_FLOAT;
+}
+static inline int32_t is_complex(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
+}
+/* Bool counts as one. */
+static inline int32_t is_integer(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
+}
+static inline int32_t is_inplace(const tni_frame *f)
+{
+    return f->op->form == TNI_FORM_INPLACE;
+}
+
+/* A list argument; {NULL, 0} where it is absent. */
+tn_ints tni_arg_ints(const tni_frame *f, uint32_t i);
+tn_dtype tni_arg_dtype(const tni_frame *f, uint32_t i);
+const char *tni_arg_string(const tni_frame *f, uint32_t i);
+/* A list of `count` ints; one alone stands for all. `name` is for the error. */
+int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const char *name, int64_t *out);
+/* The dim in argument i, in 0 .. rank - 1 (a rank of 0 counts as 1). */
+int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out);
+
+/* Text of sizes for errors; the buffer is the caller's. */
+typedef struct tni_text {
+    char bytes[256];
+} tni_text;
+const char *tni_sizes_text(const tn_tensor *t, tni_text *text);
+const char *tni_list_text(tn_ints list, tni_text *text);
+/* ATen's name of a dtype: "Float", "Long". */
+const char *tni_type_name(tn_dtype dtype);
+
+/* Refuses what is no index dtype (int64, or int32 where `int32_too`). */
+int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too);
+/* Refuses a number that the dtype cannot hold: "value cannot be converted to type float without overflow". */
+int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype);
+/* Bits of arguments of the schema: keeps them from being cast to the call's dtype. */
+#define TNI_KEEP(i) (1u << (i))
+
+/* Product of sizes from dimension `first` to before `end`. */
+int64_t tni_product(const int64_t *sizes, int64_t first, int64_t end);
+/*
+ * Output i with the memory format that convolutions, pooling and the like take from their input:
+ * channels-last where the input is, else row-major.
+ */
+int32_t tni_out_channels(tni_frame *f, uint32_t i, const tn_tensor *input, tn_dtype dtype, int64_t rank,
+                         const int64_t *sizes);
+/* The format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D) that a tensor suggests by its
+ * strides. */
+int32_t tni_suggest_format(const tn_tensor *t);
+
+#endif
