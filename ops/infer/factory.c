@@ -264,7 +264,7 @@ int32_t infer_set_source_tensor(tni_frame *f)
     if (self == source) return give_self(f, self);
     if (dtype_of(self) != dtype_of(source))
         return tni_fail(f, TN_E_DTYPE, "Could not set tensor of type %s to a tensor of type %s",
-                        tni_type_name(dtype_of(source)), tni_type_name(dtype_of(self)));
+                        tni_dtype_error_name(dtype_of(source)), tni_dtype_error_name(dtype_of(self)));
     if (self->desc.device != source->desc.device)
         return tni_fail(f, TN_E_DEVICE,
                         "attempted to set the storage of a tensor to a storage on different device");

@@ -46,40 +46,12 @@ const char *tni_list_text(tn_ints list, tni_text *text)
     return tni_shape_text((uint32_t)list.count, list.data, text->bytes, sizeof(text->bytes));
 }
 
-const char *tni_type_name(tn_dtype dtype)
-{
-    static const struct {
-        tn_dtype dtype;
-        const char *name;
-    } names[] = {{TN_BOOL, "Bool"},
-                 {TN_UINT8, "Byte"},
-                 {TN_INT8, "Char"},
-                 {TN_INT16, "Short"},
-                 {TN_INT32, "Int"},
-                 {TN_INT64, "Long"},
-                 {TN_UINT16, "UInt16"},
-                 {TN_UINT32, "UInt32"},
-                 {TN_UINT64, "UInt64"},
-                 {TN_FLOAT16, "Half"},
-                 {TN_BFLOAT16, "BFloat16"},
-                 {TN_FLOAT32, "Float"},
-                 {TN_FLOAT64, "Double"},
-                 {TN_COMPLEX32, "ComplexHalf"},
-                 {TN_COMPLEX64, "ComplexFloat"},
-                 {TN_COMPLEX128, "ComplexDouble"}};
-    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].dtype == dtype) return names[i].name;
-    }
-    const char *name = tn_dtype_name(dtype);
-    return name ? name : "Undefined";
-}
-
 int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too)
 {
     tn_dtype dtype = dtype_of(index);
     if (dtype == TN_INT64 || (int32_too && dtype == TN_INT32)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "Expected dtype int64%s for index, but got %s",
-                    int32_too ? " or int32" : "", tni_type_name(dtype));
+                    int32_too ? " or int32" : "", tni_dtype_error_name(dtype));
 }
 
 /* The largest finite value, and what ATen calls the type in C++. */

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/thread.h"
-#include "dispatcher/frame.h"
+#include "dispatcher/backend.h"
 #include "ops_rules.h" /* generated: declares every rule */
 
 /* Leaves the rule when a step fails. */
@@ -70,8 +70,6 @@ typedef struct tni_text {
 } tni_text;
 const char *tni_sizes_text(const tn_tensor *t, tni_text *text);
 const char *tni_list_text(tn_ints list, tni_text *text);
-/* ATen's name of a dtype: "Float", "Long". */
-const char *tni_type_name(tn_dtype dtype);
 
 /* Refuses what is no index dtype (int64, or int32 where `int32_too`). */
 int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions and scans: which dimensions of argument 0 go away, what the sum of no elements is, dtypes. Dimensions of
- * size 0 that have no identity are refused.
+ * Reductions and scans: which dimensions of argument 0 go away, what the sum of no elements is, dtypes.
+ * Dimensions of size 0 that have no identity are refused.
  */
 #include <math.h>
 #include <tenon/ops.h>
@@ -33,8 +33,10 @@ static int32_t out_reduced(tni_frame *f, uint32_t i, tn_dtype dtype)
     int64_t sizes[TN_MAX_RANK];
     uint32_t rank = 0;
     for (uint32_t d = 0; d < self->desc.rank; d++) {
-        if (!(f->reduced >> d & 1)) sizes[rank++] = sizes_of(self)[d];
-        else if (f->keepdim) sizes[rank++] = 1;
+        if (!(f->reduced >> d & 1))
+            sizes[rank++] = sizes_of(self)[d];
+        else if (f->keepdim)
+            sizes[rank++] = 1;
     }
     return tni_out(f, i, dtype, rank, sizes);
 }
@@ -70,11 +72,13 @@ static int32_t check_not_empty(tni_frame *f, int32_t listed, int32_t hint)
     int32_t length = name_length(f, &name);
     if (self->numel) return TN_OK;
     if (!listed)
-        return tni_fail(f, TN_E_INDEX, "%.*s(): Expected reduction dim to be specified for input.numel() == 0.%s",
+        return tni_fail(f, TN_E_INDEX,
+                        "%.*s(): Expected reduction dim to be specified for input.numel() == 0.%s",
                         (int)length, name, hint ? " Specify the reduction dim with the 'dim' argument." : "");
     for (uint32_t d = 0; d < self->desc.rank; d++) {
         if ((f->reduced >> d & 1) && sizes_of(self)[d] == 0)
-            return tni_fail(f, TN_E_INDEX, "%.*s(): Expected reduction dim %u to have non-zero size.", (int)length, name, d);
+            return tni_fail(f, TN_E_INDEX, "%.*s(): Expected reduction dim %u to have non-zero size.",
+                            (int)length, name, d);
     }
     return TN_OK;
 }
@@ -124,9 +128,10 @@ int32_t infer_reduction_mean(tni_frame *f)
     }
     if (is_integer(dtype))
         return tni_fail(f, TN_E_DTYPE,
-                        "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. "
+                        "mean(): could not infer output dtype. %s dtype must be either a floating point or "
+                        "complex dtype. "
                         "Got: %s",
-                        given ? "Optional" : "Input", tni_type_name(dtype));
+                        given ? "Optional" : "Input", tni_dtype_error_name(dtype));
     f->call_dtype = dtype;
     f->identity = NAN;
     return out_reduced(f, 0, dtype);
@@ -168,8 +173,9 @@ int32_t infer_reduction_pair(tni_frame *f)
     f->keepdim = tni_arg_bool(f, 2);
     f->call_dtype = dtype_of(self);
     if (!tni_arg_given(f, 1) && self->numel == 0)
-        return tni_fail(f, TN_E_SHAPE,
-                        "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+        return tni_fail(
+            f, TN_E_SHAPE,
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
     for (uint32_t d = 0; d < self->desc.rank && self->numel == 0; d++) {
         if ((f->reduced >> d & 1) && sizes_of(self)[d] == 0)
             return tni_fail(f, TN_E_INDEX, "Expected reduction dim %u to have non-zero size.", d);
@@ -185,16 +191,18 @@ static int32_t check_norm_order(tni_frame *f, int32_t listed)
     double order = tni_arg_float(f, 1);
     if (self->numel || (order >= 0 && order != INFINITY)) return TN_OK;
     if (!listed)
-        return tni_fail(f, TN_E_SHAPE,
-                        "linalg.vector_norm cannot compute the %g norm on an empty tensor because the operation does not "
-                        "have an identity",
-                        order);
+        return tni_fail(
+            f, TN_E_SHAPE,
+            "linalg.vector_norm cannot compute the %g norm on an empty tensor because the operation does not "
+            "have an identity",
+            order);
     for (uint32_t d = 0; d < self->desc.rank; d++) {
         if ((f->reduced >> d & 1) && sizes_of(self)[d] == 0)
-            return tni_fail(f, TN_E_SHAPE,
-                            "linalg.vector_norm cannot compute the %g norm on the dimension %u because this dimension is "
-                            "empty and the operation does not have an identity",
-                            order, d);
+            return tni_fail(
+                f, TN_E_SHAPE,
+                "linalg.vector_norm cannot compute the %g norm on the dimension %u because this dimension is "
+                "empty and the operation does not have an identity",
+                order, d);
     }
     return TN_OK;
 }
@@ -204,15 +212,18 @@ int32_t infer_reduction_norm(tni_frame *f)
 {
     tn_dtype own = dtype_of(tni_arg_tensor(f, 0)), dtype = tni_arg_dtype(f, 4);
     if (is_integer(own))
-        return tni_fail(f, TN_E_DTYPE, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
-                        tni_type_name(own));
-    if (f->args[1].tag == TN_TAG_COMPLEX)
-        return tni_fail(f, TN_E_ARGUMENT, "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
-    if (dtype && is_complex(own) != is_complex(dtype) && is_complex(own))
         return tni_fail(f, TN_E_DTYPE,
-                        "linalg.vector_norm: the dtype of the input is complex, so the given dtype must be complex, but "
-                        "got %s",
-                        tni_type_name(dtype));
+                        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
+                        tni_dtype_error_name(own));
+    if (f->args[1].tag == TN_TAG_COMPLEX)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
+    if (dtype && is_complex(own) != is_complex(dtype) && is_complex(own))
+        return tni_fail(
+            f, TN_E_DTYPE,
+            "linalg.vector_norm: the dtype of the input is complex, so the given dtype must be complex, but "
+            "got %s",
+            tni_dtype_error_name(dtype));
     TNI_TRY(read_dims(f, 2));
     f->keepdim = tni_arg_bool(f, 3);
     TNI_TRY(check_norm_order(f, tni_arg_ints(f, 2).count > 0));
@@ -226,9 +237,10 @@ static int32_t start_moments(tni_frame *f)
     const char *name;
     int32_t length = name_length(f, &name);
     if (is_integer(own))
-        return tni_fail(f, TN_E_DTYPE, "%.*s only support floating point and complex dtypes",
-                        is_base(f, TN_OP_VAR_CORRECTION) || is_base(f, TN_OP_STD_CORRECTION) ? 11 : (int)length,
-                        is_base(f, TN_OP_VAR_CORRECTION) || is_base(f, TN_OP_STD_CORRECTION) ? "std and var" : name);
+        return tni_fail(
+            f, TN_E_DTYPE, "%.*s only support floating point and complex dtypes",
+            is_base(f, TN_OP_VAR_CORRECTION) || is_base(f, TN_OP_STD_CORRECTION) ? 11 : (int)length,
+            is_base(f, TN_OP_VAR_CORRECTION) || is_base(f, TN_OP_STD_CORRECTION) ? "std and var" : name);
     TNI_TRY(read_dims(f, 1));
     f->keepdim = tni_arg_bool(f, 3);
     f->call_dtype = own;
@@ -250,7 +262,8 @@ int32_t infer_reduction_var_mean(tni_frame *f)
     return out_reduced(f, 1, f->call_dtype);
 }
 
-/* Values and their indices along one dimension: max.dim, min.dim, median.dim, mode; kthvalue has k before dim. */
+/* Values and their indices along one dimension: max.dim, min.dim, median.dim, mode; kthvalue has k before
+ * dim. */
 int32_t infer_reduction_values(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
@@ -263,7 +276,8 @@ int32_t infer_reduction_values(tni_frame *f)
         int64_t dim, k = tni_arg_int(f, 1);
         TNI_TRY(tni_arg_dim(f, 2, rank_of(self), &dim));
         if (k < 1 || k > (rank_of(self) ? sizes_of(self)[dim] : 1))
-            return tni_fail(f, TN_E_INDEX, "kthvalue(): selected number k out of range for dimension %lld", (long long)dim);
+            return tni_fail(f, TN_E_INDEX, "kthvalue(): selected number k out of range for dimension %lld",
+                            (long long)dim);
     }
     TNI_TRY(out_reduced(f, 0, f->call_dtype));
     return out_reduced(f, 1, TN_INT64);
@@ -280,7 +294,8 @@ int32_t infer_hash_tensor(tni_frame *f)
 {
     TNI_TRY(read_dims(f, 1));
     f->keepdim = tni_arg_bool(f, 2);
-    if (tni_arg_int(f, 3)) return tni_fail(f, TN_E_ARGUMENT, "Unknown hash_tensor mode: %lld", (long long)tni_arg_int(f, 3));
+    if (tni_arg_int(f, 3))
+        return tni_fail(f, TN_E_ARGUMENT, "Unknown hash_tensor mode: %lld", (long long)tni_arg_int(f, 3));
     f->call_dtype = dtype_of(tni_arg_tensor(f, 0));
     return out_reduced(f, 0, TN_UINT64);
 }

@@ -64,7 +64,7 @@ int32_t infer_view_as_complex(tni_frame *f)
             f, TN_E_DTYPE,
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
             "scalar type: %s",
-            tni_type_name(dtype));
+            tni_dtype_error_name(dtype));
     if (rank_of(self) == 0) return tni_fail(f, TN_E_SHAPE, "Input tensor must have one or more dimensions");
     tni_view_of(self, &v);
     v.rank--;
@@ -89,7 +89,7 @@ static int32_t shrink_elements(tni_frame *f, tni_view_shape *v, int64_t ratio, t
     if (v->strides[last] != 1)
         return tni_fail(f, TN_E_SHAPE,
                         "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld",
-                        tni_type_name(from), tni_type_name(to), (long long)v->strides[last]);
+                        tni_dtype_error_name(from), tni_dtype_error_name(to), (long long)v->strides[last]);
     for (uint32_t i = 0; i < last; i++) v->strides[i] *= ratio;
     v->sizes[last] *= ratio;
     v->offset *= ratio;
@@ -104,24 +104,26 @@ static int32_t grow_elements(tni_frame *f, tni_view_shape *v, int64_t ratio, tn_
         return tni_fail(f, TN_E_SHAPE,
                         "self.size(-1) must be divisible by %lld to view %s as %s (different element sizes), "
                         "but got %lld",
-                        (long long)ratio, tni_type_name(from), tni_type_name(to), (long long)v->sizes[last]);
+                        (long long)ratio, tni_dtype_error_name(from), tni_dtype_error_name(to),
+                        (long long)v->sizes[last]);
     if (v->offset % ratio)
         return tni_fail(
             f, TN_E_SHAPE,
             "self.storage_offset() must be divisible by %lld to view %s as %s (different element sizes), "
             "but got %lld",
-            (long long)ratio, tni_type_name(from), tni_type_name(to), (long long)v->offset);
+            (long long)ratio, tni_dtype_error_name(from), tni_dtype_error_name(to), (long long)v->offset);
     if (v->strides[last] != 1)
         return tni_fail(f, TN_E_SHAPE,
                         "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld",
-                        tni_type_name(from), tni_type_name(to), (long long)v->strides[last]);
+                        tni_dtype_error_name(from), tni_dtype_error_name(to), (long long)v->strides[last]);
     for (uint32_t i = 0; i < last; i++) {
         if (v->strides[i] % ratio)
             return tni_fail(
                 f, TN_E_SHAPE,
                 "self.stride(%u) must be divisible by %lld to view %s as %s (different element sizes), "
                 "but got %lld",
-                i, (long long)ratio, tni_type_name(from), tni_type_name(to), (long long)v->strides[i]);
+                i, (long long)ratio, tni_dtype_error_name(from), tni_dtype_error_name(to),
+                (long long)v->strides[i]);
         v->strides[i] /= ratio;
     }
     v->sizes[last] /= ratio;
@@ -144,7 +146,7 @@ int32_t infer_view_dtype(tni_frame *f)
     tni_view_of(self, &v);
     if (old_bytes != new_bytes && v.rank == 0)
         return tni_fail(f, TN_E_SHAPE, "self.dim() cannot be 0 to view %s as %s (different element sizes)",
-                        tni_type_name(from), tni_type_name(to));
+                        tni_dtype_error_name(from), tni_dtype_error_name(to));
     if (old_bytes > new_bytes) TNI_TRY(shrink_elements(f, &v, old_bytes / new_bytes, from, to));
     if (old_bytes < new_bytes) TNI_TRY(grow_elements(f, &v, new_bytes / old_bytes, from, to));
     return give_as(f, self, to, &v, 0);
