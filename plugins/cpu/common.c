@@ -22,8 +22,11 @@ const tn_dtype cpu_inexact_dtypes[] = {FLOATS, COMPLEX, 0};
 const tn_dtype cpu_integer_dtypes[] = {INTEGERS, 0};
 const tn_dtype cpu_integral_dtypes[] = {TN_BOOL, INTEGERS, 0};
 const tn_dtype cpu_real_dtypes[] = {INTEGERS, FLOATS, 0};
+const tn_dtype cpu_ordered_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, 0};
 const tn_dtype cpu_number_dtypes[] = {INTEGERS, FLOATS, COMPLEX, 0};
 const tn_dtype cpu_all_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, COMPLEX, 0};
+const tn_dtype cpu_everything_dtypes[] = {TN_BOOL, INTEGERS, TN_UINT16,    TN_UINT32, TN_UINT64,
+                                          FLOATS,  COMPLEX,  TN_COMPLEX32, 0};
 
 int32_t cpu_error(const tn_call *call, int32_t code, const char *format, ...)
 {

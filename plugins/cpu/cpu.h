@@ -43,8 +43,10 @@ extern const tn_dtype cpu_inexact_dtypes[];    /* floats and complex */
 extern const tn_dtype cpu_integer_dtypes[];    /* uint8 int8 int16 int32 int64 */
 extern const tn_dtype cpu_integral_dtypes[];   /* bool and integers */
 extern const tn_dtype cpu_real_dtypes[];       /* integers and floats */
+extern const tn_dtype cpu_ordered_dtypes[];    /* bool, integers, floats */
 extern const tn_dtype cpu_number_dtypes[];     /* integers, floats, complex */
 extern const tn_dtype cpu_all_dtypes[];        /* bool, integers, floats, complex */
+extern const tn_dtype cpu_everything_dtypes[]; /* these, unsigned integers and complex32 */
 
 /* ---- Errors ------------------------------------------------------------------------------------------ */
 
@@ -70,6 +72,12 @@ static inline int64_t cpu_numel(const tn_tensor_desc *d)
     int64_t n = 1;
     for (uint32_t i = 0; i < d->rank; i++) n *= d->sizes[i];
     return n;
+}
+
+static inline const tn_operand *cpu_operand(const tn_nest *nest, uint32_t i)
+{
+    return (const tn_operand *)(const void *)((const char *)nest->operands +
+                                              (uint64_t)i * nest->operand_bytes);
 }
 
 /* Host scratch memory for the length of the call, aligned to 64 bytes; NULL (and an error recorded) when

@@ -34,7 +34,8 @@ static uint32_t level_of_environment(void)
 
 static uint32_t chosen_level;
 
-__attribute__((constructor)) static void choose_level(void)
+/* Before the constructors that fill function tables. */
+__attribute__((constructor(101))) static void choose_level(void)
 {
     uint32_t level = level_of_cpu(), allowed = level_of_environment();
     if (allowed < level) level = allowed;

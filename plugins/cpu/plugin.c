@@ -10,6 +10,10 @@
 /* Row tables, joined at init into the one that the host reads. */
 extern const tn_kernel_row cpu_memory_rows[];
 extern const uint32_t cpu_memory_row_count;
+extern const tn_kernel_row cpu_copy_rows[];
+extern const uint32_t cpu_copy_row_count;
+extern const tn_kernel_row cpu_pointwise_rows[];
+extern const uint32_t cpu_pointwise_row_count;
 
 /* Rows of nn/, which depend on the level; `to` may be NULL. Returns how many they are. */
 uint32_t cpu_nn_rows(tn_kernel_row *to);
@@ -19,16 +23,18 @@ static const struct row_list {
     const uint32_t *count;
 } row_lists[] = {
     {cpu_memory_rows, &cpu_memory_row_count},
+    {cpu_copy_rows, &cpu_copy_row_count},
+    {cpu_pointwise_rows, &cpu_pointwise_row_count},
 };
 #define ROW_LISTS (sizeof(row_lists) / sizeof(row_lists[0]))
 
 static void join_rows(cpu_state *state)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < ROW_LISTS; i++) {
-        memcpy(state->rows + n, row_lists[i].rows, *row_lists[i].count * sizeof(tn_kernel_row));
-        n += *row_lists[i].count;
-    }
+    /* A row without schema stands for a variant that other rows choose. */
+    for (uint32_t i = 0; i < ROW_LISTS; i++)
+        for (uint32_t k = 0; k < *row_lists[i].count; k++)
+            if (row_lists[i].rows[k].schema) state->rows[n++] = row_lists[i].rows[k];
     n += cpu_nn_rows(state->rows + n);
     state->kernels = (tn_kernels_interface){
         .size = sizeof state->kernels, .count = n, .row_bytes = sizeof(tn_kernel_row), .rows = state->rows};

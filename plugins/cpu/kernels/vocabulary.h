@@ -100,6 +100,17 @@ ALWAYS_INLINE half_t half_of_float(float f)
 }
 #endif
 
+/* Complex numbers as they lie in memory. */
+typedef struct complex32_t {
+    half_t re, im;
+} complex32_t;
+typedef struct complex64_t {
+    float re, im;
+} complex64_t;
+typedef struct complex128_t {
+    double re, im;
+} complex128_t;
+
 /* Element type, sum type and loads and stores through the type that arithmetic is done in. */
 #if defined(DTYPE_F32)
 typedef float T;
@@ -128,6 +139,12 @@ typedef int64_t acc;
 #elif defined(DTYPE_I64)
 typedef int64_t T;
 typedef int64_t acc;
+#elif defined(DTYPE_C64)
+typedef complex64_t T;
+typedef complex64_t acc;
+#elif defined(DTYPE_C128)
+typedef complex128_t T;
+typedef complex128_t acc;
 #endif
 
 #if defined(DTYPE_F16)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prim::copy: any strides, any two dtypes, conjugated and negated tensors, `src` broadcast. Of equal dtype it
+ * is memcpy where runs are dense, a transposition by blocks where the two run along different dimensions,
+ * else element by element; other dtypes go through conversion.
+ */
+#include "staging.h"
+
+#include <string.h>
+
+/* Elements that are worth a thread. */
+#define COPY_GRAIN ((int64_t)32 * 1024)
+/* Side of a block of a transposition: its lines of both tensors fit the first-level cache. */
+#define BLOCK 32
+
+typedef struct copy_call {
+    cpu_axes axes;
+    cpu_plan plan;
+    char *to;
+    const char *from;
+    int64_t bytes;
+    uint32_t across; /* dimension along which the source is dense, for a transposition */
+    int64_t blocks;  /* of that dimension */
+    int32_t hub;     /* where bits are resolved */
+    int32_t conjugate, negate;
+} copy_call;
+
+/* ---- Conversion -------------------------------------------------------------------------------------- */
+
+static void convert_dense(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    const cpu_plan_operand *to = &c->plan.operands[0], *from = &c->plan.operands[1];
+    cpu_convert(to->base + begin * to->bytes, to->slot, from->base + begin * from->bytes, from->slot,
+                end - begin);
+}
+
+/* Conjugates and negates a run of a hub; `re` and `im` say which parts change their sign. */
+static void resolve_bits(const copy_call *c, void *to, const void *from, int64_t n)
+{
+    int32_t complex = c->hub == CPU_C64 || c->hub == CPU_C128;
+    int64_t parts = complex ? 2 : 1;
+    double sign[2] = {c->negate ? -1 : 1, c->negate != (c->conjugate && complex) ? -1 : 1};
+    if (c->hub == CPU_F32 || c->hub == CPU_C64) {
+        for (int64_t i = 0; i < n * parts; i++)
+            ((float *)to)[i] = ((const float *)from)[i] * (float)sign[i % parts];
+    } else if (c->hub == CPU_F64 || c->hub == CPU_C128) {
+        for (int64_t i = 0; i < n * parts; i++)
+            ((double *)to)[i] = ((const double *)from)[i] * sign[i % parts];
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)to)[i] = c->negate ? -((const int64_t *)from)[i] : ((const int64_t *)from)[i];
+    }
+}
+
+static void run_bits(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    resolve_bits(user, pointers[0], pointers[1], n);
+}
+
+static void run_plain(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const copy_call *c = user;
+    memcpy(pointers[0], pointers[1], (size_t)(n * cpu_slot_bytes[c->hub]));
+}
+
+static void walk_bits(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    cpu_plan_walk(&c->plan, begin, end, run_bits, user);
+}
+
+static void walk_plain(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    cpu_plan_walk(&c->plan, begin, end, run_plain, user);
+}
+
+/* The type in which a source's bits are resolved: it holds all its values. */
+static int32_t bits_hub(int32_t slot)
+{
+    switch (slot) {
+    case CPU_C32:
+    case CPU_C64:
+        return CPU_C64;
+    case CPU_C128:
+        return CPU_C128;
+    case CPU_F64:
+        return CPU_F64;
+    default:
+        return slot == CPU_F32 || slot == CPU_F16 || slot == CPU_BF16 || slot >= CPU_E4M3FN ? CPU_F32
+                                                                                            : CPU_I64;
+    }
+}
+
+static int32_t convert(const tn_call *call, copy_call *c, const tn_tensor_desc *const *tensors)
+{
+    int32_t slots[2] = {cpu_slot(tensors[0]->dtype), cpu_slot(tensors[1]->dtype)};
+    if (slots[0] < 0 || slots[1] < 0) return cpu_error(call, TN_E_UNSUPPORTED, "copy: the dtype is unknown");
+    int32_t bits = c->conjugate || c->negate;
+    c->hub = bits ? bits_hub(slots[1]) : slots[0];
+    int32_t want[2] = {c->hub, c->hub};
+    cpu_plan_axes(&c->plan, &c->axes, tensors, 1, want);
+    const cpu_plan_operand *o = c->plan.operands;
+    int32_t dense = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
+    cpu_range_fn fn = bits ? walk_bits : dense ? convert_dense : walk_plain;
+    cpu_parallel_for(call, c->axes.numel, COPY_GRAIN, fn, c);
+    return TN_OK;
+}
+
+/* ---- Equal dtypes ------------------------------------------------------------------------------------ */
+
+static void copy_dense(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    memcpy(c->to + begin * c->bytes, c->from + begin * c->bytes, (size_t)((end - begin) * c->bytes));
+}
+
+/* Addresses of a position in the dimensions from `first` on, but for `without`. */
+static void locate(const copy_call *c, int64_t position, uint32_t first, uint32_t without, char **to,
+                   const char **from)
+{
+    *to = c->to;
+    *from = c->from;
+    for (uint32_t d = first; d < c->axes.rank; d++) {
+        if (d == without) continue;
+        int64_t i = position % c->axes.sizes[d];
+        position /= c->axes.sizes[d];
+        *to += i * c->axes.strides[0][d];
+        *from += i * c->axes.strides[1][d];
+    }
+}
+
+/* Rows of dimension 0. */
+static void copy_rows(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    char *to;
+    const char *from;
+    for (int64_t row = begin; row < end; row++) {
+        locate(c, row, 1, 0, &to, &from);
+        cpu_move(to, c->axes.strides[0][0], from, c->axes.strides[1][0], c->axes.sizes[0], c->bytes);
+    }
+}
+
+/* Pieces of one long row. */
+static void copy_piece(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    cpu_move(c->to + begin * c->axes.strides[0][0], c->axes.strides[0][0],
+             c->from + begin * c->axes.strides[1][0], c->axes.strides[1][0], end - begin, c->bytes);
+}
+
+/* One block: `columns` along dimension 0, `rows` along the source's dense dimension. */
+static void transpose_block(const copy_call *c, char *to, const char *from, int64_t columns, int64_t rows)
+{
+    int64_t to_row = c->axes.strides[0][c->across], from_column = c->axes.strides[1][0];
+    for (int64_t r = 0; r < rows; r++)
+        cpu_move(to + r * to_row, c->bytes, from + r * c->bytes, from_column, columns, c->bytes);
+}
+
+/* Items are strips of BLOCK rows, for each position of the dimensions left. */
+static void transpose(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const copy_call *c = user;
+    int64_t n = c->axes.sizes[0], m = c->axes.sizes[c->across];
+    char *to;
+    const char *from;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t row = item % c->blocks * BLOCK, rows = m - row < BLOCK ? m - row : BLOCK;
+        locate(c, item / c->blocks, 1, c->across, &to, &from);
+        to += row * c->axes.strides[0][c->across];
+        from += row * c->bytes;
+        for (int64_t i = 0; i < n; i += BLOCK)
+            transpose_block(c, to + i * c->bytes, from + i * c->axes.strides[1][0],
+                            n - i < BLOCK ? n - i : BLOCK, rows);
+    }
+}
+
+static int64_t grain_of(int64_t elements)
+{
+    return COPY_GRAIN / elements > 0 ? COPY_GRAIN / elements : 1;
+}
+
+static void copy_same(const tn_call *call, copy_call *c)
+{
+    const cpu_axes *axes = &c->axes;
+    int64_t rows = axes->rank ? axes->numel / axes->sizes[0] : 1;
+    if (axes->rank == 0 ||
+        (axes->rank == 1 && axes->strides[0][0] == c->bytes && axes->strides[1][0] == c->bytes)) {
+        cpu_parallel_for(call, axes->numel, COPY_GRAIN, copy_dense, c);
+        return;
+    }
+    if (axes->rank == 1) {
+        cpu_parallel_for(call, axes->numel, COPY_GRAIN, copy_piece, c);
+        return;
+    }
+    c->across = 0;
+    for (uint32_t d = 1; d < axes->rank; d++)
+        if (axes->strides[1][d] == c->bytes && axes->sizes[d] >= 4) c->across = d;
+    int32_t crossed =
+        axes->strides[0][0] == c->bytes && axes->strides[1][0] > c->bytes && axes->sizes[0] >= 4;
+    if (crossed && c->across) {
+        int64_t m = axes->sizes[c->across];
+        c->blocks = (m + BLOCK - 1) / BLOCK;
+        cpu_parallel_for(call, rows / m * c->blocks, grain_of(axes->sizes[0] * BLOCK), transpose, c);
+        return;
+    }
+    cpu_parallel_for(call, rows, grain_of(axes->sizes[0]), copy_rows, c);
+}
+
+static int32_t copy(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *tensors[2] = {cpu_out(call, 0), cpu_arg(call, 1)};
+    uint32_t flags = tensors[0]->flags ^ tensors[1]->flags;
+    copy_call c;
+    c.to = tensors[0]->host;
+    c.from = tensors[1]->host;
+    c.bytes = tn_dtype_bytes(tensors[0]->dtype);
+    /* Conjugating a real number does nothing, and of a complex one that becomes real only the real part is
+     * left. */
+    c.conjugate = (flags & TN_DESC_CONJ) != 0;
+    c.negate = (flags & TN_DESC_NEG) != 0;
+    cpu_axes_make(&c.axes, tensors, 2, 1);
+    if (c.axes.numel == 0) return TN_OK;
+    if (tensors[0]->dtype != tensors[1]->dtype || c.conjugate || c.negate) return convert(call, &c, tensors);
+    copy_same(call, &c);
+    return TN_OK;
+}
+
+const tn_kernel_row cpu_copy_rows[] = {{.size = sizeof(tn_kernel_row),
+                                        .flags = TN_ROW_LAZY_BITS,
+                                        .strides = TN_STRIDES_ANY,
+                                        .schema = TN_SCHEMA_COPY,
+                                        .run = copy}};
+const uint32_t cpu_copy_row_count = CPU_ROW_COUNT(cpu_copy_rows);

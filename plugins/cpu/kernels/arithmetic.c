@@ -1,0 +1,814 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pointwise arithmetic of floats (DTYPE=f32|f64) that needs no function of the mathematical library: an
+ * inline function of the elements and a loop for each. Formulas are ATen's where its results differ from the
+ * obvious ones (signs of zero, NaN, infinities).
+ */
+#include "convert.h"
+#include "loops.h"
+
+#if defined(DTYPE_F32)
+#define FN(name) name##f
+#else
+#define FN(name) name
+#endif
+
+/* The largest finite number of the dtype in memory. */
+ALWAYS_INLINE T largest_of(uint32_t slot)
+{
+    if (slot == CPU_F16) return 65504;
+    if (slot == CPU_BF16) return (T)0x1.fep127;
+    return sizeof(T) == 4 || slot == CPU_F32 ? (T)3.40282346638528859812e+38 : (T)1.7976931348623157e+308;
+}
+
+/* ---- Arithmetic -------------------------------------------------------------------------------------- */
+
+/* alpha is 1 in nearly all calls. */
+
+ALWAYS_INLINE T add_plain_one(T a, T b)
+{
+    return a + b;
+}
+static void add_plain(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, add_plain_one);
+}
+
+ALWAYS_INLINE T add_one(T a, T b, T alpha, T unused)
+{
+    return a + alpha * b;
+}
+static void add(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    if (s->f[0] == 1)
+        add_plain(p, n, s);
+    else
+        binary_with(p, n, (T)s->f[0], 0, add_one);
+}
+
+ALWAYS_INLINE T sub_one(T a, T b, T x, T y)
+{
+    return a - x * b;
+}
+static void sub(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, sub_one);
+}
+
+ALWAYS_INLINE T rsub_one(T a, T b, T x, T y)
+{
+    return b - x * a;
+}
+static void rsub(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, rsub_one);
+}
+
+ALWAYS_INLINE T mul_one(T a, T b)
+{
+    return a * b;
+}
+static void mul(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, mul_one);
+}
+
+ALWAYS_INLINE T quotient_one(T a, T b)
+{
+    return a / b;
+}
+static void quotient(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, quotient_one);
+}
+
+ALWAYS_INLINE T div_trunc_one(T a, T b)
+{
+    return FN(trunc)(a / b);
+}
+static void div_trunc(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, div_trunc_one);
+}
+
+ALWAYS_INLINE T abs_of_one(T a)
+{
+    return FN(fabs)(a);
+}
+static void abs_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, abs_of_one);
+}
+
+ALWAYS_INLINE T neg_one(T a)
+{
+    return -a;
+}
+static void neg(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, neg_one);
+}
+
+ALWAYS_INLINE T sign_one(T a)
+{
+    return (T)((a > 0) - (a < 0));
+}
+static void sign(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, sign_one);
+}
+
+ALWAYS_INLINE T ceil_of_one(T a)
+{
+    return FN(ceil)(a);
+}
+static void ceil_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, ceil_of_one);
+}
+
+ALWAYS_INLINE T floor_of_one(T a)
+{
+    return FN(floor)(a);
+}
+static void floor_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, floor_of_one);
+}
+
+ALWAYS_INLINE T round_of_one(T a)
+{
+    return FN(rint)(a);
+}
+static void round_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, round_of_one);
+}
+
+/* x = 10^|decimals|: a large power divides, so that it is exact. */
+ALWAYS_INLINE T round_up_one(T a, T x, T y)
+{
+    return FN(rint)(a * x) / x;
+}
+ALWAYS_INLINE T round_down_one(T a, T x, T y)
+{
+    return FN(rint)(a / x) * x;
+}
+static void round_decimals(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T power = (T)pow(10, fabs(s->f[0]));
+    if (s->i[0] == 0)
+        round_of(p, n, s);
+    else if (s->i[0] > 0)
+        unary_with(p, n, power, 0, round_up_one);
+    else
+        unary_with(p, n, power, 0, round_down_one);
+}
+
+ALWAYS_INLINE T trunc_of_one(T a)
+{
+    return FN(trunc)(a);
+}
+static void trunc_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, trunc_of_one);
+}
+
+ALWAYS_INLINE T frac_one(T a)
+{
+    return a - FN(trunc)(a);
+}
+static void frac(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, frac_one);
+}
+
+ALWAYS_INLINE T reciprocal_one(T a)
+{
+    return 1 / a;
+}
+static void reciprocal(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, reciprocal_one);
+}
+
+ALWAYS_INLINE T sqrt_of_one(T a)
+{
+    return FN(sqrt)(a);
+}
+static void sqrt_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, sqrt_of_one);
+}
+
+ALWAYS_INLINE T rsqrt_one(T a)
+{
+    return 1 / FN(sqrt)(a);
+}
+static void rsqrt(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, rsqrt_one);
+}
+
+ALWAYS_INLINE T copysign_of_one(T a, T b)
+{
+    return FN(copysign)(a, b);
+}
+static void copysign_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, copysign_of_one);
+}
+
+/* NaN wins. */
+ALWAYS_INLINE T larger(T a, T b)
+{
+    return a != a ? a : b != b ? b : a > b ? a : b;
+}
+ALWAYS_INLINE T smaller(T a, T b)
+{
+    return a != a ? a : b != b ? b : a < b ? a : b;
+}
+static void maximum(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, larger);
+}
+static void minimum(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, smaller);
+}
+
+/* NaN loses. */
+
+ALWAYS_INLINE T fmax_of_one(T a, T b)
+{
+    return b != b || a > b ? a : b;
+}
+static void fmax_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, fmax_of_one);
+}
+
+ALWAYS_INLINE T fmin_of_one(T a, T b)
+{
+    return b != b || a < b ? a : b;
+}
+static void fmin_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, fmin_of_one);
+}
+
+/* ---- Choosing ---------------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE T clamp_one(T a, T low, T high)
+{
+    return smaller(larger(a, low), high);
+}
+static void clamp(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T low = s->absent[0] ? -INFINITY : (T)s->f[0], high = s->absent[1] ? INFINITY : (T)s->f[1];
+    unary_with(p, n, low, high, clamp_one);
+}
+static void clamp_tensor(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    if (s->count == 0)
+        ternary(p, n, clamp_one);
+    else if (s->absent_first)
+        binary(p, n, smaller);
+    else
+        binary(p, n, larger);
+}
+ALWAYS_INLINE T clamp_min_one(T a, T low, T unused)
+{
+    return larger(a, low);
+}
+static void clamp_min(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, clamp_min_one);
+}
+ALWAYS_INLINE T clamp_max_one(T a, T high, T unused)
+{
+    return smaller(a, high);
+}
+static void clamp_max(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, clamp_max_one);
+}
+static void where(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0];
+    const uint8_t *condition = p[1];
+    const T *a = p[2], *b = p[3];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = condition[i] ? a[i] : b[i];
+}
+/* From the nearer end, so that both ends are met exactly. */
+ALWAYS_INLINE T lerp_one(T a, T b, T weight)
+{
+    return FN(fabs)(weight) < (T)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
+}
+static void lerp_tensor(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    ternary(p, n, lerp_one);
+}
+ALWAYS_INLINE T lerp_scalar_one(T a, T b, T weight, T unused)
+{
+    return lerp_one(a, b, weight);
+}
+static void lerp(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, lerp_scalar_one);
+}
+
+ALWAYS_INLINE T addcmul_one(T a, T b, T c, T x)
+{
+    return a + x * b * c;
+}
+static void addcmul(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    ternary_with(p, n, (T)s->f[0], addcmul_one);
+}
+
+ALWAYS_INLINE T addcdiv_one(T a, T b, T c, T x)
+{
+    return a + x * b / c;
+}
+static void addcdiv(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    ternary_with(p, n, (T)s->f[0], addcdiv_one);
+}
+
+ALWAYS_INLINE T heaviside_one(T a, T b)
+{
+    return a == 0 ? b : (T)(a > 0);
+}
+static void heaviside(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, heaviside_one);
+}
+
+static void nan_to_num(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0];
+    const T *a = p[1];
+    T largest = largest_of(s->slot), nan = s->absent[0] ? 0 : (T)s->f[0];
+    T above = s->absent[1] ? largest : (T)s->f[1], below = s->absent[2] ? -largest : (T)s->f[2];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        T x = a[i];
+        o[i] = x != x ? nan : x == INFINITY ? above : x == -INFINITY ? below : x;
+    }
+}
+
+ALWAYS_INLINE T deg2rad_one(T a)
+{
+    return a * (T)0.017453292519943295769236907684886;
+}
+static void deg2rad(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, deg2rad_one);
+}
+
+ALWAYS_INLINE T rad2deg_one(T a)
+{
+    return a * (T)57.295779513082320876798154814105;
+}
+static void rad2deg(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, rad2deg_one);
+}
+
+ALWAYS_INLINE T angle_one(T a)
+{
+    return a != a ? a : a < 0 ? (T)3.14159265358979323846 : 0;
+}
+static void angle(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, angle_one);
+}
+
+ALWAYS_INLINE T conj_physical_one(T a)
+{
+    return a;
+}
+static void conj_physical(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, conj_physical_one);
+}
+
+ALWAYS_INLINE T native_dropout_backward_one(T a, T b, T x, T y)
+{
+    return a * b * x;
+}
+static void native_dropout_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, native_dropout_backward_one);
+}
+
+/* ---- Comparisons ------------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE int32_t eq_one(T a, T b)
+{
+    return a == b;
+}
+static void eq(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, eq_one);
+}
+
+ALWAYS_INLINE int32_t ne_one(T a, T b)
+{
+    return a != b;
+}
+static void ne(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, ne_one);
+}
+
+ALWAYS_INLINE int32_t lt_one(T a, T b)
+{
+    return a < b;
+}
+static void lt(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, lt_one);
+}
+
+ALWAYS_INLINE int32_t le_one(T a, T b)
+{
+    return a <= b;
+}
+static void le(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, le_one);
+}
+
+ALWAYS_INLINE int32_t gt_one(T a, T b)
+{
+    return a > b;
+}
+static void gt(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, gt_one);
+}
+
+ALWAYS_INLINE int32_t ge_one(T a, T b)
+{
+    return a >= b;
+}
+static void ge(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, ge_one);
+}
+
+ALWAYS_INLINE int32_t isnan_of_one(T a)
+{
+    return a != a;
+}
+static void isnan_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, isnan_of_one);
+}
+
+ALWAYS_INLINE int32_t isinf_of_one(T a)
+{
+    return FN(fabs)(a) == INFINITY;
+}
+static void isinf_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, isinf_of_one);
+}
+
+ALWAYS_INLINE int32_t isfinite_of_one(T a)
+{
+    return FN(fabs)(a) < INFINITY;
+}
+static void isfinite_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, isfinite_of_one);
+}
+
+ALWAYS_INLINE int32_t isposinf_one(T a)
+{
+    return a == INFINITY;
+}
+static void isposinf(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, isposinf_one);
+}
+
+ALWAYS_INLINE int32_t isneginf_one(T a)
+{
+    return a == -INFINITY;
+}
+static void isneginf(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, isneginf_one);
+}
+
+ALWAYS_INLINE int32_t isreal_one(T a)
+{
+    return 1;
+}
+static void isreal(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, isreal_one);
+}
+
+ALWAYS_INLINE int32_t signbit_of_one(T a)
+{
+    return FN(copysign)(1, a) < 0;
+}
+static void signbit_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, signbit_of_one);
+}
+
+ALWAYS_INLINE int32_t logical_and_one(T a, T b)
+{
+    return (a != 0) & (b != 0);
+}
+static void logical_and(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, logical_and_one);
+}
+
+ALWAYS_INLINE int32_t logical_or_one(T a, T b)
+{
+    return (a != 0) | (b != 0);
+}
+static void logical_or(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, logical_or_one);
+}
+
+ALWAYS_INLINE int32_t logical_xor_one(T a, T b)
+{
+    return (a != 0) ^ (b != 0);
+}
+static void logical_xor(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    compare(p, n, logical_xor_one);
+}
+
+ALWAYS_INLINE int32_t logical_not_one(T a)
+{
+    return a == 0;
+}
+static void logical_not(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    test(p, n, logical_not_one);
+}
+
+/* ---- Activations ------------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE T sigmoid_backward_one(T a, T b)
+{
+    return a * ((1 - b) * b);
+}
+static void sigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, sigmoid_backward_one);
+}
+
+ALWAYS_INLINE T tanh_backward_one(T a, T b)
+{
+    return a * (1 - b * b);
+}
+static void tanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, tanh_backward_one);
+}
+
+/* Without eps numbers outside [0, 1] have no gradient, and it is NaN. */
+ALWAYS_INLINE T logit_backward_one(T g, T a, T low, T outside)
+{
+    return a < low || a > 1 - low ? outside : g / (a * (1 - a));
+}
+static void logit_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    int32_t without = s->absent[0] || s->f[0] < 0;
+    binary_with(p, n, without ? 0 : (T)s->f[0], without ? NAN : 0, logit_backward_one);
+}
+
+ALWAYS_INLINE T relu_one(T a)
+{
+    return a <= 0 ? 0 : a;
+}
+static void relu(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, relu_one);
+}
+
+ALWAYS_INLINE T threshold_one(T a, T x, T y)
+{
+    return a <= x ? y : a;
+}
+static void threshold(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], (T)s->f[1], threshold_one);
+}
+
+ALWAYS_INLINE T threshold_backward_one(T a, T b, T x, T y)
+{
+    return b <= x ? 0 : a;
+}
+static void threshold_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, threshold_backward_one);
+}
+
+static void hardtanh(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], (T)s->f[1], clamp_one);
+}
+
+ALWAYS_INLINE T hardtanh_backward_one(T a, T b, T x, T y)
+{
+    return b <= x || b >= y ? 0 : a;
+}
+static void hardtanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], (T)s->f[1], hardtanh_backward_one);
+}
+
+ALWAYS_INLINE T hardsigmoid_one(T a)
+{
+    return smaller(larger(a + 3, 0), 6) / 6;
+}
+static void hardsigmoid(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, hardsigmoid_one);
+}
+
+ALWAYS_INLINE T hardsigmoid_backward_one(T a, T b)
+{
+    return b > -3 && b < 3 ? a / 6 : 0;
+}
+static void hardsigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, hardsigmoid_backward_one);
+}
+
+ALWAYS_INLINE T hardswish_one(T a)
+{
+    return a * smaller(larger(a + 3, 0), 6) / 6;
+}
+static void hardswish(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, hardswish_one);
+}
+
+ALWAYS_INLINE T hardswish_backward_one(T a, T b)
+{
+    return b <= -3 ? 0 : b < 3 ? a * (b / 3 + (T)0.5) : a;
+}
+static void hardswish_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, hardswish_backward_one);
+}
+
+ALWAYS_INLINE T hardshrink_one(T a, T x, T y)
+{
+    return a >= -x && a <= x ? 0 : a;
+}
+static void hardshrink(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, hardshrink_one);
+}
+
+ALWAYS_INLINE T hardshrink_backward_one(T a, T b, T x, T y)
+{
+    return b >= -x && b <= x ? 0 : a;
+}
+static void hardshrink_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, hardshrink_backward_one);
+}
+
+ALWAYS_INLINE T softshrink_one(T a, T x, T y)
+{
+    return a > x ? a - x : a < -x ? a + x : a * 0;
+}
+static void softshrink(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, softshrink_one);
+}
+
+ALWAYS_INLINE T softshrink_backward_one(T a, T b, T x, T y)
+{
+    return b >= -x && b <= x ? 0 : a;
+}
+static void softshrink_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, softshrink_backward_one);
+}
+
+ALWAYS_INLINE T leaky_relu_one(T a, T x, T y)
+{
+    return a > 0 ? a : a * x;
+}
+static void leaky_relu(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, leaky_relu_one);
+}
+
+ALWAYS_INLINE T leaky_relu_backward_one(T a, T b, T x, T y)
+{
+    return b > 0 ? a : a * x;
+}
+static void leaky_relu_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary_with(p, n, (T)s->f[0], 0, leaky_relu_backward_one);
+}
+
+ALWAYS_INLINE T prelu_kernel_one(T a, T b)
+{
+    return a > 0 ? a : b * a;
+}
+static void prelu_kernel(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    binary(p, n, prelu_kernel_one);
+}
+
+extern const cpu_pointwise_entry CPU_NAME(cpu_arithmetic)[];
+const cpu_pointwise_entry CPU_NAME(cpu_arithmetic)[] = {
+    {CPU_OP_add, add},
+    {CPU_OP_sub, sub},
+    {CPU_OP_rsub, rsub},
+    {CPU_OP_mul, mul},
+    {CPU_OP_div, quotient},
+    {CPU_OP_div_trunc, div_trunc},
+    {CPU_OP_abs, abs_of},
+    {CPU_OP_neg, neg},
+    {CPU_OP_sign, sign},
+    {CPU_OP_sgn, sign},
+    {CPU_OP_ceil, ceil_of},
+    {CPU_OP_floor, floor_of},
+    {CPU_OP_round, round_of},
+    {CPU_OP_round_decimals, round_decimals},
+    {CPU_OP_trunc, trunc_of},
+    {CPU_OP_frac, frac},
+    {CPU_OP_reciprocal, reciprocal},
+    {CPU_OP_sqrt, sqrt_of},
+    {CPU_OP_rsqrt, rsqrt},
+    {CPU_OP_copysign, copysign_of},
+    {CPU_OP_maximum, maximum},
+    {CPU_OP_minimum, minimum},
+    {CPU_OP_fmax, fmax_of},
+    {CPU_OP_fmin, fmin_of},
+    {CPU_OP_clamp, clamp},
+    {CPU_OP_clamp_tensor, clamp_tensor},
+    {CPU_OP_clamp_min, clamp_min},
+    {CPU_OP_clamp_min_tensor, maximum},
+    {CPU_OP_clamp_max, clamp_max},
+    {CPU_OP_clamp_max_tensor, minimum},
+    {CPU_OP_where, where},
+    {CPU_OP_lerp_tensor, lerp_tensor},
+    {CPU_OP_lerp, lerp},
+    {CPU_OP_addcmul, addcmul},
+    {CPU_OP_addcdiv, addcdiv},
+    {CPU_OP_heaviside, heaviside},
+    {CPU_OP_nan_to_num, nan_to_num},
+    {CPU_OP_deg2rad, deg2rad},
+    {CPU_OP_rad2deg, rad2deg},
+    {CPU_OP_angle, angle},
+    {CPU_OP_conj_physical, conj_physical},
+    {CPU_OP_native_dropout_backward, native_dropout_backward},
+    {CPU_OP_eq, eq},
+    {CPU_OP_ne, ne},
+    {CPU_OP_lt, lt},
+    {CPU_OP_le, le},
+    {CPU_OP_gt, gt},
+    {CPU_OP_ge, ge},
+    {CPU_OP_isnan, isnan_of},
+    {CPU_OP_isinf, isinf_of},
+    {CPU_OP_isfinite, isfinite_of},
+    {CPU_OP_isposinf, isposinf},
+    {CPU_OP_isneginf, isneginf},
+    {CPU_OP_isreal, isreal},
+    {CPU_OP_signbit, signbit_of},
+    {CPU_OP_logical_and, logical_and},
+    {CPU_OP_logical_or, logical_or},
+    {CPU_OP_logical_xor, logical_xor},
+    {CPU_OP_logical_not, logical_not},
+    {CPU_OP_sigmoid_backward, sigmoid_backward},
+    {CPU_OP_tanh_backward, tanh_backward},
+    {CPU_OP_logit_backward, logit_backward},
+    {CPU_OP_relu, relu},
+    {CPU_OP_threshold, threshold},
+    {CPU_OP_threshold_backward, threshold_backward},
+    {CPU_OP_hardtanh, hardtanh},
+    {CPU_OP_hardtanh_backward, hardtanh_backward},
+    {CPU_OP_hardsigmoid, hardsigmoid},
+    {CPU_OP_hardsigmoid_backward, hardsigmoid_backward},
+    {CPU_OP_hardswish, hardswish},
+    {CPU_OP_hardswish_backward, hardswish_backward},
+    {CPU_OP_hardshrink, hardshrink},
+    {CPU_OP_hardshrink_backward, hardshrink_backward},
+    {CPU_OP_softshrink, softshrink},
+    {CPU_OP_softshrink_backward, softshrink_backward},
+    {CPU_OP_leaky_relu, leaky_relu},
+    {CPU_OP_leaky_relu_backward, leaky_relu_backward},
+    {CPU_OP_prelu_kernel, prelu_kernel},
+    {0, NULL},
+};

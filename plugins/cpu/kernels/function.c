@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library. One
+ * that is more than that function is written in steps over the run, which stays in the first-level cache:
+ * before it, the function, after it; the steps are inline functions of the elements.
+ */
+#include "convert.h"
+#include "loops.h"
+#include "vector_math.h"
+
+#include "../chunk.h"
+
+#if defined(DTYPE_F32)
+#define FN(name) name##f
+#else
+#define FN(name) name
+#endif
+
+#define PI ((T)3.14159265358979323846)
+
+/* before(a, scalars) -> function -> after(a, that, scalars). */
+ALWAYS_INLINE void through(void *const *p, int64_t n, T x, T y, T (*before)(T, T), V (*f)(V),
+                           T (*after)(T, T, T, T))
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    for (int64_t i = 0; i < n; i++) t[i] = before(a[i], x);
+    vector_unary(t, t, n, f);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = after(a[i], t[i], x, y);
+}
+
+/* The same for two operands. */
+ALWAYS_INLINE void through_two(void *const *p, int64_t n, T x, T y, T (*before)(T, T, T), V (*f)(V),
+                               T (*after)(T, T, T, T, T))
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1], *b = p[2];
+    for (int64_t i = 0; i < n; i++) t[i] = before(a[i], b[i], x);
+    vector_unary(t, t, n, f);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = after(a[i], b[i], t[i], x, y);
+}
+
+/* ---- The function alone ------------------------------------------------------------------------------ */
+
+static void exp_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(exp, 10));
+}
+
+static void exp2_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(exp2, 10));
+}
+
+static void expm1_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(expm1, 10));
+}
+
+static void log_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(log, 10));
+}
+
+static void log2_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(log2, 10));
+}
+
+static void log10_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(log10, 10));
+}
+
+static void log1p_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_log1p(p[0], p[1], n);
+}
+
+static void sin_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(sin, 10));
+}
+
+static void cos_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(cos, 10));
+}
+
+static void tan_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(tan, 10));
+}
+
+static void asin_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(asin, 10));
+}
+
+static void acos_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(acos, 10));
+}
+
+static void atan_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(atan, 10));
+}
+
+static void sinh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(sinh, 10));
+}
+
+static void cosh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(cosh, 10));
+}
+
+static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(tanh, 10));
+}
+
+static void asinh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(asinh, 10));
+}
+
+static void acosh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(acosh, 10));
+}
+
+static void atanh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(atanh, 10));
+}
+
+static void erf_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(erf, 10));
+}
+
+static void lgamma_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(lgamma, 10));
+}
+
+static void erfc_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(erfc, 15));
+}
+static void atan2_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_binary(p[0], p[1], p[2], n, SLEEF(atan2, 10));
+}
+static void hypot_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_binary(p[0], p[1], p[2], n, SLEEF(hypot, 05));
+}
+
+/* ---- Remainders -------------------------------------------------------------------------------------- */
+
+/* SLEEF's fmod gives NaN where the quotient is out of its reach; such elements are computed alone. */
+static void vector_fmod(T *o, const T *a, const T *b, int64_t n)
+{
+    vector_binary(o, a, b, n, SLEEF_EXACT(fmod));
+    for (int64_t i = 0; i < n; i++)
+        if (o[i] != o[i]) o[i] = FN(fmod)(a[i], b[i]);
+}
+/* The remainders of float32 and float64 keep that NaN, as ATen's do. */
+static void chosen_fmod(T *o, const T *a, const T *b, int64_t n, uint32_t slot)
+{
+    if (slot == CPU_F32 || slot == CPU_F64) vector_binary(o, a, b, n, SLEEF_EXACT(fmod));
+    else vector_fmod(o, a, b, n);
+}
+static void fmod_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T t[CPU_CHUNK];
+    chosen_fmod(t, p[1], p[2], n, s->slot);
+    memcpy(p[0], t, (size_t)n * sizeof(T));
+}
+/* The sign is the divisor's. */
+static void remainder_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *b = p[2];
+    chosen_fmod(t, p[1], b, n, s->slot);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = t[i] != 0 && (b[i] < 0) != (t[i] < 0) ? t[i] + b[i] : t[i];
+}
+/* As Python: the quotient of what is left when the remainder is taken away, put right where rounding made it
+ * miss. */
+ALWAYS_INLINE T floor_divide_one(T a, T b, T rest)
+{
+    T quotient = (a - rest) / b, ratio = a / b;
+    quotient -= rest != 0 && (b < 0) != (rest < 0) ? 1 : 0;
+    T whole = FN(floor)(quotient);
+    whole += quotient - whole > (T)0.5 ? 1 : 0;
+    return b == 0 ? ratio : quotient == 0 ? FN(copysign)(0, ratio) : whole;
+}
+static void floor_divide(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1], *b = p[2];
+    vector_fmod(t, a, b, n);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = floor_divide_one(a[i], b[i], t[i]);
+}
+
+/* ---- Powers ------------------------------------------------------------------------------------------ */
+
+static void power(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_binary(p[0], p[1], p[2], n, SLEEF(pow, 10));
+}
+ALWAYS_INLINE T square(T a)
+{
+    return a * a;
+}
+ALWAYS_INLINE T cube(T a)
+{
+    return a * a * a;
+}
+ALWAYS_INLINE T inverse(T a)
+{
+    return 1 / a;
+}
+ALWAYS_INLINE T inverse_square(T a)
+{
+    return 1 / (a * a);
+}
+ALWAYS_INLINE T root(T a)
+{
+    return FN(sqrt)(a);
+}
+ALWAYS_INLINE T inverse_root(T a)
+{
+    return 1 / root(a);
+}
+/* Exponents that have a formula of their own in ATen have it here. */
+static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    double exponent = s->f[0];
+    T splat[CPU_CHUNK];
+    if (exponent == 2)
+        unary(p, n, square);
+    else if (exponent == 3)
+        unary(p, n, cube);
+    else if (exponent == 0.5)
+        unary(p, n, root);
+    else if (exponent == -0.5)
+        unary(p, n, inverse_root);
+    else if (exponent == -1)
+        unary(p, n, inverse);
+    else if (exponent == -2)
+        unary(p, n, inverse_square);
+    else {
+        for (int64_t i = 0; i < n; i++) splat[i] = (T)exponent;
+        vector_binary(p[0], p[1], splat, n, SLEEF(pow, 10));
+    }
+}
+
+/* ---- Activations ------------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE T minus(T a, T x)
+{
+    return -a;
+}
+ALWAYS_INLINE T itself(T a, T x)
+{
+    return a;
+}
+ALWAYS_INLINE T times(T a, T x)
+{
+    return a * x;
+}
+ALWAYS_INLINE T minus_second(T a, T b, T x)
+{
+    return -b;
+}
+ALWAYS_INLINE T times_second(T a, T b, T x)
+{
+    return b * x;
+}
+
+/* t = exp(-a) */
+ALWAYS_INLINE T sigmoid_after(T a, T t, T x, T y)
+{
+    return 1 / (1 + t);
+}
+static void sigmoid(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, 0, 0, minus, SLEEF(exp, 10), sigmoid_after);
+}
+ALWAYS_INLINE T silu_after(T a, T t, T x, T y)
+{
+    return a / (1 + t);
+}
+static void silu(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, 0, 0, minus, SLEEF(exp, 10), silu_after);
+}
+ALWAYS_INLINE T silu_backward_after(T g, T a, T t, T x, T y)
+{
+    T sigma = 1 / (1 + t);
+    return g * sigma * (1 + a * (1 - sigma));
+}
+static void silu_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through_two(p, n, 0, 0, minus_second, SLEEF(exp, 10), silu_backward_after);
+}
+
+/* gelu = a / 2 * (1 + erf(a / sqrt 2)) */
+#define SQRT_HALF    ((T)0.70710678118654752440)
+#define SQRT_2_PI    ((T)0.79788456080286535588) /* sqrt(2 / pi) */
+#define DENSITY_AT_0 ((T)0.39894228040143267794) /* 1 / sqrt(2 pi) */
+#define GELU_CUBIC   ((T)0.044715)
+ALWAYS_INLINE T gelu_after(T a, T t, T x, T y)
+{
+    return (T)0.5 * a * (1 + t);
+}
+static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, SQRT_HALF, 0, times, SLEEF(erf, 10), gelu_after);
+}
+ALWAYS_INLINE T gelu_tanh_before(T a, T x)
+{
+    return SQRT_2_PI * (a + GELU_CUBIC * a * a * a);
+}
+static void gelu_tanh(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, 0, 0, gelu_tanh_before, SLEEF(tanh, 10), gelu_after);
+}
+static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK], density[CPU_CHUNK];
+    const T *g = p[1], *a = p[2];
+    for (int64_t i = 0; i < n; i++) {
+        t[i] = a[i] * SQRT_HALF;
+        density[i] = (T)-0.5 * a[i] * a[i];
+    }
+    vector_unary(t, t, n, SLEEF(erf, 10));
+    vector_unary(density, density, n, SLEEF(exp, 10));
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = g[i] * ((T)0.5 * (1 + t[i]) + a[i] * density[i] * DENSITY_AT_0);
+}
+ALWAYS_INLINE T gelu_tanh_second(T g, T a, T x)
+{
+    return gelu_tanh_before(a, x);
+}
+ALWAYS_INLINE T gelu_tanh_backward_after(T g, T a, T t, T x, T y)
+{
+    T slope = SQRT_2_PI * (1 + 3 * GELU_CUBIC * a * a);
+    return g * ((T)0.5 * (1 + t) + (T)0.5 * a * (1 - t * t) * slope);
+}
+static void gelu_tanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through_two(p, n, 0, 0, gelu_tanh_second, SLEEF(tanh, 10), gelu_tanh_backward_after);
+}
+
+/*
+ * mish = a tanh(log(1 + e^a)); with e = e^a and m = e (e + 2) the tanh is m / (m + 2). From MISH_ONE on it
+ * rounds to 1.
+ */
+#define MISH_ONE ((T)(sizeof(T) == 4 ? 20 : 40))
+ALWAYS_INLINE T mish_after(T a, T t, T x, T y)
+{
+    T m = t * (t + 2);
+    return a > MISH_ONE ? a : a * (m / (m + 2));
+}
+static void mish(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, 0, 0, itself, SLEEF(exp, 10), mish_after);
+}
+ALWAYS_INLINE T second(T a, T b, T x)
+{
+    return b;
+}
+ALWAYS_INLINE T mish_backward_after(T g, T a, T t, T x, T y)
+{
+    T m = t * (t + 2), w = m / (m + 2), sigma = t / (1 + t);
+    T slope = w + a * sigma * (4 * (m + 1) / ((m + 2) * (m + 2)));
+    return a > MISH_ONE ? g : g * slope;
+}
+static void mish_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through_two(p, n, 0, 0, second, SLEEF(exp, 10), mish_backward_after);
+}
+
+/* elu(a; alpha, scale, input_scale) */
+static void elu(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
+    for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
+    vector_unary(t, t, n, SLEEF(expm1, 10));
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = a[i] <= 0 ? t[i] * negative : a[i] * positive;
+}
+/* (alpha, scale, input_scale, is_result); the derivative below 0 from the result or from the input. */
+static void elu_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *g = p[1], *a = p[2];
+    T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
+    if (s->i[3]) {
+        for (int64_t i = 0; i < n; i++) t[i] = inner * (a[i] + negative);
+    } else {
+        for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
+        vector_unary(t, t, n, SLEEF(exp, 10));
+        for (int64_t i = 0; i < n; i++) t[i] *= inner * negative;
+    }
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = g[i] * (a[i] <= 0 ? t[i] : positive);
+}
+
+/* softplus(a; beta, threshold) */
+static void softplus(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    T beta = (T)s->f[0], threshold = (T)s->f[1];
+    for (int64_t i = 0; i < n; i++) t[i] = a[i] * beta;
+    vector_unary(t, t, n, SLEEF(exp, 10));
+    vector_log1p(t, t, n);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = a[i] * beta > threshold ? a[i] : t[i] / beta;
+}
+ALWAYS_INLINE T softplus_backward_after(T g, T a, T t, T beta, T threshold)
+{
+    return a * beta > threshold ? g : g * t / (t + 1);
+}
+static void softplus_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through_two(p, n, (T)s->f[0], (T)s->f[1], times_second, SLEEF(exp, 10), softplus_backward_after);
+}
+
+/* From the input alone: what the forward kept in `buffer` differs between devices. */
+ALWAYS_INLINE T minus_magnitude(T g, T a, T x)
+{
+    return a < 0 ? a : -a;
+}
+ALWAYS_INLINE T log_sigmoid_backward_after(T g, T a, T t, T x, T y)
+{
+    T share = t / (1 + t);
+    return g * (a < 0 ? 1 - share : share);
+}
+static void log_sigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through_two(p, n, 0, 0, minus_magnitude, SLEEF(exp, 10), log_sigmoid_backward_after);
+}
+
+/* ---- Logarithms -------------------------------------------------------------------------------------- */
+
+/* What a half type holds of a number: ATen rounds the steps of logit, which is badly conditioned around 0.5.
+ */
+ALWAYS_INLINE T kept_by(uint32_t slot, T a)
+{
+    if (slot == CPU_F16) return (T)float_of_half(half_of_float((float)a));
+    if (slot == CPU_BF16) return (T)float_of_bfloat(bfloat_of_float((float)a));
+    return a;
+}
+ALWAYS_INLINE void odds(T *t, const T *a, int64_t n, T eps, uint32_t slot)
+{
+    for (int64_t i = 0; i < n; i++) {
+        T inside = eps < 0 ? a[i] : a[i] < eps ? eps : a[i] > 1 - eps ? 1 - eps : a[i];
+        t[i] = kept_by(slot, inside / kept_by(slot, 1 - inside));
+    }
+}
+static void logit(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T t[CPU_CHUNK], eps = s->absent[0] ? -1 : (T)s->f[0];
+    if (s->slot == CPU_F16)
+        odds(t, p[1], n, eps, CPU_F16);
+    else if (s->slot == CPU_BF16)
+        odds(t, p[1], n, eps, CPU_BF16);
+    else
+        odds(t, p[1], n, eps, CPU_F32);
+    vector_unary(p[0], t, n, SLEEF(log, 10));
+}
+
+/* log(e^a + e^b) = larger + log(1 + e^-|a - b|); equal infinities stay as they are. */
+ALWAYS_INLINE void log_add(void *const *p, int64_t n, V (*power_of)(V), T unit)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1], *b = p[2];
+    for (int64_t i = 0; i < n; i++) t[i] = a[i] < b[i] ? a[i] - b[i] : b[i] - a[i];
+    vector_unary(t, t, n, power_of);
+    vector_log1p(t, t, n);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        T larger = a[i] < b[i] ? b[i] : a[i];
+        o[i] = a[i] == b[i] && (larger == INFINITY || larger == -INFINITY) ? larger : larger + t[i] * unit;
+    }
+}
+static void logaddexp(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    log_add(p, n, SLEEF(exp, 10), 1);
+}
+static void logaddexp2(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    log_add(p, n, SLEEF(exp2, 10), (T)1.44269504088896340736);
+}
+
+/* a log b, and 0 where a is 0 unless b is NaN. */
+ALWAYS_INLINE T xlogy_after(T a, T b, T t, T x, T y)
+{
+    return b != b ? b : a == 0 ? 0 : a * t;
+}
+static void xlogy(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through_two(p, n, 0, 0, second, SLEEF(log, 10), xlogy_after);
+}
+static void xlog1py(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1], *b = p[2];
+    vector_log1p(t, b, n);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = xlogy_after(a[i], b[i], t[i], 0, 0);
+}
+ALWAYS_INLINE T entr_after(T a, T t, T x, T y)
+{
+    return a != a ? a : a > 0 ? -a * t : a == 0 ? 0 : -INFINITY;
+}
+static void entr(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, 0, 0, itself, SLEEF(log, 10), entr_after);
+}
+
+ALWAYS_INLINE T sinc_after(T a, T t, T x, T y)
+{
+    return a == 0 ? 1 : t / (PI * a);
+}
+static void sinc(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    through(p, n, 0, 0, itself, SLEEF(sinpi, 05), sinc_after);
+}
+
+extern const cpu_pointwise_entry CPU_NAME(cpu_function)[];
+const cpu_pointwise_entry CPU_NAME(cpu_function)[] = {
+    {CPU_OP_exp, exp_of},
+    {CPU_OP_exp2, exp2_of},
+    {CPU_OP_expm1, expm1_of},
+    {CPU_OP_log, log_of},
+    {CPU_OP_log2, log2_of},
+    {CPU_OP_log10, log10_of},
+    {CPU_OP_log1p, log1p_of},
+    {CPU_OP_sin, sin_of},
+    {CPU_OP_cos, cos_of},
+    {CPU_OP_tan, tan_of},
+    {CPU_OP_asin, asin_of},
+    {CPU_OP_acos, acos_of},
+    {CPU_OP_atan, atan_of},
+    {CPU_OP_sinh, sinh_of},
+    {CPU_OP_cosh, cosh_of},
+    {CPU_OP_tanh, tanh_of},
+    {CPU_OP_asinh, asinh_of},
+    {CPU_OP_acosh, acosh_of},
+    {CPU_OP_atanh, atanh_of},
+    {CPU_OP_erf, erf_of},
+    {CPU_OP_lgamma, lgamma_of},
+    {CPU_OP_erfc, erfc_of},
+    {CPU_OP_atan2, atan2_of},
+    {CPU_OP_hypot, hypot_of},
+    {CPU_OP_fmod, fmod_of},
+    {CPU_OP_remainder, remainder_of},
+    {CPU_OP_floor_divide, floor_divide},
+    {CPU_OP_pow, power},
+    {CPU_OP_pow_scalar, power_scalar},
+    {CPU_OP_sigmoid, sigmoid},
+    {CPU_OP_silu, silu},
+    {CPU_OP_silu_backward, silu_backward},
+    {CPU_OP_gelu, gelu},
+    {CPU_OP_gelu_tanh, gelu_tanh},
+    {CPU_OP_gelu_backward, gelu_backward},
+    {CPU_OP_gelu_tanh_backward, gelu_tanh_backward},
+    {CPU_OP_mish, mish},
+    {CPU_OP_mish_backward, mish_backward},
+    {CPU_OP_elu, elu},
+    {CPU_OP_elu_backward, elu_backward},
+    {CPU_OP_softplus, softplus},
+    {CPU_OP_softplus_backward, softplus_backward},
+    {CPU_OP_log_sigmoid_backward, log_sigmoid_backward},
+    {CPU_OP_logit, logit},
+    {CPU_OP_logaddexp, logaddexp},
+    {CPU_OP_logaddexp2, logaddexp2},
+    {CPU_OP_xlogy, xlogy},
+    {CPU_OP_xlog1py, xlog1py},
+    {CPU_OP_entr, entr},
+    {CPU_OP_sinc, sinc},
+    {0, NULL},
+};

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions of the mathematical library over runs of floats (DTYPE=f32|f64): SLEEF's, with at most 1 ULP of
+ * error (1.5 for erfc), as many elements at a time as the level's vectors hold. The end of a run goes through
+ * a small buffer, so an element's result does not depend on where it stands.
+ */
+#ifndef TENON_CPU_VECTOR_MATH_H
+#define TENON_CPU_VECTOR_MATH_H
+
+#include "../chunk.h"
+#include "vocabulary.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+#include <sleef.h>
+
+#define SLEEF_JOIN(name, type, lanes, ulp, suffix)   Sleef_##name##type##lanes##_u##ulp##suffix
+#define SLEEF_EXACT_JOIN(name, type, lanes, suffix)  Sleef_##name##type##lanes##suffix
+#define SLEEF_EXPAND(name, type, lanes, ulp, suffix) SLEEF_JOIN(name, type, lanes, ulp, suffix)
+
+/* The vector type V, its LANES, and the name of SLEEF's function for it. */
+#if defined(DTYPE_F32)
+#if defined(LEVEL_AVX512)
+typedef __m512 V;
+#define LANES             16
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, 16, ulp, avx512f)
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, 16, _avx512f)
+#elif defined(LEVEL_AVX2)
+typedef __m256 V;
+#define LANES             8
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, 8, ulp, avx2)
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, 8, _avx2)
+#elif defined(__x86_64__)
+typedef __m128 V;
+#define LANES             4
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, 4, ulp, sse2)
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, 4, _sse2)
+#else
+typedef float V;
+#define LANES             1
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, , ulp, )
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, , )
+#endif
+#else
+#if defined(LEVEL_AVX512)
+typedef __m512d V;
+#define LANES             8
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, d, 8, ulp, avx512f)
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, d, 8, _avx512f)
+#elif defined(LEVEL_AVX2)
+typedef __m256d V;
+#define LANES             4
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, d, 4, ulp, avx2)
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, d, 4, _avx2)
+#elif defined(__x86_64__)
+typedef __m128d V;
+#define LANES             2
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, d, 2, ulp, sse2)
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, d, 2, _sse2)
+#else
+typedef double V;
+#define LANES             1
+#define SLEEF(name, ulp)  SLEEF_EXPAND(name, , , ulp, )
+#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, , , )
+#endif
+#endif
+
+/* o may be a (and b). */
+ALWAYS_INLINE void vector_unary(T *o, const T *a, int64_t n, V (*f)(V))
+{
+    int64_t i = 0;
+    V x;
+    for (; i + LANES <= n; i += LANES) {
+        memcpy(&x, a + i, sizeof x);
+        x = f(x);
+        memcpy(o + i, &x, sizeof x);
+    }
+    if (i < n) {
+        T rest[LANES] = {0};
+        memcpy(rest, a + i, (size_t)(n - i) * sizeof(T));
+        memcpy(&x, rest, sizeof x);
+        x = f(x);
+        memcpy(rest, &x, sizeof x);
+        memcpy(o + i, rest, (size_t)(n - i) * sizeof(T));
+    }
+}
+
+ALWAYS_INLINE void vector_binary(T *o, const T *a, const T *b, int64_t n, V (*f)(V, V))
+{
+    int64_t i = 0;
+    V x, y;
+    for (; i + LANES <= n; i += LANES) {
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + i, sizeof y);
+        x = f(x, y);
+        memcpy(o + i, &x, sizeof x);
+    }
+    if (i < n) {
+        T rest[2][LANES] = {{0}};
+        memcpy(rest[0], a + i, (size_t)(n - i) * sizeof(T));
+        memcpy(rest[1], b + i, (size_t)(n - i) * sizeof(T));
+        memcpy(&x, rest[0], sizeof x);
+        memcpy(&y, rest[1], sizeof y);
+        x = f(x, y);
+        memcpy(rest[0], &x, sizeof x);
+        memcpy(o + i, rest[0], (size_t)(n - i) * sizeof(T));
+    }
+}
+
+/* SLEEF's log1p overflows far below the largest numbers, for which it is log. */
+ALWAYS_INLINE void vector_log1p(T *o, const T *a, int64_t n)
+{
+    const T large = sizeof(T) == 4 ? (T)1e30 : (T)1e300;
+    T input[CPU_CHUNK];
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++) any |= a[i] > large;
+    if (any) memcpy(input, a, (size_t)n * sizeof(T));
+    vector_unary(o, a, n, SLEEF(log1p, 10));
+    if (any) {
+        vector_unary(input, input, n, SLEEF(log, 10));
+        for (int64_t i = 0; i < n; i++)
+            if (o[i] == INFINITY) o[i] = input[i];
+    }
+}
+
+#endif

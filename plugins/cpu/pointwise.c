@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs pointwise operators: finds the kernel for the dtype of a call, plans the nest, cuts it over threads.
+ * Half types are computed in float32, small integers and bool in int32, what has no kernel of its own type in
+ * the next wider one. It knows operators by their line in kernels/pointwise_ops.h only.
+ */
+#include "pointwise.h"
+
+#include <string.h>
+
+/* ---- The table --------------------------------------------------------------------------------------- */
+
+/* Filled once, when the library is loaded: base kernels first, then those of higher levels over them. */
+static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_HUB_COUNT];
+
+#define LEVEL_LISTS(X, level)         \
+    X(arithmetic_f32, CPU_F32, level) \
+    X(arithmetic_f64, CPU_F64, level) \
+    X(integer_i32, CPU_I32, level)    \
+    X(integer_i64, CPU_I64, level)    \
+    X(function_f32, CPU_F32, level)   \
+    X(function_f64, CPU_F64, level)
+#define DECLARE_LIST(name, hub, level) extern const cpu_pointwise_entry cpu_##name##_##level[];
+#define ENTER_LIST(name, hub, level)   enter(cpu_##name##_##level, hub);
+
+LEVEL_LISTS(DECLARE_LIST, base)
+#ifdef CPU_HAVE_AVX2
+LEVEL_LISTS(DECLARE_LIST, avx2)
+#endif
+#ifdef CPU_HAVE_AVX512
+LEVEL_LISTS(DECLARE_LIST, avx512)
+#endif
+
+static void enter(const cpu_pointwise_entry *list, int32_t hub)
+{
+    for (; list->fn; list++) kernels[list->op][hub] = list->fn;
+}
+
+/* After choose_level of level.c, whose priority is the first one free for programs. */
+__attribute__((constructor(102))) static void fill_table(void)
+{
+    LEVEL_LISTS(ENTER_LIST, base)
+#ifdef CPU_HAVE_AVX2
+    if (cpu_level() >= CPU_LEVEL_AVX2) {
+        LEVEL_LISTS(ENTER_LIST, avx2)
+    }
+#endif
+#ifdef CPU_HAVE_AVX512
+    if (cpu_level() >= CPU_LEVEL_AVX512) {
+        LEVEL_LISTS(ENTER_LIST, avx512)
+    }
+#endif
+}
+
+cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)
+{
+    return kernels[op][hub];
+}
+
+int32_t cpu_pointwise_hub(uint32_t op, int32_t slot)
+{
+    static const int8_t hubs[CPU_SLOT_COUNT][2] = {
+        [CPU_F32] = {CPU_F32, CPU_F64},    [CPU_F64] = {CPU_F64, CPU_F64},
+        [CPU_I32] = {CPU_I32, CPU_I64},    [CPU_I64] = {CPU_I64, CPU_I64},
+        [CPU_C64] = {CPU_C64, CPU_C128},   [CPU_C128] = {CPU_C128, CPU_C128},
+        [CPU_BOOL] = {CPU_I32, CPU_I64},   [CPU_U8] = {CPU_I32, CPU_I64},
+        [CPU_I8] = {CPU_I32, CPU_I64},     [CPU_I16] = {CPU_I32, CPU_I64},
+        [CPU_U16] = {CPU_I32, CPU_I64},    [CPU_U32] = {CPU_I64, CPU_I64},
+        [CPU_U64] = {CPU_I64, CPU_I64},    [CPU_F16] = {CPU_F32, CPU_F64},
+        [CPU_BF16] = {CPU_F32, CPU_F64},   [CPU_C32] = {CPU_C64, CPU_C128},
+        [CPU_E4M3FN] = {CPU_F32, CPU_F64}, [CPU_E4M3FNUZ] = {CPU_F32, CPU_F64},
+        [CPU_E5M2] = {CPU_F32, CPU_F64},   [CPU_E5M2FNUZ] = {CPU_F32, CPU_F64},
+        [CPU_E8M0] = {CPU_F32, CPU_F64},
+    };
+    for (int32_t k = 0; k < 2; k++)
+        if (kernels[op][hubs[slot][k]]) return hubs[slot][k];
+    return -1;
+}
+
+/* ---- A call ------------------------------------------------------------------------------------------ */
+
+typedef struct pointwise_call {
+    cpu_plan plan;
+    cpu_pointwise_fn fn;
+    cpu_scalars scalars;
+} pointwise_call;
+
+/* Numbers go to the kernel; a string chooses a variant. */
+static void read_scalars(const tn_call *call, cpu_scalars *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < call->n_args && n < CPU_MAX_SCALARS; i++) {
+        tn_value v = call->args[i];
+        if (v.tag == TN_TAG_TENSOR || v.tag == TN_TAG_STRING) continue;
+        s->f[n] = tn_value_as_float(v);
+        s->imaginary[n] = v.tag == TN_TAG_COMPLEX ? v.as.floats[1] : 0;
+        s->i[n] = tn_value_as_int(v);
+        s->absent[n] = v.tag == TN_TAG_NONE;
+        n++;
+    }
+    s->count = n;
+    s->absent_first = call->n_args > 1 && call->args[1].tag == TN_TAG_NONE;
+}
+
+static const char *string_argument(const tn_call *call)
+{
+    for (uint32_t i = 0; i < call->n_args; i++)
+        if (call->args[i].tag == TN_TAG_STRING) return call->args[i].as.string;
+    return "";
+}
+
+/* The operator that does the work: another than the row's where an argument or the dtype says so. */
+static int32_t choose_variant(const tn_call *call, uint32_t op, int32_t slot)
+{
+    const char *text;
+    switch (op) {
+    case CPU_OP_div_mode:
+        text = string_argument(call);
+        if (strcmp(text, "trunc") == 0) return CPU_OP_div_trunc;
+        if (strcmp(text, "floor") == 0) return CPU_OP_floor_divide;
+        return *text ? -1 : CPU_OP_div;
+    case CPU_OP_gelu:
+    case CPU_OP_gelu_backward:
+        text = string_argument(call);
+        if (strcmp(text, "tanh") == 0)
+            return op == CPU_OP_gelu ? CPU_OP_gelu_tanh : CPU_OP_gelu_tanh_backward;
+        return strcmp(text, "none") == 0 ? (int32_t)op : -1;
+    case CPU_OP_bitwise_not:
+        return slot == CPU_BOOL ? CPU_OP_logical_not : (int32_t)op;
+    case CPU_OP_nextafter:
+        return slot == CPU_F16    ? CPU_OP_nextafter_f16
+               : slot == CPU_BF16 ? CPU_OP_nextafter_bf16
+                                  : (int32_t)op;
+    default:
+        return (int32_t)op;
+    }
+}
+
+/* The type that operand i of a hub has by its letter. */
+static int32_t wanted(char letter, int32_t hub)
+{
+    switch (letter) {
+    case 'B':
+        return CPU_BOOL;
+    case 'I':
+        return CPU_I32;
+    case 'R':
+        return hub == CPU_C64 ? CPU_F32 : hub == CPU_C128 ? CPU_F64 : hub;
+    case 'C':
+        return hub == CPU_F32 ? CPU_C64 : CPU_C128;
+    default:
+        return hub;
+    }
+}
+
+static void run_block(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const pointwise_call *c = user;
+    c->fn(pointers, n, &c->scalars);
+}
+
+static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const pointwise_call *c = user;
+    cpu_plan_walk(&c->plan, begin, end, run_block, user);
+}
+
+static int32_t run_pointwise(void *self, const tn_call *call)
+{
+    const cpu_pointwise_op *op = call->data;
+    const tn_nest *nest = call->nest;
+    const char *types = op->types;
+    /* The first operand of type T among the inputs says which dtype this is. */
+    uint32_t lead = nest->n_outputs;
+    while (types[lead] != 'T') lead++;
+    if (nest->n_operands > CPU_MAX_OPERANDS) return TN_E_UNSUPPORTED;
+    int32_t slot = cpu_slot(cpu_operand(nest, lead)->dtype);
+    if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
+    int32_t number = choose_variant(call, op->number, slot);
+    if (number < 0)
+        return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
+                         op->schema);
+    int32_t hub = cpu_pointwise_hub((uint32_t)number, slot);
+    if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
+    /* A result type that the variant has and the row has not. */
+    int32_t bool_result = number == CPU_OP_logical_not;
+    pointwise_call c;
+    int32_t want[CPU_MAX_OPERANDS];
+    for (uint32_t i = 0; i < nest->n_operands; i++)
+        want[i] = wanted(bool_result && i == 0 ? 'B' : types[i] ? types[i] : 'T', hub);
+    int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);
+    if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
+    read_scalars(call, &c.scalars);
+    c.scalars.slot = (uint32_t)slot;
+    c.fn = kernels[number][hub];
+    cpu_parallel_for(call, nest->numel, op->grain, run_range, &c);
+    return TN_OK;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------- */
+
+#define DEFINE_OP(name, op_types, op_dtypes, thousand, op_schema) \
+    {.number = CPU_OP_##name,                                     \
+     .types = op_types,                                           \
+     .dtypes = cpu_##op_dtypes##_dtypes,                          \
+     .grain = thousand * 1024,                                    \
+     .schema = op_schema},
+static const cpu_pointwise_op ops[] = {CPU_POINTWISE_OPS(DEFINE_OP)};
+
+#define DEFINE_ROW(name, op_types, op_dtypes, thousand, op_schema) \
+    {.size = sizeof(tn_kernel_row),                                \
+     .strides = TN_STRIDES_ANY,                                    \
+     .schema = op_schema,                                          \
+     .dtypes = cpu_##op_dtypes##_dtypes,                           \
+     .run = run_pointwise,                                         \
+     .data = &ops[CPU_OP_##name]},
+const tn_kernel_row cpu_pointwise_rows[] = {CPU_POINTWISE_OPS(DEFINE_ROW)};
+const uint32_t cpu_pointwise_row_count = CPU_ROW_COUNT(cpu_pointwise_rows);

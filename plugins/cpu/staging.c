@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversion, strided moves and the walk over a nest; see staging.h. It knows dtypes and strides, no
+ * operator. */
+#include "staging.h"
+
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+/* From here on an output is larger than the last-level cache is likely to keep, and writing past the caches
+ * saves reading each line before it is overwritten. */
+#define STREAM_BYTES ((int64_t)8 << 20)
+
+/* Shorter rows are walked several at a time. */
+#define SHORT_ROW 256
+
+const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT] = {
+    [CPU_F32] = 4,  [CPU_F64] = 8,      [CPU_I32] = 4,  [CPU_I64] = 8, [CPU_C64] = 8,    [CPU_C128] = 16,
+    [CPU_BOOL] = 1, [CPU_U8] = 1,       [CPU_I8] = 1,   [CPU_I16] = 2, [CPU_U16] = 2,    [CPU_U32] = 4,
+    [CPU_U64] = 8,  [CPU_F16] = 2,      [CPU_BF16] = 2, [CPU_C32] = 4, [CPU_E4M3FN] = 1, [CPU_E4M3FNUZ] = 1,
+    [CPU_E5M2] = 1, [CPU_E5M2FNUZ] = 1, [CPU_E8M0] = 1,
+};
+
+int32_t cpu_slot(tn_dtype dtype)
+{
+    switch (dtype) {
+    case TN_FLOAT32:
+        return CPU_F32;
+    case TN_FLOAT64:
+        return CPU_F64;
+    case TN_INT32:
+        return CPU_I32;
+    case TN_INT64:
+        return CPU_I64;
+    case TN_COMPLEX64:
+        return CPU_C64;
+    case TN_COMPLEX128:
+        return CPU_C128;
+    case TN_BOOL:
+        return CPU_BOOL;
+    case TN_UINT8:
+        return CPU_U8;
+    case TN_INT8:
+        return CPU_I8;
+    case TN_INT16:
+        return CPU_I16;
+    case TN_UINT16:
+        return CPU_U16;
+    case TN_UINT32:
+        return CPU_U32;
+    case TN_UINT64:
+        return CPU_U64;
+    case TN_FLOAT16:
+        return CPU_F16;
+    case TN_BFLOAT16:
+        return CPU_BF16;
+    case TN_COMPLEX32:
+        return CPU_C32;
+    case TN_FLOAT8_E4M3FN:
+        return CPU_E4M3FN;
+    case TN_FLOAT8_E4M3FNUZ:
+        return CPU_E4M3FNUZ;
+    case TN_FLOAT8_E5M2:
+        return CPU_E5M2;
+    case TN_FLOAT8_E5M2FNUZ:
+        return CPU_E5M2FNUZ;
+    case TN_FLOAT8_E8M0FNU:
+        return CPU_E8M0;
+    default:
+        return -1;
+    }
+}
+
+/* ---- Conversion -------------------------------------------------------------------------------------- */
+
+#define HUBS(X, level) \
+    X(f32_##level) X(f64_##level) X(i32_##level) X(i64_##level) X(c64_##level) X(c128_##level)
+#define DECLARE_HUB(name) extern const cpu_hub cpu_hub_##name;
+#define HUB_POINTER(name) &cpu_hub_##name,
+
+/* In the order of the slots. */
+HUBS(DECLARE_HUB, base)
+static const cpu_hub *const base_hubs[CPU_HUB_COUNT] = {HUBS(HUB_POINTER, base)};
+#ifdef CPU_HAVE_AVX2
+HUBS(DECLARE_HUB, avx2)
+static const cpu_hub *const avx2_hubs[CPU_HUB_COUNT] = {HUBS(HUB_POINTER, avx2)};
+#endif
+#ifdef CPU_HAVE_AVX512
+HUBS(DECLARE_HUB, avx512)
+static const cpu_hub *const avx512_hubs[CPU_HUB_COUNT] = {HUBS(HUB_POINTER, avx512)};
+#endif
+
+static const cpu_hub *const *level_hubs(void)
+{
+#ifdef CPU_HAVE_AVX512
+    if (cpu_level() >= CPU_LEVEL_AVX512) return avx512_hubs;
+#endif
+#ifdef CPU_HAVE_AVX2
+    if (cpu_level() >= CPU_LEVEL_AVX2) return avx2_hubs;
+#endif
+    return base_hubs;
+}
+
+cpu_convert_fn cpu_converter(int32_t to, int32_t from)
+{
+    if (to < CPU_HUB_COUNT) return level_hubs()[to]->from[from];
+    if (from < CPU_HUB_COUNT) return level_hubs()[from]->to[to];
+    return NULL;
+}
+
+/* The hub through which two dtypes are converted that are none. */
+static int32_t middle_hub(int32_t to, int32_t from)
+{
+    int32_t to_integer = to >= CPU_BOOL && to <= CPU_U64, from_integer = from >= CPU_BOOL && from <= CPU_U64;
+    if (to_integer && from_integer) return CPU_I64;
+    return to == CPU_C32 || from == CPU_C32 ? CPU_C64 : CPU_F32;
+}
+
+void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t n)
+{
+    if (to_slot == from_slot) {
+        memcpy(to, from, (size_t)(n * cpu_slot_bytes[to_slot]));
+        return;
+    }
+    cpu_convert_fn direct = cpu_converter(to_slot, from_slot);
+    if (direct) {
+        direct(to, from, n);
+        return;
+    }
+    _Alignas(64) char middle[CPU_CHUNK * 8];
+    int32_t hub = middle_hub(to_slot, from_slot);
+    /* The 8-bit floats know float32 only. */
+    int32_t from_float8 = from_slot >= CPU_E4M3FN, to_float8 = to_slot >= CPU_E4M3FN;
+    if (from_slot < CPU_HUB_COUNT || to_slot < CPU_HUB_COUNT) hub = CPU_F32;
+    if ((from_float8 || to_float8) && hub == CPU_C64) hub = CPU_F32;
+    cpu_convert_fn in = cpu_converter(hub, from_slot), out = cpu_converter(to_slot, hub);
+    for (int64_t i = 0; i < n; i += CPU_CHUNK) {
+        int64_t m = n - i < CPU_CHUNK ? n - i : CPU_CHUNK;
+        in(middle, (const char *)from + i * cpu_slot_bytes[from_slot], m);
+        out((char *)to + i * cpu_slot_bytes[to_slot], middle, m);
+    }
+}
+
+/* ---- Strided moves ----------------------------------------------------------------------------------- */
+
+typedef struct wide_t {
+    uint64_t words[2];
+} wide_t;
+
+static void move_1(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i * to_stride] = from[i * from_stride];
+}
+static void move_2(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        *(uint16_t *)(void *)(to + i * to_stride) = *(const uint16_t *)(const void *)(from + i * from_stride);
+}
+static void move_4(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        *(uint32_t *)(void *)(to + i * to_stride) = *(const uint32_t *)(const void *)(from + i * from_stride);
+}
+static void move_8(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        *(uint64_t *)(void *)(to + i * to_stride) = *(const uint64_t *)(const void *)(from + i * from_stride);
+}
+static void move_16(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        *(wide_t *)(void *)(to + i * to_stride) = *(const wide_t *)(const void *)(from + i * from_stride);
+}
+
+/* One value into a dense run. */
+static void splat(char *to, const char *from, int64_t n, int64_t bytes)
+{
+    int64_t total = n * bytes, done = bytes;
+    memcpy(to, from, (size_t)bytes);
+    for (; done < total; done *= 2)
+        memcpy(to + done, to, (size_t)(done < total - done ? done : total - done));
+}
+
+void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes)
+{
+    if (to_stride == bytes && from_stride == bytes) {
+        memcpy(to, from, (size_t)(n * bytes));
+        return;
+    }
+    if (to_stride == bytes && from_stride == 0 && n > 0) {
+        splat(to, from, n, bytes);
+        return;
+    }
+    switch (bytes) {
+    case 1:
+        move_1(to, to_stride, from, from_stride, n);
+        break;
+    case 2:
+        move_2(to, to_stride, from, from_stride, n);
+        break;
+    case 4:
+        move_4(to, to_stride, from, from_stride, n);
+        break;
+    case 8:
+        move_8(to, to_stride, from, from_stride, n);
+        break;
+    default:
+        move_16(to, to_stride, from, from_stride, n);
+        break;
+    }
+}
+
+#if defined(__SSE2__)
+void cpu_stream(void *to, const void *from, int64_t bytes)
+{
+    char *o = to;
+    const char *a = from;
+    int64_t head = (int64_t)(-(uintptr_t)o & 15u);
+    if (head > bytes) head = bytes;
+    memcpy(o, a, (size_t)head);
+    o += head, a += head, bytes -= head;
+    for (; bytes >= 64; bytes -= 64, o += 64, a += 64) {
+        __m128i v0 = _mm_loadu_si128((const __m128i *)(const void *)a);
+        __m128i v1 = _mm_loadu_si128((const __m128i *)(const void *)(a + 16));
+        __m128i v2 = _mm_loadu_si128((const __m128i *)(const void *)(a + 32));
+        __m128i v3 = _mm_loadu_si128((const __m128i *)(const void *)(a + 48));
+        _mm_stream_si128((__m128i *)(void *)o, v0);
+        _mm_stream_si128((__m128i *)(void *)(o + 16), v1);
+        _mm_stream_si128((__m128i *)(void *)(o + 32), v2);
+        _mm_stream_si128((__m128i *)(void *)(o + 48), v3);
+    }
+    memcpy(o, a, (size_t)bytes);
+}
+void cpu_stream_end(void)
+{
+    _mm_sfence();
+}
+#else
+void cpu_stream(void *to, const void *from, int64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+}
+void cpu_stream_end(void) {}
+#endif
+
+void cpu_gather(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t stride, int64_t n,
+                cpu_buffer *raw)
+{
+    int64_t bytes = cpu_slot_bytes[from_slot];
+    if (to_slot == from_slot) {
+        cpu_move(to, bytes, from, stride, n, bytes);
+        return;
+    }
+    if (stride != bytes) {
+        cpu_move(raw->bytes, bytes, from, stride, n, bytes);
+        from = raw->bytes;
+    }
+    cpu_convert(to, to_slot, from, from_slot, n);
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------- */
+
+static int32_t is_linear(const int64_t *strides, const int64_t *sizes, uint32_t rank)
+{
+    for (uint32_t d = 1; d < rank; d++)
+        if (strides[d] != strides[d - 1] * sizes[d - 1]) return 0;
+    return 1;
+}
+
+static int32_t shares_memory(const cpu_plan *plan, uint32_t output)
+{
+    for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++)
+        if (plan->operands[i].base == plan->operands[output].base) return 1;
+    return 0;
+}
+
+static void finish_plan(cpu_plan *plan)
+{
+    int32_t all_linear = 1;
+    for (uint32_t i = 0; i < plan->n_operands; i++) {
+        cpu_plan_operand *p = &plan->operands[i];
+        p->linear = (uint8_t)is_linear(p->strides, plan->sizes, plan->rank);
+        p->streamed = 0;
+        all_linear &= p->linear;
+    }
+    plan->by_rows = plan->rank > 1 && !all_linear && plan->sizes[0] >= SHORT_ROW;
+    for (uint32_t i = 0; i < plan->n_outputs; i++) {
+        cpu_plan_operand *p = &plan->operands[i];
+        p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= STREAM_BYTES &&
+                      !shares_memory(plan, i);
+    }
+}
+
+static int32_t set_operand(cpu_plan_operand *p, tn_dtype dtype, void *base, const int64_t *strides,
+                           uint32_t rank, int32_t want)
+{
+    static const int64_t no_strides[1] = {0};
+    p->slot = cpu_slot(dtype);
+    if (p->slot < 0) return TN_E_UNSUPPORTED;
+    p->base = base;
+    p->strides = rank ? strides : no_strides;
+    p->want = want;
+    p->bytes = cpu_slot_bytes[p->slot];
+    p->stride = rank ? strides[0] : p->bytes;
+    return TN_OK;
+}
+
+int32_t cpu_plan_make(cpu_plan *plan, const tn_nest *nest, uint32_t rank, const int32_t *want)
+{
+    plan->rank = rank;
+    plan->n_operands = nest->n_operands;
+    plan->n_outputs = nest->n_outputs;
+    plan->sizes = nest->sizes;
+    plan->numel = 1;
+    for (uint32_t d = 0; d < rank; d++) plan->numel *= nest->sizes[d];
+    for (uint32_t i = 0; i < nest->n_operands; i++) {
+        const tn_operand *o = cpu_operand(nest, i);
+        int32_t status = set_operand(&plan->operands[i], o->dtype, o->host, o->strides, rank, want[i]);
+        if (status != TN_OK) return status;
+    }
+    finish_plan(plan);
+    return TN_OK;
+}
+
+int32_t cpu_plan_axes(cpu_plan *plan, const cpu_axes *axes, const tn_tensor_desc *const *tensors,
+                      uint32_t n_outputs, const int32_t *want)
+{
+    plan->rank = axes->rank;
+    plan->n_operands = axes->n_tensors;
+    plan->n_outputs = n_outputs;
+    plan->sizes = axes->sizes;
+    plan->numel = axes->numel;
+    for (uint32_t i = 0; i < axes->n_tensors; i++) {
+        int32_t status = set_operand(&plan->operands[i], tensors[i]->dtype, tensors[i]->host,
+                                     axes->strides[i], axes->rank, want[i]);
+        if (status != TN_OK) return status;
+    }
+    finish_plan(plan);
+    return TN_OK;
+}
+
+/* ---- Axes -------------------------------------------------------------------------------------------- */
+
+/* Stride in bytes of tensor t in dimension d of a shape of `rank`: 0 where it is broadcast. */
+static int64_t broadcast_stride(const tn_tensor_desc *t, uint32_t rank, uint32_t d)
+{
+    int64_t own = (int64_t)d - (int64_t)(rank - t->rank);
+    if (own < 0 || t->sizes[own] == 1) return 0;
+    return t->strides[own] * tn_dtype_bytes(t->dtype);
+}
+
+static void swap_axes(cpu_axes *axes, uint32_t d, uint32_t e)
+{
+    int64_t size = axes->sizes[d];
+    axes->sizes[d] = axes->sizes[e];
+    axes->sizes[e] = size;
+    for (uint32_t i = 0; i < axes->n_tensors; i++) {
+        int64_t stride = axes->strides[i][d];
+        axes->strides[i][d] = axes->strides[i][e];
+        axes->strides[i][e] = stride;
+    }
+}
+
+/* 1 if axis d goes on where axis `inner` ends, in all tensors. */
+static int32_t can_join(const cpu_axes *axes, uint32_t inner, uint32_t d)
+{
+    for (uint32_t i = 0; i < axes->n_tensors; i++)
+        if (axes->strides[i][d] != axes->strides[i][inner] * axes->sizes[inner]) return 0;
+    return 1;
+}
+
+static void join_axes(cpu_axes *axes)
+{
+    uint32_t kept = 0;
+    for (uint32_t d = 1; d < axes->rank; d++) {
+        if (can_join(axes, kept, d)) {
+            axes->sizes[kept] *= axes->sizes[d];
+            continue;
+        }
+        kept++;
+        if (kept != d) swap_axes(axes, kept, d);
+    }
+    if (axes->rank) axes->rank = kept + 1;
+}
+
+void cpu_axes_make(cpu_axes *axes, const tn_tensor_desc *const *tensors, uint32_t n, int32_t sort)
+{
+    uint32_t rank = tensors[0]->rank;
+    axes->rank = 0;
+    axes->n_tensors = n;
+    axes->numel = 1;
+    for (uint32_t k = 0; k < rank; k++) {
+        uint32_t d = rank - 1 - k;
+        if (tensors[0]->sizes[d] == 1) continue;
+        axes->sizes[axes->rank] = tensors[0]->sizes[d];
+        axes->numel *= tensors[0]->sizes[d];
+        for (uint32_t i = 0; i < n; i++) axes->strides[i][axes->rank] = broadcast_stride(tensors[i], rank, d);
+        axes->rank++;
+    }
+    for (uint32_t d = 1; sort && d < axes->rank; d++)
+        for (uint32_t e = d; e > 0 && axes->strides[0][e] < axes->strides[0][e - 1]; e--)
+            swap_axes(axes, e, e - 1);
+    join_axes(axes);
+}
+
+/* ---- The walk ---------------------------------------------------------------------------------------- */
+
+typedef struct walker {
+    const cpu_plan *plan;
+    int64_t position;
+    int64_t length;             /* of the run */
+    int64_t index[TN_MAX_RANK]; /* of position */
+    void *pointers[CPU_MAX_OPERANDS];
+    const char *splatted[CPU_MAX_OPERANDS]; /* address of the value that fills the buffer */
+    int64_t splatted_length[CPU_MAX_OPERANDS];
+    cpu_buffer *buffers; /* one for each operand, then the raw one */
+} walker;
+
+static void set_index(walker *w, int64_t position)
+{
+    w->position = position;
+    for (uint32_t d = 0; d < w->plan->rank; d++) {
+        w->index[d] = position % w->plan->sizes[d];
+        position /= w->plan->sizes[d];
+    }
+}
+
+static void advance(walker *w)
+{
+    const cpu_plan *plan = w->plan;
+    int64_t carry = w->length;
+    w->position += w->length;
+    for (uint32_t d = 0; d < plan->rank && carry; d++) {
+        int64_t i = w->index[d] + carry;
+        carry = i < plan->sizes[d] ? 0 : i / plan->sizes[d];
+        w->index[d] = carry ? i % plan->sizes[d] : i;
+    }
+}
+
+static char *address(const walker *w, const cpu_plan_operand *p)
+{
+    int64_t offset = 0;
+    if (p->linear) return p->base + w->position * p->stride;
+    for (uint32_t d = 0; d < w->plan->rank; d++) offset += w->index[d] * p->strides[d];
+    return p->base + offset;
+}
+
+/*
+ * Moves a run that crosses rows between memory and a dense buffer (`out`: from buffer to memory), row by row.
+ */
+static void move_rows(const walker *w, const cpu_plan_operand *p, char *buffer, int32_t out)
+{
+    const cpu_plan *plan = w->plan;
+    int64_t index[TN_MAX_RANK], left = w->length;
+    char *memory = address(w, p);
+    memcpy(index, w->index, plan->rank * sizeof index[0]);
+    while (left > 0) {
+        int64_t n = plan->sizes[0] - index[0];
+        if (n > left) n = left;
+        if (out)
+            cpu_move(memory, p->stride, buffer, p->bytes, n, p->bytes);
+        else
+            cpu_move(buffer, p->bytes, memory, p->stride, n, p->bytes);
+        buffer += n * p->bytes;
+        left -= n;
+        memory -= index[0] * p->strides[0];
+        index[0] = 0;
+        for (uint32_t d = 1; d < plan->rank; d++) {
+            memory += p->strides[d];
+            if (++index[d] < plan->sizes[d]) break;
+            memory -= index[d] * p->strides[d];
+            index[d] = 0;
+        }
+    }
+}
+
+static void bring_in(walker *w, uint32_t i)
+{
+    const cpu_plan_operand *p = &w->plan->operands[i];
+    char *buffer = w->buffers[i].bytes;
+    cpu_buffer *raw = &w->buffers[w->plan->n_operands];
+    w->pointers[i] = buffer;
+    if (!p->linear && !w->plan->by_rows) {
+        char *to = p->want == p->slot ? buffer : raw->bytes;
+        move_rows(w, p, to, 0);
+        if (to != buffer) cpu_convert(buffer, p->want, to, p->slot, w->length);
+        return;
+    }
+    char *memory = address(w, p);
+    if (p->stride == p->bytes && p->want == p->slot) {
+        w->pointers[i] = memory;
+        return;
+    }
+    if (p->stride == 0) {
+        if (w->splatted[i] == memory && w->splatted_length[i] >= w->length) return;
+        w->splatted[i] = memory;
+        w->splatted_length[i] = w->length;
+        cpu_convert(raw->bytes, p->want, memory, p->slot, 1);
+        splat(buffer, raw->bytes, w->length, cpu_slot_bytes[p->want]);
+        return;
+    }
+    cpu_gather(buffer, p->want, memory, p->slot, p->stride, w->length, raw);
+}
+
+/* Where the kernel writes: memory itself or a buffer. */
+static void prepare_output(walker *w, uint32_t i)
+{
+    const cpu_plan_operand *p = &w->plan->operands[i];
+    int32_t direct =
+        !p->streamed && p->stride == p->bytes && p->want == p->slot && (p->linear || w->plan->by_rows);
+    w->pointers[i] = direct ? address(w, p) : w->buffers[i].bytes;
+}
+
+static void bring_out(walker *w, uint32_t i)
+{
+    const cpu_plan_operand *p = &w->plan->operands[i];
+    cpu_buffer *raw = &w->buffers[w->plan->n_operands];
+    char *buffer = w->buffers[i].bytes;
+    if (w->pointers[i] != (void *)buffer) return;
+    int32_t in_row = p->linear || w->plan->by_rows;
+    if (in_row && p->stride == p->bytes && !p->streamed) {
+        cpu_convert(address(w, p), p->slot, buffer, p->want, w->length);
+        return;
+    }
+    if (p->want != p->slot) {
+        cpu_convert(raw->bytes, p->slot, buffer, p->want, w->length);
+        buffer = raw->bytes;
+    }
+    if (p->streamed)
+        cpu_stream(address(w, p), buffer, w->length * p->bytes);
+    else if (in_row)
+        cpu_move(address(w, p), p->stride, buffer, p->bytes, w->length, p->bytes);
+    else
+        move_rows(w, p, buffer, 1);
+}
+
+void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user)
+{
+    cpu_buffer buffers[CPU_MAX_OPERANDS + 1];
+    walker w;
+    w.plan = plan;
+    w.buffers = buffers;
+    for (uint32_t i = 0; i < plan->n_operands; i++) w.splatted[i] = NULL;
+    for (set_index(&w, begin); w.position < end; advance(&w)) {
+        w.length = end - w.position < CPU_CHUNK ? end - w.position : CPU_CHUNK;
+        if (plan->by_rows && w.length > plan->sizes[0] - w.index[0]) w.length = plan->sizes[0] - w.index[0];
+        for (uint32_t i = 0; i < plan->n_outputs; i++) prepare_output(&w, i);
+        for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++) bring_in(&w, i);
+        fn(user, w.pointers, w.length, w.position);
+        for (uint32_t i = 0; i < plan->n_outputs; i++) bring_out(&w, i);
+    }
+    for (uint32_t i = 0; i < plan->n_outputs; i++)
+        if (plan->operands[i].streamed) cpu_stream_end();
+}
