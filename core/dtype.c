@@ -208,9 +208,9 @@ static tn_dtype combine(tn_dtype higher, tn_dtype lower)
     int32_t h = tni_dtype_category(higher), l = tni_dtype_category(lower);
     if (h == TNI_CATEGORY_COMPLEX) return higher;
     if (h == TNI_CATEGORY_FLOAT) return l == TNI_CATEGORY_COMPLEX ? tni_dtype_to_complex(higher) : higher;
-    if (h == TNI_CATEGORY_BOOL || l == TNI_CATEGORY_FLOAT || l == TNI_CATEGORY_COMPLEX) {
-        return promote_present(higher, lower);
-    }
+    if (l == TNI_CATEGORY_COMPLEX)
+        return lower; /* of the wide unsigned ones too, which have no promotion to it */
+    if (l == TNI_CATEGORY_FLOAT || h == TNI_CATEGORY_BOOL) return promote_present(higher, lower);
     return higher;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop nest: operands brought to one shape, dimensions of size 1 dropped, sorted so that the innermost has the
- * smallest strides, neighbours coalesced. Kernels see it as tn_nest.
+ * The loop nest: operands brought to one shape, dimensions of size 1 dropped, sorted so that the innermost
+ * has the smallest strides, neighbours coalesced. Kernels see it as tn_nest.
  */
 #ifndef TNI_CORE_ITER_H
 #define TNI_CORE_ITER_H
@@ -15,14 +15,20 @@ typedef struct tni_nest {
     int64_t sizes[TN_MAX_RANK];
     tn_operand operands[TNI_MAX_OPERANDS];
     int64_t strides[TNI_MAX_OPERANDS][TN_MAX_RANK];
-    uint32_t mask_of_reduced; /* working state */
+    /* Working state until tni_nest_finish. */
+    const tn_tensor *tensors[TNI_MAX_OPERANDS]; /* NULL: an immediate */
+    uint64_t reduced[TNI_MAX_OPERANDS];         /* dimensions that the operand has lost to a reduction */
+    uint32_t rank;
+    int32_t is_plain; /* all operands so far are row-major over the whole shape, or one element */
+    int64_t shape[TN_MAX_RANK];
 } tni_nest;
 
-/* Starts a nest over `shape`. */
+/* Starts a nest over a shape. Tensors that are added must live until tni_nest_finish. */
 void tni_nest_init(tni_nest *n, uint32_t rank, const int64_t *sizes);
 /* Adds an operand; outputs first. Its sizes are aligned to the right and broadcast. */
 void tni_nest_add(tni_nest *n, const tn_tensor *t, uint32_t flags);
-/* Adds an output of a reduction: its dimensions are those of the shape with `mask` ones missing (or 1 if keepdim). */
+/* Adds an output of a reduction: its dimensions are those of the shape with `mask` ones missing (or 1 if
+ * keepdim). */
 void tni_nest_add_reduced(tni_nest *n, const tn_tensor *t, uint64_t mask, int32_t keepdim);
 /* Adds a number: 16 bytes at `value` (which must outlive the nest) in `dtype`. */
 void tni_nest_add_immediate(tni_nest *n, const void *value, tn_dtype dtype);

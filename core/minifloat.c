@@ -22,22 +22,22 @@ static float float_of(uint32_t bits)
 
 /*
  * A small format: one sign bit, then exponent, then `mantissa` bits. `top` is the largest code of a finite
- * number, `infinity` what overflow gives, `nan` the code of a NaN. Without infinities overflow gives a NaN.
- * In formats with `unsigned_zero` the code of -0 is the only NaN.
+ * number, `overflow` what larger numbers and infinity become, `nan` the code of a NaN. In formats with
+ * `unsigned_zero` the code of -0 is the only NaN. NaNs keep their payload where the format has room for one.
  */
 typedef struct small_format {
     int32_t mantissa;
     int32_t bias;
     uint32_t sign;
     uint32_t top;
-    uint32_t infinity;
+    uint32_t overflow;
     uint32_t nan;
     int32_t has_infinity;
     int32_t unsigned_zero;
 } small_format;
 
 static const small_format binary16 = {10, 15, 0x8000, 0x7bff, 0x7c00, 0x7e00, 1, 0};
-static const small_format e4m3fn = {3, 7, 0x80, 0x7e, 0x7f, 0x7f, 0, 0};
+static const small_format e4m3fn = {3, 7, 0x80, 0x7e, 0x7e, 0x7f, 0, 0}; /* overflow ends at 448 */
 static const small_format e4m3fnuz = {3, 8, 0x80, 0x7f, 0x80, 0x80, 0, 1};
 static const small_format e5m2 = {2, 15, 0x80, 0x7b, 0x7c, 0x7f, 1, 0};
 static const small_format e5m2fnuz = {2, 16, 0x80, 0x7f, 0x80, 0x80, 0, 1};
@@ -64,7 +64,7 @@ static uint32_t encode(float f, const small_format *to)
         uint32_t count = shift + 1u + (uint32_t)-exponent;
         code = count > 24 ? 0 : shift_to_even((magnitude & 0x7fffffu) | 0x800000u, count);
     }
-    if (code > to->top) return to->unsigned_zero ? to->nan : sign | to->infinity;
+    if (code > to->top) return to->unsigned_zero ? to->nan : sign | to->overflow;
     return to->unsigned_zero && !code ? 0 : sign | code;
 }
 
@@ -73,10 +73,9 @@ static float decode(uint32_t code, const small_format *from)
     uint32_t magnitude = code & (from->sign - 1u), sign = code & from->sign ? 0x80000000u : 0;
     if (from->unsigned_zero && code == from->nan) return float_of(0x7fc00000u);
     if (magnitude > from->top) {
-        if (from->has_infinity && magnitude == from->infinity) return float_of(sign | 0x7f800000u);
-        /* The payload moves along, so that a NaN keeps its bits. */
+        if (from->has_infinity && magnitude == from->overflow) return float_of(sign | 0x7f800000u);
         uint32_t payload = (magnitude & ((1u << from->mantissa) - 1u)) << (23 - from->mantissa);
-        return float_of(sign | 0x7f800000u | (from->has_infinity ? payload : 0x400000u));
+        return float_of(sign | 0x7fc00000u | payload);
     }
     uint32_t exponent = magnitude >> from->mantissa, fraction = magnitude & ((1u << from->mantissa) - 1u);
     if (exponent == 0) {
@@ -114,6 +113,10 @@ float tni_half_to_float(uint16_t h)
 
 uint16_t tni_float_to_half(float f)
 {
+    uint32_t bits = bits_of(f);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)((bits >> 16 & 0x8000u) | 0x7e00u | (bits >> 13 & 0x1ffu));
+    }
     return (uint16_t)encode(f, &binary16);
 }
 

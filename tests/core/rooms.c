@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of rooms for tests of the core: none. What other files of the core define wins over what is weak. */
+/* The list of rooms for tests of the core: none. What other files of the core define wins over what is weak.
+ */
 #include "core/tensor.h"
 
 const tni_room tni_rooms[1] = {{0}};
