@@ -84,16 +84,16 @@ typedef struct nest_order {
     uint8_t dims[TN_MAX_RANK];
 } nest_order;
 
-/* Dimensions that are not of size 1, innermost first, reduced ones after the others. */
-static void order_dims(const tni_nest *n, uint64_t reduced, nest_order *order)
+/* Dimensions that are not of size 1, or are in `last`: innermost first, those in `last` after the others. */
+static void order_dims(const tni_nest *n, uint64_t last, int32_t with_ones, nest_order *order)
 {
     uint32_t rank = 0;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t d = n->rank; d-- > 0;) {
-            if (n->shape[d] != 1 && (reduced >> d & 1) == pass) order->dims[rank++] = (uint8_t)d;
-        }
-        if (pass == 0) order->kept = rank;
-        if (!reduced) break;
+    for (uint32_t d = n->rank; d-- > 0;) {
+        if (n->shape[d] != 1 && !(last >> d & 1)) order->dims[rank++] = (uint8_t)d;
+    }
+    order->kept = rank;
+    for (uint32_t d = last ? n->rank : 0; d-- > 0;) {
+        if ((last >> d & 1) && (with_ones || n->shape[d] != 1)) order->dims[rank++] = (uint8_t)d;
     }
     order->rank = rank;
 }
@@ -188,16 +188,27 @@ static uint32_t merge_positions(tni_nest *n, uint32_t from, uint32_t to, uint32_
     return at;
 }
 
+/* Fills sizes and strides, position by position of the order. */
+static void expand(tni_nest *n, const nest_order *order)
+{
+    for (uint32_t i = 0; i < order->rank; i++) n->sizes[i] = n->shape[order->dims[i]];
+    for (uint32_t k = 0; k < n->nest.n_operands; k++) expand_strides(n, k, order);
+}
+
+static void merge_all(tni_nest *n, const nest_order *order)
+{
+    n->nest.kept = merge_positions(n, 0, order->kept, 0);
+    n->nest.rank = merge_positions(n, order->kept, order->rank, n->nest.kept);
+}
+
 static __attribute__((noinline)) void finish_sorted(tni_nest *n, uint64_t reduced)
 {
     nest_order order;
-    order_dims(n, reduced, &order);
-    for (uint32_t i = 0; i < order.rank; i++) n->sizes[i] = n->shape[order.dims[i]];
-    for (uint32_t k = 0; k < n->nest.n_operands; k++) expand_strides(n, k, &order);
+    order_dims(n, reduced, 0, &order);
+    expand(n, &order);
     sort_positions(n, 0, order.kept);
     sort_positions(n, order.kept, order.rank);
-    n->nest.kept = merge_positions(n, 0, order.kept, 0);
-    n->nest.rank = merge_positions(n, order.kept, order.rank, n->nest.kept);
+    merge_all(n, &order);
 }
 
 /* One dimension over everything; `kept` is 0 when all of it is reduced. */
@@ -234,4 +245,27 @@ void tni_nest_finish(tni_nest *n, uint64_t reduced)
         }
     }
     finish_sorted(n, reduced);
+}
+
+void tni_nest_finish_positions(tni_nest *n, uint64_t reduced)
+{
+    nest_order order;
+    order_dims(n, reduced, 0, &order);
+    expand(n, &order);
+    sort_positions(n, 0, order.kept);
+    merge_all(n, &order);
+}
+
+/* A tensor without dimensions is scanned along one of size 1. */
+void tni_nest_finish_scan(tni_nest *n, uint64_t scanned)
+{
+    nest_order order;
+    if (n->rank == 0) {
+        n->rank = 1;
+        n->shape[0] = 1;
+    }
+    order_dims(n, scanned, 1, &order);
+    expand(n, &order);
+    sort_positions(n, 0, order.kept);
+    merge_all(n, &order);
 }
