@@ -25,7 +25,7 @@ uint32_t tni_stride_state(uint32_t rank, const int64_t *sizes, const int64_t *st
  * The one memory format that the strides speak for, as ATen's suggest_memory_format: strides of dimensions of
  * size 1 count here, and what is ambiguous is TN_CONTIGUOUS_FORMAT. The tensor need not be dense.
  */
-int32_t tni_suggest_format(uint32_t rank, const int64_t *sizes, const int64_t *strides);
+int32_t tni_stride_format(uint32_t rank, const int64_t *sizes, const int64_t *strides);
 /*
  * Strides of a new dense tensor of `sizes` that keeps the order of dimensions of `t`, which has that shape or
  * broadcasts to it (preserve_format): those of `t` itself where it is dense and of the same shape.

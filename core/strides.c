@@ -134,7 +134,7 @@ static int32_t speaks_for(uint32_t rank, const int64_t *sizes, const int64_t *st
     return 1;
 }
 
-int32_t tni_suggest_format(uint32_t rank, const int64_t *sizes, const int64_t *strides)
+int32_t tni_stride_format(uint32_t rank, const int64_t *sizes, const int64_t *strides)
 {
     if (rank == 4 && speaks_for(rank, sizes, strides, channels_last_order)) return TN_CHANNELS_LAST;
     if (rank == 5 && speaks_for(rank, sizes, strides, channels_last_3d_order)) return TN_CHANNELS_LAST_3D;

@@ -251,7 +251,7 @@ Test(strides, states_and_formats)
         uint32_t rank = states[i].rank;
         cr_assert_eq(tni_stride_state(rank, states[i].sizes, states[i].strides), states[i].state, "row %u",
                      i);
-        cr_assert_eq(tni_suggest_format(rank, states[i].sizes, states[i].strides), states[i].format, "row %u",
+        cr_assert_eq(tni_stride_format(rank, states[i].sizes, states[i].strides), states[i].format, "row %u",
                      i);
         set_tensor(&t, rank, states[i].sizes, states[i].strides);
         tni_preserve_strides(&t, rank, states[i].sizes, out);
