@@ -14,7 +14,8 @@ TN_BEGIN_DECLS
 /*
  * Which bits an element gets. Key {seed low, seed high}; counter c is {c low, c high, 0, 0} and gives four
  * words w0..w3. Element i (row-major) of a dtype up to 32 bits uses word i % 4 of counter offset + i / 4; of
- * a 64-bit dtype words 2 * (i % 2) and the next one (low, high) of counter offset + i / 2.
+ * a 64-bit dtype (float64, int64, uint64) words 2 * (i % 2) and the next one (low, high) of counter
+ * offset + i / 2: the 64-bit rule. w is that word, w of the 64-bit rule that 64-bit number.
  *
  * Unit uniform u: float32 (w >> 8) * 2^-24; float64 (w >> 11) * 2^-53; float16 (w >> 21) * 2^-11; bfloat16
  * (w >> 24) * 2^-8. Scaled: u * (b - a) + a in float32 (float64 for float64), then rounded.

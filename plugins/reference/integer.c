@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pointwise operators on integers and bool: 64 bits, which wrap; storing keeps the low bits. Operators that
+ * have no integer result are computed as real numbers.
+ */
+#include "kernels.h"
+
+static int64_t add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t subtract(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static int64_t multiply(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+/* Quotient and remainder, towards zero or (floored) towards minus infinity. b is not 0. */
+static void divide(domain d, int64_t a, int64_t b, int floored, int64_t *out_quotient, int64_t *out_rest)
+{
+    if (d == DOMAIN_UNSIGNED) {
+        *out_quotient = (int64_t)((uint64_t)a / (uint64_t)b);
+        *out_rest = (int64_t)((uint64_t)a % (uint64_t)b);
+        return;
+    }
+    *out_quotient = b == -1 ? subtract(0, a) : a / b; /* the least integer divided by -1 wraps */
+    *out_rest = b == -1 ? 0 : a % b;
+    if (floored && *out_rest != 0 && (*out_rest < 0) != (b < 0)) {
+        *out_quotient -= 1;
+        *out_rest += b;
+    }
+}
+
+/* By squaring. A negative exponent leaves nothing but of 1 and -1. */
+static int64_t power(domain d, int64_t a, int64_t b)
+{
+    if (d == DOMAIN_SIGNED && b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+    int64_t result = 1;
+    for (uint64_t n = (uint64_t)b; n; n >>= 1, a = multiply(a, a))
+        if (n & 1) result = multiply(result, a);
+    return result;
+}
+
+static int64_t greatest_divisor(domain d, int64_t a, int64_t b)
+{
+    uint64_t x = d == DOMAIN_SIGNED && a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
+    uint64_t y = d == DOMAIN_SIGNED && b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return (int64_t)x;
+}
+
+/* A shift by the width or more, or by a negative number, moves everything out. */
+static int64_t shift(domain d, int32_t opcode, int64_t a, int64_t b, uint32_t width)
+{
+    int out = b < 0 || b >= (int64_t)width;
+    if (opcode == OP_LEFT_SHIFT) return out ? 0 : (int64_t)((uint64_t)a << b);
+    if (d == DOMAIN_UNSIGNED) return out ? 0 : (int64_t)((uint64_t)a >> b);
+    return out ? (a < 0 ? -1 : 0) : a >> b;
+}
+
+static int unary(int32_t opcode, domain d, int64_t a, const pointwise_parameters *p, int64_t *out)
+{
+    int is_bool = TN_DTYPE_CODE(p->dtype) == TN_CODE_BOOL, negative = d == DOMAIN_SIGNED && a < 0;
+    switch (opcode) {
+    case OP_ABS:
+        *out = negative ? subtract(0, a) : a;
+        break;
+    case OP_NEG:
+        *out = subtract(0, a);
+        break;
+    case OP_SGN:
+        *out = negative ? -1 : a != 0;
+        break;
+    case OP_CEIL:
+    case OP_FLOOR:
+    case OP_TRUNC:
+    case OP_ROUND:
+    case OP_CONJ:
+        *out = a;
+        break;
+    case OP_BITWISE_NOT:
+        *out = is_bool ? a == 0 : ~a;
+        break;
+    case OP_SIGNBIT:
+        *out = negative;
+        break;
+    case OP_ISNAN:
+    case OP_ISINF:
+        *out = 0;
+        break;
+    case OP_ISFINITE:
+        *out = 1;
+        break;
+    case OP_LOGICAL_NOT:
+        *out = a == 0;
+        break;
+    default:
+        return 0;
+    }
+    return 1;
+}
+
+static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwise_parameters *p, int64_t *out)
+{
+    int64_t alpha = number_in(DOMAIN_SIGNED, p->alpha).i;
+    int order = number_compare((number){d, a, 0, 0}, (number){d, b, 0, 0});
+    switch (opcode) {
+    case OP_ADD:
+        *out = add(a, multiply(alpha, b));
+        break;
+    case OP_SUB:
+        *out = subtract(a, multiply(alpha, b));
+        break;
+    case OP_RSUB:
+        *out = subtract(b, multiply(alpha, a));
+        break;
+    case OP_MUL:
+        *out = multiply(a, b);
+        break;
+    case OP_POW:
+        *out = power(d, a, b);
+        break;
+    case OP_POW_NUMBER:
+        *out = power(d, a, alpha);
+        break;
+    case OP_NUMBER_POW:
+        *out = power(d, alpha, a);
+        break;
+    case OP_MAXIMUM:
+        *out = order > 0 ? a : b;
+        break;
+    case OP_MINIMUM:
+        *out = order < 0 ? a : b;
+        break;
+    case OP_EQ:
+        *out = a == b;
+        break;
+    case OP_NE:
+        *out = a != b;
+        break;
+    case OP_LT:
+        *out = order < 0;
+        break;
+    case OP_LE:
+        *out = order <= 0;
+        break;
+    case OP_GT:
+        *out = order > 0;
+        break;
+    case OP_GE:
+        *out = order >= 0;
+        break;
+    case OP_BITWISE_AND:
+        *out = a & b;
+        break;
+    case OP_BITWISE_OR:
+        *out = a | b;
+        break;
+    case OP_BITWISE_XOR:
+        *out = a ^ b;
+        break;
+    case OP_LEFT_SHIFT:
+    case OP_RIGHT_SHIFT:
+        *out = shift(d, opcode, a, b, TN_DTYPE_BITS(p->dtype));
+        break;
+    case OP_GCD:
+        *out = greatest_divisor(d, a, b);
+        break;
+    case OP_LOGICAL_AND:
+        *out = a && b;
+        break;
+    case OP_LOGICAL_OR:
+        *out = a || b;
+        break;
+    case OP_LOGICAL_XOR:
+        *out = !a != !b;
+        break;
+    default:
+        return 0;
+    }
+    return 1;
+}
+
+/* Which result of a division an opcode wants; 0 for opcodes that do not divide. */
+static int division(int32_t opcode, const pointwise_parameters *p, int *out_floored, int *out_rest)
+{
+    int rounded = opcode == OP_DIV_MODE && p->rounding;
+    *out_floored = opcode == OP_REMAINDER || opcode == OP_FLOOR_DIVIDE || (rounded && p->rounding == 'f');
+    *out_rest = opcode == OP_REMAINDER || opcode == OP_FMOD;
+    return rounded || opcode == OP_FLOOR_DIVIDE || *out_rest;
+}
+
+int32_t pointwise_integer(int32_t opcode, const number *in, const pointwise_parameters *p, number *out,
+                          reference_failure *failure)
+{
+    domain d = in[0].domain;
+    int64_t a = in[0].i, b = in[1].i, value, quotient, rest;
+    int floored, wants_rest;
+    if (division(opcode, p, &floored, &wants_rest)) {
+        if (b == 0) return reference_fail(failure, TN_E_ARGUMENT, "ZeroDivisionError");
+        divide(d, a, b, floored, &quotient, &rest);
+        *out = (number){d, wants_rest ? rest : quotient, 0, 0};
+        return TN_OK;
+    }
+    if (unary(opcode, d, a, p, &value) || binary(opcode, d, a, b, p, &value)) {
+        *out = (number){d, value, 0, 0};
+        return TN_OK;
+    }
+    number real[] = {number_in(DOMAIN_REAL, in[0]), number_in(DOMAIN_REAL, in[1])};
+    return pointwise_real(opcode, real, p, out, &(number){0}, failure);
+}

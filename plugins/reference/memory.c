@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that the host cannot read. Each allocation is an anonymous file mapped twice: without access at the
+ * address that serves as its handle, and with access at an address that only this plugin knows. Pages
+ * without access surround both, so that kernels that run over an end fault. Copies and fills are queued.
+ */
+#include "reference.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- Allocations ------------------------------------------------------------------------------------- */
+
+static uint64_t page_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t region_bytes(const reference_allocation *a)
+{
+    return 2 * a->mapped + 3 * page_bytes();
+}
+
+/* Reserves page, handle, page, data, page; then maps one file over handle and data. 0 on failure. */
+static int map_twice(reference_allocation *a)
+{
+    uint64_t page = page_bytes();
+    char *region = mmap(NULL, region_bytes(a), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region == MAP_FAILED) return 0;
+    a->handle = region + page;
+    a->data = a->handle + a->mapped + page;
+    int file = memfd_create("tenon-reference", MFD_CLOEXEC);
+    int good =
+        file >= 0 && ftruncate(file, (off_t)a->mapped) == 0 &&
+        mmap(a->handle, a->mapped, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED &&
+        mmap(a->data, a->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+    if (file >= 0) close(file);
+    if (!good) munmap(region, region_bytes(a));
+    return good;
+}
+
+static void unmap(const reference_allocation *a)
+{
+    munmap(a->handle - page_bytes(), region_bytes(a));
+}
+
+/* Position of the first allocation whose handle is not below `handle`. */
+static size_t lower_bound(const reference_state *state, const char *handle)
+{
+    size_t low = 0, high = state->n_allocations;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)state->allocations[middle].handle < (uintptr_t)handle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int reserve_entry(reference_state *state)
+{
+    if (state->n_allocations < state->allocations_capacity) return 1;
+    size_t capacity = state->allocations_capacity ? 2 * state->allocations_capacity : 64;
+    reference_allocation *grown = realloc(state->allocations, capacity * sizeof(*grown));
+    if (!grown) return 0;
+    state->allocations = grown;
+    state->allocations_capacity = capacity;
+    return 1;
+}
+
+static int insert(reference_state *state, reference_allocation *a)
+{
+    if (a->bytes > state->memory_limit - a->device->used || !reserve_entry(state) || !map_twice(a)) return 0;
+    size_t at = lower_bound(state, a->handle);
+    memmove(&state->allocations[at + 1], &state->allocations[at],
+            (state->n_allocations - at) * sizeof(state->allocations[0]));
+    state->allocations[at] = *a;
+    state->n_allocations++;
+    a->device->used += a->bytes;
+    return 1;
+}
+
+static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                            void **out_host)
+{
+    reference_state *state = self;
+    uint64_t page = page_bytes();
+    reference_allocation a = {.bytes = bytes, .device = device};
+    int good = 0;
+    if (bytes <= state->memory_limit) {
+        a.mapped = (bytes + page - 1) / page * page;
+        pthread_mutex_lock(&state->memory_lock);
+        good = insert(state, &a);
+        pthread_mutex_unlock(&state->memory_lock);
+    }
+    if (!good)
+        return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no %llu bytes are left",
+                               (unsigned long long)bytes);
+    *out_allocation = a.handle;
+    *out_host = NULL;
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    reference_state *state = self;
+    reference_allocation a = {.handle = NULL};
+    pthread_mutex_lock(&state->memory_lock);
+    size_t at = lower_bound(state, allocation);
+    if (at < state->n_allocations && state->allocations[at].handle == allocation) {
+        a = state->allocations[at];
+        a.device->used -= a.bytes;
+        state->n_allocations--;
+        memmove(&state->allocations[at], &state->allocations[at + 1],
+                (state->n_allocations - at) * sizeof(state->allocations[0]));
+    }
+    pthread_mutex_unlock(&state->memory_lock);
+    if (a.handle) unmap(&a);
+}
+
+char *reference_resolve(reference_device *device, const void *handle, uint64_t offset, uint64_t bytes)
+{
+    reference_state *state = device->state;
+    reference_allocation a = {.handle = NULL};
+    pthread_mutex_lock(&state->memory_lock);
+    size_t at = lower_bound(state, handle);
+    if (at < state->n_allocations && state->allocations[at].handle == handle) a = state->allocations[at];
+    pthread_mutex_unlock(&state->memory_lock);
+    if (!a.handle || a.device != device) {
+        reference_error(state, TN_E_CONTRACT, "reference: %p is no allocation of device %u", handle,
+                        device->index);
+        return NULL;
+    }
+    if (offset > a.bytes || bytes > a.bytes - offset) {
+        reference_error(state, TN_E_CONTRACT,
+                        "reference: %llu bytes from %llu on lie outside an allocation of %llu bytes",
+                        (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)a.bytes);
+        return NULL;
+    }
+    return a.data + offset;
+}
+
+static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    reference_state *state = self;
+    pthread_mutex_lock(&state->memory_lock);
+    uint64_t used = ((reference_device *)device)->used;
+    pthread_mutex_unlock(&state->memory_lock);
+    *out_free = state->memory_limit - used;
+    *out_total = state->memory_limit;
+    return TN_OK;
+}
+
+void reference_memory_finish(reference_state *state)
+{
+    for (size_t i = 0; i < state->n_allocations; i++) unmap(&state->allocations[i]);
+    free(state->allocations);
+}
+
+/* ---- Queued fills and copies ------------------------------------------------------------------------- */
+
+typedef struct transfer {
+    reference_task task;
+    char *to;
+    const char *from; /* NULL: fill with `value` */
+    uint64_t bytes;
+    int32_t value;
+    int32_t reserved;
+} transfer;
+
+static void run_transfer(reference_stream *stream, reference_task *task)
+{
+    const transfer *t = (const transfer *)task;
+    if (t->from)
+        memmove(t->to, t->from, t->bytes);
+    else
+        memset(t->to, t->value, t->bytes);
+}
+
+static int32_t push_transfer(reference_state *state, char *to, const char *from, uint64_t bytes,
+                             uint32_t value, void *stream)
+{
+    transfer *t = reference_task_create(sizeof(*t), run_transfer);
+    if (!t) return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory to queue a copy");
+    t->to = to;
+    t->from = from;
+    t->bytes = bytes;
+    t->value = (int32_t)(value & 0xffu);
+    return reference_stream_push(stream, &t->task);
+}
+
+static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                           uint32_t value, void *stream)
+{
+    char *to = reference_resolve(device, allocation, offset, bytes);
+    return to ? push_transfer(self, to, NULL, bytes, value, stream) : TN_E_CONTRACT;
+}
+
+/* The host's bytes stay as they are until the stream has passed, so they are not copied here. */
+static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
+                              uint64_t bytes, void *stream)
+{
+    char *to = reference_resolve(device, allocation, offset, bytes);
+    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;
+}
+
+static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                              uint64_t bytes, void *stream)
+{
+    const char *from = reference_resolve(device, allocation, offset, bytes);
+    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;
+}
+
+static int32_t peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device, void *from,
+                    uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    char *target = reference_resolve(to_device, to, to_offset, bytes);
+    const char *source = target ? reference_resolve(from_device, from, from_offset, bytes) : NULL;
+    return source ? push_transfer(self, target, source, bytes, 0, stream) : TN_E_CONTRACT;
+}
+
+static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                                uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    return peer(self, device, to, to_offset, device, from, from_offset, bytes, stream);
+}
+
+/* No pin: there is no difference. No map: the memory is the device's alone. No trim: nothing is cached. */
+const tn_memory_interface reference_memory_interface = {
+    .size = sizeof(tn_memory_interface),
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .fill = memory_fill,
+    .info = memory_info,
+};
+const tn_copy_interface reference_copy_interface = {
+    .size = sizeof(tn_copy_interface),
+    .host_to_device = host_to_device,
+    .device_to_host = device_to_host,
+    .device_to_device = device_to_device,
+    .peer = peer,
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reference plugin: its state, its devices and its table of interfaces. TENON_REFERENCE_DEVICES sets the
+ * number of devices (1 if unset, at most 8), TENON_REFERENCE_MEMORY the bytes that each has.
+ */
+#include "reference.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* 16 GiB: more than tests take, and less than what a mistaken size asks for. */
+#define DEFAULT_MEMORY ((uint64_t)16 << 30)
+
+int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)
+{
+    char text[320];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    return state->host->error(state->host->context, code, text);
+}
+
+/* ---- tenon.device ------------------------------------------------------------------------------------ */
+
+static int32_t device_enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    const reference_state *state = self;
+    *out_count = state->n_devices;
+    *out_reason = state->n_devices ? NULL : "TENON_REFERENCE_DEVICES is 0";
+    return TN_OK;
+}
+
+static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    const reference_state *state = self;
+    tn_device_facts facts = {.size = out->size,
+                             .device_class = TN_DEVICE_VIRTUAL,
+                             .memory_kinds = TN_MEMORY_DEVICE,
+                             .compute_units = 1,
+                             .total_memory = state->memory_limit,
+                             .alignment = 4096,
+                             .dtypes = reference_dtypes,
+                             .name = "Reference device",
+                             .architecture = "plain C"};
+    memcpy(out, &facts, out->size < sizeof(facts) ? out->size : sizeof(facts));
+    return TN_OK;
+}
+
+static int32_t device_open(void *self, uint32_t index, void **out_device)
+{
+    reference_state *state = self;
+    if (index >= state->n_devices)
+        return reference_error(state, TN_E_DEVICE, "reference: there is no device %u, only %u", index,
+                               state->n_devices);
+    *out_device = &state->devices[index];
+    return TN_OK;
+}
+
+static void device_close(void *self, void *device) {}
+
+static int32_t device_synchronize(void *self, void *device)
+{
+    return reference_streams_synchronize(device);
+}
+
+static const tn_device_interface device_interface = {
+    .size = sizeof(tn_device_interface),
+    .type = "reference",
+    .enumerate = device_enumerate,
+    .facts = device_facts,
+    .open = device_open,
+    .close = device_close,
+    .synchronize = device_synchronize,
+};
+
+/* ---- The plugin -------------------------------------------------------------------------------------- */
+
+/* A number from the environment, or `otherwise`. */
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    unsigned long long number = text ? strtoull(text, &end, 10) : 0;
+    return text && end != text && *end == 0 ? number : otherwise;
+}
+
+static int32_t plugin_init(const tn_host *host, void **out_self)
+{
+    reference_state *state = host->alloc(host->context, sizeof(*state));
+    if (!state) return host->error(host->context, TN_E_OUT_OF_MEMORY, "reference: no host memory");
+    memset(state, 0, sizeof(*state));
+    state->host = host;
+    state->process = getpid();
+    uint64_t wish = setting("TENON_REFERENCE_DEVICES", 1);
+    state->n_devices = wish > REFERENCE_MAX_DEVICES ? REFERENCE_MAX_DEVICES : (uint32_t)wish;
+    state->memory_limit = setting("TENON_REFERENCE_MEMORY", DEFAULT_MEMORY);
+    for (uint32_t i = 0; i < state->n_devices; i++) {
+        state->devices[i].state = state;
+        state->devices[i].index = i;
+    }
+    pthread_mutex_init(&state->memory_lock, NULL);
+    pthread_mutex_init(&state->streams_lock, NULL);
+    *out_self = state;
+    return TN_OK;
+}
+
+static int32_t plugin_quiesce(void *self)
+{
+    reference_streams_stop(self);
+    return TN_OK;
+}
+
+static void plugin_shutdown(void *self)
+{
+    reference_state *state = self;
+    reference_streams_stop(state);
+    reference_memory_finish(state);
+    pthread_mutex_destroy(&state->memory_lock);
+    pthread_mutex_destroy(&state->streams_lock);
+    state->host->free(state->host->context, state, sizeof(*state));
+}
+
+static const struct {
+    const char *name;
+    const void *table;
+} interfaces[] = {
+    {"tenon.device", &device_interface},         {"tenon.memory", &reference_memory_interface},
+    {"tenon.copy", &reference_copy_interface},   {"tenon.stream", &reference_stream_interface},
+    {"tenon.event", &reference_event_interface}, {"tenon.kernels", &reference_kernels_interface},
+};
+
+static const void *plugin_get_interface(void *self, const char *name, uint32_t version)
+{
+    for (size_t i = 0; version == 1 && i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
+        if (!strcmp(name, interfaces[i].name)) return interfaces[i].table;
+    return NULL;
+}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = plugin_init;
+    out->get_interface = plugin_get_interface;
+    out->quiesce = plugin_quiesce;
+    out->shutdown = plugin_shutdown;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("reference", "0.1.0", "Tenon", TN_PLUGIN_CAN_UNLOAD, entry);

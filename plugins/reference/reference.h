@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the reference plugin share. The plugin is a device that behaves like a distant one: work
+ * is queued and done by a thread for each stream, and its memory cannot be read through the handles that the
+ * host has. Its kernels are plain loops over one element at a time, written from the definitions; nothing is
+ * shared with another plugin, so that two can be compared.
+ *
+ *   memory.c    allocations, each mapped twice
+ *   stream.c    queues, their threads, late errors
+ *   event.c     events and waiting for them
+ *   work.c      a kernel call, copied deeply and queued
+ *   element.h   one element of any dtype as a number
+ *   pointwise.c reduce.c ...  the kernels, which run on a stream's thread
+ *   rows.c      the table of kernels
+ *   plugin.c    the interfaces
+ */
+#ifndef TENON_REFERENCE_H
+#define TENON_REFERENCE_H
+
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#define REFERENCE_MAX_DEVICES 8u
+
+typedef struct reference_state reference_state;
+typedef struct reference_stream reference_stream;
+typedef struct reference_task reference_task;
+
+typedef struct reference_device {
+    reference_state *state;
+    uint32_t index;
+    uint64_t used; /* bytes; under the lock of the state's memory */
+} reference_device;
+
+/*
+ * An allocation. `handle` is what the host knows: the address of a mapping without access, so that reading it
+ * faults. `data` is a second mapping of the same memory, known to kernels alone. Pages without access lie
+ * before, between and behind.
+ */
+typedef struct reference_allocation {
+    char *handle;
+    char *data;
+    uint64_t bytes;  /* as asked for */
+    uint64_t mapped; /* in whole pages */
+    reference_device *device;
+} reference_allocation;
+
+/* The plugin's state, one for each context; `self` of every slot. */
+struct reference_state {
+    const tn_host *host;
+    uint32_t n_devices;
+    pid_t process; /* the threads live in this one only */
+    uint64_t memory_limit;
+    reference_device devices[REFERENCE_MAX_DEVICES];
+    pthread_mutex_t memory_lock;
+    reference_allocation *allocations; /* by handle, ascending */
+    size_t n_allocations;
+    size_t allocations_capacity;
+    pthread_mutex_t streams_lock;
+    reference_stream *streams;
+};
+
+/* Records an error with printf's words for the calling thread and returns `code`. */
+int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- memory.c ---------------------------------------------------------------------------------------- */
+
+extern const tn_memory_interface reference_memory_interface;
+extern const tn_copy_interface reference_copy_interface;
+/*
+ * The private address of `offset` in an allocation of the device, of which `bytes` are used. NULL and an
+ * error when the handle is none of its allocations or the range does not lie in it.
+ */
+char *reference_resolve(reference_device *device, const void *handle, uint64_t offset, uint64_t bytes);
+/* Unmaps what is left, at the end. */
+void reference_memory_finish(reference_state *state);
+
+/* ---- stream.c ---------------------------------------------------------------------------------------- */
+
+extern const tn_stream_interface reference_stream_interface;
+
+/*
+ * An entry of a queue, and the first member of what extends it. `run` is called on the stream's thread, then
+ * the task is freed with its blocks. A late error poisons the stream: tasks behind it are dropped, except
+ * those with `always`.
+ */
+struct reference_task {
+    reference_task *next;
+    void (*run)(reference_stream *stream, reference_task *task);
+    void (*release)(reference_task *task); /* before it is freed; may be NULL */
+    struct reference_block *blocks;
+    uint64_t number; /* counted from 1 on each stream */
+    int32_t always;
+    int32_t reserved;
+};
+
+/* A task of `bytes` (at least sizeof(reference_task)), zeroed; NULL when out of memory. */
+void *reference_task_create(uint64_t bytes, void (*run)(reference_stream *stream, reference_task *task));
+/* Zeroed memory that lives as long as the task; NULL when there is none. */
+void *reference_task_memory(reference_task *task, uint64_t bytes);
+/* Frees a task that was not queued. NULL is ignored. */
+void reference_task_destroy(reference_task *task);
+/* Queues a task, which the stream then owns. After fork: frees it and returns TN_E_FORKED. */
+int32_t reference_stream_push(reference_stream *stream, reference_task *task);
+/* Waits for what is queued now; does not report. */
+void reference_stream_wait(reference_stream *stream);
+/* Records a late error, from the stream's thread. The first one stays. */
+void reference_stream_fail(reference_stream *stream, int32_t code, const char *text);
+/* Waits for all streams of the device and reports the first late error. */
+int32_t reference_streams_synchronize(reference_device *device);
+/* Finishes all queues and joins all threads. */
+void reference_streams_stop(reference_state *state);
+
+/* ---- event.c ----------------------------------------------------------------------------------------- */
+
+extern const tn_event_interface reference_event_interface;
+/* Queues waiting for what the event records now. */
+int32_t reference_event_wait(void *event, reference_stream *stream);
+
+/* ---- work.c ------------------------------------------------------------------------------------------ */
+
+/* Text of an error found on a stream's thread. */
+typedef struct reference_failure {
+    char text[192];
+} reference_failure;
+/* Writes the text with printf's words and returns `code`. */
+int32_t reference_fail(reference_failure *failure, int32_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * A kernel as it runs on the stream's thread: the call is a deep copy in which the `host` of descriptors and
+ * operands is the private address. Returns a status; the text goes into `failure`.
+ */
+typedef int32_t (*reference_kernel_fn)(const tn_call *call, int32_t opcode, reference_failure *failure);
+
+/* `data` of every row. */
+typedef struct reference_kernel {
+    const char *name; /* of the operator */
+    reference_kernel_fn run;
+    int32_t opcode;
+    int32_t needs_nest;
+} reference_kernel;
+
+/* `run` of every row but nonzero's: copies the call and queues it. */
+int32_t reference_enqueue(void *self, const tn_call *call);
+/* nonzero answers at once: it waits for the stream, counts, sizes the output and queues the filling. */
+int32_t reference_nonzero(void *self, const tn_call *call);
+/* Copies a call for `kernel`; NULL and *out_status on failure. */
+reference_task *reference_work_create(reference_device *device, const tn_call *call,
+                                      const reference_kernel *kernel, int32_t *out_status);
+/* The copied call of such a task. */
+const tn_call *reference_work_call(const reference_task *task);
+
+/* ---- rows.c ------------------------------------------------------------------------------------------ */
+
+extern const tn_kernels_interface reference_kernels_interface;
+extern const tn_dtype reference_dtypes[]; /* those it computes in */
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: a first-in-first-out queue and a thread that works it off. An error found there is late: it stays
+ * with the stream, drops what was queued behind it, and is reported once, by whoever asks next.
+ */
+#include "reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct reference_stream {
+    reference_device *device;
+    reference_stream *next; /* in the list of all */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    reference_task *first;
+    reference_task *last;
+    uint64_t queued; /* number of the last task pushed, and of the last one finished */
+    uint64_t finished;
+    uint64_t drop_until; /* tasks up to this number lay behind an error that is reported already */
+    int32_t stopping;
+    int32_t joined;
+    int32_t error_code;
+    int32_t reserved;
+    char error_text[256];
+};
+
+/* ---- Tasks ------------------------------------------------------------------------------------------- */
+
+typedef struct reference_block {
+    struct reference_block *next;
+    max_align_t memory[];
+} reference_block;
+
+void *reference_task_create(uint64_t bytes, void (*run)(reference_stream *stream, reference_task *task))
+{
+    reference_task *task = calloc(1, (size_t)bytes);
+    if (task) task->run = run;
+    return task;
+}
+
+void *reference_task_memory(reference_task *task, uint64_t bytes)
+{
+    reference_block *block = calloc(1, sizeof(*block) + (size_t)bytes);
+    if (!block) return NULL;
+    block->next = task->blocks;
+    task->blocks = block;
+    return block->memory;
+}
+
+void reference_task_destroy(reference_task *task)
+{
+    if (!task) return;
+    if (task->release) task->release(task);
+    while (task->blocks) {
+        reference_block *block = task->blocks;
+        task->blocks = block->next;
+        free(block);
+    }
+    free(task);
+}
+
+/* ---- The thread -------------------------------------------------------------------------------------- */
+
+static reference_task *pop(reference_stream *s)
+{
+    reference_task *task = s->first;
+    s->first = task->next;
+    if (!s->first) s->last = NULL;
+    return task;
+}
+
+static void *work_off(void *argument)
+{
+    reference_stream *s = argument;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->first && !s->stopping) pthread_cond_wait(&s->changed, &s->lock);
+        if (!s->first) break;
+        reference_task *task = pop(s);
+        int dropped = s->error_code || task->number <= s->drop_until;
+        pthread_mutex_unlock(&s->lock);
+        uint64_t number = task->number;
+        if (!dropped || task->always) task->run(s, task);
+        reference_task_destroy(task);
+        pthread_mutex_lock(&s->lock);
+        s->finished = number;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+int32_t reference_stream_push(reference_stream *s, reference_task *task)
+{
+    const reference_state *state = s->device->state;
+    if (getpid() != state->process) {
+        reference_task_destroy(task);
+        return reference_error(state, TN_E_FORKED, "reference: the device was opened before fork");
+    }
+    pthread_mutex_lock(&s->lock);
+    task->number = ++s->queued;
+    if (s->last)
+        s->last->next = task;
+    else
+        s->first = task;
+    s->last = task;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return TN_OK;
+}
+
+void reference_stream_fail(reference_stream *s, int32_t code, const char *text)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!s->error_code) {
+        s->error_code = code;
+        snprintf(s->error_text, sizeof(s->error_text), "%s", text);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- Waiting and reporting --------------------------------------------------------------------------- */
+
+void reference_stream_wait(reference_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t target = s->queued;
+    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Reports the late error and forgets it; what is queued now lay behind it and is dropped all the same. */
+static int32_t report(reference_stream *s)
+{
+    char text[sizeof(s->error_text)];
+    pthread_mutex_lock(&s->lock);
+    int32_t code = s->error_code;
+    memcpy(text, s->error_text, sizeof(text));
+    if (code) s->drop_until = s->queued;
+    s->error_code = 0;
+    pthread_mutex_unlock(&s->lock);
+    return code ? reference_error(s->device->state, code, "%s", text) : TN_OK;
+}
+
+int32_t reference_streams_synchronize(reference_device *device)
+{
+    reference_state *state = device->state;
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&state->streams_lock);
+    for (reference_stream *s = state->streams; s; s = s->next)
+        if (s->device == device) reference_stream_wait(s);
+    for (reference_stream *s = state->streams; s && !status; s = s->next)
+        if (s->device == device) status = report(s);
+    pthread_mutex_unlock(&state->streams_lock);
+    return status;
+}
+
+/* ---- Life -------------------------------------------------------------------------------------------- */
+
+static void stop(reference_stream *s)
+{
+    if (s->joined || getpid() != s->device->state->process) return;
+    pthread_mutex_lock(&s->lock);
+    s->stopping = 1;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    s->joined = 1;
+}
+
+void reference_streams_stop(reference_state *state)
+{
+    pthread_mutex_lock(&state->streams_lock);
+    for (reference_stream *s = state->streams; s; s = s->next) stop(s);
+    pthread_mutex_unlock(&state->streams_lock);
+}
+
+static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+{
+    reference_state *state = self;
+    reference_stream *s = calloc(1, sizeof(*s));
+    if (!s) return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory for a stream");
+    s->device = device;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    int failed = pthread_create(&s->thread, NULL, work_off, s);
+    if (failed) {
+        pthread_cond_destroy(&s->changed);
+        pthread_mutex_destroy(&s->lock);
+        free(s);
+        return reference_error(state, TN_E_INTERNAL, "reference: no thread for a stream: %s",
+                               strerror(failed));
+    }
+    pthread_mutex_lock(&state->streams_lock);
+    s->next = state->streams;
+    state->streams = s;
+    pthread_mutex_unlock(&state->streams_lock);
+    *out_stream = s;
+    return TN_OK;
+}
+
+/* An error that nobody asked for is logged. */
+static void stream_destroy(void *self, void *device, void *stream)
+{
+    reference_state *state = self;
+    reference_stream *s = stream;
+    pthread_mutex_lock(&state->streams_lock);
+    for (reference_stream **link = &state->streams; *link; link = &(*link)->next) {
+        if (*link != s) continue;
+        *link = s->next;
+        break;
+    }
+    pthread_mutex_unlock(&state->streams_lock);
+    stop(s);
+    if (s->error_code && state->host->log) state->host->log(state->host->context, TN_LOG_WARN, s->error_text);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
+{
+    reference_stream *s = stream;
+    int32_t status = report(s);
+    if (status) return status;
+    pthread_mutex_lock(&s->lock);
+    *out_done = s->finished == s->queued;
+    pthread_mutex_unlock(&s->lock);
+    return TN_OK;
+}
+
+static int32_t stream_synchronize(void *self, void *device, void *stream)
+{
+    reference_stream_wait(stream);
+    return report(stream);
+}
+
+static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
+{
+    return reference_event_wait(event, stream);
+}
+
+typedef struct callback_task {
+    reference_task task;
+    void (*callback)(void *user);
+    void *user;
+} callback_task;
+
+static void run_callback(reference_stream *stream, reference_task *task)
+{
+    const callback_task *c = (const callback_task *)task;
+    c->callback(c->user);
+}
+
+static int32_t stream_host_callback(void *self, void *device, void *stream, void (*callback)(void *user),
+                                    void *user)
+{
+    callback_task *c = reference_task_create(sizeof(*c), run_callback);
+    if (!c) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory to queue a callback");
+    c->task.always = 1;
+    c->callback = callback;
+    c->user = user;
+    return reference_stream_push(stream, &c->task);
+}
+
+const tn_stream_interface reference_stream_interface = {
+    .size = sizeof(tn_stream_interface),
+    .create = stream_create,
+    .destroy = stream_destroy,
+    .query = stream_query,
+    .synchronize = stream_synchronize,
+    .wait_event = stream_wait_event,
+    .host_callback = stream_host_callback,
+};
