@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk over the search path; see discovery.h. */
+#include "dispatcher/plugin/discovery.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tenon/inspect.h>
+#include <unistd.h>
+#include "dispatcher/plugin/trust.h"
+
+/* More manifests than this in one folder are a mistake; the folder is then refused with a reason. */
+#define MAX_MANIFESTS 1024
+
+typedef struct walk {
+    tni_discovery *d;
+    const tni_plugin_settings *settings;
+} walk;
+
+/* ---- Candidates -------------------------------------------------------------------------------------- */
+
+int32_t tni_candidate_text(tn_context *ctx, char **slot, const char *text)
+{
+    char *copy = tni_strdup(ctx, text);
+    if (!copy) return TN_E_OUT_OF_MEMORY;
+    if (*slot) tni_free(ctx, *slot, strlen(*slot) + 1);
+    *slot = copy;
+    return TN_OK;
+}
+
+int32_t tni_candidate_set(tn_context *ctx, tni_candidate *c, uint32_t state, const char *reason)
+{
+    int32_t status = tni_candidate_text(ctx, &c->reason, reason);
+    if (status == TN_OK) c->state = state;
+    return status;
+}
+
+static void candidate_destroy(tn_context *ctx, tni_candidate *c)
+{
+    char *const strings[] = {c->manifest, c->library, c->name, c->device_type, c->requires, c->reason};
+    for (uint32_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        if (strings[i]) tni_free(ctx, strings[i], strlen(strings[i]) + 1);
+    }
+    tni_free(ctx, c, sizeof(*c));
+}
+
+static int32_t candidate_add(tni_discovery *d, const char *manifest, tni_candidate **out)
+{
+    tn_context *ctx = d->ctx;
+    tni_candidate *c = tni_alloc_zeroed(ctx, sizeof(*c));
+    if (!c) return TN_E_OUT_OF_MEMORY;
+    tni_candidate **slot = NULL;
+    c->state = TN_CANDIDATE_FAILED;
+    if ((manifest && tni_candidate_text(ctx, &c->manifest, manifest)) ||
+        tni_candidate_text(ctx, &c->name, "") || tni_candidate_text(ctx, &c->device_type, "") ||
+        tni_candidate_text(ctx, &c->requires, "") || tni_candidate_text(ctx, &c->reason, "") ||
+        !(slot = tni_vector_push(ctx, &d->candidates, sizeof(*slot)))) {
+        candidate_destroy(ctx, c);
+        return TN_E_OUT_OF_MEMORY;
+    }
+    *slot = c;
+    *out = c;
+    return TN_OK;
+}
+
+/* A candidate that is known by a path only, with the reason why. */
+static int32_t refuse_place(tni_discovery *d, const char *path, uint32_t state, const tni_reason *reason)
+{
+    tni_candidate *c;
+    int32_t status = candidate_add(d, path, &c);
+    return status == TN_OK ? tni_candidate_set(d->ctx, c, state, reason->text) : status;
+}
+
+/* ---- Libraries --------------------------------------------------------------------------------------- */
+
+/* The same file, or the same name, earlier in the list. */
+static const tni_candidate *find_earlier(const tni_discovery *d, const tni_candidate *c, int32_t by_name)
+{
+    for (uint32_t i = 0; i < d->candidates.count; i++) {
+        const tni_candidate *other = tni_candidate_at(d, i);
+        if (other == c) break;
+        if (other->state == TN_CANDIDATE_SKIPPED || other->state == TN_CANDIDATE_FAILED) continue;
+        if (by_name ? strcmp(other->name, c->name) == 0
+                    : other->device == c->device && other->inode == c->inode)
+            return other;
+    }
+    return NULL;
+}
+
+/* Opens without waiting: a pipe in place of a file must not hang the program. */
+static int open_regular(const char *path, const char *what, struct stat *file, tni_reason *reason)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && fstat(fd, file) == 0 && S_ISREG(file->st_mode)) return fd;
+    if (fd >= 0)
+        tni_reason_set(reason, TN_E_IO, "%s '%s' is not a regular file", what, path);
+    else
+        tni_reason_set(reason, TN_E_IO, "cannot open %s '%s': %s", what, path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+/* Permissions, block and comparison of one library file; the candidate learns what it is. */
+static int32_t examine_file(tni_candidate *c, const char *path, tni_reason *reason)
+{
+    const tni_elf_host host = tni_elf_host_here();
+    struct stat file;
+    int fd = open_regular(path, "library", &file, reason);
+    if (fd < 0) return TN_E_IO;
+    c->device = file.st_dev;
+    c->inode = file.st_ino;
+    int32_t status = tni_trust_check(path, &file, reason);
+    if (status == TN_OK) status = tni_trust_check_folder(path, reason);
+    if (status == TN_OK) status = tni_elf_info_read(fd, &c->elf, reason);
+    if (status == TN_OK) status = tni_elf_info_check(&c->elf, &host, reason);
+    close(fd);
+    return status;
+}
+
+/*
+ * Takes a library into a candidate whose name is known (or "" for one named by path). Failures are said in
+ * the candidate; the status is only about memory.
+ */
+static int32_t take_library(tni_discovery *d, tni_candidate *c, const char *path)
+{
+    char resolved[PATH_MAX];
+    tni_reason reason = {""};
+    const tni_candidate *earlier;
+    int32_t status = tni_candidate_text(d->ctx, &c->library, path);
+    if (status != TN_OK) return status;
+    if (!realpath(path, resolved)) {
+        tni_reason_set(&reason, TN_E_IO, "cannot find library '%s': %s", path, strerror(errno));
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
+    }
+    if ((status = tni_candidate_text(d->ctx, &c->library, resolved))) return status;
+    if (examine_file(c, resolved, &reason) != TN_OK)
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
+    if (c->name[0] && strcmp(c->name, c->elf.info.name) != 0) {
+        tni_reason_set(&reason, TN_E_STATE, "name: the manifest says '%s', the library '%s'", c->name,
+                       c->elf.info.name);
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
+    }
+    if ((status = tni_candidate_text(d->ctx, &c->name, c->elf.info.name))) return status;
+    if ((earlier = find_earlier(d, c, 0)) || (earlier = find_earlier(d, c, 1))) {
+        int32_t same = earlier->device == c->device && earlier->inode == c->inode;
+        tni_reason_set(&reason, TN_E_EXISTS, same ? "the same file as '%s'" : "the name is taken by '%s'",
+                       earlier->manifest && !same ? earlier->manifest : earlier->library);
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_SKIPPED, reason.text);
+    }
+    return tni_candidate_set(d->ctx, c, TNI_CANDIDATE_READY, "");
+}
+
+int32_t tni_discover_library(tni_discovery *d, const char *path, tni_candidate **out)
+{
+    tni_candidate *c;
+    int32_t status = candidate_add(d, NULL, &c);
+    if (status == TN_OK) status = take_library(d, c, path);
+    if (status == TN_OK) *out = c;
+    return status;
+}
+
+/* ---- Manifests --------------------------------------------------------------------------------------- */
+
+static int32_t read_manifest(const char *path, tni_manifest *out, tni_reason *reason)
+{
+    struct stat file;
+    int fd = open_regular(path, "manifest", &file, reason);
+    if (fd < 0) return TN_E_IO;
+    int32_t status = tni_trust_check(path, &file, reason);
+    if (status == TN_OK) status = tni_manifest_read(fd, out, reason);
+    close(fd);
+    return status;
+}
+
+static int32_t take_names(tn_context *ctx, tni_candidate *c, const tni_manifest *m)
+{
+    char required[TNI_MANIFEST_MAX_REQUIRES * TNI_MANIFEST_NAME_BYTES] = "";
+    for (uint32_t i = 0; i < m->n_requires; i++) {
+        if (i > 0) strcat(required, ",");
+        strcat(required, m->requires[i]);
+    }
+    int32_t status = tni_candidate_text(ctx, &c->name, m->name);
+    if (status == TN_OK) status = tni_candidate_text(ctx, &c->device_type, m->device_type);
+    if (status == TN_OK) status = tni_candidate_text(ctx, &c->requires, required);
+    return status;
+}
+
+static int32_t take_manifest(walk *w, const char *path, int32_t trusted)
+{
+    tni_discovery *d = w->d;
+    tni_reason reason = {""};
+    tni_manifest m;
+    tni_candidate *c;
+    char library[2 * PATH_MAX];
+    int32_t status = candidate_add(d, path, &c);
+    if (status != TN_OK) return status;
+    c->trusted = trusted;
+    if (read_manifest(path, &m, &reason) != TN_OK)
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
+    int folder = (int)(strrchr(path, '/') - path);
+    if (m.library[0] == '/')
+        snprintf(library, sizeof(library), "%s", m.library);
+    else
+        snprintf(library, sizeof(library), "%.*s/%s", folder, path, m.library);
+    if ((status = take_names(d->ctx, c, &m)) || (status = tni_candidate_text(d->ctx, &c->library, library)))
+        return status;
+    if (!m.enabled) tni_reason_set(&reason, TN_E_STATE, "disabled in its manifest");
+    if (!m.enabled || !tni_plugin_wanted(w->settings, c->name, &reason))
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_SKIPPED, reason.text);
+    return take_library(d, c, library);
+}
+
+static int is_manifest(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
+}
+
+/* By bytes, whatever the locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int32_t take_folder(walk *w, const char *path, int32_t trusted)
+{
+    struct dirent **entries = NULL;
+    char manifest[PATH_MAX + 257];
+    tni_reason reason = {""};
+    int32_t status = TN_OK;
+    int count = scandir(path, &entries, is_manifest, by_name);
+    if (count < 0 || count > MAX_MANIFESTS) {
+        tni_reason_set(&reason, TN_E_IO, "cannot search the folder: %s",
+                       count < 0 ? strerror(errno) : "too many manifests");
+        status = refuse_place(w->d, path, TN_CANDIDATE_FAILED, &reason);
+    }
+    for (int i = 0; i < count; i++) {
+        snprintf(manifest, sizeof(manifest), "%s/%s", path, entries[i]->d_name);
+        if (status == TN_OK && count <= MAX_MANIFESTS) status = take_manifest(w, manifest, trusted);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------ */
+
+/* Adds a place to the list of those searched; 0 when it is there already (or memory is out, see *status). */
+static int32_t add_place(tni_discovery *d, const char *path, int32_t *status)
+{
+    for (uint32_t i = 0; i < d->folders.count; i++) {
+        if (strcmp(((char **)d->folders.data)[i], path) == 0) return 0;
+    }
+    char *copy = tni_strdup(d->ctx, path);
+    char **slot = copy ? tni_vector_push(d->ctx, &d->folders, sizeof(*slot)) : NULL;
+    if (slot)
+        *slot = copy;
+    else if (copy)
+        tni_free(d->ctx, copy, strlen(copy) + 1);
+    if (!slot) *status = TN_E_OUT_OF_MEMORY;
+    return slot != NULL;
+}
+
+static int32_t take_place(void *user, const char *path, int32_t standard)
+{
+    walk *w = user;
+    char resolved[PATH_MAX];
+    struct stat file;
+    tni_reason reason = {""};
+    int32_t status = TN_OK;
+    if (path[0] != '/') {
+        tni_reason_set(&reason, TN_E_STATE, "refused: '%s' in the search path is not absolute", path);
+        return refuse_place(w->d, path, TN_CANDIDATE_FAILED, &reason);
+    }
+    if (!realpath(path, resolved) || stat(resolved, &file) != 0) {
+        tni_reason_set(&reason, TN_E_IO, "cannot search '%s': %s", path, strerror(errno));
+        if (!standard) return refuse_place(w->d, path, TN_CANDIDATE_FAILED, &reason);
+        add_place(w->d, path, &status);
+        return status;
+    }
+    if (!add_place(w->d, resolved, &status)) return status;
+    int32_t sound = S_ISDIR(file.st_mode) ? tni_trust_check(resolved, &file, &reason)
+                                          : tni_trust_check_folder(resolved, &reason);
+    if (sound != TN_OK) return refuse_place(w->d, resolved, TN_CANDIDATE_FAILED, &reason);
+    return S_ISDIR(file.st_mode) ? take_folder(w, resolved, standard) : take_manifest(w, resolved, standard);
+}
+
+int32_t tni_discover(tn_context *ctx, const tni_plugin_settings *settings, tni_discovery *d)
+{
+    walk w = {d, settings};
+    *d = (tni_discovery){.ctx = ctx};
+    int32_t status = tni_search_path_walk(settings, take_place, &w);
+    if (status != TN_OK) tni_discovery_finish(d);
+    return status;
+}
+
+void tni_discovery_finish(tni_discovery *d)
+{
+    for (uint32_t i = 0; i < d->candidates.count; i++) candidate_destroy(d->ctx, tni_candidate_at(d, i));
+    for (uint32_t i = 0; i < d->folders.count; i++) {
+        char *folder = ((char **)d->folders.data)[i];
+        tni_free(d->ctx, folder, strlen(folder) + 1);
+    }
+    tni_vector_finish(d->ctx, &d->candidates, sizeof(tni_candidate *));
+    tni_vector_finish(d->ctx, &d->folders, sizeof(char *));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that say why a plugin was not taken; see reason.h. */
+#include "dispatcher/plugin/reason.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int32_t tni_reason_set(tni_reason *reason, int32_t code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason->text, sizeof(reason->text), format, args);
+    va_end(args);
+    return code;
+}
+
+void tni_reason_add(tni_reason *reason, const char *format, ...)
+{
+    size_t used = strlen(reason->text);
+    va_list args;
+    if (used > 0 && used + 2 < sizeof(reason->text)) {
+        memcpy(reason->text + used, "; ", 3);
+        used += 2;
+    }
+    va_start(args, format);
+    vsnprintf(reason->text + used, sizeof(reason->text) - used, format, args);
+    va_end(args);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search path and the lists of wanted names; see search_path.h. */
+#include "dispatcher/plugin/search_path.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dispatcher/plugin/trust.h"
+
+/* The folder of plugins under the configured prefix; the build sets it. */
+#ifndef TNI_PLUGIN_FOLDER
+#define TNI_PLUGIN_FOLDER ""
+#endif
+
+/* An empty variable is one that is not set. */
+static const char *environment(const char *name)
+{
+    const char *text = secure_getenv(name);
+    return text && *text ? text : NULL;
+}
+
+tni_plugin_settings tni_plugin_settings_read(const tn_context_options *options)
+{
+    tni_plugin_settings s = {
+        .path = environment("TENON_PLUGIN_PATH"),
+        .add = environment("TENON_PLUGIN_ADD"),
+        .select = environment("TENON_PLUGIN_SELECT"),
+        .disable = environment("TENON_PLUGIN_DISABLE"),
+        .probe = environment("TENON_PLUGIN_PROBE"),
+    };
+    if (options && options->plugin_path) s.path = options->plugin_path;
+    return s;
+}
+
+/* Copies one item of a list into `item`; *list moves behind it. 0 at the end; too long an item is cut. */
+static int32_t next_item(const char **list, char separator, char *item, size_t bytes)
+{
+    while (*list && **list) {
+        const char *end = strchr(*list, separator);
+        size_t length = end ? (size_t)(end - *list) : strlen(*list);
+        const char *start = *list;
+        *list += length + (end != NULL);
+        if (length == 0) continue;
+        if (length >= bytes) length = bytes - 1;
+        memcpy(item, start, length);
+        item[length] = 0;
+        return 1;
+    }
+    return 0;
+}
+
+static int32_t walk_list(const char *list, tni_place_fn place, void *user)
+{
+    char item[PATH_MAX];
+    int32_t status = TN_OK;
+    while (status == TN_OK && next_item(&list, ':', item, sizeof(item))) status = place(user, item, 0);
+    return status;
+}
+
+static int32_t walk_standard(tni_place_fn place, void *user)
+{
+    char library[PATH_MAX], folder[PATH_MAX + 32];
+    char *slash = strrchr(tni_library_path(library, sizeof(library)), '/');
+    int32_t status = TN_OK;
+    if (slash) {
+        *slash = 0;
+        snprintf(folder, sizeof(folder), "%s/tenon/plugins", library);
+        status = place(user, folder, 1);
+    }
+    if (status == TN_OK && TNI_PLUGIN_FOLDER[0] && !(slash && strcmp(folder, TNI_PLUGIN_FOLDER) == 0))
+        status = place(user, TNI_PLUGIN_FOLDER, 1);
+    return status;
+}
+
+int32_t tni_search_path_walk(const tni_plugin_settings *settings, tni_place_fn place, void *user)
+{
+    int32_t status = settings->path ? walk_list(settings->path, place, user) : walk_standard(place, user);
+    if (status == TN_OK && settings->add) status = walk_list(settings->add, place, user);
+    return status;
+}
+
+static int32_t matches(const char *list, const char *name)
+{
+    char glob[128];
+    while (next_item(&list, ',', glob, sizeof(glob))) {
+        if (fnmatch(glob, name, 0) == 0) return 1;
+    }
+    return 0;
+}
+
+int32_t tni_plugin_wanted(const tni_plugin_settings *settings, const char *name, tni_reason *reason)
+{
+    if (settings->select && !matches(settings->select, name)) {
+        tni_reason_set(reason, TN_E_STATE, "not selected: TENON_PLUGIN_SELECT is '%s'", settings->select);
+        return 0;
+    }
+    if (settings->disable && matches(settings->disable, name)) {
+        tni_reason_set(reason, TN_E_STATE, "disabled: TENON_PLUGIN_DISABLE is '%s'", settings->disable);
+        return 0;
+    }
+    return 1;
+}
