@@ -171,6 +171,7 @@ static int32_t read_manifest(const char *path, tni_manifest *out, tni_reason *re
     int fd = open_regular(path, "manifest", &file, reason);
     if (fd < 0) return TN_E_IO;
     int32_t status = tni_trust_check(path, &file, reason);
+    if (status == TN_OK) status = tni_trust_check_folder(path, reason);
     if (status == TN_OK) status = tni_manifest_read(fd, out, reason);
     close(fd);
     return status;
@@ -189,23 +190,30 @@ static int32_t take_names(tn_context *ctx, tni_candidate *c, const tni_manifest 
     return status;
 }
 
+/* `library` of a manifest as an absolute path: relative ones start where the manifest really lies. */
+static void locate_library(const char *manifest, const tni_manifest *m, char *out, size_t bytes)
+{
+    if (m->library[0] == '/')
+        snprintf(out, bytes, "%s", m->library);
+    else
+        snprintf(out, bytes, "%.*s/%s", (int)(strrchr(manifest, '/') - manifest), manifest, m->library);
+}
+
 static int32_t take_manifest(walk *w, const char *path, int32_t trusted)
 {
     tni_discovery *d = w->d;
     tni_reason reason = {""};
     tni_manifest m;
     tni_candidate *c;
-    char library[2 * PATH_MAX];
+    char library[2 * PATH_MAX], resolved[PATH_MAX];
     int32_t status = candidate_add(d, path, &c);
     if (status != TN_OK) return status;
     c->trusted = trusted;
-    if (read_manifest(path, &m, &reason) != TN_OK)
+    if (!realpath(path, resolved))
+        tni_reason_set(&reason, TN_E_IO, "cannot open manifest: %s", strerror(errno));
+    if (reason.text[0] || read_manifest(resolved, &m, &reason) != TN_OK)
         return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
-    int folder = (int)(strrchr(path, '/') - path);
-    if (m.library[0] == '/')
-        snprintf(library, sizeof(library), "%s", m.library);
-    else
-        snprintf(library, sizeof(library), "%.*s/%s", folder, path, m.library);
+    locate_library(resolved, &m, library, sizeof(library));
     if ((status = take_names(d->ctx, c, &m)) || (status = tni_candidate_text(d->ctx, &c->library, library)))
         return status;
     if (!m.enabled) tni_reason_set(&reason, TN_E_STATE, "disabled in its manifest");

@@ -6,12 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dispatcher/plugin/paths.h" /* made by the build */
 #include "dispatcher/plugin/trust.h"
-
-/* The folder of plugins under the configured prefix; the build sets it. */
-#ifndef TNI_PLUGIN_FOLDER
-#define TNI_PLUGIN_FOLDER ""
-#endif
 
 /* An empty variable is one that is not set. */
 static const char *environment(const char *name)
@@ -68,7 +64,7 @@ static int32_t walk_standard(tni_place_fn place, void *user)
         snprintf(folder, sizeof(folder), "%s/tenon/plugins", library);
         status = place(user, folder, 1);
     }
-    if (status == TN_OK && TNI_PLUGIN_FOLDER[0] && !(slash && strcmp(folder, TNI_PLUGIN_FOLDER) == 0))
+    if (status == TN_OK && !(slash && strcmp(folder, TNI_PLUGIN_FOLDER) == 0))
         status = place(user, TNI_PLUGIN_FOLDER, 1);
     return status;
 }

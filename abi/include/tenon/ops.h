@@ -15,6 +15,9 @@
 #define TENON_OPS_H
 
 #include <tenon/op.h>
+#ifdef TN_PLUGIN
+#include <tenon/plugin.h> /* the calls go through the host's table */
+#endif
 
 /* A default that the caller overrides is the point of the calls below, not a slip. */
 #if defined(__GNUC__) && !defined(__cplusplus)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the public headers: structs with their fields, constants, functions.
+
+The headers are regular (one declarator for each field, constants as object-like macros), so a small scanner is
+enough; what it cannot read it refuses, so that nothing stays outside the lock unseen. It knows the text of the
+contract only; sizes and offsets come from the compilers, in lock.py.
+"""
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "random.h", "io.h",
+           "inspect.h", "plugin.h"]
+# Words of the headers that are no part of a type.
+NOTES = re.compile(r"\bTN_(BORROWS|TAKES|GIVES|SCOPED|OUT|NULLABLE|ANY_THREAD|SCOPE_THREAD|HOST_THREAD|IN_KERNEL|"
+                   r"IN_CALLBACK|API|BEGIN_DECLS|END_DECLS)\b")
+# Constants that are meant to move (versions, what they are made of) or that depend on the compiler.
+MOVING = {"TN_ABI_MINOR", "TN_VERSION_MAJOR", "TN_VERSION_MINOR", "TN_VERSION_PATCH", "TN_PLUGIN_STAMP",
+          "TN_STATUS_COUNT", "TN_ARCHITECTURE", "TN_SANITIZER", "TN_BUILD_ID"}
+TYPE_WORDS = {"char", "int", "void", "float", "double", "unsigned", "long", "short", "const"}
+
+
+class ScanError(Exception):
+    pass
+
+
+@dataclass
+class Field:
+    name: str
+    type: str
+
+
+@dataclass
+class Struct:
+    name: str
+    tag: str  # how C names it: "tn_error" or "struct tn_host"
+    fields: list = field(default_factory=list)
+
+
+@dataclass
+class Interface:
+    structs: dict = field(default_factory=dict)
+    constants: dict = field(default_factory=dict)  # name -> None, or the text of a string
+    functions: dict = field(default_factory=dict)  # name -> signature
+    types: dict = field(default_factory=dict)  # typedefs of functions and numbers: name -> text
+
+
+def strip_comments(text):
+    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+
+
+def squeeze(text):
+    text = re.sub(r"\s+", " ", NOTES.sub(" ", text)).strip()
+    text = re.sub(r"\s*([(),\[\]])\s*", r"\1", text)
+    text = re.sub(r"\s*\*\s*", " *", text)
+    return text.replace("* *", "**").replace("( *", "(*").strip()
+
+
+def split_top(text, separator):
+    """Splits at separators outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += c in "({["
+        depth -= c in ")}]"
+        if c == separator and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return parts
+
+
+def matching(text, at):
+    """Index behind the bracket that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += text[i] in "({["
+        depth -= text[i] in ")}]"
+        if depth == 0:
+            return i + 1
+    raise ScanError(f"unbalanced brackets at: {text[at:at + 60]!r}")
+
+
+def without_names(parameters):
+    """A parameter list without the names of the parameters: they are no part of the contract."""
+    out = []
+    for p in split_top(parameters, ","):
+        p = squeeze(p)
+        pointer = re.match(r"^(.*)\(\*\w*\)(\(.*\))$", p)
+        if pointer:
+            p = f"{squeeze(pointer[1])}(*)({without_names(pointer[2][1:-1])})"
+        else:
+            p = re.sub(r"\w+(\[\w*\])$", r"\1", p)
+            words = re.findall(r"\w+|\*+", p)
+            if len(words) > 1 and words[-1] not in TYPE_WORDS and not words[-1].startswith("*"):
+                if not (len(words) == 2 and words[0] in ("struct", "const")):
+                    p = p[:p.rindex(words[-1])].strip()
+        out.append(squeeze(p))
+    return ",".join(out)
+
+
+def read_field(text, where):
+    """One declaration of a struct's member."""
+    text = squeeze(text)
+    pointer = re.match(r"^(.*?)\(\*(\w+)\)\((.*)\)$", text)
+    if pointer:
+        return [Field(pointer[2], f"{pointer[1].strip()}(*)({without_names(pointer[3])})")]
+    plain = re.match(r"^(.*?[\s*])(\w+)((?:\[[^\]]*\])*)$", text)
+    if not plain or "(" in text or "," in text or ":" in text:
+        raise ScanError(f"{where}: cannot read the member {text!r}")
+    return [Field(plain[2], squeeze(plain[1] + plain[3]))]
+
+
+def read_fields(body, where):
+    fields = []
+    for part in split_top(body, ";"):
+        part = part.strip()
+        if not part:
+            continue
+        nested = re.match(r"^(union|struct)\s*\{", part)
+        if not nested:
+            fields += read_field(part, where)
+            continue
+        end = matching(part, part.index("{"))
+        name = part[end:].strip()
+        members = read_fields(part[part.index("{") + 1:end - 1], where)
+        fields.append(Field(name, nested[1]))
+        fields += [Field(f"{name}.{m.name}", m.type) for m in members]
+    return fields
+
+
+def read_aggregate(head, body, tail, api, where):
+    if head.split()[-2:-1] == ["enum"] or head.split()[-1] == "enum":
+        return  # the status codes, read from their list
+    match = re.search(r"(typedef )?struct (\w+)$", head)
+    if not match:
+        raise ScanError(f"{where}: cannot read {head!r} {{...}}")
+    name = tail if match[1] else match[2]
+    api.structs[name] = Struct(name, name if match[1] else f"struct {name}", read_fields(body, f"{where}: {name}"))
+
+
+def read_plain(item, api, where):
+    """A declaration without a body: function, typedef, forward declaration."""
+    item = squeeze(item)
+    if not item or item.startswith("extern") or re.match(r"^(typedef )?struct \w+( \w+)?$", item):
+        return
+    pointer = re.match(r"^typedef (.*?)\(\*(\w+)\)\((.*)\)$", item)
+    if pointer:
+        api.types[pointer[2]] = f"{pointer[1].strip()}(*)({without_names(pointer[3])})"
+        return
+    alias = re.match(r"^typedef (.*?)(\w+)$", item)
+    if alias:
+        api.types[alias[2]] = alias[1].strip()
+        return
+    function = re.match(r"^(.*?[\s*])(tn_\w+)\((.*)\)$", item)
+    if not function:
+        raise ScanError(f"{where}: cannot read {item!r}")
+    api.functions[function[2]] = f"{squeeze(function[1])}({without_names(function[3])})"
+
+
+def read_declarations(text, api, where):
+    at = 0
+    while True:
+        match = re.compile(r"[;{]").search(text, at)
+        if not match:
+            if text[at:].strip():
+                raise ScanError(f"{where}: text behind the last declaration: {text[at:at + 60]!r}")
+            return
+        head = text[at:match.start()]
+        if match[0] == ";":
+            read_plain(head, api, where)
+            at = match.end()
+            continue
+        end = matching(text, match.start())
+        if re.search(r"\bstatic inline\b", head):
+            at = end  # a helper: compiled into its caller
+            continue
+        stop = text.index(";", end)
+        read_aggregate(squeeze(head), text[match.end():end - 1], text[end:stop].strip(), api, where)
+        at = stop + 1
+
+
+def read_constants(text, api):
+    """Object-like TN_ macros; whether a body is an integer is settled by what it is made of."""
+    bodies = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(TN_[A-Z]\w*)[ \t]+(\S[^\n]*?)[ \t]*$", text, flags=re.M))
+    bodies = {n: b for n, b in bodies.items() if n not in MOVING}
+    for name, body in bodies.items():
+        string = re.fullmatch(r'"(?:[^"\\]|\\.)*"', body)
+        if string:
+            api.constants[name] = body
+    changed = True
+    while changed:
+        changed = False
+        for name, body in bodies.items():
+            rest = re.sub(r"\((u?int\d+_t)\)|\b0x[0-9a-fA-F]+[uUlL]*\b|\b\d+[uUlL]*\b|\bINT64_MIN\b", " ", body)
+            words = set(re.findall(r"[A-Za-z_]\w*", rest))
+            known = {n for n, b in api.constants.items() if b is None} | {"TN_DTYPE", "TN_DEVICE"}
+            if name not in api.constants and not set('"{}') & set(body) and words <= known:
+                api.constants[name] = None
+                changed = True
+    for name in re.findall(r"\bX\((TN_\w+), *-?\d+,", text):
+        api.constants[name] = None
+
+
+def scan(folder):
+    api = Interface()
+    for header in HEADERS:
+        text = strip_comments((Path(folder) / header).read_text()).replace("\\\n", " ")
+        read_constants(text, api)
+        declarations = re.sub(r"^[ \t]*#[^\n]*$", "", text, flags=re.M)
+        read_declarations(NOTES.sub(" ", re.sub(r"\)(TN_)", r") \1", declarations)), api, header)
+    return api
+
+
+def scan_operators(folder, numbers):
+    """Built-in operators: number -> (name, the C constant that ops.h gives it)."""
+    constants = {}
+    ops = Path(folder) / "ops.h"
+    if ops.exists():
+        for name, number in re.findall(r"^#define (TN_OP_\w+) (\d+)u$", ops.read_text(), flags=re.M):
+            constants[int(number)] = name
+    operators = {}
+    for line in Path(numbers).read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        number, name = line.split("\t")[:2]
+        if int(number) in operators:
+            raise ScanError(f"operator number {number} is given twice")
+        operators[int(number)] = (name, constants.get(int(number), "-"))
+    return operators
