@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlopen, negotiation, init, interface tables; see load.h. */
+#include "dispatcher/plugin/load.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* A slot that an interface must have, by its place in the struct. */
+typedef struct required_slot {
+    uint32_t offset;
+    const char *name;
+} required_slot;
+
+typedef struct known_interface {
+    const char *name;
+    uint32_t place;   /* of the copy in tni_plugin */
+    uint32_t bytes;   /* as this host knows it */
+    int32_t required; /* of a device plugin */
+    const required_slot *slots;
+} known_interface;
+
+#define SLOT(type, slot)            \
+    {                               \
+        offsetof(type, slot), #slot \
+    }
+#define NO_SLOT \
+    {           \
+        0, NULL \
+    }
+
+static const required_slot device_slots[] = {SLOT(tn_device_interface, type),
+                                             SLOT(tn_device_interface, enumerate),
+                                             SLOT(tn_device_interface, facts),
+                                             SLOT(tn_device_interface, open),
+                                             SLOT(tn_device_interface, close),
+                                             SLOT(tn_device_interface, synchronize),
+                                             NO_SLOT};
+static const required_slot memory_slots[] = {SLOT(tn_memory_interface, alloc),
+                                             SLOT(tn_memory_interface, free), SLOT(tn_memory_interface, fill),
+                                             SLOT(tn_memory_interface, info), NO_SLOT};
+static const required_slot copy_slots[] = {SLOT(tn_copy_interface, host_to_device),
+                                           SLOT(tn_copy_interface, device_to_host),
+                                           SLOT(tn_copy_interface, device_to_device), NO_SLOT};
+static const required_slot stream_slots[] = {
+    SLOT(tn_stream_interface, create), SLOT(tn_stream_interface, destroy), SLOT(tn_stream_interface, query),
+    SLOT(tn_stream_interface, synchronize), NO_SLOT};
+static const required_slot event_slots[] = {
+    SLOT(tn_event_interface, create), SLOT(tn_event_interface, destroy),     SLOT(tn_event_interface, record),
+    SLOT(tn_event_interface, query),  SLOT(tn_event_interface, synchronize), NO_SLOT};
+static const required_slot allocator_slots[] = {SLOT(tn_allocator_interface, alloc),
+                                                SLOT(tn_allocator_interface, free), NO_SLOT};
+static const required_slot layout_slots[] = {SLOT(tn_layout_interface, convert), NO_SLOT};
+static const required_slot no_slots[] = {NO_SLOT};
+
+#define PLACE(member) offsetof(tni_plugin, member), sizeof(((tni_plugin *)0)->member)
+
+static const known_interface device_interface = {"tenon.device", PLACE(driver.device), 1, device_slots};
+static const known_interface interfaces[] = {
+    {"tenon.memory", PLACE(driver.memory), 1, memory_slots},
+    {"tenon.copy", PLACE(driver.copy), 1, copy_slots},
+    {"tenon.stream", PLACE(driver.stream), 1, stream_slots},
+    {"tenon.event", PLACE(driver.event), 0, event_slots},
+    {"tenon.random", PLACE(driver.random), 0, no_slots},
+    {"tenon.allocator", PLACE(driver.allocator), 0, allocator_slots},
+    {"tenon.kernels", PLACE(kernels), 0, no_slots},
+    {"tenon.layout", PLACE(layout), 0, layout_slots},
+    {"tenon.autocast", PLACE(autocast), 0, no_slots},
+};
+
+/* ---- Interfaces -------------------------------------------------------------------------------------- */
+
+static int32_t check_slots(const known_interface *known, const char *copy, uint32_t given, tni_reason *reason)
+{
+    for (const required_slot *slot = known->slots; slot->name; slot++) {
+        void *value;
+        memcpy(&value, copy + slot->offset, sizeof(value));
+        if (!value)
+            return tni_reason_set(reason, TN_E_CONTRACT,
+                                  "interface '%s' lacks the required slot '%s' (it has %u bytes)",
+                                  known->name, slot->name, given);
+    }
+    return TN_OK;
+}
+
+/* Copies one interface into the plugin; absent leaves zeros, with size 0. */
+static int32_t take_interface(tni_plugin *p, const known_interface *known, tni_reason *reason)
+{
+    char *copy = (char *)p + known->place;
+    const void *given = p->table.get_interface(p->self, known->name, 1);
+    uint32_t size = 0;
+    memset(copy, 0, known->bytes);
+    if (!given && !known->required) return TN_OK;
+    if (!given)
+        return tni_reason_set(reason, TN_E_CONTRACT, "the required interface '%s' version 1 is missing",
+                              known->name);
+    memcpy(&size, given, sizeof(size));
+    if (size < 2 * sizeof(uint32_t))
+        return tni_reason_set(reason, TN_E_CONTRACT,
+                              "interface '%s': size is %u; set it to the size of the struct", known->name,
+                              size);
+    memcpy(copy, given, size < known->bytes ? size : known->bytes);
+    int32_t status = check_slots(known, copy, size, reason);
+    memcpy(copy, &known->bytes, sizeof(uint32_t)); /* complete: what was missing is NULL */
+    return status;
+}
+
+/* Rows are read by the registry; here only what the table says of them. */
+static int32_t check_kernels(const tn_kernels_interface *k, tni_reason *reason)
+{
+    if (k->count > 0 && !k->rows)
+        return tni_reason_set(reason, TN_E_CONTRACT, "interface 'tenon.kernels': %u rows, but 'rows' is NULL",
+                              k->count);
+    if (k->count > 0 && k->row_bytes < offsetof(tn_kernel_row, can_run))
+        return tni_reason_set(reason, TN_E_CONTRACT,
+                              "interface 'tenon.kernels': rows of %u bytes, expected at least %zu",
+                              k->row_bytes, offsetof(tn_kernel_row, can_run));
+    return TN_OK;
+}
+
+static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
+{
+    const void *device = p->table.get_interface(p->self, device_interface.name, 1);
+    int32_t status = TN_OK;
+    p->driver.plugin = p->info->name;
+    p->driver.self = p->self;
+    p->has_device = device != NULL;
+    if (device) status = take_interface(p, &device_interface, reason);
+    for (uint32_t i = 0; status == TN_OK && i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
+        if (device || !interfaces[i].required) status = take_interface(p, &interfaces[i], reason);
+    }
+    return status == TN_OK ? check_kernels(&p->kernels, reason) : status;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------- */
+
+static int32_t open_library(tni_plugin *p, const char *path, const tni_elf_info *elf, tni_reason *reason)
+{
+    p->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!p->handle) {
+        const char *text = dlerror();
+        return tni_reason_set(reason, TN_E_IO, "cannot load: %s", text ? text : "unknown cause");
+    }
+    p->info = dlsym(p->handle, TN_PLUGIN_SYMBOL);
+    if (!p->info)
+        return tni_reason_set(reason, TN_E_CONTRACT, "the loaded library has no '%s'", TN_PLUGIN_SYMBOL);
+    if (!tni_elf_info_equal(&elf->info, p->info, reason)) {
+        tni_reason text = *reason;
+        return tni_reason_set(reason, TN_E_CONTRACT, "the loaded block is not the one in the file: %.900s",
+                              text.text);
+    }
+    if (!p->info->entry) return tni_reason_set(reason, TN_E_CONTRACT, "'%s' has no entry", TN_PLUGIN_SYMBOL);
+    return TN_OK;
+}
+
+static int32_t negotiate(tni_plugin *p, tni_reason *reason)
+{
+    char why[256] = "";
+    tn_plugin_table table = {.size = sizeof(table)};
+    tn_host_offer offer = {.size = sizeof(offer),
+                           .abi_min = TN_ABI_GENERATION,
+                           .abi_max = TN_ABI_GENERATION,
+                           .reason = why,
+                           .reason_bytes = sizeof(why) - 1};
+    int32_t status = p->info->entry(&offer, &table);
+    why[sizeof(why) - 1] = 0;
+    if (status != TN_OK)
+        return tni_reason_set(reason, TN_E_VERSION, "the plugin declines ABI generation %u: %s",
+                              TN_ABI_GENERATION, why[0] ? why : tn_status_text(status));
+    if (table.abi == 0)
+        return tni_reason_set(reason, TN_E_VERSION,
+                              "entry settled on no ABI generation (0): it must call tn_negotiate first");
+    if (table.abi != TN_ABI_GENERATION)
+        return tni_reason_set(reason, TN_E_VERSION, "entry settled on ABI generation %u, offered was %u",
+                              table.abi, TN_ABI_GENERATION);
+    const char *missing = !table.init            ? "init"
+                          : !table.get_interface ? "get_interface"
+                          : !table.shutdown      ? "shutdown"
+                                                 : NULL;
+    if (missing) return tni_reason_set(reason, TN_E_CONTRACT, "the plugin's table lacks '%s'", missing);
+    p->table = table;
+    return TN_OK;
+}
+
+static int32_t make_state(tni_plugin *p, tni_reason *reason)
+{
+    void *self = NULL;
+    tn_clear_error();
+    int32_t status = p->table.init(&p->ctx->host, &self);
+    if (status != TN_OK) {
+        const tn_error *error = tn_last_error();
+        p->table = (tn_plugin_table){0}; /* nothing to shut down */
+        return tni_reason_set(reason, status, "init failed: %s",
+                              error && error->code == status ? error->message : tn_status_text(status));
+    }
+    p->self = self;
+    return TN_OK;
+}
+
+/* `file_stays`: after a failure its code stays mapped. */
+static void destroy(tni_plugin *p, int32_t file_stays)
+{
+    if (p->table.quiesce) p->table.quiesce(p->self);
+    if (p->table.shutdown) p->table.shutdown(p->self);
+    if (p->handle && !file_stays && (p->info->flags & TN_PLUGIN_CAN_UNLOAD)) dlclose(p->handle);
+    tni_free(p->ctx, p, sizeof(*p));
+}
+
+int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf, tni_plugin **out,
+                        tni_reason *reason)
+{
+    tni_plugin *p = tni_alloc_zeroed(ctx, sizeof(*p));
+    if (!p) return tni_reason_set(reason, TN_E_OUT_OF_MEMORY, "out of memory");
+    p->ctx = ctx;
+    int32_t status = open_library(p, path, elf, reason);
+    if (status == TN_OK) status = negotiate(p, reason);
+    if (status == TN_OK) status = make_state(p, reason);
+    if (status == TN_OK) status = take_interfaces(p, reason);
+    if (status == TN_OK)
+        *out = p;
+    else
+        destroy(p, 1);
+    return status;
+}
+
+void tni_plugin_unload(tni_plugin *plugin)
+{
+    if (plugin) destroy(plugin, 0);
+}

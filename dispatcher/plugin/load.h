@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading: from a sound file to a plugin with state, its interface tables copied into structs of the host's
+ * own size. Says nothing to the registry or the devices; plugins.c does.
+ *
+ * Tables are read by the rule of skew: the first min(size, known) bytes, the tail ignored, what is missing
+ * absent. A required interface or slot that is absent refuses the plugin by its name.
+ */
+#ifndef TNI_PLUGIN_LOAD_H
+#define TNI_PLUGIN_LOAD_H
+
+#include "core/device.h"
+#include "dispatcher/plugin/elf_info.h"
+
+typedef struct tni_plugin {
+    tn_context *ctx;
+    void *handle; /* of dlopen */
+    const tn_plugin_info *info;
+    tn_plugin_table table;
+    void *self;
+    int32_t has_device; /* driver is filled; else an operator library */
+    tni_driver driver;
+    tn_kernels_interface kernels; /* size 0: absent; likewise below */
+    tn_layout_interface layout;
+    tn_autocast_interface autocast;
+} tni_plugin;
+
+/*
+ * Loads the file whose block is `elf`. On failure the reason says at which step; what init had made is shut
+ * down again, and the file stays mapped, since its code may have left pointers behind.
+ */
+int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf, TN_OUT tni_plugin **out,
+                        TN_OUT tni_reason *reason);
+/* Quiesces, shuts down, and unloads if the plugin says that it can. No handle of it may live. NULL is
+ * ignored. */
+void tni_plugin_unload(TN_TAKES tni_plugin *plugin);
+
+#endif

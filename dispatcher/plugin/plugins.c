@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The room of plugins in a context: discovers, probes, loads and registers when the context is made, answers
+ * for the candidates afterwards, and opens libraries by path. A plugin that fails costs its own device only:
+ * the context comes to life all the same, and the reason is kept.
+ */
+#include <string.h>
+#include <tenon/inspect.h>
+#include "core/thread.h"
+#include "dispatcher/define.h"
+#include "dispatcher/plugin/discovery.h"
+#include "dispatcher/plugin/load.h"
+#include "dispatcher/plugin/probe.h"
+#include "dispatcher/plugin/withdraw.h"
+#include "dispatcher/rooms.h"
+
+typedef struct plugins {
+    tni_discovery found;
+    tni_vector loaded;    /* tni_plugin * each, in the order of loading */
+    tni_vector retired;   /* char * each: texts that were replaced */
+    pthread_mutex_t lock; /* of the lists, and of loading */
+    tni_plugin_settings
+        settings; /* strings borrowed from the environment and the options: valid during init only */
+} plugins;
+
+struct tn_library {
+    tn_context *ctx;
+    tni_plugin *plugin;
+    tni_candidate *candidate;
+};
+
+/* ---- One candidate ----------------------------------------------------------------------------------- */
+
+static int32_t fail_with_error(tni_reason *reason, int32_t status)
+{
+    const tn_error *error = tn_last_error();
+    return tni_reason_set(reason, status, "%s",
+                          error && error->message ? error->message : tn_status_text(status));
+}
+
+/* Devices and kernel rows of a loaded plugin. */
+static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reason)
+{
+    tn_context *ctx = p->ctx;
+    const char *type = p->has_device ? p->driver.device.type : c->device_type;
+    int32_t status = TN_OK;
+    if (p->has_device && c->device_type[0] && strcmp(c->device_type, type) != 0)
+        return tni_reason_set(reason, TN_E_STATE, "device type: the manifest says '%s', the plugin '%s'",
+                              c->device_type, type);
+    if (p->has_device && (status = tni_device_type_add(ctx, &p->driver)))
+        return fail_with_error(reason, status);
+    if (p->kernels.count > 0 && !type[0])
+        return tni_reason_set(
+            reason, TN_E_STATE,
+            "kernels without a device: the manifest must name the device_type they are for");
+    if (p->kernels.count > 0)
+        status = tni_kernels_register(ctx, type, p->info->name, p->self, p->kernels.rows, p->kernels.count,
+                                      p->kernels.row_bytes);
+    return status ? fail_with_error(reason, status) : TN_OK;
+}
+
+/* What the candidate's entry in the list says once it has been loaded. */
+static int32_t note_loaded(tni_plugin *p, tni_candidate *c)
+{
+    tni_device_type *type = NULL;
+    if (p->has_device) {
+        if (tni_candidate_text(p->ctx, &c->device_type, p->driver.device.type)) return TN_E_OUT_OF_MEMORY;
+        type = tni_device_type_find(p->ctx, tn_intern(p->ctx, p->driver.device.type));
+    }
+    c->device_count = type ? type->count : 0;
+    return tni_candidate_set(p->ctx, c, TN_CANDIDATE_LOADED,
+                             type && type->count == 0 ? type->reason ? type->reason : "no device" : "");
+}
+
+/* Rows that still wait for their operator are known by their self only. */
+static void withdraw(const tni_plugin *p, const tni_candidate *c)
+{
+    tni_kernels_remove(p->ctx, p->self);
+    tni_plugin_withdraw(p->ctx, c->library);
+}
+
+/* Loads and registers. After a failure of the registration the plugin stays loaded: rows may point into it.
+ */
+static int32_t bring_up(plugins *all, tni_candidate *c, tni_plugin **out, tni_reason *reason)
+{
+    tn_context *ctx = all->found.ctx;
+    tni_plugin *p;
+    tni_plugin **slot = tni_vector_push(ctx, &all->loaded, sizeof(*slot));
+    if (!slot) return tni_reason_set(reason, TN_E_OUT_OF_MEMORY, "out of memory");
+    *slot = NULL;
+    int32_t status = tni_plugin_load(ctx, c->library, &c->elf, &p, reason);
+    if (status != TN_OK) {
+        tni_plugin_withdraw(ctx, c->library);
+        return status;
+    }
+    *slot = p;
+    status = register_plugin(p, c, reason);
+    if (status == TN_OK) status = note_loaded(p, c);
+    if (status != TN_OK) withdraw(p, c);
+    if (status == TN_OK && out) *out = p;
+    return status;
+}
+
+static int32_t probe(const plugins *all, const tni_candidate *c, int32_t vouched, tni_reason *reason)
+{
+    char helper[PATH_MAX];
+    if (!tni_probe_wanted(&all->settings, vouched)) return TN_OK;
+    return tni_probe_run(tni_probe_helper(helper, sizeof(helper)), c->library, TNI_PROBE_TIMEOUT_MS, reason);
+}
+
+/* Probe, load, register; the verdict goes into the candidate. The status is the plugin's own. */
+static int32_t try_candidate(plugins *all, tni_candidate *c, int32_t vouched, tni_plugin **out,
+                             tni_reason *reason)
+{
+    int32_t status = probe(all, c, vouched, reason);
+    if (status == TN_OK) status = bring_up(all, c, out, reason);
+    if (status != TN_OK) {
+        tni_candidate_set(all->found.ctx, c, TN_CANDIDATE_FAILED, reason->text);
+        tni_log(all->found.ctx, TN_LOG_WARN, "plugin %s: %s", c->name, reason->text);
+    }
+    return status;
+}
+
+/* ---- All candidates ---------------------------------------------------------------------------------- */
+
+static int32_t is_loaded(const plugins *all, const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < all->found.candidates.count; i++) {
+        const tni_candidate *c = tni_candidate_at(&all->found, i);
+        if (c->state == TN_CANDIDATE_LOADED && strlen(c->name) == length &&
+            memcmp(c->name, name, length) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* The first required name that is not loaded, or NULL. */
+static const char *missing_requirement(const plugins *all, const tni_candidate *c, size_t *out_length)
+{
+    for (const char *name = c->requires; *name;) {
+        size_t length = strcspn(name, ",");
+        *out_length = length;
+        if (!is_loaded(all, name, length)) return name;
+        name += length + (name[length] == ',');
+    }
+    return NULL;
+}
+
+/* Loads what is ready, what it requires first; repeats until nothing moves. */
+static int32_t load_ready(plugins *all)
+{
+    tni_reason reason;
+    size_t length;
+    int32_t moved = 1;
+    while (moved) {
+        moved = 0;
+        for (uint32_t i = 0; i < all->found.candidates.count; i++) {
+            tni_candidate *c = tni_candidate_at(&all->found, i);
+            if (c->state != TNI_CANDIDATE_READY || missing_requirement(all, c, &length)) continue;
+            reason.text[0] = 0;
+            if (try_candidate(all, c, c->trusted, NULL, &reason) == TN_E_OUT_OF_MEMORY)
+                return TN_E_OUT_OF_MEMORY;
+            moved = 1;
+        }
+    }
+    for (uint32_t i = 0; i < all->found.candidates.count; i++) {
+        tni_candidate *c = tni_candidate_at(&all->found, i);
+        const char *name = c->state == TNI_CANDIDATE_READY ? missing_requirement(all, c, &length) : NULL;
+        if (!name) continue;
+        tni_reason_set(&reason, TN_E_STATE, "requires '%.*s', which is not loaded", (int)length, name);
+        if (tni_candidate_set(all->found.ctx, c, TN_CANDIDATE_SKIPPED, reason.text))
+            return TN_E_OUT_OF_MEMORY;
+    }
+    return TN_OK;
+}
+
+/* ---- The room ---------------------------------------------------------------------------------------- */
+
+static void destroy(tn_context *ctx, plugins *all)
+{
+    for (uint32_t i = all->loaded.count; i-- > 0;) tni_plugin_unload(((tni_plugin **)all->loaded.data)[i]);
+    tni_vector_finish(ctx, &all->loaded, sizeof(tni_plugin *));
+    for (uint32_t i = 0; i < all->retired.count; i++) {
+        char *text = ((char **)all->retired.data)[i];
+        tni_free(ctx, text, strlen(text) + 1);
+    }
+    tni_vector_finish(ctx, &all->retired, sizeof(char *));
+    tni_discovery_finish(&all->found);
+    pthread_mutex_destroy(&all->lock);
+    tni_free(ctx, all, sizeof(*all));
+}
+
+int32_t tni_plugins_init(tn_context *ctx, const tn_context_options *options)
+{
+    plugins *all = tni_alloc_zeroed(ctx, sizeof(*all));
+    int32_t status = TN_OK;
+    if (!all) return TN_E_OUT_OF_MEMORY;
+    pthread_mutex_init(&all->lock, NULL);
+    all->found.ctx = ctx;
+    all->settings = tni_plugin_settings_read(options);
+    ctx->plugins = all;
+    if (!(ctx->flags & TN_CONTEXT_NO_DISCOVERY)) status = tni_discover(ctx, &all->settings, &all->found);
+    if (status == TN_OK) status = load_ready(all);
+    all->settings = (tni_plugin_settings){0};
+    if (status == TN_OK) return TN_OK;
+    ctx->plugins = NULL;
+    tni_devices_finish(ctx); /* before their plugins go */
+    destroy(ctx, all);
+    return status;
+}
+
+void tni_plugins_finish(tn_context *ctx)
+{
+    if (ctx->plugins) destroy(ctx, ctx->plugins);
+    ctx->plugins = NULL;
+}
+
+/* ---- Libraries by path ------------------------------------------------------------------------------- */
+
+static int32_t open_locked(plugins *all, const char *path, tn_library *library)
+{
+    tni_reason reason = {""};
+    int32_t status = tni_discover_library(&all->found, path, &library->candidate);
+    if (status != TN_OK) return status;
+    tni_candidate *c = library->candidate;
+    if (c->state == TNI_CANDIDATE_READY) {
+        all->settings = tni_plugin_settings_read(NULL);
+        status = try_candidate(all, c, 1, &library->plugin, &reason);
+        return status ? tni_error_wrap(status, "%s: %s", path, reason.text) : TN_OK;
+    }
+    return tni_error(c->state == TN_CANDIDATE_SKIPPED ? TN_E_EXISTS : TN_E_IO, "%s: %s", path, c->reason);
+}
+
+int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
+{
+    plugins *all = ctx->plugins;
+    if (!path || !path[0]) return tni_error(TN_E_ARGUMENT, "library_open: no path");
+    tn_library *library = tni_alloc_zeroed(ctx, sizeof(*library));
+    if (!library) return TN_E_OUT_OF_MEMORY;
+    library->ctx = ctx;
+    pthread_mutex_lock(&all->lock);
+    int32_t status = open_locked(all, path, library);
+    pthread_mutex_unlock(&all->lock);
+    if (status == TN_OK && out)
+        *out = library;
+    else
+        tni_free(ctx, library, sizeof(*library));
+    return status;
+}
+
+/* Texts that were handed out live as long as the context. */
+static int32_t replace_reason(plugins *all, tni_candidate *c, const char *text)
+{
+    tn_context *ctx = all->found.ctx;
+    char *copy = tni_strdup(ctx, text);
+    char **slot = copy ? tni_vector_push(ctx, &all->retired, sizeof(*slot)) : NULL;
+    if (slot) {
+        *slot = c->reason;
+        c->reason = copy;
+    } else if (copy) {
+        tni_free(ctx, copy, strlen(copy) + 1);
+    }
+    return slot ? TN_OK : TN_E_OUT_OF_MEMORY;
+}
+
+int32_t tn_library_close(tn_library *library)
+{
+    if (!library) return TN_OK;
+    tn_context *ctx = library->ctx;
+    plugins *all = ctx->plugins;
+    tni_plugin *p = library->plugin;
+    if (tni_tls.call_depth > 0) return tni_error(TN_E_STATE, "library_close: called from inside an operator");
+    if (p->has_device)
+        return tni_error(TN_E_STATE, "library_close: '%s' is a device plugin; it ends with the context",
+                         p->info->name);
+    pthread_mutex_lock(&all->lock);
+    int32_t status = replace_reason(all, library->candidate, "closed by the program");
+    if (status == TN_OK) {
+        /* Its code and state stay until the context ends: a call on another thread may still be in it. */
+        withdraw(p, library->candidate);
+        library->candidate->state = TN_CANDIDATE_SKIPPED;
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (status == TN_OK) tni_free(ctx, library, sizeof(*library));
+    return status;
+}
+
+/* ---- Introspection ----------------------------------------------------------------------------------- */
+
+uint32_t tn_inspect_candidate_count(tn_context *ctx)
+{
+    plugins *all = ctx->plugins;
+    pthread_mutex_lock(&all->lock);
+    uint32_t count = all->found.candidates.count;
+    pthread_mutex_unlock(&all->lock);
+    return count;
+}
+
+static tn_candidate_info candidate_info(const tni_candidate *c)
+{
+    int32_t known = c->elf.info.size != 0;
+    return (tn_candidate_info){
+        .size = sizeof(tn_candidate_info),
+        .state = c->state == TNI_CANDIDATE_READY ? TN_CANDIDATE_SKIPPED : c->state,
+        .manifest = c->manifest,
+        .library = c->library,
+        .name = c->name,
+        .version = known ? c->elf.info.version : "",
+        .vendor = known ? c->elf.info.vendor : "",
+        .device_type = c->device_type,
+        .reason = c->reason,
+        .device_count = c->device_count,
+    };
+}
+
+int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out)
+{
+    plugins *all = ctx->plugins;
+    tn_candidate_info info;
+    uint32_t size = out->size;
+    if (size < sizeof(size))
+        return tni_error(TN_E_ARGUMENT, "inspect_candidate: size is %u; set it to sizeof(tn_candidate_info)",
+                         size);
+    pthread_mutex_lock(&all->lock);
+    int32_t found = i < all->found.candidates.count;
+    if (found) info = candidate_info(tni_candidate_at(&all->found, i));
+    pthread_mutex_unlock(&all->lock);
+    if (!found) return tni_error(TN_E_INDEX, "inspect_candidate: no candidate %u", i);
+    memcpy(out, &info, size < sizeof(info) ? size : sizeof(info));
+    out->size = size;
+    return TN_OK;
+}
+
+const char *tn_inspect_search_path(tn_context *ctx, uint32_t i)
+{
+    const plugins *all = ctx->plugins;
+    return i < all->found.folders.count ? ((char **)all->found.folders.data)[i] : NULL;
+}

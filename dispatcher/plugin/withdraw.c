@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk over the registry; see withdraw.h. */
+#include "dispatcher/plugin/withdraw.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static int32_t lies_in(const void *address, const char *library)
+{
+    Dl_info info;
+    return address && dladdr(address, &info) && info.dli_fname && strcmp(info.dli_fname, library) == 0;
+}
+
+static void withdraw_rows(tni_op *op, const char *library)
+{
+    for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
+        for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = k->next) {
+            if (!k->disabled && lies_in((const void *)(uintptr_t)k->row.run, library)) k->disabled = 1;
+        }
+    }
+}
+
+void tni_plugin_withdraw(tn_context *ctx, const char *library)
+{
+    tni_registry *r = ctx->registry;
+    uint32_t count = atomic_load(&r->count);
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        tni_op *op = tni_op_get(r, i);
+        if (!op) continue;
+        if (op->def && lies_in(op->def->schema, library)) op->removed = 1;
+        withdraw_rows(op, library);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
