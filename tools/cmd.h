@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The subcommands of `tenon`, one file each (cmd_NAME.c), listed in tenon.c. All are ordinary clients of the
+ * public headers. A command gets its own arguments, argv[0] being its name, and returns the exit status: 0
+ * all is well, 1 something does not work, 2 it was called wrongly.
+ */
+#ifndef TENON_TOOLS_CMD_H
+#define TENON_TOOLS_CMD_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define CMD_OK     0
+#define CMD_FAILED 1
+#define CMD_USAGE  2
+
+typedef struct tn_context tn_context;
+
+int cmd_devices(int argc, char **argv);
+int cmd_ops(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+/* Flags and operands of a command, as cmd_parse finds them. */
+#define CMD_MAX_FLAGS 8
+typedef struct cmd_options {
+    const char *help;                 /* text of --help */
+    const char *flags[CMD_MAX_FLAGS]; /* "--json", ...; NULL ends */
+    int max_operands;
+    int set[CMD_MAX_FLAGS]; /* out: flag i was given */
+    const char *operand;    /* out: the operand, or NULL */
+} cmd_options;
+/* 0: go on. Else the caller returns *out_status at once (help was printed, or the arguments are wrong). */
+int cmd_parse(cmd_options *options, int argc, char **argv, int *out_status);
+/* A context with logging as TENON_LOG asks for, or NULL with a message printed. */
+tn_context *cmd_context(void);
+
+/* ---- JSON, written as it goes ---- */
+
+typedef struct json {
+    FILE *file;
+    uint32_t depth;
+    uint32_t count[16]; /* members written so far, per level */
+} json;
+/* `key` is NULL inside arrays and at the top. */
+void json_open(json *j, const char *key, char bracket);
+/* Ends with a newline at the top. */
+void json_close(json *j, char bracket);
+/* NULL text is null. */
+void json_text(json *j, const char *key, const char *text);
+void json_number(json *j, const char *key, uint64_t number);
+void json_flag(json *j, const char *key, int on);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tenon devices: every device with its facts, in rank order, and the one a program would get. */
+#include <string.h>
+#include <tenon/device.h>
+#include "cmd.h"
+
+static const char help[] =
+    "usage: tenon devices [--json]\n\n"
+    "Lists the devices in the order in which they are preferred. The line marked with '*' is\n"
+    "the one that a program gets that does not ask for another (TENON_DEVICE names one).\n\n"
+    "  --json   the same as JSON\n";
+
+static const char *class_name(uint32_t device_class)
+{
+    static const char *const names[] = {"host", "integrated", "discrete", "accelerator", "virtual"};
+    return device_class < sizeof(names) / sizeof(names[0]) ? names[device_class] : "unknown";
+}
+
+typedef struct row {
+    tn_device device;
+    char id[48];
+    tn_device_facts facts;
+    uint64_t free_bytes;
+    uint64_t total_bytes;
+} row;
+
+static int read_row(tn_context *ctx, int32_t i, row *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->device = tn_device_at(ctx, i);
+    out->facts.size = sizeof(out->facts);
+    tn_device_format(ctx, out->device, out->id, sizeof(out->id));
+    if (tn_device_get_facts(ctx, out->device, &out->facts) != TN_OK) return 0;
+    if (tn_device_memory(ctx, out->device, &out->free_bytes, &out->total_bytes) != TN_OK) {
+        out->free_bytes = 0;
+        out->total_bytes = out->facts.total_memory;
+    }
+    return 1;
+}
+
+static void print_dtypes(const tn_dtype *dtypes)
+{
+    printf("    dtypes");
+    for (; dtypes && *dtypes; dtypes++) printf(" %s", tn_dtype_name(*dtypes) ? tn_dtype_name(*dtypes) : "?");
+    putchar('\n');
+}
+
+static void print_row(const row *r, int chosen)
+{
+    const double gib = 1024.0 * 1024.0 * 1024.0;
+    printf("%c %-10s %-12s %s%s%s\n", chosen ? '*' : ' ', r->id, class_name(r->facts.device_class),
+           r->facts.name, r->facts.architecture[0] ? ", " : "", r->facts.architecture);
+    printf("    memory %.1f GiB, %.1f free; %u compute units\n", (double)r->total_bytes / gib,
+           (double)r->free_bytes / gib, r->facts.compute_units);
+    print_dtypes(r->facts.dtypes);
+}
+
+static void json_row(json *j, const row *r, int chosen)
+{
+    json_open(j, NULL, '{');
+    json_text(j, "device", r->id);
+    json_flag(j, "chosen", chosen);
+    json_text(j, "class", class_name(r->facts.device_class));
+    json_text(j, "name", r->facts.name);
+    json_text(j, "architecture", r->facts.architecture);
+    json_number(j, "compute_units", r->facts.compute_units);
+    json_number(j, "total_memory", r->total_bytes);
+    json_number(j, "free_memory", r->free_bytes);
+    json_number(j, "bandwidth", r->facts.bandwidth);
+    json_number(j, "flops_f32", r->facts.flops_f32);
+    json_open(j, "dtypes", '[');
+    for (const tn_dtype *d = r->facts.dtypes; d && *d; d++) json_text(j, NULL, tn_dtype_name(*d));
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+int cmd_devices(int argc, char **argv)
+{
+    cmd_options o = {.help = help, .flags = {"--json"}};
+    json j = {.file = stdout};
+    const char *reason = NULL;
+    int status;
+    if (cmd_parse(&o, argc, argv, &status)) return status;
+    tn_context *ctx = cmd_context();
+    if (!ctx) return CMD_FAILED;
+    int32_t count = tn_device_count(ctx, NULL);
+    tn_device chosen = tn_device_choose(ctx, NULL, &reason);
+    if (o.set[0]) json_open(&j, NULL, '[');
+    for (int32_t i = 0; i < count; i++) {
+        row r;
+        if (!read_row(ctx, i, &r)) {
+            fprintf(stderr, "tenon devices: %s: %s\n", r.id,
+                    tn_last_error() ? tn_last_error()->message : "no facts");
+            status = CMD_FAILED;
+        } else if (o.set[0]) {
+            json_row(&j, &r, r.device == chosen);
+        } else {
+            print_row(&r, r.device == chosen);
+        }
+    }
+    status = count > 0 && status != CMD_FAILED ? CMD_OK : CMD_FAILED;
+    if (o.set[0])
+        json_close(&j, ']');
+    else if (count <= 0)
+        puts("no device; 'tenon doctor' says why");
+    else if (reason)
+        printf("* %s\n", reason);
+    tn_context_destroy(ctx);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tenon ops: the operators of a context; with a name, everything that is known of those it fits. */
+#include <fnmatch.h>
+#include <string.h>
+#include <tenon/inspect.h>
+#include "cmd.h"
+
+static const char help[] = "usage: tenon ops [--json] [NAME]\n\n"
+                           "Lists the operators. NAME narrows it down and shows schemas, tags and the dtypes "
+                           "of each plugin's kernels; it is a\n"
+                           "full name (aten::add.Tensor), a name (add), a name with overload (add.Tensor), "
+                           "or a glob ('*softmax*').\n\n"
+                           "  --json   the same as JSON\n";
+
+/* `name` is "aten::add.Tensor". */
+static int fits(const char *name, const char *wish)
+{
+    const char *colon = strstr(name, "::");
+    const char *plain = colon ? colon + 2 : name;
+    size_t base = strcspn(plain, ".");
+    if (!wish || strcmp(name, wish) == 0 || strcmp(plain, wish) == 0) return 1;
+    if (strlen(wish) == base && strncmp(plain, wish, base) == 0) return 1;
+    return strpbrk(wish, "*?[") && (fnmatch(wish, name, 0) == 0 || fnmatch(wish, plain, 0) == 0);
+}
+
+static int read_kernel(tn_context *ctx, uint32_t op, uint32_t i, tn_kernel_info *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->size = sizeof(*out);
+    return tn_inspect_kernel(ctx, op, i, out) == TN_OK;
+}
+
+static void print_dtypes(const tn_dtype *dtypes)
+{
+    if (!dtypes) printf(" all dtypes");
+    for (; dtypes && *dtypes; dtypes++) printf(" %s", tn_dtype_name(*dtypes) ? tn_dtype_name(*dtypes) : "?");
+}
+
+static void print_details(tn_context *ctx, const tn_operator_info *op)
+{
+    tn_kernel_info kernel;
+    printf("%s\n", op->schema);
+    if (op->doc && op->doc[0]) printf("    %s\n", op->doc);
+    printf("    number %u, %s, %s, %s\n", op->number, op->kind, op->form,
+           op->has_gradient ? "differentiable" : "no gradient");
+    if (op->tags && op->tags[0]) printf("    tags %s\n", op->tags);
+    uint32_t count = tn_inspect_kernel_count(ctx, op->base);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!read_kernel(ctx, op->base, i, &kernel)) continue;
+        printf("    kernel on %s (plugin %s):", kernel.device_type, kernel.plugin);
+        print_dtypes(kernel.dtypes);
+        putchar('\n');
+    }
+    if (count == 0 && strcmp(op->kind, "composite") == 0) puts("    runs as a composite on every device");
+}
+
+static void json_kernel(json *j, const tn_kernel_info *kernel)
+{
+    json_open(j, NULL, '{');
+    json_text(j, "device_type", kernel->device_type);
+    json_text(j, "plugin", kernel->plugin);
+    if (!kernel->dtypes) {
+        json_text(j, "dtypes", NULL);
+    } else {
+        json_open(j, "dtypes", '[');
+        for (const tn_dtype *d = kernel->dtypes; *d; d++) json_text(j, NULL, tn_dtype_name(*d));
+        json_close(j, ']');
+    }
+    json_close(j, '}');
+}
+
+static void json_operator(json *j, tn_context *ctx, const tn_operator_info *op)
+{
+    tn_kernel_info kernel;
+    json_open(j, NULL, '{');
+    json_text(j, "name", op->name);
+    json_number(j, "number", op->number);
+    json_text(j, "schema", op->schema);
+    json_text(j, "kind", op->kind);
+    json_text(j, "form", op->form);
+    json_text(j, "tags", op->tags);
+    json_text(j, "doc", op->doc);
+    json_flag(j, "gradient", op->has_gradient != 0);
+    json_open(j, "kernels", '[');
+    for (uint32_t i = 0; i < tn_inspect_kernel_count(ctx, op->base); i++) {
+        if (read_kernel(ctx, op->base, i, &kernel)) json_kernel(j, &kernel);
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+static void print_line(tn_context *ctx, const tn_operator_info *op)
+{
+    printf("%-48s %-14s %-10s %-4s %u\n", op->name, op->kind, op->form, op->has_gradient ? "yes" : "-",
+           tn_inspect_kernel_count(ctx, op->base));
+}
+
+int cmd_ops(int argc, char **argv)
+{
+    cmd_options o = {.help = help, .flags = {"--json"}, .max_operands = 1};
+    json j = {.file = stdout};
+    uint32_t shown = 0;
+    int status;
+    if (cmd_parse(&o, argc, argv, &status)) return status;
+    tn_context *ctx = cmd_context();
+    if (!ctx) return CMD_FAILED;
+    if (o.set[0])
+        json_open(&j, NULL, '[');
+    else if (!o.operand)
+        printf("%-48s %-14s %-10s %-4s %s\n", "NAME", "KIND", "FORM", "GRAD", "KERNELS");
+    for (uint32_t i = 0; i < tn_inspect_operator_count(ctx); i++) {
+        tn_operator_info op = {.size = sizeof(op)};
+        if (tn_inspect_operator(ctx, i, &op) != TN_OK || !fits(op.name, o.operand)) continue;
+        shown++;
+        if (o.set[0])
+            json_operator(&j, ctx, &op);
+        else if (o.operand)
+            print_details(ctx, &op);
+        else
+            print_line(ctx, &op);
+    }
+    if (o.set[0]) json_close(&j, ']');
+    if (shown == 0 && o.operand) fprintf(stderr, "tenon ops: no operator '%s'\n", o.operand);
+    tn_context_destroy(ctx);
+    return shown > 0 ? CMD_OK : CMD_FAILED;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The `tenon` command: finds the subcommand and hands over. A new one is a file cmd_NAME.c and a line in the
+ * table. */
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/context.h>
+#include <tenon/device.h>
+#include "cmd.h"
+
+typedef struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} command;
+
+static const command commands[] = {
+    {"devices", cmd_devices, "devices that programs can use, and what they say of themselves"},
+    {"ops", cmd_ops, "operators, their schemas, kinds, gradients and kernels"},
+    {"doctor", cmd_doctor, "where plugins were looked for, what was found, and what does not work"},
+};
+
+static void print_help(FILE *file)
+{
+    fputs("usage: tenon COMMAND [OPTIONS]\n\n", file);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n'tenon COMMAND --help' says more. 'tenon --version' prints the version.\n", file);
+}
+
+static int print_version(void)
+{
+    printf("tenon %s (ABI %u.%u, generation %u)\n", tn_version(), TN_ABI_MAJOR, TN_ABI_MINOR,
+           TN_ABI_GENERATION);
+    return CMD_OK;
+}
+
+int cmd_parse(cmd_options *o, int argc, char **argv, int *out_status)
+{
+    int operands = 0;
+    *out_status = CMD_USAGE;
+    for (int i = 1; i < argc; i++) {
+        int flag = 0;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            fputs(o->help, stdout);
+            *out_status = CMD_OK;
+            return 1;
+        }
+        while (o->flags[flag] && strcmp(o->flags[flag], argv[i]) != 0) flag++;
+        if (o->flags[flag]) {
+            o->set[flag] = 1;
+        } else if (argv[i][0] != '-' && operands < o->max_operands) {
+            o->operand = argv[i];
+            operands++;
+        } else {
+            fprintf(stderr, "tenon %s: unexpected argument '%s'\n%s", argv[0], argv[i], o->help);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void print_log(void *user, int32_t level, const char *text)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    if (level <= *(const int32_t *)user)
+        fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], text);
+}
+
+tn_context *cmd_context(void)
+{
+    static int32_t level = TN_LOG_ERROR;
+    const char *wish = getenv("TENON_LOG");
+    tn_context_options options = {.size = sizeof(options), .log = print_log, .log_user = &level};
+    tn_context *ctx = NULL;
+    if (wish) level = (int32_t)strtol(wish, NULL, 10);
+    if (tn_context_create(&options, &ctx) == TN_OK) return ctx;
+    const tn_error *error = tn_last_error();
+    fprintf(stderr, "tenon: %s\n", error ? error->message : "no context");
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CMD_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0) return print_version();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return CMD_OK;
+    }
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(argv[1], commands[i].name) != 0) continue;
+        int status = commands[i].run(argc - 1, argv + 1);
+        return fflush(stdout) == 0 ? status : CMD_FAILED;
+    }
+    fprintf(stderr, "tenon: no command '%s'\n\n", argv[1]);
+    print_help(stderr);
+    return CMD_USAGE;
+}
