@@ -193,9 +193,14 @@ static inline T store(acc x)
 static inline acc from_number(const double x[2])
 {
 #if TNI_KEY == 5
-    return CMPLXF((float)x[0], (float)x[1]);
+    const float parts[2] = {(float)x[0], (float)x[1]};
+    acc value;
+    memcpy(&value, parts, sizeof(value));
+    return value;
 #elif TNI_KEY == 6
-    return CMPLX(x[0], x[1]);
+    acc value;
+    memcpy(&value, x, sizeof(value));
+    return value;
 #elif IS_INTEGER
     return (acc)(int64_t)x[0];
 #else
