@@ -92,7 +92,7 @@ static acc sum_line(const T *x, int64_t count)
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)
         for (int j = 0; j < 16; j++) lane[j] += load(x[i + j]);
-    for (int j = 0; i < count; i++, j++) lane[j] += load(x[i]);
+    for (int j = 0; j < (int)(count % 16); j++, i++) lane[j] += load(x[i]);
     for (int width = 8; width; width /= 2)
         for (int j = 0; j < width; j++) lane[j] += lane[j + width];
     return lane[0];

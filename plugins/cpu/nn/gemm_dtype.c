@@ -82,7 +82,7 @@ static inline acc dot_lanes(const T *restrict x, const T *restrict y, int64_t co
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
         for (int j = 0; j < LANES; j++) lane[j] += load(x[i + j]) * load(y[i + j]);
-    for (int j = 0; i < count; i++, j++) lane[j] += load(x[i]) * load(y[i]);
+    for (int j = 0; j < (int)(count % LANES); j++, i++) lane[j] += load(x[i]) * load(y[i]);
     for (int width = LANES / 2; width; width /= 2)
         for (int j = 0; j < width; j++) lane[j] += lane[j + width];
     return lane[0];

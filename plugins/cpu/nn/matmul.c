@@ -3,6 +3,7 @@
  * The rows of the product family: mm, bmm, addmm, baddbmm, mv, addmv, dot, vdot, addr. They read arguments,
  * broadcast what is added, spread batches over threads, and leave the arithmetic to gemm.h.
  */
+#include "dense.h"
 #include "gemm.h"
 #include "tables.h"
 
@@ -88,6 +89,41 @@ static int32_t run_addmm(void *self, const tn_call *call)
     begin_scaled(call, alpha, beta);
     set_scale(&g, alpha, beta);
     return tni_gemm_run(call, out->dtype, &g);
+}
+
+/* input [..., k] times the transposed weight [n, k] (or a vector [k]) plus bias. */
+static int32_t run_linear(void *self, const tn_call *call)
+{
+    const tensor *w = arg_tensor(call, 1), *bias = arg_tensor(call, 2), *out = out_tensor(call, 0);
+    int64_t k = w->sizes[w->rank - 1], n = w->rank == 2 ? w->sizes[0] : 1, count = tensor_numel(out);
+    tni_dense in;
+    int32_t status = tni_dense_read(call, arg_tensor(call, 0), &in);
+    if (status == TN_OK && count > 0) {
+        tni_gemm g = {.m = count / n,
+                      .n = n,
+                      .k = k,
+                      .a = in.data,
+                      .a_row = k,
+                      .a_col = 1,
+                      .b = w->host,
+                      .b_row = w->strides[w->rank - 1],
+                      .b_col = w->rank == 2 ? w->strides[0] : 1,
+                      .c = out->host,
+                      .c_row = n,
+                      .alpha = {1, 0}};
+        if (bias) {
+            int64_t sizes[2] = {g.m, n}, strides[2] = {n, 1};
+            tensor flat = *out;
+            flat.rank = 2;
+            flat.sizes = sizes;
+            flat.strides = strides;
+            spread_self(call, bias, &flat);
+            g.beta[0] = 1;
+        }
+        status = tni_gemm_run(call, out->dtype, &g);
+    }
+    tni_dense_finish(&in, false);
+    return status;
 }
 
 /* ---- Batches ----------------------------------------------------------------------------------------- */
@@ -299,6 +335,7 @@ const tn_kernel_row cpu_matmul_rows[] = {
     ROW("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> "
         "Tensor",
         numbers, run_baddbmm),
+    ROW("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", numbers, run_linear),
     ROW("aten::mv(Tensor self, Tensor vec) -> Tensor", numbers, run_mv),
     ROW("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         numbers, run_addmv),

@@ -8,6 +8,9 @@
 #include "conv_columns.h"
 #include "conv_direct.h"
 #include "gemm.h"
+#include "nll_loss.h"
+#include "norm.h"
+#include "softmax.h"
 #include <string.h>
 
 /* Slots of the tables below, in the order of FOR_ALL. */
@@ -95,6 +98,25 @@ FOR_LEVELS(FOR_FULL, DECLARE_DIRECT, tni_direct_kernels)
 static const tni_direct_kernels *const directs[CPU_LEVEL_COUNT][SLOTS] =
     ADDRESSES(FOR_FULL, tni_direct_kernels);
 
+#define DECLARE_BATCH_NORM(name, dtype, level) extern const tni_batch_norm_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_BATCH_NORM, tni_batch_norm_kernels)
+static const tni_batch_norm_kernels *const batch_norms[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_batch_norm_kernels);
+
+#define DECLARE_LAYER_NORM(name, dtype, level) extern const tni_layer_norm_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_LAYER_NORM, tni_layer_norm_kernels)
+static const tni_layer_norm_kernels *const layer_norms[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_layer_norm_kernels);
+
+#define DECLARE_SOFTMAX(name, dtype, level) extern const tni_softmax_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_SOFTMAX, tni_softmax_kernels)
+static const tni_softmax_kernels *const softmaxes[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_softmax_kernels);
+
+#define DECLARE_NLL(name, dtype, level) extern const tni_nll_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_NLL, tni_nll_kernels)
+static const tni_nll_kernels *const nlls[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_FLOATS, tni_nll_kernels);
+
 const tni_product_kernels *tni_products_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
@@ -113,10 +135,37 @@ const tni_direct_kernels *tni_direct_of(tn_dtype dtype)
     return slot < 0 ? NULL : directs[cpu_level()][slot];
 }
 
+const tni_batch_norm_kernels *tni_batch_norm_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : batch_norms[cpu_level()][slot];
+}
+
+const tni_layer_norm_kernels *tni_layer_norm_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : layer_norms[cpu_level()][slot];
+}
+
+const tni_softmax_kernels *tni_softmax_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : softmaxes[cpu_level()][slot];
+}
+
+const tni_nll_kernels *tni_nll_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : nlls[cpu_level()][slot];
+}
+
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-extern const tn_kernel_row cpu_matmul_rows[], cpu_conv_rows[];
-extern const uint32_t cpu_matmul_row_count, cpu_conv_row_count;
+#define ROW_LIST(name)                              \
+    extern const tn_kernel_row cpu_##name##_rows[]; \
+    extern const uint32_t cpu_##name##_row_count;
+#define ROW_LISTS(X) X(matmul) X(conv) X(batch_norm) X(layer_norm) X(softmax) X(nll_loss)
+ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
 {
@@ -127,7 +176,7 @@ static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows
 uint32_t cpu_nn_rows(tn_kernel_row *to)
 {
     uint32_t n = 0;
-    n = append(to, n, cpu_matmul_rows, cpu_matmul_row_count);
-    n = append(to, n, cpu_conv_rows, cpu_conv_row_count);
+#define APPEND(name) n = append(to, n, cpu_##name##_rows, cpu_##name##_row_count);
+    ROW_LISTS(APPEND)
     return n;
 }
