@@ -61,11 +61,11 @@ static void softmax_line(const T *restrict x, int64_t count, T *restrict out)
     for (int64_t i = 0; i < count; i++) out[i] = store(exponential(load(x[i]) - max) * scale);
 }
 
-/* The logarithm is rounded to T before it is subtracted, as ATen does. */
+/* The sum and its logarithm are rounded to T before they are used, as ATen does. */
 static void log_softmax_line(const T *restrict x, int64_t count, T *restrict out)
 {
     acc max = line_max(x, count), sum = line_exponentials(x, count, max, NULL),
-        less = load(store((acc)log((double)sum)));
+        less = load(store((acc)log((double)load(store(sum)))));
     for (int64_t i = 0; i < count; i++) out[i] = store(load(x[i]) - max - less);
 }
 
@@ -82,7 +82,7 @@ static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width
     for (int64_t i = 0; i < count; i++)
         for (int64_t j = 0; j < width; j++) sum[j] += exponential(load(x[i * step + j]) - max[j]);
     for (int64_t j = 0; j < width; j++)
-        sum[j] = logarithm ? load(store((acc)log((double)sum[j]))) : 1 / sum[j];
+        sum[j] = logarithm ? load(store((acc)log((double)load(store(sum[j]))))) : 1 / sum[j];
     for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < width; j++) {
             acc apart = load(x[i * step + j]) - max[j];
