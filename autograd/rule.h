@@ -7,7 +7,7 @@
 #ifndef TNI_AUTOGRAD_RULE_H
 #define TNI_AUTOGRAD_RULE_H
 
-#include <tenon/autograd.h>
+#include "autograd/graph.h"
 #include <tenon/ops.h>
 
 typedef struct tni_grad tni_grad;
@@ -30,13 +30,7 @@ typedef struct tni_gradient_entry {
 extern const tni_gradient_entry tni_builtin_gradients[];
 extern const uint32_t tni_builtin_gradient_count;
 
-/* Sizes, dtype, device of a tensor argument (or of item `item` of a list; else 0), whether saved or not. */
-typedef struct tni_meta {
-    tn_dtype dtype;
-    uint32_t rank;
-    tn_device device;
-    const int64_t *sizes;
-} tni_meta;
+/* tni_meta: sizes, dtype, device of a tensor argument (or of item `item` of a list; else 0), whether saved or not. */
 
 /* Gradient of output i; NULL where undefined. Rules are called only if at least one is defined. */
 tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i);

@@ -34,6 +34,7 @@ typedef struct tni_storage {
 #define TNI_INFERENCE  8u  /* made in inference mode: never takes part in autograd */
 #define TNI_CHANNELS_LAST 16u
 #define TNI_CHANNELS_LAST_3D 32u
+#define TNI_NO_GRAD_VIEW 128u /* a view made while recording was off: does not follow its base's history */
 #define TNI_DEAD 64u /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
 
 struct tn_tensor {

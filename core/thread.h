@@ -19,6 +19,7 @@ typedef struct tni_thread {
     struct tni_current *current;    /* current devices and streams, see device.h */
     struct tni_saved_hook_frame *saved_hooks; /* autograd's */
     void *engine;                   /* autograd's: the backward call that runs here */
+    void *dying;                    /* autograd's: nodes whose last reference is gone */
     uint64_t observer_count;
 } tni_thread;
 

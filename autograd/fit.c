@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Brings a gradient to what it is the gradient of: dimensions that were broadcast are summed, a real tensor gets the
+ * real part, the dtype is the tensor's. Rules therefore write the formula and no more.
+ */
+#include "autograd/graph.h"
+
+#include "core/scope.h"
+#include "core/shape.h"
+
+#include <string.h>
+
+#include <tenon/ops.h>
+
+static int32_t same_sizes(const tn_tensor *grad, const tni_meta *note)
+{
+    if (grad->desc.rank != note->rank) return 0;
+    for (uint32_t i = 0; i < note->rank; i++) {
+        if (grad->desc.sizes[i] != note->sizes[i]) return 0;
+    }
+    return 1;
+}
+
+static int32_t can_sum(const tn_tensor *grad, const tni_meta *note)
+{
+    if (grad->desc.rank < note->rank) return 0;
+    uint32_t lead = grad->desc.rank - note->rank;
+    for (uint32_t i = 0; i < note->rank; i++) {
+        if (note->sizes[i] != 1 && grad->desc.sizes[lead + i] != note->sizes[i]) return 0;
+    }
+    return 1;
+}
+
+static tn_tensor *sum_to_size(tn_scope *s, tn_tensor *grad, const tni_meta *note)
+{
+    int64_t dims[TN_MAX_RANK], n = 0;
+    uint32_t lead = grad->desc.rank - note->rank;
+    for (uint32_t i = 0; i < grad->desc.rank; i++) {
+        if (i < lead || (note->sizes[i - lead] == 1 && grad->desc.sizes[i] != 1)) dims[n++] = i;
+    }
+    tn_ints which = {dims, n};
+    if (n) grad = tn_sum_dim(s, grad, which, .keepdim = 1);
+    return lead ? tn_reshape(s, grad, ((tn_ints){note->sizes ? note->sizes : dims, note->rank})) : grad;
+}
+
+tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from, uint32_t i)
+{
+    if (!same_sizes(grad, note)) {
+        if (!can_sum(grad, note)) {
+            char have[256], want[256];
+            tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
+                                          "Function %s returned an invalid gradient at index %u - got %s but expected "
+                                          "shape compatible with %s",
+                                          tn_node_name(from), i,
+                                          tni_shape_text(grad->desc.rank, grad->desc.sizes, have, sizeof have),
+                                          tni_shape_text(note->rank, note->sizes, want, sizeof want)));
+            return NULL;
+        }
+        grad = sum_to_size(s, grad, note);
+        if (tn_scope_failed(s)) return NULL;
+    }
+    if (tn_dtype_is_complex(grad->desc.dtype) && !tn_dtype_is_complex(note->dtype)) grad = tn_real(s, grad);
+    if (grad && grad->desc.dtype != note->dtype) grad = tn__to_copy(s, grad, .dtype = note->dtype);
+    return tn_scope_failed(s) ? NULL : grad;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph: nodes, edges, and what autograd hangs on a tensor.
+ *
+ * A node stands for one recorded call. It holds references to the nodes of its inputs (edges point from results
+ * towards leaves, so there are no circles) and is held by its results and by the nodes above it. The node of a leaf is
+ * part of the leaf: a reference to it is a reference to the tensor, so no weak pointers are needed. All of a node but
+ * its saved tensors and hooks is constant once it is published; those two are guarded by `lock`.
+ */
+#ifndef TNI_AUTOGRAD_GRAPH_H
+#define TNI_AUTOGRAD_GRAPH_H
+
+#include <pthread.h>
+#include <sched.h>
+#include "core/error.h"
+#include "core/tensor.h"
+#include "core/thread.h"
+#include <tenon/autograd.h>
+
+/* A lock for a few instructions. */
+typedef atomic_uint tni_spin;
+static inline void tni_spin_lock(tni_spin *lock)
+{
+    while (atomic_exchange_explicit(lock, 1, memory_order_acquire)) sched_yield();
+}
+static inline void tni_spin_unlock(tni_spin *lock) { atomic_store_explicit(lock, 0, memory_order_release); }
+
+typedef struct tni_edge {
+    tn_node *node;  /* a reference; NULL: no gradient is wanted */
+    uint32_t input; /* which of the node's incoming gradients it is */
+} tni_edge;
+
+/* What is known of a tensor that took part in a call. */
+typedef struct tni_meta {
+    tn_dtype dtype;
+    uint32_t rank;
+    tn_device device;
+    const int64_t *sizes;
+} tni_meta;
+
+/* One run of a node. */
+typedef struct tni_step {
+    tn_scope *scope;
+    tn_tensor **in;        /* one for each incoming gradient, NULL where undefined; borrowed */
+    tn_tensor **out;       /* one for each edge, NULL at first; references for the engine */
+    const uint8_t *wanted; /* by edge; NULL: all edges that have a node */
+    int32_t keep;          /* saved tensors must survive the run */
+} tni_step;
+
+typedef struct tni_node_class {
+    int32_t (*run)(tn_node *node, tni_step *step);
+    const char *(*name)(const tn_node *node);
+    void (*destroy)(tn_node *node); /* all but the edges; gives the memory back */
+    int32_t runs_undefined;         /* is run even if no incoming gradient is defined */
+} tni_node_class;
+
+/* Hooks of one node, made when the first is registered. */
+enum { TNI_HOOK_TENSOR, TNI_HOOK_PRE, TNI_HOOK_POST, TNI_HOOK_RETAIN, TNI_HOOK_ACCUMULATE };
+typedef struct tni_hook {
+    uint64_t handle;
+    uint32_t kind;
+    uint32_t input; /* TENSOR and RETAIN: of which incoming gradient */
+    void *user;
+    union {
+        tn_tensor_hook tensor;
+        tn_node_hook node;
+        tn_accumulate_hook accumulate;
+        tn_tensor *retain; /* not a reference: the tensor takes the hook out when it goes */
+    } as;
+} tni_hook;
+
+struct tn_node {
+    atomic_uint refs;
+    tni_spin lock;
+    const tni_node_class *type;
+    tn_context *ctx;
+    uint64_t sequence; /* grows with time; UINT64_MAX for leaves */
+    uint64_t bytes;
+    uint32_t n_edges;
+    uint32_t n_inputs; /* incoming gradients: outputs of the call */
+    tni_edge *edges;
+    tni_meta *inputs; /* the outputs of the call */
+    tni_vector hooks;       /* tni_hook */
+    tn_stream *stream;      /* the forward call's; NULL for devices that do everything at once */
+    tn_node *next_dying;
+    uint32_t freed; /* saved tensors are gone */
+    uint32_t is_leaf;
+};
+
+/* How a view came about, as far as writing to it matters. */
+enum { TNI_VIEW_PLAIN, TNI_VIEW_ONE_OF_MANY };
+
+typedef struct tni_leaf_node {
+    tn_node node;
+    tn_tensor *tensor;    /* the leaf: not a reference, it owns this */
+    pthread_mutex_t lock; /* of the gradient while it is accumulated */
+} tni_leaf_node;
+
+/* A handle that tn_register_hook gave, and the node where the hook is. */
+typedef struct tni_hook_place {
+    uint64_t handle;
+    tn_node *node;
+} tni_hook_place;
+
+typedef struct tni_autograd_meta {
+    tn_tensor *tensor; /* whose it is */
+    tn_node *grad_fn;  /* a reference; NULL for leaves */
+    uint32_t output;   /* which output of grad_fn */
+    uint8_t requires_grad;
+    uint8_t retains_grad;
+    uint8_t creation;      /* TNI_VIEW_... */
+    uint64_t view_version; /* of the storage when grad_fn of a view was right */
+    tn_tensor *grad;       /* a reference, guarded by the leaf's lock or the context's */
+    tni_leaf_node *leaf;
+    tni_vector places; /* tni_hook_place */
+} tni_autograd_meta;
+
+/* State of a context. */
+typedef struct tni_autograd_state {
+    atomic_uint_fast64_t sequence;
+    atomic_uint_fast64_t handle;
+    pthread_mutex_t lock; /* of names, and of gradients of tensors that are no leaves */
+    char **names;         /* by operator number, made when asked for */
+    const void **rules;
+} tni_autograd_state;
+static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx) { return ctx->autograd_state; }
+
+/* ---- meta.c ---- */
+tni_autograd_meta *tni_meta_ensure(tn_tensor *t);
+/* Says that t is output `output` of node; takes no reference over. */
+int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output);
+/* Takes the history away; t is then a leaf that wants no gradient. */
+void tni_clear_history(tn_tensor *t);
+/* Where a gradient of t goes. node is NULL if nowhere; else borrowed while t and its history stay. */
+int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out);
+static inline int32_t tni_is_differentiable(tn_dtype dtype)
+{
+    uint32_t code = TN_DTYPE_CODE(dtype);
+    return code == TN_CODE_FLOAT || code == TN_CODE_BFLOAT || code == TN_CODE_COMPLEX;
+}
+/* A view whose base takes part in autograd, so that its history follows the base's. */
+static inline int32_t tni_follows_base(const tn_tensor *t)
+{
+    return t->base && (t->base->state & TNI_WANTS_GRAD) && !(t->state & TNI_NO_GRAD_VIEW) &&
+           tni_is_differentiable(t->desc.dtype);
+}
+static inline int32_t tni_wants_grad(const tn_tensor *t)
+{
+    return (t->state & TNI_WANTS_GRAD) || tni_follows_base(t);
+}
+/* A detached alias of t in a new reference: same storage, bits and version, no base, no history. */
+int32_t tni_detached(tn_tensor *t, tn_tensor **out);
+tni_meta tni_note(const tn_tensor *t);
+/* "[torch.FloatTensor [2, 3]]" */
+const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes);
+
+/* ---- node.c ---- */
+static inline tn_node *tni_node_retain(tn_node *node)
+{
+    if (!node) return NULL;
+    if (node->is_leaf) tn_retain(((tni_leaf_node *)node)->tensor);
+    else atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+    return node;
+}
+void tni_node_release(tn_node *node);
+/* Fills the common part of zeroed memory: one reference, a sequence number. */
+void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, uint64_t bytes);
+/* "MulBackward" of an operator; lives as long as the context. */
+const char *tni_operator_node_name(tn_context *ctx, uint32_t number, const char *full_name);
+
+/* ---- hooks.c ---- */
+int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle);
+void tni_hook_drop(tn_node *node, uint64_t handle);
+/* Takes out what retains the gradient of t. */
+void tni_hook_drop_retain(tn_node *node, const tn_tensor *t);
+int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads);
+int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor **grads, uint32_t count);
+void tni_run_accumulate_hooks(tn_node *node, tn_scope *s, tn_tensor *leaf);
+
+/* ---- accumulate.c ---- */
+tni_leaf_node *tni_leaf_create(tn_tensor *t);
+/* Adds a gradient into that of t, which is guarded by `lock`. Takes over the reference. */
+int32_t tni_accumulate(tn_scope *s, tn_tensor *t, pthread_mutex_t *lock, tn_tensor *grad);
+/* 1 if nobody else can see the elements of t but the holder of one reference. */
+static inline int32_t tni_is_exclusive(const tn_tensor *t)
+{
+    return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && !t->base &&
+           atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1 && (t->state & TNI_DENSE);
+}
+
+/* ---- view.c ---- */
+/* Brings the history of a view up to date with its base. */
+int32_t tni_view_refresh(tn_tensor *view);
+/* An in-place call recorded by `node` has changed `view`, which is behind edge `self` of the node: the base gets the
+ * history. */
+int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self);
+
+/* ---- geometry.c ---- */
+/* Where the elements of a view lie. */
+typedef struct tni_geometry {
+    tn_dtype dtype;
+    uint32_t flags; /* of the descriptor: conjugated, negated */
+    uint32_t rank;
+    int64_t offset; /* in elements of dtype */
+    int64_t sizes[TN_MAX_RANK];
+    int64_t strides[TN_MAX_RANK];
+} tni_geometry;
+void tni_geometry_of(const tn_tensor *t, tni_geometry *out);
+/* The gradient of a tensor at `base`, given that of a view of its storage at `view`. */
+tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry *base, const tni_geometry *view);
+/* A copy of a gradient with the layout of `base`, and the part of it that `view` shows. */
+tn_tensor *tni_lay_out(tn_scope *s, tn_tensor *grad, const tni_geometry *base, const tni_geometry *view,
+                       tn_tensor **out_part);
+
+/* ---- engine.c ---- */
+typedef struct tni_goal {
+    tn_tensors roots;
+    tn_tensors grads;  /* none, or one for each root */
+    tn_tensors inputs; /* none: all leaves */
+    tn_tensor **captures; /* references for each of inputs, or NULL: accumulate */
+    int32_t keep_graph;
+    int32_t create_graph;
+} tni_goal;
+int32_t tni_engine_run(tn_scope *s, const tni_goal *goal);
+/* Brings a gradient to the sizes, dtype and kind of what it is the gradient of. Borrowed from the scope. */
+tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from, uint32_t i);
+
+/* ---- room ---- */
+int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options);
+void tni_autograd_finish(tn_context *ctx);
+
+#endif

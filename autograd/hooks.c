@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks of nodes and tensors. A hook of a tensor that is no leaf belongs to the node that made it; the tensor keeps a
+ * note of where, so that a handle can be given back after an in-place call has put another node there. The list of
+ * a node is copied under its lock before the hooks run, so a hook may add and remove hooks.
+ */
+#include "autograd/graph.h"
+
+#include "core/scope.h"
+
+#include <string.h>
+
+int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle)
+{
+    tni_hook copy = *hook;
+    copy.handle = 1 + atomic_fetch_add_explicit(&tni_autograd_of(node->ctx)->handle, 1, memory_order_relaxed);
+    tni_spin_lock(&node->lock);
+    tni_hook *slot = tni_vector_push(node->ctx, &node->hooks, sizeof *slot);
+    if (slot) *slot = copy;
+    tni_spin_unlock(&node->lock);
+    if (!slot) return TN_E_OUT_OF_MEMORY;
+    if (out_handle) *out_handle = copy.handle;
+    return TN_OK;
+}
+
+static void remove_at(tni_vector *v, uint32_t i)
+{
+    tni_hook *hooks = v->data;
+    memmove(hooks + i, hooks + i + 1, (v->count - i - 1) * sizeof *hooks);
+    v->count--;
+}
+
+void tni_hook_drop(tn_node *node, uint64_t handle)
+{
+    tni_spin_lock(&node->lock);
+    const tni_hook *hooks = node->hooks.data;
+    for (uint32_t i = node->hooks.count; i-- > 0;) {
+        if (hooks[i].handle == handle) remove_at(&node->hooks, i);
+    }
+    tni_spin_unlock(&node->lock);
+}
+
+void tni_hook_drop_retain(tn_node *node, const tn_tensor *t)
+{
+    tni_spin_lock(&node->lock);
+    const tni_hook *hooks = node->hooks.data;
+    for (uint32_t i = node->hooks.count; i-- > 0;) {
+        if (hooks[i].kind == TNI_HOOK_RETAIN && hooks[i].as.retain == t) remove_at(&node->hooks, i);
+    }
+    tni_spin_unlock(&node->lock);
+}
+
+/* One more reference, unless the last one is gone already. */
+static int32_t try_retain(tn_tensor *t)
+{
+    uint32_t refs = atomic_load_explicit(&t->refs, memory_order_relaxed);
+    while (refs != 0) {
+        if (atomic_compare_exchange_weak_explicit(&t->refs, &refs, refs + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return 1;
+    }
+    return 0;
+}
+
+/* Copies the hooks of some kinds into the scope; tensors that retain gradients come with a reference. */
+static int32_t copy_hooks(tn_node *node, tn_scope *s, uint32_t kinds, tni_hook **out, uint32_t *out_count)
+{
+    *out_count = 0;
+    uint32_t room = node->hooks.count;
+    if (!room) return TN_OK;
+    tni_hook *copy = tn_scope_memory(s, room * sizeof *copy);
+    if (!copy) return tn_scope_failed(s);
+    tni_spin_lock(&node->lock);
+    const tni_hook *hooks = node->hooks.data;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < node->hooks.count && n < room; i++) {
+        if (!(kinds >> hooks[i].kind & 1u)) continue;
+        if (hooks[i].kind == TNI_HOOK_RETAIN && !try_retain(hooks[i].as.retain)) continue;
+        copy[n++] = hooks[i];
+    }
+    tni_spin_unlock(&node->lock);
+    *out = copy;
+    *out_count = n;
+    return TN_OK;
+}
+
+/* Replaces a reference by one to the result of a hook, which the scope owns. */
+static void replace(tn_tensor **grad, tn_tensor *by)
+{
+    if (!by || by == *grad) return;
+    tn_retain(by);
+    tn_release(*grad);
+    *grad = by;
+}
+
+static int32_t retain_one(tn_scope *s, tn_tensor *t, tn_tensor *grad)
+{
+    if (!grad) return TN_OK;
+    tn_tensor *kept = NULL;
+    if (tni_grad_enabled()) kept = tn_retain(grad);
+    else if (tni_detached(grad, &kept)) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+    return tni_accumulate(s, t, &tni_autograd_of(t->ctx)->lock, kept);
+}
+
+int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)
+{
+    tni_hook *hooks = NULL;
+    uint32_t n = 0;
+    int32_t status = copy_hooks(node, s, 1u << TNI_HOOK_TENSOR | 1u << TNI_HOOK_RETAIN, &hooks, &n);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        tn_tensor **grad = grads + hooks[i].input;
+        if (hooks[i].kind != TNI_HOOK_TENSOR || !*grad) continue;
+        replace(grad, hooks[i].as.tensor(hooks[i].user, s, *grad));
+        status = tn_scope_failed(s);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (hooks[i].kind != TNI_HOOK_RETAIN) continue;
+        if (!status) status = retain_one(s, hooks[i].as.retain, grads[hooks[i].input]);
+        tn_release(hooks[i].as.retain);
+    }
+    return status;
+}
+
+int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor **grads, uint32_t count)
+{
+    tni_hook *hooks = NULL;
+    uint32_t n = 0;
+    int32_t status = copy_hooks(node, s, 1u << kind, &hooks, &n);
+    if (status || !n) return status;
+    tn_tensor **seen = tn_scope_memory(s, (count + 1) * sizeof *seen);
+    for (uint32_t i = 0; seen && i < n && !status; i++) {
+        memcpy(seen, grads, count * sizeof *seen);
+        status = hooks[i].as.node(hooks[i].user, s, seen, count);
+        if (!status) status = tn_scope_failed(s);
+        else if (!tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
+        for (uint32_t k = 0; k < count && !status; k++) replace(grads + k, seen[k]);
+    }
+    return seen ? status : tn_scope_failed(s);
+}
+
+void tni_run_accumulate_hooks(tn_node *node, tn_scope *s, tn_tensor *leaf)
+{
+    tni_hook *hooks = NULL;
+    uint32_t n = 0;
+    if (copy_hooks(node, s, 1u << TNI_HOOK_ACCUMULATE, &hooks, &n)) return;
+    for (uint32_t i = 0; i < n; i++) hooks[i].as.accumulate(hooks[i].user, s, leaf);
+}
+
+/* ---- public ---- */
+
+static int32_t register_on(tn_tensor *t, const tni_hook *hook, tn_node *node, uint64_t *out_handle)
+{
+    uint64_t handle = 0;
+    tni_hook_place *place = NULL;
+    if (!node->is_leaf) {
+        place = tni_vector_push(t->ctx, &t->autograd->places, sizeof *place);
+        if (!place) return TN_E_OUT_OF_MEMORY;
+        *place = (tni_hook_place){0, NULL};
+    }
+    int32_t status = tni_hook_add(node, hook, &handle);
+    if (status) {
+        if (place) t->autograd->places.count--;
+        return status;
+    }
+    if (place) *place = (tni_hook_place){handle, tni_node_retain(node)};
+    if (out_handle) *out_handle = handle;
+    return TN_OK;
+}
+
+int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, uint64_t *out_handle)
+{
+    if (!t || !hook) return tni_error(TN_E_ARGUMENT, "register_hook: the tensor or the hook is NULL");
+    tni_edge edge;
+    int32_t status = tni_gradient_edge(t, &edge);
+    if (status) return status;
+    if (!edge.node) return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
+    tni_hook h = {.kind = TNI_HOOK_TENSOR, .input = edge.input, .user = user, .as.tensor = hook};
+    return register_on(t, &h, edge.node, out_handle);
+}
+
+int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user, uint64_t *out_handle)
+{
+    if (!leaf || !hook)
+        return tni_error(TN_E_ARGUMENT, "register_post_accumulate_grad_hook: the tensor or the hook is NULL");
+    if (!tni_wants_grad(leaf))
+        return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
+    if (!tn_is_leaf(leaf))
+        return tni_error(TN_E_AUTOGRAD, "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    tni_hook h = {.kind = TNI_HOOK_ACCUMULATE, .user = user, .as.accumulate = hook};
+    return register_on(leaf, &h, &leaf->autograd->leaf->node, out_handle);
+}
+
+void tn_hook_remove(tn_tensor *t, uint64_t handle)
+{
+    tni_autograd_meta *meta = t ? t->autograd : NULL;
+    if (!meta) return;
+    if (meta->leaf) tni_hook_drop(&meta->leaf->node, handle);
+    tni_hook_place *places = meta->places.data;
+    for (uint32_t i = 0; i < meta->places.count; i++) {
+        if (places[i].handle != handle) continue;
+        tn_node *node = places[i].node;
+        places[i] = places[--meta->places.count];
+        tni_hook_drop(node, handle);
+        tni_node_release(node);
+        return;
+    }
+}
+
+int32_t tn_node_register_hook(tn_node *node, int32_t pre, tn_node_hook hook, void *user, uint64_t *out_handle)
+{
+    if (!node || !hook) return tni_error(TN_E_ARGUMENT, "register_hook: the node or the hook is NULL");
+    tni_hook h = {.kind = pre ? TNI_HOOK_PRE : TNI_HOOK_POST, .user = user, .as.node = hook};
+    return tni_hook_add(node, &h, out_handle);
+}
+
+void tn_node_hook_remove(tn_node *node, uint64_t handle)
+{
+    if (node) tni_hook_drop(node, handle);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What autograd hangs on a tensor, and the questions a program asks about it. Most tensors have nothing; the bit
+ * TNI_WANTS_GRAD of a tensor's state says whether calls on it are recorded. Knows nodes only by reference.
+ */
+#include "autograd/graph.h"
+
+#include "core/dtype.h"
+#include "core/scope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+tni_autograd_meta *tni_meta_ensure(tn_tensor *t)
+{
+    if (t->autograd) return t->autograd;
+    tni_autograd_meta *meta = tni_alloc_zeroed(t->ctx, sizeof *meta);
+    if (!meta) return NULL;
+    meta->tensor = t;
+    t->autograd = meta;
+    return meta;
+}
+
+int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
+{
+    tni_autograd_meta *meta = tni_meta_ensure(t);
+    if (!meta) return TN_E_OUT_OF_MEMORY;
+    tn_node *old = meta->grad_fn;
+    if (old && meta->retains_grad) {
+        tni_hook_drop_retain(old, t);
+        tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = output, .as.retain = t};
+        int32_t status = tni_hook_add(node, &hook, NULL);
+        if (status) return status;
+    }
+    meta->grad_fn = tni_node_retain(node);
+    meta->output = output;
+    meta->requires_grad = 0;
+    meta->view_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    t->state |= TNI_WANTS_GRAD;
+    tni_node_release(old);
+    return TN_OK;
+}
+
+void tni_clear_history(tn_tensor *t)
+{
+    tni_autograd_meta *meta = t->autograd;
+    t->state &= ~TNI_WANTS_GRAD;
+    if (!meta) return;
+    tn_node *old = meta->grad_fn;
+    if (old && meta->retains_grad) tni_hook_drop_retain(old, t);
+    meta->grad_fn = NULL;
+    meta->requires_grad = meta->retains_grad = 0;
+    tni_node_release(old);
+}
+
+int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
+{
+    *out = (tni_edge){NULL, 0};
+    if (t->base && tni_follows_base(t)) {
+        int32_t status = tni_view_refresh(t);
+        if (status) return status;
+    }
+    if (!(t->state & TNI_WANTS_GRAD) || !t->autograd) return TN_OK;
+    tni_autograd_meta *meta = t->autograd;
+    if (meta->grad_fn) *out = (tni_edge){meta->grad_fn, meta->output};
+    else if (meta->leaf) *out = (tni_edge){&meta->leaf->node, 0};
+    return TN_OK;
+}
+
+tni_meta tni_note(const tn_tensor *t)
+{
+    return (tni_meta){t->desc.dtype, t->desc.rank, t->desc.device, t->desc.sizes};
+}
+
+int32_t tni_detached(tn_tensor *t, tn_tensor **out)
+{
+    const tn_tensor_desc *d = &t->desc;
+    int32_t status = tni_tensor_alias(t, d->dtype, d->rank, d->sizes, d->strides, tni_tensor_offset(t), out);
+    if (!status) (*out)->desc.flags = d->flags;
+    return status;
+}
+
+static const char *type_name(tn_dtype dtype)
+{
+    switch (dtype) {
+    case TN_FLOAT16: return "HalfTensor";
+    case TN_BFLOAT16: return "BFloat16Tensor";
+    case TN_FLOAT32: return "FloatTensor";
+    case TN_FLOAT64: return "DoubleTensor";
+    case TN_COMPLEX32: return "ComplexHalfTensor";
+    case TN_COMPLEX64: return "ComplexFloatTensor";
+    case TN_COMPLEX128: return "ComplexDoubleTensor";
+    case TN_BOOL: return "BoolTensor";
+    case TN_UINT8: return "ByteTensor";
+    case TN_INT8: return "CharTensor";
+    case TN_INT16: return "ShortTensor";
+    case TN_INT32: return "IntTensor";
+    case TN_INT64: return "LongTensor";
+    default: return "Tensor";
+    }
+}
+
+const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes)
+{
+    int used;
+    uint32_t type = TN_DEVICE_TYPE(t->desc.device);
+    const char *device = type == TN_INTERNED_CPU ? NULL : tn_interned(t->ctx, type);
+    used = snprintf(buffer, bytes, "[torch.%s%s%s", device ? device : "", device ? "." : "", type_name(t->desc.dtype));
+    if (used > 0 && (uint64_t)used < bytes && t->desc.rank) {
+        char *rest = buffer + used;
+        uint64_t left = bytes - (uint64_t)used;
+        *rest = ' ';
+        tni_shape_text(t->desc.rank, t->desc.sizes, rest + 1, left - 1);
+    }
+    uint64_t length = strlen(buffer);
+    if (length + 1 < bytes) memcpy(buffer + length, "]", 2);
+    return buffer;
+}
+
+/* ---- public ---- */
+
+int32_t tn_requires_grad(const tn_tensor *t) { return t && tni_wants_grad(t); }
+
+int32_t tn_is_leaf(const tn_tensor *t)
+{
+    if (!t || !tni_wants_grad(t)) return 1;
+    return t->autograd && !t->autograd->grad_fn && t->autograd->requires_grad;
+}
+
+int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
+{
+    if (!t) return tni_error(TN_E_ARGUMENT, "requires_grad_: the tensor is NULL");
+    if (!tn_is_leaf(t)) {
+        if (on) return TN_OK;
+        return tni_error(TN_E_AUTOGRAD,
+                         "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                         "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+    }
+    if (!on) {
+        t->state &= ~TNI_WANTS_GRAD;
+        if (t->autograd) t->autograd->requires_grad = 0;
+        return TN_OK;
+    }
+    if (!tni_is_differentiable(t->desc.dtype))
+        return tni_error(TN_E_DTYPE, "only Tensors of floating point and complex dtype can require gradients");
+    if ((t->state & TNI_INFERENCE) && tni_tls.grad_mode != TN_GRAD_INFERENCE)
+        return tni_error(TN_E_AUTOGRAD,
+                         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+    tni_autograd_meta *meta = tni_meta_ensure(t);
+    if (!meta) return TN_E_OUT_OF_MEMORY;
+    if (!meta->leaf && !(meta->leaf = tni_leaf_create(t))) return TN_E_OUT_OF_MEMORY;
+    meta->requires_grad = 1;
+    t->state |= TNI_WANTS_GRAD;
+    return TN_OK;
+}
+
+int32_t tn_retain_grad(tn_tensor *t)
+{
+    if (!t) return tni_error(TN_E_ARGUMENT, "retain_grad: the tensor is NULL");
+    if (!tni_wants_grad(t))
+        return tni_error(TN_E_AUTOGRAD, "can't retain_grad on Tensor that has requires_grad=False");
+    tni_edge edge;
+    int32_t status = tni_gradient_edge(t, &edge);
+    if (status || !edge.node || edge.node->is_leaf || t->autograd->retains_grad) return status;
+    tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = edge.input, .as.retain = t};
+    status = tni_hook_add(edge.node, &hook, NULL);
+    if (!status) t->autograd->retains_grad = 1;
+    return status;
+}
+
+static pthread_mutex_t *grad_lock(const tn_tensor *t)
+{
+    tni_autograd_meta *meta = t->autograd;
+    return meta->leaf ? &meta->leaf->lock : &tni_autograd_of(t->ctx)->lock;
+}
+
+tn_tensor *tn_grad_of(tn_scope *s, const tn_tensor *t)
+{
+    if (tn_scope_failed(s)) return NULL;
+    if (!t) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "grad_of: the tensor is NULL");
+        return NULL;
+    }
+    if (!t->autograd) return NULL;
+    pthread_mutex_t *lock = grad_lock(t);
+    pthread_mutex_lock(lock);
+    tn_tensor *grad = tn_retain(t->autograd->grad);
+    pthread_mutex_unlock(lock);
+    return grad ? tni_scope_own(s, grad) : NULL;
+}
+
+static int32_t check_grad(const tn_tensor *t, const tn_tensor *grad)
+{
+    if (t == grad) return tni_error(TN_E_ARGUMENT, "can't assign Variable as its own grad");
+    if (t->desc.dtype != grad->desc.dtype)
+        return tni_error(TN_E_DTYPE, "assigned grad has data of a different type: %s for a tensor of %s",
+                         tn_dtype_name(grad->desc.dtype), tn_dtype_name(t->desc.dtype));
+    if (t->desc.device != grad->desc.device)
+        return tni_error(TN_E_DEVICE, "assigned grad has data located on a different device");
+    if (t->desc.rank != grad->desc.rank ||
+        (t->desc.rank && memcmp(t->desc.sizes, grad->desc.sizes, t->desc.rank * sizeof(int64_t)) != 0)) {
+        char have[256], want[256];
+        return tni_error(TN_E_SHAPE, "assigned grad has data of a different size: %s for a tensor of %s",
+                         tni_shape_text(grad->desc.rank, grad->desc.sizes, have, sizeof have),
+                         tni_shape_text(t->desc.rank, t->desc.sizes, want, sizeof want));
+    }
+    return TN_OK;
+}
+
+int32_t tn_set_grad(tn_tensor *t, tn_tensor *grad)
+{
+    if (!t) return tni_error(TN_E_ARGUMENT, "set_grad: the tensor is NULL");
+    if (grad) {
+        int32_t status = check_grad(t, grad);
+        if (status) return status;
+    } else if (!t->autograd) {
+        return TN_OK;
+    }
+    tni_autograd_meta *meta = tni_meta_ensure(t);
+    if (!meta) return TN_E_OUT_OF_MEMORY;
+    tn_retain(grad);
+    pthread_mutex_t *lock = grad_lock(t);
+    pthread_mutex_lock(lock);
+    tn_tensor *old = meta->grad;
+    meta->grad = grad;
+    pthread_mutex_unlock(lock);
+    tn_release(old);
+    return TN_OK;
+}
+
+tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
+{
+    if (tn_scope_failed(s)) return NULL;
+    if (!t) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "detach: argument 'self' is NULL");
+        return NULL;
+    }
+    tn_tensor *out = NULL;
+    int32_t status = tni_detached(t, &out);
+    if (status) {
+        tni_scope_record(s, status);
+        return NULL;
+    }
+    return tni_scope_own(s, out);
+}
+
+uint32_t tn_grad_mode(void) { return tni_tls.grad_mode ? tni_tls.grad_mode : TN_GRAD_ON; }
+
+uint32_t tn_set_grad_mode(uint32_t mode)
+{
+    uint32_t before = tn_grad_mode();
+    if (mode >= TN_GRAD_ON && mode <= TN_GRAD_INFERENCE) tni_tls.grad_mode = mode;
+    return before;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors that a node keeps for its backward run. */
+#ifndef TNI_AUTOGRAD_SAVED_H
+#define TNI_AUTOGRAD_SAVED_H
+
+#include "autograd/graph.h"
+
+#define TNI_SAVED_INPUT UINT32_MAX
+
+/* What pack gave, shared between runs that keep the graph. */
+typedef struct tni_packed {
+    atomic_uint refs;
+    tn_context *ctx;
+    tn_saved_hooks hooks;
+    void *value;
+} tni_packed;
+
+/*
+ * Of an input the tensor itself; of an output an alias without history, for the output refers to the node. Empty
+ * when all is NULL: the argument was absent or not needed.
+ */
+typedef struct tni_saved {
+    tn_tensor *tensor;
+    tni_packed *packed; /* instead of the tensor */
+    uint64_t version;   /* of the storage when it was saved */
+    uint32_t output;    /* number of the output, or TNI_SAVED_INPUT */
+    uint32_t copied;    /* a clone of its own, which nobody can write to */
+    tni_edge history;   /* packed inputs: where their gradient goes (a reference) */
+} tni_saved;
+
+/* Saves an input, or output `output` of the node. */
+int32_t tni_save(tni_saved *saved, tn_tensor *t, uint32_t output);
+/*
+ * The tensor, checked against later writes, with its history when the backward run is recorded; owned by the scope.
+ * NULL if it was empty or on failure.
+ */
+tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node);
+/* Moves (keep 0) or copies what is saved in `from` to `to`. */
+void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep);
+void tni_saved_finish(tni_saved *saved, uint32_t count);
+int32_t tni_freed_error(void);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Saved tensors, and the hooks by which a program keeps something else in their place (a compressed copy, a file, the
+ * recipe to compute them again). A tensor that was written to after it was saved is refused when it is read.
+ */
+#include "autograd/saved.h"
+
+#include "core/scope.h"
+
+#include <string.h>
+
+/* The pair that is in force on a thread. */
+struct tni_saved_hook_frame {
+    struct tni_saved_hook_frame *outer;
+    tn_context *ctx;
+    tn_saved_hooks hooks;
+};
+
+static int32_t pack(tni_saved *saved, tn_tensor *t, uint32_t output)
+{
+    const struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
+    tn_context *ctx = t->ctx;
+    tni_packed *packed = tni_alloc_zeroed(ctx, sizeof *packed);
+    if (!packed) return TN_E_OUT_OF_MEMORY;
+    atomic_init(&packed->refs, 1);
+    packed->ctx = ctx;
+    packed->hooks = frame->hooks;
+    tn_tensor *seen = NULL;
+    int32_t status = tni_detached(t, &seen);
+    tn_scope *s = status ? NULL : tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options),
+                                                                              .grad_mode = TN_GRAD_OFF});
+    if (s) {
+        packed->value = frame->hooks.pack(frame->hooks.user, s, seen);
+        status = tn_scope_close(s);
+    } else if (!status) {
+        status = TN_E_OUT_OF_MEMORY;
+    }
+    tn_release(seen);
+    if (!status && output == TNI_SAVED_INPUT) {
+        status = tni_gradient_edge(t, &saved->history);
+        tni_node_retain(saved->history.node);
+    }
+    if (status) {
+        tni_free(ctx, packed, sizeof *packed);
+        return status;
+    }
+    saved->packed = packed;
+    return TN_OK;
+}
+
+int32_t tni_save(tni_saved *saved, tn_tensor *t, uint32_t output)
+{
+    *saved = (tni_saved){.output = output};
+    if (!t) return TN_OK;
+    if (t->state & TNI_INFERENCE)
+        return tni_error(TN_E_AUTOGRAD, "Inference tensors cannot be saved for backward. To work around you can make a "
+                                        "clone to get a normal tensor and use it in autograd.");
+    saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    if (tni_tls.saved_hooks && tni_is_differentiable(t->desc.dtype)) return pack(saved, t, output);
+    if (output != TNI_SAVED_INPUT) return tni_detached(t, &saved->tensor);
+    saved->tensor = tn_retain(t);
+    return TN_OK;
+}
+
+static int32_t check_version(const tni_saved *saved, const tn_node *node)
+{
+    const tn_tensor *t = saved->tensor;
+    uint64_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    if (now == saved->version || saved->copied) return TN_OK;
+    char text[320], origin[96] = "";
+    if (saved->output != TNI_SAVED_INPUT)
+        snprintf(origin, sizeof origin, ", which is output %u of %s,", saved->output, tn_node_name(node));
+    else if (t->autograd && t->autograd->grad_fn)
+        snprintf(origin, sizeof origin, ", which is output %u of %s,", t->autograd->output,
+                 tn_node_name(t->autograd->grad_fn));
+    return tni_error(TN_E_AUTOGRAD,
+                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                     "%s%s is at version %llu; expected version %llu instead.",
+                     tni_tensor_text(t, text, sizeof text), origin, (unsigned long long)now,
+                     (unsigned long long)saved->version);
+}
+
+static tn_tensor *fail(tn_scope *s, int32_t status)
+{
+    tni_scope_record(s, status);
+    return NULL;
+}
+
+static tn_tensor *unpack_hooks(const tni_saved *saved, tn_scope *s, tn_node *node)
+{
+    const tni_packed *packed = saved->packed;
+    tn_tensor *t = packed->hooks.unpack(packed->hooks.user, s, packed->value);
+    if (tn_scope_failed(s)) return NULL;
+    if (!t) return fail(s, tni_error(TN_E_AUTOGRAD, "the unpack hook of a saved tensor returned no tensor"));
+    tn_node *source = saved->output == TNI_SAVED_INPUT ? saved->history.node : node;
+    if (!tni_grad_enabled() || !source) return t;
+    tn_tensor *alias = NULL;
+    int32_t status = tni_detached(t, &alias);
+    if (status) return fail(s, status);
+    tni_scope_own(s, alias);
+    uint32_t output = saved->output == TNI_SAVED_INPUT ? saved->history.input : saved->output;
+    status = tni_set_history(alias, source, output);
+    return status ? fail(s, status) : alias;
+}
+
+tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
+{
+    if (saved->packed) return unpack_hooks(saved, s, node);
+    if (!saved->tensor) return NULL;
+    int32_t status = check_version(saved, node);
+    if (status) return fail(s, status);
+    if (saved->output == TNI_SAVED_INPUT || !tni_grad_enabled()) return tni_scope_own(s, tn_retain(saved->tensor));
+    tn_tensor *alias = NULL;
+    status = tni_detached(saved->tensor, &alias);
+    if (!status) status = tni_set_history(alias, node, saved->output);
+    if (status) {
+        tn_release(alias);
+        return fail(s, status);
+    }
+    return tni_scope_own(s, alias);
+}
+
+void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep)
+{
+    memcpy(to, from, count * sizeof *to);
+    if (!keep) {
+        memset(from, 0, count * sizeof *from);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        tn_retain(to[i].tensor);
+        tni_node_retain(to[i].history.node);
+        if (to[i].packed) atomic_fetch_add_explicit(&to[i].packed->refs, 1, memory_order_relaxed);
+    }
+}
+
+static void release_packed(tni_packed *packed)
+{
+    if (!packed || atomic_fetch_sub_explicit(&packed->refs, 1, memory_order_acq_rel) != 1) return;
+    if (packed->hooks.destroy) packed->hooks.destroy(packed->hooks.user, packed->value);
+    tni_free(packed->ctx, packed, sizeof *packed);
+}
+
+void tni_saved_finish(tni_saved *saved, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tn_release(saved[i].tensor);
+        release_packed(saved[i].packed);
+        tni_node_release(saved[i].history.node);
+    }
+}
+
+int32_t tni_freed_error(void)
+{
+    return tni_error(TN_E_AUTOGRAD,
+                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                     "have already been freed). Saved intermediate values of the graph are freed when you call "
+                     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                     "graph a second time or if you need to access saved tensors after calling backward.");
+}
+
+/* ---- public ---- */
+
+int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
+{
+    if (!ctx || !hooks || !hooks->pack || !hooks->unpack || hooks->size < sizeof *hooks)
+        return tni_error(TN_E_ARGUMENT, "saved_tensors_hooks: pack and unpack are required");
+    struct tni_saved_hook_frame *frame = tni_alloc_zeroed(ctx, sizeof *frame);
+    if (!frame) return TN_E_OUT_OF_MEMORY;
+    *frame = (struct tni_saved_hook_frame){tni_tls.saved_hooks, ctx, *hooks};
+    tni_tls.saved_hooks = frame;
+    return TN_OK;
+}
+
+void tn_saved_hooks_pop(tn_context *ctx)
+{
+    struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
+    if (!frame || frame->ctx != ctx) return;
+    tni_tls.saved_hooks = frame->outer;
+    tni_free(ctx, frame, sizeof *frame);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In-place calls on views and their bases. A base and its views show one storage, so a write through one changes the
+ * others: the write is recorded on the base, as a function of the part that the view shows, and a view whose storage
+ * has been written to since its history was made gets a new one, as a part of the base.
+ */
+#include "autograd/graph.h"
+
+#include "core/scope.h"
+
+#include <string.h>
+
+#include <tenon/ops.h>
+
+/* ---- a view as a part of its base ---- */
+
+typedef struct view_node {
+    tn_node node;
+    tni_geometry base;
+    tni_geometry view;
+    tni_meta note;
+    tni_edge edge;
+} view_node;
+
+static int32_t view_run(tn_node *node, tni_step *step)
+{
+    view_node *n = (view_node *)node;
+    if (step->in[0]) step->out[0] = tn_retain(tni_gradient_of_base(step->scope, step->in[0], &n->base, &n->view));
+    return tn_scope_failed(step->scope);
+}
+
+static const char *view_name(const tn_node *node)
+{
+    (void)node;
+    return "AsStridedBackward";
+}
+
+static void view_destroy(tn_node *node) { tni_free(node->ctx, node, node->bytes); }
+
+static const tni_node_class view_class = {.run = view_run, .name = view_name, .destroy = view_destroy};
+
+static int32_t make_view_node(tn_tensor *view, tni_edge base_edge, view_node **out)
+{
+    view_node *n = tni_alloc_zeroed(view->ctx, sizeof *n);
+    if (!n) return TN_E_OUT_OF_MEMORY;
+    tni_node_init(&n->node, view->ctx, &view_class, sizeof *n);
+    tni_geometry_of(view->base, &n->base);
+    tni_geometry_of(view, &n->view);
+    n->note = tni_note(view);
+    n->note.sizes = n->view.sizes;
+    n->node.inputs = &n->note;
+    n->node.n_inputs = n->node.n_edges = 1;
+    n->edge = (tni_edge){tni_node_retain(base_edge.node), base_edge.input};
+    n->node.edges = &n->edge;
+    *out = n;
+    return TN_OK;
+}
+
+static int32_t is_current(const tn_tensor *view)
+{
+    const tni_autograd_meta *meta = view->autograd;
+    if (!meta) return 0;
+    if (meta->requires_grad) return 1; /* a leaf in its own right */
+    return meta->grad_fn && meta->view_version == atomic_load_explicit(&view->storage->version, memory_order_relaxed);
+}
+
+int32_t tni_view_refresh(tn_tensor *view)
+{
+    if (is_current(view)) return TN_OK;
+    tni_edge edge;
+    int32_t status = tni_gradient_edge(view->base, &edge);
+    if (status || !edge.node) return status;
+    view_node *n;
+    status = make_view_node(view, edge, &n);
+    if (status) return status;
+    status = tni_set_history(view, &n->node, 0);
+    tni_node_release(&n->node);
+    return status;
+}
+
+/* ---- a write to a part of a base ---- */
+
+typedef struct slices_node {
+    tn_node node;
+    tn_node *inner; /* of the in-place call, a reference */
+    uint32_t self;  /* its edge to what it has overwritten */
+    tni_geometry base;
+    tni_geometry view;
+    tni_meta note;
+    tni_edge edges[]; /* of the base as it was, then those of inner without self */
+} slices_node;
+
+static int32_t run_inner(slices_node *n, tni_step *step, tn_tensor *part, tn_tensor **grads)
+{
+    uint8_t *wanted = tn_scope_memory(step->scope, n->inner->n_edges + 1u);
+    if (!wanted) return tn_scope_failed(step->scope);
+    for (uint32_t i = 0; i < n->inner->n_edges; i++)
+        wanted[i] = i == n->self || !step->wanted || step->wanted[1 + i];
+    tni_step inner = {step->scope, &part, grads, wanted, step->keep};
+    return n->inner->type->run(n->inner, &inner);
+}
+
+static int32_t slices_run(tn_node *node, tni_step *step)
+{
+    slices_node *n = (slices_node *)node;
+    tn_scope *s = step->scope;
+    if (!step->in[0]) return TN_OK;
+    tn_tensor *part = NULL, *whole = tni_lay_out(s, step->in[0], &n->base, &n->view, &part);
+    part = tn_clone(s, part);
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    tn_tensor **grads = step->out + 1;
+    int32_t status = run_inner(n, step, part, grads);
+    if (status) return status;
+    tn_tensor *of_self = grads[n->self];
+    grads[n->self] = NULL;
+    if (of_self) tn_scope_adopt(s, of_self);
+    whole = tni_lay_out(s, step->in[0], &n->base, &n->view, &part);
+    if (of_self) {
+        tni_meta note = n->inner->inputs[0];
+        tn_copy_(s, part, tni_fit_gradient(s, of_self, &note, n->inner, n->self));
+    } else {
+        tn_zero_(s, part);
+    }
+    step->out[0] = tn_retain(whole);
+    return tn_scope_failed(s);
+}
+
+static const char *slices_name(const tn_node *node)
+{
+    (void)node;
+    return "CopySlices";
+}
+
+static void slices_destroy(tn_node *node)
+{
+    slices_node *n = (slices_node *)node;
+    tni_node_release(n->inner);
+    tni_free(node->ctx, node, node->bytes);
+}
+
+static const tni_node_class slices_class = {.run = slices_run, .name = slices_name, .destroy = slices_destroy};
+
+int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self)
+{
+    tn_tensor *base = view->base;
+    tni_edge edge;
+    int32_t status = tni_gradient_edge(base, &edge);
+    if (status) return status;
+    uint64_t bytes = sizeof(slices_node) + (node->n_edges + 1u) * sizeof(tni_edge);
+    slices_node *n = tni_alloc_zeroed(view->ctx, bytes);
+    if (!n) return TN_E_OUT_OF_MEMORY;
+    tni_node_init(&n->node, view->ctx, &slices_class, bytes);
+    tni_geometry_of(base, &n->base);
+    tni_geometry_of(view, &n->view);
+    n->note = tni_note(base);
+    n->note.sizes = n->base.sizes;
+    n->node.inputs = &n->note;
+    n->node.n_inputs = 1;
+    n->node.n_edges = node->n_edges + 1;
+    n->node.edges = n->edges;
+    n->node.stream = node->stream;
+    n->inner = tni_node_retain(node);
+    n->self = self;
+    n->edges[0] = (tni_edge){tni_node_retain(edge.node), edge.input};
+    for (uint32_t i = 0; i < node->n_edges; i++) {
+        if (i == self) continue;
+        n->edges[1 + i] = (tni_edge){tni_node_retain(node->edges[i].node), node->edges[i].input};
+    }
+    status = tni_set_history(base, &n->node, 0);
+    tni_node_release(&n->node);
+    if (status) return status;
+    if (view->autograd) view->autograd->view_version = UINT64_MAX; /* its history must follow */
+    return tni_view_refresh(view);
+}
