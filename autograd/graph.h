@@ -121,7 +121,7 @@ typedef struct tni_autograd_state {
     atomic_uint_fast64_t handle;
     pthread_mutex_t lock; /* of names, and of gradients of tensors that are no leaves */
     char **names;         /* by operator number, made when asked for */
-    const void **rules;
+    void *custom;         /* gradients of operators from outside */
 } tni_autograd_state;
 static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx) { return ctx->autograd_state; }
 

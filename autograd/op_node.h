@@ -31,6 +31,8 @@ extern const tni_node_class tni_op_node_class;
  */
 int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs, uint32_t n_outs,
                            int32_t inplace, tni_op_node **out);
+/* The operator whose gradient a rule computes. */
+const tni_op *tni_grad_op(const tni_grad *g);
 int32_t tni_op_node_save_results(tni_op_node *n, tn_tensor *const *outs, uint32_t n_outs);
 
 #endif

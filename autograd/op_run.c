@@ -60,6 +60,8 @@ const tni_node_class tni_op_node_class = {.run = op_run, .name = op_name, .destr
 
 /* ---- what rules use ---- */
 
+const tni_op *tni_grad_op(const tni_grad *g) { return g->node->op; }
+
 tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i) { return i < g->node->node.n_inputs ? g->step->in[i] : NULL; }
 
 /* Where argument `index` or result `index` lies among what is saved; UINT32_MAX: nowhere. */

@@ -88,6 +88,12 @@ void tni_dead_tensors_finish(tn_context *ctx);
 
 static inline const char *tni_tensor_host(const tn_tensor *t) { return (const char *)t->desc.host; }
 static inline int32_t tni_is_contiguous(const tn_tensor *t) { return (t->state & TNI_CONTIGUOUS) != 0; }
+/* The state bits of t; a view takes part in autograd when its base does. */
+static inline uint32_t tni_autograd_state_of(const tn_tensor *t)
+{
+    uint32_t state = t->state;
+    return t->base ? state | (t->base->state & TNI_WANTS_GRAD) : state;
+}
 static inline void tni_bump_version(tn_tensor *t)
 {
     atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);

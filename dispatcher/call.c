@@ -248,10 +248,10 @@ static uint32_t tensor_state(const tni_frame *f)
     for (uint32_t i = 0; i < f->op->n_args; i++) {
         const tn_value *v = &f->args[i];
         if (v->tag == TN_TAG_TENSOR) {
-            state |= v->as.tensor->state;
+            state |= tni_autograd_state_of(v->as.tensor);
         } else if (v->tag == TN_TAG_TENSORS) {
             for (uint32_t k = 0; k < v->count; k++) {
-                if (v->as.tensors[k]) state |= v->as.tensors[k]->state;
+                if (v->as.tensors[k]) state |= tni_autograd_state_of(v->as.tensors[k]);
             }
         }
     }

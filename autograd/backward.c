@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls that start a backward run: what is asked is checked, defaults are filled in, the engine runs. */
+#include "autograd/graph.h"
+
+#include "core/scope.h"
+#include "core/shape.h"
+
+#include <string.h>
+
+#include <tenon/ops.h>
+
+static int32_t fail(tn_scope *s, int32_t status) { return tni_scope_record(s, status); }
+
+/* The caller's options in a struct of our size. */
+static int32_t read_options(const tn_backward_options *from, tn_backward_options *out)
+{
+    memset(out, 0, sizeof *out);
+    if (!from) return TN_OK;
+    for (uint32_t i = sizeof *out; i < from->size; i++) {
+        if (((const char *)from)[i]) return tni_error(TN_E_UNKNOWN_FIELD, "backward: options have an unknown field");
+    }
+    memcpy(out, from, from->size < sizeof *out ? from->size : sizeof *out);
+    return TN_OK;
+}
+
+static int32_t check_root(const tn_tensor *root, int64_t i)
+{
+    if (!root) return tni_error(TN_E_ARGUMENT, "backward: root %lld is NULL", (long long)i);
+    if (!tni_wants_grad(root))
+        return tni_error(TN_E_AUTOGRAD, "element %lld of tensors does not require grad and does not have a grad_fn",
+                         (long long)i);
+    return TN_OK;
+}
+
+static int32_t check_root_gradient(const tn_tensor *root, const tn_tensor *grad, int64_t i)
+{
+    if (!grad) {
+        if (root->numel != 1)
+            return tni_error(TN_E_AUTOGRAD, "grad can be implicitly created only for scalar outputs");
+        if (tn_dtype_is_complex(root->desc.dtype))
+            return tni_error(TN_E_AUTOGRAD, "grad can be implicitly created only for real scalar outputs but got %s",
+                             tn_dtype_name(root->desc.dtype));
+        return TN_OK;
+    }
+    if (grad->desc.rank != root->desc.rank ||
+        (grad->desc.rank && memcmp(grad->desc.sizes, root->desc.sizes, grad->desc.rank * sizeof(int64_t)) != 0)) {
+        char a[256], b[256];
+        return tni_error(TN_E_SHAPE,
+                         "Mismatch in shape: grad_output[%lld] has a shape of torch.Size(%s) and output[%lld] has a "
+                         "shape of torch.Size(%s).",
+                         (long long)i, tni_shape_text(grad->desc.rank, grad->desc.sizes, a, sizeof a), (long long)i,
+                         tni_shape_text(root->desc.rank, root->desc.sizes, b, sizeof b));
+    }
+    if (tn_dtype_is_complex(grad->desc.dtype) != tn_dtype_is_complex(root->desc.dtype))
+        return tni_error(TN_E_DTYPE,
+                         "For complex Tensors, both grad_output and output are required to have the same dtype. "
+                         "Mismatch in dtype: grad_output[%lld] has a dtype of %s and output[%lld] has a dtype of %s.",
+                         (long long)i, tn_dtype_name(grad->desc.dtype), (long long)i, tn_dtype_name(root->desc.dtype));
+    return TN_OK;
+}
+
+static int32_t check_goal(const tni_goal *goal)
+{
+    if (goal->roots.count <= 0 || !goal->roots.data)
+        return tni_error(TN_E_ARGUMENT, "backward: there are no tensors to start from");
+    if (goal->grads.count && goal->grads.count != goal->roots.count)
+        return tni_error(TN_E_ARGUMENT, "got %lld tensors and %lld gradients", (long long)goal->roots.count,
+                         (long long)goal->grads.count);
+    for (int64_t i = 0; i < goal->roots.count; i++) {
+        int32_t status = check_root(goal->roots.data[i], i);
+        if (!status)
+            status = check_root_gradient(goal->roots.data[i], goal->grads.count ? goal->grads.data[i] : NULL, i);
+        if (status) return status;
+    }
+    for (int64_t i = 0; i < goal->inputs.count; i++) {
+        if (!goal->inputs.data[i]) return tni_error(TN_E_ARGUMENT, "backward: input %lld is NULL", (long long)i);
+    }
+    return TN_OK;
+}
+
+static void fill_goal(tni_goal *goal, const tn_backward_options *o, tn_tensors roots)
+{
+    goal->roots = roots;
+    goal->grads = o->grad_outputs.data ? o->grad_outputs : (tn_tensors){NULL, 0};
+    goal->create_graph = o->create_graph;
+    goal->keep_graph = o->retain_graph || o->create_graph;
+}
+
+int32_t tn_backward(tn_scope *s, tn_tensor *root)
+{
+    tn_tensor *list[] = {root};
+    return tn_backward_with(s, (tn_tensors){list, 1}, NULL);
+}
+
+int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_options *options)
+{
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    tn_backward_options o;
+    tni_goal goal = {{0}};
+    int32_t status = read_options(options, &o);
+    if (status) return fail(s, status);
+    fill_goal(&goal, &o, roots);
+    goal.inputs = o.inputs;
+    if (o.inputs.data && o.inputs.count == 0)
+        return fail(s, tni_error(TN_E_ARGUMENT, "`inputs` argument to `backward` cannot be empty."));
+    status = check_goal(&goal);
+    for (int64_t i = 0; i < goal.inputs.count && !status; i++) {
+        if (!tni_wants_grad(goal.inputs.data[i]))
+            status = tni_error(TN_E_AUTOGRAD, "One of the differentiated Tensors does not require grad");
+        else if (!tn_is_leaf(goal.inputs.data[i])) status = tn_retain_grad(goal.inputs.data[i]);
+    }
+    return status ? fail(s, status) : tni_engine_run(s, &goal);
+}
+
+/* Results of tn_grad become the scope's; what is missing is an error, NULL or zeros. */
+static int32_t hand_out(tn_scope *s, const tni_goal *goal, const tn_backward_options *o, tn_tensor **out)
+{
+    for (int64_t i = 0; i < goal->inputs.count; i++) {
+        if (goal->captures[i]) {
+            goal->captures[i] = tni_scope_own(s, goal->captures[i]);
+            continue;
+        }
+        if (!o->allow_unused && !o->materialize_grads)
+            return tni_error(TN_E_AUTOGRAD,
+                             "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                             "allow_unused=True if this is the desired behavior.");
+        if (o->materialize_grads) goal->captures[i] = tn_zeros_like(s, goal->inputs.data[i]);
+    }
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    memcpy(out, goal->captures, (uint64_t)goal->inputs.count * sizeof *out);
+    return TN_OK;
+}
+
+int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs, const tn_backward_options *options,
+                tn_tensor **out)
+{
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    tn_backward_options o;
+    tni_goal goal = {{0}};
+    int32_t status = read_options(options, &o);
+    if (status) return fail(s, status);
+    fill_goal(&goal, &o, roots);
+    goal.inputs = inputs;
+    if (!out || inputs.count <= 0 || !inputs.data)
+        return fail(s, tni_error(TN_E_ARGUMENT, "grad requires non-empty inputs."));
+    status = check_goal(&goal);
+    if (status) return fail(s, status);
+    uint64_t bytes = (uint64_t)inputs.count * sizeof *goal.captures;
+    goal.captures = tn_scope_memory(s, bytes);
+    if (!goal.captures) return tn_scope_failed(s);
+    memset(goal.captures, 0, bytes);
+    status = tni_engine_run(s, &goal);
+    if (!status) status = hand_out(s, &goal, &o, out);
+    if (!status) return TN_OK;
+    return fail(s, status);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gradients of operators from outside: their backward function has the signature of a kernel, and one rule here brings
+ * the two together. Also the rule of operators that have no gradient, which says so when it is run.
+ */
+#include "autograd/record.h"
+
+#include "core/scope.h"
+
+#include <string.h>
+
+void grad_not_implemented(tn_scope *s, tni_grad *g)
+{
+    tni_scope_record(s, tni_error(TN_E_AUTOGRAD, "derivative for %s is not implemented", tni_op_name(tni_grad_op(g))));
+}
+
+/* ---- what to save ---- */
+
+typedef struct custom_gradient {
+    tni_gradient_entry entry; /* first */
+    struct custom_gradient *next;
+    tni_save saves[];
+} custom_gradient;
+
+/* The next name of "self, result0", or 0 at the end. */
+static int32_t next_name(const char **text, const char **name, uint64_t *length)
+{
+    *text += strspn(*text, ", \t");
+    *name = *text;
+    *length = strcspn(*text, ", \t");
+    *text += *length;
+    return *length > 0;
+}
+
+static int32_t find_argument(const tni_op *op, const char *name, uint64_t length, tni_save *out)
+{
+    for (uint32_t i = 0; i < op->schema->n_args; i++) {
+        const tni_argument *a = op->schema->args + i;
+        if (strlen(a->name) != length || memcmp(a->name, name, length) != 0) continue;
+        *out = (tni_save){TNI_SAVE_ARG, (uint8_t)i, -1};
+        if (a->type == TNI_TYPE_TENSOR) return TN_OK;
+        return tni_error(TN_E_ARGUMENT, "%s: saves names %s, which is no tensor and always there", op->schema->full_name,
+                         a->name);
+    }
+    uint32_t index = 0;
+    int32_t is_result = length >= 6 && memcmp(name, "result", 6) == 0;
+    for (uint64_t i = 6; is_result && i < length; i++) {
+        is_result = name[i] >= '0' && name[i] <= '9';
+        index = index * 10 + (uint32_t)(name[i] - '0');
+    }
+    if (is_result && index < op->n_returns) {
+        *out = (tni_save){TNI_SAVE_RESULT, (uint8_t)index, -1};
+        return TN_OK;
+    }
+    return tni_error(TN_E_ARGUMENT, "%s: saves names %.*s, which is neither an argument nor a result",
+                     op->schema->full_name, (int)length, name);
+}
+
+static int32_t count_names(const char *text)
+{
+    const char *name;
+    uint64_t length;
+    int32_t n = 0;
+    while (text && next_name(&text, &name, &length)) n++;
+    return n;
+}
+
+/* ---- the rule ---- */
+
+/* The call as backward sees it: gradients, arguments, saved results. */
+static tn_value *backward_args(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t *out_count)
+{
+    const tni_gradient_entry *entry = op->gradient;
+    tn_value *v = tn_scope_memory(s, (op->n_returns * 2u + op->n_args) * sizeof *v);
+    uint32_t n = 0;
+    if (!v) return NULL;
+    for (uint32_t i = 0; i < op->n_returns; i++) v[n++] = tn_value_tensor(tni_grad_out(g, i));
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        tn_value a = tni_grad_arg(g, i);
+        if (a.tag == TN_TAG_TENSOR) {
+            a = tn_value_tensor(tni_grad_saved(g, i));
+        } else if (a.tag == TN_TAG_TENSORS) {
+            tn_tensor **items = tn_scope_memory(s, (a.count + 1ull) * sizeof *items);
+            for (uint32_t k = 0; items && k < a.count; k++) items[k] = tni_grad_saved_item(g, i, k);
+            a = tn_value_tensors(items, a.count);
+        }
+        v[n++] = a;
+    }
+    for (uint32_t i = 0; i < entry->save_count; i++) {
+        if (entry->saves[i].kind == TNI_SAVE_RESULT)
+            v[n++] = tn_value_tensor(tni_grad_result(g, entry->saves[i].index));
+    }
+    *out_count = n;
+    return tn_scope_failed(s) ? NULL : v;
+}
+
+static void custom_rule(tn_scope *s, tni_grad *g)
+{
+    const tni_op *op = tni_grad_op(g);
+    const tn_operator_def *def = op->def;
+    tni_frame *f = tn_scope_memory(s, sizeof *f);
+    tn_value *outs = tn_scope_memory(s, (op->n_args + 1u) * sizeof *outs);
+    uint32_t n_args = 0;
+    tn_value *args = backward_args(s, g, op, &n_args);
+    if (!f || !outs || !args) return;
+    memset(f, 0, sizeof *f);
+    f->ctx = op->base ? tn_scope_context(s) : NULL;
+    f->op = op;
+    f->scope = s;
+    for (uint32_t i = 0; i < op->n_args; i++) outs[i] = tn_value_none();
+    tn_call call = {.size = sizeof call, .n_args = n_args, .n_outs = op->n_args, .args = args, .outs = outs};
+    call.host = &f->ctx->host;
+    call.state = f;
+    call.threads = atomic_load(&f->ctx->threads);
+    int32_t status = def->backward(def->self, &call);
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, op->schema->full_name));
+    for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) {
+        if (outs[i].tag == TN_TAG_TENSOR) tni_grad_set(g, i, outs[i].as.tensor);
+        for (uint32_t k = 0; outs[i].tag == TN_TAG_TENSORS && k < outs[i].count; k++)
+            tni_grad_set_item(g, i, k, outs[i].as.tensors[k]);
+    }
+}
+
+static custom_gradient *make_gradient(tn_context *ctx, const tni_op *op)
+{
+    uint32_t n = (uint32_t)count_names(op->def->saves);
+    custom_gradient *c = tni_alloc_zeroed(ctx, sizeof *c + n * sizeof(tni_save));
+    if (!c) return NULL;
+    const char *text = op->def->saves, *name;
+    uint64_t length;
+    for (uint32_t i = 0; i < n && next_name(&text, &name, &length); i++) {
+        if (find_argument(op, name, length, c->saves + i)) {
+            tni_free(ctx, c, sizeof *c + n * sizeof(tni_save));
+            return NULL;
+        }
+    }
+    c->entry = (tni_gradient_entry){.op = op->number, .rule = custom_rule, .saves = c->saves, .save_count = n};
+    return c;
+}
+
+const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op)
+{
+    tni_autograd_state *state = tni_autograd_of(ctx);
+    pthread_mutex_lock(&state->lock);
+    const tni_gradient_entry *entry = op->gradient;
+    if (!entry) {
+        custom_gradient *c = make_gradient(ctx, op);
+        if (c) {
+            c->next = state->custom;
+            state->custom = c;
+            entry = &c->entry;
+            ((tni_op *)(uintptr_t)op)->gradient = entry;
+        }
+    }
+    pthread_mutex_unlock(&state->lock);
+    return entry;
+}
+
+void tni_custom_finish(tn_context *ctx)
+{
+    custom_gradient *c = tni_autograd_of(ctx)->custom;
+    while (c) {
+        custom_gradient *next = c->next;
+        tni_free(ctx, c, sizeof *c + c->entry.save_count * sizeof(tni_save));
+        c = next;
+    }
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine. The calling thread works off its own graph: of all nodes whose gradients are complete the one recorded
+ * last runs first, its results go to the nodes behind it. Gradients that meet are added in place when the engine alone
+ * holds one of them. Nothing is written to the graph but what is saved in its nodes, under their locks.
+ */
+#include "autograd/engine.h"
+
+#include "core/scope.h"
+#include "dispatcher/registry.h"
+
+#include <string.h>
+
+#include <tenon/ops.h>
+
+/* ---- ready entries: a heap by sequence number ---- */
+
+static void push(tni_backward_run *run, tni_entry *e)
+{
+    uint32_t i = run->heap_count++;
+    while (i > 0) {
+        uint32_t parent = (i - 1) / 2;
+        if (run->heap[parent]->node->sequence >= e->node->sequence) break;
+        run->heap[i] = run->heap[parent];
+        i = parent;
+    }
+    run->heap[i] = e;
+}
+
+static tni_entry *pop(tni_backward_run *run)
+{
+    tni_entry *top = run->heap[0], *last = run->heap[--run->heap_count];
+    uint32_t i = 0, n = run->heap_count;
+    for (uint32_t child = 1; child < n; child = 2 * i + 1) {
+        if (child + 1 < n && run->heap[child + 1]->node->sequence > run->heap[child]->node->sequence) child++;
+        if (last->node->sequence >= run->heap[child]->node->sequence) break;
+        run->heap[i] = run->heap[child];
+        i = child;
+    }
+    if (n) run->heap[i] = last;
+    return top;
+}
+
+/* ---- streams ---- */
+
+/* The stream a node works on: the forward call's, and the caller's for leaves. */
+static tn_stream *stream_of(const tni_backward_run *run, const tn_node *node)
+{
+    return node->is_leaf ? run->caller_stream : node->stream;
+}
+
+/* A gradient made on one stream is used on another. */
+static int32_t hand_over(tn_tensor *grad, tn_stream *from, tn_stream *to)
+{
+    if (!from || !to || from == to) return TN_OK;
+    int32_t status = tn_stream_wait_stream(to, from);
+    return status ? status : tn_record_stream(grad, to);
+}
+
+static tn_stream *enter_stream(tni_backward_run *run, tn_stream *to)
+{
+    if (!to) return NULL;
+    tn_stream *now = tni_current_stream(to->device);
+    if (now == to) return NULL;
+    tn_stream_set_current(run->ctx, to);
+    return now;
+}
+
+/* ---- gradients on their way ---- */
+
+/* Adds `grad` (a reference, taken over) to what has come in. */
+static int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad)
+{
+    tn_tensor *old = *in;
+    if (!old) {
+        *in = grad;
+        return TN_OK;
+    }
+    tn_tensor *sum;
+    int32_t in_place = !run->goal->create_graph && old->desc.dtype == grad->desc.dtype;
+    if (in_place && tni_is_exclusive(old)) sum = tn_add_(s, old, grad);
+    else if (in_place && tni_is_exclusive(grad)) sum = tn_add_(s, grad, old);
+    else sum = tn_add(s, old, grad);
+    if (!tn_scope_failed(s)) {
+        *in = tn_retain(sum);
+        tn_release(old);
+    }
+    tn_release(grad);
+    return tn_scope_failed(s);
+}
+
+/* Counts an arrival; the node is ready when all have come. */
+static void arrive(tni_backward_run *run, tni_entry *to)
+{
+    if (--to->missing == 0) push(run, to);
+}
+
+static int32_t wants(const tni_backward_run *run, const tni_entry *e)
+{
+    return e && (!run->goal->inputs.count || e->needed || e->captured);
+}
+
+/* Brings the results of a node to those behind it. */
+static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tensor **out)
+{
+    const tn_node *node = e->node;
+    tn_stream *from = stream_of(run, node);
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < node->n_edges; i++) {
+        tni_entry *to = e->next[i];
+        tn_tensor *grad = out[i];
+        out[i] = NULL;
+        if (!wants(run, to) || status) {
+            tn_release(grad);
+            continue;
+        }
+        if (grad) {
+            uint32_t input = node->edges[i].input;
+            tni_meta leaf_note, *note = to->node->inputs + input;
+            if (to->node->is_leaf) {
+                leaf_note = tni_note(((tni_leaf_node *)to->node)->tensor);
+                note = &leaf_note;
+            }
+            tn_tensor *fit = tni_fit_gradient(s, grad, note, node, i);
+            if (fit && fit != grad) {
+                tn_retain(fit);
+                tn_release(grad);
+                grad = fit;
+            }
+            status = tn_scope_failed(s);
+            if (!status) status = hand_over(grad, from, stream_of(run, to->node));
+            if (status) tn_release(grad);
+            else status = add_gradient(run, s, to->in + input, grad);
+        }
+        if (!status) arrive(run, to);
+    }
+    return status;
+}
+
+/* ---- running a node ---- */
+
+static int32_t any_defined(tn_tensor *const *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i]) return 1;
+    }
+    return 0;
+}
+
+static int32_t capture(tni_backward_run *run, const tni_entry *e)
+{
+    const tni_goal *goal = run->goal;
+    for (int64_t i = 0; goal->captures && i < goal->inputs.count; i++) {
+        if (run->inputs[i].node != e->node) continue;
+        tn_tensor *grad = e->in[run->inputs[i].input];
+        if (!grad) continue;
+        int32_t status = hand_over(grad, stream_of(run, e->node), run->caller_stream);
+        if (status) return status;
+        goal->captures[i] = tn_retain(grad);
+    }
+    return TN_OK;
+}
+
+/* Which edges are worth computing; NULL: all. */
+static int32_t find_wanted(const tni_backward_run *run, tn_scope *s, const tni_entry *e, const uint8_t **out)
+{
+    uint32_t n = e->node->n_edges;
+    *out = NULL;
+    if (!run->goal->inputs.count || !n) return TN_OK;
+    uint8_t *wanted = tn_scope_memory(s, n);
+    if (!wanted) return tn_scope_failed(s);
+    for (uint32_t i = 0; i < n; i++) wanted[i] = (uint8_t)wants(run, e->next[i]);
+    *out = wanted;
+    return TN_OK;
+}
+
+#define OUT_INLINE 16
+
+static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
+{
+    tn_node *node = e->node;
+    tn_tensor *inline_out[OUT_INLINE], **out = inline_out;
+    uint32_t n = node->n_edges;
+    if (n > OUT_INLINE) {
+        out = tn_scope_memory(s, n * sizeof *out);
+        if (!out) return tn_scope_failed(s);
+    }
+    if (n) memset(out, 0, n * sizeof *out);
+    tni_step step = {.scope = s, .in = e->in, .out = out, .keep = run->goal->keep_graph};
+    int32_t status = TN_OK, hooked = node->hooks.count != 0;
+    if (hooked) status = tni_run_node_hooks(node, TNI_HOOK_PRE, s, e->in, node->n_inputs);
+    if (!status && (node->type->runs_undefined || any_defined(e->in, node->n_inputs))) {
+        status = find_wanted(run, s, e, &step.wanted);
+        if (!status) status = node->type->run(node, &step);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) { /* let go early, so that what follows may steal */
+        tn_release(e->in[i]);
+        e->in[i] = NULL;
+    }
+    if (!status && hooked) status = tni_run_node_hooks(node, TNI_HOOK_POST, s, out, n);
+    if (!status) status = deliver(run, s, e, out);
+    for (uint32_t i = 0; i < n; i++) tn_release(out[i]);
+    return status;
+}
+
+static int32_t run_entry(tni_backward_run *run, tni_entry *e)
+{
+    tn_scope *s = tn_scope_open_child(run->scope, NULL);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    tn_stream *before = enter_stream(run, stream_of(run, e->node));
+    int32_t status = e->node->hooks.count ? tni_run_tensor_hooks(e->node, s, e->in) : TN_OK;
+    if (!status && e->captured) status = capture(run, e);
+    if (!status && (!run->goal->inputs.count || e->needed)) status = run_node(run, s, e);
+    if (before) tn_stream_set_current(run->ctx, before);
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, status);
+    tn_scope_close(s);
+    return status;
+}
+
+/* ---- a whole run ---- */
+
+static tn_tensor *root_gradient(tn_scope *s, const tni_goal *goal, int64_t i)
+{
+    tn_tensor *root = goal->roots.data[i], *given = i < goal->grads.count ? goal->grads.data[i] : NULL;
+    return given ? given : tn_ones_like(s, root);
+}
+
+static int32_t start(tni_backward_run *run)
+{
+    const tni_goal *goal = run->goal;
+    tn_scope *s = run->scope;
+    for (int64_t i = 0; i < goal->roots.count; i++) {
+        tni_edge edge;
+        int32_t status = tni_gradient_edge(goal->roots.data[i], &edge);
+        tn_tensor *grad = status ? NULL : root_gradient(s, goal, i);
+        tni_meta note = tni_note(goal->roots.data[i]);
+        if (grad) grad = tni_fit_gradient(s, grad, &note, edge.node, edge.input);
+        if (!grad) return status ? status : tn_scope_failed(s);
+        tni_entry *e = tni_entry_find(run, edge.node);
+        status = add_gradient(run, s, e->in + edge.input, tn_retain(grad));
+        if (status) return status;
+    }
+    for (uint32_t i = 0; i < run->count && run->all[i]->is_root; i++) {
+        if (run->all[i]->missing == 0) push(run, run->all[i]);
+    }
+    return TN_OK;
+}
+
+static int32_t call_back(tni_backward_run *run)
+{
+    for (uint32_t i = 0; i < run->callbacks.count; i++) { /* a callback may queue another */
+        tni_callback c = ((tni_callback *)run->callbacks.data)[i];
+        c.run(c.user, run->scope);
+        if (tn_scope_failed(run->scope)) return tn_scope_failed(run->scope);
+    }
+    return TN_OK;
+}
+
+static tn_stream *find_caller_stream(const tni_goal *goal)
+{
+    const tn_tensor *root = goal->roots.data[0];
+    if (TN_DEVICE_TYPE(root->desc.device) <= TN_INTERNED_META) return NULL;
+    tni_device *device = tni_device_get(root->ctx, root->desc.device);
+    return device && !device->synchronous ? tni_current_stream(device) : NULL;
+}
+
+static int32_t run_all(tni_backward_run *run)
+{
+    int32_t status = tni_plan(run);
+    if (!status) status = start(run);
+    while (!status && run->heap_count) status = run_entry(run, pop(run));
+    if (!status) status = call_back(run);
+    return status;
+}
+
+int32_t tni_engine_run(tn_scope *s, const tni_goal *goal)
+{
+    tni_backward_run run = {.outer = tni_tls.engine, .ctx = s->ctx, .goal = goal};
+    tn_scope_options options = {.size = sizeof options,
+                                .grad_mode = goal->create_graph ? TN_GRAD_ON : TN_GRAD_OFF};
+    run.scope = tn_scope_open_child(s, &options);
+    if (!run.scope) return TN_E_OUT_OF_MEMORY;
+    run.caller_stream = find_caller_stream(goal);
+    uint32_t excluded = tni_tls.excluded_layers;
+    tni_tls.excluded_layers = excluded & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+    tni_tls.engine = &run;
+    int32_t status = run_all(&run);
+    tni_tls.engine = run.outer;
+    tni_tls.excluded_layers = excluded;
+    tni_plan_finish(&run);
+    if (status && !tn_scope_failed(run.scope)) tni_scope_record(run.scope, status);
+    tn_scope_close(run.scope);
+    return status;
+}
+
+int32_t tn_queue_callback(tn_scope *s, void (*callback)(void *user, tn_scope *s), void *user)
+{
+    tni_backward_run *run = tni_tls.engine;
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (!run || !callback)
+        return tni_scope_record(
+            s, tni_error(TN_E_STATE, "Final callbacks can only be installed during backward pass."));
+    tni_callback *slot = tni_vector_push(run->ctx, &run->callbacks, sizeof *slot);
+    if (!slot) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+    *slot = (tni_callback){callback, user};
+    return TN_OK;
+}

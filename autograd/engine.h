@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the engine: what one backward run knows of the graph. */
+#ifndef TNI_AUTOGRAD_ENGINE_H
+#define TNI_AUTOGRAD_ENGINE_H
+
+#include "autograd/graph.h"
+
+/* A node in one run. */
+typedef struct tni_entry {
+    tn_node *node;           /* borrowed: the graph is held by the roots */
+    struct tni_entry **next; /* by edge; NULL where there is none */
+    tn_tensor **in;          /* gradients that have come in: references */
+    uint32_t missing;        /* edges that have not delivered yet */
+    uint8_t needed;          /* it is to run: on the way to an input */
+    uint8_t captured;        /* an input's gradient is taken here */
+    uint8_t visited;
+    uint8_t is_root;
+} tni_entry;
+
+typedef struct tni_callback {
+    void (*run)(void *user, tn_scope *s);
+    void *user;
+} tni_callback;
+
+typedef struct tni_chunk {
+    struct tni_chunk *next;
+    uint64_t bytes;
+} tni_chunk;
+
+typedef struct tni_backward_run {
+    struct tni_backward_run *outer; /* the run in whose hook this one was called */
+    tn_context *ctx;
+    tn_scope *scope;
+    const tni_goal *goal;
+    tni_entry **table; /* by address of the node, open addressing */
+    uint32_t table_size;
+    uint32_t count;
+    tni_entry **all; /* in the order they were found */
+    uint32_t all_capacity;
+    tni_entry **heap; /* ready ones, the latest call first; room for all */
+    uint32_t heap_count;
+    tni_chunk *chunks;
+    char *at, *end;
+    tni_vector callbacks;
+    tni_edge *inputs; /* where the gradients of goal->inputs are taken */
+    tn_stream *caller_stream;
+} tni_backward_run;
+
+/* Finds all nodes that the roots lead to, counts their edges, marks those on the way to the inputs. */
+int32_t tni_plan(tni_backward_run *run);
+tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node);
+void tni_plan_finish(tni_backward_run *run);
+
+#endif

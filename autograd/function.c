@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes part in
+ * autograd the call becomes a node, which owns what was saved and, in the end, calls destroy.
+ */
+#include "autograd/record.h"
+
+#include "core/scope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tenon/ops.h>
+
+struct tn_function_call {
+    tn_node node;
+    tn_function function; /* a copy; its name is the node's */
+    void *user;
+    char *name;
+    uint64_t name_bytes;
+    tni_saved *saved;
+    uint32_t n_saved;
+    tni_edge *edges;
+    tni_meta *notes;        /* of the outputs, then of the inputs */
+    int64_t *sizes;         /* of all notes */
+    uint64_t n_sizes;
+    uint32_t n_outs;
+    uint32_t n_ins;
+    tn_tensors to_save;     /* while forward runs: references */
+    tni_vector dirty;       /* tn_tensor *, while forward runs */
+    tni_vector non_differentiable;
+};
+
+/* ---- backward ---- */
+
+static tn_tensor *zeros_of(tn_scope *s, const tni_meta *note)
+{
+    int64_t none = 0;
+    tn_ints sizes = {note->rank ? note->sizes : &none, note->rank};
+    return tn_zeros(s, sizes, .dtype = note->dtype, .device = note->device);
+}
+
+static int32_t prepare_gradients(tn_function_call *c, tni_step *step, tn_tensor **grads)
+{
+    int32_t materialise = !(c->function.flags & TN_FUNCTION_NO_MATERIALIZE);
+    for (uint32_t i = 0; i < c->n_outs; i++) {
+        grads[i] = step->in[i];
+        if (!grads[i] && materialise && tni_is_differentiable(c->notes[i].dtype))
+            grads[i] = zeros_of(step->scope, c->notes + i);
+    }
+    return tn_scope_failed(step->scope);
+}
+
+/* Gradients of a function that can be differentiated once: using them again is an error. */
+static void raise_on_second(tn_scope *s, tni_grad *g)
+{
+    (void)g;
+    tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
+                                  "trying to differentiate twice a function that was marked with @once_differentiable"));
+}
+
+typedef struct once_node {
+    tn_node node;
+    tni_meta note;
+    tni_edge edge;
+} once_node;
+
+static int32_t once_run(tn_node *node, tni_step *step)
+{
+    (void)node;
+    raise_on_second(step->scope, NULL);
+    return tn_scope_failed(step->scope);
+}
+
+static const char *once_name(const tn_node *node)
+{
+    (void)node;
+    return "Error";
+}
+
+static void once_destroy(tn_node *node) { tni_free(node->ctx, node, node->bytes); }
+
+static const tni_node_class once_class = {.run = once_run, .name = once_name, .destroy = once_destroy};
+
+static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
+{
+    tni_edge edge;
+    int32_t status = tni_gradient_edge(source, &edge);
+    if (status || !edge.node || !grad || !tni_is_differentiable(grad->desc.dtype)) return status;
+    once_node *n = tni_alloc_zeroed(grad->ctx, sizeof *n);
+    if (!n) return TN_E_OUT_OF_MEMORY;
+    tni_node_init(&n->node, grad->ctx, &once_class, sizeof *n);
+    n->note = tni_note(grad);
+    n->node.inputs = &n->note;
+    n->node.n_inputs = n->node.n_edges = 1;
+    n->node.edges = &n->edge;
+    n->edge = (tni_edge){tni_node_retain(edge.node), edge.input};
+    status = tni_set_history(grad, &n->node, 0);
+    tni_node_release(&n->node);
+    return status;
+}
+
+static int32_t call_backward(tn_function_call *c, tni_step *step, tn_tensor **grads, tn_tensor **out)
+{
+    tn_scope *s = step->scope;
+    int32_t once = (c->function.flags & TN_FUNCTION_ONCE_DIFFERENTIABLE) && tni_grad_enabled();
+    uint32_t mode = tn_grad_mode();
+    if (once) tn_set_grad_mode(TN_GRAD_OFF);
+    int32_t status = c->function.backward(c, s, (tn_tensors){grads, c->n_outs}, out);
+    tn_set_grad_mode(mode);
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, c->name));
+    for (uint32_t i = 0; once && i < c->n_ins && !tn_scope_failed(s); i++) {
+        for (uint32_t k = 0; k < c->n_outs && out[i]; k++) {
+            if (grads[k] && tni_wants_grad(grads[k])) {
+                status = mark_once(out[i], grads[k]);
+                if (status) tni_scope_record(s, status);
+                break;
+            }
+        }
+    }
+    return tn_scope_failed(s);
+}
+
+static int32_t function_run(tn_node *node, tni_step *step)
+{
+    tn_function_call *c = (tn_function_call *)node;
+    tn_scope *s = step->scope;
+    if (node->freed && c->n_saved) return tni_scope_record(s, tni_freed_error());
+    tn_tensor **grads = tn_scope_memory(s, (c->n_outs + 1u) * sizeof *grads);
+    tn_tensor **out = tn_scope_memory(s, (c->n_ins + 1u) * sizeof *out);
+    if (!grads || !out) return tn_scope_failed(s);
+    memset(out, 0, (c->n_ins + 1u) * sizeof *out);
+    int32_t status = prepare_gradients(c, step, grads);
+    if (!status) status = call_backward(c, step, grads, out);
+    for (uint32_t i = 0; i < c->n_ins && !status; i++) {
+        if (c->edges[i].node && out[i]) step->out[i] = tn_retain(out[i]);
+    }
+    if (!step->keep && c->n_saved) {
+        tni_saved *saved = c->saved;
+        tni_spin_lock(&node->lock);
+        int32_t mine = !node->freed;
+        node->freed = 1;
+        tni_spin_unlock(&node->lock);
+        if (mine) {
+            tni_saved_finish(saved, c->n_saved);
+            memset(saved, 0, c->n_saved * sizeof *saved);
+        }
+    }
+    return status;
+}
+
+static const char *function_name(const tn_node *node) { return ((const tn_function_call *)node)->name; }
+
+static void function_destroy(tn_node *node)
+{
+    tn_function_call *c = (tn_function_call *)node;
+    tn_context *ctx = node->ctx;
+    if (c->saved) tni_saved_finish(c->saved, c->n_saved);
+    tni_free(ctx, c->saved, c->n_saved * sizeof *c->saved);
+    for (int64_t i = 0; i < c->to_save.count; i++) tn_release(c->to_save.data[i]);
+    tni_free(ctx, (void *)(uintptr_t)c->to_save.data, (uint64_t)c->to_save.count * sizeof(tn_tensor *));
+    tni_vector_finish(ctx, &c->dirty, sizeof(tn_tensor *));
+    tni_vector_finish(ctx, &c->non_differentiable, sizeof(tn_tensor *));
+    if (c->function.destroy) c->function.destroy(c->user);
+    tni_free(ctx, c->edges, c->n_ins * sizeof *c->edges);
+    tni_free(ctx, c->notes, (c->n_outs + c->n_ins) * sizeof *c->notes);
+    tni_free(ctx, c->sizes, c->n_sizes * sizeof *c->sizes);
+    tni_free(ctx, c->name, c->name_bytes);
+    tni_free(ctx, c, sizeof *c);
+}
+
+static const tni_node_class function_class = {
+    .run = function_run, .name = function_name, .destroy = function_destroy, .runs_undefined = 1};
+
+/* ---- forward ---- */
+
+static int32_t note_all(tn_function_call *c, tn_tensors inputs, tn_tensor *const *outs)
+{
+    uint64_t n = 0, at = 0;
+    for (uint32_t i = 0; i < c->n_outs; i++) n += outs[i] ? outs[i]->desc.rank : 0;
+    for (uint32_t i = 0; i < c->n_ins; i++) n += inputs.data[i] ? inputs.data[i]->desc.rank : 0;
+    c->n_sizes = n + 1;
+    c->sizes = tni_alloc(c->node.ctx, c->n_sizes * sizeof *c->sizes);
+    c->notes = tni_alloc_zeroed(c->node.ctx, (c->n_outs + c->n_ins) * sizeof *c->notes);
+    if (!c->sizes || !c->notes) return TN_E_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < c->n_outs + c->n_ins; i++) {
+        const tn_tensor *t = i < c->n_outs ? outs[i] : inputs.data[i - c->n_outs];
+        if (!t) continue;
+        c->notes[i] = tni_note(t);
+        c->notes[i].sizes = c->sizes + at;
+        memcpy(c->sizes + at, t->desc.sizes, t->desc.rank * sizeof *c->sizes);
+        at += t->desc.rank;
+    }
+    c->node.inputs = c->notes;
+    return TN_OK;
+}
+
+static int32_t connect(tn_function_call *c, tn_tensors inputs)
+{
+    c->edges = tni_alloc_zeroed(c->node.ctx, (c->n_ins ? c->n_ins : 1) * sizeof *c->edges);
+    if (!c->edges) return TN_E_OUT_OF_MEMORY;
+    c->node.edges = c->edges;
+    c->node.n_edges = c->n_ins;
+    for (uint32_t i = 0; i < c->n_ins; i++) {
+        if (!inputs.data[i]) continue;
+        int32_t status = tni_gradient_edge(inputs.data[i], c->edges + i);
+        if (status) return status;
+        tni_node_retain(c->edges[i].node);
+    }
+    return TN_OK;
+}
+
+static int32_t list_has(const tni_vector *v, const tn_tensor *t)
+{
+    for (uint32_t i = 0; i < v->count; i++) {
+        if (((tn_tensor **)v->data)[i] == t) return 1;
+    }
+    return 0;
+}
+
+static uint32_t index_of(tn_tensors list, const tn_tensor *t)
+{
+    for (int64_t i = 0; i < list.count; i++) {
+        if (list.data[i] == t) return (uint32_t)i;
+    }
+    return UINT32_MAX;
+}
+
+static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **out, uint32_t i)
+{
+    tn_tensor *t = *out;
+    uint32_t from = index_of(inputs, t);
+    if (list_has(&c->dirty, t))
+        return from == UINT32_MAX ? tni_set_history(t, &c->node, i) : tni_record_inplace(t, &c->node, from);
+    if (from != UINT32_MAX) { /* handed through: a view, so that the input keeps its own history */
+        tn_tensor *view = NULL;
+        int32_t status = tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
+        if (status) return status;
+        *out = tni_scope_own(s, view);
+    }
+    if (list_has(&c->non_differentiable, t) || !tni_is_differentiable(t->desc.dtype)) return TN_OK;
+    return tni_set_history(*out, &c->node, i);
+}
+
+/* What forward asked to be saved: an output by its number, an input (or anything else) as it is. */
+static int32_t save_all(tn_function_call *c, tn_tensor *const *outs)
+{
+    c->n_saved = (uint32_t)c->to_save.count;
+    if (!c->n_saved) return TN_OK;
+    c->saved = tni_alloc_zeroed(c->node.ctx, c->n_saved * sizeof *c->saved);
+    if (!c->saved) return TN_E_OUT_OF_MEMORY;
+    tn_tensors out_list = {outs, c->n_outs};
+    for (uint32_t i = 0; i < c->n_saved; i++) {
+        tn_tensor *t = c->to_save.data[i];
+        uint32_t output = t ? index_of(out_list, t) : UINT32_MAX;
+        int32_t status = tni_save(c->saved + i, t, output == UINT32_MAX ? TNI_SAVED_INPUT : output);
+        if (status) return status;
+    }
+    return TN_OK;
+}
+
+static void forget_temporary(tn_function_call *c)
+{
+    for (int64_t i = 0; i < c->to_save.count; i++) tn_release(c->to_save.data[i]);
+    tni_free(c->node.ctx, (void *)(uintptr_t)c->to_save.data, (uint64_t)c->to_save.count * sizeof(tn_tensor *));
+    c->to_save = (tn_tensors){NULL, 0};
+}
+
+static int32_t record_call(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
+{
+    int32_t status = note_all(c, inputs, outs);
+    for (uint32_t i = 0; i < c->dirty.count; i++) tni_bump_version(((tn_tensor **)c->dirty.data)[i]);
+    if (!status) status = save_all(c, outs);
+    for (uint32_t i = 0; i < c->n_outs && !status; i++) {
+        if (outs[i]) status = record_output(c, s, inputs, outs + i, i);
+    }
+    return status;
+}
+
+static int32_t run_forward(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
+{
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    int32_t status = c->function.forward(c, s, inputs, outs);
+    tn_set_grad_mode(mode);
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (status) return tni_error_ensure(status, c->name);
+    for (uint32_t i = 0; i < c->n_outs; i++) {
+        if (!outs[i]) return tni_error(TN_E_ARGUMENT, "%s: forward gave no output %u", c->name, i);
+    }
+    return TN_OK;
+}
+
+static int32_t make_call(tn_context *ctx, const tn_function *function, void *user, uint32_t n_ins, uint32_t n_outs,
+                         tn_function_call **out)
+{
+    tn_function_call *c = tni_alloc_zeroed(ctx, sizeof *c);
+    if (!c) return TN_E_OUT_OF_MEMORY;
+    tni_node_init(&c->node, ctx, &function_class, sizeof *c);
+    memcpy(&c->function, function, function->size < sizeof c->function ? function->size : sizeof c->function);
+    c->n_ins = n_ins;
+    c->n_outs = c->node.n_inputs = n_outs;
+    c->user = user;
+    c->name_bytes = (function->name ? strlen(function->name) : 8) + 9;
+    c->name = tni_alloc(ctx, c->name_bytes);
+    if (!c->name) {
+        c->function.destroy = NULL;
+        tni_node_release(&c->node);
+        return TN_E_OUT_OF_MEMORY;
+    }
+    snprintf(c->name, c->name_bytes, "%sBackward", function->name ? function->name : "Function");
+    *out = c;
+    return TN_OK;
+}
+
+static int32_t wants_recording(tn_tensors inputs)
+{
+    int32_t any = 0;
+    for (int64_t i = 0; i < inputs.count; i++) any |= inputs.data[i] && tni_wants_grad(inputs.data[i]);
+    return any && tni_grad_enabled();
+}
+
+int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, tn_tensors inputs, tn_tensor **out,
+                          uint32_t n_outs)
+{
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (!function || !function->forward || !function->backward || !out || !n_outs)
+        return tni_scope_record(s, tni_error(TN_E_ARGUMENT, "function_apply: forward, backward and outputs are required"));
+    tn_function_call *c;
+    tn_context *ctx = tn_scope_context(s);
+    int32_t status = make_call(ctx, function, user, (uint32_t)inputs.count, n_outs, &c);
+    if (status) return tni_scope_record(s, status);
+    tn_tensor **outs = tn_scope_memory(s, n_outs * sizeof *outs);
+    status = outs ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (outs) memset(outs, 0, n_outs * sizeof *outs);
+    int32_t record = wants_recording(inputs);
+    if (!status && record) status = connect(c, inputs);
+    if (!status && !record) c->edges = tni_alloc_zeroed(ctx, (c->n_ins ? c->n_ins : 1) * sizeof *c->edges);
+    if (!status) status = run_forward(c, s, inputs, outs);
+    for (uint32_t i = 0; record && !status && i < c->dirty.count; i++)
+        status = tni_check_inplace(((tn_tensor **)c->dirty.data)[i]);
+    if (!status && record) status = record_call(c, s, inputs, outs);
+    if (!status) memcpy(out, outs, n_outs * sizeof *outs);
+    forget_temporary(c);
+    tni_node_release(&c->node);
+    return status ? tni_scope_record(s, status) : TN_OK;
+}
+
+/* ---- what forward and backward call ---- */
+
+void *tn_function_user(const tn_function_call *call) { return call->user; }
+
+int32_t tn_function_save(tn_function_call *call, tn_tensors tensors)
+{
+    forget_temporary(call);
+    if (tensors.count <= 0) return TN_OK;
+    tn_tensor **list = tni_alloc(call->node.ctx, (uint64_t)tensors.count * sizeof *list);
+    if (!list) return TN_E_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < tensors.count; i++) list[i] = tn_retain(tensors.data[i]);
+    call->to_save = (tn_tensors){list, tensors.count};
+    return TN_OK;
+}
+
+tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i)
+{
+    if (tn_scope_failed(s)) return NULL;
+    if (i >= call->n_saved) {
+        tni_scope_record(s, tni_error(TN_E_INDEX, "%s: there is no saved tensor %u", call->name, i));
+        return NULL;
+    }
+    if (call->node.freed) {
+        tni_scope_record(s, tni_freed_error());
+        return NULL;
+    }
+    return tni_unpack(call->saved + i, s, &call->node);
+}
+
+int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i)
+{
+    return i < call->n_ins && call->edges && call->edges[i].node != NULL;
+}
+
+static int32_t add_to(tn_function_call *call, tni_vector *v, tn_tensor *t)
+{
+    tn_tensor **slot = tni_vector_push(call->node.ctx, v, sizeof *slot);
+    if (!slot) return TN_E_OUT_OF_MEMORY;
+    *slot = t;
+    return TN_OK;
+}
+
+int32_t tn_function_mark_dirty(tn_function_call *call, tn_tensor *t) { return add_to(call, &call->dirty, t); }
+
+int32_t tn_function_mark_non_differentiable(tn_function_call *call, tn_tensor *t)
+{
+    return add_to(call, &call->non_differentiable, t);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room's part in a context's life: the state, the recording layer, the rules of built-in operators. */
+#include "autograd/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of a tensor that goes. Uses nothing of the context but its memory, for the rooms may be gone. */
+static void destroy_meta(tn_context *ctx, tni_autograd_meta *meta)
+{
+    if (meta->retains_grad && meta->grad_fn) tni_hook_drop_retain(meta->grad_fn, meta->tensor);
+    tni_hook_place *places = meta->places.data;
+    for (uint32_t i = 0; i < meta->places.count; i++) tni_node_release(places[i].node);
+    tni_vector_finish(ctx, &meta->places, sizeof *places);
+    tni_node_release(meta->grad_fn);
+    tn_release(meta->grad);
+    if (meta->leaf) {
+        tni_vector_finish(ctx, &meta->leaf->node.hooks, sizeof(tni_hook));
+        meta->leaf->node.type->destroy(&meta->leaf->node);
+    }
+    tni_free(ctx, meta, sizeof *meta);
+}
+
+/* What printing appends. */
+static void describe(const tn_tensor *t, char *buffer, uint64_t bytes)
+{
+    const tn_node *node = tn_grad_fn(t);
+    if (node) snprintf(buffer, bytes, "grad_fn=<%s0>", tn_node_name(node));
+    else snprintf(buffer, bytes, "%s", tn_requires_grad(t) ? "requires_grad=True" : "");
+}
+
+static const tni_autograd_hooks hooks = {.destroy = destroy_meta, .describe = describe};
+
+int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options)
+{
+    (void)options;
+    tni_autograd_state *state = tni_alloc_zeroed(ctx, sizeof *state);
+    if (!state) return TN_E_OUT_OF_MEMORY;
+    pthread_mutex_init(&state->lock, NULL);
+    ctx->autograd_state = state;
+    ctx->autograd = &hooks;
+    for (uint32_t i = 0; i < tni_builtin_gradient_count; i++) {
+        tni_op *op = tni_op_get(ctx->registry, tni_builtin_gradients[i].op);
+        if (op) op->gradient = tni_builtin_gradients + i;
+    }
+    tni_layer_set(ctx, TNI_LAYER_AUTOGRAD, tni_autograd_layer, 0);
+    return TN_OK;
+}
+
+void tni_autograd_finish(tn_context *ctx)
+{
+    tni_autograd_state *state = ctx->autograd_state;
+    if (!state) return;
+    for (uint32_t i = 0; state->names && i < TNI_MAX_OPS; i++) {
+        if (state->names[i]) tni_free(ctx, state->names[i], strlen(state->names[i]) + 1);
+    }
+    tni_free(ctx, state->names, TNI_MAX_OPS * sizeof *state->names);
+    tni_custom_finish(ctx);
+    pthread_mutex_destroy(&state->lock);
+    tni_free(ctx, state, sizeof *state);
+    ctx->autograd_state = NULL;
+}

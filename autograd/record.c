@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recording. The layer sees each call in which a tensor takes part in autograd. A call with a gradient rule runs
+ * unrecorded inside and becomes one node; a composite without a rule runs as it is, so that the calls of its body are
+ * recorded; what has neither gets a node whose run says so.
+ */
+#include "autograd/record.h"
+
+#include "core/scope.h"
+#include "dispatcher/call.h"
+
+#include <string.h>
+
+#define MAX_FLAT 64
+
+/* Results of a call, lists laid flat. */
+typedef struct results {
+    tn_tensor *inline_items[MAX_FLAT];
+    tn_tensor **items;
+    uint32_t count;
+    uint32_t bytes; /* of items, when they did not fit */
+} results;
+
+int32_t tni_run_unrecorded(tni_frame *f)
+{
+    uint32_t excluded = tni_tls.excluded_layers;
+    tni_tls.excluded_layers = excluded | TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+    int32_t status = tni_next(f);
+    tni_tls.excluded_layers = excluded;
+    return status;
+}
+
+static int32_t gather_results(const tni_frame *f, results *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_outs; i++) n += f->outs[i].tag == TN_TAG_TENSORS ? f->outs[i].count : 1;
+    r->items = r->inline_items;
+    r->count = r->bytes = 0;
+    if (n > MAX_FLAT) {
+        r->bytes = n * (uint32_t)sizeof *r->items;
+        r->items = tni_alloc(f->ctx, r->bytes);
+        if (!r->items) return TN_E_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; i < f->n_outs; i++) {
+        tn_value v = f->outs[i];
+        if (v.tag != TN_TAG_TENSORS) r->items[r->count++] = tn_value_as_tensor(v);
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++) r->items[r->count++] = v.as.tensors[k];
+    }
+    return TN_OK;
+}
+
+static void finish_results(const tni_frame *f, results *r)
+{
+    if (r->bytes) tni_free(f->ctx, r->items, r->bytes);
+}
+
+static int32_t is_recorded(const tni_gradient_entry *rule, const results *r, uint32_t i)
+{
+    return r->items[i] && tni_is_differentiable(r->items[i]->desc.dtype) &&
+           !(i < 32 && rule->non_differentiable >> i & 1u);
+}
+
+/* ---- what may be written to ---- */
+
+static int32_t refuse(const char *text) { return tni_error(TN_E_AUTOGRAD, "%s", text); }
+
+static int32_t is_wanting_leaf(const tn_tensor *t)
+{
+    return (t->state & TNI_WANTS_GRAD) && t->autograd && !t->autograd->grad_fn;
+}
+
+static int32_t check_view(const tn_tensor *self)
+{
+    if ((self->state & TNI_NO_GRAD_VIEW) && (self->base->state & TNI_WANTS_GRAD))
+        return refuse("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
+                      "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+                      "moving both the view and the inplace either both inside the no_grad block (if you don't want "
+                      "the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
+    if (self->autograd && self->autograd->creation == TNI_VIEW_ONE_OF_MANY && self->autograd->grad_fn)
+        return tni_error(TN_E_AUTOGRAD,
+                         "Output %u of %s is a view and is being modified inplace. This view is the output of a function "
+                         "that returns multiple views. Such functions do not allow the output views to be modified "
+                         "inplace. You should replace the inplace operation by an out-of-place one.",
+                         self->autograd->output, tn_node_name(self->autograd->grad_fn));
+    if (is_wanting_leaf(self->base))
+        return refuse("a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    return TN_OK;
+}
+
+int32_t tni_check_inplace(const tn_tensor *self)
+{
+    if ((self->state & TNI_INFERENCE) && tni_tls.grad_mode != TN_GRAD_INFERENCE)
+        return refuse("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
+                      "get a normal tensor before doing inplace update.");
+    if (is_wanting_leaf(self))
+        return refuse("a leaf Variable that requires grad is being used in an in-place operation.");
+    return self->base ? check_view(self) : TN_OK;
+}
+
+static int32_t check_out_form(const tni_frame *f)
+{
+    for (uint32_t i = 0; i < f->op->n_args; i++) {
+        tn_value v = f->args[i];
+        int32_t wants = v.tag == TN_TAG_TENSOR && tni_wants_grad(v.as.tensor);
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++)
+            wants |= v.as.tensors[k] && tni_wants_grad(v.as.tensors[k]);
+        if (wants)
+            return tni_error(TN_E_AUTOGRAD,
+                             "%s(): functions with out=... arguments don't support automatic differentiation, but one "
+                             "of the arguments requires grad.",
+                             f->op->schema->name);
+    }
+    return TN_OK;
+}
+
+/* ---- functional calls ---- */
+
+/* A call that hands an argument through gives a view of it, so that the argument keeps its own history. */
+static int32_t separate_results(tni_frame *f)
+{
+    for (uint32_t i = 0; i < f->n_outs; i++) {
+        tn_tensor *t = tn_value_as_tensor(f->outs[i]);
+        for (uint32_t k = 0; t && k < f->n_args; k++) {
+            if (tn_value_as_tensor(f->args[k]) != t) continue;
+            tn_tensor *view = NULL;
+            int32_t status =
+                tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
+            if (status) return status;
+            tn_release(t);
+            f->outs[i] = tn_value_tensor(view);
+            break;
+        }
+    }
+    return TN_OK;
+}
+
+static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, const results *r)
+{
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < r->count; i++) any |= (uint32_t)is_recorded(rule, r, i);
+    if (!any) return TN_OK;
+    tni_op_node *node;
+    int32_t status = tni_op_node_create(f, rule, r->items, r->count, 0, &node);
+    if (status) return status;
+    int32_t many = f->op->is_view && f->outs[0].tag == TN_TAG_TENSORS;
+    for (uint32_t i = 0; i < r->count && !status; i++) {
+        if (!is_recorded(rule, r, i)) continue;
+        status = tni_set_history(r->items[i], &node->node, i);
+        if (!status && many) r->items[i]->autograd->creation = TNI_VIEW_ONE_OF_MANY;
+    }
+    tni_node_release(&node->node);
+    return status;
+}
+
+static int32_t record_functional(tni_frame *f, const tni_gradient_entry *rule)
+{
+    int32_t status = tni_run_unrecorded(f);
+    if (!status) status = separate_results(f);
+    if (status) return status;
+    if (f->n_outs == 1 && f->outs[0].tag == TN_TAG_TENSOR) { /* most calls */
+        results r = {.count = 1};
+        r.inline_items[0] = f->outs[0].as.tensor;
+        r.items = r.inline_items;
+        return record_results(f, rule, &r);
+    }
+    results r;
+    status = gather_results(f, &r);
+    if (!status) status = record_results(f, rule, &r);
+    finish_results(f, &r);
+    return status;
+}
+
+/* ---- in-place calls ---- */
+
+int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot)
+{
+    if (self->base && !(self->state & TNI_NO_GRAD_VIEW)) return tni_view_rebase(self, node, slot);
+    return tni_set_history(self, node, 0);
+}
+
+static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
+{
+    uint32_t which = f->op->returns_self < f->n_args ? f->op->returns_self : 0;
+    tn_tensor *self = tn_value_as_tensor(f->args[which]);
+    if (!self || !tni_is_differentiable(self->desc.dtype)) return tni_run_unrecorded(f);
+    int32_t status = tni_check_inplace(self);
+    if (status) return status;
+    tni_op_node *node;
+    status = tni_op_node_create(f, rule, &self, 1, 1, &node);
+    if (status) return status;
+    status = tni_run_unrecorded(f);
+    if (!status && f->op->base->kind == TNI_KIND_VIEW) {
+        int64_t *sizes = (int64_t *)(uintptr_t)node->node.inputs[0].sizes; /* has room for one dimension more */
+        node->node.inputs[0].rank = self->desc.rank;
+        memcpy(sizes, self->desc.sizes, self->desc.rank * sizeof *sizes);
+        status = tni_set_history(self, &node->node, 0);
+    } else if (!status) {
+        status = tni_op_node_save_results(node, &self, 1);
+        if (!status) status = tni_record_inplace(self, &node->node, node->args[which].count);
+    }
+    tni_node_release(&node->node);
+    return status;
+}
+
+/* ---- composites without a rule ---- */
+
+/* add_.Scalar: what it leads to has a form of its own. */
+static int32_t call_other(tni_frame *f, uint32_t number)
+{
+    const tni_op *other = tni_op_get(f->registry, number);
+    return tni_call(f->ctx, other, f->args, f->n_args, f->outs, f->n_outs);
+}
+
+/* The in-place form of a functional composite: its result is copied into self, which is recorded as a copy. */
+static int32_t copy_into_self(tni_frame *f)
+{
+    tn_tensor *self = tn_value_as_tensor(f->args[0]);
+    tn_value result[TNI_MAX_OUTPUTS];
+    int32_t status = tni_check_inplace(self);
+    if (!status) status = tni_call(f->ctx, f->op->base, f->args, f->n_args, result, f->op->base->n_returns);
+    if (status) return status;
+    const tn_value args[] = {tn_value_tensor(self), result[0], tn_value_bool(0)};
+    status = tni_call(f->ctx, tni_op_get(f->registry, TN_OP_COPY_), args, 3, f->outs, 1);
+    for (uint32_t i = 0; i < f->op->base->n_returns; i++) tni_value_release(f->ctx, &result[i]);
+    return status;
+}
+
+/* The functional form of an in-place composite. */
+static int32_t change_a_clone(tni_frame *f)
+{
+    tn_value args[TNI_MAX_ARGS];
+    memcpy(args, f->args, f->n_args * sizeof *args);
+    tn_value clone_args[] = {f->args[0], tn_value_none()}, copy;
+    int32_t status = tni_call(f->ctx, tni_op_get(f->registry, TN_OP_CLONE), clone_args, 2, &copy, 1);
+    if (status) return status;
+    args[0] = copy;
+    status = tni_call(f->ctx, f->op->base, args, f->n_args, f->outs, f->n_outs);
+    tni_value_release(f->ctx, &copy);
+    return status;
+}
+
+static int32_t run_composite(tni_frame *f)
+{
+    const tni_op *op = f->op;
+    if (op->form == TNI_FORM_OUT) {
+        int32_t status = check_out_form(f);
+        return status ? status : tni_run_unrecorded(f);
+    }
+    if (op == op->base) return tni_next(f);
+    if (op->entry && op->entry->calls) return call_other(f, op->entry->calls);
+    return op->form == TNI_FORM_INPLACE ? copy_into_self(f) : change_a_clone(f);
+}
+
+/* ---- the layer ---- */
+
+static const tni_gradient_entry missing_rule = {.rule = grad_not_implemented};
+
+/* Operators whose floating results have no gradient by definition. */
+static int32_t is_non_differentiable(const tni_op *base)
+{
+    switch (base->number) {
+    case TN_OP_FLOOR_DIVIDE:
+    case TN_OP_BINCOUNT:
+    case TN_OP_DETACH_DEFAULT:
+    case TN_OP_EMBEDDING_RENORM_:
+    case TN_OP_SET_:
+    case TN_OP_SET_SOURCE_TENSOR_:
+        return 1;
+    default:
+        return base->kind == TNI_KIND_FACTORY;
+    }
+}
+
+static int32_t run_without_rule(tni_frame *f)
+{
+    const tni_op *op = f->op, *base = op->base;
+    if (base->kind == TNI_KIND_COMPOSITE) return run_composite(f);
+    if (base->number == TN_OP_RESIZE_ && f->op->form == TNI_FORM_INPLACE && tni_wants_grad(f->args[0].as.tensor))
+        return refuse("cannot resize variables that require grad");
+    if (is_non_differentiable(base)) {
+        int32_t status = tni_run_unrecorded(f);
+        if (!status && base->number == TN_OP_DETACH_DEFAULT && op->form == TNI_FORM_INPLACE)
+            tni_clear_history(f->args[0].as.tensor);
+        return status;
+    }
+    return op->form == TNI_FORM_INPLACE ? record_inplace(f, &missing_rule) : record_functional(f, &missing_rule);
+}
+
+/* A view made while recording is off stays out of its base's history. */
+static int32_t run_silent(tni_frame *f)
+{
+    int32_t status = tni_next(f);
+    if (status || !f->op->is_view) return status;
+    for (uint32_t i = 0; i < f->n_outs; i++) {
+        tn_value v = f->outs[i];
+        if (v.tag == TN_TAG_TENSOR && v.as.tensor->base && f->op->form == TNI_FORM_FUNCTIONAL)
+            v.as.tensor->state |= TNI_NO_GRAD_VIEW;
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++) {
+            if (v.as.tensors[k]->base) v.as.tensors[k]->state |= TNI_NO_GRAD_VIEW;
+        }
+    }
+    return status;
+}
+
+int32_t tni_autograd_layer(tni_frame *f)
+{
+    if (!f->wants_grad) return run_silent(f);
+    const tni_op *base = f->op->base;
+    const tni_gradient_entry *rule = base->gradient;
+    if (!rule && base->def && base->def->backward) {
+        rule = tni_custom_gradient(f->ctx, base);
+        if (!rule) return TN_E_OUT_OF_MEMORY;
+    }
+    if (!rule) return run_without_rule(f);
+    if (f->op->form == TNI_FORM_INPLACE) return record_inplace(f, rule);
+    if (f->op->form == TNI_FORM_FUNCTIONAL) return record_functional(f, rule);
+    int32_t status = check_out_form(f);
+    return status ? status : tni_run_unrecorded(f);
+}

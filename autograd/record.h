@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The recording layer and the rules it finds. */
+#ifndef TNI_AUTOGRAD_RECORD_H
+#define TNI_AUTOGRAD_RECORD_H
+
+#include "autograd/op_node.h"
+
+/* The layer that the dispatcher runs for calls in which a tensor takes part in autograd. */
+int32_t tni_autograd_layer(tni_frame *f);
+/* Runs the rest of a call without recording what it calls. */
+int32_t tni_run_unrecorded(tni_frame *f);
+/* Refuses an in-place call on a tensor that may not be written to while recording. */
+int32_t tni_check_inplace(const tn_tensor *self);
+/* Gives the changed tensor `self`, which is behind edge `slot` of node, its new history. */
+int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot);
+
+/* ---- custom.c ---- */
+/* The entry of an operator from outside that has a gradient; made at first use. NULL and an error when it cannot be. */
+const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op);
+void tni_custom_finish(tn_context *ctx);
+/* The rule of operators that have none. */
+void grad_not_implemented(tn_scope *s, tni_grad *g);
+
+#endif
