@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leaves: where a gradient ends. The first gradient is taken as it is when nobody else holds it and its strides are
- * those that the leaf asks for (its own if it is dense, else row-major); later ones are added in place, or, while the
- * backward pass is itself recorded, out of place.
+ * Leaves: where a gradient ends. The first gradient is taken as it is when nobody else holds it and its
+ * strides are those that the leaf asks for (its own if it is dense, else row-major); later ones are added in
+ * place, or, while the backward pass is itself recorded, out of place.
  */
 #include "autograd/graph.h"
 
@@ -53,8 +53,10 @@ tni_leaf_node *tni_leaf_create(tn_tensor *t)
 /* The strides that the gradient of t should have. */
 static void wanted_strides(const tn_tensor *t, int64_t *out)
 {
-    if (t->state & TNI_DENSE) memcpy(out, t->desc.strides, t->desc.rank * sizeof *out);
-    else tni_contiguous_strides(t->desc.rank, t->desc.sizes, out);
+    if (t->state & TNI_DENSE)
+        memcpy(out, t->desc.strides, t->desc.rank * sizeof *out);
+    else
+        tni_contiguous_strides(t->desc.rank, t->desc.sizes, out);
 }
 
 static int32_t has_strides(const tn_tensor *grad, const int64_t *strides)

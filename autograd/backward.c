@@ -9,7 +9,10 @@
 
 #include <tenon/ops.h>
 
-static int32_t fail(tn_scope *s, int32_t status) { return tni_scope_record(s, status); }
+static int32_t fail(tn_scope *s, int32_t status)
+{
+    return tni_scope_record(s, status);
+}
 
 /* The caller's options in a struct of our size. */
 static int32_t read_options(const tn_backward_options *from, tn_backward_options *out)
@@ -17,7 +20,8 @@ static int32_t read_options(const tn_backward_options *from, tn_backward_options
     memset(out, 0, sizeof *out);
     if (!from) return TN_OK;
     for (uint32_t i = sizeof *out; i < from->size; i++) {
-        if (((const char *)from)[i]) return tni_error(TN_E_UNKNOWN_FIELD, "backward: options have an unknown field");
+        if (((const char *)from)[i])
+            return tni_error(TN_E_UNKNOWN_FIELD, "backward: options have an unknown field");
     }
     memcpy(out, from, from->size < sizeof *out ? from->size : sizeof *out);
     return TN_OK;
@@ -27,7 +31,8 @@ static int32_t check_root(const tn_tensor *root, int64_t i)
 {
     if (!root) return tni_error(TN_E_ARGUMENT, "backward: root %lld is NULL", (long long)i);
     if (!tni_wants_grad(root))
-        return tni_error(TN_E_AUTOGRAD, "element %lld of tensors does not require grad and does not have a grad_fn",
+        return tni_error(TN_E_AUTOGRAD,
+                         "element %lld of tensors does not require grad and does not have a grad_fn",
                          (long long)i);
     return TN_OK;
 }
@@ -38,24 +43,28 @@ static int32_t check_root_gradient(const tn_tensor *root, const tn_tensor *grad,
         if (root->numel != 1)
             return tni_error(TN_E_AUTOGRAD, "grad can be implicitly created only for scalar outputs");
         if (tn_dtype_is_complex(root->desc.dtype))
-            return tni_error(TN_E_AUTOGRAD, "grad can be implicitly created only for real scalar outputs but got %s",
+            return tni_error(TN_E_AUTOGRAD,
+                             "grad can be implicitly created only for real scalar outputs but got %s",
                              tn_dtype_name(root->desc.dtype));
         return TN_OK;
     }
     if (grad->desc.rank != root->desc.rank ||
-        (grad->desc.rank && memcmp(grad->desc.sizes, root->desc.sizes, grad->desc.rank * sizeof(int64_t)) != 0)) {
+        (grad->desc.rank &&
+         memcmp(grad->desc.sizes, root->desc.sizes, grad->desc.rank * sizeof(int64_t)) != 0)) {
         char a[256], b[256];
-        return tni_error(TN_E_SHAPE,
-                         "Mismatch in shape: grad_output[%lld] has a shape of torch.Size(%s) and output[%lld] has a "
-                         "shape of torch.Size(%s).",
-                         (long long)i, tni_shape_text(grad->desc.rank, grad->desc.sizes, a, sizeof a), (long long)i,
-                         tni_shape_text(root->desc.rank, root->desc.sizes, b, sizeof b));
+        return tni_error(
+            TN_E_SHAPE,
+            "Mismatch in shape: grad_output[%lld] has a shape of torch.Size(%s) and output[%lld] has a "
+            "shape of torch.Size(%s).",
+            (long long)i, tni_shape_text(grad->desc.rank, grad->desc.sizes, a, sizeof a), (long long)i,
+            tni_shape_text(root->desc.rank, root->desc.sizes, b, sizeof b));
     }
     if (tn_dtype_is_complex(grad->desc.dtype) != tn_dtype_is_complex(root->desc.dtype))
-        return tni_error(TN_E_DTYPE,
-                         "For complex Tensors, both grad_output and output are required to have the same dtype. "
-                         "Mismatch in dtype: grad_output[%lld] has a dtype of %s and output[%lld] has a dtype of %s.",
-                         (long long)i, tn_dtype_name(grad->desc.dtype), (long long)i, tn_dtype_name(root->desc.dtype));
+        return tni_error(
+            TN_E_DTYPE,
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            "Mismatch in dtype: grad_output[%lld] has a dtype of %s and output[%lld] has a dtype of %s.",
+            (long long)i, tn_dtype_name(grad->desc.dtype), (long long)i, tn_dtype_name(root->desc.dtype));
     return TN_OK;
 }
 
@@ -69,11 +78,13 @@ static int32_t check_goal(const tni_goal *goal)
     for (int64_t i = 0; i < goal->roots.count; i++) {
         int32_t status = check_root(goal->roots.data[i], i);
         if (!status)
-            status = check_root_gradient(goal->roots.data[i], goal->grads.count ? goal->grads.data[i] : NULL, i);
+            status =
+                check_root_gradient(goal->roots.data[i], goal->grads.count ? goal->grads.data[i] : NULL, i);
         if (status) return status;
     }
     for (int64_t i = 0; i < goal->inputs.count; i++) {
-        if (!goal->inputs.data[i]) return tni_error(TN_E_ARGUMENT, "backward: input %lld is NULL", (long long)i);
+        if (!goal->inputs.data[i])
+            return tni_error(TN_E_ARGUMENT, "backward: input %lld is NULL", (long long)i);
     }
     return TN_OK;
 }
@@ -96,7 +107,7 @@ int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_option
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_backward_options o;
-    tni_goal goal = {{0}};
+    tni_goal goal = {.keep_graph = 0};
     int32_t status = read_options(options, &o);
     if (status) return fail(s, status);
     fill_goal(&goal, &o, roots);
@@ -107,7 +118,8 @@ int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_option
     for (int64_t i = 0; i < goal.inputs.count && !status; i++) {
         if (!tni_wants_grad(goal.inputs.data[i]))
             status = tni_error(TN_E_AUTOGRAD, "One of the differentiated Tensors does not require grad");
-        else if (!tn_is_leaf(goal.inputs.data[i])) status = tn_retain_grad(goal.inputs.data[i]);
+        else if (!tn_is_leaf(goal.inputs.data[i]))
+            status = tn_retain_grad(goal.inputs.data[i]);
     }
     return status ? fail(s, status) : tni_engine_run(s, &goal);
 }
@@ -121,9 +133,10 @@ static int32_t hand_out(tn_scope *s, const tni_goal *goal, const tn_backward_opt
             continue;
         }
         if (!o->allow_unused && !o->materialize_grads)
-            return tni_error(TN_E_AUTOGRAD,
-                             "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                             "allow_unused=True if this is the desired behavior.");
+            return tni_error(
+                TN_E_AUTOGRAD,
+                "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior.");
         if (o->materialize_grads) goal->captures[i] = tn_zeros_like(s, goal->inputs.data[i]);
     }
     if (tn_scope_failed(s)) return tn_scope_failed(s);
@@ -136,7 +149,7 @@ int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs, const tn_backw
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_backward_options o;
-    tni_goal goal = {{0}};
+    tni_goal goal = {.keep_graph = 0};
     int32_t status = read_options(options, &o);
     if (status) return fail(s, status);
     fill_goal(&goal, &o, roots);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of operators from outside: their backward function has the signature of a kernel, and one rule here brings
- * the two together. Also the rule of operators that have no gradient, which says so when it is run.
+ * Gradients of operators from outside: their backward function has the signature of a kernel, and one rule
+ * here brings the two together. Also the rule of operators that have no gradient, which says so when it is
+ * run.
  */
 #include "autograd/record.h"
 
@@ -11,7 +12,8 @@
 
 void grad_not_implemented(tn_scope *s, tni_grad *g)
 {
-    tni_scope_record(s, tni_error(TN_E_AUTOGRAD, "derivative for %s is not implemented", tni_op_name(tni_grad_op(g))));
+    tni_scope_record(
+        s, tni_error(TN_E_AUTOGRAD, "derivative for %s is not implemented", tni_op_name(tni_grad_op(g))));
 }
 
 /* ---- what to save ---- */
@@ -39,8 +41,8 @@ static int32_t find_argument(const tni_op *op, const char *name, uint64_t length
         if (strlen(a->name) != length || memcmp(a->name, name, length) != 0) continue;
         *out = (tni_save){TNI_SAVE_ARG, (uint8_t)i, -1};
         if (a->type == TNI_TYPE_TENSOR) return TN_OK;
-        return tni_error(TN_E_ARGUMENT, "%s: saves names %s, which is no tensor and always there", op->schema->full_name,
-                         a->name);
+        return tni_error(TN_E_ARGUMENT, "%s: saves names %s, which is no tensor and always there",
+                         op->schema->full_name, a->name);
     }
     uint32_t index = 0;
     int32_t is_result = length >= 6 && memcmp(name, "result", 6) == 0;
@@ -134,7 +136,8 @@ static custom_gradient *make_gradient(tn_context *ctx, const tni_op *op)
             return NULL;
         }
     }
-    c->entry = (tni_gradient_entry){.op = op->number, .rule = custom_rule, .saves = c->saves, .save_count = n};
+    c->entry =
+        (tni_gradient_entry){.op = op->number, .rule = custom_rule, .saves = c->saves, .save_count = n};
     return c;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine. The calling thread works off its own graph: of all nodes whose gradients are complete the one recorded
- * last runs first, its results go to the nodes behind it. Gradients that meet are added in place when the engine alone
- * holds one of them. Nothing is written to the graph but what is saved in its nodes, under their locks.
+ * The engine. The calling thread works off its own graph: of all nodes whose gradients are complete the one
+ * recorded last runs first, its results go to the nodes behind it. Gradients that meet are added in place
+ * when the engine alone holds one of them. Nothing is written to the graph but what is saved in its nodes,
+ * under their locks.
  */
 #include "autograd/engine.h"
 
@@ -78,9 +79,12 @@ static int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, 
     }
     tn_tensor *sum;
     int32_t in_place = !run->goal->create_graph && old->desc.dtype == grad->desc.dtype;
-    if (in_place && tni_is_exclusive(old)) sum = tn_add_(s, old, grad);
-    else if (in_place && tni_is_exclusive(grad)) sum = tn_add_(s, grad, old);
-    else sum = tn_add(s, old, grad);
+    if (in_place && tni_is_exclusive(old))
+        sum = tn_add_(s, old, grad);
+    else if (in_place && tni_is_exclusive(grad))
+        sum = tn_add_(s, grad, old);
+    else
+        sum = tn_add(s, old, grad);
     if (!tn_scope_failed(s)) {
         *in = tn_retain(sum);
         tn_release(old);
@@ -129,8 +133,10 @@ static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tens
             }
             status = tn_scope_failed(s);
             if (!status) status = hand_over(grad, from, stream_of(run, to->node));
-            if (status) tn_release(grad);
-            else status = add_gradient(run, s, to->in + input, grad);
+            if (status)
+                tn_release(grad);
+            else
+                status = add_gradient(run, s, to->in + input, grad);
         }
         if (!status) arrive(run, to);
     }

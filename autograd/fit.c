@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Brings a gradient to what it is the gradient of: dimensions that were broadcast are summed, a real tensor gets the
- * real part, the dtype is the tensor's. Rules therefore write the formula and no more.
+ * Brings a gradient to what it is the gradient of: dimensions that were broadcast are summed, a real tensor
+ * gets the real part, the dtype is the tensor's. Rules therefore write the formula and no more.
  */
 #include "autograd/graph.h"
 
@@ -43,17 +43,19 @@ static tn_tensor *sum_to_size(tn_scope *s, tn_tensor *grad, const tni_meta *note
     return lead ? tn_reshape(s, grad, ((tn_ints){note->sizes ? note->sizes : dims, note->rank})) : grad;
 }
 
-tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from, uint32_t i)
+tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
+                            uint32_t i)
 {
     if (!same_sizes(grad, note)) {
         if (!can_sum(grad, note)) {
             char have[256], want[256];
-            tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
-                                          "Function %s returned an invalid gradient at index %u - got %s but expected "
-                                          "shape compatible with %s",
-                                          tn_node_name(from), i,
-                                          tni_shape_text(grad->desc.rank, grad->desc.sizes, have, sizeof have),
-                                          tni_shape_text(note->rank, note->sizes, want, sizeof want)));
+            tni_scope_record(
+                s, tni_error(TN_E_AUTOGRAD,
+                             "Function %s returned an invalid gradient at index %u - got %s but expected "
+                             "shape compatible with %s",
+                             tn_node_name(from), i,
+                             tni_shape_text(grad->desc.rank, grad->desc.sizes, have, sizeof have),
+                             tni_shape_text(note->rank, note->sizes, want, sizeof want)));
             return NULL;
         }
         grad = sum_to_size(s, grad, note);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes part in
- * autograd the call becomes a node, which owns what was saved and, in the end, calls destroy.
+ * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes
+ * part in autograd the call becomes a node, which owns what was saved and, in the end, calls destroy.
  */
 #include "autograd/record.h"
 
@@ -21,13 +21,13 @@ struct tn_function_call {
     tni_saved *saved;
     uint32_t n_saved;
     tni_edge *edges;
-    tni_meta *notes;        /* of the outputs, then of the inputs */
-    int64_t *sizes;         /* of all notes */
+    tni_meta *notes; /* of the outputs, then of the inputs */
+    int64_t *sizes;  /* of all notes */
     uint64_t n_sizes;
     uint32_t n_outs;
     uint32_t n_ins;
-    tn_tensors to_save;     /* while forward runs: references */
-    tni_vector dirty;       /* tn_tensor *, while forward runs */
+    tn_tensors to_save; /* while forward runs: references */
+    tni_vector dirty;   /* tn_tensor *, while forward runs */
     tni_vector non_differentiable;
 };
 
@@ -55,8 +55,9 @@ static int32_t prepare_gradients(tn_function_call *c, tni_step *step, tn_tensor 
 static void raise_on_second(tn_scope *s, tni_grad *g)
 {
     (void)g;
-    tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
-                                  "trying to differentiate twice a function that was marked with @once_differentiable"));
+    tni_scope_record(
+        s, tni_error(TN_E_AUTOGRAD,
+                     "trying to differentiate twice a function that was marked with @once_differentiable"));
 }
 
 typedef struct once_node {
@@ -78,7 +79,10 @@ static const char *once_name(const tn_node *node)
     return "Error";
 }
 
-static void once_destroy(tn_node *node) { tni_free(node->ctx, node, node->bytes); }
+static void once_destroy(tn_node *node)
+{
+    tni_free(node->ctx, node, node->bytes);
+}
 
 static const tni_node_class once_class = {.run = once_run, .name = once_name, .destroy = once_destroy};
 
@@ -149,7 +153,10 @@ static int32_t function_run(tn_node *node, tni_step *step)
     return status;
 }
 
-static const char *function_name(const tn_node *node) { return ((const tn_function_call *)node)->name; }
+static const char *function_name(const tn_node *node)
+{
+    return ((const tn_function_call *)node)->name;
+}
 
 static void function_destroy(tn_node *node)
 {
@@ -234,7 +241,8 @@ static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs
         return from == UINT32_MAX ? tni_set_history(t, &c->node, i) : tni_record_inplace(t, &c->node, from);
     if (from != UINT32_MAX) { /* handed through: a view, so that the input keeps its own history */
         tn_tensor *view = NULL;
-        int32_t status = tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
+        int32_t status =
+            tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
         if (status) return status;
         *out = tni_scope_own(s, view);
     }
@@ -253,7 +261,7 @@ static int32_t save_all(tn_function_call *c, tn_tensor *const *outs)
     for (uint32_t i = 0; i < c->n_saved; i++) {
         tn_tensor *t = c->to_save.data[i];
         uint32_t output = t ? index_of(out_list, t) : UINT32_MAX;
-        int32_t status = tni_save(c->saved + i, t, output == UINT32_MAX ? TNI_SAVED_INPUT : output);
+        int32_t status = tni_save_tensor(c->saved + i, t, output == UINT32_MAX ? TNI_SAVED_INPUT : output);
         if (status) return status;
     }
     return TN_OK;
@@ -262,7 +270,8 @@ static int32_t save_all(tn_function_call *c, tn_tensor *const *outs)
 static void forget_temporary(tn_function_call *c)
 {
     for (int64_t i = 0; i < c->to_save.count; i++) tn_release(c->to_save.data[i]);
-    tni_free(c->node.ctx, (void *)(uintptr_t)c->to_save.data, (uint64_t)c->to_save.count * sizeof(tn_tensor *));
+    tni_free(c->node.ctx, (void *)(uintptr_t)c->to_save.data,
+             (uint64_t)c->to_save.count * sizeof(tn_tensor *));
     c->to_save = (tn_tensors){NULL, 0};
 }
 
@@ -290,8 +299,8 @@ static int32_t run_forward(tn_function_call *c, tn_scope *s, tn_tensors inputs, 
     return TN_OK;
 }
 
-static int32_t make_call(tn_context *ctx, const tn_function *function, void *user, uint32_t n_ins, uint32_t n_outs,
-                         tn_function_call **out)
+static int32_t make_call(tn_context *ctx, const tn_function *function, void *user, uint32_t n_ins,
+                         uint32_t n_outs, tn_function_call **out)
 {
     tn_function_call *c = tni_alloc_zeroed(ctx, sizeof *c);
     if (!c) return TN_E_OUT_OF_MEMORY;
@@ -319,12 +328,13 @@ static int32_t wants_recording(tn_tensors inputs)
     return any && tni_grad_enabled();
 }
 
-int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, tn_tensors inputs, tn_tensor **out,
-                          uint32_t n_outs)
+int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, tn_tensors inputs,
+                          tn_tensor **out, uint32_t n_outs)
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     if (!function || !function->forward || !function->backward || !out || !n_outs)
-        return tni_scope_record(s, tni_error(TN_E_ARGUMENT, "function_apply: forward, backward and outputs are required"));
+        return tni_scope_record(
+            s, tni_error(TN_E_ARGUMENT, "function_apply: forward, backward and outputs are required"));
     tn_function_call *c;
     tn_context *ctx = tn_scope_context(s);
     int32_t status = make_call(ctx, function, user, (uint32_t)inputs.count, n_outs, &c);
@@ -347,7 +357,10 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
 
 /* ---- what forward and backward call ---- */
 
-void *tn_function_user(const tn_function_call *call) { return call->user; }
+void *tn_function_user(const tn_function_call *call)
+{
+    return call->user;
+}
 
 int32_t tn_function_save(tn_function_call *call, tn_tensors tensors)
 {
@@ -387,7 +400,10 @@ static int32_t add_to(tn_function_call *call, tni_vector *v, tn_tensor *t)
     return TN_OK;
 }
 
-int32_t tn_function_mark_dirty(tn_function_call *call, tn_tensor *t) { return add_to(call, &call->dirty, t); }
+int32_t tn_function_mark_dirty(tn_function_call *call, tn_tensor *t)
+{
+    return add_to(call, &call->dirty, t);
+}
 
 int32_t tn_function_mark_non_differentiable(tn_function_call *call, tn_tensor *t)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views as places in a storage. To follow a view without knowing by which operators it came about, a gradient is laid
- * out flat as the storage is, and the view is taken of that by sizes, strides and offset. Bits (conjugate, negative)
- * and a change between complex numbers and pairs of real ones are undone and redone at the ends.
+ * Views as places in a storage. To follow a view without knowing by which operators it came about, a gradient
+ * is laid out flat as the storage is, and the view is taken of that by sizes, strides and offset. Bits
+ * (conjugate, negative) and a change between complex numbers and pairs of real ones are undone and redone at
+ * the ends.
  */
 #include "autograd/graph.h"
 
@@ -46,7 +47,8 @@ static int32_t span(const tni_geometry *g, int64_t parts, window *out)
 }
 
 /* The window over base and view, in numbers (complex ones if either is complex). */
-static int32_t common_window(const tni_geometry *base, const tni_geometry *view, int32_t is_complex, window *out)
+static int32_t common_window(const tni_geometry *base, const tni_geometry *view, int32_t is_complex,
+                             window *out)
 {
     window a, b;
     int32_t status = span(base, per_number(base, is_complex), &a);
@@ -103,11 +105,13 @@ static tn_tensor *positions(tn_scope *s, tn_tensor *flat, const tni_geometry *g,
 {
     tn_tensor *all = tn_arange(s, TN_SCALAR(flat->numel), .dtype = TN_INT64, .device = flat->desc.device);
     tn_ints sizes = {g->sizes, g->rank}, strides = {g->strides, g->rank};
-    return tn_reshape(s, tn_as_strided(s, all, sizes, strides, .storage_offset = g->offset - start), TN_INTS(-1));
+    return tn_reshape(s, tn_as_strided(s, all, sizes, strides, .storage_offset = g->offset - start),
+                      TN_INTS(-1));
 }
 
 /* Adds `grad` to the places of `view` in the flat tensor (of zeros). */
-static tn_tensor *spread(tn_scope *s, tn_tensor *flat, tn_tensor *grad, const tni_geometry *view, int64_t start)
+static tn_tensor *spread(tn_scope *s, tn_tensor *flat, tn_tensor *grad, const tni_geometry *view,
+                         int64_t start)
 {
     tni_geometry g = *view;
     for (uint32_t i = 0; i < g.rank; i++) { /* expanded dimensions */
@@ -137,7 +141,8 @@ static tn_dtype number_dtype(const tn_tensor *grad, const tni_geometry *g)
     return is_complex ? tni_dtype_to_complex(grad->desc.dtype) : tni_dtype_to_real(grad->desc.dtype);
 }
 
-tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry *base, const tni_geometry *view)
+tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry *base,
+                                const tni_geometry *view)
 {
     if (tn_scope_failed(s)) return NULL;
     int32_t is_complex = tn_dtype_is_complex(base->dtype) || tn_dtype_is_complex(view->dtype);
@@ -150,7 +155,8 @@ tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry
     tn_dtype dtype = is_complex ? tni_dtype_to_complex(grad->desc.dtype) : grad->desc.dtype;
     tn_tensor *flat = zeros(s, grad, w.length, dtype);
     if (is_complex && !tn_dtype_is_complex(view->dtype)) {
-        tn_tensor *pairs = spread(s, tn_view(s, tn_view_as_real(s, flat), TN_INTS(-1)), grad, view, w.start * 2);
+        tn_tensor *pairs =
+            spread(s, tn_view(s, tn_view_as_real(s, flat), TN_INTS(-1)), grad, view, w.start * 2);
         flat = tn_view_as_complex(s, tn_view(s, pairs, TN_INTS(-1, 2)));
     } else {
         flat = spread(s, flat, grad, view, w.start);
@@ -176,7 +182,8 @@ tn_tensor *tni_lay_out(tn_scope *s, tn_tensor *grad, const tni_geometry *base, c
         tni_scope_record(s, status);
         return NULL;
     }
-    tn_tensor *flat = zeros(s, grad, w.length, is_complex ? tni_dtype_to_complex(grad->desc.dtype) : grad->desc.dtype);
+    tn_tensor *flat =
+        zeros(s, grad, w.length, is_complex ? tni_dtype_to_complex(grad->desc.dtype) : grad->desc.dtype);
     tn_tensor *whole = show(s, flat, base, w.start);
     tn_copy_(s, whole, grad);
     *out_part = show(s, flat, view, w.start);

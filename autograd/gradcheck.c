@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finite differences against the analytic gradient. For a real loss L = Re(conj(v) . y) the gradient by the conjugate
- * Wirtinger convention is dL/dRe(x) + i dL/dIm(x); v runs over the units of each output, and over i times them where it
- * is complex, so every entry of the Jacobian is compared. Second derivatives: the same of the gradient as a function.
+ * Finite differences against the analytic gradient. For a real loss L = Re(conj(v) . y) the gradient by the
+ * conjugate Wirtinger convention is dL/dRe(x) + i dL/dIm(x); v runs over the units of each output, and over i
+ * times them where it is complex, so every entry of the Jacobian is compared. Second derivatives: the same of
+ * the gradient as a function.
  */
 #include "autograd/graph.h"
 
@@ -29,7 +30,10 @@ typedef struct numbers {
     int32_t is_complex;
 } numbers;
 
-static int32_t fail(tn_scope *s, int32_t status) { return tni_scope_record(s, status); }
+static int32_t fail(tn_scope *s, int32_t status)
+{
+    return tni_scope_record(s, status);
+}
 
 static int32_t read_numbers(tn_scope *s, const tn_tensor *t, numbers *out)
 {
@@ -63,7 +67,10 @@ static tn_tensor *write_numbers(tn_scope *s, const tn_tensor *like, const number
     return tn_from_data(s, like->desc.dtype, sizes, raw, like->desc.device);
 }
 
-static int32_t is_checked(const tn_tensor *t) { return t && tni_wants_grad(t); }
+static int32_t is_checked(const tn_tensor *t)
+{
+    return t && tni_wants_grad(t);
+}
 
 static int32_t call(const check *c, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
 {
@@ -77,8 +84,8 @@ static int32_t call(const check *c, tn_scope *s, tn_tensors inputs, tn_tensor **
 }
 
 /* All outputs with component `part` of element `element` of input `which` moved by `step`. */
-static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64_t element, int32_t part, double step,
-                              numbers *results)
+static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64_t element, int32_t part,
+                              double step, numbers *results)
 {
     tn_tensor **inputs = tn_scope_memory(s, ((uint64_t)c->inputs.count + 1) * sizeof *inputs);
     tn_tensor **outs = tn_scope_memory(s, (c->n_outs + 1u) * sizeof *outs);
@@ -103,10 +110,13 @@ static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64
     return TN_OK;
 }
 
-/* The analytic gradient of one unit of output k: pairs for each element of each checked input, one after another. */
-static int32_t analytic_row(const check *c, tn_scope *s, tn_tensor *out, int64_t element, int32_t part, double *row)
+/* The analytic gradient of one unit of output k: pairs for each element of each checked input, one after
+ * another. */
+static int32_t analytic_row(const check *c, tn_scope *s, tn_tensor *out, int64_t element, int32_t part,
+                            double *row)
 {
-    numbers unit = {tn_scope_memory(s, (uint64_t)out->numel * 16 + 16), out->numel, tn_dtype_is_complex(out->desc.dtype)};
+    numbers unit = {tn_scope_memory(s, (uint64_t)out->numel * 16 + 16), out->numel,
+                    tn_dtype_is_complex(out->desc.dtype)};
     if (!unit.pairs) return tn_scope_failed(s);
     memset(unit.pairs, 0, (uint64_t)out->numel * 16);
     unit.pairs[2 * element + part] = 1;
@@ -118,11 +128,10 @@ static int32_t analytic_row(const check *c, tn_scope *s, tn_tensor *out, int64_t
     for (int64_t i = 0; i < c->inputs.count; i++) {
         if (is_checked(c->inputs.data[i])) wanted[n++] = c->inputs.data[i];
     }
-    tn_backward_options options = {.size = sizeof options,
-                                   .retain_graph = 1,
-                                   .materialize_grads = 1,
-                                   .grad_outputs = {&v, 1}};
-    if (tn_grad(s, (tn_tensors){&out, 1}, (tn_tensors){wanted, n}, &options, grads)) return tn_scope_failed(s);
+    tn_backward_options options = {
+        .size = sizeof options, .retain_graph = 1, .materialize_grads = 1, .grad_outputs = {&v, 1}};
+    if (tn_grad(s, (tn_tensors){&out, 1}, (tn_tensors){wanted, n}, &options, grads))
+        return tn_scope_failed(s);
     for (int64_t i = 0; i < n; i++) {
         numbers g;
         if (read_numbers(s, grads[i], &g)) return tn_scope_failed(s);
@@ -138,12 +147,14 @@ static int32_t is_close(const check *c, double a, double n)
     return fabs(a - n) <= c->atol + c->rtol * fabs(n);
 }
 
-static int32_t mismatch(uint32_t out, int64_t row, uint32_t in, int64_t column, double numeric, double analytic)
+static int32_t mismatch(uint32_t out, int64_t row, uint32_t in, int64_t column, double numeric,
+                        double analytic)
 {
-    return tni_error(TN_E_AUTOGRAD,
-                     "Jacobian mismatch for output %u with respect to input %u, element %lld of the output, element %lld "
-                     "of the input: numerical %.9g, analytical %.9g",
-                     out, in, (long long)row, (long long)column, numeric, analytic);
+    return tni_error(
+        TN_E_AUTOGRAD,
+        "Jacobian mismatch for output %u with respect to input %u, element %lld of the output, element %lld "
+        "of the input: numerical %.9g, analytical %.9g",
+        out, in, (long long)row, (long long)column, numeric, analytic);
 }
 
 /* The analytic Jacobian: for each output, element and part a row of `width` doubles. */
@@ -174,7 +185,8 @@ static int32_t analytic(const check *c, tn_scope *s, jacobian *j)
         for (int64_t e = 0; e < 2 * out->numel; e++, row += j->width) {
             if (e % 2 >= parts || !tni_wants_grad(out)) continue;
             tn_scope *inner = tn_scope_open_child(s, NULL);
-            int32_t status = inner ? analytic_row(c, inner, out, e / 2, (int32_t)(e % 2), row) : TN_E_OUT_OF_MEMORY;
+            int32_t status =
+                inner ? analytic_row(c, inner, out, e / 2, (int32_t)(e % 2), row) : TN_E_OUT_OF_MEMORY;
             tn_scope_close(inner);
             if (status) return fail(s, status);
         }
@@ -183,22 +195,23 @@ static int32_t analytic(const check *c, tn_scope *s, jacobian *j)
 }
 
 /* Compares one column: what moving one component of one element does to all outputs. */
-static int32_t compare_column(const check *c, const jacobian *j, const numbers *up, const numbers *down, uint32_t input,
-                              int64_t element, int64_t column)
+static int32_t compare_column(const check *c, const jacobian *j, const numbers *up, const numbers *down,
+                              uint32_t input, int64_t element, int64_t column)
 {
     const double *row = j->rows;
     for (uint32_t k = 0; k < c->n_outs; k++) {
         for (int64_t e = 0; e < 2 * j->outs[k]->numel; e++, row += j->width) {
             if (!up[k].pairs || (e % 2 && !up[k].is_complex)) continue;
             double numeric = (up[k].pairs[e] - down[k].pairs[e]) / (2 * c->eps);
-            if (!is_close(c, row[column], numeric)) return mismatch(k, e / 2, input, element, numeric, row[column]);
+            if (!is_close(c, row[column], numeric))
+                return mismatch(k, e / 2, input, element, numeric, row[column]);
         }
     }
     return TN_OK;
 }
 
-static int32_t check_component(const check *c, tn_scope *s, const jacobian *j, uint32_t input, int64_t element,
-                               int32_t part, int64_t column)
+static int32_t check_component(const check *c, tn_scope *s, const jacobian *j, uint32_t input,
+                               int64_t element, int32_t part, int64_t column)
 {
     tn_scope *inner = tn_scope_open_child(s, NULL);
     if (!inner) return fail(s, TN_E_OUT_OF_MEMORY);
@@ -217,7 +230,7 @@ static int32_t check_component(const check *c, tn_scope *s, const jacobian *j, u
 
 static int32_t run_check(const check *c, tn_scope *s)
 {
-    jacobian j;
+    jacobian j = {0};
     if (analytic(c, s, &j)) return tn_scope_failed(s);
     int64_t column = 0;
     for (int64_t i = 0; i < c->inputs.count; i++) {
@@ -267,7 +280,8 @@ static int32_t gradient_function(void *user, tn_scope *s, tn_tensors inputs, tn_
 /* Numbers between 0.5 and 1.5 that do not repeat soon, as gradients of an output. */
 static tn_tensor *some_gradient(tn_scope *s, const tn_tensor *out, uint32_t seed)
 {
-    numbers n = {tn_scope_memory(s, (uint64_t)out->numel * 16 + 16), out->numel, tn_dtype_is_complex(out->desc.dtype)};
+    numbers n = {tn_scope_memory(s, (uint64_t)out->numel * 16 + 16), out->numel,
+                 tn_dtype_is_complex(out->desc.dtype)};
     if (!n.pairs) return NULL;
     for (int64_t i = 0; i < 2 * out->numel; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -281,7 +295,9 @@ static int32_t run_second(const check *c, tn_scope *s)
 {
     tn_tensor **outs = tn_scope_memory(s, (c->n_outs + 1u) * sizeof *outs);
     tn_tensor **inputs = tn_scope_memory(s, ((uint64_t)c->inputs.count + c->n_outs + 1) * sizeof *inputs);
-    second b = {.first = c, .n_inputs = c->inputs.count, .outs = tn_scope_memory(s, (c->n_outs + 1u) * sizeof *b.outs)};
+    second b = {.first = c,
+                .n_inputs = c->inputs.count,
+                .outs = tn_scope_memory(s, (c->n_outs + 1u) * sizeof *b.outs)};
     if (!outs || !inputs || !b.outs || call(c, s, c->inputs, outs)) return tn_scope_failed(s);
     memcpy(inputs, c->inputs.data, (uint64_t)c->inputs.count * sizeof *inputs);
     int64_t n = c->inputs.count;
@@ -300,20 +316,29 @@ static int32_t run_second(const check *c, tn_scope *s)
     return b.n_outs ? run_check(&next, s) : TN_OK;
 }
 
-int32_t tn_gradcheck(tn_scope *s, tn_check_fn f, void *user, tn_tensors inputs, const tn_gradcheck_options *options)
+int32_t tn_gradcheck(tn_scope *s, tn_check_fn f, void *user, tn_tensors inputs,
+                     const tn_gradcheck_options *options)
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_gradcheck_options o = {0};
     if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
-    check c = {f, user, inputs, o.n_outs ? o.n_outs : 1, o.eps > 0 ? o.eps : 1e-6, o.atol > 0 ? o.atol : 1e-5,
+    check c = {f,
+               user,
+               inputs,
+               o.n_outs ? o.n_outs : 1,
+               o.eps > 0 ? o.eps : 1e-6,
+               o.atol > 0 ? o.atol : 1e-5,
                o.rtol > 0 ? o.rtol : 1e-3};
-    if (!f || inputs.count <= 0) return fail(s, tni_error(TN_E_ARGUMENT, "gradcheck: a function and inputs are required"));
+    if (!f || inputs.count <= 0)
+        return fail(s, tni_error(TN_E_ARGUMENT, "gradcheck: a function and inputs are required"));
     int32_t any = 0;
     for (int64_t i = 0; i < inputs.count; i++) any |= is_checked(inputs.data[i]);
     if (!any)
-        return fail(s, tni_error(TN_E_AUTOGRAD, "gradcheck expects at least one input tensor to require gradient, but "
-                                                "none of the them have requires_grad=True."));
-    tn_scope *inner = tn_scope_open_child(s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_ON});
+        return fail(s, tni_error(TN_E_AUTOGRAD,
+                                 "gradcheck expects at least one input tensor to require gradient, but "
+                                 "none of the them have requires_grad=True."));
+    tn_scope *inner = tn_scope_open_child(
+        s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_ON});
     if (!inner) return fail(s, TN_E_OUT_OF_MEMORY);
     int32_t status = run_check(&c, inner);
     if (!status && o.second) status = run_second(&c, inner);

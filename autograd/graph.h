@@ -2,10 +2,11 @@
 /*
  * The graph: nodes, edges, and what autograd hangs on a tensor.
  *
- * A node stands for one recorded call. It holds references to the nodes of its inputs (edges point from results
- * towards leaves, so there are no circles) and is held by its results and by the nodes above it. The node of a leaf is
- * part of the leaf: a reference to it is a reference to the tensor, so no weak pointers are needed. All of a node but
- * its saved tensors and hooks is constant once it is published; those two are guarded by `lock`.
+ * A node stands for one recorded call. It holds references to the nodes of its inputs (edges point from
+ * results towards leaves, so there are no circles) and is held by its results and by the nodes above it. The
+ * node of a leaf is part of the leaf: a reference to it is a reference to the tensor, so no weak pointers are
+ * needed. All of a node but its saved tensors and hooks is constant once it is published; those two are
+ * guarded by `lock`.
  */
 #ifndef TNI_AUTOGRAD_GRAPH_H
 #define TNI_AUTOGRAD_GRAPH_H
@@ -23,7 +24,10 @@ static inline void tni_spin_lock(tni_spin *lock)
 {
     while (atomic_exchange_explicit(lock, 1, memory_order_acquire)) sched_yield();
 }
-static inline void tni_spin_unlock(tni_spin *lock) { atomic_store_explicit(lock, 0, memory_order_release); }
+static inline void tni_spin_unlock(tni_spin *lock)
+{
+    atomic_store_explicit(lock, 0, memory_order_release);
+}
 
 typedef struct tni_edge {
     tn_node *node;  /* a reference; NULL: no gradient is wanted */
@@ -79,9 +83,9 @@ struct tn_node {
     uint32_t n_edges;
     uint32_t n_inputs; /* incoming gradients: outputs of the call */
     tni_edge *edges;
-    tni_meta *inputs; /* the outputs of the call */
-    tni_vector hooks;       /* tni_hook */
-    tn_stream *stream;      /* the forward call's; NULL for devices that do everything at once */
+    tni_meta *inputs;  /* the outputs of the call */
+    tni_vector hooks;  /* tni_hook */
+    tn_stream *stream; /* the forward call's; NULL for devices that do everything at once */
     tn_node *next_dying;
     uint32_t freed; /* saved tensors are gone */
     uint32_t is_leaf;
@@ -123,7 +127,10 @@ typedef struct tni_autograd_state {
     char **names;         /* by operator number, made when asked for */
     void *custom;         /* gradients of operators from outside */
 } tni_autograd_state;
-static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx) { return ctx->autograd_state; }
+static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
+{
+    return ctx->autograd_state;
+}
 
 /* ---- meta.c ---- */
 tni_autograd_meta *tni_meta_ensure(tn_tensor *t);
@@ -158,8 +165,10 @@ const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes);
 static inline tn_node *tni_node_retain(tn_node *node)
 {
     if (!node) return NULL;
-    if (node->is_leaf) tn_retain(((tni_leaf_node *)node)->tensor);
-    else atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+    if (node->is_leaf)
+        tn_retain(((tni_leaf_node *)node)->tensor);
+    else
+        atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
     return node;
 }
 void tni_node_release(tn_node *node);
@@ -191,8 +200,8 @@ static inline int32_t tni_is_exclusive(const tn_tensor *t)
 /* ---- view.c ---- */
 /* Brings the history of a view up to date with its base. */
 int32_t tni_view_refresh(tn_tensor *view);
-/* An in-place call recorded by `node` has changed `view`, which is behind edge `self` of the node: the base gets the
- * history. */
+/* An in-place call recorded by `node` has changed `view`, which is behind edge `self` of the node: the base
+ * gets the history. */
 int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self);
 
 /* ---- geometry.c ---- */
@@ -207,7 +216,8 @@ typedef struct tni_geometry {
 } tni_geometry;
 void tni_geometry_of(const tn_tensor *t, tni_geometry *out);
 /* The gradient of a tensor at `base`, given that of a view of its storage at `view`. */
-tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry *base, const tni_geometry *view);
+tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry *base,
+                                const tni_geometry *view);
 /* A copy of a gradient with the layout of `base`, and the part of it that `view` shows. */
 tn_tensor *tni_lay_out(tn_scope *s, tn_tensor *grad, const tni_geometry *base, const tni_geometry *view,
                        tn_tensor **out_part);
@@ -215,15 +225,16 @@ tn_tensor *tni_lay_out(tn_scope *s, tn_tensor *grad, const tni_geometry *base, c
 /* ---- engine.c ---- */
 typedef struct tni_goal {
     tn_tensors roots;
-    tn_tensors grads;  /* none, or one for each root */
-    tn_tensors inputs; /* none: all leaves */
+    tn_tensors grads;     /* none, or one for each root */
+    tn_tensors inputs;    /* none: all leaves */
     tn_tensor **captures; /* references for each of inputs, or NULL: accumulate */
     int32_t keep_graph;
     int32_t create_graph;
 } tni_goal;
 int32_t tni_engine_run(tn_scope *s, const tni_goal *goal);
 /* Brings a gradient to the sizes, dtype and kind of what it is the gradient of. Borrowed from the scope. */
-tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from, uint32_t i);
+tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
+                            uint32_t i);
 
 /* ---- room ---- */
 int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options);

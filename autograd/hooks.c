@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of nodes and tensors. A hook of a tensor that is no leaf belongs to the node that made it; the tensor keeps a
- * note of where, so that a handle can be given back after an in-place call has put another node there. The list of
- * a node is copied under its lock before the hooks run, so a hook may add and remove hooks.
+ * Hooks of nodes and tensors. A hook of a tensor that is no leaf belongs to the node that made it; the tensor
+ * keeps a note of where, so that a handle can be given back after an in-place call has put another node
+ * there. The list of a node is copied under its lock before the hooks run, so a hook may add and remove
+ * hooks.
  */
 #include "autograd/graph.h"
 
@@ -97,8 +98,10 @@ static int32_t retain_one(tn_scope *s, tn_tensor *t, tn_tensor *grad)
 {
     if (!grad) return TN_OK;
     tn_tensor *kept = NULL;
-    if (tni_grad_enabled()) kept = tn_retain(grad);
-    else if (tni_detached(grad, &kept)) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+    if (tni_grad_enabled())
+        kept = tn_retain(grad);
+    else if (tni_detached(grad, &kept))
+        return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
     return tni_accumulate(s, t, &tni_autograd_of(t->ctx)->lock, kept);
 }
 
@@ -131,8 +134,10 @@ int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor 
     for (uint32_t i = 0; seen && i < n && !status; i++) {
         memcpy(seen, grads, count * sizeof *seen);
         status = hooks[i].as.node(hooks[i].user, s, seen, count);
-        if (!status) status = tn_scope_failed(s);
-        else if (!tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
+        if (!status)
+            status = tn_scope_failed(s);
+        else if (!tn_scope_failed(s))
+            tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
         for (uint32_t k = 0; k < count && !status; k++) replace(grads + k, seen[k]);
     }
     return seen ? status : tn_scope_failed(s);
@@ -173,19 +178,22 @@ int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, uint64_t
     tni_edge edge;
     int32_t status = tni_gradient_edge(t, &edge);
     if (status) return status;
-    if (!edge.node) return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
+    if (!edge.node)
+        return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
     tni_hook h = {.kind = TNI_HOOK_TENSOR, .input = edge.input, .user = user, .as.tensor = hook};
     return register_on(t, &h, edge.node, out_handle);
 }
 
-int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user, uint64_t *out_handle)
+int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user,
+                                    uint64_t *out_handle)
 {
     if (!leaf || !hook)
         return tni_error(TN_E_ARGUMENT, "register_post_accumulate_grad_hook: the tensor or the hook is NULL");
     if (!tni_wants_grad(leaf))
         return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
     if (!tn_is_leaf(leaf))
-        return tni_error(TN_E_AUTOGRAD, "post accumulate grad hooks cannot be registered on non-leaf tensors");
+        return tni_error(TN_E_AUTOGRAD,
+                         "post accumulate grad hooks cannot be registered on non-leaf tensors");
     tni_hook h = {.kind = TNI_HOOK_ACCUMULATE, .user = user, .as.accumulate = hook};
     return register_on(leaf, &h, &leaf->autograd->leaf->node, out_handle);
 }

@@ -25,8 +25,10 @@ static void destroy_meta(tn_context *ctx, tni_autograd_meta *meta)
 static void describe(const tn_tensor *t, char *buffer, uint64_t bytes)
 {
     const tn_node *node = tn_grad_fn(t);
-    if (node) snprintf(buffer, bytes, "grad_fn=<%s0>", tn_node_name(node));
-    else snprintf(buffer, bytes, "%s", tn_requires_grad(t) ? "requires_grad=True" : "");
+    if (node)
+        snprintf(buffer, bytes, "grad_fn=<%s0>", tn_node_name(node));
+    else
+        snprintf(buffer, bytes, "%s", tn_requires_grad(t) ? "requires_grad=True" : "");
 }
 
 static const tni_autograd_hooks hooks = {.destroy = destroy_meta, .describe = describe};

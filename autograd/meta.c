@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What autograd hangs on a tensor, and the questions a program asks about it. Most tensors have nothing; the bit
- * TNI_WANTS_GRAD of a tensor's state says whether calls on it are recorded. Knows nodes only by reference.
+ * What autograd hangs on a tensor, and the questions a program asks about it. Most tensors have nothing; the
+ * bit TNI_WANTS_GRAD of a tensor's state says whether calls on it are recorded. Knows nodes only by
+ * reference.
  */
 #include "autograd/graph.h"
 
 #include "core/dtype.h"
 #include "core/scope.h"
+#include "core/shape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,8 +64,10 @@ int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
     }
     if (!(t->state & TNI_WANTS_GRAD) || !t->autograd) return TN_OK;
     tni_autograd_meta *meta = t->autograd;
-    if (meta->grad_fn) *out = (tni_edge){meta->grad_fn, meta->output};
-    else if (meta->leaf) *out = (tni_edge){&meta->leaf->node, 0};
+    if (meta->grad_fn)
+        *out = (tni_edge){meta->grad_fn, meta->output};
+    else if (meta->leaf)
+        *out = (tni_edge){&meta->leaf->node, 0};
     return TN_OK;
 }
 
@@ -83,20 +87,34 @@ int32_t tni_detached(tn_tensor *t, tn_tensor **out)
 static const char *type_name(tn_dtype dtype)
 {
     switch (dtype) {
-    case TN_FLOAT16: return "HalfTensor";
-    case TN_BFLOAT16: return "BFloat16Tensor";
-    case TN_FLOAT32: return "FloatTensor";
-    case TN_FLOAT64: return "DoubleTensor";
-    case TN_COMPLEX32: return "ComplexHalfTensor";
-    case TN_COMPLEX64: return "ComplexFloatTensor";
-    case TN_COMPLEX128: return "ComplexDoubleTensor";
-    case TN_BOOL: return "BoolTensor";
-    case TN_UINT8: return "ByteTensor";
-    case TN_INT8: return "CharTensor";
-    case TN_INT16: return "ShortTensor";
-    case TN_INT32: return "IntTensor";
-    case TN_INT64: return "LongTensor";
-    default: return "Tensor";
+    case TN_FLOAT16:
+        return "HalfTensor";
+    case TN_BFLOAT16:
+        return "BFloat16Tensor";
+    case TN_FLOAT32:
+        return "FloatTensor";
+    case TN_FLOAT64:
+        return "DoubleTensor";
+    case TN_COMPLEX32:
+        return "ComplexHalfTensor";
+    case TN_COMPLEX64:
+        return "ComplexFloatTensor";
+    case TN_COMPLEX128:
+        return "ComplexDoubleTensor";
+    case TN_BOOL:
+        return "BoolTensor";
+    case TN_UINT8:
+        return "ByteTensor";
+    case TN_INT8:
+        return "CharTensor";
+    case TN_INT16:
+        return "ShortTensor";
+    case TN_INT32:
+        return "IntTensor";
+    case TN_INT64:
+        return "LongTensor";
+    default:
+        return "Tensor";
     }
 }
 
@@ -105,7 +123,8 @@ const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes)
     int used;
     uint32_t type = TN_DEVICE_TYPE(t->desc.device);
     const char *device = type == TN_INTERNED_CPU ? NULL : tn_interned(t->ctx, type);
-    used = snprintf(buffer, bytes, "[torch.%s%s%s", device ? device : "", device ? "." : "", type_name(t->desc.dtype));
+    used = snprintf(buffer, bytes, "[torch.%s%s%s", device ? device : "", device ? "." : "",
+                    type_name(t->desc.dtype));
     if (used > 0 && (uint64_t)used < bytes && t->desc.rank) {
         char *rest = buffer + used;
         uint64_t left = bytes - (uint64_t)used;
@@ -119,7 +138,10 @@ const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes)
 
 /* ---- public ---- */
 
-int32_t tn_requires_grad(const tn_tensor *t) { return t && tni_wants_grad(t); }
+int32_t tn_requires_grad(const tn_tensor *t)
+{
+    return t && tni_wants_grad(t);
+}
 
 int32_t tn_is_leaf(const tn_tensor *t)
 {
@@ -132,9 +154,10 @@ int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
     if (!t) return tni_error(TN_E_ARGUMENT, "requires_grad_: the tensor is NULL");
     if (!tn_is_leaf(t)) {
         if (on) return TN_OK;
-        return tni_error(TN_E_AUTOGRAD,
-                         "you can only change requires_grad flags of leaf variables. If you want to use a computed "
-                         "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+        return tni_error(
+            TN_E_AUTOGRAD,
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+            "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     }
     if (!on) {
         t->state &= ~TNI_WANTS_GRAD;
@@ -142,10 +165,12 @@ int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
         return TN_OK;
     }
     if (!tni_is_differentiable(t->desc.dtype))
-        return tni_error(TN_E_DTYPE, "only Tensors of floating point and complex dtype can require gradients");
+        return tni_error(TN_E_DTYPE,
+                         "only Tensors of floating point and complex dtype can require gradients");
     if ((t->state & TNI_INFERENCE) && tni_tls.grad_mode != TN_GRAD_INFERENCE)
-        return tni_error(TN_E_AUTOGRAD,
-                         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+        return tni_error(
+            TN_E_AUTOGRAD,
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     tni_autograd_meta *meta = tni_meta_ensure(t);
     if (!meta) return TN_E_OUT_OF_MEMORY;
     if (!meta->leaf && !(meta->leaf = tni_leaf_create(t))) return TN_E_OUT_OF_MEMORY;
@@ -244,7 +269,10 @@ tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
     return tni_scope_own(s, out);
 }
 
-uint32_t tn_grad_mode(void) { return tni_tls.grad_mode ? tni_tls.grad_mode : TN_GRAD_ON; }
+uint32_t tn_grad_mode(void)
+{
+    return tni_tls.grad_mode ? tni_tls.grad_mode : TN_GRAD_ON;
+}
 
 uint32_t tn_set_grad_mode(uint32_t mode)
 {

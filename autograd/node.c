@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes: their life, their names, and what a program may ask them. A chain of a million nodes must go without a
- * million frames on the stack, so the last reference only puts a node on a list of the thread, which the first
- * release on the stack works off.
+ * Nodes: their life, their names, and what a program may ask them. A chain of a million nodes must go without
+ * a million frames on the stack, so the last reference only puts a node on a list of the thread, which the
+ * first release on the stack works off.
  */
 #include "autograd/graph.h"
 
@@ -97,10 +97,22 @@ tn_node *tn_grad_fn(const tn_tensor *t)
     return edge.node && !edge.node->is_leaf ? edge.node : NULL;
 }
 
-const char *tn_node_name(const tn_node *node) { return node ? node->type->name(node) : ""; }
+const char *tn_node_name(const tn_node *node)
+{
+    return node ? node->type->name(node) : "";
+}
 
-uint64_t tn_node_sequence(const tn_node *node) { return node ? node->sequence : 0; }
+uint64_t tn_node_sequence(const tn_node *node)
+{
+    return node ? node->sequence : 0;
+}
 
-uint32_t tn_node_input_count(const tn_node *node) { return node ? node->n_edges : 0; }
+uint32_t tn_node_input_count(const tn_node *node)
+{
+    return node ? node->n_edges : 0;
+}
 
-tn_node *tn_node_next(const tn_node *node, uint32_t i) { return node && i < node->n_edges ? node->edges[i].node : NULL; }
+tn_node *tn_node_next(const tn_node *node, uint32_t i)
+{
+    return node && i < node->n_edges ? node->edges[i].node : NULL;
+}

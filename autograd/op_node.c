@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the node of a call. All that it needs is measured first, so that one block holds it: edges, notes of the
- * arguments and results, copies of lists and strings, room for what is saved.
+ * Making the node of a call. All that it needs is measured first, so that one block holds it: edges, notes of
+ * the arguments and results, copies of lists and strings, room for what is saved.
  */
 #include "autograd/op_node.h"
 
@@ -26,17 +26,23 @@ static void *take(arena *a, uint64_t bytes)
 static uint64_t value_bytes(tn_value v)
 {
     switch (v.tag) {
-    case TN_TAG_COMPLEX: return ALIGN(2 * sizeof(double));
-    case TN_TAG_STRING: return ALIGN((uint64_t)v.count + 1);
-    case TN_TAG_INTS: return ALIGN(v.count * sizeof(int64_t));
-    case TN_TAG_FLOATS: return ALIGN(v.count * sizeof(double));
-    case TN_TAG_BOOLS: return ALIGN((uint64_t)v.count);
+    case TN_TAG_COMPLEX:
+        return ALIGN(2 * sizeof(double));
+    case TN_TAG_STRING:
+        return ALIGN((uint64_t)v.count + 1);
+    case TN_TAG_INTS:
+        return ALIGN(v.count * sizeof(int64_t));
+    case TN_TAG_FLOATS:
+        return ALIGN(v.count * sizeof(double));
+    case TN_TAG_BOOLS:
+        return ALIGN((uint64_t)v.count);
     case TN_TAG_SCALARS: {
         uint64_t bytes = ALIGN(v.count * sizeof(tn_value));
         for (uint32_t i = 0; i < v.count; i++) bytes += value_bytes(v.as.values[i]);
         return bytes;
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -50,7 +56,10 @@ static tn_value copy_value(arena *a, tn_value v)
         for (uint32_t i = 0; i < v.count; i++) items[i] = copy_value(a, v.as.values[i]);
         v.as.values = items;
     } else if (bytes) {
-        memcpy(take(a, bytes), v.as.pointer, v.tag == TN_TAG_STRING ? v.count + 1u : v.tag == TN_TAG_BOOLS ? v.count : v.count * 8u);
+        memcpy(take(a, bytes), v.as.pointer,
+               v.tag == TN_TAG_STRING  ? v.count + 1u
+               : v.tag == TN_TAG_BOOLS ? v.count
+                                       : v.count * 8u);
         v.as.pointer = start;
     } else if (v.tag == TN_TAG_INTS || v.tag == TN_TAG_FLOATS || v.tag == TN_TAG_BOOLS) {
         v.as.pointer = start;
@@ -65,9 +74,13 @@ typedef struct measure {
     uint32_t saves;
 } measure;
 
-static uint64_t note_bytes(const tn_tensor *t) { return sizeof(tni_meta) + (t ? ALIGN(t->desc.rank * sizeof(int64_t)) : 0); }
+static uint64_t note_bytes(const tn_tensor *t)
+{
+    return sizeof(tni_meta) + (t ? ALIGN(t->desc.rank * sizeof(int64_t)) : 0);
+}
 
-static measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs, uint32_t n_outs)
+static measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
+                            uint32_t n_outs)
 {
     measure m = {ALIGN(sizeof(tni_op_node)) + ALIGN(f->n_args * sizeof(tn_value)), 0, 0};
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -121,7 +134,8 @@ static int32_t copy_args(tni_op_node *n, arena *a, const tni_frame *f)
         } else if (v.tag == TN_TAG_TENSORS) {
             n->args[i] = tn_value_make(TN_TAG_TENSORS, v.count);
             n->args[i].as.i = slot;
-            for (uint32_t k = 0; k < v.count && !status; k++) status = add_slot(n, a, slot++, v.as.tensors[k]);
+            for (uint32_t k = 0; k < v.count && !status; k++)
+                status = add_slot(n, a, slot++, v.as.tensors[k]);
         } else {
             n->args[i] = copy_value(a, v);
         }
@@ -149,7 +163,7 @@ static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
     copy = tn_retain(tn_clone(s, self));
     int32_t status = tn_scope_close(s);
     if (!status && history.node) status = tni_set_history(copy, history.node, history.input);
-    if (!status) status = tni_save(saved, copy, TNI_SAVED_INPUT);
+    if (!status) status = tni_save_tensor(saved, copy, TNI_SAVED_INPUT);
     tn_release(copy);
     saved->copied = 1;
     return status;
@@ -164,11 +178,12 @@ static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
         tn_value v = save->kind == TNI_SAVE_ARG ? f->args[save->index] : tn_value_none();
         if (v.tag == TN_TAG_TENSORS) {
             for (uint32_t k = 0; k < v.count && !status; k++)
-                status = tni_save(n->saved + at++, needed ? v.as.tensors[k] : NULL, TNI_SAVED_INPUT);
+                status = tni_save_tensor(n->saved + at++, needed ? v.as.tensors[k] : NULL, TNI_SAVED_INPUT);
         } else if (v.tag == TN_TAG_TENSOR && needed) {
             if (inplace && save->index == 0)
                 status = save_clone(n->saved + at, v.as.tensor, n->node.edges[n->args[0].count]);
-            else status = tni_save(n->saved + at, v.as.tensor, TNI_SAVED_INPUT);
+            else
+                status = tni_save_tensor(n->saved + at, v.as.tensor, TNI_SAVED_INPUT);
             at++;
         } else {
             at++;
@@ -191,7 +206,7 @@ int32_t tni_op_node_save_results(tni_op_node *n, tn_tensor *const *outs, uint32_
         int32_t needed = save->if_needs < 0 || arg_needs(n, (uint32_t)save->if_needs);
         if (needed && save->index < n_outs) {
             tn_tensor *t = outs[save->index];
-            int32_t status = tni_save(n->saved + at, t, save->index);
+            int32_t status = tni_save_tensor(n->saved + at, t, save->index);
             if (status) return status;
         }
         at++;
@@ -207,8 +222,8 @@ static tn_stream *stream_of(const tni_frame *f, const tn_tensor *t)
     return device && !device->synchronous ? tni_current_stream(device) : NULL;
 }
 
-int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs, uint32_t n_outs,
-                           int32_t inplace, tni_op_node **out)
+int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
+                           uint32_t n_outs, int32_t inplace, tni_op_node **out)
 {
     measure m = measure_call(f, rule, outs, n_outs);
     tni_op_node *n = tni_alloc(f->ctx, m.bytes);

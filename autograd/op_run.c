@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the node of a call: what is saved is taken out of it (or copied, if the graph is kept), then the rule
- * computes the gradients through the readers below. Saved tensors are unpacked only when the rule asks for them.
+ * Running the node of a call: what is saved is taken out of it (or copied, if the graph is kept), then the
+ * rule computes the gradients through the readers below. Saved tensors are unpacked only when the rule asks
+ * for them.
  */
 #include "autograd/op_node.h"
 
@@ -60,9 +61,15 @@ const tni_node_class tni_op_node_class = {.run = op_run, .name = op_name, .destr
 
 /* ---- what rules use ---- */
 
-const tni_op *tni_grad_op(const tni_grad *g) { return g->node->op; }
+const tni_op *tni_grad_op(const tni_grad *g)
+{
+    return g->node->op;
+}
 
-tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i) { return i < g->node->node.n_inputs ? g->step->in[i] : NULL; }
+tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i)
+{
+    return i < g->node->node.n_inputs ? g->step->in[i] : NULL;
+}
 
 /* Where argument `index` or result `index` lies among what is saved; UINT32_MAX: nowhere. */
 static uint32_t find_saved(const tni_grad *g, uint32_t kind, uint32_t index)
@@ -71,7 +78,8 @@ static uint32_t find_saved(const tni_grad *g, uint32_t kind, uint32_t index)
     uint32_t at = 0;
     for (uint32_t i = 0; i < rule->save_count; i++) {
         if (rule->saves[i].kind == kind && rule->saves[i].index == index) return at;
-        tn_value v = rule->saves[i].kind == TNI_SAVE_ARG ? g->node->args[rule->saves[i].index] : tn_value_none();
+        tn_value v =
+            rule->saves[i].kind == TNI_SAVE_ARG ? g->node->args[rule->saves[i].index] : tn_value_none();
         at += v.tag == TN_TAG_TENSORS ? v.count : 1;
     }
     return UINT32_MAX;
@@ -82,7 +90,10 @@ static tn_tensor *unpack_at(const tni_grad *g, uint32_t at)
     return at == UINT32_MAX ? NULL : tni_unpack(g->saved + at, g->scope, &g->node->node);
 }
 
-tn_tensor *tni_grad_saved(const tni_grad *g, uint32_t arg) { return unpack_at(g, find_saved(g, TNI_SAVE_ARG, arg)); }
+tn_tensor *tni_grad_saved(const tni_grad *g, uint32_t arg)
+{
+    return unpack_at(g, find_saved(g, TNI_SAVE_ARG, arg));
+}
 
 tn_tensor *tni_grad_saved_item(const tni_grad *g, uint32_t arg, uint32_t item)
 {
@@ -90,7 +101,10 @@ tn_tensor *tni_grad_saved_item(const tni_grad *g, uint32_t arg, uint32_t item)
     return at == UINT32_MAX || item >= tni_grad_count(g, arg) ? NULL : unpack_at(g, at + item);
 }
 
-tn_tensor *tni_grad_result(const tni_grad *g, uint32_t i) { return unpack_at(g, find_saved(g, TNI_SAVE_RESULT, i)); }
+tn_tensor *tni_grad_result(const tni_grad *g, uint32_t i)
+{
+    return unpack_at(g, find_saved(g, TNI_SAVE_RESULT, i));
+}
 
 tn_value tni_grad_arg(const tni_grad *g, uint32_t arg)
 {
@@ -139,7 +153,10 @@ int32_t tni_grad_needs(const tni_grad *g, uint32_t arg)
     return 0;
 }
 
-void tni_grad_set(tni_grad *g, uint32_t arg, tn_tensor *grad) { tni_grad_set_item(g, arg, 0, grad); }
+void tni_grad_set(tni_grad *g, uint32_t arg, tn_tensor *grad)
+{
+    tni_grad_set_item(g, arg, 0, grad);
+}
 
 void tni_grad_set_item(tni_grad *g, uint32_t arg, uint32_t item, tn_tensor *grad)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a backward run: a table beside the graph, so that any number of threads can run over one graph. It is
- * found by walking from the roots with a stack of its own, as graphs are deeper than the thread's stack.
+ * The plan of a backward run: a table beside the graph, so that any number of threads can run over one graph.
+ * It is found by walking from the roots with a stack of its own, as graphs are deeper than the thread's
+ * stack.
  */
 #include "autograd/engine.h"
 
@@ -14,8 +15,10 @@ static void *take(tni_backward_run *run, uint64_t bytes)
     bytes = (bytes + 15u) & ~(uint64_t)15u;
     if ((uint64_t)(run->end - run->at) < bytes) {
         uint64_t size = sizeof(tni_chunk) + 16 + bytes;
-        if (run->count == 0 && size < 1024) size = 1024; /* small graphs: a small block */
-        else if (size < CHUNK_BYTES) size = CHUNK_BYTES;
+        if (run->count == 0 && size < 1024)
+            size = 1024; /* small graphs: a small block */
+        else if (size < CHUNK_BYTES)
+            size = CHUNK_BYTES;
         tni_chunk *chunk = tni_alloc(run->ctx, size);
         if (!chunk) return NULL;
         *chunk = (tni_chunk){run->chunks, size};
@@ -29,7 +32,10 @@ static void *take(tni_backward_run *run, uint64_t bytes)
     return memory;
 }
 
-static uint64_t hash(const tn_node *node) { return (uint64_t)(uintptr_t)node * 0x9e3779b97f4a7c15ull >> 20; }
+static uint64_t hash(const tn_node *node)
+{
+    return (uint64_t)(uintptr_t)node * 0x9e3779b97f4a7c15ull >> 20;
+}
 
 static tni_entry **slot_of(const tni_backward_run *run, const tn_node *node)
 {
@@ -39,7 +45,10 @@ static tni_entry **slot_of(const tni_backward_run *run, const tn_node *node)
     return run->table + i;
 }
 
-tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node) { return *slot_of(run, node); }
+tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node)
+{
+    return *slot_of(run, node);
+}
 
 /* Twice the room, for table and list. */
 static int32_t grow(tni_backward_run *run)
@@ -62,8 +71,7 @@ static tni_entry *find_or_make(tni_backward_run *run, tn_node *node)
     if (run->count == run->all_capacity && grow(run)) return NULL;
     tni_entry **slot = slot_of(run, node);
     if (*slot) return *slot;
-    tni_entry *e =
-        take(run, sizeof *e + node->n_edges * sizeof *e->next + node->n_inputs * sizeof *e->in);
+    tni_entry *e = take(run, sizeof *e + node->n_edges * sizeof *e->next + node->n_inputs * sizeof *e->in);
     if (!e) return NULL;
     e->node = node;
     e->next = (tni_entry **)(e + 1);
@@ -137,8 +145,10 @@ static int32_t find_inputs(tni_backward_run *run)
             return tni_error(TN_E_AUTOGRAD, "One of the differentiated Tensors does not require grad");
         tni_entry *e = tni_entry_find(run, run->inputs[i].node);
         if (!e) continue;
-        if (goal->captures || !e->node->is_leaf) e->captured = 1;
-        else e->needed = 1;
+        if (goal->captures || !e->node->is_leaf)
+            e->captured = 1;
+        else
+            e->needed = 1;
     }
     return mark_needed(run);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recording. The layer sees each call in which a tensor takes part in autograd. A call with a gradient rule runs
- * unrecorded inside and becomes one node; a composite without a rule runs as it is, so that the calls of its body are
- * recorded; what has neither gets a node whose run says so.
+ * Recording. The layer sees each call in which a tensor takes part in autograd. A call with a gradient rule
+ * runs unrecorded inside and becomes one node; a composite without a rule runs as it is, so that the calls of
+ * its body are recorded; what has neither gets a node whose run says so.
  */
 #include "autograd/record.h"
 
@@ -44,7 +44,8 @@ static int32_t gather_results(const tni_frame *f, results *r)
     for (uint32_t i = 0; i < f->n_outs; i++) {
         tn_value v = f->outs[i];
         if (v.tag != TN_TAG_TENSORS) r->items[r->count++] = tn_value_as_tensor(v);
-        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++) r->items[r->count++] = v.as.tensors[k];
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++)
+            r->items[r->count++] = v.as.tensors[k];
     }
     return TN_OK;
 }
@@ -62,7 +63,10 @@ static int32_t is_recorded(const tni_gradient_entry *rule, const results *r, uin
 
 /* ---- what may be written to ---- */
 
-static int32_t refuse(const char *text) { return tni_error(TN_E_AUTOGRAD, "%s", text); }
+static int32_t refuse(const char *text)
+{
+    return tni_error(TN_E_AUTOGRAD, "%s", text);
+}
 
 static int32_t is_wanting_leaf(const tn_tensor *t)
 {
@@ -72,16 +76,18 @@ static int32_t is_wanting_leaf(const tn_tensor *t)
 static int32_t check_view(const tn_tensor *self)
 {
     if ((self->state & TNI_NO_GRAD_VIEW) && (self->base->state & TNI_WANTS_GRAD))
-        return refuse("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
-                      "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
-                      "moving both the view and the inplace either both inside the no_grad block (if you don't want "
-                      "the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
+        return refuse(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given "
+            "that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+            "moving both the view and the inplace either both inside the no_grad block (if you don't want "
+            "the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
     if (self->autograd && self->autograd->creation == TNI_VIEW_ONE_OF_MANY && self->autograd->grad_fn)
-        return tni_error(TN_E_AUTOGRAD,
-                         "Output %u of %s is a view and is being modified inplace. This view is the output of a function "
-                         "that returns multiple views. Such functions do not allow the output views to be modified "
-                         "inplace. You should replace the inplace operation by an out-of-place one.",
-                         self->autograd->output, tn_node_name(self->autograd->grad_fn));
+        return tni_error(
+            TN_E_AUTOGRAD,
+            "Output %u of %s is a view and is being modified inplace. This view is the output of a function "
+            "that returns multiple views. Such functions do not allow the output views to be modified "
+            "inplace. You should replace the inplace operation by an out-of-place one.",
+            self->autograd->output, tn_node_name(self->autograd->grad_fn));
     if (is_wanting_leaf(self->base))
         return refuse("a view of a leaf Variable that requires grad is being used in an in-place operation.");
     return TN_OK;
@@ -90,8 +96,9 @@ static int32_t check_view(const tn_tensor *self)
 int32_t tni_check_inplace(const tn_tensor *self)
 {
     if ((self->state & TNI_INFERENCE) && tni_tls.grad_mode != TN_GRAD_INFERENCE)
-        return refuse("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
-                      "get a normal tensor before doing inplace update.");
+        return refuse(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
+            "get a normal tensor before doing inplace update.");
     if (is_wanting_leaf(self))
         return refuse("a leaf Variable that requires grad is being used in an in-place operation.");
     return self->base ? check_view(self) : TN_OK;
@@ -105,10 +112,11 @@ static int32_t check_out_form(const tni_frame *f)
         for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++)
             wants |= v.as.tensors[k] && tni_wants_grad(v.as.tensors[k]);
         if (wants)
-            return tni_error(TN_E_AUTOGRAD,
-                             "%s(): functions with out=... arguments don't support automatic differentiation, but one "
-                             "of the arguments requires grad.",
-                             f->op->schema->name);
+            return tni_error(
+                TN_E_AUTOGRAD,
+                "%s(): functions with out=... arguments don't support automatic differentiation, but one "
+                "of the arguments requires grad.",
+                f->op->schema->name);
     }
     return TN_OK;
 }
@@ -190,7 +198,8 @@ static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
     if (status) return status;
     status = tni_run_unrecorded(f);
     if (!status && f->op->base->kind == TNI_KIND_VIEW) {
-        int64_t *sizes = (int64_t *)(uintptr_t)node->node.inputs[0].sizes; /* has room for one dimension more */
+        int64_t *sizes =
+            (int64_t *)(uintptr_t)node->node.inputs[0].sizes; /* has room for one dimension more */
         node->node.inputs[0].rank = self->desc.rank;
         memcpy(sizes, self->desc.sizes, self->desc.rank * sizeof *sizes);
         status = tni_set_history(self, &node->node, 0);
@@ -211,7 +220,8 @@ static int32_t call_other(tni_frame *f, uint32_t number)
     return tni_call(f->ctx, other, f->args, f->n_args, f->outs, f->n_outs);
 }
 
-/* The in-place form of a functional composite: its result is copied into self, which is recorded as a copy. */
+/* The in-place form of a functional composite: its result is copied into self, which is recorded as a copy.
+ */
 static int32_t copy_into_self(tni_frame *f)
 {
     tn_tensor *self = tn_value_as_tensor(f->args[0]);
@@ -275,7 +285,8 @@ static int32_t run_without_rule(tni_frame *f)
 {
     const tni_op *op = f->op, *base = op->base;
     if (base->kind == TNI_KIND_COMPOSITE) return run_composite(f);
-    if (base->number == TN_OP_RESIZE_ && f->op->form == TNI_FORM_INPLACE && tni_wants_grad(f->args[0].as.tensor))
+    if (base->number == TN_OP_RESIZE_ && f->op->form == TNI_FORM_INPLACE &&
+        tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
     if (is_non_differentiable(base)) {
         int32_t status = tni_run_unrecorded(f);
@@ -283,7 +294,8 @@ static int32_t run_without_rule(tni_frame *f)
             tni_clear_history(f->args[0].as.tensor);
         return status;
     }
-    return op->form == TNI_FORM_INPLACE ? record_inplace(f, &missing_rule) : record_functional(f, &missing_rule);
+    return op->form == TNI_FORM_INPLACE ? record_inplace(f, &missing_rule)
+                                        : record_functional(f, &missing_rule);
 }
 
 /* A view made while recording is off stays out of its base's history. */

@@ -15,7 +15,8 @@ int32_t tni_check_inplace(const tn_tensor *self);
 int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot);
 
 /* ---- custom.c ---- */
-/* The entry of an operator from outside that has a gradient; made at first use. NULL and an error when it cannot be. */
+/* The entry of an operator from outside that has a gradient; made at first use. NULL and an error when it
+ * cannot be. */
 const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op);
 void tni_custom_finish(tn_context *ctx);
 /* The rule of operators that have none. */

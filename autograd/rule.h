@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradient rules: what a formula sees. A rule reads the gradients of the outputs and what was saved, calls operators on
- * its scope, and sets the gradients of the arguments. It may be recorded itself, so gradients of gradients need nothing
- * more. Rules are named in the table of operators: gradient "mul" is grad_mul in autograd/rules/.
+ * Gradient rules: what a formula sees. A rule reads the gradients of the outputs and what was saved, calls
+ * operators on its scope, and sets the gradients of the arguments. It may be recorded itself, so gradients of
+ * gradients need nothing more. Rules are named in the table of operators: gradient "mul" is grad_mul in
+ * autograd/rules/.
  */
 #ifndef TNI_AUTOGRAD_RULE_H
 #define TNI_AUTOGRAD_RULE_H
@@ -30,7 +31,8 @@ typedef struct tni_gradient_entry {
 extern const tni_gradient_entry tni_builtin_gradients[];
 extern const uint32_t tni_builtin_gradient_count;
 
-/* tni_meta: sizes, dtype, device of a tensor argument (or of item `item` of a list; else 0), whether saved or not. */
+/* tni_meta: sizes, dtype, device of a tensor argument (or of item `item` of a list; else 0), whether saved or
+ * not. */
 
 /* Gradient of output i; NULL where undefined. Rules are called only if at least one is defined. */
 tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i);
@@ -48,8 +50,9 @@ uint32_t tni_grad_count(const tni_grad *g, uint32_t arg);
 int32_t tni_grad_needs(const tni_grad *g, uint32_t arg);
 int32_t tni_grad_needs_item(const tni_grad *g, uint32_t arg, uint32_t item);
 /*
- * Sets the gradient of an argument; NULL leaves it undefined. The engine sums it to the argument's sizes (broadcast
- * dimensions), takes the real part for real arguments and casts to the argument's dtype, so rules need not.
+ * Sets the gradient of an argument; NULL leaves it undefined. The engine sums it to the argument's sizes
+ * (broadcast dimensions), takes the real part for real arguments and casts to the argument's dtype, so rules
+ * need not.
  */
 void tni_grad_set(tni_grad *g, uint32_t arg, tn_tensor *grad);
 void tni_grad_set_item(tni_grad *g, uint32_t arg, uint32_t item, tn_tensor *grad);

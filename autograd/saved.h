@@ -16,8 +16,8 @@ typedef struct tni_packed {
 } tni_packed;
 
 /*
- * Of an input the tensor itself; of an output an alias without history, for the output refers to the node. Empty
- * when all is NULL: the argument was absent or not needed.
+ * Of an input the tensor itself; of an output an alias without history, for the output refers to the node.
+ * Empty when all is NULL: the argument was absent or not needed.
  */
 typedef struct tni_saved {
     tn_tensor *tensor;
@@ -29,10 +29,10 @@ typedef struct tni_saved {
 } tni_saved;
 
 /* Saves an input, or output `output` of the node. */
-int32_t tni_save(tni_saved *saved, tn_tensor *t, uint32_t output);
+int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output);
 /*
- * The tensor, checked against later writes, with its history when the backward run is recorded; owned by the scope.
- * NULL if it was empty or on failure.
+ * The tensor, checked against later writes, with its history when the backward run is recorded; owned by the
+ * scope. NULL if it was empty or on failure.
  */
 tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node);
 /* Moves (keep 0) or copies what is saved in `from` to `to`. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved tensors, and the hooks by which a program keeps something else in their place (a compressed copy, a file, the
- * recipe to compute them again). A tensor that was written to after it was saved is refused when it is read.
+ * Saved tensors, and the hooks by which a program keeps something else in their place (a compressed copy, a
+ * file, the recipe to compute them again). A tensor that was written to after it was saved is refused when it
+ * is read.
  */
 #include "autograd/saved.h"
 
 #include "core/scope.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The pair that is in force on a thread. */
@@ -27,8 +29,9 @@ static int32_t pack(tni_saved *saved, tn_tensor *t, uint32_t output)
     packed->hooks = frame->hooks;
     tn_tensor *seen = NULL;
     int32_t status = tni_detached(t, &seen);
-    tn_scope *s = status ? NULL : tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options),
-                                                                              .grad_mode = TN_GRAD_OFF});
+    tn_scope *s = status ? NULL
+                         : tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options),
+                                                                       .grad_mode = TN_GRAD_OFF});
     if (s) {
         packed->value = frame->hooks.pack(frame->hooks.user, s, seen);
         status = tn_scope_close(s);
@@ -48,13 +51,14 @@ static int32_t pack(tni_saved *saved, tn_tensor *t, uint32_t output)
     return TN_OK;
 }
 
-int32_t tni_save(tni_saved *saved, tn_tensor *t, uint32_t output)
+int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
 {
     *saved = (tni_saved){.output = output};
     if (!t) return TN_OK;
     if (t->state & TNI_INFERENCE)
-        return tni_error(TN_E_AUTOGRAD, "Inference tensors cannot be saved for backward. To work around you can make a "
-                                        "clone to get a normal tensor and use it in autograd.");
+        return tni_error(TN_E_AUTOGRAD,
+                         "Inference tensors cannot be saved for backward. To work around you can make a "
+                         "clone to get a normal tensor and use it in autograd.");
     saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     if (tni_tls.saved_hooks && tni_is_differentiable(t->desc.dtype)) return pack(saved, t, output);
     if (output != TNI_SAVED_INPUT) return tni_detached(t, &saved->tensor);
@@ -73,11 +77,12 @@ static int32_t check_version(const tni_saved *saved, const tn_node *node)
     else if (t->autograd && t->autograd->grad_fn)
         snprintf(origin, sizeof origin, ", which is output %u of %s,", t->autograd->output,
                  tn_node_name(t->autograd->grad_fn));
-    return tni_error(TN_E_AUTOGRAD,
-                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                     "%s%s is at version %llu; expected version %llu instead.",
-                     tni_tensor_text(t, text, sizeof text), origin, (unsigned long long)now,
-                     (unsigned long long)saved->version);
+    return tni_error(
+        TN_E_AUTOGRAD,
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "%s%s is at version %llu; expected version %llu instead.",
+        tni_tensor_text(t, text, sizeof text), origin, (unsigned long long)now,
+        (unsigned long long)saved->version);
 }
 
 static tn_tensor *fail(tn_scope *s, int32_t status)
@@ -109,7 +114,8 @@ tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
     if (!saved->tensor) return NULL;
     int32_t status = check_version(saved, node);
     if (status) return fail(s, status);
-    if (saved->output == TNI_SAVED_INPUT || !tni_grad_enabled()) return tni_scope_own(s, tn_retain(saved->tensor));
+    if (saved->output == TNI_SAVED_INPUT || !tni_grad_enabled())
+        return tni_scope_own(s, tn_retain(saved->tensor));
     tn_tensor *alias = NULL;
     status = tni_detached(saved->tensor, &alias);
     if (!status) status = tni_set_history(alias, node, saved->output);
@@ -152,11 +158,12 @@ void tni_saved_finish(tni_saved *saved, uint32_t count)
 
 int32_t tni_freed_error(void)
 {
-    return tni_error(TN_E_AUTOGRAD,
-                     "Trying to backward through the graph a second time (or directly access saved tensors after they "
-                     "have already been freed). Saved intermediate values of the graph are freed when you call "
-                     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-                     "graph a second time or if you need to access saved tensors after calling backward.");
+    return tni_error(
+        TN_E_AUTOGRAD,
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved intermediate values of the graph are freed when you call "
+        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+        "graph a second time or if you need to access saved tensors after calling backward.");
 }
 
 /* ---- public ---- */

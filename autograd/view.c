@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In-place calls on views and their bases. A base and its views show one storage, so a write through one changes the
- * others: the write is recorded on the base, as a function of the part that the view shows, and a view whose storage
- * has been written to since its history was made gets a new one, as a part of the base.
+ * In-place calls on views and their bases. A base and its views show one storage, so a write through one
+ * changes the others: the write is recorded on the base, as a function of the part that the view shows, and a
+ * view whose storage has been written to since its history was made gets a new one, as a part of the base.
  */
 #include "autograd/graph.h"
 
@@ -25,7 +25,8 @@ typedef struct view_node {
 static int32_t view_run(tn_node *node, tni_step *step)
 {
     view_node *n = (view_node *)node;
-    if (step->in[0]) step->out[0] = tn_retain(tni_gradient_of_base(step->scope, step->in[0], &n->base, &n->view));
+    if (step->in[0])
+        step->out[0] = tn_retain(tni_gradient_of_base(step->scope, step->in[0], &n->base, &n->view));
     return tn_scope_failed(step->scope);
 }
 
@@ -35,7 +36,10 @@ static const char *view_name(const tn_node *node)
     return "AsStridedBackward";
 }
 
-static void view_destroy(tn_node *node) { tni_free(node->ctx, node, node->bytes); }
+static void view_destroy(tn_node *node)
+{
+    tni_free(node->ctx, node, node->bytes);
+}
 
 static const tni_node_class view_class = {.run = view_run, .name = view_name, .destroy = view_destroy};
 
@@ -61,7 +65,8 @@ static int32_t is_current(const tn_tensor *view)
     const tni_autograd_meta *meta = view->autograd;
     if (!meta) return 0;
     if (meta->requires_grad) return 1; /* a leaf in its own right */
-    return meta->grad_fn && meta->view_version == atomic_load_explicit(&view->storage->version, memory_order_relaxed);
+    return meta->grad_fn &&
+           meta->view_version == atomic_load_explicit(&view->storage->version, memory_order_relaxed);
 }
 
 int32_t tni_view_refresh(tn_tensor *view)
@@ -138,7 +143,8 @@ static void slices_destroy(tn_node *node)
     tni_free(node->ctx, node, node->bytes);
 }
 
-static const tni_node_class slices_class = {.run = slices_run, .name = slices_name, .destroy = slices_destroy};
+static const tni_node_class slices_class = {
+    .run = slices_run, .name = slices_name, .destroy = slices_destroy};
 
 int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self)
 {
