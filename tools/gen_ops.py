@@ -857,7 +857,7 @@ def print_rules(table):
 
 
 def print_gradients(table):
-    out = [PREAMBLE % "The gradient rules of the built-in operators and what they save.", ""]
+    out = [(PREAMBLE % "The gradient rules of the built-in operators and what they save.").replace("dispatcher/entry.h", "autograd/rule.h"), ""]
     out += [f"extern tni_grad_fn {n};" for n in names_of(table, "gradient", "grad_")]
     out += ["", "const tni_gradient_entry tni_builtin_gradients[] = {"]
     count = 0
