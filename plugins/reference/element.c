@@ -16,7 +16,7 @@ typedef struct small_float {
     int32_t fraction;  /* bits of it */
     int32_t least;     /* exponent of the smallest normal number */
     uint32_t largest;  /* code of the largest finite number */
-    uint32_t overflow; /* what a larger one becomes, without sign where that is NaN of an FNUZ type */
+    uint32_t overflow; /* what a larger one becomes: infinity, the largest, or (FNUZ types) NaN */
     uint32_t nan;
     int32_t fnuz; /* no negative zero: its code is the NaN */
 } small_float;
@@ -24,7 +24,7 @@ typedef struct small_float {
 static const small_float small_floats[] = {
     {TN_CODE_FLOAT, 16, 10, -14, 0x7bff, 0x7c00, 0x7e00, 0},
     {TN_CODE_BFLOAT, 16, 7, -126, 0x7f7f, 0x7f80, 0x7fc0, 0},
-    {TN_CODE_FLOAT8_E4M3FN, 8, 3, -6, 0x7e, 0x7f, 0x7f, 0},
+    {TN_CODE_FLOAT8_E4M3FN, 8, 3, -6, 0x7e, 0x7e, 0x7f, 0},
     {TN_CODE_FLOAT8_E4M3FNUZ, 8, 3, -7, 0x7f, 0x80, 0x80, 1},
     {TN_CODE_FLOAT8_E5M2, 8, 2, -14, 0x7b, 0x7c, 0x7f, 0},
     {TN_CODE_FLOAT8_E5M2FNUZ, 8, 2, -15, 0x7f, 0x80, 0x80, 1},
@@ -41,13 +41,16 @@ static const small_float *find_small(tn_dtype dtype)
 static double small_decode(const small_float *s, uint32_t code)
 {
     uint32_t sign = code >> (s->bits - 1), rest = code & ((1u << (s->bits - 1)) - 1u);
-    if (s->fnuz && code == s->nan) return NAN;
-    if (rest > s->largest)
-        return !s->fnuz && s->overflow != s->nan && rest == s->overflow ? (sign ? -INFINITY : INFINITY) : NAN;
     uint32_t exponent = rest >> s->fraction, fraction = rest & ((1u << s->fraction) - 1u);
-    double value =
-        exponent ? ldexp((double)(fraction | 1u << s->fraction), (int)exponent - 1 + s->least - s->fraction)
-                 : ldexp((double)fraction, s->least - s->fraction);
+    double value;
+    if ((s->fnuz && code == s->nan) || (rest > s->largest && rest != s->overflow))
+        value = NAN;
+    else if (rest > s->largest)
+        value = INFINITY;
+    else if (exponent)
+        value = ldexp((double)(fraction | 1u << s->fraction), (int)exponent - 1 + s->least - s->fraction);
+    else
+        value = ldexp((double)fraction, s->least - s->fraction);
     return sign ? -value : value;
 }
 
@@ -223,16 +226,23 @@ number element_load(tn_dtype dtype, const void *from)
     return number_complex(real_load(real_part(dtype), from), real_load(real_part(dtype), imaginary));
 }
 
+/*
+ * An integer rounded once to float32. Above 2^53 the bits that a double would round away are first gathered
+ * in the lowest one that stays, so that the way over double rounds like the direct one.
+ */
+static float single_of_int(uint64_t magnitude, int negative)
+{
+    if (magnitude >> 53)
+        magnitude = (magnitude & ~(uint64_t)0xfff) | (uint64_t)((magnitude & 0xfff) != 0) << 12;
+    float single = (float)(double)magnitude;
+    return negative ? -single : single;
+}
+
 static float single_of(number value)
 {
-    switch (value.domain) {
-    case DOMAIN_SIGNED:
-        return (float)value.i;
-    case DOMAIN_UNSIGNED:
-        return (float)(uint64_t)value.i;
-    default:
-        return (float)value.re;
-    }
+    int negative = value.domain == DOMAIN_SIGNED && value.i < 0;
+    if (value.domain >= DOMAIN_REAL) return (float)value.re;
+    return single_of_int(negative ? 0 - (uint64_t)value.i : (uint64_t)value.i, negative);
 }
 
 void element_store(tn_dtype dtype, void *to, number value)

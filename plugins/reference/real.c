@@ -20,9 +20,11 @@ static double floor_divide(double a, double b)
     return quotient == 0 ? copysign(0, a / b) : quotient;
 }
 
-static double divide(double a, double b, int32_t rounding)
+/* A truncated quotient is rounded to the dtype before it is cut, as ATen has it: 1 / 0.1 is 10, not 9. */
+static double divide(double a, double b, const pointwise_parameters *p)
 {
-    return rounding == 't' ? trunc(a / b) : rounding == 'f' ? floor_divide(a, b) : a / b;
+    if (p->rounding == 'f') return floor_divide(a, b);
+    return p->rounding == 't' ? trunc(number_rounded(p->dtype, number_real(a / b)).re) : a / b;
 }
 
 /* Half to even; with decimals in the precision of the dtype, as scaling rounds there. */
@@ -189,7 +191,7 @@ static int binary(int32_t opcode, double a, double b, const pointwise_parameters
         break;
     case OP_DIV:
     case OP_DIV_MODE:
-        *out = divide(a, b, p->rounding);
+        *out = divide(a, b, p);
         break;
     case OP_FLOOR_DIVIDE:
         *out = floor_divide(a, b);
