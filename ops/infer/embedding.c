@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a table, one by one or in bags; attention. */
+#include <string.h>
+#include "ops/infer/infer.h"
+
+static int32_t check_indices(tni_frame *f, const tn_tensor *indices)
+{
+    if (dtype_of(indices) == TN_INT64 || dtype_of(indices) == TN_INT32) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE,
+                    "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+                    "Long, Int; but got %s instead",
+                    tni_dtype_error_name(dtype_of(indices)));
+}
+
+/* embedding (weight, indices, ...). */
+int32_t infer_embedding(tni_frame *f)
+{
+    const tn_tensor *weight = tni_arg_tensor(f, 0), *indices = tni_arg_tensor(f, 1);
+    int64_t sizes[TN_MAX_RANK];
+    if (rank_of(weight) != 2) return tni_fail(f, TN_E_SHAPE, "'weight' must be 2-D");
+    TNI_TRY(check_indices(f, indices));
+    if (rank_of(indices) == TN_MAX_RANK) return tni_fail(f, TN_E_SHAPE, "at most %d dimensions", TN_MAX_RANK);
+    memcpy(sizes, sizes_of(indices), indices->desc.rank * sizeof(int64_t));
+    sizes[indices->desc.rank] = sizes_of(weight)[1];
+    f->keep_dtype = TNI_KEEP(1);
+    return tni_out(f, 0, dtype_of(weight), indices->desc.rank + 1, sizes);
+}
+
+/* embedding_dense_backward (grad_output, indices, num_weights, ...). */
+int32_t infer_embedding_dense_backward(tni_frame *f)
+{
+    const tn_tensor *grad = tni_arg_tensor(f, 0);
+    const int64_t sizes[] = {tni_arg_int(f, 2), rank_of(grad) ? sizes_of(grad)[rank_of(grad) - 1] : 1};
+    TNI_TRY(check_indices(f, tni_arg_tensor(f, 1)));
+    f->keep_dtype = TNI_KEEP(1);
+    return tni_out(f, 0, dtype_of(grad), 2, sizes);
+}
+
+static int32_t check_bags(tni_frame *f, const tn_tensor *weight, const tn_tensor *indices,
+                          const tn_tensor *offsets, int64_t mode)
+{
+    const tn_tensor *scales = tni_arg_tensor(f, 6);
+    if (rank_of(weight) != 2)
+        return tni_fail(f, TN_E_SHAPE, "weight has to be a 2D Tensor, but got Tensor of dimension %u",
+                        weight->desc.rank);
+    TNI_TRY(check_indices(f, indices));
+    TNI_TRY(check_indices(f, offsets));
+    if (rank_of(indices) != 1)
+        return tni_fail(f, TN_E_SHAPE, "input has to be a 1D or 2D Tensor, but got Tensor of dimension %u",
+                        indices->desc.rank);
+    if (rank_of(offsets) != 1)
+        return tni_fail(f, TN_E_SHAPE, "offsets has to be a 1D Tensor, but got Tensor of dimension %u",
+                        offsets->desc.rank);
+    if (mode < 0 || mode > 2) return tni_fail(f, TN_E_ARGUMENT, "mode has to be one of sum, mean or max");
+    if (tni_arg_bool(f, 7) && offsets->numel < 1)
+        return tni_fail(f, TN_E_SHAPE, "include_last_offset: number of offset should be at least 1");
+    if (!scales) return TN_OK;
+    if (mode != 0)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+                        "supported for mode='sum'");
+    if (rank_of(scales) != 1 || scales->numel != indices->numel)
+        return tni_fail(
+            f, TN_E_SHAPE,
+            "expected per_sample_weights to be a 1D tensor of as many elements as there are indices");
+    return TN_OK;
+}
+
+/*
+ * _embedding_bag (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+ * include_last_offset, padding_idx): the bags, the bag of each index, the sizes of the bags, the rows that
+ * gave the maxima. Plain sums need no bag of each index; what is not needed is left unwritten in ATen, too.
+ */
+int32_t infer_embedding_bag(tni_frame *f)
+{
+    const tn_tensor *weight = tni_arg_tensor(f, 0), *indices = tni_arg_tensor(f, 1),
+                    *offsets = tni_arg_tensor(f, 2);
+    int64_t mode = tni_arg_int(f, 4), columns, all, bags, none;
+    TNI_TRY(check_bags(f, weight, indices, offsets, mode));
+    columns = sizes_of(weight)[1];
+    all = offsets->numel;
+    bags = all - (tni_arg_bool(f, 7) ? 1 : 0);
+    none = mode == 0 && tni_arg_int(f, 8) < 0 && dtype_of(weight) != TN_FLOAT64 && strides_of(weight)[1] == 1
+               ? 0
+               : indices->numel;
+    const int64_t sizes[] = {bags, columns};
+    f->keep_dtype = TNI_KEEP(1) | TNI_KEEP(2);
+    TNI_TRY(tni_out(f, 0, dtype_of(weight), 2, sizes));
+    TNI_TRY(tni_out(f, 1, dtype_of(indices), 1, &none));
+    TNI_TRY(tni_out(f, 2, dtype_of(offsets), 1, mode == 0 ? &all : &bags));
+    return mode == 2 ? tni_out(f, 3, dtype_of(offsets), 2, sizes)
+                     : tni_out(f, 3, dtype_of(offsets), 1, mode == 0 ? &all : &bags);
+}
+
+/* (grad, indices, offset2bag, bag_size, maximum_indices, num_weights, ...). */
+int32_t infer_embedding_bag_dense_backward(tni_frame *f)
+{
+    const tn_tensor *grad = tni_arg_tensor(f, 0);
+    if (rank_of(grad) != 2)
+        return tni_fail(f, TN_E_SHAPE, "grad has to be a 2D Tensor, but got Tensor of dimension %u",
+                        grad->desc.rank);
+    const int64_t sizes[] = {tni_arg_int(f, 5), sizes_of(grad)[1]};
+    f->keep_dtype = TNI_KEEP(1) | TNI_KEEP(2) | TNI_KEEP(3) | TNI_KEEP(4);
+    return tni_out(f, 0, dtype_of(grad), 2, sizes);
+}
+
+/* (grad, weight, indices, offsets, offset2bag, mode, padding_idx). */
+int32_t infer_embedding_bag_per_sample_weights_backward(tni_frame *f)
+{
+    const tn_tensor *grad = tni_arg_tensor(f, 0), *indices = tni_arg_tensor(f, 2);
+    if (tni_arg_int(f, 5) != 0)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
+    f->keep_dtype = TNI_KEEP(2) | TNI_KEEP(3) | TNI_KEEP(4);
+    return tni_out(f, 0, dtype_of(grad), 1, &indices->numel);
+}
+
+/* ---- attention (query, key, value, ...): (batch, heads, length, width) ---- */
+
+static int32_t check_attention(tni_frame *f, const tn_tensor *q, const tn_tensor *k, const tn_tensor *v)
+{
+    if (rank_of(q) != 4 || rank_of(k) != 4 || rank_of(v) != 4)
+        return tni_fail(f, TN_E_SHAPE, "Accept only 4 dims inputs shape of {B, H, T, K}");
+    if (sizes_of(q)[3] != sizes_of(k)[3] || sizes_of(k)[2] != sizes_of(v)[2])
+        return tni_fail(f, TN_E_SHAPE, "Q/K/V should have the same head size and as many keys as values");
+    if (dtype_of(q) != dtype_of(k) || dtype_of(q) != dtype_of(v))
+        return tni_fail(f, TN_E_DTYPE, "Q/K/V should have the same data type");
+    return TN_OK;
+}
+
+/* Heads inside the length: as a transposed (batch, length, heads, width). */
+static int32_t out_by_length(tni_frame *f, uint32_t i, tn_dtype dtype, uint32_t rank, const int64_t *sizes)
+{
+    int64_t strides[4], width = rank == 4 ? sizes[3] : 1;
+    strides[3] = 1;
+    strides[1] = width;
+    strides[2] = sizes[1] * width;
+    strides[0] = sizes[2] * sizes[1] * width;
+    return tni_out_strided(f, i, dtype, rank, sizes, strides);
+}
+
+int32_t infer_flash_attention(tni_frame *f)
+{
+    const tn_tensor *q = tni_arg_tensor(f, 0), *v = tni_arg_tensor(f, 2);
+    TNI_TRY(check_attention(f, q, tni_arg_tensor(f, 1), v));
+    const int64_t sizes[] = {sizes_of(q)[0], sizes_of(q)[1], sizes_of(q)[2], sizes_of(v)[3]};
+    f->keep_dtype = TNI_KEEP(5);
+    TNI_TRY(tni_out(f, 0, dtype_of(q), 4, sizes));
+    return out_by_length(f, 1, TN_DTYPE_BITS(dtype_of(q)) == 16 ? TN_FLOAT32 : dtype_of(q), 3, sizes);
+}
+
+/* (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale). */
+int32_t infer_flash_attention_backward(tni_frame *f)
+{
+    TNI_TRY(check_attention(f, tni_arg_tensor(f, 1), tni_arg_tensor(f, 2), tni_arg_tensor(f, 3)));
+    f->keep_dtype = TNI_KEEP(5) | TNI_KEEP(8);
+    for (uint32_t i = 0; i < 3; i++) {
+        const tn_tensor *t = tni_arg_tensor(f, i + 1);
+        TNI_TRY(out_by_length(f, i, dtype_of(t), 4, sizes_of(t)));
+    }
+    return TN_OK;
+}

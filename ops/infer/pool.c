@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pooling and resampling. Outputs follow the input's memory format. */
+#include <string.h>
+#include <tenon/ops.h>
+#include "ops/infer/infer.h"
+
+/* Dimensions of space that the operator's name says: max_pool3d has 3. */
+static int64_t space_of(const tni_frame *f)
+{
+    const char *name = f->op->base->name;
+    for (const char *p = name + strlen(name) - 1; p > name; p--) {
+        if (*p == 'd' && p[-1] >= '1' && p[-1] <= '3') return p[-1] - '0';
+    }
+    return 2;
+}
+
+static int32_t check_rank(tni_frame *f, const tn_tensor *self, int64_t space)
+{
+    if (rank_of(self) == space + 1 || rank_of(self) == space + 2) return TN_OK;
+    return tni_fail(f, TN_E_SHAPE, "non-empty %lldD or %lldD (batch mode) tensor expected for input",
+                    (long long)space + 1, (long long)space + 2);
+}
+
+/* All but the batch must have elements. */
+static int32_t check_not_empty(tni_frame *f, const tn_tensor *self, int64_t space)
+{
+    tni_text text;
+    int64_t first = rank_of(self) - space - 1;
+    for (int64_t d = first; d < rank_of(self); d++) {
+        if (sizes_of(self)[d]) continue;
+        if (space == 3)
+            return tni_fail(f, TN_E_SHAPE,
+                            "Expected input's non-batch dimensions to have positive length, but input has a "
+                            "shape of %s and non-batch dimension %lld has length zero!",
+                            tni_sizes_text(self, &text), (long long)d);
+        return tni_fail(f, TN_E_SHAPE,
+                        "Expected %lldD or %lldD (batch mode) tensor with optional 0 dim batch size for "
+                        "input, but got:%s",
+                        (long long)space + 1, (long long)space + 2, tni_sizes_text(self, &text));
+    }
+    return TN_OK;
+}
+
+/* ---- windows ---- */
+
+typedef struct window {
+    int64_t kernel[3], stride[3], padding[3], dilation[3];
+    int32_t ceil;
+} window;
+
+/* Arguments kernel_size, stride, padding from 1 on; an empty stride is the kernel size. */
+static int32_t read_window(tni_frame *f, int64_t space, window *w)
+{
+    uint32_t n = (uint32_t)space;
+    TNI_TRY(tni_arg_spread(f, 1, n, "kernel_size", w->kernel));
+    if (tni_arg_ints(f, 2).count)
+        TNI_TRY(tni_arg_spread(f, 2, n, "stride", w->stride));
+    else
+        memcpy(w->stride, w->kernel, sizeof(w->stride));
+    TNI_TRY(tni_arg_spread(f, 3, n, "padding", w->padding));
+    for (uint32_t i = 0; i < n; i++) {
+        if (w->kernel[i] <= 0)
+            return tni_fail(f, TN_E_ARGUMENT, "kernel size should be greater than zero, but got %lld",
+                            (long long)w->kernel[i]);
+        if (w->stride[i] <= 0)
+            return tni_fail(f, TN_E_ARGUMENT, "stride should be greater than zero, but got %lld",
+                            (long long)w->stride[i]);
+        if (w->dilation[i] <= 0)
+            return tni_fail(f, TN_E_ARGUMENT, "dilation should be greater than zero, but got %lld",
+                            (long long)w->dilation[i]);
+        if (w->padding[i] < 0)
+            return tni_fail(f, TN_E_ARGUMENT, "pad must be non-negative, but got pad: %lld",
+                            (long long)w->padding[i]);
+        if (w->padding[i] > ((w->kernel[i] - 1) * w->dilation[i] + 1) / 2)
+            return tni_fail(f, TN_E_ARGUMENT,
+                            "pad should be at most half of effective kernel size, but got pad=%lld, "
+                            "kernel_size=%lld and dilation=%lld",
+                            (long long)w->padding[i], (long long)w->kernel[i], (long long)w->dilation[i]);
+    }
+    return TN_OK;
+}
+
+static int64_t floor_divide(int64_t a, int64_t b)
+{
+    return a / b - (a % b != 0 && a < 0);
+}
+
+static int64_t pooled(int64_t size, const window *w, int64_t i)
+{
+    int64_t room = size + 2 * w->padding[i] - w->dilation[i] * (w->kernel[i] - 1) - 1;
+    int64_t out = floor_divide(room + (w->ceil ? w->stride[i] - 1 : 0), w->stride[i]) + 1;
+    /* The last window begins inside the input or its left padding. */
+    return w->ceil && (out - 1) * w->stride[i] >= size + w->padding[i] ? out - 1 : out;
+}
+
+static int32_t too_small(tni_frame *f, const tn_tensor *self, int64_t space, const int64_t *sizes)
+{
+    const int64_t *in = sizes_of(self) + rank_of(self) - space - 1, *out = sizes + rank_of(self) - space - 1;
+    if (space == 2)
+        return tni_fail(f, TN_E_SHAPE,
+                        "Given input size: (%lldx%lldx%lld). Calculated output size: (%lldx%lldx%lld). "
+                        "Output size is too small",
+                        (long long)in[0], (long long)in[1], (long long)in[2], (long long)out[0],
+                        (long long)out[1], (long long)out[2]);
+    return tni_fail(f, TN_E_SHAPE,
+                    "Given input size: (%lldx%lldx%lldx%lld). Calculated output size: (%lldx%lldx%lldx%lld). "
+                    "Output size is too small",
+                    (long long)in[0], (long long)in[1], (long long)in[2], (long long)in[3], (long long)out[0],
+                    (long long)out[1], (long long)out[2], (long long)out[3]);
+}
+
+static int32_t window_sizes(tni_frame *f, const tn_tensor *self, int64_t space, const window *w,
+                            int64_t *sizes)
+{
+    int64_t rank = rank_of(self);
+    int32_t fits = 1;
+    TNI_TRY(check_not_empty(f, self, space));
+    memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
+    for (int64_t i = 0; i < space; i++) {
+        int64_t d = rank - space + i;
+        sizes[d] = pooled(sizes_of(self)[d], w, i);
+        fits &= sizes[d] > 0;
+    }
+    return fits ? TN_OK : too_small(f, self, space, sizes);
+}
+
+/* avg_pool (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override). */
+int32_t infer_avg_pool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    window w = {.dilation = {1, 1, 1}, .ceil = tni_arg_bool(f, 4)};
+    if (tni_arg_given(f, 6) && tni_arg_int(f, 6) == 0)
+        return tni_fail(f, TN_E_ARGUMENT, "divisor must be not zero");
+    TNI_TRY(check_rank(f, self, space));
+    TNI_TRY(read_window(f, space, &w));
+    TNI_TRY(window_sizes(f, self, space, &w, sizes));
+    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+}
+
+/* max_pool (self, kernel_size, stride, padding, dilation, ceil_mode): values and their places. */
+int32_t infer_max_pool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    window w = {.ceil = tni_arg_bool(f, 5)};
+    TNI_TRY(check_rank(f, self, space));
+    TNI_TRY(tni_arg_spread(f, 4, (uint32_t)space, "dilation", w.dilation));
+    TNI_TRY(read_window(f, space, &w));
+    TNI_TRY(window_sizes(f, self, space, &w, sizes));
+    TNI_TRY(tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes));
+    return tni_out_channels(f, 1, self, TN_INT64, rank_of(self), sizes);
+}
+
+/* ---- given output sizes ---- */
+
+/* Sizes with those of the list in argument i for the space. */
+static int32_t sized_space(tni_frame *f, const tn_tensor *self, uint32_t i, int64_t space, int64_t *sizes)
+{
+    tn_ints list = tni_arg_ints(f, i);
+    memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
+    for (int64_t k = 0; k < space; k++) sizes[rank_of(self) - space + k] = list.data[list.count == 1 ? 0 : k];
+    return TN_OK;
+}
+
+static int32_t check_adaptive(tni_frame *f, const tn_tensor *self, int64_t space, const char *name)
+{
+    tni_text text;
+    if (rank_of(self) != space + 1 && rank_of(self) != space + 2)
+        return tni_fail(f, TN_E_SHAPE, "%s%lldd(): Expected %lldD or %lldD tensor, but got %s", name,
+                        (long long)space, (long long)space + 1, (long long)space + 2,
+                        tni_sizes_text(self, &text));
+    for (int64_t d = rank_of(self) - space; d < rank_of(self); d++) {
+        if (sizes_of(self)[d] == 0)
+            return tni_fail(f, TN_E_SHAPE,
+                            "%s%lldd(): Expected input to have non-zero size for non-batch dimensions, but "
+                            "input has sizes %s with dimension %lld being empty",
+                            name, (long long)space, tni_sizes_text(self, &text), (long long)d);
+    }
+    return TN_OK;
+}
+
+int32_t infer_adaptive_pool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    tn_ints list = tni_arg_ints(f, 1);
+    if (list.count != space)
+        return tni_fail(f, TN_E_ARGUMENT, "adaptive_avg_pool%lldd: output_size must be %lld",
+                        (long long)space, (long long)space);
+    TNI_TRY(check_adaptive(f, self, space, "adaptive_avg_pool"));
+    for (int64_t i = 0; i < space; i++) {
+        if (list.data[i] < 0)
+            return tni_fail(f, TN_E_ARGUMENT,
+                            "adaptive_avg_pool%lldd: elements of output_size must be greater than or equal "
+                            "to 0 but received {%lld, %lld%s",
+                            (long long)space, (long long)list.data[0], (long long)list.data[1],
+                            space == 2 ? "}" : "");
+    }
+    TNI_TRY(sized_space(f, self, 1, space, sizes));
+    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+}
+
+int32_t infer_adaptive_max_pool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    tni_text text;
+    if (tni_arg_ints(f, 1).count != space)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "adaptive_max_pool%lldd(): internal error: output_size.size() must be %lld",
+                        (long long)space, (long long)space);
+    TNI_TRY(check_adaptive(f, self, space, "adaptive_max_pool"));
+    TNI_TRY(sized_space(f, self, 1, space, sizes));
+    for (int64_t d = 0; d < rank_of(self); d++) {
+        if (sizes[d] < 0)
+            return tni_fail(f, TN_E_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
+                            (long long)sizes[d], tni_list_text((tn_ints){sizes, rank_of(self)}, &text));
+    }
+    TNI_TRY(tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes));
+    return tni_out_channels(f, 1, self, TN_INT64, rank_of(self), sizes);
+}
+
+/* fractional_max_pool (self, kernel_size, output_size, random_samples). */
+int32_t infer_fractional_max_pool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0), *samples = tni_arg_tensor(f, 3);
+    int64_t space = space_of(f), rank = rank_of(self), sizes[TN_MAX_RANK], kernel[3], wanted[3];
+    TNI_TRY(tni_arg_spread(f, 1, (uint32_t)space, "kernel_size", kernel));
+    TNI_TRY(tni_arg_spread(f, 2, (uint32_t)space, "output_size", wanted));
+    TNI_TRY(check_rank(f, self, space));
+    TNI_TRY(check_not_empty(f, self, space));
+    if (rank_of(samples) != 3 || sizes_of(samples)[2] != space)
+        return tni_fail(f, TN_E_SHAPE, "Expect _random_samples to have 3 dimensions, the last of size %lld",
+                        (long long)space);
+    for (int64_t i = 0; i < space; i++) {
+        int64_t in = sizes_of(self)[rank - space + i];
+        if (wanted[i] + kernel[i] - 1 > in || wanted[i] <= 0 || kernel[i] <= 0)
+            return tni_fail(f, TN_E_SHAPE,
+                            "pool size %lld and output size %lld do not fit the input size %lld",
+                            (long long)kernel[i], (long long)wanted[i], (long long)in);
+    }
+    TNI_TRY(sized_space(f, self, 2, space, sizes));
+    TNI_TRY(tni_out(f, 0, dtype_of(self), self->desc.rank, sizes));
+    return tni_out(f, 1, TN_INT64, self->desc.rank, sizes);
+}
+
+/* max_unpool (self, indices, output_size, ...). */
+int32_t infer_max_unpool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0), *indices = tni_arg_tensor(f, 1);
+    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    tni_text a, b;
+    if (dtype_of(indices) != TN_INT64)
+        return tni_fail(f, TN_E_DTYPE, "elements in indices should be type int64 but got: %s",
+                        tni_dtype_error_name(dtype_of(indices)));
+    if (tni_arg_ints(f, 2).count != space)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "There should be exactly %lld elements in output_size, but got %lld elements.",
+                        (long long)space, (long long)tni_arg_ints(f, 2).count);
+    if (rank_of(self) != space + 1 && rank_of(self) != space + 2)
+        return tni_fail(f, TN_E_SHAPE,
+                        "Input to max_unpooling%lldd should be a %lldd or %lldd Tensor, but got a tensor "
+                        "with %u dimensions.",
+                        (long long)space, (long long)space + 1, (long long)space + 2, self->desc.rank);
+    if (rank_of(indices) != rank_of(self) ||
+        memcmp(sizes_of(indices), sizes_of(self), self->desc.rank * sizeof(int64_t)))
+        return tni_fail(f, TN_E_SHAPE,
+                        "Expected shape of indices to be same as that of the input tensor (%s) but got "
+                        "indices tensor with shape: %s",
+                        tni_sizes_text(self, &a), tni_sizes_text(indices, &b));
+    TNI_TRY(sized_space(f, self, 2, space, sizes));
+    f->keep_dtype = TNI_KEEP(1);
+    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+}
+
+/* ---- upsampling ---- */
+
+static int32_t check_upsample(tni_frame *f, int64_t space, tn_ints output, const int64_t *input)
+{
+    if (output.count != space)
+        return tni_fail(f, TN_E_ARGUMENT, "It is expected output_size equals to %lld, but got size %lld",
+                        (long long)space, (long long)output.count);
+    for (int64_t i = 0; i < space; i++) {
+        if (output.data[i] <= 0 || input[i] <= 0)
+            return tni_fail(f, TN_E_SHAPE,
+                            "Input and output sizes should be greater than 0, but got input size %lld and "
+                            "output size %lld in dimension %lld",
+                            (long long)input[i], (long long)output.data[i], (long long)i);
+    }
+    return TN_OK;
+}
+
+int32_t infer_upsample(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    tni_text text;
+    if (rank_of(self) != space + 2)
+        return tni_fail(f, TN_E_SHAPE, "It is expected input_size equals to %lld, but got size %u",
+                        (long long)space + 2, self->desc.rank);
+    TNI_TRY(check_upsample(f, space, tni_arg_ints(f, 1), sizes_of(self) + 2));
+    if (sizes_of(self)[1] == 0)
+        return tni_fail(f, TN_E_SHAPE, "Non-empty %lldD data tensor expected but got a tensor with sizes %s",
+                        (long long)space + 2, tni_sizes_text(self, &text));
+    TNI_TRY(sized_space(f, self, 1, space, sizes));
+    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+}
+
+/* (grad_output, output_size, input_size, ...). */
+int32_t infer_upsample_backward(tni_frame *f)
+{
+    const tn_tensor *grad = tni_arg_tensor(f, 0);
+    tn_ints input = tni_arg_ints(f, 2);
+    int64_t space = space_of(f);
+    if (input.count != space + 2)
+        return tni_fail(f, TN_E_ARGUMENT, "It is expected input_size equals to %lld, but got size %lld",
+                        (long long)space + 2, (long long)input.count);
+    TNI_TRY(check_upsample(f, space, tni_arg_ints(f, 1), input.data + 2));
+    if (rank_of(grad) != space + 2)
+        return tni_fail(f, TN_E_SHAPE,
+                        "Expected grad_output to be a tensor of dimension %lld but got: dimension %u",
+                        (long long)space + 2, grad->desc.rank);
+    return tni_out_channels(f, 0, grad, dtype_of(grad), input.count, input.data);
+}
