@@ -276,7 +276,7 @@ static int32_t shares_memory(const cpu_plan *plan, uint32_t output)
     return 0;
 }
 
-static void finish_plan(cpu_plan *plan)
+void cpu_plan_finish(cpu_plan *plan)
 {
     int32_t all_linear = 1;
     for (uint32_t i = 0; i < plan->n_operands; i++) {
@@ -320,7 +320,7 @@ int32_t cpu_plan_make(cpu_plan *plan, const tn_nest *nest, uint32_t rank, const 
         int32_t status = set_operand(&plan->operands[i], o->dtype, o->host, o->strides, rank, want[i]);
         if (status != TN_OK) return status;
     }
-    finish_plan(plan);
+    cpu_plan_finish(plan);
     return TN_OK;
 }
 
@@ -337,7 +337,7 @@ int32_t cpu_plan_axes(cpu_plan *plan, const cpu_axes *axes, const tn_tensor_desc
                                      axes->strides[i], axes->rank, want[i]);
         if (status != TN_OK) return status;
     }
-    finish_plan(plan);
+    cpu_plan_finish(plan);
     return TN_OK;
 }
 

@@ -45,9 +45,8 @@ typedef struct cpu_plan_operand {
     int32_t want;     /* dtype that the kernel computes in */
     int32_t bytes;    /* of an element in memory */
     uint8_t linear;   /* the offset is stride * linear position */
-    uint8_t dense;    /* stride == bytes, no conversion: the kernel works on memory itself */
     uint8_t streamed; /* output written past the caches */
-    uint8_t reserved;
+    uint8_t reserved[2];
 } cpu_plan_operand;
 
 /* A nest as a kernel sees it: made once for a call, read by all its threads. */
@@ -72,6 +71,9 @@ int32_t cpu_plan_make(cpu_plan *plan, const tn_nest *nest, uint32_t rank, const 
 typedef struct cpu_axes cpu_axes;
 int32_t cpu_plan_axes(cpu_plan *plan, const cpu_axes *axes, const tn_tensor_desc *const *tensors,
                       uint32_t n_outputs, const int32_t *want);
+
+/* Works out how a plan is walked once ranks, sizes and operands are in it. */
+void cpu_plan_finish(cpu_plan *plan);
 
 /* One run, dense operands first to last; `position` is that of its first element in the nest. */
 typedef void (*cpu_run_fn)(void *user, void *const *pointers, int64_t n, int64_t position);

@@ -174,8 +174,10 @@ static void vector_fmod(T *o, const T *a, const T *b, int64_t n)
 /* The remainders of float32 and float64 keep that NaN, as ATen's do. */
 static void chosen_fmod(T *o, const T *a, const T *b, int64_t n, uint32_t slot)
 {
-    if (slot == CPU_F32 || slot == CPU_F64) vector_binary(o, a, b, n, SLEEF_EXACT(fmod));
-    else vector_fmod(o, a, b, n);
+    if (slot == CPU_F32 || slot == CPU_F64)
+        vector_binary(o, a, b, n, SLEEF_EXACT(fmod));
+    else
+        vector_fmod(o, a, b, n);
 }
 static void fmod_of(void *const *p, int64_t n, const cpu_scalars *s)
 {

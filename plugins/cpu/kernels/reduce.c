@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reduction kernels of real numbers (DTYPE=f32|f64|i64); see reduce_ops.h. NaN wins in extremes. */
+#include "reduce_ops.h"
+#include "vocabulary.h"
+
+#if defined(DTYPE_I64)
+typedef int64_t A;
+#define LOWEST       INT64_MIN
+#define HIGHEST      INT64_MAX
+#define IS_NAN(x)    0
+#define MAGNITUDE(x) ((x) < 0 ? -(x) : (x))
+#else
+typedef double A;
+#define LOWEST       (-INFINITY)
+#define HIGHEST      INFINITY
+#define IS_NAN(x)    ((x) != (x))
+#define MAGNITUDE(x) fabs(x)
+#endif
+
+/* ---- One plane: a map of the element, then an operation that joins ---------------------------------------
+ */
+
+ALWAYS_INLINE void init_one(cpu_lanes s, int64_t lanes, A value)
+{
+    A *a = s.words;
+    for (int64_t i = 0; i < lanes; i++) a[i] = value;
+}
+ALWAYS_INLINE void take_one(cpu_lanes s, const void *x, int64_t lanes, A (*map)(A), A (*join)(A, A))
+{
+    A *a = s.words;
+    const T *v = x;
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < lanes; i++) a[i] = join(a[i], map((A)v[i]));
+}
+ALWAYS_INLINE void merge_one(cpu_lanes s, cpu_lanes from, int64_t lanes, A (*join)(A, A))
+{
+    A *a = s.words;
+    const A *b = from.words;
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < lanes; i++) a[i] = join(a[i], b[i]);
+}
+
+ALWAYS_INLINE A itself(A x)
+{
+    return x;
+}
+ALWAYS_INLINE A without_nan(A x)
+{
+    return IS_NAN(x) ? 0 : x;
+}
+ALWAYS_INLINE A truth(A x)
+{
+    return x != 0;
+}
+ALWAYS_INLINE A magnitude(A x)
+{
+    return MAGNITUDE(x);
+}
+ALWAYS_INLINE A squared(A x)
+{
+    return x * x;
+}
+ALWAYS_INLINE A plus(A a, A b)
+{
+    return a + b;
+}
+ALWAYS_INLINE A times(A a, A b)
+{
+    return a * b;
+}
+ALWAYS_INLINE A larger(A a, A b)
+{
+    return b > a || IS_NAN(b) ? b : a;
+}
+ALWAYS_INLINE A smaller(A a, A b)
+{
+    return b < a || IS_NAN(b) ? b : a;
+}
+
+static void init_sum(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_sum(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, itself, plus);
+}
+static void merge_sum(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, plus);
+}
+
+static void init_nansum(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_nansum(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, without_nan, plus);
+}
+static void merge_nansum(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, plus);
+}
+
+static void init_prod(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 1);
+}
+static void take_prod(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, itself, times);
+}
+static void merge_prod(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, times);
+}
+
+static void init_max(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, LOWEST);
+}
+static void take_max(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, itself, larger);
+}
+static void merge_max(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, larger);
+}
+
+static void init_min(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, HIGHEST);
+}
+static void take_min(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, itself, smaller);
+}
+static void merge_min(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, smaller);
+}
+
+static void init_any(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_any(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, truth, larger);
+}
+static void merge_any(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, larger);
+}
+
+static void init_all(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 1);
+}
+static void take_all(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, truth, smaller);
+}
+static void merge_all(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, smaller);
+}
+
+static void init_count(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_count(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, truth, plus);
+}
+static void merge_count(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, plus);
+}
+
+static void init_norm_1(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_norm_1(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, magnitude, plus);
+}
+static void merge_norm_1(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, plus);
+}
+
+static void init_norm_2(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_norm_2(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, squared, plus);
+}
+static void merge_norm_2(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, plus);
+}
+
+static void init_norm_inf(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+}
+static void take_norm_inf(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, magnitude, larger);
+}
+static void merge_norm_inf(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, larger);
+}
+
+static void init_norm_negative_inf(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, HIGHEST);
+}
+static void take_norm_negative_inf(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step,
+                                   double p)
+{
+    take_one(s, x, lanes, magnitude, smaller);
+}
+static void merge_norm_negative_inf(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, smaller);
+}
+
+static void take_norm_p(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    A *a = s.words;
+    const T *v = x;
+    for (int64_t i = 0; i < lanes; i++) a[i] += (A)pow(fabs((double)v[i]), p);
+}
+
+/* ---- Both extremes ---------------------------------------------------------------------------------------
+ */
+
+static void init_minmax(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, HIGHEST);
+    init_one((cpu_lanes){(A *)s.words + s.stride, s.stride}, lanes, LOWEST);
+}
+static void take_minmax(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_one(s, x, lanes, itself, smaller);
+    take_one((cpu_lanes){(A *)s.words + s.stride, s.stride}, x, lanes, itself, larger);
+}
+static void merge_minmax(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_one(s, from, lanes, smaller);
+    merge_one((cpu_lanes){(A *)s.words + s.stride, s.stride},
+              (cpu_lanes){(A *)from.words + from.stride, from.stride}, lanes, larger);
+}
+
+/* ---- Positions of extremes: value, position (-1: nothing taken) -------------------------------------------
+ */
+
+/* 1 if b at position j is to be preferred to a at position i: the first of equals, and of NaNs. */
+ALWAYS_INLINE int32_t is_better(A a, A i, A b, A j, int32_t sign)
+{
+    int32_t better = sign > 0 ? b > a : b < a, equal = b == a || (IS_NAN(a) & IS_NAN(b));
+    return (i < 0) | better | (IS_NAN(b) & !IS_NAN(a)) | (equal & (j < i));
+}
+static void init_position(cpu_lanes s, int64_t lanes)
+{
+    init_one(s, lanes, 0);
+    init_one((cpu_lanes){(A *)s.words + s.stride, s.stride}, lanes, -1);
+}
+ALWAYS_INLINE void take_position(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step,
+                                 int32_t sign)
+{
+    A *a = s.words, *position = a + s.stride;
+    const T *v = x;
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < lanes; i++) {
+        A b = (A)v[i], j = (A)(index + i * step);
+        int32_t better = is_better(a[i], position[i], b, j, sign);
+        a[i] = better ? b : a[i];
+        position[i] = better ? j : position[i];
+    }
+}
+ALWAYS_INLINE void merge_position(cpu_lanes s, cpu_lanes from, int64_t lanes, int32_t sign)
+{
+    A *a = s.words, *position = a + s.stride;
+    const A *b = from.words, *other = b + from.stride;
+    for (int64_t i = 0; i < lanes; i++) {
+        if (other[i] < 0 || !is_better(a[i], position[i], b[i], other[i], sign)) continue;
+        a[i] = b[i];
+        position[i] = other[i];
+    }
+}
+static void take_argmax(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_position(s, x, lanes, index, step, 1);
+}
+static void merge_argmax(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_position(s, from, lanes, 1);
+}
+static void take_argmin(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    take_position(s, x, lanes, index, step, -1);
+}
+static void merge_argmin(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    merge_position(s, from, lanes, -1);
+}
+
+#if !defined(DTYPE_I64)
+/*
+ * ---- Moments: count, mean, sum of squared differences from it (Welford 1962; Chan, Golub and LeVeque 1979)
+ * ----
+ *
+ * All lanes that take at once have taken equally many before.
+ */
+static void init_moments(cpu_lanes s, int64_t lanes)
+{
+    for (int64_t k = 0; k < 3; k++) init_one((cpu_lanes){(A *)s.words + k * s.stride, s.stride}, lanes, 0);
+}
+static void take_moments(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p)
+{
+    A *count = s.words, *mean = count + s.stride, *squares = mean + s.stride;
+    const T *v = x;
+    A n = count[0] + 1, share = 1 / n;
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < lanes; i++) {
+        A before = (A)v[i] - mean[i];
+        mean[i] += before * share;
+        squares[i] += before * ((A)v[i] - mean[i]);
+        count[i] = n;
+    }
+}
+static void merge_moments(cpu_lanes s, cpu_lanes from, int64_t lanes)
+{
+    A *count = s.words, *mean = count + s.stride, *squares = mean + s.stride;
+    const A *count_b = from.words, *mean_b = count_b + from.stride, *squares_b = mean_b + from.stride;
+    for (int64_t i = 0; i < lanes; i++) {
+        A n = count[i] + count_b[i], apart = mean_b[i] - mean[i];
+        if (count_b[i] == 0) continue;
+        mean[i] += apart * (count_b[i] / n);
+        squares[i] += squares_b[i] + apart * apart * (count[i] * count_b[i] / n);
+        count[i] = n;
+    }
+}
+#endif
+
+extern const cpu_reduce_kernel CPU_NAME(cpu_reduce)[];
+const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
+    {CPU_REDUCE_sum, 1, init_sum, take_sum, merge_sum},
+    {CPU_REDUCE_nansum, 1, init_nansum, take_nansum, merge_nansum},
+    {CPU_REDUCE_prod, 1, init_prod, take_prod, merge_prod},
+    {CPU_REDUCE_max, 1, init_max, take_max, merge_max},
+    {CPU_REDUCE_min, 1, init_min, take_min, merge_min},
+    {CPU_REDUCE_any, 1, init_any, take_any, merge_any},
+    {CPU_REDUCE_all, 1, init_all, take_all, merge_all},
+    {CPU_REDUCE_count, 1, init_count, take_count, merge_count},
+    {CPU_REDUCE_norm_1, 1, init_norm_1, take_norm_1, merge_norm_1},
+    {CPU_REDUCE_norm_2, 1, init_norm_2, take_norm_2, merge_norm_2},
+    {CPU_REDUCE_norm_inf, 1, init_norm_inf, take_norm_inf, merge_norm_inf},
+    {CPU_REDUCE_norm_negative_inf, 1, init_norm_negative_inf, take_norm_negative_inf,
+     merge_norm_negative_inf},
+    {CPU_REDUCE_norm_p, 1, init_sum, take_norm_p, merge_sum},
+    {CPU_REDUCE_minmax, 2, init_minmax, take_minmax, merge_minmax},
+    {CPU_REDUCE_argmax, 2, init_position, take_argmax, merge_argmax},
+    {CPU_REDUCE_argmin, 2, init_position, take_argmin, merge_argmin},
+#if !defined(DTYPE_I64)
+    {CPU_REDUCE_moments, 3, init_moments, take_moments, merge_moments},
+#endif
+    {0, 0, NULL, NULL, NULL},
+};
