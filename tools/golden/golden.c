@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tenon golden DIR`: each file of cases runs in a process of its own, which writes one line a case into a pipe; a crash
+ * costs the case it happened in, and the file goes on behind it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <regex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "golden.h"
+#include "run.h"
+
+typedef struct operator_score {
+    char name[96];
+    uint32_t outcomes[GOLDEN_OUTCOMES];
+} operator_score;
+
+typedef struct dtype_score {
+    char name[12];
+    uint32_t passed, all;
+} dtype_score;
+
+typedef struct totals {
+    operator_score *operators;
+    uint32_t n_operators;
+    dtype_score dtypes[24];
+    uint32_t n_dtypes, refusals, same_texts;
+    cJSON *failures;
+} totals;
+
+typedef struct worker {
+    pid_t pid;
+    int fd;
+    uint32_t file;
+    int64_t running; /* id of the case in hand, -1: none */
+    char op[96], dtype[12];
+    char buffer[4096];
+    size_t used;
+} worker;
+
+typedef struct job {
+    const golden_options *options;
+    char **files;
+    uint32_t n_files, next;
+    totals totals;
+    uint32_t cases;
+} job;
+
+/* ---- one file, in the child ---- */
+
+static void run_line(const golden_file *file, const cJSON *line, FILE *out)
+{
+    golden_result r;
+    const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op"), *dtype = cJSON_GetObjectItem(line, "dtype");
+    fprintf(out, "B\t%d\t%s\t%s\n", (int)id->valuedouble, op->valuestring, cJSON_IsString(dtype) ? dtype->valuestring : "none");
+    fflush(out);
+    golden_case(file, line, &r);
+    for (char *c = r.reason; *c; c++) {
+        if (*c == '\n' || *c == '\t') *c = ' ';
+    }
+    fprintf(out, "E\t%d\t%d\t%d\t%.9g\t%s\n", r.outcome, cJSON_GetObjectItem(line, "raises") != NULL, r.same_text, r.difference, r.reason);
+    fflush(out);
+}
+
+static int run_lines(const golden_options *o, const golden_file *file, const char *path, int64_t first, FILE *out)
+{
+    FILE *in = fopen(path, "r");
+    char *text = NULL;
+    size_t room = 0;
+    regex_t filter;
+    if (!in) return 1;
+    if (o->filter && regcomp(&filter, o->filter, REG_EXTENDED | REG_NOSUB)) return 1;
+    while (getline(&text, &room, in) > 0) {
+        cJSON *line = cJSON_Parse(text);
+        const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op");
+        if (cJSON_IsNumber(id) && cJSON_IsString(op) && (int64_t)id->valuedouble >= first &&
+            (!o->filter || !regexec(&filter, op->valuestring, 0, NULL, 0))) run_line(file, line, out);
+        cJSON_Delete(line);
+    }
+    free(text);
+    fclose(in);
+    return 0;
+}
+
+static void log_line(void *user, int32_t level, const char *text)
+{
+    if (level == TN_LOG_ERROR) fprintf(user, "%s\n", text);
+}
+
+static int run_file(const golden_options *o, const char *name, int64_t first, int fd)
+{
+    char path[4096];
+    tn_context_options options = {.size = sizeof options, .log = log_line, .log_user = stderr};
+    golden_file file = {NULL, NULL, TN_CPU};
+    FILE *out = fdopen(fd, "w");
+    int status;
+    if (!out || tn_context_create(&options, &file.ctx)) return 3;
+    file.device = o->device ? tn_device_parse(file.ctx, o->device) : TN_CPU;
+    if (TN_DEVICE_INDEX(file.device) < 0) file.device = TN_DEVICE(TN_DEVICE_TYPE(file.device), 0);
+    snprintf(path, sizeof path, "%s/cases/%s.safetensors", o->folder, name);
+    if (!file.device || tn_safetensors_open(file.ctx, path, &file.tensors)) {
+        fprintf(stderr, "tenon golden: %s: %s\n", path, tn_last_error() ? tn_last_error()->message : "cannot open");
+        return 3;
+    }
+    snprintf(path, sizeof path, "%s/cases/%s.jsonl", o->folder, name);
+    status = run_lines(o, &file, path, first, out);
+    tn_safetensors_close(file.tensors);
+    tn_context_destroy(file.ctx);
+    fclose(out);
+    return status;
+}
+
+/* ---- scores, in the parent ---- */
+
+static operator_score *score_of(totals *t, const char *name)
+{
+    operator_score *s;
+    for (uint32_t i = t->n_operators; i-- > 0;) {
+        if (strcmp(t->operators[i].name, name) == 0) return &t->operators[i];
+    }
+    if ((t->n_operators & (t->n_operators - 1)) == 0) {
+        s = realloc(t->operators, (t->n_operators ? t->n_operators * 2 : 1) * sizeof *s);
+        if (!s) exit(2);
+        t->operators = s;
+    }
+    s = &t->operators[t->n_operators++];
+    memset(s, 0, sizeof *s);
+    snprintf(s->name, sizeof s->name, "%s", name);
+    return s;
+}
+
+static void count_dtype(totals *t, const char *name, int32_t outcome)
+{
+    uint32_t i = 0;
+    while (i < t->n_dtypes && strcmp(t->dtypes[i].name, name)) i++;
+    if (i == 24) return;
+    if (i == t->n_dtypes) snprintf(t->dtypes[t->n_dtypes++].name, sizeof t->dtypes[0].name, "%s", name);
+    if (outcome == GOLDEN_ABSENT) return;
+    t->dtypes[i].all++;
+    t->dtypes[i].passed += outcome == GOLDEN_PASSED;
+}
+
+static void count(job *j, const worker *w, int32_t outcome, int32_t refusal, int32_t same_text, double difference, const char *reason)
+{
+    totals *t = &j->totals;
+    score_of(t, w->op)->outcomes[outcome]++;
+    count_dtype(t, w->dtype, outcome);
+    j->cases++;
+    t->refusals += (uint32_t)refusal;
+    t->same_texts += (uint32_t)same_text;
+    if (outcome == GOLDEN_FAILED || outcome == GOLDEN_ACCEPTED) {
+        cJSON *f = cJSON_CreateObject();
+        char where[160];
+        snprintf(where, sizeof where, "%s:%lld", j->files[w->file], (long long)w->running);
+        cJSON_AddStringToObject(f, "case", where);
+        cJSON_AddStringToObject(f, "operator", w->op);
+        cJSON_AddStringToObject(f, "dtype", w->dtype);
+        cJSON_AddStringToObject(f, "outcome", outcome == GOLDEN_FAILED ? "failed" : "accepted");
+        cJSON_AddNumberToObject(f, "difference", difference);
+        cJSON_AddStringToObject(f, "reason", reason);
+        cJSON_AddItemToArray(t->failures, f);
+    }
+}
+
+static void take_line(job *j, worker *w, char *line)
+{
+    int outcome, refusal, same_text, at = 0;
+    double difference;
+    if (line[0] == 'B') {
+        char *op = strchr(line + 2, '\t'), *dtype = op ? strchr(op + 1, '\t') : NULL;
+        if (!dtype) return;
+        *dtype = 0;
+        w->running = strtoll(line + 2, NULL, 10);
+        snprintf(w->op, sizeof w->op, "%s", op + 1);
+        snprintf(w->dtype, sizeof w->dtype, "%s", dtype + 1);
+    } else if (sscanf(line, "E\t%d\t%d\t%d\t%lg\t%n", &outcome, &refusal, &same_text, &difference, &at) >= 4 && outcome < GOLDEN_OUTCOMES) {
+        count(j, w, outcome, refusal, same_text, difference, at ? line + at : "");
+        w->running = -1 - w->running; /* finished; the next one begins behind it */
+    }
+}
+
+static int start(job *j, worker *w, uint32_t file, int64_t first)
+{
+    int fds[2];
+    if (pipe(fds)) return 0;
+    fflush(NULL);
+    w->pid = fork();
+    if (w->pid < 0) return 0;
+    if (w->pid == 0) {
+        close(fds[0]);
+        alarm(j->options->timeout);
+        _exit(run_file(j->options, j->files[file], first, fds[1]));
+    }
+    close(fds[1]);
+    w->fd = fds[0];
+    w->file = file;
+    w->running = -1 - first;
+    w->used = 0;
+    return 1;
+}
+
+/* The child is gone: a case in hand has crashed, and the rest of the file still wants a run. */
+static void finish(job *j, worker *w)
+{
+    int status = 0;
+    close(w->fd);
+    waitpid(w->pid, &status, 0);
+    w->pid = 0;
+    if (w->running >= 0) {
+        char text[96];
+        int64_t next = w->running + 1;
+        snprintf(text, sizeof text, "crash: %s", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit in the middle");
+        count(j, w, GOLDEN_FAILED, 0, 0, 0, text);
+        start(j, w, w->file, next);
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
+        fprintf(stderr, "tenon golden: %s could not be run\n", j->files[w->file]);
+    }
+}
+
+static void read_some(job *j, worker *w)
+{
+    ssize_t n = read(w->fd, w->buffer + w->used, sizeof w->buffer - 1 - w->used);
+    char *line = w->buffer, *end;
+    if (n <= 0) {
+        finish(j, w);
+        return;
+    }
+    w->used += (size_t)n;
+    w->buffer[w->used] = 0;
+    while ((end = strchr(line, '\n'))) {
+        *end = 0;
+        take_line(j, w, line);
+        line = end + 1;
+    }
+    w->used = strlen(line);
+    memmove(w->buffer, line, w->used);
+    if (w->used == sizeof w->buffer - 1) w->used = 0;
+}
+
+static void run_all(job *j)
+{
+    worker *workers = calloc(j->options->jobs, sizeof *workers);
+    for (uint32_t busy = 1; workers && busy;) {
+        struct pollfd fds[64];
+        busy = 0;
+        for (uint32_t i = 0; i < j->options->jobs; i++) {
+            if (!workers[i].pid && j->next < j->n_files) start(j, &workers[i], j->next++, 0);
+            if (!workers[i].pid) continue;
+            fds[busy].fd = workers[i].fd;
+            fds[busy++].events = POLLIN;
+        }
+        if (!busy || poll(fds, busy, -1) < 0) continue;
+        for (uint32_t i = 0; i < j->options->jobs; i++) {
+            for (uint32_t k = 0; k < busy && workers[i].pid; k++) {
+                if (fds[k].fd == workers[i].fd && fds[k].revents) {
+                    read_some(j, &workers[i]);
+                    break;
+                }
+            }
+        }
+    }
+    free(workers);
+}
+
+/* ---- reports ---- */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_operator(const void *a, const void *b) { return strcmp(((const operator_score *)a)->name, ((const operator_score *)b)->name); }
+
+static int list_files(job *j)
+{
+    char path[4096];
+    struct dirent *entry;
+    DIR *folder;
+    snprintf(path, sizeof path, "%s/cases", j->options->folder);
+    folder = opendir(path);
+    if (!folder) return 0;
+    while ((entry = readdir(folder))) {
+        size_t n = strlen(entry->d_name);
+        if (n < 7 || strcmp(entry->d_name + n - 6, ".jsonl")) continue;
+        j->files = realloc(j->files, (j->n_files + 1) * sizeof *j->files);
+        if (!j->files) exit(2);
+        j->files[j->n_files++] = strndup(entry->d_name, n - 6);
+    }
+    closedir(folder);
+    qsort(j->files, j->n_files, sizeof *j->files, by_name);
+    return 1;
+}
+
+static void print_report(const job *j, uint32_t *sum)
+{
+    const totals *t = &j->totals;
+    const cJSON *f;
+    for (uint32_t i = 0; i < t->n_operators; i++) {
+        const uint32_t *o = t->operators[i].outcomes;
+        for (int k = 0; k < GOLDEN_OUTCOMES; k++) sum[k] += o[k];
+        if (o[GOLDEN_FAILED] + o[GOLDEN_ACCEPTED] || (j->options->all && !o[GOLDEN_ABSENT])) {
+            printf("%-60s passed %5u  failed %5u  wrongly accepted %3u\n", t->operators[i].name, o[GOLDEN_PASSED],
+                   o[GOLDEN_FAILED], o[GOLDEN_ACCEPTED]);
+        }
+    }
+    cJSON_ArrayForEach(f, t->failures)
+    {
+        if (!j->options->verbose) break;
+        printf("%-32s %-40s %-5s %s\n", cJSON_GetObjectItem(f, "case")->valuestring, cJSON_GetObjectItem(f, "operator")->valuestring,
+               cJSON_GetObjectItem(f, "dtype")->valuestring, cJSON_GetObjectItem(f, "reason")->valuestring);
+    }
+    for (uint32_t i = 0; i < t->n_dtypes; i++) {
+        printf("%-6s %6u of %6u\n", t->dtypes[i].name, t->dtypes[i].passed, t->dtypes[i].all);
+    }
+    printf("refusals in the same words: %u of %u\n", t->same_texts, t->refusals);
+    printf("golden: %u cases: %u passed, %u failed, %u wrongly accepted, %u not there yet\n", j->cases, sum[GOLDEN_PASSED],
+           sum[GOLDEN_FAILED], sum[GOLDEN_ACCEPTED], sum[GOLDEN_ABSENT]);
+}
+
+static int write_json(const job *j)
+{
+    static const char *const names[] = {"passed", "failed", "accepted", "absent"};
+    cJSON *root = cJSON_CreateObject(), *operators = cJSON_AddObjectToObject(root, "operators");
+    FILE *out = fopen(j->options->json, "w");
+    char *text;
+    for (uint32_t i = 0; i < j->totals.n_operators; i++) {
+        cJSON *o = cJSON_AddObjectToObject(operators, j->totals.operators[i].name);
+        for (int k = 0; k < GOLDEN_OUTCOMES; k++) cJSON_AddNumberToObject(o, names[k], j->totals.operators[i].outcomes[k]);
+    }
+    cJSON_AddItemReferenceToObject(root, "failures", j->totals.failures);
+    text = cJSON_Print(root);
+    if (out && text) fputs(text, out);
+    free(text);
+    cJSON_Delete(root);
+    return out && fclose(out) == 0;
+}
+
+int golden_run(const golden_options *options)
+{
+    job j = {.options = options};
+    uint32_t sum[GOLDEN_OUTCOMES] = {0};
+    if (!list_files(&j)) {
+        fprintf(stderr, "tenon golden: no folder %s/cases: %s\n", options->folder, strerror(errno));
+        return 2;
+    }
+    j.totals.failures = cJSON_CreateArray();
+    run_all(&j);
+    qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
+    print_report(&j, sum);
+    if (options->json && !write_json(&j)) fprintf(stderr, "tenon golden: cannot write %s\n", options->json);
+    cJSON_Delete(j.totals.failures);
+    for (uint32_t i = 0; i < j.n_files; i++) free(j.files[i]);
+    free(j.files);
+    free(j.totals.operators);
+    return sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] ? 1 : 0;
+}
