@@ -15,7 +15,7 @@ typedef struct call {
     const cJSON *line;
     tn_scope *s;
     golden_result *result;
-    tn_value args[MAX_ARGS]; /* as passed */
+    tn_value args[MAX_ARGS];        /* as passed */
     tn_tensor *leaves[MAX_TENSORS]; /* that gradients are wanted of, in the order of the line's grad list */
     uint32_t n_args;
     uint32_t n_leaves;
@@ -25,7 +25,10 @@ typedef struct call {
     uint32_t n_flat;
 } call;
 
-static const cJSON *field(const cJSON *entry, const char *name) { return cJSON_GetObjectItemCaseSensitive(entry, name); }
+static const cJSON *field(const cJSON *entry, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(entry, name);
+}
 
 static int32_t fail(call *c, const char *text)
 {
@@ -74,7 +77,8 @@ static int32_t make_arguments(call *c)
     return tn_scope_failed(c->s) ? fail(c, scope_text(c)) : 1;
 }
 
-/* Marks what gradients are wanted of. A tensor that the call changes is passed as a copy that has the leaf behind it. */
+/* Marks what gradients are wanted of. A tensor that the call changes is passed as a copy that has the leaf
+ * behind it. */
 static int32_t mark_leaves(call *c)
 {
     const cJSON *g;
@@ -85,9 +89,11 @@ static int32_t mark_leaves(call *c)
         int32_t i = argument_index(c, name);
         tn_tensor **place, *leaf;
         if (i < 0 || c->n_leaves == MAX_TENSORS) return fail(c, "grad names an unknown argument");
-        place = index ? (tn_tensor **)(uintptr_t)&c->args[i].as.tensors[(int)index->valuedouble] : &c->args[i].as.tensor;
+        place = index ? (tn_tensor **)(uintptr_t)&c->args[i].as.tensors[(int)index->valuedouble]
+                      : &c->args[i].as.tensor;
         leaf = *place;
-        if (!leaf || tn_set_requires_grad(leaf, 1)) return fail(c, tn_last_error() ? tn_last_error()->message : "no leaf");
+        if (!leaf || tn_set_requires_grad(leaf, 1))
+            return fail(c, tn_last_error() ? tn_last_error()->message : "no leaf");
         if (is_mutated(c, name)) *place = tn_clone(c->s, leaf);
         c->leaves[c->n_leaves++] = leaf;
     }
@@ -98,8 +104,10 @@ static void flatten(call *c)
 {
     for (uint32_t i = 0; i < c->n_outs; i++) {
         tn_tensors list = tn_value_as_tensors(c->outs[i]);
-        if (c->outs[i].tag == TN_TAG_TENSOR && c->n_flat < MAX_TENSORS) c->flat[c->n_flat++] = c->outs[i].as.tensor;
-        for (int64_t k = 0; k < list.count && c->n_flat < MAX_TENSORS; k++) c->flat[c->n_flat++] = list.data[k];
+        if (c->outs[i].tag == TN_TAG_TENSOR && c->n_flat < MAX_TENSORS)
+            c->flat[c->n_flat++] = c->outs[i].as.tensor;
+        for (int64_t k = 0; k < list.count && c->n_flat < MAX_TENSORS; k++)
+            c->flat[c->n_flat++] = list.data[k];
     }
 }
 
@@ -119,7 +127,8 @@ static int32_t compare_number(call *c, const cJSON *want, tn_value got, double r
     tn_value w = golden_argument(&none, c->s, want);
     double a = tn_value_as_float(got), b = tn_value_as_float(w);
     char text[128];
-    if (w.tag == got.tag && ((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= atol + rtol * fabs(b))) return 1;
+    if (w.tag == got.tag && ((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= atol + rtol * fabs(b)))
+        return 1;
     snprintf(text, sizeof text, "number %.17g (tag %u), want %.17g (tag %u)", a, got.tag, b, w.tag);
     return fail(c, text);
 }
@@ -133,7 +142,8 @@ static int32_t compare_outputs(call *c, double rtol, double atol, int32_t values
     {
         const cJSON *list = field(out, "tensors");
         if (i >= c->n_outs) return fail(c, "more results are wanted than the schema has");
-        if (list && tn_value_as_tensors(c->outs[i]).count != cJSON_GetArraySize(list)) return fail(c, "a list of another length");
+        if (list && tn_value_as_tensors(c->outs[i]).count != cJSON_GetArraySize(list))
+            return fail(c, "a list of another length");
         item = list ? list->child : out;
         for (; item; item = list ? item->next : NULL) {
             if (!field(item, "dtype")) {
@@ -143,7 +153,9 @@ static int32_t compare_outputs(call *c, double rtol, double atol, int32_t values
             }
             if (at >= c->n_flat || !c->flat[at]) return fail(c, "an output is missing");
             snprintf(what, sizeof what, "output %u", at);
-            if (!golden_compare(c->file, c->s, c->flat[at], item, rtol, atol, values && !listed(ambiguous, at), what, c->result)) return 0;
+            if (!golden_compare(c->file, c->s, c->flat[at], item, rtol, atol,
+                                values && !listed(ambiguous, at), what, c->result))
+                return 0;
             at++;
         }
         i++;
@@ -164,7 +176,8 @@ static int32_t compare_mutated(call *c, double rtol, double atol, int32_t values
         for (; item; item = list ? item->next : NULL, k++) {
             tn_tensor *t = list ? c->args[i].as.tensors[k] : tn_value_as_tensor(c->args[i]);
             if (cJSON_IsNull(item)) continue;
-            if (!t || !golden_compare(c->file, c->s, t, item, rtol, atol, values, name, c->result)) return t ? 0 : fail(c, "no tensor");
+            if (!t || !golden_compare(c->file, c->s, t, item, rtol, atol, values, name, c->result))
+                return t ? 0 : fail(c, "no tensor");
         }
     }
     return 1;
@@ -202,7 +215,8 @@ static int32_t compare_gradients(call *c)
         if (tn_requires_grad(roots[n])) n++;
     }
     options.grad_outputs = (tn_tensors){cotangents, n};
-    if (n && tn_grad(c->s, (tn_tensors){roots, n}, (tn_tensors){c->leaves, c->n_leaves}, &options, grads)) return fail(c, scope_text(c));
+    if (n && tn_grad(c->s, (tn_tensors){roots, n}, (tn_tensors){c->leaves, c->n_leaves}, &options, grads))
+        return fail(c, scope_text(c));
     cJSON_ArrayForEach(entry, field(c->line, "grad"))
     {
         char what[96];
@@ -253,7 +267,10 @@ static int32_t run(call *c)
         check_refusal(c, status);
         return 1;
     }
-    if (status) return fail(c, tn_scope_failed(c->s) ? scope_text(c) : tn_last_error() ? tn_last_error()->message : "late error");
+    if (status)
+        return fail(c, tn_scope_failed(c->s) ? scope_text(c)
+                       : tn_last_error()     ? tn_last_error()->message
+                                             : "late error");
     flatten(c);
     rtol = field(c->line, "rtol") ? field(c->line, "rtol")->valuedouble : 0;
     atol = field(c->line, "atol") ? field(c->line, "atol")->valuedouble : 0;
@@ -272,8 +289,10 @@ void golden_case(const golden_file *file, const cJSON *line, golden_result *out)
     c->result = out;
     c->s = tn_scope_open(file->ctx);
     out->outcome = GOLDEN_PASSED;
-    if (!c->s) fail(c, "no scope");
-    else run(c);
+    if (!c->s)
+        fail(c, "no scope");
+    else
+        run(c);
     tn_scope_close(c->s);
     free(c);
 }

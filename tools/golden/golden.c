@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tenon golden DIR`: each file of cases runs in a process of its own, which writes one line a case into a pipe; a crash
- * costs the case it happened in, and the file goes on behind it.
+ * `tenon golden DIR`: each file of cases runs in a process of its own, which writes one line a case into a
+ * pipe; a crash costs the case it happened in, and the file goes on behind it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -57,18 +57,22 @@ typedef struct job {
 static void run_line(const golden_file *file, const cJSON *line, FILE *out)
 {
     golden_result r;
-    const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op"), *dtype = cJSON_GetObjectItem(line, "dtype");
-    fprintf(out, "B\t%d\t%s\t%s\n", (int)id->valuedouble, op->valuestring, cJSON_IsString(dtype) ? dtype->valuestring : "none");
+    const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op"),
+                *dtype = cJSON_GetObjectItem(line, "dtype");
+    fprintf(out, "B\t%d\t%s\t%s\n", (int)id->valuedouble, op->valuestring,
+            cJSON_IsString(dtype) ? dtype->valuestring : "none");
     fflush(out);
     golden_case(file, line, &r);
     for (char *c = r.reason; *c; c++) {
         if (*c == '\n' || *c == '\t') *c = ' ';
     }
-    fprintf(out, "E\t%d\t%d\t%d\t%.9g\t%s\n", r.outcome, cJSON_GetObjectItem(line, "raises") != NULL, r.same_text, r.difference, r.reason);
+    fprintf(out, "E\t%d\t%d\t%d\t%.9g\t%s\n", r.outcome, cJSON_GetObjectItem(line, "raises") != NULL,
+            r.same_text, r.difference, r.reason);
     fflush(out);
 }
 
-static int run_lines(const golden_options *o, const golden_file *file, const char *path, int64_t first, FILE *out)
+static int run_lines(const golden_options *o, const golden_file *file, const char *path, int64_t first,
+                     FILE *out)
 {
     FILE *in = fopen(path, "r");
     char *text = NULL;
@@ -80,7 +84,8 @@ static int run_lines(const golden_options *o, const golden_file *file, const cha
         cJSON *line = cJSON_Parse(text);
         const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op");
         if (cJSON_IsNumber(id) && cJSON_IsString(op) && (int64_t)id->valuedouble >= first &&
-            (!o->filter || !regexec(&filter, op->valuestring, 0, NULL, 0))) run_line(file, line, out);
+            (!o->filter || !regexec(&filter, op->valuestring, 0, NULL, 0)))
+            run_line(file, line, out);
         cJSON_Delete(line);
     }
     free(text);
@@ -105,7 +110,8 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
     if (TN_DEVICE_INDEX(file.device) < 0) file.device = TN_DEVICE(TN_DEVICE_TYPE(file.device), 0);
     snprintf(path, sizeof path, "%s/cases/%s.safetensors", o->folder, name);
     if (!file.device || tn_safetensors_open(file.ctx, path, &file.tensors)) {
-        fprintf(stderr, "tenon golden: %s: %s\n", path, tn_last_error() ? tn_last_error()->message : "cannot open");
+        fprintf(stderr, "tenon golden: %s: %s\n", path,
+                tn_last_error() ? tn_last_error()->message : "cannot open");
         return 3;
     }
     snprintf(path, sizeof path, "%s/cases/%s.jsonl", o->folder, name);
@@ -146,7 +152,8 @@ static void count_dtype(totals *t, const char *name, int32_t outcome)
     t->dtypes[i].passed += outcome == GOLDEN_PASSED;
 }
 
-static void count(job *j, const worker *w, int32_t outcome, int32_t refusal, int32_t same_text, double difference, const char *reason)
+static void count(job *j, const worker *w, int32_t outcome, int32_t refusal, int32_t same_text,
+                  double difference, const char *reason)
 {
     totals *t = &j->totals;
     score_of(t, w->op)->outcomes[outcome]++;
@@ -179,7 +186,9 @@ static void take_line(job *j, worker *w, char *line)
         w->running = strtoll(line + 2, NULL, 10);
         snprintf(w->op, sizeof w->op, "%s", op + 1);
         snprintf(w->dtype, sizeof w->dtype, "%s", dtype + 1);
-    } else if (sscanf(line, "E\t%d\t%d\t%d\t%lg\t%n", &outcome, &refusal, &same_text, &difference, &at) >= 4 && outcome < GOLDEN_OUTCOMES) {
+    } else if (sscanf(line, "E\t%d\t%d\t%d\t%lg\t%n", &outcome, &refusal, &same_text, &difference, &at) >=
+                   4 &&
+               outcome < GOLDEN_OUTCOMES) {
         count(j, w, outcome, refusal, same_text, difference, at ? line + at : "");
         w->running = -1 - w->running; /* finished; the next one begins behind it */
     }
@@ -215,7 +224,8 @@ static void finish(job *j, worker *w)
     if (w->running >= 0) {
         char text[96];
         int64_t next = w->running + 1;
-        snprintf(text, sizeof text, "crash: %s", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit in the middle");
+        snprintf(text, sizeof text, "crash: %s",
+                 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit in the middle");
         count(j, w, GOLDEN_FAILED, 0, 0, 0, text);
         start(j, w, w->file, next);
     } else if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
@@ -270,8 +280,14 @@ static void run_all(job *j)
 
 /* ---- reports ---- */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-static int by_operator(const void *a, const void *b) { return strcmp(((const operator_score *)a)->name, ((const operator_score *)b)->name); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+static int by_operator(const void *a, const void *b)
+{
+    return strcmp(((const operator_score *)a)->name, ((const operator_score *)b)->name);
+}
 
 static int list_files(job *j)
 {
@@ -301,22 +317,23 @@ static void print_report(const job *j, uint32_t *sum)
         const uint32_t *o = t->operators[i].outcomes;
         for (int k = 0; k < GOLDEN_OUTCOMES; k++) sum[k] += o[k];
         if (o[GOLDEN_FAILED] + o[GOLDEN_ACCEPTED] || (j->options->all && !o[GOLDEN_ABSENT])) {
-            printf("%-60s passed %5u  failed %5u  wrongly accepted %3u\n", t->operators[i].name, o[GOLDEN_PASSED],
-                   o[GOLDEN_FAILED], o[GOLDEN_ACCEPTED]);
+            printf("%-60s passed %5u  failed %5u  wrongly accepted %3u\n", t->operators[i].name,
+                   o[GOLDEN_PASSED], o[GOLDEN_FAILED], o[GOLDEN_ACCEPTED]);
         }
     }
     cJSON_ArrayForEach(f, t->failures)
     {
         if (!j->options->verbose) break;
-        printf("%-32s %-40s %-5s %s\n", cJSON_GetObjectItem(f, "case")->valuestring, cJSON_GetObjectItem(f, "operator")->valuestring,
-               cJSON_GetObjectItem(f, "dtype")->valuestring, cJSON_GetObjectItem(f, "reason")->valuestring);
+        printf("%-32s %-40s %-5s %s\n", cJSON_GetObjectItem(f, "case")->valuestring,
+               cJSON_GetObjectItem(f, "operator")->valuestring, cJSON_GetObjectItem(f, "dtype")->valuestring,
+               cJSON_GetObjectItem(f, "reason")->valuestring);
     }
     for (uint32_t i = 0; i < t->n_dtypes; i++) {
         printf("%-6s %6u of %6u\n", t->dtypes[i].name, t->dtypes[i].passed, t->dtypes[i].all);
     }
     printf("refusals in the same words: %u of %u\n", t->same_texts, t->refusals);
-    printf("golden: %u cases: %u passed, %u failed, %u wrongly accepted, %u not there yet\n", j->cases, sum[GOLDEN_PASSED],
-           sum[GOLDEN_FAILED], sum[GOLDEN_ACCEPTED], sum[GOLDEN_ABSENT]);
+    printf("golden: %u cases: %u passed, %u failed, %u wrongly accepted, %u not there yet\n", j->cases,
+           sum[GOLDEN_PASSED], sum[GOLDEN_FAILED], sum[GOLDEN_ACCEPTED], sum[GOLDEN_ABSENT]);
 }
 
 static int write_json(const job *j)
@@ -327,7 +344,8 @@ static int write_json(const job *j)
     char *text;
     for (uint32_t i = 0; i < j->totals.n_operators; i++) {
         cJSON *o = cJSON_AddObjectToObject(operators, j->totals.operators[i].name);
-        for (int k = 0; k < GOLDEN_OUTCOMES; k++) cJSON_AddNumberToObject(o, names[k], j->totals.operators[i].outcomes[k]);
+        for (int k = 0; k < GOLDEN_OUTCOMES; k++)
+            cJSON_AddNumberToObject(o, names[k], j->totals.operators[i].outcomes[k]);
     }
     cJSON_AddItemReferenceToObject(root, "failures", j->totals.failures);
     text = cJSON_Print(root);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Golden cases: recorded calls with their results, gradients and refusals, run through the public interface. A folder
- * holds cases/NAME.jsonl (one call a line) and cases/NAME.safetensors (its tensors).
+ * Golden cases: recorded calls with their results, gradients and refusals, run through the public interface.
+ * A folder holds cases/NAME.jsonl (one call a line) and cases/NAME.safetensors (its tensors).
  */
 #ifndef TENON_TOOLS_GOLDEN_H
 #define TENON_TOOLS_GOLDEN_H
@@ -14,8 +14,8 @@ enum { GOLDEN_PASSED, GOLDEN_FAILED, GOLDEN_ACCEPTED, GOLDEN_ABSENT, GOLDEN_OUTC
 /* What became of one call. */
 typedef struct golden_result {
     int32_t outcome;
-    int32_t same_text;   /* a refusal in the very words */
-    double difference;   /* largest, of a failure in values */
+    int32_t same_text; /* a refusal in the very words */
+    double difference; /* largest, of a failure in values */
     char reason[480];
 } golden_result;
 
@@ -33,7 +33,7 @@ tn_tensor *golden_tensor(const golden_file *file, tn_scope *s, const cJSON *entr
 /* An argument of a line. Tensors go through golden_tensor. */
 tn_value golden_argument(const golden_file *file, tn_scope *s, const cJSON *entry);
 /* Compares a tensor with an entry of the line. 0 and a reason if they differ. */
-int32_t golden_compare(const golden_file *file, tn_scope *s, tn_tensor *got, const cJSON *want, double rtol, double atol,
-                       int32_t values, const char *what, golden_result *out);
+int32_t golden_compare(const golden_file *file, tn_scope *s, tn_tensor *got, const cJSON *want, double rtol,
+                       double atol, int32_t values, const char *what, golden_result *out);
 
 #endif

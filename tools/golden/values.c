@@ -8,7 +8,10 @@
 
 #define MAX_RANK 64
 
-static const cJSON *field(const cJSON *entry, const char *name) { return cJSON_GetObjectItemCaseSensitive(entry, name); }
+static const cJSON *field(const cJSON *entry, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(entry, name);
+}
 
 /* Integers beyond 2^53 are strings. */
 static int64_t integer(const cJSON *item)
@@ -134,7 +137,8 @@ static tn_value list_value(tn_scope *s, const cJSON *entry)
 
 static tn_value memory_format(const char *name)
 {
-    static const char *const names[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
+    static const char *const names[] = {"contiguous_format", "preserve_format", "channels_last",
+                                        "channels_last_3d"};
     for (int32_t i = 0; i < 4; i++) {
         if (strcmp(name, names[i]) == 0) return tn_value_memory_format(i);
     }
@@ -174,10 +178,12 @@ static void shape_text(const int64_t *sizes, int64_t rank, char *buffer, size_t 
     if (used < bytes) snprintf(buffer + used, bytes - used, "]");
 }
 
-static int32_t same_shape(const tn_tensor *got, const int64_t *sizes, int64_t rank, const char *what, golden_result *out)
+static int32_t same_shape(const tn_tensor *got, const int64_t *sizes, int64_t rank, const char *what,
+                          golden_result *out)
 {
     char a[128], b[128], text[300];
-    if (tn_tensor_rank(got) == rank && (!rank || !memcmp(tn_tensor_sizes(got), sizes, (size_t)rank * 8))) return 1;
+    if (tn_tensor_rank(got) == rank && (!rank || !memcmp(tn_tensor_sizes(got), sizes, (size_t)rank * 8)))
+        return 1;
     shape_text(tn_tensor_sizes(got), tn_tensor_rank(got), a, sizeof a);
     shape_text(sizes, rank, b, sizeof b);
     snprintf(text, sizeof text, "shape %s, want %s", a, b);
@@ -210,15 +216,17 @@ static double *as_doubles(tn_scope *s, tn_tensor *t)
     return data;
 }
 
-static int32_t compare_floats(tn_scope *s, tn_tensor *got, tn_tensor *want, double rtol, double atol, const char *what,
-                              golden_result *out)
+static int32_t compare_floats(tn_scope *s, tn_tensor *got, tn_tensor *want, double rtol, double atol,
+                              const char *what, golden_result *out)
 {
-    int64_t n = tn_tensor_numel(want), parts = tn_dtype_is_complex(tn_tensor_dtype(want)) ? 2 : 1, bad = -1, count = 0;
+    int64_t n = tn_tensor_numel(want), parts = tn_dtype_is_complex(tn_tensor_dtype(want)) ? 2 : 1, bad = -1,
+            count = 0;
     double *g = as_doubles(s, got), *w = as_doubles(s, want), largest = 0;
     char text[300];
     if (!g || !w) return differs(out, what, tn_scope_error(s) ? tn_scope_error(s)->message : "no memory");
     for (int64_t i = 0; i < n; i++) {
-        int32_t close = parts == 2 ? close_complex(g + 2 * i, w + 2 * i, rtol, atol) : is_close(g[i], w[i], rtol, atol);
+        int32_t close =
+            parts == 2 ? close_complex(g + 2 * i, w + 2 * i, rtol, atol) : is_close(g[i], w[i], rtol, atol);
         double d = parts == 2 ? hypot(g[2 * i] - w[2 * i], g[2 * i + 1] - w[2 * i + 1]) : fabs(g[i] - w[i]);
         if (close) continue;
         count++;
@@ -228,20 +236,24 @@ static int32_t compare_floats(tn_scope *s, tn_tensor *got, tn_tensor *want, doub
     if (bad < 0) return 1;
     out->difference = largest > out->difference ? largest : out->difference;
     if (parts == 2) {
-        snprintf(text, sizeof text, "%lld of %lld differ, first at %lld: %.9g%+.9gj, want %.9g%+.9gj", (long long)count,
-                 (long long)n, (long long)bad, g[2 * bad], g[2 * bad + 1], w[2 * bad], w[2 * bad + 1]);
+        snprintf(text, sizeof text, "%lld of %lld differ, first at %lld: %.9g%+.9gj, want %.9g%+.9gj",
+                 (long long)count, (long long)n, (long long)bad, g[2 * bad], g[2 * bad + 1], w[2 * bad],
+                 w[2 * bad + 1]);
     } else {
-        snprintf(text, sizeof text, "%lld of %lld differ, first at %lld: %.9g, want %.9g", (long long)count, (long long)n,
-                 (long long)bad, g[bad], w[bad]);
+        snprintf(text, sizeof text, "%lld of %lld differ, first at %lld: %.9g, want %.9g", (long long)count,
+                 (long long)n, (long long)bad, g[bad], w[bad]);
     }
     return differs(out, what, text);
 }
 
-static int32_t compare_exact(tn_scope *s, tn_tensor *got, tn_tensor *want, const char *what, golden_result *out)
+static int32_t compare_exact(tn_scope *s, tn_tensor *got, tn_tensor *want, const char *what,
+                             golden_result *out)
 {
     int64_t n = tn_tensor_numel(want), size = tn_dtype_bytes(tn_tensor_dtype(want));
-    char *g = tn_scope_memory(s, (uint64_t)(n * size) + 1), *w = tn_scope_memory(s, (uint64_t)(n * size) + 1), text[200];
-    if (!g || !w || tn_to_host(s, got, g, (uint64_t)(n * size)) || tn_to_host(s, want, w, (uint64_t)(n * size))) {
+    char *g = tn_scope_memory(s, (uint64_t)(n * size) + 1), *w = tn_scope_memory(s, (uint64_t)(n * size) + 1),
+         text[200];
+    if (!g || !w || tn_to_host(s, got, g, (uint64_t)(n * size)) ||
+        tn_to_host(s, want, w, (uint64_t)(n * size))) {
         return differs(out, what, tn_scope_error(s) ? tn_scope_error(s)->message : "no memory");
     }
     for (int64_t i = 0; i < n; i++) {
@@ -256,8 +268,8 @@ static int32_t compare_exact(tn_scope *s, tn_tensor *got, tn_tensor *want, const
     return 1;
 }
 
-int32_t golden_compare(const golden_file *file, tn_scope *s, tn_tensor *got, const cJSON *want, double rtol, double atol,
-                       int32_t values, const char *what, golden_result *out)
+int32_t golden_compare(const golden_file *file, tn_scope *s, tn_tensor *got, const cJSON *want, double rtol,
+                       double atol, int32_t values, const char *what, golden_result *out)
 {
     int64_t sizes[MAX_RANK], rank = integers(field(want, "shape"), sizes);
     tn_dtype dtype = tn_dtype_parse(field(want, "dtype")->valuestring);
@@ -265,14 +277,17 @@ int32_t golden_compare(const golden_file *file, tn_scope *s, tn_tensor *got, con
     tn_tensor *expected;
     char text[200];
     if (tn_tensor_dtype(got) != dtype) {
-        snprintf(text, sizeof text, "dtype %s, want %s", tn_dtype_name(tn_tensor_dtype(got)), tn_dtype_name(dtype));
+        snprintf(text, sizeof text, "dtype %s, want %s", tn_dtype_name(tn_tensor_dtype(got)),
+                 tn_dtype_name(dtype));
         return differs(out, what, text);
     }
     if (!same_shape(got, sizes, rank, what, out)) return 0;
     if (!values || !cJSON_IsString(field(want, "tensor"))) return 1;
     on_cpu.device = TN_CPU;
     expected = stored(&on_cpu, s, want, dtype);
-    if (!expected) return differs(out, what, tn_scope_error(s) ? tn_scope_error(s)->message : "no expected tensor");
-    if (tn_dtype_is_floating(dtype) || tn_dtype_is_complex(dtype)) return compare_floats(s, got, expected, rtol, atol, what, out);
+    if (!expected)
+        return differs(out, what, tn_scope_error(s) ? tn_scope_error(s)->message : "no expected tensor");
+    if (tn_dtype_is_floating(dtype) || tn_dtype_is_complex(dtype))
+        return compare_floats(s, got, expected, rtol, atol, what, out);
     return compare_exact(s, got, expected, what, out);
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The demo's parts: options, data, model, pictures. */
+#ifndef TENON_DEMO_H
+#define TENON_DEMO_H
+
+#include "nn.h"
+#include "optim.h"
+
+#define CLASSES 10
+
+typedef struct options {
+    const char *device;                           /* NULL: the best */
+    const char *data;                             /* folder of the four files */
+    const char *output;                           /* folder for the curve and the weights */
+    int64_t epochs, batch, train_images, threads; /* 0 images: all; 0 threads: all cores */
+    uint64_t seed;
+    double lr, weight_decay;
+    tn_dtype dtype;
+} options;
+/* 0, or the exit code after a message. */
+int options_read(options *o, int argc, char **argv);
+
+/* One part of the data on the device: images [n, 1, 28, 28] uint8, labels [n] int64. */
+typedef struct dataset {
+    tn_tensor *images, *labels;
+    int64_t count;
+} dataset;
+int dataset_open(dataset *d, tn_scope *s, const options *o, const char *part, tn_device device,
+                 int64_t limit);
+void dataset_close(dataset *d);
+/* Images of a batch as float32, (x / 255 - 0.2860) / 0.3530. `index` int64 [b]. */
+tn_tensor *dataset_images(const dataset *d, tn_scope *s, tn_tensor *index);
+
+/* 3x3 convolution 1-16, max pool, batch norm, relu; the same 16-32; linear 1568-128, relu, linear 128-10. */
+typedef struct model {
+    nn_store store;
+    nn_conv2d conv1, conv2;
+    nn_batch_norm norm1, norm2;
+    nn_linear linear1, linear2;
+    tn_dtype dtype;
+} model;
+void model_init(model *m, tn_scope *s, tn_context *ctx, tn_device device, tn_dtype dtype);
+/* Logits [b, 10] in float32. */
+tn_tensor *model_forward(const model *m, tn_scope *s, tn_tensor *x, int32_t training);
+
+/* The loss of each step as an SVG. 0 on success. */
+int curve_write(const char *path, const float *loss, int64_t steps);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trains a small convolutional network on Fashion-MNIST on the best device found, tests it, writes the loss
+ * curve and the weights, and tests the weights once more as they are read back.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "demo.h"
+
+typedef struct run {
+    const options *o;
+    tn_context *ctx;
+    tn_device device;
+    dataset train, test;
+    model m;
+    optim_adamw optimiser;
+    tn_tensor *trained[NN_MAX_TENSORS];
+    float *loss;
+    int64_t steps, step;
+    double started;
+} run;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int failed(const char *what, const tn_scope *s)
+{
+    const tn_error *e = s ? tn_scope_error(s) : tn_last_error();
+    fprintf(stderr, "fashion_mnist: %s: %s\n", what, e ? e->message : "unknown error");
+    return 1;
+}
+
+static int choose_device(run *r)
+{
+    const char *reason = "";
+    char name[64];
+    int32_t n = tn_device_count(r->ctx, NULL);
+    for (int32_t i = 0; i < n; i++) {
+        tn_device_facts facts = {.size = sizeof facts};
+        tn_device d = tn_device_at(r->ctx, i);
+        if (tn_device_get_facts(r->ctx, d, &facts)) continue;
+        printf("device %-14s %s, %.1f GiB\n", tn_device_format(r->ctx, d, name, sizeof name), facts.name,
+               (double)facts.total_memory / (1 << 30));
+    }
+    r->device = tn_device_choose(r->ctx, r->o->device, &reason);
+    if (!r->device) return failed("device", NULL);
+    printf("chosen %s: %s\n", tn_device_format(r->ctx, r->device, name, sizeof name), reason);
+    return 0;
+}
+
+/* Loss values stay on the device; they are read when the bar is drawn. */
+static void progress(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pending)
+{
+    const int width = 30;
+    int done = (int)(width * r->step / r->steps);
+    int64_t first = r->step - *n_pending;
+    for (int64_t i = 0; i < *n_pending; i++) {
+        r->loss[first + i] = (float)tn_item_double(s, pending[i]);
+        tn_release(pending[i]);
+    }
+    *n_pending = 0;
+    printf("%s[%.*s%.*s] step %lld/%lld  loss %.4f  %.0f images/s%s", isatty(1) ? "\r" : "", done,
+           "##############################", width - done, "..............................",
+           (long long)r->step, (long long)r->steps, (double)r->loss[r->step - 1],
+           (double)(r->step * r->o->batch) / (now() - r->started), isatty(1) ? "   " : "\n");
+    fflush(stdout);
+}
+
+static tn_tensor *train_step(run *r, tn_scope *s, tn_tensor *index)
+{
+    tn_tensor *x = dataset_images(&r->train, s, index), *y = tn_index_select(s, r->train.labels, 0, index);
+    tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(&r->m, s, x, 1), y);
+    tn_backward(s, loss);
+    r->optimiser.lr = optim_warm_up_cosine(r->o->lr, r->step, r->steps, 0.15);
+    optim_adamw_step(&r->optimiser, s);
+    nn_zero_grad(&r->m.store);
+    return loss ? tn_retain(tn_detach(s, loss)) : NULL;
+}
+
+static int train_epoch(run *r, tn_scope *outer)
+{
+    tn_tensor *pending[32];
+    int64_t n_pending = 0, batches = r->train.count / r->o->batch;
+    tn_tensor *order = tn__to_copy(outer, tn_randperm(outer, r->train.count), .device = r->device);
+    for (int64_t b = 0; b < batches; b++) {
+        tn_scope *s = tn_scope_open(r->ctx);
+        pending[n_pending] = train_step(r, s, tn_narrow(s, order, 0, b * r->o->batch, r->o->batch));
+        n_pending++;
+        r->step++;
+        if (!tn_scope_failed(s) && (n_pending == 32 || b == batches - 1)) progress(r, s, pending, &n_pending);
+        if (tn_scope_failed(s)) {
+            while (n_pending > 0) tn_release(pending[--n_pending]);
+            failed("training", s);
+            tn_scope_close(s);
+            return 1;
+        }
+        tn_scope_close(s);
+    }
+    return tn_scope_failed(outer) ? failed("training", outer) : 0;
+}
+
+/* Share of right answers; fills counts[truth][answer]. Negative on failure. */
+static double test(run *r, int64_t counts[CLASSES][CLASSES])
+{
+    tn_scope_options no_grad = {.size = sizeof no_grad, .grad_mode = TN_GRAD_OFF};
+    const int64_t batch = 1000;
+    int64_t right = 0, answers[1000], truths[1000];
+    memset(counts, 0, CLASSES * sizeof *counts);
+    for (int64_t at = 0; at < r->test.count; at += batch) {
+        int64_t n = r->test.count - at < batch ? r->test.count - at : batch;
+        tn_scope *s = tn_scope_open_with(r->ctx, &no_grad);
+        tn_tensor *index =
+            tn_arange_start(s, TN_SCALAR(at), TN_SCALAR(at + n), .dtype = TN_INT64, .device = r->device);
+        tn_tensor *logits = model_forward(&r->m, s, dataset_images(&r->test, s, index), 0);
+        tn_to_host(s, tn_argmax(s, logits, .dim = 1), answers, (uint64_t)n * 8);
+        tn_to_host(s, tn_index_select(s, r->test.labels, 0, index), truths, (uint64_t)n * 8);
+        if (tn_scope_failed(s)) {
+            failed("testing", s);
+            tn_scope_close(s);
+            return -1;
+        }
+        tn_scope_close(s);
+        for (int64_t i = 0; i < n; i++) {
+            counts[truths[i]][answers[i]]++;
+            right += truths[i] == answers[i];
+        }
+    }
+    return (double)right / (double)r->test.count;
+}
+
+static void print_confusion(int64_t counts[CLASSES][CLASSES])
+{
+    static const char *const names[CLASSES] = {"T-shirt", "trouser", "pullover", "dress", "coat",
+                                               "sandal",  "shirt",   "sneaker",  "bag",   "boot"};
+    printf("%-10s", "is \\ seen");
+    for (int i = 0; i < CLASSES; i++) printf("%9s", names[i]);
+    printf("\n");
+    for (int i = 0; i < CLASSES; i++) {
+        printf("%-10s", names[i]);
+        for (int k = 0; k < CLASSES; k++) printf("%9lld", (long long)counts[i][k]);
+        printf("\n");
+    }
+}
+
+static int train(run *r, tn_scope *s)
+{
+    uint32_t n = 0;
+    int status = 0;
+    tn_manual_seed(r->ctx, r->o->seed);
+    model_init(&r->m, s, r->ctx, r->device, r->o->dtype);
+    if (tn_scope_failed(s)) return failed("model", s);
+    for (uint32_t i = 0; i < r->m.store.count; i++) {
+        if (r->m.store.trained[i]) r->trained[n++] = r->m.store.tensors[i];
+    }
+    r->steps = r->train.count / r->o->batch * r->o->epochs;
+    r->loss = calloc((size_t)r->steps + 1, sizeof *r->loss);
+    if (!r->steps || !r->loss ||
+        optim_adamw_init(&r->optimiser, r->trained, n, r->o->lr, r->o->weight_decay)) {
+        fprintf(stderr, "fashion_mnist: %s\n", r->steps ? "no memory" : "fewer images than a batch");
+        return 1;
+    }
+    r->started = now();
+    for (int64_t e = 0; e < r->o->epochs && !status; e++) {
+        tn_scope *epoch = tn_scope_open(r->ctx);
+        status = train_epoch(r, epoch);
+        tn_scope_close(epoch);
+    }
+    if (!status)
+        printf("%strained %lld steps in %.1f s\n", isatty(1) ? "\n" : "", (long long)r->steps,
+               now() - r->started);
+    return status;
+}
+
+/* Writes curve and weights, reads the weights into fresh tensors' place and tests again. */
+static int save_and_reload(run *r, tn_scope *s, double accuracy)
+{
+    char path[4096];
+    int64_t counts[CLASSES][CLASSES];
+    double again;
+    mkdir(r->o->output, 0777);
+    snprintf(path, sizeof path, "%s/loss.svg", r->o->output);
+    if (curve_write(path, r->loss, r->steps)) {
+        perror(path);
+        return 1;
+    }
+    printf("wrote %s\n", path);
+    snprintf(path, sizeof path, "%s/weights.safetensors", r->o->output);
+    if (nn_store_save(&r->m.store, s, path)) return failed(path, s);
+    for (uint32_t i = 0; i < r->m.store.count; i++) {
+        tn_scope_options no_grad = {.size = sizeof no_grad, .grad_mode = TN_GRAD_OFF};
+        tn_scope *child = tn_scope_open_child(s, &no_grad);
+        tn_zero_(child, r->m.store.tensors[i]);
+        tn_scope_close(child);
+    }
+    if (nn_store_load(&r->m.store, s, path)) return failed(path, s);
+    again = test(r, counts);
+    printf("wrote %s and read it back: accuracy %.2f %%\n", path, 100 * again);
+    if (again == accuracy) return 0;
+    fprintf(stderr, "fashion_mnist: the accuracy differs after reading the weights back\n");
+    return 1;
+}
+
+static int work(run *r, tn_scope *s)
+{
+    int64_t counts[CLASSES][CLASSES];
+    double accuracy;
+    if (dataset_open(&r->train, s, r->o, "train", r->device, r->o->train_images) ||
+        dataset_open(&r->test, s, r->o, "t10k", r->device, 0))
+        return failed("data", s);
+    printf("%lld training images, %lld test images, %lld threads\n", (long long)r->train.count,
+           (long long)r->test.count, (long long)tn_get_num_threads(r->ctx));
+    if (train(r, s)) return 1;
+    accuracy = test(r, counts);
+    if (accuracy < 0) return 1;
+    print_confusion(counts);
+    printf("test accuracy: %.2f %%\n", 100 * accuracy);
+    return save_and_reload(r, s, accuracy);
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    run r = {.o = &o};
+    tn_scope *s;
+    int status = options_read(&o, argc, argv);
+    if (status) return status;
+    if (tn_context_create(NULL, &r.ctx)) return failed("context", NULL);
+    tn_set_deterministic(r.ctx, 1);
+    if (o.threads) tn_set_num_threads(r.ctx, (int32_t)o.threads);
+    status = choose_device(&r);
+    if (!status) {
+        s = tn_scope_open(r.ctx);
+        status = work(&r, s);
+        tn_scope_close(s);
+    }
+    optim_adamw_finish(&r.optimiser);
+    nn_store_finish(&r.m.store);
+    dataset_close(&r.train);
+    dataset_close(&r.test);
+    free(r.loss);
+    tn_context_destroy(r.ctx);
+    return status;
+}
