@@ -51,6 +51,7 @@ static inline void fill_operand(tni_nest *n, const tn_tensor *t, uint32_t flags,
     o->host = t->desc.host;
     n->tensors[k] = t;
     n->reduced[k] = reduced;
+    n->strides[k][0] = t->numel != 1 ? tn_dtype_bytes(t->desc.dtype) : 0; /* of a plain nest */
     /* What broadcasts to the shape and has as many elements has its sizes, but for ones. */
     if (t->numel != 1 && !(t->numel == n->nest.numel && tni_is_contiguous(t))) n->is_plain = 0;
 }
@@ -75,6 +76,7 @@ void tni_nest_add_immediate(tni_nest *n, const void *value, tn_dtype dtype)
     o->allocation = NULL;
     o->host = (char *)(uintptr_t)value;
     n->tensors[k] = NULL;
+    n->strides[k][0] = 0;
 }
 
 /* The order of dimensions under work: position in the nest -> dimension of the shape. */
@@ -98,28 +100,41 @@ static void order_dims(const tni_nest *n, uint64_t last, int32_t with_ones, nest
     order->rank = rank;
 }
 
-static void no_strides(tni_nest *n, uint32_t k, uint32_t rank)
+/* Strides of an operand that has lost the dimensions in `lost`, which are aligned to the right without them.
+ */
+static void reduced_strides(int64_t *out, const tn_tensor_desc *desc, uint64_t lost, uint32_t rank,
+                            const nest_order *order)
 {
-    for (uint32_t i = 0; i < rank; i++) n->strides[k][i] = 0;
+    int64_t bytes = tn_dtype_bytes(desc->dtype), strides[TN_MAX_RANK];
+    uint32_t at = desc->rank;
+    for (uint32_t d = rank; d-- > 0;) {
+        strides[d] = 0;
+        if (lost >> d & 1 || at == 0) continue;
+        at--;
+        if (desc->sizes[at] != 1) strides[d] = desc->strides[at] * bytes;
+    }
+    for (uint32_t i = 0; i < order->rank; i++) out[i] = strides[order->dims[i]];
 }
 
 /* Strides in bytes of operand k, in the order; 0 where it is broadcast. */
 static void expand_strides(tni_nest *n, uint32_t k, const nest_order *order)
 {
     const tn_tensor *t = n->tensors[k];
+    int64_t *out = n->strides[k];
     if (!t || t->numel == 1) {
-        no_strides(n, k, order->rank);
+        for (uint32_t i = 0; i < order->rank; i++) out[i] = 0;
         return;
     }
     const tn_tensor_desc *desc = &t->desc;
+    if (n->reduced[k]) {
+        reduced_strides(out, desc, n->reduced[k], n->rank, order);
+        return;
+    }
     int64_t bytes = tn_dtype_bytes(desc->dtype);
-    uint64_t lost = n->reduced[k];
-    uint32_t offset = n->rank - (uint32_t)__builtin_popcountll(lost) - desc->rank;
+    uint32_t offset = n->rank - desc->rank;
     for (uint32_t i = 0; i < order->rank; i++) {
-        uint32_t d = order->dims[i],
-                 before = lost ? (uint32_t)__builtin_popcountll(lost & (((uint64_t)1 << d) - 1)) : 0;
-        int32_t is_there = !(lost >> d & 1) && d - before >= offset && desc->sizes[d - before - offset] != 1;
-        n->strides[k][i] = is_there ? desc->strides[d - before - offset] * bytes : 0;
+        uint32_t d = order->dims[i];
+        out[i] = d >= offset && desc->sizes[d - offset] != 1 ? desc->strides[d - offset] * bytes : 0;
     }
 }
 
@@ -211,16 +226,12 @@ static __attribute__((noinline)) void finish_sorted(tni_nest *n, uint64_t reduce
     merge_all(n, &order);
 }
 
-/* One dimension over everything; `kept` is 0 when all of it is reduced. */
+/* One dimension over everything, whose strides are there already; `kept` is 0 when all of it is reduced. */
 static inline void finish_plain(tni_nest *n, uint32_t kept)
 {
     n->sizes[0] = n->nest.numel;
-    for (uint32_t k = 0; k < n->nest.n_operands; k++) {
-        const tn_tensor *t = n->tensors[k];
-        n->strides[k][0] = t && t->numel != 1 ? tn_dtype_bytes(t->desc.dtype) : 0;
-    }
     n->nest.rank = n->nest.numel != 1;
-    n->nest.kept = kept && n->nest.rank;
+    n->nest.kept = kept & n->nest.rank;
 }
 
 /* Whether the reduction takes every dimension that has more than one element. */
