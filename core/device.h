@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices as the library sees them: the driver tables of a plugin, copied into structs of the host's own size, the
- * open device with its streams, its caching allocator and its default generator.
+ * Devices as the library sees them: the driver tables of a plugin, copied into structs of the host's own
+ * size, the open device with its streams, its caching allocator and its default generator.
  */
 #ifndef TNI_CORE_DEVICE_H
 #define TNI_CORE_DEVICE_H
@@ -17,8 +17,8 @@ typedef struct tni_driver {
     tn_memory_interface memory;
     tn_copy_interface copy;
     tn_stream_interface stream;
-    tn_event_interface event;       /* size 0: absent */
-    tn_random_interface random;     /* size 0: absent */
+    tn_event_interface event;         /* size 0: absent */
+    tn_random_interface random;       /* size 0: absent */
     tn_allocator_interface allocator; /* size 0: absent */
 } tni_driver;
 
@@ -31,7 +31,7 @@ typedef struct tni_device_type {
     uint32_t slot; /* index in ctx->types: kernel tables are indexed by it */
     tni_driver driver;
     uint32_t count;
-    const char *reason; /* why count is 0 */
+    const char *reason;  /* why count is 0 */
     tni_device *devices; /* [count] */
 } tni_device_type;
 
@@ -53,8 +53,6 @@ struct tni_device {
     tn_generator *generator;
 };
 
-/* TN_E_FORKED in a child of the process that made the context. One load where nobody forked. */
-int32_t tni_fork_check(const tn_context *ctx);
 /* Makes a failure of a plugin's slot a full error: names the plugin and what was asked. */
 int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what);
 /* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
@@ -68,14 +66,14 @@ tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type);
 tn_stream *tni_current_stream(tni_device *device);
 
 /*
- * Streams. The struct outlives its last reference until the device closes (`id` is then TNI_DEAD_STREAM), so a
- * thread may still point to one that others have released.
+ * Streams. The struct outlives its last reference until the device closes (`id` is then TNI_DEAD_STREAM), so
+ * a thread may still point to one that others have released.
  */
 #define TNI_DEAD_STREAM UINT64_MAX
 struct tn_stream {
     atomic_uint refs;
     tni_device *device;
-    void *handle; /* the plugin's */
+    void *handle;            /* the plugin's */
     atomic_uint_fast64_t id; /* 0: the default stream; never used again in a device */
     tn_stream *next;
 };
@@ -84,21 +82,26 @@ tn_stream *tni_stream_retain(tn_stream *stream);
 /* Makes the default stream of a device that is being opened, and ends all streams of one that is closed. */
 int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);
+/* Waits for all streams. The plugin's status. */
+int32_t tni_device_wait(tni_device *device);
 
 struct tn_event {
     atomic_uint refs;
     uint32_t flags;
     tni_device *device;
     void *handle;
-    tn_stream *stream;    /* last recorded on, when the plugin has no events */
+    tn_stream *stream; /* last recorded on, when the plugin has no events */
     int32_t recorded;
-    int64_t nanoseconds;  /* of the recording, on synchronous devices without events */
+    int32_t internal;    /* keeps neither context nor stream: whoever made it sees to that */
+    int64_t nanoseconds; /* of the recording, on synchronous devices without events */
 };
+/* An event for the allocator's own use, with `internal` set. */
+int32_t tni_event_create(tni_device *device, uint32_t flags, tn_event **out);
 
 /*
- * The caching allocator: stream-aware, one for each device. A block belongs to the stream it was asked for on; when
- * freed it may be used again on that stream at once, on others after an event. Blocks that other streams use
- * (tni_block_record) wait for those streams.
+ * The caching allocator: stream-aware, one for each device. A block belongs to the stream it was asked for
+ * on; when freed it may be used again on that stream at once, on others after an event. Blocks that other
+ * streams use (tni_block_record) wait for those streams.
  */
 typedef struct tni_block {
     void *allocation; /* the plugin's handle */
@@ -109,7 +112,8 @@ typedef struct tni_block {
 } tni_block;
 int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out);
 void tni_allocator_destroy(struct tni_allocator *allocator);
-/* bytes 0 gives a block without memory. On out of memory: caches are freed, the plugin trimmed, tried once more. */
+/* bytes 0 gives a block without memory. On out of memory: caches are freed, the plugin trimmed, tried once
+ * more. */
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);
 void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);
@@ -117,7 +121,8 @@ int32_t tni_block_record(tni_block *block, tn_stream *stream);
 void tni_allocator_forget_stream(struct tni_allocator *allocator, tn_stream *stream);
 
 /* Copies between host memory and devices, after all work of the current stream; done when they return. */
-int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host, uint64_t bytes);
+int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host,
+                           uint64_t bytes);
 int32_t tni_copy_to_host(tni_device *device, void *host, void *allocation, uint64_t offset, uint64_t bytes);
 
 /* Generators. */

@@ -42,6 +42,7 @@ struct tn_tensor {
     atomic_uint refs;
     uint32_t state; /* TNI_... above */
     int64_t numel;
+    int64_t offset; /* of the first element, in elements from byte 0 of the storage */
     tni_storage *storage;
     tn_context *ctx;
     struct tni_autograd_meta *autograd; /* NULL for most */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small blocks of synchronous host devices, kept ready so that asking for one and giving it back takes no
+ * mutex.
+ *
+ * There are a few shards, and a thread always turns to the same one; a shard is held by a flag for the few
+ * instructions that a list operation takes. Blocks go back to whatever shard the freeing thread uses. Sizes
+ * are rounded to a class: multiples of 64 bytes up to 1 KiB, then four for each power of two up to 1 MiB.
+ */
+#include <sched.h>
+#include "core/allocator.h"
+#include "core/thread.h"
+
+#define SHARD_BYTES  (4 << 20)  /* a shard that holds more gives all it has back */
+#define SETTLE_BYTES (64 << 10) /* a change of statistics larger than this is made known at once */
+
+static uint32_t bin_of(uint64_t bytes)
+{
+    if (bytes <= 1024) return (uint32_t)((bytes - 1) / 64);
+    uint32_t e = 63u - (uint32_t)__builtin_clzll(bytes - 1); /* 2^e < bytes <= 2^(e+1), e >= 10 */
+    return 16 + (e - 10) * 4 + (uint32_t)((bytes - 1) >> (e - 2) & 3);
+}
+
+static uint64_t bytes_of(uint32_t bin)
+{
+    if (bin < 16) return (bin + 1) * 64ull;
+    uint64_t base = 1024ull << (bin - 16) / 4;
+    return base + ((bin - 16) % 4 + 1) * (base / 4);
+}
+
+/* Addresses of the threads' own structs are far apart and spread well. */
+static tni_shard *own_shard(const struct tni_allocator *a)
+{
+    uint64_t h = (uint64_t)(uintptr_t)&tni_tls * 0x9e3779b97f4a7c15ull;
+    return &a->shards[h >> 60];
+}
+
+static void take(tni_shard *s)
+{
+    for (uint32_t spins = 0; atomic_exchange_explicit(&s->lock, 1, memory_order_acquire);) {
+        while (atomic_load_explicit(&s->lock, memory_order_relaxed)) {
+            if (++spins % 64 == 0) sched_yield(); /* whoever holds it was put to sleep */
+        }
+    }
+}
+
+static void leave(tni_shard *s)
+{
+    atomic_store_explicit(&s->lock, 0, memory_order_release);
+}
+
+static void settle_one(struct tni_allocator *a, tni_shard *s)
+{
+    take(s);
+    int64_t bytes = s->allocated, blocks = s->blocks;
+    a->stats.allocations += s->allocations;
+    s->allocated = s->blocks = 0;
+    s->allocations = 0;
+    leave(s);
+    tni_allocated_add(a, bytes, blocks);
+}
+
+void tni_cache_settle(struct tni_allocator *a)
+{
+    for (uint32_t i = 0; i < TNI_SHARDS; i++) settle_one(a, &a->shards[i]);
+}
+
+static void flush_shard(struct tni_allocator *a, tni_shard *s)
+{
+    tni_piece *all = NULL;
+    take(s);
+    for (uint32_t bin = 0; bin < TNI_CACHE_BINS; bin++) {
+        while (s->bins[bin]) {
+            tni_piece *p = s->bins[bin];
+            s->bins[bin] = p->next;
+            p->next = all;
+            all = p;
+        }
+    }
+    s->cached = 0;
+    leave(s);
+    while (all) {
+        tni_piece *p = all;
+        all = p->next;
+        p->next = NULL;
+        tni_central_free(a, p);
+    }
+}
+
+void tni_cache_flush(struct tni_allocator *a)
+{
+    for (uint32_t i = 0; i < TNI_SHARDS; i++) flush_shard(a, &a->shards[i]);
+}
+
+/* What must be done now and then; `changed` is the shard's change of allocated bytes. */
+static void maintain(struct tni_allocator *a, tni_shard *s, int64_t changed, uint64_t cached)
+{
+    if (changed > SETTLE_BYTES || changed < -SETTLE_BYTES) {
+        pthread_mutex_lock(&a->lock);
+        settle_one(a, s);
+        pthread_mutex_unlock(&a->lock);
+    }
+    if (cached > SHARD_BYTES) flush_shard(a, s);
+}
+
+int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+{
+    tni_shard *s = own_shard(a);
+    uint32_t bin = bin_of(bytes);
+    uint64_t rounded = bytes_of(bin);
+    take(s);
+    tni_piece *p = s->bins[bin];
+    if (TNI_LIKELY(p != NULL)) {
+        s->bins[bin] = p->next;
+        s->cached -= rounded;
+    }
+    int64_t changed = s->allocated += (int64_t)rounded;
+    s->blocks++;
+    s->allocations++;
+    leave(s);
+    if (TNI_UNLIKELY(changed > SETTLE_BYTES)) maintain(a, s, changed, 0);
+    if (TNI_UNLIKELY(!p)) {
+        int32_t code = tni_central_alloc(a, rounded, NULL, &p);
+        if (code) {
+            take(s);
+            s->allocated -= (int64_t)rounded;
+            s->blocks--;
+            s->allocations--;
+            leave(s);
+            return code;
+        }
+        p->cache_bin = bin;
+    }
+    p->next = NULL;
+    p->state = TNI_PIECE_USED;
+    *out = p;
+    return TN_OK;
+}
+
+void tni_cache_free(struct tni_allocator *a, tni_piece *p)
+{
+    tni_shard *s = own_shard(a);
+    uint32_t bin = p->cache_bin;
+    uint64_t rounded = bytes_of(bin);
+    p->state = TNI_PIECE_CACHED;
+    take(s);
+    p->next = s->bins[bin];
+    s->bins[bin] = p;
+    uint64_t cached = s->cached += rounded;
+    int64_t changed = s->allocated -= (int64_t)rounded;
+    s->blocks--;
+    leave(s);
+    if (TNI_UNLIKELY(changed < -SETTLE_BYTES || cached > SHARD_BYTES)) maintain(a, s, changed, cached);
+}

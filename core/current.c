@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Current devices and streams of a thread: a small table of the thread's own, keyed by context and device.
+ * Entries hold no references: a context's number is never used again, and a stream's struct stays readable
+ * while its device is open, so an entry that outlived its stream is seen by the number and means "default".
+ */
+#include "core/current.h"
+#include "core/thread.h"
+
+#define SLOTS 32
+
+typedef struct tni_slot {
+    uint64_t context; /* 0: free */
+    tn_device key;    /* a device, or a type with index -1 */
+    tn_stream *stream;
+    uint64_t value; /* number of the stream, or index of the current device */
+} tni_slot;
+
+struct tni_current {
+    uint32_t used; /* slots from 0 that may be taken */
+    tni_slot slots[SLOTS];
+};
+
+/* Not in tni_tls: a library that is loaded late has little room for static thread storage. */
+static _Thread_local struct tni_current table;
+
+static tni_slot *find(const tn_context *ctx, tn_device key)
+{
+    struct tni_current *c = tni_tls.current;
+    for (uint32_t i = 0; c && i < c->used; i++) {
+        if (c->slots[i].key == key && c->slots[i].context == ctx->id) return &c->slots[i];
+    }
+    return NULL;
+}
+
+static tni_slot *find_or_make(const tn_context *ctx, tn_device key)
+{
+    tni_slot *slot = find(ctx, key);
+    if (slot) return slot;
+    tni_tls.current = &table;
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        if (table.slots[i].context) continue;
+        if (i >= table.used) table.used = i + 1;
+        slot = &table.slots[i];
+        *slot = (tni_slot){ctx->id, key, NULL, 0};
+        return slot;
+    }
+    /* All are taken, most likely by contexts that have gone: the others begin anew with defaults. */
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        if (table.slots[i].context == ctx->id) continue;
+        table.slots[i] = (tni_slot){ctx->id, key, NULL, 0};
+        return &table.slots[i];
+    }
+    tni_error(TN_E_UNSUPPORTED, "more than %d current devices and streams on one thread", SLOTS);
+    return NULL;
+}
+
+static void clear(tni_slot *slot)
+{
+    if (slot) slot->context = 0;
+    while (table.used && !table.slots[table.used - 1].context) table.used--;
+    if (!table.used) tni_tls.current = NULL;
+}
+
+int32_t tni_current_index(const tn_context *ctx, uint32_t type)
+{
+    tni_slot *slot = find(ctx, TN_DEVICE(type, -1));
+    return slot ? (int32_t)slot->value : 0;
+}
+
+int32_t tni_current_set_index(const tn_context *ctx, uint32_t type, int32_t index)
+{
+    if (!index) {
+        clear(find(ctx, TN_DEVICE(type, -1)));
+        return TN_OK;
+    }
+    tni_slot *slot = find_or_make(ctx, TN_DEVICE(type, -1));
+    if (!slot) return TN_E_UNSUPPORTED;
+    slot->value = (uint64_t)index;
+    return TN_OK;
+}
+
+tn_stream *tni_current_stream(tni_device *device)
+{
+    if (TNI_LIKELY(!tni_tls.current)) return device->default_stream;
+    tni_slot *slot = find(device->ctx, device->id);
+    if (!slot) return device->default_stream;
+    uint64_t id = atomic_load_explicit(&slot->stream->id, memory_order_relaxed);
+    return id == slot->value ? slot->stream : device->default_stream;
+}
+
+int32_t tni_current_set_stream(tni_device *device, tn_stream *stream)
+{
+    if (!stream || stream == device->default_stream) {
+        clear(find(device->ctx, device->id));
+        return TN_OK;
+    }
+    tni_slot *slot = find_or_make(device->ctx, device->id);
+    if (!slot) return TN_E_UNSUPPORTED;
+    slot->stream = stream;
+    slot->value = atomic_load_explicit(&stream->id, memory_order_relaxed);
+    return TN_OK;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is current on a thread: one device index for each type, one stream for each device. Empty on most
+ * threads, so the common answer (index 0, the default stream) costs one load.
+ */
+#ifndef TNI_CORE_CURRENT_H
+#define TNI_CORE_CURRENT_H
+
+#include "core/device.h"
+
+/* Current index of a device type; 0 unless set. */
+int32_t tni_current_index(const tn_context *ctx, uint32_t type);
+int32_t tni_current_set_index(const tn_context *ctx, uint32_t type, int32_t index);
+/* NULL sets the default stream. */
+int32_t tni_current_set_stream(tni_device *device, tn_stream *stream);
+
+#endif

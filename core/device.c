@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device types and their devices: registration of a driver's tables, opening at first use, the current device
+ * of a thread, and what the public header answers about one device. Choosing among devices is
+ * device_choose.c. Knows no type by name but "cpu" and "meta", whose numbers the contract fixes.
+ */
+#include <string.h>
+#include "core/current.h"
+#include "core/tensor.h"
+
+int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what)
+{
+    if (code < 0 || code >= TN_STATUS_COUNT) {
+        tni_error(TN_E_CONTRACT, "plugin %s: %s returned %d, which is no status", type->driver.plugin, what,
+                  code);
+        code = TN_E_CONTRACT;
+    }
+    code = tni_error_ensure(code, what);
+    tni_error_plugin(type->driver.plugin);
+    return code;
+}
+
+/* ---- Registration -------------------------------------------------------------------------------------- */
+
+static int32_t check_driver(const tni_driver *d)
+{
+    const char *missing = NULL;
+    if (!d->device.type || !d->device.type[0] || strchr(d->device.type, ':'))
+        return tni_error(TN_E_CONTRACT, "plugin %s: a device type needs a name without ':'", d->plugin);
+    if (!d->device.enumerate || !d->device.facts || !d->device.open || !d->device.close)
+        missing = "tenon.device";
+    if (!d->memory.alloc || !d->memory.free) missing = "tenon.memory";
+    if (!d->copy.host_to_device || !d->copy.device_to_host || !d->copy.device_to_device)
+        missing = "tenon.copy";
+    if (!d->stream.create || !d->stream.destroy || !d->stream.query || !d->stream.synchronize)
+        missing = "tenon.stream";
+    if (missing)
+        return tni_error(TN_E_CONTRACT, "plugin %s: a required slot of %s is absent", d->plugin, missing);
+    return TN_OK;
+}
+
+/* The kind of memory that tensors live in: what the host can read where the device loses nothing by it. */
+static uint32_t memory_kind(const tn_device_facts *facts)
+{
+    uint32_t kinds = facts->memory_kinds;
+    if (facts->device_class == TN_DEVICE_HOST && kinds & TN_MEMORY_HOST) return TN_MEMORY_HOST;
+    if (facts->device_class == TN_DEVICE_INTEGRATED && kinds & TN_MEMORY_UNIFIED) return TN_MEMORY_UNIFIED;
+    if (kinds & TN_MEMORY_DEVICE) return TN_MEMORY_DEVICE;
+    return kinds & TN_MEMORY_UNIFIED ? TN_MEMORY_UNIFIED : TN_MEMORY_HOST;
+}
+
+static int32_t init_device(tni_device_type *type, uint32_t index)
+{
+    tni_device *d = &type->devices[index];
+    d->id = TN_DEVICE(type->type, index);
+    d->ctx = type->ctx;
+    d->type = type;
+    d->facts.size = sizeof d->facts;
+    int32_t code = type->driver.device.facts(type->driver.self, index, &d->facts);
+    if (code) return tni_driver_error(type, code, "facts of a device");
+    d->facts.size = sizeof d->facts;
+    d->facts.name[sizeof d->facts.name - 1] = 0;
+    d->facts.architecture[sizeof d->facts.architecture - 1] = 0;
+    d->memory_kind = memory_kind(&d->facts);
+    d->host_access = d->memory_kind != TN_MEMORY_DEVICE;
+    d->synchronous = d->facts.device_class == TN_DEVICE_HOST && d->host_access;
+    if (pthread_mutex_init(&d->lock, NULL)) return tni_error(TN_E_INTERNAL, "no mutex for a device");
+    return TN_OK;
+}
+
+static void free_type(tni_device_type *type)
+{
+    tn_context *ctx = type->ctx;
+    if (type->reason) tni_free(ctx, (char *)type->reason, strlen(type->reason) + 1);
+    tni_free(ctx, type->devices, type->count * sizeof *type->devices);
+    tni_free(ctx, type, sizeof *type);
+}
+
+static int32_t enumerate(tni_device_type *type)
+{
+    const char *reason = NULL;
+    uint32_t count = 0;
+    int32_t code = type->driver.device.enumerate(type->driver.self, &count, &reason);
+    if (code) return tni_driver_error(type, code, "enumeration of devices");
+    if (!count) {
+        type->reason = tni_strdup(type->ctx, reason ? reason : "the plugin found no device");
+        return type->reason ? TN_OK : TN_E_OUT_OF_MEMORY;
+    }
+    if (count > INT16_MAX)
+        return tni_error(TN_E_CONTRACT, "plugin %s reports %u devices", type->driver.plugin, count);
+    type->devices = tni_alloc_zeroed(type->ctx, count * sizeof *type->devices);
+    if (!type->devices) return TN_E_OUT_OF_MEMORY;
+    type->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if ((code = init_device(type, i))) return code;
+    }
+    return TN_OK;
+}
+
+static int32_t publish(tni_device_type *type)
+{
+    tn_context *ctx = type->ctx;
+    int32_t code = TN_OK;
+    pthread_mutex_lock(&ctx->lock);
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_relaxed);
+    for (uint32_t i = 0; i < n && !code; i++) {
+        if (ctx->types[i]->type == type->type)
+            code = tni_error(TN_E_EXISTS, "device type '%s' of plugin %s is already there, from plugin %s",
+                             type->driver.device.type, type->driver.plugin, ctx->types[i]->driver.plugin);
+    }
+    if (!code && n == TNI_MAX_DEVICE_TYPES)
+        code = tni_error(TN_E_UNSUPPORTED, "more than %d device types in one context", TNI_MAX_DEVICE_TYPES);
+    if (!code) {
+        type->slot = n;
+        ctx->types[n] = type;
+        atomic_store_explicit(&ctx->type_count, n + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return code;
+}
+
+int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
+{
+    int32_t code = check_driver(driver);
+    if (code) return code;
+    uint32_t name = tn_intern(ctx, driver->device.type);
+    if (!name) return tni_error_ensure(TN_E_OUT_OF_MEMORY, "interning a device type");
+    if (name == TN_INTERNED_META) return tni_error(TN_E_CONTRACT, "device type 'meta' is the host's own");
+    if (tni_device_type_find(ctx, name))
+        return tni_error(TN_E_EXISTS, "device type '%s' is already there", driver->device.type);
+    tni_device_type *type = tni_alloc_zeroed(ctx, sizeof *type);
+    if (!type) return TN_E_OUT_OF_MEMORY;
+    type->ctx = ctx;
+    type->type = name;
+    type->driver = *driver;
+    code = enumerate(type);
+    if (!code) code = publish(type);
+    if (code) free_type(type);
+    return code;
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------------------- */
+
+static void close_device(tni_device *d)
+{
+    const tni_driver *driver = &d->type->driver;
+    if (d->allocator) tni_allocator_destroy(d->allocator);
+    if (d->handle) tni_streams_finish(d);
+    tn_generator_release(d->generator);
+    if (d->handle) driver->device.close(driver->self, d->handle);
+    d->allocator = NULL;
+    d->generator = NULL;
+    d->handle = NULL;
+    atomic_store_explicit(&d->open, 0, memory_order_release);
+}
+
+static int32_t open_locked(tni_device *d)
+{
+    const tni_driver *driver = &d->type->driver;
+    if (atomic_load_explicit(&d->open, memory_order_acquire)) return TN_OK;
+    int32_t code = driver->device.open(driver->self, (uint32_t)TN_DEVICE_INDEX(d->id), &d->handle);
+    if (code) {
+        d->handle = NULL;
+        return tni_driver_error(d->type, code, "opening a device");
+    }
+    if (!code) code = tni_streams_init(d);
+    if (!code) code = tni_allocator_create(d, &d->allocator);
+    if (!code) {
+        pthread_mutex_lock(&d->ctx->lock);
+        uint64_t seed = d->ctx->seed;
+        pthread_mutex_unlock(&d->ctx->lock);
+        code = tni_generator_create(d->ctx, seed, &d->generator);
+    }
+    if (code)
+        close_device(d);
+    else
+        atomic_store_explicit(&d->open, 1, memory_order_release);
+    return code;
+}
+
+static tni_device *open_device(tni_device *d)
+{
+    if (tni_context_check(d->ctx)) return NULL;
+    pthread_mutex_lock(&d->lock);
+    int32_t code = open_locked(d);
+    pthread_mutex_unlock(&d->lock);
+    return code ? NULL : d;
+}
+
+void tni_devices_finish(tn_context *ctx)
+{
+    if (tni_context_check(ctx)) return;
+    tni_dead_tensors_finish(ctx);
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    while (n-- > 0) {
+        tni_device_type *type = ctx->types[n];
+        for (uint32_t i = type->count; i-- > 0;) {
+            tni_device *d = &type->devices[i];
+            if (atomic_load_explicit(&d->open, memory_order_acquire)) {
+                (void)tni_device_wait(d);
+                close_device(d);
+            }
+            pthread_mutex_destroy(&d->lock);
+        }
+        free_type(type);
+        ctx->types[n] = NULL;
+    }
+    atomic_store_explicit(&ctx->type_count, 0, memory_order_release);
+}
+
+/* ---- Finding ------------------------------------------------------------------------------------------- */
+
+tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type)
+{
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        if (ctx->types[i]->type == type) return ctx->types[i];
+    }
+    return NULL;
+}
+
+static tni_device *no_device(tn_context *ctx, tn_device id, const tni_device_type *type)
+{
+    char name[80];
+    if (!id)
+        tni_error(TN_E_DEVICE, "no device was given");
+    else if (TN_DEVICE_TYPE(id) == TN_INTERNED_META)
+        tni_error(TN_E_DEVICE, "the 'meta' device holds no data and computes nothing");
+    else if (!type)
+        tni_error(TN_E_DEVICE, "device %s: no plugin offers this type",
+                  tn_device_format(ctx, id, name, sizeof name));
+    else if (!type->count)
+        tni_error(TN_E_DEVICE, "device %s: %s", tn_device_format(ctx, id, name, sizeof name), type->reason);
+    else
+        tni_error(TN_E_DEVICE, "device %s: there are only %u of this type",
+                  tn_device_format(ctx, id, name, sizeof name), type->count);
+    return NULL;
+}
+
+/* The device of an id without opening it. */
+static tni_device *find_device(tn_context *ctx, tn_device id)
+{
+    tni_device_type *type = tni_device_type_find(ctx, TN_DEVICE_TYPE(id));
+    int32_t index = TN_DEVICE_INDEX(id);
+    if (!type) return no_device(ctx, id, NULL);
+    if (index == -1) index = tni_current_index(ctx, type->type);
+    if ((uint32_t)index >= type->count) return no_device(ctx, id, type);
+    return &type->devices[index];
+}
+
+tni_device *tni_device_get(tn_context *ctx, tn_device id)
+{
+    if (TNI_UNLIKELY(tni_context_check(ctx))) return NULL;
+    tni_device *d = find_device(ctx, id);
+    if (TNI_LIKELY(d && atomic_load_explicit(&d->open, memory_order_acquire))) return d;
+    return d ? open_device(d) : NULL;
+}
+
+/* ---- Public -------------------------------------------------------------------------------------------- */
+
+int32_t tn_device_count(tn_context *ctx, const char *type)
+{
+    int32_t count = 0;
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!type || !strcmp(ctx->types[i]->driver.device.type, type)) count += (int32_t)ctx->types[i]->count;
+    }
+    return count;
+}
+
+int32_t tn_device_get_facts(tn_context *ctx, tn_device device, tn_device_facts *out)
+{
+    tni_device *d = find_device(ctx, device);
+    if (!d) return TN_E_DEVICE;
+    uint32_t size = out->size;
+    if (size < sizeof size) return tni_error(TN_E_ARGUMENT, "tn_device_get_facts: out->size is not set");
+    memcpy(out, &d->facts, size < sizeof d->facts ? size : sizeof d->facts);
+    out->size = size;
+    return TN_OK;
+}
+
+int32_t tn_device_synchronize(tn_context *ctx, tn_device device)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    int32_t code = tni_device_wait(d);
+    return code ? tni_driver_error(d->type, code, "waiting for a device") : TN_OK;
+}
+
+int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, uint64_t *out_total)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    const tni_driver *driver = &d->type->driver;
+    uint64_t free_bytes = 0, total = d->facts.total_memory;
+    if (driver->memory.info) {
+        int32_t code = driver->memory.info(driver->self, d->handle, &free_bytes, &total);
+        if (code) return tni_driver_error(d->type, code, "memory information");
+    }
+    *out_free = free_bytes;
+    *out_total = total;
+    return TN_OK;
+}
+
+int32_t tn_device_current(tn_context *ctx, const char *type)
+{
+    uint32_t name = tn_intern(ctx, type);
+    return name ? tni_current_index(ctx, name) : 0;
+}
+
+int32_t tn_device_set_current(tn_context *ctx, tn_device device)
+{
+    tni_device *d = find_device(ctx, device);
+    if (!d) return TN_E_DEVICE;
+    return tni_current_set_index(ctx, d->type->type, TN_DEVICE_INDEX(d->id));
+}

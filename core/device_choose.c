@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which device to use, and why. Devices are ranked by class, then by what they say of their speed and memory,
+ * then in the order in which their plugins came. The rank says nothing about vendors.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/device.h"
+
+#define MOST_DEVICES 256 /* more are there, but not ranked */
+
+static uint32_t class_rank(uint32_t device_class)
+{
+    switch (device_class) {
+    case TN_DEVICE_DISCRETE:
+    case TN_DEVICE_ACCELERATOR:
+        return 0;
+    case TN_DEVICE_INTEGRATED:
+        return 1;
+    case TN_DEVICE_HOST:
+        return 2;
+    case TN_DEVICE_VIRTUAL:
+        return 4;
+    default:
+        return 3;
+    }
+}
+
+static const char *class_name(uint32_t device_class)
+{
+    static const char *const names[] = {"host", "integrated", "discrete", "accelerator", "virtual"};
+    return device_class < 5 ? names[device_class] : "unknown";
+}
+
+/* Less than 0 if a comes before b. */
+static int64_t compare(const tni_device *a, const tni_device *b)
+{
+    const tn_device_facts *f = &a->facts, *g = &b->facts;
+    uint32_t x = class_rank(f->device_class), y = class_rank(g->device_class);
+    if (x != y) return (int64_t)x - y;
+    if (f->flops_f32 != g->flops_f32) return f->flops_f32 > g->flops_f32 ? -1 : 1;
+    if (f->bandwidth != g->bandwidth) return f->bandwidth > g->bandwidth ? -1 : 1;
+    if (f->total_memory != g->total_memory) return f->total_memory > g->total_memory ? -1 : 1;
+    return 0;
+}
+
+static uint32_t ranked(tn_context *ctx, tni_device *list[MOST_DEVICES])
+{
+    uint32_t count = 0, types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < types; i++) {
+        for (uint32_t k = 0; k < ctx->types[i]->count && count < MOST_DEVICES; k++) {
+            tni_device *d = &ctx->types[i]->devices[k];
+            uint32_t at = count++;
+            for (; at > 0 && compare(d, list[at - 1]) < 0; at--) list[at] = list[at - 1];
+            list[at] = d;
+        }
+    }
+    return count;
+}
+
+tn_device tn_device_at(tn_context *ctx, int32_t i)
+{
+    tni_device *list[MOST_DEVICES];
+    uint32_t count = ranked(ctx, list);
+    return i >= 0 && (uint32_t)i < count ? list[i]->id : 0;
+}
+
+typedef struct reason_text {
+    char text[1024];
+    uint64_t length;
+} reason_text;
+
+static void add(reason_text *r, const char *format, ...) TNI_PRINTF(2, 3);
+static void add(reason_text *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(r->text + r->length, sizeof r->text - r->length, format, args);
+    va_end(args);
+    if (n > 0) r->length += (uint64_t)n;
+    if (r->length >= sizeof r->text) r->length = sizeof r->text - 1;
+}
+
+static void give(tn_context *ctx, const reason_text *r, const char **out)
+{
+    if (!out) return;
+    const char *text = tn_interned(ctx, tn_intern(ctx, r->text));
+    *out = text ? text : "";
+}
+
+/* Types that have no device, and why. */
+static void add_absent(tn_context *ctx, reason_text *r)
+{
+    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < types; i++) {
+        if (!ctx->types[i]->count)
+            add(r, "; %s: %s", ctx->types[i]->driver.device.type, ctx->types[i]->reason);
+    }
+}
+
+static tn_device choose_best(tn_context *ctx, reason_text *r)
+{
+    tni_device *list[MOST_DEVICES];
+    char name[80];
+    uint32_t count = ranked(ctx, list);
+    if (!count || list[0]->facts.device_class == TN_DEVICE_VIRTUAL) {
+        add(r, "%s", count ? "only virtual devices are there, which must be asked for by name" : "no device");
+        add_absent(ctx, r);
+        tni_error(TN_E_DEVICE, "no device to choose: %s", r->text);
+        return 0;
+    }
+    tni_device *best = list[0];
+    add(r, "%s (%s, %s) is the best of %u by class, speed and memory",
+        tn_device_format(ctx, best->id, name, sizeof name), best->facts.name,
+        class_name(best->facts.device_class), count);
+    for (uint32_t i = 1; i < count && i < 8; i++)
+        add(r, "; then %s (%s)", tn_device_format(ctx, list[i]->id, name, sizeof name),
+            class_name(list[i]->facts.device_class));
+    add_absent(ctx, r);
+    return best->id;
+}
+
+static tn_device choose_named(tn_context *ctx, const char *wish, const char *who, reason_text *r)
+{
+    tn_device id = tn_device_parse(ctx, wish);
+    if (!id) return 0;
+    tni_device *d = tni_device_get(ctx, id);
+    if (!d) {
+        tni_error_wrap(TN_E_DEVICE, "device '%s', asked for by %s, cannot be used: %s", wish, who,
+                       tn_last_error()->message);
+        return 0;
+    }
+    add(r, "%s asks for %s", who, wish);
+    return d->id;
+}
+
+tn_device tn_device_choose(tn_context *ctx, const char *wish, const char **reason)
+{
+    reason_text r = {.length = 0};
+    const char *who = "the program";
+    if (!wish || !wish[0] || !strcmp(wish, "best")) {
+        wish = secure_getenv("TENON_DEVICE");
+        who = "TENON_DEVICE";
+    }
+    tn_device device;
+    if (!wish || !wish[0] || !strcmp(wish, "best"))
+        device = choose_best(ctx, &r);
+    else
+        device = choose_named(ctx, wish, who, &r);
+    if (device) give(ctx, &r, reason);
+    return device;
+}

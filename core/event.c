@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: points in a stream. Where a plugin has none, an event stands for its stream: asking it asks whether
+ * the stream is empty, and waiting for it waits for the stream, which is later than needed but never too
+ * early.
+ */
+#include <time.h>
+#include "core/device.h"
+
+static int32_t has_events(const tni_device *device)
+{
+    return device->type->driver.event.size != 0 && device->type->driver.event.create != NULL;
+}
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int32_t tni_event_create(tni_device *d, uint32_t flags, tn_event **out)
+{
+    const tni_driver *driver = &d->type->driver;
+    tn_event *e = tni_alloc_zeroed(d->ctx, sizeof *e);
+    if (!e) return TN_E_OUT_OF_MEMORY;
+    atomic_init(&e->refs, 1);
+    e->device = d;
+    e->flags = flags;
+    e->internal = 1;
+    int32_t code = TN_OK;
+    if (has_events(d)) code = driver->event.create(driver->self, d->handle, flags, &e->handle);
+    if (code) {
+        tni_free(d->ctx, e, sizeof *e);
+        return tni_driver_error(d->type, code, "making an event");
+    }
+    *out = e;
+    return TN_OK;
+}
+
+int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags, tn_event **out)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    if (flags & ~TN_EVENT_TIMING) return tni_error(TN_E_ARGUMENT, "unknown flags 0x%x of an event", flags);
+    const tni_driver *driver = &d->type->driver;
+    if (flags & TN_EVENT_TIMING && !(has_events(d) && driver->event.elapsed) && !d->synchronous)
+        return tni_error(TN_E_UNSUPPORTED, "plugin %s has no events with timing", driver->plugin);
+    tn_event *e = NULL;
+    int32_t code = tni_event_create(d, flags, &e);
+    if (code) return code;
+    e->internal = 0;
+    tni_context_own(ctx);
+    *out = e;
+    return TN_OK;
+}
+
+void tn_event_release(tn_event *event)
+{
+    if (!event || atomic_fetch_sub_explicit(&event->refs, 1, memory_order_acq_rel) != 1) return;
+    tni_device *d = event->device;
+    tn_context *ctx = d->ctx;
+    int32_t internal = event->internal;
+    if (tni_context_check(ctx)) return;
+    if (has_events(d)) d->type->driver.event.destroy(d->type->driver.self, d->handle, event->handle);
+    if (!internal) tn_stream_release(event->stream);
+    tni_free(ctx, event, sizeof *event);
+    if (!internal) tni_context_unown(ctx);
+}
+
+int32_t tn_event_record(tn_event *event, tn_stream *stream)
+{
+    tni_device *d = event->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t code = tni_context_check(d->ctx);
+    if (code) return code;
+    if (stream->device != d)
+        return tni_error(TN_E_DEVICE, "an event and the stream it is recorded on are of different devices");
+    if (has_events(d)) {
+        code = driver->event.record(driver->self, d->handle, event->handle, stream->handle);
+        if (code) return tni_driver_error(d->type, code, "recording an event");
+    } else {
+        tn_stream *before = event->stream;
+        event->stream = event->internal ? stream : tni_stream_retain(stream);
+        if (!event->internal) tn_stream_release(before);
+        if (event->flags & TN_EVENT_TIMING) event->nanoseconds = now();
+    }
+    event->recorded = 1;
+    return TN_OK;
+}
+
+int32_t tn_event_query(tn_event *event)
+{
+    tni_device *d = event->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t done = 0, code = tni_context_check(d->ctx);
+    if (code) return -code;
+    if (!event->recorded) return 1;
+    if (!has_events(d)) return tn_stream_query(event->stream);
+    code = driver->event.query(driver->self, d->handle, event->handle, &done);
+    return code ? -tni_driver_error(d->type, code, "asking an event") : done != 0;
+}
+
+int32_t tn_event_synchronize(tn_event *event)
+{
+    tni_device *d = event->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t code = tni_context_check(d->ctx);
+    if (code || !event->recorded) return code;
+    if (!has_events(d)) return tn_stream_synchronize(event->stream);
+    code = driver->event.synchronize(driver->self, d->handle, event->handle);
+    return code ? tni_driver_error(d->type, code, "waiting for an event") : TN_OK;
+}
+
+int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
+{
+    tni_device *d = start->device;
+    const tni_driver *driver = &d->type->driver;
+    if (end->device != d) return tni_error(TN_E_DEVICE, "the two events are of different devices");
+    if (!(start->flags & end->flags & TN_EVENT_TIMING))
+        return tni_error(TN_E_STATE, "both events must be made with TN_EVENT_TIMING");
+    if (!start->recorded || !end->recorded)
+        return tni_error(TN_E_STATE, "both events must be recorded first");
+    if (!has_events(d)) {
+        *out_ms = (double)(end->nanoseconds - start->nanoseconds) * 1e-6;
+        return TN_OK;
+    }
+    int32_t code = driver->event.elapsed(driver->self, d->handle, start->handle, end->handle, out_ms);
+    return code ? tni_driver_error(d->type, code, "time between events") : TN_OK;
+}
+
+int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
+{
+    tni_device *d = stream->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t code = tni_context_check(d->ctx);
+    if (code || !event->recorded) return code;
+    if (event->device != d || !has_events(d) || !driver->stream.wait_event) {
+        if (!has_events(event->device) && event->stream == stream) return TN_OK;
+        return tn_event_synchronize(event);
+    }
+    code = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
+    return code ? tni_driver_error(d->type, code, "a stream's wait for an event") : TN_OK;
+}
+
+int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
+{
+    if (stream == other || other->device->synchronous) return TN_OK;
+    if (!has_events(other->device)) return tn_stream_synchronize(other);
+    tn_event *event = NULL;
+    int32_t code = tni_event_create(other->device, 0, &event);
+    if (!code) code = tn_event_record(event, other);
+    if (!code) code = tn_stream_wait_event(stream, event);
+    tn_event_release(event);
+    return code;
+}

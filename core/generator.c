@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Generators: a Philox seed and how many counters were taken. Every device has a default one, made with the
+ * device and seeded like all others. A generator made by a program keeps its context; a device's own does
+ * not.
+ */
+#include <string.h>
+#include "core/device.h"
+
+int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
+{
+    tn_generator *g = tni_alloc_zeroed(ctx, sizeof *g);
+    if (!g) return TN_E_OUT_OF_MEMORY;
+    atomic_init(&g->refs, 1);
+    g->ctx = ctx;
+    g->seed = seed;
+    pthread_mutex_init(&g->lock, NULL);
+    *out = g;
+    return TN_OK;
+}
+
+int32_t tn_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
+{
+    int32_t code = tni_context_check(ctx);
+    if (!code) code = tni_generator_create(ctx, seed, out);
+    if (code) return code;
+    (*out)->owns_context = 1;
+    tni_context_own(ctx);
+    return TN_OK;
+}
+
+void tn_generator_release(tn_generator *generator)
+{
+    if (!generator || atomic_fetch_sub_explicit(&generator->refs, 1, memory_order_acq_rel) != 1) return;
+    tn_context *ctx = generator->ctx;
+    int32_t owns = generator->owns_context;
+    pthread_mutex_destroy(&generator->lock);
+    tni_free(ctx, generator, sizeof *generator);
+    if (owns) tni_context_unown(ctx);
+}
+
+void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset)
+{
+    pthread_mutex_lock(&generator->lock);
+    *out_seed = generator->seed;
+    *out_offset = generator->offset;
+    generator->offset += count;
+    pthread_mutex_unlock(&generator->lock);
+}
+
+tn_generator *tni_default_generator(tni_device *device)
+{
+    return device->generator;
+}
+
+tn_generator *tn_default_generator(tn_context *ctx, tn_device device)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    return d ? d->generator : NULL;
+}
+
+void tn_generator_get_state(tn_generator *generator, tn_generator_state *out)
+{
+    tn_generator_state state = {.size = out->size};
+    pthread_mutex_lock(&generator->lock);
+    state.seed = generator->seed;
+    state.offset = generator->offset;
+    pthread_mutex_unlock(&generator->lock);
+    memcpy(out, &state, state.size < sizeof state ? state.size : sizeof state);
+}
+
+int32_t tn_generator_set_state(tn_generator *generator, const tn_generator_state *state)
+{
+    tn_generator_state known;
+    int32_t code = tni_struct_read(&known, sizeof known, state, "tn_generator_state");
+    if (code) return code;
+    pthread_mutex_lock(&generator->lock);
+    generator->seed = known.seed;
+    generator->offset = known.offset;
+    pthread_mutex_unlock(&generator->lock);
+    return TN_OK;
+}
+
+void tn_generator_seed(tn_generator *generator, uint64_t seed)
+{
+    pthread_mutex_lock(&generator->lock);
+    generator->seed = seed;
+    generator->offset = 0;
+    pthread_mutex_unlock(&generator->lock);
+}
+
+/* A device opened from now on takes ctx->seed; those that are open are seeded here. */
+void tn_manual_seed(tn_context *ctx, uint64_t seed)
+{
+    pthread_mutex_lock(&ctx->lock);
+    ctx->seed = seed;
+    pthread_mutex_unlock(&ctx->lock);
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < ctx->types[i]->count; k++) {
+            tni_device *d = &ctx->types[i]->devices[k];
+            pthread_mutex_lock(
+                &d->lock); /* a device that is being opened has read the seed before or after */
+            if (d->generator) tn_generator_seed(d->generator, seed);
+            pthread_mutex_unlock(&d->lock);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storages: one block of a device's memory, or memory of the caller's, shared by all views and counted. A
+ * storage keeps its context, so that a tensor may outlive the program's own reference to it.
+ */
+#include <string.h>
+#include "core/tensor.h"
+
+/* Blocks that a resize left behind while other views may still show them. */
+typedef struct tni_old_block {
+    struct tni_old_block *next;
+    tni_block *block;
+} tni_old_block;
+
+static tni_storage *new_storage(tn_context *ctx, tni_device *device, uint64_t bytes)
+{
+    tni_storage *s = tni_alloc(ctx, sizeof *s);
+    if (!s) return NULL;
+    *s = (tni_storage){.refs = 1, .ctx = ctx, .device = device, .bytes = bytes};
+    return s;
+}
+
+static void show_block(tni_storage *s, tni_block *block)
+{
+    s->block = block;
+    s->allocation = block->allocation;
+    s->offset = block->offset;
+    s->host = block->host;
+}
+
+int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out)
+{
+    tni_block *block;
+    tn_context *ctx = device->ctx;
+    tni_storage *s = new_storage(ctx, device, bytes);
+    if (TNI_UNLIKELY(!s)) return TN_E_OUT_OF_MEMORY;
+    int32_t code = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
+    if (TNI_UNLIKELY(code)) {
+        tni_free(ctx, s, sizeof *s);
+        return code;
+    }
+    show_block(s, block);
+    tni_context_own(ctx);
+    *out = s;
+    return TN_OK;
+}
+
+int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **out)
+{
+    tni_storage *s = new_storage(ctx, NULL, bytes);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    tni_context_own(ctx);
+    *out = s;
+    return TN_OK;
+}
+
+int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user),
+                         void *user, tni_storage **out)
+{
+    int32_t code = TN_OK;
+    tni_storage *s = NULL;
+    if (!device->synchronous)
+        code = tni_error(TN_E_DEVICE, "memory of the host can only be shown as tensors of a host device");
+    else if (!(s = new_storage(device->ctx, device, bytes)))
+        code = TN_E_OUT_OF_MEMORY;
+    if (code) {
+        if (deleter) deleter(user);
+        return code;
+    }
+    s->host = data;
+    s->allocation = data;
+    s->deleter = deleter;
+    s->deleter_user = user;
+    tni_context_own(device->ctx);
+    *out = s;
+    return TN_OK;
+}
+
+static int32_t copy_first(tni_storage *s, tni_block *to, uint64_t bytes)
+{
+    tni_device *d = s->device;
+    const tni_driver *driver = &d->type->driver;
+    if (!bytes) return TN_OK;
+    if (d->synchronous) {
+        memcpy(to->host, s->host, bytes);
+        return TN_OK;
+    }
+    int32_t code =
+        driver->copy.device_to_device(driver->self, d->handle, to->allocation, to->offset, s->allocation,
+                                      s->offset, bytes, tni_current_stream(d)->handle);
+    return code ? tni_driver_error(d->type, code, "copy of a storage") : TN_OK;
+}
+
+int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
+{
+    if (!s->device) {
+        s->bytes = bytes;
+        return TN_OK;
+    }
+    if (!s->block) return tni_error(TN_E_STATE, "Trying to resize storage that is not resizable");
+    tni_block *block = NULL, *before = s->block;
+    tni_old_block *old = NULL;
+    tn_context *ctx = s->ctx;
+    int32_t code = tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
+    if (code) return code;
+    code = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
+    if (!code && atomic_load(&s->refs) > 1 && !(old = tni_alloc(ctx, sizeof *old))) code = TN_E_OUT_OF_MEMORY;
+    if (code) {
+        tni_block_free(block);
+        return code;
+    }
+    show_block(s, block);
+    s->bytes = bytes;
+    if (old) {
+        *old = (tni_old_block){s->old, before};
+        s->old = old;
+    } else {
+        tni_block_free(before);
+    }
+    return TN_OK;
+}
+
+void tni_storage_retain(tni_storage *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+
+static void destroy(tni_storage *s)
+{
+    tn_context *ctx = s->ctx;
+    if (s->deleter) s->deleter(s->deleter_user);
+    tni_block_free(s->block);
+    for (tni_old_block *o = s->old, *next; o; o = next) {
+        next = o->next;
+        tni_block_free(o->block);
+        tni_free(ctx, o, sizeof *o);
+    }
+    tni_free(ctx, s, sizeof *s);
+    tni_context_unown(ctx);
+}
+
+void tni_storage_release(tni_storage *s)
+{
+    if (!s) return;
+    /* The only reference needs no atomic subtraction: nobody else can be counting. */
+    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        destroy(s);
+}

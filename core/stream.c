@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: first-in-first-out queues of work on a device. A stream made by a program keeps the context; the
+ * default stream belongs to its device. Waiting between streams is in event.c.
+ */
+#include "core/current.h"
+
+static tn_stream *take_struct(tni_device *device)
+{
+    for (tn_stream *s = device->streams; s; s = s->next) {
+        if (s != device->default_stream &&
+            atomic_load_explicit(&s->id, memory_order_relaxed) == TNI_DEAD_STREAM && !s->handle)
+            return s;
+    }
+    tn_stream *s = tni_alloc_zeroed(device->ctx, sizeof *s);
+    if (!s) return NULL;
+    s->device = device;
+    atomic_init(&s->id, TNI_DEAD_STREAM);
+    s->next = device->streams;
+    device->streams = s;
+    return s;
+}
+
+/* With the device's lock held. */
+static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out)
+{
+    const tni_driver *driver = &device->type->driver;
+    tn_stream *s = take_struct(device);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    int32_t code = driver->stream.create(driver->self, device->handle, priority, &s->handle);
+    if (code) {
+        s->handle = NULL;
+        return tni_driver_error(device->type, code, "making a stream");
+    }
+    atomic_store(&s->refs, 1);
+    atomic_store_explicit(&s->id, device->default_stream ? ++device->last_stream_id : 0,
+                          memory_order_release);
+    *out = s;
+    return TN_OK;
+}
+
+int32_t tni_streams_init(tni_device *device)
+{
+    return make_stream(device, 0, &device->default_stream);
+}
+
+void tni_streams_finish(tni_device *device)
+{
+    const tni_driver *driver = &device->type->driver;
+    for (tn_stream *s = device->streams, *next; s; s = next) {
+        next = s->next;
+        if (atomic_load(&s->id) != TNI_DEAD_STREAM)
+            driver->stream.destroy(driver->self, device->handle, s->handle);
+        tni_free(device->ctx, s, sizeof *s);
+    }
+    device->streams = NULL;
+    device->default_stream = NULL;
+    device->last_stream_id = 0;
+}
+
+int32_t tni_device_wait(tni_device *device)
+{
+    const tni_driver *driver = &device->type->driver;
+    if (driver->device.synchronize) return driver->device.synchronize(driver->self, device->handle);
+    int32_t first = TN_OK;
+    pthread_mutex_lock(&device->lock);
+    for (tn_stream *s = device->streams; s; s = s->next) {
+        if (atomic_load(&s->id) == TNI_DEAD_STREAM) continue;
+        int32_t code = driver->stream.synchronize(driver->self, device->handle, s->handle);
+        if (!first) first = code;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return first;
+}
+
+static int32_t check_priority(const tni_device *device, int32_t priority)
+{
+    const tn_device_facts *f = &device->facts;
+    int32_t low = f->priority_low > f->priority_high ? f->priority_low : f->priority_high;
+    int32_t high = f->priority_low > f->priority_high ? f->priority_high : f->priority_low;
+    if (priority >= high && priority <= low) return TN_OK;
+    return tni_error(TN_E_ARGUMENT,
+                     "a stream's priority is from %d (most urgent) to %d on this device, not %d", high, low,
+                     priority);
+}
+
+int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority, tn_stream **out)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    int32_t code = check_priority(d, priority);
+    if (code) return code;
+    pthread_mutex_lock(&d->lock);
+    code = make_stream(d, priority, out);
+    pthread_mutex_unlock(&d->lock);
+    if (!code) tni_context_own(ctx);
+    return code;
+}
+
+tn_stream *tni_stream_retain(tn_stream *stream)
+{
+    if (stream) atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
+    return stream;
+}
+
+void tn_stream_release(tn_stream *stream)
+{
+    if (!stream || stream == stream->device->default_stream) return;
+    if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) != 1) return;
+    tni_device *device = stream->device;
+    tn_context *ctx = device->ctx;
+    const tni_driver *driver = &device->type->driver;
+    if (tni_context_check(ctx)) return;
+    (void)driver->stream.synchronize(driver->self, device->handle, stream->handle);
+    tni_allocator_forget_stream(device->allocator, stream);
+    pthread_mutex_lock(&device->lock);
+    atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
+    driver->stream.destroy(driver->self, device->handle, stream->handle);
+    stream->handle = NULL;
+    pthread_mutex_unlock(&device->lock);
+    tni_context_unown(ctx);
+}
+
+tn_stream *tn_stream_current(tn_context *ctx, tn_device device)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    return d ? tni_current_stream(d) : NULL;
+}
+
+tn_stream *tn_stream_default(tn_context *ctx, tn_device device)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    return d ? d->default_stream : NULL;
+}
+
+int32_t tn_stream_set_current(tn_context *ctx, tn_stream *stream)
+{
+    if (!stream) return tni_error(TN_E_ARGUMENT, "tn_stream_set_current: no stream (the default one resets)");
+    if (stream->device->ctx != ctx) return tni_error(TN_E_ARGUMENT, "the stream belongs to another context");
+    if (atomic_load(&stream->id) == TNI_DEAD_STREAM)
+        return tni_error(TN_E_DEAD_HANDLE, "the stream was released");
+    return tni_current_set_stream(stream->device, stream);
+}
+
+int32_t tn_stream_synchronize(tn_stream *stream)
+{
+    tni_device *d = stream->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t code = tni_context_check(d->ctx);
+    if (code) return code;
+    code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
+    return code ? tni_driver_error(d->type, code, "waiting for a stream") : TN_OK;
+}
+
+int32_t tn_stream_query(tn_stream *stream)
+{
+    tni_device *d = stream->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t done = 0, code = tni_context_check(d->ctx);
+    if (code) return -code;
+    code = driver->stream.query(driver->self, d->handle, stream->handle, &done);
+    return code ? -tni_driver_error(d->type, code, "asking a stream") : done != 0;
+}
+
+tn_device tn_stream_device(const tn_stream *stream)
+{
+    return stream->device->id;
+}
+
+uint64_t tn_stream_id(const tn_stream *stream)
+{
+    return atomic_load_explicit(&stream->id, memory_order_relaxed);
+}
+
+void *tn_stream_native(tn_stream *stream)
+{
+    const tni_driver *driver = &stream->device->type->driver;
+    if (!driver->stream.native) return NULL;
+    return driver->stream.native(driver->self, stream->device->handle, stream->handle);
+}

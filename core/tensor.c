@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors: making, viewing, releasing, and the public queries. A tensor is one block of small memory with
+ * room for TNI_INLINE_RANK dimensions; higher ranks take a second one. What a tensor's gradient hangs on it
+ * is dropped through the hooks that the autograd room registers.
+ */
+#include <string.h>
+#include "core/shape.h"
+#include "core/thread.h"
+
+static uint64_t item_bytes(tn_dtype dtype)
+{
+    return (uint64_t)tn_dtype_bytes(dtype);
+}
+
+/* ---- Headers ------------------------------------------------------------------------------------------- */
+
+static int32_t give_dims(tn_tensor *t, uint32_t rank)
+{
+    t->dims = t->inline_dims;
+    if (TNI_UNLIKELY(rank > TNI_INLINE_RANK)) {
+        if (rank > TN_MAX_RANK)
+            return tni_error(TN_E_SHAPE, "tensors have at most %d dimensions, not %u", TN_MAX_RANK, rank);
+        t->dims = tni_alloc(t->ctx, 2 * rank * sizeof *t->dims);
+        if (!t->dims) return TN_E_OUT_OF_MEMORY;
+    }
+    t->desc.rank = rank;
+    t->desc.sizes = t->dims;
+    t->desc.strides = t->dims + rank;
+    return TN_OK;
+}
+
+static void free_dims(tn_tensor *t)
+{
+    if (TNI_UNLIKELY(t->dims != t->inline_dims))
+        tni_free(t->ctx, t->dims, 2 * t->desc.rank * sizeof *t->dims);
+}
+
+static int32_t new_header(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank, tn_tensor **out)
+{
+    tn_tensor *t = tni_alloc(ctx, sizeof *t);
+    if (TNI_UNLIKELY(!t)) return TN_E_OUT_OF_MEMORY;
+    memset(t, 0, offsetof(tn_tensor, inline_dims));
+    t->desc.size = sizeof t->desc;
+    t->desc.dtype = dtype;
+    t->desc.layout = TN_INTERNED_STRIDED;
+    t->desc.device = device;
+    atomic_init(&t->refs, 1);
+    t->ctx = ctx;
+    int32_t code = give_dims(t, rank);
+    if (TNI_UNLIKELY(code)) {
+        tni_free(ctx, t, sizeof *t);
+        return code;
+    }
+    *out = t;
+    return TN_OK;
+}
+
+static void free_header(tn_tensor *t)
+{
+    tn_context *ctx = t->ctx;
+    free_dims(t);
+    tni_free(ctx, t, sizeof *t);
+}
+
+/* Row-major sizes and strides in one pass; the state of ranks that have channels needs a second one. */
+static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes)
+{
+    int64_t stride = 1, numel = 1;
+    int32_t bad = 0;
+    for (uint32_t i = rank; i-- > 0;) {
+        int64_t n = sizes[i];
+        t->dims[i] = n;
+        t->dims[rank + i] = stride;
+        bad |= n < 0;
+        bad |= __builtin_mul_overflow(stride, n > 1 ? n : 1, &stride);
+        bad |= __builtin_mul_overflow(numel, n, &numel);
+    }
+    if (TNI_UNLIKELY(bad)) {
+        int32_t code = tni_numel(rank, sizes, &numel);
+        return code ? code : tni_error(TN_E_SHAPE, "the sizes are too large: their strides overflow");
+    }
+    t->numel = numel;
+    t->state |=
+        rank == 4 || rank == 5 ? tni_stride_state(rank, t->dims, t->dims + rank) : TNI_CONTIGUOUS | TNI_DENSE;
+    return TN_OK;
+}
+
+static int32_t fill_strided(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides)
+{
+    int32_t code = tni_numel(rank, sizes, &t->numel);
+    if (code) return code;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (strides[i] < 0) {
+            char text[256];
+            return tni_error(TN_E_SHAPE, "Negative strides are not supported at the moment, got strides: %s",
+                             tni_shape_text(rank, strides, text, sizeof text));
+        }
+    }
+    if (rank) {
+        memcpy(t->dims, sizes, rank * sizeof *sizes);
+        memcpy(t->dims + rank, strides, rank * sizeof *strides);
+    }
+    t->state &= ~(uint32_t)(TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D);
+    t->state |= tni_stride_state(rank, sizes, strides);
+    return TN_OK;
+}
+
+/* Points the descriptor at an element of a storage. */
+static void point(tn_tensor *t, tni_storage *s, int64_t offset)
+{
+    uint64_t bytes = (uint64_t)offset * item_bytes(t->desc.dtype);
+    t->storage = s;
+    t->offset = offset;
+    t->desc.allocation = s->allocation;
+    t->desc.byte_offset = s->offset + bytes;
+    t->desc.host = s->host ? s->host + bytes : NULL;
+}
+
+/* Bytes of storage that the view needs from its first element; TN_E_SHAPE when they overflow. */
+static int32_t needed_bytes(const tn_tensor *t, int64_t offset, int64_t *out)
+{
+    int64_t extent = t->numel;
+    int32_t code = TN_OK;
+    if (!(t->state & TNI_CONTIGUOUS))
+        code = tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
+    if (code) return code;
+    if (__builtin_add_overflow(extent, extent ? offset : 0, &extent) ||
+        __builtin_mul_overflow(extent, (int64_t)item_bytes(t->desc.dtype), out))
+        return tni_error(TN_E_SHAPE, "the sizes are too large: their bytes overflow");
+    return TN_OK;
+}
+
+static int32_t check_bounds(const tn_tensor *t, const tni_storage *s, int64_t offset)
+{
+    int64_t bytes;
+    if (offset < 0) return tni_error(TN_E_INDEX, "Tensor: invalid storage offset %lld", (long long)offset);
+    int32_t code = needed_bytes(t, offset, &bytes);
+    if (code || (uint64_t)bytes <= s->bytes) return code;
+    char sizes[256], strides[256];
+    return tni_error(
+        TN_E_INDEX,
+        "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %llu requiring a storage size "
+        "of %lld are out of bounds for storage of size %llu",
+        tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
+        tni_shape_text(t->desc.rank, t->desc.strides, strides, sizeof strides), (long long)offset,
+        (unsigned long long)item_bytes(t->desc.dtype), (long long)bytes, (unsigned long long)s->bytes);
+}
+
+static uint32_t mode_state(void)
+{
+    return TNI_UNLIKELY(tni_tls.grad_mode == TN_GRAD_INFERENCE) ? TNI_INFERENCE : 0;
+}
+
+/* ---- Making -------------------------------------------------------------------------------------------- */
+
+static int32_t check_dtype(tn_dtype dtype)
+{
+    if (TNI_LIKELY(dtype && TN_DTYPE_BITS(dtype))) return TN_OK;
+    return tni_error(TN_E_DTYPE, "a tensor needs a dtype, not 0x%x", dtype);
+}
+
+int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,
+                          const int64_t *sizes, const int64_t *strides, tn_tensor **out)
+{
+    tni_device *d = NULL;
+    tni_storage *s;
+    tn_tensor *t;
+    int64_t bytes = 0;
+    int32_t code = check_dtype(dtype);
+    if (code) return code;
+    if (TNI_LIKELY(TN_DEVICE_TYPE(device) != TN_INTERNED_META)) {
+        d = tni_device_get(ctx, device);
+        if (TNI_UNLIKELY(!d)) return tn_last_error()->code;
+        device = d->id;
+    }
+    code = new_header(ctx, device, dtype, rank, &t);
+    if (TNI_UNLIKELY(code)) return code;
+    t->state = mode_state();
+    code = strides ? fill_strided(t, rank, sizes, strides) : fill_contiguous(t, rank, sizes);
+    if (TNI_LIKELY(!code)) code = needed_bytes(t, 0, &bytes);
+    if (TNI_LIKELY(!code))
+        code = d ? tni_storage_create(d, (uint64_t)bytes, &s)
+                 : tni_storage_create_meta(ctx, (uint64_t)bytes, &s);
+    if (TNI_UNLIKELY(code)) {
+        free_header(t);
+        return code;
+    }
+    point(t, s, 0);
+    *out = t;
+    return TN_OK;
+}
+
+int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                      const int64_t *strides, int64_t offset, tn_tensor **out)
+{
+    tn_device device = storage->device ? storage->device->id : TN_DEVICE(TN_INTERNED_META, 0);
+    tn_tensor *t;
+    int32_t code = check_dtype(dtype);
+    if (!code) code = new_header(storage->ctx, device, dtype, rank, &t);
+    if (code) return code;
+    t->state = mode_state();
+    code = strides ? fill_strided(t, rank, sizes, strides) : fill_contiguous(t, rank, sizes);
+    if (!code) code = check_bounds(t, storage, offset);
+    if (code) {
+        free_header(t);
+        return code;
+    }
+    point(t, storage, offset);
+    *out = t;
+    return TN_OK;
+}
+
+int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                         const int64_t *strides, int64_t offset, tn_tensor **out)
+{
+    tn_tensor *v;
+    int32_t code = tni_tensor_on(t->storage, dtype, rank, sizes, strides, offset, &v);
+    if (code) return code;
+    tni_storage_retain(t->storage);
+    v->state = (v->state & ~TNI_INFERENCE) | (t->state & TNI_INFERENCE);
+    *out = v;
+    return TN_OK;
+}
+
+int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                        int64_t offset, tn_tensor **out)
+{
+    tn_tensor *v;
+    int32_t code = tni_tensor_alias(t, t->desc.dtype, rank, sizes, strides, offset, &v);
+    if (code) return code;
+    v->desc.flags = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
+    v->base = tn_retain(t->base ? t->base : t);
+    *out = v;
+    return TN_OK;
+}
+
+int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                            int64_t offset)
+{
+    tn_tensor *v; /* takes the new shape first, so that a failure leaves t as it was */
+    int32_t code = tni_tensor_on(t->storage, t->desc.dtype, rank, sizes, strides, offset, &v);
+    if (code) return code;
+    const uint32_t shape_bits = TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D;
+    free_dims(t);
+    if (v->dims == v->inline_dims) {
+        memcpy(t->inline_dims, v->inline_dims, sizeof t->inline_dims);
+        t->dims = t->inline_dims;
+    } else {
+        t->dims = v->dims;
+        v->dims = v->inline_dims;
+    }
+    t->desc.rank = rank;
+    t->desc.sizes = t->dims;
+    t->desc.strides = t->dims + rank;
+    t->numel = v->numel;
+    t->state = (t->state & ~shape_bits) | (v->state & shape_bits);
+    point(t, t->storage, offset);
+    free_header(v);
+    return TN_OK;
+}
+
+/* ---- References ---------------------------------------------------------------------------------------- */
+
+tn_tensor *tn_retain(tn_tensor *t)
+{
+    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+/* Keeps the header for tni_tensor_check; everything it pointed to is gone but its own dimensions. */
+static void keep_dead(tn_tensor *t)
+{
+    tn_context *ctx = t->ctx;
+    t->state = TNI_DEAD;
+    t->desc.host = t->desc.allocation = NULL;
+    t->storage = NULL;
+    t->autograd = NULL;
+    atomic_store(&t->refs, 0);
+    t->base = atomic_load(&ctx->dead);
+    while (!atomic_compare_exchange_weak(&ctx->dead, &t->base, t)) continue;
+}
+
+static void destroy(tn_tensor *t)
+{
+    tn_context *ctx = t->ctx;
+    tni_storage *s = t->storage;
+    if (t->autograd) ctx->autograd->destroy(ctx, t->autograd);
+    if (t->desc.meta_destroy) t->desc.meta_destroy(t->desc.meta);
+    if (t->base) tn_release(t->base);
+    if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES))
+        keep_dead(t);
+    else
+        free_header(t);
+    tni_storage_release(s); /* last: it may be what keeps the context */
+}
+
+void tn_release(tn_tensor *t)
+{
+    if (!t) return;
+    if (TNI_UNLIKELY(t->state & TNI_DEAD)) {
+        (void)tni_tensor_check(t);
+        return;
+    }
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+        destroy(t);
+}
+
+int32_t tni_tensor_check(const tn_tensor *t)
+{
+    if (TNI_UNLIKELY(!t)) return tni_error(TN_E_ARGUMENT, "a tensor is missing");
+    if (TNI_LIKELY(!(t->state & TNI_DEAD))) return TN_OK;
+    char sizes[256];
+    const char *dtype = tn_dtype_name(t->desc.dtype);
+    return tni_error(TN_E_DEAD_HANDLE, "tensor %p of sizes %s and dtype %s was released and is used again",
+                     (const void *)t, tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
+                     dtype ? dtype : "?");
+}
+
+void tni_dead_tensors_finish(tn_context *ctx)
+{
+    tn_tensor *t = atomic_exchange(&ctx->dead, NULL);
+    while (t) {
+        tn_tensor *next = t->base;
+        free_header(t);
+        t = next;
+    }
+}
+
+/* ---- Queries ------------------------------------------------------------------------------------------- */
+
+int64_t tni_tensor_offset(const tn_tensor *t)
+{
+    return t->offset;
+}
+
+tn_context *tn_tensor_context(const tn_tensor *t)
+{
+    return t->ctx;
+}
+
+int64_t tn_tensor_storage_offset(const tn_tensor *t)
+{
+    return tni_tensor_offset(t);
+}
+
+void *tn_tensor_data(const tn_tensor *t)
+{
+    return t->desc.host;
+}
+
+int32_t tn_tensor_is_contiguous(const tn_tensor *t, int32_t memory_format)
+{
+    uint32_t bit = memory_format == TN_CONTIGUOUS_FORMAT  ? TNI_CONTIGUOUS
+                   : memory_format == TN_CHANNELS_LAST    ? TNI_CHANNELS_LAST
+                   : memory_format == TN_CHANNELS_LAST_3D ? TNI_CHANNELS_LAST_3D
+                                                          : 0;
+    return (t->state & bit) != 0;
+}
+
+uint64_t tn_tensor_version(const tn_tensor *t)
+{
+    return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+}
+
+int32_t tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b)
+{
+    return a->storage == b->storage;
+}
+
+uint64_t tn_tensor_storage_bytes(const tn_tensor *t)
+{
+    return t->storage->bytes;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The caching allocator: sizes, splitting and merging, streams, running out of memory, statistics, threads.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include "fake_driver.h"
+
+#define KIB 1024ull
+#define MIB (1024ull * 1024)
+
+static fake gpu_fake(void)
+{
+    return (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+}
+
+static tni_device *gpu_device(tn_context *ctx)
+{
+    return tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
+}
+
+static tni_block *get(tni_device *d, uint64_t bytes)
+{
+    tni_block *b = NULL;
+    cr_assert_eq(tni_block_alloc(d, bytes, tni_current_stream(d), &b), TN_OK);
+    return b;
+}
+
+static tn_memory_stats stats(tni_device *d)
+{
+    tn_memory_stats s = {.size = sizeof s};
+    cr_assert_eq(tn_memory_get_stats(d->ctx, d->id, &s), TN_OK);
+    return s;
+}
+
+Test(allocator, segments_by_size)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    const struct {
+        uint64_t asked, given, segment;
+    } cases[] = {{1, 512, 2 * MIB},
+                 {513, 1024, 0},
+                 {MIB, MIB, 0},
+                 {MIB + 1, MIB + 512, 20 * MIB},
+                 {9 * MIB, 9 * MIB, 0},
+                 {10 * MIB, 10 * MIB, 10 * MIB},
+                 {21 * MIB + 1, 22 * MIB, 22 * MIB}};
+    tni_block *blocks[7];
+    uint64_t reserved = 0;
+    for (int i = 0; i < 7; i++) {
+        blocks[i] = get(d, cases[i].asked);
+        reserved += cases[i].segment;
+        cr_assert_eq(stats(d).reserved_bytes, reserved, "case %d", i);
+        cr_assert_eq(blocks[i]->bytes, cases[i].given, "case %d: %d", i, (int)blocks[i]->bytes);
+        cr_assert_eq(blocks[i]->offset % 512, 0);
+        cr_assert_null(blocks[i]->host);
+    }
+    cr_assert_eq(stats(d).active_blocks, 7);
+    for (int i = 0; i < 7; i++) tni_block_free(blocks[i]);
+    cr_assert_eq(stats(d).allocated_bytes, 0);
+    cr_assert_eq(stats(d).reserved_bytes, reserved);
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_eq(stats(d).reserved_bytes, 0);
+    cr_assert_eq(gpu.used, 0);
+    cr_assert_eq(stats(d).reserved_peak, reserved);
+    cr_assert_eq(tn_memory_reset_peak(ctx, d->id), TN_OK);
+    cr_assert_eq(stats(d).reserved_peak, 0);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, freed_memory_is_used_again_and_merges)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *a = get(d, 512 * KIB), *b = get(d, 512 * KIB), *c = get(d, MIB);
+    cr_assert_eq(gpu.allocations, 1); /* all three fill one small segment */
+    cr_assert_eq(a->allocation, c->allocation);
+    cr_assert_eq(b->offset, a->offset + 512 * KIB);
+    uint64_t at = a->offset;
+    tni_block_free(a);
+    tni_block_free(b);
+    tni_block *ab = get(d, MIB);
+    cr_assert_eq(gpu.allocations, 1);
+    cr_assert_eq(ab->offset, at);
+    tni_block_free(c);
+    tni_block_free(ab);
+    for (int i = 0; i < 4; i++) tni_block_free(get(d, MIB)); /* the whole segment is one piece again */
+    cr_assert_eq(gpu.allocations, 1);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, takes_the_piece_that_fits_best)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *big = get(d, 64 * KIB), *wall1 = get(d, 512), *mid = get(d, 40 * KIB), *wall2 = get(d, 512);
+    tni_block *little = get(d, 36 * KIB), *wall3 = get(d, 512);
+    uint64_t at = mid->offset;
+    tni_block_free(big);
+    tni_block_free(mid);
+    tni_block_free(little);
+    tni_block *b = get(d, 38 * KIB);
+    cr_assert_eq(b->offset, at);
+    tni_block_free(b);
+    tni_block_free(wall1);
+    tni_block_free(wall2);
+    tni_block_free(wall3);
+    tn_context_destroy(ctx);
+}
+
+Test(allocator, zero_bytes_take_nothing)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *b = get(d, 0);
+    cr_assert_eq(b->bytes, 0);
+    cr_assert_null(b->host);
+    cr_assert_eq(tni_block_record(b, d->default_stream), TN_OK);
+    tni_block_free(b);
+    tni_block_free(NULL);
+    cr_assert_eq(gpu.allocations, 0);
+    tn_context_destroy(ctx);
+}
+
+Test(allocator, streams_do_not_share_what_is_free)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tn_stream *s = NULL;
+    tni_block *a = get(d, 1000), *b = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tni_block_free(a);
+    cr_assert_eq(tni_block_alloc(d, 1000, s, &b), TN_OK);
+    cr_assert_eq(gpu.allocations, 2);
+    tni_block *c = get(d, 1000);
+    cr_assert_eq(gpu.allocations, 2);
+    tni_block_free(c);
+    tni_block *keep = b;
+    tn_stream_release(s); /* what it had goes to the default stream, used blocks too */
+    for (int i = 0; i < 3; i++) {
+        a = get(d, MIB);
+        b = get(d, MIB);
+        cr_assert_eq(gpu.allocations, 2 + (i > 0), "round %d", i);
+        if (!i) tni_block_free(keep);
+        if (!i) continue;
+        tni_block_free(a);
+        tni_block_free(b);
+    }
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+static void check_record(int32_t no_events)
+{
+    fake gpu = gpu_fake();
+    gpu.no_events = no_events;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tn_stream *s = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tni_block *wall = get(d, MIB), *a = get(d, MIB); /* one small segment, full */
+    cr_assert_eq(tni_block_record(a, s), TN_OK);
+    cr_assert_eq(tni_block_record(a, s), TN_OK);
+    cr_assert_eq(tni_block_record(a, d->default_stream), TN_OK);
+    fake_work(s);
+    uint64_t at = a->offset;
+    tni_block_free(a);
+    tni_block *b = get(d, MIB);
+    cr_assert_eq(gpu.allocations, 2, "it waits for the other stream");
+    fake_finish(s);
+    tni_block *c = get(d, MIB), *e = get(d, MIB);
+    cr_assert_eq(gpu.allocations, 2);
+    cr_assert(c->offset == at || e->offset == at);
+    tn_stream *other = s;
+    tn_stream_release(s);
+    cr_assert_eq(gpu.live_streams, 1, "the allocator has let go of it: %p", (void *)other);
+    tni_block_free(wall);
+    tni_block_free(b);
+    tni_block_free(c);
+    tni_block_free(e);
+    cr_assert_eq(gpu.live_events, 0);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, recorded_blocks_wait_for_their_streams)
+{
+    check_record(0);
+}
+
+Test(allocator, recorded_blocks_wait_without_events)
+{
+    check_record(1);
+}
+
+Test(allocator, a_stream_that_ends_is_forgotten)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tn_stream *s = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tni_block *a = get(d, MIB), *b = get(d, MIB);
+    tni_block_record(a, s);
+    tni_block_record(b, s);
+    fake_work(s);
+    tni_block_free(a); /* waits for the stream; b is still in use */
+    tn_stream_release(s);
+    cr_assert_eq(gpu.live_streams, 1);
+    cr_assert_eq(gpu.live_events, 0);
+    tni_block_free(b);
+    cr_assert_eq(gpu.live_events, 0);
+    a = get(d, MIB);
+    cr_assert_eq(gpu.allocations, 1);
+    tni_block_free(a);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.closed, 1);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, out_of_memory_frees_caches_and_tries_again)
+{
+    fake gpu = gpu_fake();
+    gpu.memory = 64 * MIB;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *a = get(d, 30 * MIB), *b = get(d, 30 * MIB), *c = NULL;
+    tni_block_free(a);
+    a = get(d, 34 * MIB); /* only with the cached 30 given back */
+    cr_assert_eq(stats(d).retries, 1);
+    cr_assert_eq(gpu.trims, 1);
+    cr_assert(gpu.synchronizes > 0);
+    cr_assert_eq(tni_block_alloc(d, MIB, d->default_stream, &c), TN_E_OUT_OF_MEMORY);
+    cr_assert_null(c);
+    const char *m = tn_last_error()->message;
+    cr_assert(strstr(m, "1048576 bytes asked for") && strstr(m, "67108864 are in tensors"), "%s", m);
+    cr_assert_eq(tn_last_error()->error_class, TN_CLASS_OUT_OF_MEMORY);
+    cr_assert_eq(stats(d).out_of_memory, 1);
+    tni_block_free(b);
+    c = get(d, MIB);
+    tni_block_free(c);
+    tni_block_free(a);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, a_segment_may_be_as_small_as_its_block)
+{
+    fake gpu = gpu_fake();
+    gpu.memory = 5 * MIB;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *a = get(d, 4 * MIB), *b = get(d, 512 * KIB); /* where 20 and 2 MiB would be asked for */
+    cr_assert_eq(gpu.used, 4 * MIB + 512 * KIB);
+    tni_block_free(a);
+    tni_block_free(b);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, out_of_memory_waits_for_recorded_streams)
+{
+    fake gpu = gpu_fake();
+    gpu.memory = 32 * MIB;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tn_stream *s = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tni_block *a = get(d, 30 * MIB);
+    tni_block_record(a, s);
+    fake_work(s);
+    tni_block_free(a);
+    a = get(d, 30 * MIB);
+    cr_assert_eq(stats(d).retries, 1);
+    tni_block_free(a);
+    tn_stream_release(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, limit)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *b = NULL;
+    cr_assert_eq(tn_memory_set_limit(ctx, d->id, 24 * MIB), TN_OK);
+    tni_block *a = get(d, 20 * MIB);
+    cr_assert_eq(tni_block_alloc(d, 6 * MIB, d->default_stream, &b), TN_E_OUT_OF_MEMORY);
+    cr_assert_eq(tni_block_alloc(d, 4 * MIB, d->default_stream, &b), TN_OK);
+    cr_assert_eq(tni_block_alloc(d, UINT64_MAX - 5, d->default_stream, &b), TN_E_OUT_OF_MEMORY);
+    tni_block_free(a);
+    tni_block_free(b);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, an_error_of_the_plugin_is_passed_on)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tni_block *b = NULL;
+    gpu.fail_slot = 1;
+    cr_assert_eq(tni_block_alloc(d, 100, d->default_stream, &b), TN_E_INTERNAL);
+    cr_assert_str_eq(tn_last_error()->plugin, "fake");
+    cr_assert_eq(stats(d).retries, 0);
+    tn_context_destroy(ctx);
+}
+
+Test(allocator, the_plugins_own_serves_instead)
+{
+    fake gpu = gpu_fake();
+    gpu.own_allocator = 1;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tn_stream *s = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tni_block *a = get(d, 100);
+    cr_assert_eq(gpu.used, 100);
+    cr_assert_eq(stats(d).allocated_bytes, 100);
+    tni_block_record(a, s);
+    tni_block_free(a);
+    cr_assert_eq(gpu.waits, 1); /* its stream waits for the other one */
+    cr_assert_eq(gpu.used, 0);
+    tn_stream_release(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, host_blocks_are_aligned_and_small_ones_cached)
+{
+    fake cpu = {0};
+    tn_context *ctx = fake_context(&cpu, NULL);
+    tni_device *d = tni_device_get(ctx, TN_CPU);
+    for (uint64_t bytes = 1; bytes < 3 * MIB; bytes += bytes / 7 + 1) {
+        tni_block *b = get(d, bytes);
+        cr_assert_not_null(b->host);
+        cr_assert_eq((uintptr_t)b->host % 64, 0);
+        cr_assert_geq(b->bytes, bytes);
+        cr_assert_leq(b->bytes, bytes < 1024 ? bytes + 63 : bytes + bytes / 4 + 64);
+        memset(b->host, 1, bytes);
+        tni_block_free(b);
+    }
+    tni_block *a = get(d, 100);
+    void *host = a->host;
+    cr_assert_eq(stats(d).allocated_bytes, 128);
+    tni_block_free(a);
+    a = get(d, 70);
+    cr_assert_eq(a->host, host);
+    tni_block_free(a);
+    cr_assert_eq(stats(d).allocated_bytes, 0);
+    cr_assert_eq(stats(d).active_blocks, 0);
+    cr_assert_eq(tn_memory_empty_cache(ctx, TN_CPU), TN_OK);
+    cr_assert_eq(cpu.used, 0);
+    tn_context_destroy(ctx);
+    cr_assert_eq(cpu.breaches, 0);
+}
+
+Test(allocator, host_memory_goes_back_to_the_system)
+{
+    fake cpu = {.type = "cpu", .count = 1, .memory = 1024 * MIB};
+    tn_context *ctx = fake_context(&cpu, NULL);
+    tni_device *d = tni_device_get(ctx, TN_CPU);
+    tni_block *a = get(d, 60 * MIB), *b = get(d, 60 * MIB);
+    tni_block_free(a);
+    cr_assert_eq(cpu.used, 120 * MIB);
+    tni_block_free(b); /* more than a sixteenth of the memory would be idle */
+    cr_assert_leq(cpu.used, 64 * MIB);
+    tn_context_destroy(ctx);
+}
+
+#define BLOCKS 64
+typedef struct worker {
+    tni_device *device;
+    uint32_t seed;
+    int32_t failed;
+} worker;
+
+static void *work(void *user)
+{
+    worker *w = user;
+    tni_block *blocks[BLOCKS] = {0};
+    for (int i = 0; i < 20000; i++) {
+        w->seed = w->seed * 1664525u + 1013904223u;
+        uint32_t k = w->seed >> 26;
+        if (blocks[k]) {
+            if (*(uint32_t *)blocks[k]->host != (uint32_t)(uintptr_t)blocks[k]) w->failed = 1;
+            tni_block_free(blocks[k]);
+            blocks[k] = NULL;
+        } else {
+            uint64_t bytes = 4 + ((w->seed >> 8 & 0xff) << (w->seed >> 4 & 15));
+            if (tni_block_alloc(w->device, bytes, w->device->default_stream, &blocks[k])) w->failed = 1;
+            *(uint32_t *)blocks[k]->host = (uint32_t)(uintptr_t)blocks[k];
+        }
+    }
+    for (int k = 0; k < BLOCKS; k++) tni_block_free(blocks[k]);
+    return NULL;
+}
+
+Test(allocator, many_threads)
+{
+    fake cpu = {0};
+    tn_context *ctx = fake_context(&cpu, NULL);
+    tni_device *d = tni_device_get(ctx, TN_CPU);
+    pthread_t threads[8];
+    worker workers[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        workers[i] = (worker){d, i, 0};
+        pthread_create(&threads[i], NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 8; i++) cr_assert_eq(workers[i].failed, 0);
+    cr_assert_eq(stats(d).allocated_bytes, 0);
+    cr_assert_eq(stats(d).active_blocks, 0);
+    tn_memory_empty_cache(ctx, TN_CPU);
+    cr_assert_eq(cpu.used, 0);
+    tn_context_destroy(ctx);
+    cr_assert_eq(cpu.breaches, 0);
+}
+
+static int32_t exercise(tni_device *d)
+{
+    tni_block *blocks[6] = {0};
+    const uint64_t sizes[6] = {100, 3000, MIB, 3 * MIB, 40 * MIB, 700};
+    tn_stream *s = NULL;
+    int32_t code = tn_stream_create(d->ctx, d->id, 0, &s);
+    for (int i = 0; i < 6 && !code; i++) {
+        code = tni_block_alloc(d, sizes[i], i % 2 ? s : d->default_stream, &blocks[i]);
+        if (!code && i % 3 == 0) code = tni_block_record(blocks[i], i % 2 ? d->default_stream : s);
+        if (!code) fake_work(s);
+    }
+    for (int i = 0; i < 6; i++) tni_block_free(blocks[i]);
+    tn_stream_release(s);
+    return code;
+}
+
+Test(allocator, every_failure_is_an_error_without_leak)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        for (int64_t n = 1; n < 500; n++) {
+            fake f = gpu_fake();
+            counting c = {0};
+            if (kind == 2) f.device_class = TN_DEVICE_HOST;
+            tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+            options.allocator = counting_allocator(&c);
+            tn_context *ctx = NULL;
+            cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+            tni_driver driver = fake_driver(&f);
+            cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
+            tni_device *d = gpu_device(ctx);
+            if (kind == 1)
+                f.fail_slot = (int32_t)n;
+            else
+                c.fail_at = c.calls + n;
+            int32_t code = exercise(d);
+            int32_t reached = kind == 1 ? f.fail_slot <= 0 : c.calls >= c.fail_at;
+            tn_context_destroy(ctx);
+            cr_assert_eq(c.live, 0, "kind %d, n %d: %d live, status %d, closed %d", kind, (int)n, (int)c.live,
+                         code, f.closed);
+            cr_assert_eq(f.breaches, 0, "kind %d, n %d", kind, (int)n);
+            cr_assert_eq(f.closed, 1);
+            cr_assert_eq(f.live_allocations, 0);
+            if (!reached) {
+                cr_assert_eq(code, TN_OK);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fake_driver.h. */
+#include "fake_driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fake_block {
+    char *data;
+    uint64_t bytes;
+} fake_block;
+typedef struct fake_stream {
+    uint64_t submitted, completed;
+} fake_stream;
+typedef struct fake_event {
+    fake_stream *stream;
+    uint64_t point;
+} fake_event;
+
+static int32_t is_host(const fake *f)
+{
+    return f->device_class == TN_DEVICE_HOST;
+}
+
+static int32_t fails(fake *f)
+{
+    if (f->fail_slot <= 0 || --f->fail_slot) return 0;
+    f->failed_with = TN_E_INTERNAL;
+    return 1;
+}
+
+static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    fake *f = self;
+    *out_count = f->count;
+    *out_reason = f->reason;
+    return TN_OK;
+}
+
+static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    fake *f = self;
+    out->device_class = f->device_class;
+    out->memory_kinds = is_host(f) ? TN_MEMORY_HOST : TN_MEMORY_DEVICE;
+    out->total_memory = f->memory;
+    out->flops_f32 = f->flops;
+    out->priority_low = 0;
+    out->priority_high = -2;
+    strcpy(out->name, "fake");
+    return TN_OK;
+}
+
+static int32_t device_open(void *self, uint32_t index, void **out_device)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    f->opened++;
+    *out_device = self;
+    return TN_OK;
+}
+
+static void device_close(void *self, void *device)
+{
+    fake *f = self;
+    f->closed++;
+    if (f->closed == f->opened && (f->live_allocations || f->live_streams || f->live_events)) f->breaches++;
+}
+
+static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                            void **out_host)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    if (f->memory && bytes > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
+    fake_block *b = malloc(sizeof *b);
+    if (posix_memalign((void **)&b->data, 64, bytes)) abort();
+    b->bytes = bytes;
+    f->used += bytes;
+    f->allocations++;
+    f->live_allocations++;
+    *out_allocation = b;
+    *out_host = is_host(f) ? b->data : NULL;
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    fake *f = self;
+    fake_block *b = allocation;
+    if (b->bytes != bytes) f->breaches++;
+    f->used -= bytes;
+    f->live_allocations--;
+    free(b->data);
+    free(b);
+}
+
+static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    fake *f = self;
+    *out_free = f->memory - f->used;
+    *out_total = f->memory;
+    return TN_OK;
+}
+
+static int32_t memory_trim(void *self, void *device)
+{
+    ((fake *)self)->trims++;
+    return TN_OK;
+}
+
+static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
+                              uint64_t bytes, void *stream)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    memcpy(((fake_block *)allocation)->data + offset, host, bytes);
+    return TN_OK;
+}
+
+static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                              uint64_t bytes, void *stream)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    memcpy(host, ((fake_block *)allocation)->data + offset, bytes);
+    return TN_OK;
+}
+
+static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                                uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    memmove(((fake_block *)to)->data + to_offset, ((fake_block *)from)->data + from_offset, bytes);
+    return TN_OK;
+}
+
+static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    f->streams++;
+    f->live_streams++;
+    *out_stream = calloc(1, sizeof(fake_stream));
+    return TN_OK;
+}
+
+static void stream_destroy(void *self, void *device, void *stream)
+{
+    fake *f = self;
+    fake_stream *s = stream;
+    if (s->completed != s->submitted && !f->failed_with) f->breaches++;
+    f->live_streams--;
+    free(s);
+}
+
+static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
+{
+    fake_stream *s = stream;
+    *out_done = s->completed == s->submitted;
+    return TN_OK;
+}
+
+static int32_t stream_synchronize(void *self, void *device, void *stream)
+{
+    fake *f = self;
+    fake_stream *s = stream;
+    if (fails(f)) return f->failed_with;
+    f->synchronizes++;
+    s->completed = s->submitted;
+    return TN_OK;
+}
+
+static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
+{
+    ((fake *)self)->waits++;
+    return TN_OK;
+}
+
+static void *stream_native(void *self, void *device, void *stream)
+{
+    return stream;
+}
+
+static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
+{
+    fake *f = self;
+    if (fails(f)) return f->failed_with;
+    f->events++;
+    f->live_events++;
+    *out_event = calloc(1, sizeof(fake_event));
+    return TN_OK;
+}
+
+static void event_destroy(void *self, void *device, void *event)
+{
+    ((fake *)self)->live_events--;
+    free(event);
+}
+
+static int32_t event_record(void *self, void *device, void *event, void *stream)
+{
+    fake *f = self;
+    fake_event *e = event;
+    if (fails(f)) return f->failed_with;
+    e->stream = stream;
+    e->point = e->stream->submitted;
+    return TN_OK;
+}
+
+static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
+{
+    fake_event *e = event;
+    *out_done = e->stream->completed >= e->point;
+    return TN_OK;
+}
+
+static int32_t event_synchronize(void *self, void *device, void *event)
+{
+    fake_event *e = event;
+    if (e->stream->completed < e->point) e->stream->completed = e->point;
+    return TN_OK;
+}
+
+static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
+{
+    *out_ms = (double)(((fake_event *)end)->point - ((fake_event *)start)->point);
+    return TN_OK;
+}
+
+static int32_t own_alloc(void *self, void *device, uint64_t bytes, void *stream, void **out_allocation,
+                         uint64_t *out_offset, void **out_host)
+{
+    *out_offset = 0;
+    return memory_alloc(self, device, bytes, TN_MEMORY_DEVICE, out_allocation, out_host);
+}
+
+static void own_free(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                     void *stream)
+{
+    memory_free(self, device, allocation, bytes);
+}
+
+tni_driver fake_driver(fake *f)
+{
+    tni_driver d = {
+        .plugin = "fake",
+        .self = f,
+        .device = {sizeof d.device, 0, f->type, enumerate, facts, device_open, device_close, NULL, NULL},
+        .memory = {sizeof d.memory, 0, memory_alloc, memory_free, NULL, memory_info, NULL, NULL, NULL, NULL,
+                   memory_trim},
+        .copy = {sizeof d.copy, 0, host_to_device, device_to_host, device_to_device, NULL},
+        .stream = {sizeof d.stream, 0, stream_create, stream_destroy, stream_query, stream_synchronize,
+                   stream_wait_event, stream_native, NULL},
+    };
+    if (!f->no_events)
+        d.event = (tn_event_interface){sizeof d.event, 0,           event_create,      event_destroy,
+                                       event_record,   event_query, event_synchronize, event_elapsed};
+    if (f->own_allocator) d.allocator = (tn_allocator_interface){sizeof d.allocator, 0, own_alloc, own_free};
+    return d;
+}
+
+tn_context *fake_context(fake *cpu, fake *second)
+{
+    tn_context *ctx = NULL;
+    tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    if (tn_context_create(&options, &ctx)) return NULL;
+    tni_driver d;
+    if (cpu) {
+        if (!cpu->type) *cpu = (fake){.type = "cpu", .count = 1};
+        d = fake_driver(cpu);
+        if (tni_device_type_add(ctx, &d)) return NULL;
+    }
+    if (second) {
+        d = fake_driver(second);
+        if (tni_device_type_add(ctx, &d)) return NULL;
+    }
+    return ctx;
+}
+
+void fake_work(tn_stream *stream)
+{
+    ((fake_stream *)stream->handle)->submitted++;
+}
+
+void fake_finish(tn_stream *stream)
+{
+    fake_stream *s = stream->handle;
+    s->completed = s->submitted;
+}
+
+void *fake_address(const tn_tensor *t)
+{
+    return ((fake_block *)t->desc.allocation)->data + t->desc.byte_offset;
+}
+
+static void *counting_alloc(void *user, uint64_t bytes)
+{
+    counting *c = user;
+    void *memory = NULL;
+    if (++c->calls == c->fail_at || posix_memalign(&memory, 64, bytes)) return NULL;
+    c->live++;
+    c->live_bytes += (int64_t)bytes;
+    return memory;
+}
+
+static void counting_free(void *user, void *memory, uint64_t bytes)
+{
+    counting *c = user;
+    if (!memory) return;
+    c->live--;
+    c->live_bytes -= (int64_t)bytes;
+    free(memory);
+}
+
+tn_host_allocator counting_allocator(counting *c)
+{
+    return (tn_host_allocator){c, counting_alloc, counting_free};
+}

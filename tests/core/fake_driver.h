@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A driver for tests: host memory in disguise. As a host device it is synchronous and shows its addresses; as
+ * any other class its handles are no addresses, and its streams finish work only when told to (fake_finish)
+ * or waited for. It counts what is alive, so that tests can look for leaks, and refuses what it is told to
+ * refuse.
+ */
+#ifndef TESTS_CORE_FAKE_DRIVER_H
+#define TESTS_CORE_FAKE_DRIVER_H
+
+#include "core/tensor.h"
+
+typedef struct fake {
+    const char *type;
+    uint32_t device_class;
+    uint32_t count;
+    const char *reason; /* when count is 0 */
+    int32_t no_events;
+    int32_t own_allocator;
+    uint64_t memory;   /* bytes that may be in use; 0: no limit */
+    int32_t fail_slot; /* the n-th call from now that can fail does so; 0: none */
+    int32_t failed_with;
+    uint64_t flops;
+    /* What has happened. */
+    uint64_t used;
+    int32_t allocations, streams, events, opened, closed;
+    int32_t live_allocations, live_streams, live_events;
+    int32_t synchronizes, trims, waits;
+    int32_t breaches; /* calls that the contract forbids */
+} fake;
+
+tni_driver fake_driver(fake *f);
+/* A context with one fake host device "cpu" as described, and one of another type where `second` is given. */
+tn_context *fake_context(fake *cpu, fake *second);
+/* Puts work on a stream, and lets all that is on it finish. */
+void fake_work(tn_stream *stream);
+void fake_finish(tn_stream *stream);
+/* The host's address of memory of a disguised device. */
+void *fake_address(const tn_tensor *t);
+
+/* A host allocator that counts and can fail. */
+typedef struct counting {
+    int64_t live;
+    int64_t live_bytes;
+    int64_t calls;
+    int64_t fail_at; /* the call with this number gets NULL; 0: none */
+} counting;
+tn_host_allocator counting_allocator(counting *c);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events, with and without a plugin's event interface. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include "fake_driver.h"
+
+static fake gpu_fake(void)
+{
+    return (fake){.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
+}
+
+Test(stream, current_and_default)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tn_device id = tn_device_parse(ctx, "gpu:0");
+    tn_stream *s = NULL, *standard = tn_stream_default(ctx, id);
+    cr_assert_eq(tn_stream_current(ctx, id), standard);
+    cr_assert_eq(tn_stream_id(standard), 0);
+    cr_assert_eq(tn_stream_create(ctx, id, -1, &s), TN_OK);
+    cr_assert_eq(tn_stream_id(s), 1);
+    cr_assert_eq(tn_stream_device(s), id);
+    cr_assert_eq(tn_stream_native(s), s->handle);
+    cr_assert_eq(tn_stream_set_current(ctx, s), TN_OK);
+    cr_assert_eq(tn_stream_current(ctx, id), s);
+    cr_assert_neq(tn_stream_current(ctx, tn_device_parse(ctx, "gpu:1")), s);
+    cr_assert_eq(tn_stream_set_current(ctx, standard), TN_OK);
+    cr_assert_eq(tn_stream_current(ctx, id), standard);
+    cr_assert_eq(tn_stream_create(ctx, id, 1, &s), TN_E_ARGUMENT);
+    cr_assert_eq(tn_stream_create(ctx, id, -3, &s), TN_E_ARGUMENT);
+    tn_stream_release(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.live_streams, 0);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(stream, a_released_stream_is_current_no_more)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tn_device id = tn_device_parse(ctx, "gpu:0");
+    tn_stream *s = NULL, *again = NULL;
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &s), TN_OK);
+    tn_stream_set_current(ctx, s);
+    fake_work(s);
+    tn_stream_release(s); /* waits for its work */
+    cr_assert_eq(tn_stream_current(ctx, id), tn_stream_default(ctx, id));
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &again), TN_OK);
+    cr_assert_eq(tn_stream_id(again), 2);
+    cr_assert_eq(tn_stream_current(ctx, id), tn_stream_default(ctx, id));
+    tn_stream_release(again);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(stream, keeps_its_context)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tn_stream *s = NULL;
+    tn_event *e = NULL;
+    cr_assert_eq(tn_stream_create(ctx, tn_device_parse(ctx, "gpu:0"), 0, &s), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, tn_device_parse(ctx, "gpu:0"), 0, &e), TN_OK);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.closed, 0);
+    tn_stream_release(s);
+    cr_assert_eq(gpu.closed, 0);
+    tn_event_release(e);
+    cr_assert_eq(gpu.closed, 1);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+static void *read_current(void *user)
+{
+    tn_stream **pair = user;
+    pair[1] = tn_stream_current(pair[0]->device->ctx, pair[0]->device->id);
+    return NULL;
+}
+
+Test(stream, current_is_per_thread)
+{
+    fake gpu = gpu_fake();
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tn_device id = tn_device_parse(ctx, "gpu:0");
+    tn_stream *pair[2] = {0};
+    pthread_t thread;
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &pair[0]), TN_OK);
+    tn_stream_set_current(ctx, pair[0]);
+    pthread_create(&thread, NULL, read_current, pair);
+    pthread_join(thread, NULL);
+    cr_assert_eq(pair[1], tn_stream_default(ctx, id));
+    tn_stream_release(pair[0]);
+    tn_context_destroy(ctx);
+}
+
+static void check_event(int32_t no_events)
+{
+    fake gpu = gpu_fake();
+    gpu.no_events = no_events;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tn_device id = tn_device_parse(ctx, "gpu:0");
+    tn_stream *a = NULL, *b = NULL, *far = tn_stream_default(ctx, tn_device_parse(ctx, "gpu:1"));
+    tn_event *e = NULL;
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &a), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &b), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, id, 0, &e), TN_OK);
+    cr_assert_eq(tn_event_query(e), 1); /* nothing recorded */
+    cr_assert_eq(tn_event_synchronize(e), TN_OK);
+    fake_work(a);
+    cr_assert_eq(tn_stream_query(a), 0);
+    cr_assert_eq(tn_event_record(e, a), TN_OK);
+    cr_assert_eq(tn_event_record(e, far), TN_E_DEVICE);
+    cr_assert_eq(tn_event_query(e), 0);
+    cr_assert_eq(tn_stream_wait_event(b, e), TN_OK);
+    cr_assert_eq(gpu.waits, no_events ? 0 : 1);
+    if (!no_events) cr_assert_eq(tn_event_query(e), 0, "the host did not wait");
+    cr_assert_eq(tn_event_synchronize(e), TN_OK);
+    cr_assert_eq(tn_event_query(e), 1);
+    cr_assert_eq(tn_stream_query(a), 1);
+    fake_work(a);
+    cr_assert_eq(tn_stream_wait_stream(b, a), TN_OK);
+    cr_assert_eq(tn_stream_query(a), no_events);
+    fake_work(a);
+    cr_assert_eq(tn_stream_wait_stream(far, a), TN_OK); /* another device: the host waits */
+    cr_assert_eq(tn_stream_query(a), 1);
+    tn_event_release(e);
+    tn_stream_release(a);
+    tn_stream_release(b);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.live_events, 0);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(stream, events_of_the_plugin)
+{
+    check_event(0);
+}
+
+Test(stream, events_without_the_plugin)
+{
+    check_event(1);
+}
+
+Test(stream, timing)
+{
+    fake gpu = gpu_fake(), cpu = {.type = "cpu", .count = 1, .no_events = 1};
+    tn_context *ctx = fake_context(&cpu, &gpu);
+    tn_device ids[2] = {tn_device_parse(ctx, "gpu:0"), TN_CPU};
+    for (int i = 0; i < 2; i++) {
+        tn_event *start = NULL, *end = NULL, *plain = NULL;
+        double ms = -1;
+        tn_stream *s = tn_stream_default(ctx, ids[i]);
+        cr_assert_eq(tn_event_create(ctx, ids[i], TN_EVENT_TIMING, &start), TN_OK);
+        cr_assert_eq(tn_event_create(ctx, ids[i], TN_EVENT_TIMING, &end), TN_OK);
+        cr_assert_eq(tn_event_create(ctx, ids[i], 0, &plain), TN_OK);
+        cr_assert_eq(tn_event_elapsed(start, end, &ms), TN_E_STATE);
+        cr_assert_eq(tn_event_record(start, s), TN_OK);
+        if (!i) fake_work(s), fake_work(s);
+        cr_assert_eq(tn_event_record(end, s), TN_OK);
+        cr_assert_eq(tn_event_record(plain, s), TN_OK);
+        cr_assert_eq(tn_event_elapsed(start, end, &ms), TN_OK);
+        if (i)
+            cr_assert(ms >= 0 && ms < 1000);
+        else
+            cr_assert_eq(ms, 2.0);
+        cr_assert_eq(tn_event_elapsed(start, plain, &ms), TN_E_STATE);
+        cr_assert_eq(tn_event_create(ctx, ids[i], 8, &plain), TN_E_ARGUMENT);
+        tn_event_release(start);
+        tn_event_release(end);
+        tn_event_release(plain);
+        if (!i) fake_finish(s);
+    }
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches + cpu.breaches, 0);
+}
