@@ -10,38 +10,53 @@
 #include "gemm.h"
 #include "nll_loss.h"
 #include "norm.h"
+#include "pool.h"
 #include "softmax.h"
 #include <string.h>
 
-/* Slots of the tables below, in the order of FOR_ALL. */
-enum { SLOTS = 12 };
+/* One slot of each table below for a dtype. */
+enum {
+    SLOT_f32,
+    SLOT_f64,
+    SLOT_f16,
+    SLOT_bf16,
+    SLOT_c64,
+    SLOT_c128,
+    SLOT_i64,
+    SLOT_i32,
+    SLOT_i16,
+    SLOT_i8,
+    SLOT_u8,
+    SLOT_b8,
+    SLOTS
+};
 static int slot_of(tn_dtype dtype)
 {
     switch (dtype) {
     case TN_FLOAT32:
-        return 0;
+        return SLOT_f32;
     case TN_FLOAT64:
-        return 1;
+        return SLOT_f64;
     case TN_FLOAT16:
-        return 2;
+        return SLOT_f16;
     case TN_BFLOAT16:
-        return 3;
+        return SLOT_bf16;
     case TN_COMPLEX64:
-        return 4;
+        return SLOT_c64;
     case TN_COMPLEX128:
-        return 5;
+        return SLOT_c128;
     case TN_INT64:
-        return 6;
+        return SLOT_i64;
     case TN_INT32:
-        return 7;
+        return SLOT_i32;
     case TN_INT16:
-        return 8;
+        return SLOT_i16;
     case TN_INT8:
-        return 9;
+        return SLOT_i8;
     case TN_UINT8:
-        return 10;
+        return SLOT_u8;
     case TN_BOOL:
-        return 11;
+        return SLOT_b8;
     default:
         return -1;
     }
@@ -49,12 +64,11 @@ static int slot_of(tn_dtype dtype)
 
 #define FOR_FULL(X, name, level)   X(name, f32, level) X(name, f64, level)
 #define FOR_FLOATS(X, name, level) FOR_FULL(X, name, level) X(name, f16, level) X(name, bf16, level)
-#define FOR_NUMBERS(X, name, level) \
-    FOR_FLOATS(X, name, level)      \
-    X(name, c64, level)             \
-    X(name, c128, level)            \
+#define FOR_INTEGERS(X, name, level) \
     X(name, i64, level) X(name, i32, level) X(name, i16, level) X(name, i8, level) X(name, u8, level)
-#define FOR_ALL(X, name, level) FOR_NUMBERS(X, name, level) X(name, b8, level)
+#define FOR_REALS(X, name, level) FOR_FLOATS(X, name, level) FOR_INTEGERS(X, name, level)
+#define FOR_ALL(X, name, level) \
+    FOR_REALS(X, name, level) X(name, c64, level) X(name, c128, level) X(name, b8, level)
 
 /* Levels that the build leaves out have no names. */
 #ifdef CPU_HAVE_AVX2
@@ -71,7 +85,7 @@ static int slot_of(tn_dtype dtype)
     FOR(X, name, base) IF_AVX2(FOR(X, name, avx2)) IF_AVX512(FOR(X, name, avx512))
 
 /* A table type##s[level][slot] of addresses. */
-#define ADDRESS(name, dtype, level) &name##_##dtype##_##level,
+#define ADDRESS(name, dtype, level) [SLOT_##dtype] = &name##_##dtype##_##level,
 #define LEVEL_ADDRESSES(FOR, name, level) \
     {                                     \
         FOR(ADDRESS, name, level)         \
@@ -117,6 +131,10 @@ static const tni_softmax_kernels *const softmaxes[CPU_LEVEL_COUNT][SLOTS] =
 FOR_LEVELS(FOR_FLOATS, DECLARE_NLL, tni_nll_kernels)
 static const tni_nll_kernels *const nlls[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_FLOATS, tni_nll_kernels);
 
+#define DECLARE_POOL(name, dtype, level) extern const tni_pool_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_REALS, DECLARE_POOL, tni_pool_kernels)
+static const tni_pool_kernels *const pools[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_REALS, tni_pool_kernels);
+
 const tni_product_kernels *tni_products_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
@@ -159,12 +177,18 @@ const tni_nll_kernels *tni_nll_of(tn_dtype dtype)
     return slot < 0 ? NULL : nlls[cpu_level()][slot];
 }
 
+const tni_pool_kernels *tni_pools_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : pools[cpu_level()][slot];
+}
+
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
 #define ROW_LIST(name)                              \
     extern const tn_kernel_row cpu_##name##_rows[]; \
     extern const uint32_t cpu_##name##_row_count;
-#define ROW_LISTS(X) X(matmul) X(conv) X(batch_norm) X(layer_norm) X(softmax) X(nll_loss)
+#define ROW_LISTS(X) X(matmul) X(conv) X(batch_norm) X(layer_norm) X(softmax) X(nll_loss) X(pool)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)

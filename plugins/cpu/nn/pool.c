@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of pooling: window tables from ATen's arguments, planes over the threads. Channels-last tensors
+ * are made row-major first; results are written as their strides say.
+ */
+#include "pool.h"
+#include "dense.h"
+#include "tables.h"
+#include <string.h>
+
+/* What a row's data says: number of spatial dimensions and which work is meant. */
+typedef enum pool_work { MAX, AVERAGE, MAX_BACKWARD, AVERAGE_BACKWARD, UNPOOL } pool_work;
+typedef struct pool_form {
+    uint32_t spatial;
+    pool_work work;
+    bool adaptive;
+    uint32_t kernel;  /* argument of the kernel's size; stride and padding follow; 0: none */
+    uint32_t indices; /* argument of the indices, backward only */
+} pool_form;
+
+typedef struct pool_job {
+    const tn_call *call;
+    const tni_pool_kernels *kernels;
+    const pool_form *form;
+    tni_pool p;
+    tni_dense x, y, indices;
+    int64_t *table;
+    int64_t table_bytes;
+    int64_t bad_index;
+    int32_t status;
+} pool_job;
+
+/* Sizes of the spatial dimensions, with leading ones. */
+static void spatial_sizes(const tensor *t, uint32_t spatial, int64_t out[3])
+{
+    for (uint32_t i = 0; i < 3; i++) out[i] = i + spatial < 3 ? 1 : t->sizes[t->rank + i - 3];
+}
+
+static int64_t volume(const int64_t size[3])
+{
+    return size[0] * size[1] * size[2];
+}
+
+static int64_t pool_argument(const pool_job *job, uint32_t argument, int i, int64_t otherwise)
+{
+    int k = i - (3 - (int)job->form->spatial);
+    return k < 0 ? otherwise : arg_item(job->call, argument, (uint32_t)k, otherwise);
+}
+
+static void plain_windows(pool_job *job, int i, int64_t *lo, int64_t *hi, int64_t *extent)
+{
+    tni_pool *p = &job->p;
+    uint32_t at = job->form->kernel;
+    bool max = job->form->work == MAX;
+    p->kernel[i] = pool_argument(job, at, i, 1);
+    p->stride[i] = pool_argument(job, at + 1, i, p->kernel[i]);
+    p->padding[i] = pool_argument(job, at + 2, i, 0);
+    p->step[i] = max ? pool_argument(job, at + 3, i, 1) : 1;
+    for (int64_t o = 0; o < p->out[i]; o++) {
+        int64_t start = o * p->stride[i] - p->padding[i], end = start + (p->kernel[i] - 1) * p->step[i] + 1;
+        extent[o] = min_i64(end, p->in[i] + p->padding[i]) - start;
+        while (start < 0) start += p->step[i];
+        lo[o] = start;
+        hi[o] = min_i64(end, p->in[i]);
+    }
+}
+
+static void adaptive_windows(pool_job *job, int i, int64_t *lo, int64_t *hi)
+{
+    tni_pool *p = &job->p;
+    p->step[i] = 1;
+    for (int64_t o = 0; o < p->out[i]; o++) {
+        lo[o] = o / p->out[i] * p->in[i] + o % p->out[i] * p->in[i] / p->out[i];
+        hi[o] = ceil_div((o + 1) * p->in[i], p->out[i]);
+    }
+}
+
+static int32_t make_windows(pool_job *job)
+{
+    tni_pool *p = &job->p;
+    uint32_t at = job->form->kernel;
+    int64_t *next;
+    bool average = job->form->work == AVERAGE || job->form->work == AVERAGE_BACKWARD;
+    job->table_bytes = 3 * (p->out[0] + p->out[1] + p->out[2]) * (int64_t)sizeof(int64_t);
+    job->table = next = tni_scratch(job->call, job->table_bytes);
+    if (!job->table) return TN_E_OUT_OF_MEMORY;
+    for (int i = 0; i < 3; i++) {
+        int64_t *lo = next, *hi = lo + p->out[i], *extent = hi + p->out[i];
+        next = extent + p->out[i];
+        p->lo[i] = lo;
+        p->hi[i] = hi;
+        if (job->form->adaptive) {
+            adaptive_windows(job, i, lo, hi);
+        } else {
+            plain_windows(job, i, lo, hi, extent);
+            if (average && arg_int(job->call, at + 4)) p->extent[i] = extent;
+        }
+    }
+    p->plain = !job->form->adaptive;
+    if (average && !job->form->adaptive && !arg_is_none(job->call, at + 5))
+        p->divisor = arg_int(job->call, at + 5);
+    return TN_OK;
+}
+
+static void run_planes(void *context, int64_t begin, int64_t end)
+{
+    pool_job *job = context;
+    const tn_call *call = job->call;
+    int64_t bytes = job->p.in[0] * job->p.in[1] * job->p.in[2] * job->kernels->acc_bytes, bad;
+    void *sums;
+    switch (job->form->work) {
+    case MAX:
+        job->kernels->max(&job->p, begin, end);
+        return;
+    case AVERAGE:
+        job->kernels->average(&job->p, begin, end);
+        return;
+    case UNPOOL:
+        bad = job->kernels->unpool(&job->p, begin, end);
+        if (bad >= 0) job->bad_index = bad;
+        return;
+    default:
+        break;
+    }
+    sums = tni_scratch(call, bytes);
+    if (!sums) {
+        job->status = TN_E_OUT_OF_MEMORY;
+        return;
+    }
+    if (job->form->work == MAX_BACKWARD)
+        job->kernels->max_backward(&job->p, begin, end, sums);
+    else
+        job->kernels->average_backward(&job->p, begin, end, sums);
+    tni_scratch_free(call, sums, bytes);
+}
+
+static int32_t run_all(pool_job *job)
+{
+    int64_t work = max_i64(volume(job->p.in), volume(job->p.out));
+    job->bad_index = -1;
+    tni_for_ranges(job->call, job->p.planes, grain_for(16384, work), run_planes, job);
+    if (job->bad_index >= 0)
+        return tni_fail(job->call, TN_E_INDEX,
+                        "Found an invalid max index: %lld (output volumes are of size %lldx%lld)",
+                        (long long)job->bad_index, (long long)job->p.out[1], (long long)job->p.out[2]);
+    return job->status;
+}
+
+/* Indices are an output of MAX and an argument of the backward pass. */
+static int32_t open_indices(pool_job *job)
+{
+    if (job->form->work == MAX) return tni_dense_write(job->call, out_tensor(job->call, 1), &job->indices);
+    if (job->form->indices)
+        return tni_dense_read(job->call, arg_tensor(job->call, job->form->indices), &job->indices);
+    return TN_OK;
+}
+
+static int32_t run(void *self, const tn_call *call)
+{
+    const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
+    pool_job job = {.call = call, .form = call->data, .kernels = tni_pools_of(out->dtype)};
+    bool back = job.form->work == MAX_BACKWARD || job.form->work == AVERAGE_BACKWARD;
+    bool windows = job.form->work != UNPOOL && job.form->work != MAX_BACKWARD;
+    int32_t status = TN_OK;
+    spatial_sizes(back ? out : in, job.form->spatial, job.p.in);
+    spatial_sizes(back ? in : out, job.form->spatial, job.p.out);
+    job.p.planes = tensor_span(in, 0, in->rank - job.form->spatial);
+    if (windows) status = make_windows(&job);
+    if (status == TN_OK) status = tni_dense_read(call, in, &job.x);
+    if (status == TN_OK) status = tni_dense_write(call, out, &job.y);
+    if (status == TN_OK) status = open_indices(&job);
+    if (status == TN_OK && tensor_numel(out) > 0) {
+        job.p.x = job.x.data;
+        job.p.y = job.y.data;
+        job.p.indices = job.indices.data;
+        status = run_all(&job);
+    }
+    tni_dense_finish(&job.x, false);
+    tni_dense_finish(&job.y, status == TN_OK);
+    tni_dense_finish(&job.indices, status == TN_OK && job.form->work == MAX);
+    tni_scratch_free(call, job.table, job.table_bytes);
+    return status;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------- */
+
+static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
+static const tn_dtype floats_and_long[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_INT64, 0};
+static const tn_dtype reals[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_INT64,
+                                 TN_INT32,   TN_INT16,   TN_INT8,    TN_UINT8,    0};
+
+static const pool_form max2 = {2, MAX, false, 1, 0}, max3 = {3, MAX, false, 1, 0};
+static const pool_form max2_back = {2, MAX_BACKWARD, false, 0, 7}, max3_back = {3, MAX_BACKWARD, false, 0, 7};
+static const pool_form average2 = {2, AVERAGE, false, 1, 0}, average3 = {3, AVERAGE, false, 1, 0};
+static const pool_form average2_back = {2, AVERAGE_BACKWARD, false, 2, 0},
+                       average3_back = {3, AVERAGE_BACKWARD, false, 2, 0};
+static const pool_form adaptive_average2 = {2, AVERAGE, true, 0, 0},
+                       adaptive_average3 = {3, AVERAGE, true, 0, 0};
+static const pool_form adaptive_average2_back = {2, AVERAGE_BACKWARD, true, 0, 0},
+                       adaptive_average3_back = {3, AVERAGE_BACKWARD, true, 0, 0};
+static const pool_form adaptive_max2 = {2, MAX, true, 0, 0}, adaptive_max3 = {3, MAX, true, 0, 0};
+static const pool_form adaptive_max2_back = {2, MAX_BACKWARD, true, 0, 2},
+                       adaptive_max3_back = {3, MAX_BACKWARD, true, 0, 2};
+static const pool_form fractional2_back = {2, MAX_BACKWARD, true, 0, 4},
+                       fractional3_back = {3, MAX_BACKWARD, true, 0, 4};
+static const pool_form unpool2 = {2, UNPOOL, false, 0, 1}, unpool3 = {3, UNPOOL, false, 0, 1};
+
+#define ROW(text, list, form)                                                                       \
+    {                                                                                               \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = list, \
+        .run = run, .data = &form                                                                   \
+    }
+
+const tn_kernel_row cpu_pool_rows[] = {
+    ROW("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, "
+        "int[2] "
+        "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        reals, max2),
+    ROW("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, "
+        "int[3] "
+        "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        reals, max3),
+    ROW("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
+        "stride, "
+        "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+        floats, max2_back),
+    ROW("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] "
+        "stride, "
+        "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+        floats, max3_back),
+    ROW("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
+        "ceil_mode=False, "
+        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        floats_and_long, average2),
+    ROW("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
+        "ceil_mode=False, "
+        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        floats_and_long, average3),
+    ROW("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+        "int[2] padding, "
+        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+        floats, average2_back),
+    ROW("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
+        "int[3] padding, "
+        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+        floats, average3_back),
+    ROW("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", floats,
+        adaptive_average2),
+    ROW("aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", floats,
+        adaptive_average3),
+    ROW("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", floats,
+        adaptive_average2_back),
+    ROW("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", floats,
+        adaptive_average3_back),
+    ROW("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", floats,
+        adaptive_max2),
+    ROW("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", floats,
+        adaptive_max3),
+    ROW("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+        floats, adaptive_max2_back),
+    ROW("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+        floats, adaptive_max3_back),
+    ROW("aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
+        "output_size, Tensor indices) -> Tensor",
+        floats, fractional2_back),
+    ROW("aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] "
+        "output_size, Tensor indices) -> Tensor",
+        floats, fractional3_back),
+    ROW("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", floats, unpool2),
+    ROW("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
+        "padding) -> "
+        "Tensor",
+        floats, unpool3),
+};
+const uint32_t cpu_pool_row_count = TNI_ROW_COUNT(cpu_pool_rows);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pooling of row-major planes for one dtype and level. Plain maxima and averages take a row of outputs at a
+ * time, one element of the window after the other, which makes vector code; other windows go output by
+ * output.
+ */
+#include "pool.h"
+#include "types.h"
+
+enum { ROW = 256 };
+
+/* What values are compared as. */
+#if IS_INTEGER
+typedef T value;
+#define TO_VALUE(x) (x)
+#else
+typedef acc value;
+#define TO_VALUE(x) load(x)
+#endif
+
+static inline bool replaces(value candidate, value best)
+{
+#if IS_INTEGER
+    return candidate > best;
+#else
+    return candidate > best || candidate != candidate;
+#endif
+}
+
+static int64_t volume(const int64_t size[3])
+{
+    return size[0] * size[1] * size[2];
+}
+
+/* ---- Maxima ------------------------------------------------------------------------------------------ */
+
+static void max_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox, T *y,
+                       int64_t *index)
+{
+    value best = (value)LOWEST;
+    int64_t at = (p->lo[0][oz] * p->in[1] + p->lo[1][oy]) * p->in[2] + p->lo[2][ox];
+    T result = 0;
+    bool found = false;
+    for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz += p->step[0]) {
+        for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy += p->step[1]) {
+            for (int64_t ix = p->lo[2][ox]; ix < p->hi[2][ox]; ix += p->step[2]) {
+                int64_t i = (iz * p->in[1] + iy) * p->in[2] + ix;
+                if (!found || replaces(TO_VALUE(x[i]), best)) {
+                    best = TO_VALUE(x[i]);
+                    result = x[i];
+                    at = i;
+                    found = true;
+                }
+            }
+        }
+    }
+    *y = result;
+    *index = at;
+}
+
+/* Outputs [first, last) of a line whose window element at `shift` lies in [0, size). */
+static inline void inside(int64_t count, int64_t size, int64_t stride, int64_t shift, int64_t *first,
+                          int64_t *last)
+{
+    *first = shift >= 0 ? 0 : min_i64(count, ceil_div(-shift, stride));
+    *last = size - shift <= 0 ? 0 : min_i64(count, ceil_div(size - shift, stride));
+    if (*last < *first) *last = *first;
+}
+
+static inline __attribute__((always_inline)) void max_of_line(const T *restrict line, int64_t stride,
+                                                              int64_t first, int64_t last, int32_t base,
+                                                              value *restrict best, int32_t *restrict index)
+{
+    for (int64_t o = first; o < last; o++) {
+        value candidate = TO_VALUE(line[o * stride]);
+        bool better = replaces(candidate, best[o]);
+        best[o] = better ? candidate : best[o];
+        index[o] = better ? base + (int32_t)(o * stride) : index[o];
+    }
+}
+
+/* Outputs [x0, x0 + count) of one line, by elements of the window. */
+static void max_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t x0, int64_t count, T *y,
+                     int64_t *out_index)
+{
+    value best[ROW];
+    int32_t index[ROW];
+    int64_t top = (p->lo[0][oz] * p->in[1] + p->lo[1][oy]) * p->in[2], stride = p->stride[2];
+    for (int64_t o = 0; o < count; o++) {
+        best[o] = (value)LOWEST;
+        index[o] = (int32_t)(top + p->lo[2][x0 + o]);
+    }
+    for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz += p->step[0]) {
+        for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy += p->step[1]) {
+            for (int64_t k = 0; k < p->kernel[2]; k++) {
+                int64_t shift = x0 * stride + k * p->step[2] - p->padding[2], first, last;
+                int64_t line = (iz * p->in[1] + iy) * p->in[2];
+                inside(count, p->in[2], stride, shift, &first, &last);
+                if (stride == 1)
+                    max_of_line(x + line + shift, 1, first, last, (int32_t)(line + shift), best, index);
+                else if (stride == 2)
+                    max_of_line(x + line + shift, 2, first, last, (int32_t)(line + shift), best, index);
+                else
+                    max_of_line(x + line + shift, stride, first, last, (int32_t)(line + shift), best, index);
+            }
+        }
+    }
+    for (int64_t o = 0; o < count; o++) {
+#if IS_INTEGER
+        y[o] = best[o];
+#else
+        y[o] = store(best[o]);
+#endif
+        out_index[o] = index[o];
+    }
+}
+
+static void max(const tni_pool *p, int64_t begin, int64_t end)
+{
+    int64_t in = volume(p->in), out = volume(p->out);
+    bool by_line = p->plain && in < INT32_MAX;
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *x = (const T *)p->x + plane * in;
+        T *y = (T *)p->y + plane * out;
+        int64_t *index = p->indices + plane * out;
+        for (int64_t line = 0; line < p->out[0] * p->out[1]; line++, y += p->out[2], index += p->out[2]) {
+            int64_t oz = line / p->out[1], oy = line % p->out[1];
+            for (int64_t o = 0; by_line && o < p->out[2]; o += ROW)
+                max_line(p, x, oz, oy, o, min_i64(ROW, p->out[2] - o), y + o, index + o);
+            for (int64_t o = 0; !by_line && o < p->out[2]; o++) max_output(p, x, oz, oy, o, y + o, index + o);
+        }
+    }
+}
+
+static void max_backward(const tni_pool *p, int64_t begin, int64_t end, void *sums_v)
+{
+    int64_t in = volume(p->in), out = volume(p->out);
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *g = (const T *)p->x + plane * out;
+        const int64_t *index = p->indices + plane * out;
+        T *to = (T *)p->y + plane * in;
+        acc *sums = sizeof(T) == sizeof(acc) ? (acc *)(void *)to : sums_v;
+        memset(sums, 0, (size_t)in * sizeof(acc));
+        for (int64_t o = 0; o < out; o++)
+            if (index[o] >= 0 && index[o] < in) sums[index[o]] += load(g[o]);
+        if (sizeof(T) != sizeof(acc))
+            for (int64_t i = 0; i < in; i++) to[i] = store(sums[i]);
+    }
+}
+
+/* ---- Averages ---------------------------------------------------------------------------------------- */
+
+static int64_t divisor_of(const tni_pool *p, int64_t oz, int64_t oy, int64_t ox)
+{
+    if (p->divisor) return p->divisor;
+    if (p->extent[0]) return p->extent[0][oz] * p->extent[1][oy] * p->extent[2][ox];
+    return (p->hi[0][oz] - p->lo[0][oz]) * (p->hi[1][oy] - p->lo[1][oy]) * (p->hi[2][ox] - p->lo[2][ox]);
+}
+
+static inline T divided(acc sum, int64_t divisor)
+{
+#if IS_INTEGER
+    return (T)((int64_t)(sizeof(acc) == 4 ? (int64_t)(int32_t)sum : (int64_t)sum) / divisor);
+#else
+    return store(sum / (acc)divisor);
+#endif
+}
+
+static acc sum_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox)
+{
+    acc sum = 0;
+    for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
+        for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
+            for (int64_t ix = p->lo[2][ox]; ix < p->hi[2][ox]; ix++)
+                sum += load(x[(iz * p->in[1] + iy) * p->in[2] + ix]);
+    return sum;
+}
+
+static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t x0, int64_t count,
+                         T *y)
+{
+    acc sum[ROW];
+    int64_t stride = p->stride[2];
+    for (int64_t o = 0; o < count; o++) sum[o] = 0;
+    for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++) {
+        for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++) {
+            for (int64_t k = 0; k < p->kernel[2]; k++) {
+                int64_t shift = x0 * stride + k - p->padding[2], first, last;
+                const T *restrict line = x + (iz * p->in[1] + iy) * p->in[2] + shift;
+                inside(count, p->in[2], stride, shift, &first, &last);
+                if (stride == 2)
+                    for (int64_t o = first; o < last; o++) sum[o] += load(line[o * 2]);
+                else
+                    for (int64_t o = first; o < last; o++) sum[o] += load(line[o * stride]);
+            }
+        }
+    }
+    for (int64_t o = 0; o < count; o++) {
+        int64_t divisor = divisor_of(p, oz, oy, x0 + o);
+        bool empty = p->lo[0][oz] >= p->hi[0][oz] || p->lo[1][oy] >= p->hi[1][oy] ||
+                     p->lo[2][x0 + o] >= p->hi[2][x0 + o];
+        y[o] = empty ? (T)0 : divided(sum[o], divisor);
+    }
+}
+
+static void average(const tni_pool *p, int64_t begin, int64_t end)
+{
+    int64_t in = volume(p->in), out = volume(p->out);
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *x = (const T *)p->x + plane * in;
+        T *y = (T *)p->y + plane * out;
+        for (int64_t line = 0; line < p->out[0] * p->out[1]; line++, y += p->out[2]) {
+            int64_t oz = line / p->out[1], oy = line % p->out[1];
+            for (int64_t o = 0; p->plain && o < p->out[2]; o += ROW)
+                average_line(p, x, oz, oy, o, min_i64(ROW, p->out[2] - o), y + o);
+            for (int64_t o = 0; !p->plain && o < p->out[2]; o++)
+                y[o] = divided(sum_output(p, x, oz, oy, o), divisor_of(p, oz, oy, o));
+        }
+    }
+}
+
+static void spread_output(const tni_pool *p, acc part, int64_t oz, int64_t oy, int64_t ox, acc *sums)
+{
+    for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
+        for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
+            for (int64_t ix = p->lo[2][ox]; ix < p->hi[2][ox]; ix++)
+                sums[(iz * p->in[1] + iy) * p->in[2] + ix] += part;
+}
+
+static void average_backward(const tni_pool *p, int64_t begin, int64_t end, void *sums_v)
+{
+    int64_t in = volume(p->in), out = volume(p->out);
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *g = (const T *)p->x + plane * out;
+        T *to = (T *)p->y + plane * in;
+        acc *sums = sizeof(T) == sizeof(acc) ? (acc *)(void *)to : sums_v;
+        memset(sums, 0, (size_t)in * sizeof(acc));
+        for (int64_t o = 0; o < out; o++) {
+            int64_t ox = o % p->out[2], oy = o / p->out[2] % p->out[1], oz = o / p->out[2] / p->out[1];
+            spread_output(p, load(g[o]) / (acc)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
+        }
+        if (sizeof(T) != sizeof(acc))
+            for (int64_t i = 0; i < in; i++) to[i] = store(sums[i]);
+    }
+}
+
+static int64_t unpool(const tni_pool *p, int64_t begin, int64_t end)
+{
+    int64_t in = volume(p->in), out = volume(p->out);
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *x = (const T *)p->x + plane * in;
+        const int64_t *index = p->indices + plane * in;
+        T *y = (T *)p->y + plane * out;
+        memset(y, 0, (size_t)out * sizeof(T));
+        for (int64_t i = 0; i < in; i++) {
+            if (index[i] < 0 || index[i] >= out) return index[i] < 0 ? -index[i] : index[i];
+            y[index[i]] = x[i];
+        }
+    }
+    return -1;
+}
+
+extern const tni_pool_kernels K(tni_pool_kernels);
+const tni_pool_kernels K(tni_pool_kernels) = {
+    .acc_bytes = sizeof(acc),
+    .max = max,
+    .average = average,
+    .average_backward = average_backward,
+    .max_backward = max_backward,
+    .unpool = unpool,
+};
