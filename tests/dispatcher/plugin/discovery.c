@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Folders are built here, and the list of candidates is compared with what was put into them. */
+#include "fixture.h"
+
+#include <sys/stat.h>
+#include <tenon/inspect.h>
+#include <unistd.h>
+#include "dispatcher/plugin/discovery.h"
+
+static tn_context *ctx;
+static char folder[PATH_MAX];
+
+static void setup(void)
+{
+    ctx = plain_context();
+    snprintf(folder, sizeof(folder), "%s", make_folder());
+}
+
+static void teardown(void)
+{
+    remove_folder(folder);
+    tn_context_destroy(ctx);
+}
+
+TestSuite(discovery, .init = setup, .fini = teardown);
+
+static void manifest_for(const char *file, const char *name, const char *library, const char *more)
+{
+    char text[2 * PATH_MAX];
+    snprintf(text, sizeof(text), "{\"tenon_manifest\": 1, \"name\": \"%s\", \"library\": \"%s\"%s}", name, library, more);
+    write_text(folder, file, text);
+}
+
+static void copy_plugin(const char *name, const char *to)
+{
+    char path[PATH_MAX];
+    size_t count;
+    unsigned char *bytes = read_file(skewed(name), &count);
+    snprintf(path, sizeof(path), "%s/%s", folder, to);
+    write_file(path, bytes, count);
+    free(bytes);
+}
+
+static tni_discovery discover(const tni_plugin_settings *settings)
+{
+    tni_discovery d;
+    cr_assert_eq(tni_discover(ctx, settings, &d), TN_OK);
+    return d;
+}
+
+static void expect(const tni_discovery *d, uint32_t i, const char *name, uint32_t state, const char *reason)
+{
+    cr_assert(i < d->candidates.count, "no candidate %u", i);
+    const tni_candidate *c = tni_candidate_at(d, i);
+    cr_assert_str_eq(c->name, name);
+    cr_assert_eq(c->state, state, "%s: state %u, %s", name, c->state, c->reason);
+    if (reason)
+        assert_contains(c->reason, reason);
+    else
+        cr_assert_str_eq(c->reason, "");
+}
+
+Test(discovery, a_sound_plugin_is_ready)
+{
+    tni_plugin_settings s = {.path = folder};
+    char library[2 * PATH_MAX];
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", ", \"device_type\": \"skewed\"");
+    tni_discovery d = discover(&s);
+    cr_assert_eq(d.candidates.count, 1);
+    cr_assert_eq(d.folders.count, 1);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
+    snprintf(library, sizeof(library), "%s/libx.so", folder);
+    cr_assert_str_eq(tni_candidate_at(&d, 0)->library, library);
+    cr_assert_str_eq(tni_candidate_at(&d, 0)->elf.info.version, "1.2");
+    cr_assert_not(tni_candidate_at(&d, 0)->trusted);
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, everything_is_kept_in_order_with_its_reason)
+{
+    tni_plugin_settings s = {.path = folder};
+    copy_plugin("sound", "libx.so");
+    copy_plugin("sound", "liby.so");
+    manifest_for("a.json", "gone", "libgone.so", "");
+    manifest_for("b.json", "other", "libx.so", "");
+    manifest_for("c.json", "skewed", "libx.so", "");
+    manifest_for("d.json", "skewed", "libx.so", "");
+    manifest_for("e.json", "skewed", "liby.so", "");
+    manifest_for("f.json", "off", "liby.so", ", \"enabled\": false");
+    write_text(folder, "g.json", "{\"tenon_manifest\": 1,");
+    write_text(folder, "ignored.txt", "not a manifest");
+    write_text(folder, ".hidden.json", "not a manifest");
+    manifest_for("h.json", "text", "ignored.txt", "");
+    tni_discovery d = discover(&s);
+    cr_assert_eq(d.candidates.count, 8);
+    expect(&d, 0, "gone", TN_CANDIDATE_FAILED, "cannot find library");
+    expect(&d, 1, "other", TN_CANDIDATE_FAILED, "name: the manifest says 'other', the library 'skewed'");
+    expect(&d, 2, "skewed", TNI_CANDIDATE_READY, NULL);
+    expect(&d, 3, "skewed", TN_CANDIDATE_SKIPPED, "the same file as");
+    expect(&d, 4, "skewed", TN_CANDIDATE_SKIPPED, "the name is taken by");
+    expect(&d, 5, "off", TN_CANDIDATE_SKIPPED, "disabled in its manifest");
+    expect(&d, 6, "", TN_CANDIDATE_FAILED, "unexpected end of JSON");
+    expect(&d, 7, "text", TN_CANDIDATE_FAILED, "not an ELF file");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, one_file_by_two_names_is_found_by_its_inode)
+{
+    tni_plugin_settings s = {.path = folder};
+    char from[2 * PATH_MAX], to[2 * PATH_MAX];
+    copy_plugin("sound", "libx.so");
+    snprintf(from, sizeof(from), "%s/libx.so", folder);
+    snprintf(to, sizeof(to), "%s/libhard.so", folder);
+    cr_assert_eq(link(from, to), 0);
+    manifest_for("a.json", "skewed", "libx.so", "");
+    manifest_for("b.json", "skewed", "libhard.so", "");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
+    expect(&d, 1, "skewed", TN_CANDIDATE_SKIPPED, "the same file as");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, lists_of_names_are_globs)
+{
+    tni_plugin_settings s = {.path = folder, .select = "none,ske*"};
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
+    tni_discovery_finish(&d);
+    s.disable = "s?ewed";
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_SKIPPED, "disabled: TENON_PLUGIN_DISABLE is 's?ewed'");
+    tni_discovery_finish(&d);
+    s = (tni_plugin_settings){.path = folder, .select = "skew"};
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_SKIPPED, "not selected: TENON_PLUGIN_SELECT is 'skew'");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, what_others_may_write_is_refused)
+{
+    tni_plugin_settings s = {.path = folder};
+    char path[2 * PATH_MAX];
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    snprintf(path, sizeof(path), "%s/libx.so", folder);
+    cr_assert_eq(chmod(path, 0666), 0);
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "is writable by everybody (mode 0666)");
+    tni_discovery_finish(&d);
+    cr_assert_eq(chmod(path, 0644), 0);
+    snprintf(path, sizeof(path), "%s/x.json", folder);
+    cr_assert_eq(chmod(path, 0646), 0);
+    d = discover(&s);
+    expect(&d, 0, "", TN_CANDIDATE_FAILED, "is writable by everybody (mode 0646)");
+    tni_discovery_finish(&d);
+    cr_assert_eq(chmod(folder, 0777), 0);
+    d = discover(&s);
+    expect(&d, 0, "", TN_CANDIDATE_FAILED, "is writable by everybody (mode 0777)");
+    cr_assert_eq(d.candidates.count, 1);
+    tni_discovery_finish(&d);
+    cr_assert_eq(chmod(folder, 0755), 0);
+}
+
+Test(discovery, relative_and_missing_places_are_refused)
+{
+    tni_plugin_settings s = {.path = ".:/nowhere/at/all::", .add = folder};
+    tni_discovery d = discover(&s);
+    cr_assert_eq(d.candidates.count, 2);
+    expect(&d, 0, "", TN_CANDIDATE_FAILED, "'.' in the search path is not absolute");
+    expect(&d, 1, "", TN_CANDIDATE_FAILED, "cannot search '/nowhere/at/all': No such file or directory");
+    cr_assert_eq(d.folders.count, 1);
+    cr_assert_str_eq(((char **)d.folders.data)[0], folder);
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, a_pipe_in_place_of_a_library_does_not_hang)
+{
+    tni_plugin_settings s = {.path = folder};
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof(path), "%s/libx.so", folder);
+    cr_assert_eq(mkfifo(path, 0644), 0);
+    manifest_for("x.json", "skewed", "libx.so", "");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "is not a regular file");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, settings_come_from_options_before_the_environment)
+{
+    tn_context_options options = {.size = sizeof(options), .plugin_path = "/a"};
+    setenv("TENON_PLUGIN_PATH", "/b", 1);
+    setenv("TENON_PLUGIN_ADD", "", 1);
+    setenv("TENON_PLUGIN_DISABLE", "x", 1);
+    tni_plugin_settings s = tni_plugin_settings_read(&options);
+    cr_assert_str_eq(s.path, "/a");
+    cr_assert_null(s.add);
+    cr_assert_str_eq(s.disable, "x");
+    s = tni_plugin_settings_read(NULL);
+    cr_assert_str_eq(s.path, "/b");
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The block is read from files that compilers made and from files that are built here byte by byte, in every word size
+ * and byte order; refusals are compared with their text.
+ */
+#include "fixture.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+Test(elf_info, a_sound_plugin_is_read)
+{
+    tni_elf_info found;
+    tni_reason reason = {""};
+    cr_assert_eq(examine(skewed("sound"), &found, &reason), TN_OK, "%s", reason.text);
+    cr_assert_str_eq(found.info.name, "skewed");
+    cr_assert_str_eq(found.info.version, "1.2");
+    cr_assert_str_eq(found.info.vendor, "Tests");
+    cr_assert_eq(found.info.abi_min, 1);
+    cr_assert_eq(found.info.abi_max, 1);
+    cr_assert_eq(found.pointer_bits, sizeof(void *) * 8);
+    cr_assert_null(found.info.entry);
+}
+
+Test(elf_info, both_kinds_of_hash_tables)
+{
+    static const char *const names[] = {"gnu_hash", "sysv_hash"};
+    for (int i = 0; i < 2; i++) {
+        tni_elf_info found;
+        tni_reason reason = {""};
+        cr_assert_eq(examine(skewed(names[i]), &found, &reason), TN_OK, "%s: %s", names[i], reason.text);
+        cr_assert_str_eq(found.info.name, "skewed");
+    }
+}
+
+Test(elf_info, refusals_name_what_is_wrong)
+{
+    static const char *const cases[][2] = {
+        {"no_symbol", "exports no symbol 'tenon_plugin'"},
+        {"bss", "'tenon_plugin' lies in .bss"},
+        {"function", "'tenon_plugin' is not a data object"},
+        {"small", "'tenon_plugin' is too small: expected 248 bytes, found 16"},
+        {"zero_stamp", "stamp: 0; the block must be written with TN_DEFINE_PLUGIN"},
+        {"wrong_abi", "ABI generation: expected 1 to 1, found 7 to 7"},
+        {"bad_magic", "magic:"},
+        {"sanitizer", "sanitizer: the plugin was compiled with memory, this process has "},
+        {"block_size", "size of the block: expected 248, found 240"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tni_elf_info found;
+        tni_reason reason = {""};
+        cr_assert_neq(examine(skewed(cases[i][0]), &found, &reason), TN_OK, "%s", cases[i][0]);
+        assert_contains(reason.text, cases[i][1]);
+    }
+}
+
+/* A file in memory, changed by the caller. */
+static int32_t examine_bytes(const unsigned char *bytes, size_t count, tni_elf_info *out, tni_reason *reason)
+{
+    const tni_elf_host host = tni_elf_host_here();
+    int fd = memfd_create("plugin", MFD_CLOEXEC);
+    cr_assert(fd >= 0);
+    cr_assert_eq(write(fd, bytes, count), (ssize_t)count);
+    int32_t status = tni_elf_info_read(fd, out, reason);
+    close(fd);
+    return status == TN_OK ? tni_elf_info_check(out, &host, reason) : status;
+}
+
+Test(elf_info, no_elf_file)
+{
+    static const char text[] = "#!/bin/sh\necho this is no library of any kind\n";
+    tni_elf_info found;
+    tni_reason reason = {""};
+    cr_assert_eq(examine_bytes((const unsigned char *)text, sizeof(text), &found, &reason), TN_E_CORRUPT);
+    cr_assert_str_eq(reason.text, "not an ELF file");
+    cr_assert_eq(examine_bytes((const unsigned char *)"", 0, &found, &reason), TN_E_CORRUPT);
+    cr_assert_str_eq(reason.text, "not an ELF file");
+    cr_assert_eq(examine_bytes((const unsigned char *)"\177ELF", 4, &found, &reason), TN_E_CORRUPT);
+}
+
+Test(elf_info, another_machine)
+{
+    size_t count;
+    tni_elf_info found;
+    tni_reason reason = {""};
+    unsigned char *bytes = read_file(skewed("sound"), &count);
+    bytes[18] = 183 & 0xff; /* e_machine, little endian */
+    bytes[19] = 0;
+    cr_assert_eq(examine_bytes(bytes, count, &found, &reason), TN_E_VERSION);
+    assert_contains(reason.text, "architecture: expected x86-64 (62), found AArch64 (183)");
+    /* The block still says what it was compiled for: that differs, too. */
+    assert_contains(reason.text, "architecture in the block: expected 183, found 62");
+    free(bytes);
+}
+
+Test(elf_info, a_file_cut_short_is_refused_at_every_length)
+{
+    size_t count;
+    unsigned char *bytes = read_file(skewed("sound"), &count);
+    /* The loader needs everything up to the end of the last segment; section headers lie behind it. */
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)(const void *)bytes;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(const void *)(bytes + header->e_phoff);
+    size_t needed = 0;
+    for (int i = 0; i < header->e_phnum; i++) {
+        if (segments[i].p_type == PT_LOAD && segments[i].p_offset + segments[i].p_filesz > needed)
+            needed = segments[i].p_offset + segments[i].p_filesz;
+    }
+    for (size_t length = 0; length < needed; length += length < 1024 ? 1 : 61) {
+        tni_elf_info found;
+        tni_reason reason = {""};
+        cr_assert_neq(examine_bytes(bytes, length, &found, &reason), TN_OK, "%zu bytes", length);
+        cr_assert(reason.text[0]);
+        if (length >= 64) assert_contains(reason.text, "truncated ELF file");
+    }
+    free(bytes);
+}
+
+Test(elf_info, any_damage_gives_an_answer)
+{
+    size_t count;
+    uint64_t state = 88172645463325252ull;
+    unsigned char *bytes = read_file(skewed("sound"), &count), *damaged = malloc(count);
+    for (int round = 0; round < 4000; round++) {
+        tni_elf_info found;
+        tni_reason reason = {""};
+        memcpy(damaged, bytes, count);
+        for (int change = 0; change < 8; change++) {
+            state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+            /* Headers and dynamic tables lie in the first part of the file. */
+            damaged[state % (change < 4 ? 1024 : count)] = (unsigned char)(state >> 32);
+        }
+        int32_t status = examine_bytes(damaged, count, &found, &reason);
+        cr_assert(status == TN_OK || reason.text[0]);
+    }
+    free(bytes);
+    free(damaged);
+}
+
+/* ---- Files of all data models, built here ------------------------------------------------------------ */
+
+typedef struct image {
+    unsigned char bytes[4096];
+    int wide, big;
+} image;
+
+static void put(image *f, size_t at, uint64_t value, int width)
+{
+    for (int i = 0; i < width; i++) f->bytes[at + (size_t)(f->big ? width - 1 - i : i)] = (unsigned char)(value >> 8 * i);
+}
+
+static void put_native(image *f, size_t at, uint64_t value)
+{
+    put(f, at, value, f->wide ? 8 : 4);
+}
+
+/* One segment that maps the file at address 0x1000 and its dynamic section at 0x200. */
+static void put_headers(image *f, uint32_t machine)
+{
+    size_t word = f->wide ? 8 : 4, table = f->wide ? 64 : 52, entry = f->wide ? 56 : 32;
+    memcpy(f->bytes, "\177ELF", 4);
+    f->bytes[4] = f->wide ? 2 : 1;
+    f->bytes[5] = f->big ? 2 : 1;
+    f->bytes[6] = 1;
+    put(f, 16, ET_DYN, 2);
+    put(f, 18, machine, 2);
+    put_native(f, 24 + word, table);
+    put(f, f->wide ? 54 : 42, entry, 2);
+    put(f, f->wide ? 56 : 44, 2, 2);
+    for (int i = 0; i < 2; i++) {
+        size_t at = table + (size_t)i * entry;
+        put(f, at, i == 0 ? PT_LOAD : PT_DYNAMIC, 4);
+        put_native(f, at + (f->wide ? 8 : 4), i == 0 ? 0 : 0x200);
+        put_native(f, at + (f->wide ? 16 : 8), i == 0 ? 0x1000 : 0x1200);
+        put_native(f, at + (f->wide ? 32 : 16), i == 0 ? 4096 : 14 * word);
+        put_native(f, at + (f->wide ? 40 : 20), i == 0 ? 4096 : 14 * word);
+    }
+}
+
+static void put_tables(image *f)
+{
+    const uint64_t dynamic[][2] = {{DT_HASH, 0x1300}, {DT_SYMTAB, 0x1400}, {DT_STRTAB, 0x1500},
+                                   {DT_STRSZ, 32},    {DT_SYMENT, f->wide ? 24 : 16}, {DT_NULL, 0}};
+    size_t word = f->wide ? 8 : 4, symbol = 0x400 + (f->wide ? 24 : 16);
+    for (size_t i = 0; i < 6; i++) {
+        put_native(f, 0x200 + 2 * i * word, dynamic[i][0]);
+        put_native(f, 0x200 + (2 * i + 1) * word, dynamic[i][1]);
+    }
+    put(f, 0x300, 1, 4); /* one bucket, two symbols */
+    put(f, 0x304, 2, 4);
+    put(f, 0x308, 1, 4);
+    memcpy(f->bytes + 0x501, "tenon_plugin", 13);
+    put(f, symbol, 1, 4);
+    put_native(f, symbol + (f->wide ? 8 : 4), 0x1800);
+    put_native(f, symbol + (f->wide ? 16 : 8), f->wide ? 248 : 244);
+    f->bytes[symbol + (f->wide ? 4 : 12)] = STT_OBJECT | STB_GLOBAL << 4;
+    put(f, symbol + (f->wide ? 6 : 14), 1, 2);
+}
+
+static void put_block(image *f, uint32_t machine)
+{
+    const uint32_t words[] = {f->wide ? 248 : 244, 0x544e0001, 1, 1, 1, machine, f->wide ? 64 : 32, 0, 0, 0};
+    memcpy(f->bytes + 0x800, "TENON\x1a\x0d\x0a", 8);
+    for (size_t i = 0; i < 10; i++) put(f, 0x808 + 4 * i, words[i], 4);
+    memcpy(f->bytes + 0x830, "built", 6);
+    memcpy(f->bytes + 0x850, "3.1", 4);
+}
+
+Test(elf_info, every_word_size_and_byte_order_is_read)
+{
+    for (int model = 0; model < 4; model++) {
+        image f = {.wide = model & 1, .big = model >> 1};
+        tni_elf_info found;
+        tni_reason reason = {""};
+        put_headers(&f, 62);
+        put_tables(&f);
+        put_block(&f, 62);
+        int32_t status = examine_bytes(f.bytes, sizeof(f.bytes), &found, &reason);
+        cr_assert_eq(found.pointer_bits, f.wide ? 64 : 32, "%s", reason.text);
+        cr_assert_eq(found.big_endian, (uint32_t)f.big);
+        cr_assert_str_eq(found.info.name, "built");
+        cr_assert_str_eq(found.info.version, "3.1");
+        cr_assert_eq(found.info.stamp, 0x544e0001);
+        if (f.big) assert_contains(reason.text, "byte order: expected little endian, found big endian");
+        if (!f.wide) assert_contains(reason.text, "pointer bits: expected 64, found 32");
+        cr_assert_eq(status == TN_OK, f.wide && !f.big);
+    }
+}
+
+Test(elf_info, all_differences_are_named_at_once)
+{
+    image f = {.wide = 1};
+    tni_elf_info found;
+    tni_reason reason = {""};
+    put_headers(&f, 243);
+    put_tables(&f);
+    put_block(&f, 62);
+    put(&f, 0x810, 5, 4);               /* abi_min */
+    put(&f, 0x814, 6, 4);               /* abi_max */
+    memset(f.bytes + 0x850, 'x', 32);   /* version without an end */
+    memcpy(f.bytes + 0x830, "a b", 4);  /* a name with a blank */
+    cr_assert_eq(examine_bytes(f.bytes, sizeof(f.bytes), &found, &reason), TN_E_VERSION);
+    assert_contains(reason.text, "found RISC-V (243)");
+    assert_contains(reason.text, "ABI generation: expected 1 to 1, found 5 to 6");
+    assert_contains(reason.text, "version: not zero-terminated");
+    assert_contains(reason.text, "name: unfit character 0x20");
+}
+
+Test(elf_info, a_plain_plugin_is_fine_in_a_sanitised_host)
+{
+    tni_elf_info found;
+    tni_reason reason = {""};
+    tni_elf_host host = tni_elf_host_here();
+    if (examine(skewed("sound"), &found, &reason) != TN_OK) cr_assert_fail("%s", reason.text);
+    host.sanitizer = TN_SANITIZER_ADDRESS;
+    found.info.sanitizer = 0;
+    cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_OK);
+    host.sanitizer = 0;
+    found.info.sanitizer = TN_SANITIZER_ADDRESS;
+    cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_E_VERSION);
+    cr_assert_str_eq(reason.text, "sanitizer: the plugin was compiled with address, this process has none");
+}

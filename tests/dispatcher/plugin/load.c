@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plugins of other versions and plugins that are wrong, really loaded. */
+#include "fixture.h"
+
+#include "dispatcher/plugin/load.h"
+
+static tn_context *ctx;
+
+static void setup(void)
+{
+    ctx = plain_context();
+    ctx->host = (tn_host){.size = sizeof(tn_host), .context = ctx};
+}
+
+static void teardown(void)
+{
+    tn_context_destroy(ctx);
+}
+
+TestSuite(load, .init = setup, .fini = teardown);
+
+static int32_t host_error(void *context, int32_t code, const char *message)
+{
+    (void)context;
+    return tni_error(code, "%s", message);
+}
+
+static int32_t load(const char *name, tni_plugin **out, tni_reason *reason)
+{
+    tni_elf_info elf;
+    ctx->host.error = host_error;
+    cr_assert_eq(examine(skewed(name), &elf, reason), TN_OK, "%s: %s", name, reason->text);
+    return tni_plugin_load(ctx, skewed(name), &elf, out, reason);
+}
+
+Test(load, tables_are_copied)
+{
+    tni_plugin *p;
+    tni_reason reason = {""};
+    cr_assert_eq(load("sound", &p, &reason), TN_OK, "%s", reason.text);
+    cr_assert(p->has_device);
+    cr_assert_str_eq(p->driver.device.type, "skewed");
+    cr_assert_str_eq(p->driver.plugin, "skewed");
+    cr_assert_not_null(p->self);
+    cr_assert_eq(p->driver.device.size, sizeof(tn_device_interface));
+    cr_assert_not_null((void *)(uintptr_t)p->driver.memory.trim);
+    cr_assert_null((void *)(uintptr_t)p->driver.memory.pin);
+    cr_assert_eq(p->driver.event.size, 0);
+    cr_assert_eq(p->kernels.size, sizeof(tn_kernels_interface));
+    cr_assert_eq(p->layout.size, 0);
+    tni_plugin_unload(p);
+}
+
+Test(load, a_shorter_table_has_its_last_slots_absent)
+{
+    tni_plugin *p;
+    tni_reason reason = {""};
+    cr_assert_eq(load("shorter", &p, &reason), TN_OK, "%s", reason.text);
+    cr_assert_not_null((void *)(uintptr_t)p->driver.memory.info);
+    cr_assert_null((void *)(uintptr_t)p->driver.memory.trim); /* set in the file, but past its size */
+    tni_plugin_unload(p);
+}
+
+Test(load, the_tail_of_a_longer_table_is_ignored)
+{
+    tni_plugin *p;
+    tni_reason reason = {""};
+    cr_assert_eq(load("longer", &p, &reason), TN_OK, "%s", reason.text);
+    cr_assert_not_null((void *)(uintptr_t)p->driver.device.synchronize);
+    cr_assert_eq(p->driver.device.size, sizeof(tn_device_interface));
+    tni_plugin_unload(p);
+}
+
+Test(load, an_operator_library_has_no_device)
+{
+    tni_plugin *p;
+    tni_reason reason = {""};
+    cr_assert_eq(load("operators", &p, &reason), TN_OK, "%s", reason.text);
+    cr_assert_not(p->has_device);
+    tni_plugin_unload(p);
+}
+
+Test(load, refusals_name_what_is_missing)
+{
+    static const char *const cases[][2] = {
+        {"shorter_required", "interface 'tenon.device' lacks the required slot 'synchronize'"},
+        {"missing_slot", "interface 'tenon.device' lacks the required slot 'facts'"},
+        {"no_size", "interface 'tenon.device': size is 0"},
+        {"no_copy", "the required interface 'tenon.copy' version 1 is missing"},
+        {"no_rows", "interface 'tenon.kernels': 3 rows, but 'rows' is NULL"},
+        {"no_shutdown", "the plugin's table lacks 'shutdown'"},
+        {"abi_zero", "entry settled on no ABI generation (0)"},
+        {"declines", "the plugin declines ABI generation 1: this plugin wants generation 9"},
+        {"init_fails", "init failed: no licence for this machine"},
+        {"unresolved", "undefined symbol: tenon_test_nobody_defines_this"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tni_plugin *p = NULL;
+        tni_reason reason = {""};
+        cr_assert_neq(load(cases[i][0], &p, &reason), TN_OK, "%s", cases[i][0]);
+        cr_assert_null(p);
+        assert_contains(reason.text, cases[i][1]);
+    }
+}
+
+Test(load, the_loaded_block_must_be_the_one_of_the_file)
+{
+    tni_elf_info elf;
+    tni_plugin *p = NULL;
+    tni_reason reason = {""};
+    cr_assert_eq(examine(skewed("sound"), &elf, &reason), TN_OK);
+    strcpy(elf.info.version, "1.1");
+    cr_assert_eq(tni_plugin_load(ctx, skewed("sound"), &elf, &p, &reason), TN_E_CONTRACT);
+    assert_contains(reason.text, "version: '1.1");
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device plugin that does nothing, compiled once for each way in which a plugin can be wrong or of another version
+ * (CASE_...). The tests know by the file's name what the library must say of it.
+ */
+#include <stdlib.h>
+#include <tenon/plugin.h>
+#include <unistd.h>
+
+
+static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    (void)self;
+    *out_count = 0;
+    *out_reason = "this is a test";
+    return TN_OK;
+}
+
+static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    (void)self, (void)index, (void)out;
+    return TN_E_DEVICE;
+}
+
+static int32_t open_device(void *self, uint32_t index, void **out)
+{
+    (void)self, (void)index, (void)out;
+    return TN_E_DEVICE;
+}
+
+static void close_device(void *self, void *device)
+{
+    (void)self, (void)device;
+}
+
+static int32_t synchronize(void *self, void *device)
+{
+    (void)self, (void)device;
+    return TN_OK;
+}
+
+/* A table with a tail that this version does not know. */
+typedef struct longer_device_interface {
+    tn_device_interface known;
+    void *tail[8];
+} longer_device_interface;
+
+static const longer_device_interface device_interface = {
+    .known =
+        {
+#if defined(CASE_shorter_required)
+            .size = offsetof(tn_device_interface, synchronize),
+#elif defined(CASE_longer)
+            .size = sizeof(longer_device_interface),
+#elif defined(CASE_no_size)
+            .size = 0,
+#else
+            .size = sizeof(tn_device_interface),
+#endif
+            .type = "skewed",
+            .enumerate = enumerate,
+#ifndef CASE_missing_slot
+            .facts = facts,
+#endif
+            .open = open_device,
+            .close = close_device,
+            .synchronize = synchronize,
+        },
+    .tail = {(void *)1, (void *)2},
+};
+
+static int32_t alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation, void **out_host)
+{
+    (void)self, (void)device, (void)bytes, (void)kind, (void)out_allocation, (void)out_host;
+    return TN_E_OUT_OF_MEMORY;
+}
+
+static void free_memory(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    (void)self, (void)device, (void)allocation, (void)bytes;
+}
+
+static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes, uint32_t value,
+                    void *stream)
+{
+    (void)self, (void)device, (void)allocation, (void)offset, (void)bytes, (void)value, (void)stream;
+    return TN_OK;
+}
+
+static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    (void)self, (void)device, (void)out_free, (void)out_total;
+    return TN_OK;
+}
+
+static int32_t trim(void *self, void *device)
+{
+    (void)self, (void)device;
+    return TN_OK;
+}
+
+static const tn_memory_interface memory_interface = {
+#ifdef CASE_shorter
+    .size = offsetof(tn_memory_interface, pin), /* as if compiled before the optional slots were there */
+#else
+    .size = sizeof(tn_memory_interface),
+#endif
+    .alloc = alloc,
+    .free = free_memory,
+    .fill = fill,
+    .info = info,
+    .trim = trim,
+};
+
+static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
+                              uint64_t bytes, void *stream)
+{
+    (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
+    return TN_OK;
+}
+
+static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset, uint64_t bytes,
+                              void *stream)
+{
+    (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
+    return TN_OK;
+}
+
+static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                                uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    (void)self, (void)device, (void)to, (void)to_offset, (void)from, (void)from_offset, (void)bytes, (void)stream;
+    return TN_OK;
+}
+
+static const tn_copy_interface copy_interface = {
+    .size = sizeof(tn_copy_interface),
+    .host_to_device = host_to_device,
+    .device_to_host = device_to_host,
+    .device_to_device = device_to_device,
+};
+
+static int32_t create_stream(void *self, void *device, int32_t priority, void **out_stream)
+{
+    (void)self, (void)device, (void)priority, (void)out_stream;
+    return TN_E_DEVICE;
+}
+
+static void destroy_stream(void *self, void *device, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+}
+
+static int32_t query_stream(void *self, void *device, void *stream, int32_t *out_done)
+{
+    (void)self, (void)device, (void)stream, (void)out_done;
+    return TN_OK;
+}
+
+static int32_t synchronize_stream(void *self, void *device, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+    return TN_OK;
+}
+
+static const tn_stream_interface stream_interface = {
+    .size = sizeof(tn_stream_interface),
+    .create = create_stream,
+    .destroy = destroy_stream,
+    .query = query_stream,
+    .synchronize = synchronize_stream,
+};
+
+static const tn_kernels_interface kernels_interface = {.size = sizeof(tn_kernels_interface),
+#ifdef CASE_no_rows
+                                                       .count = 3,
+                                                       .row_bytes = sizeof(tn_kernel_row)
+#endif
+};
+
+static int32_t equal(const char *a, const char *b)
+{
+    while (*a && *a == *b) a++, b++;
+    return *a == *b;
+}
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    (void)self;
+    if (version != 1) return NULL;
+#ifdef CASE_operators
+    return NULL;
+#endif
+    if (equal(name, "tenon.device")) return &device_interface;
+    if (equal(name, "tenon.memory")) return &memory_interface;
+#ifndef CASE_no_copy
+    if (equal(name, "tenon.copy")) return &copy_interface;
+#endif
+    if (equal(name, "tenon.stream")) return &stream_interface;
+    if (equal(name, "tenon.kernels")) return &kernels_interface;
+    return NULL;
+}
+
+static int32_t init(const tn_host *host, void **out_self)
+{
+    static int state;
+#ifdef CASE_init_fails
+    return host->error(host->context, TN_E_DEVICE, "no licence for this machine");
+#endif
+#ifdef CASE_init_crashes
+    abort();
+#endif
+    (void)host;
+    *out_self = &state;
+    return TN_OK;
+}
+
+static void shutdown(void *self)
+{
+    (void)self;
+}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+#ifdef CASE_declines
+    static const char reason[] = "this plugin wants generation 9";
+    for (uint32_t i = 0; i < sizeof(reason) && i < offer->reason_bytes; i++) offer->reason[i] = reason[i];
+    return TN_E_VERSION;
+#endif
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+#ifndef CASE_no_shutdown
+    out->shutdown = shutdown;
+#endif
+#ifdef CASE_abi_zero
+    out->abi = 0;
+#endif
+    return TN_OK;
+}
+
+#ifdef CASE_constructor_crashes
+__attribute__((constructor)) static void crash(void)
+{
+    abort();
+}
+#endif
+#ifdef CASE_constructor_hangs
+__attribute__((constructor)) static void hang(void)
+{
+    for (;;) pause();
+}
+#endif
+#ifdef CASE_constructor_exits
+__attribute__((constructor)) static void leave(void)
+{
+    _exit(3);
+}
+#endif
+#ifdef CASE_unresolved
+extern void tenon_test_nobody_defines_this(void);
+void (*volatile tenon_test_reference)(void) = tenon_test_nobody_defines_this;
+#endif
+
+#if defined(CASE_no_symbol)
+TN_API extern int tenon_test_other_symbol;
+int tenon_test_other_symbol = 1;
+int32_t (*volatile tenon_test_entry)(const tn_host_offer *, tn_plugin_table *) = entry;
+#elif defined(CASE_bss)
+TN_API extern tn_plugin_info tenon_plugin;
+tn_plugin_info tenon_plugin;
+int32_t (*volatile tenon_test_entry)(const tn_host_offer *, tn_plugin_table *) = entry;
+#elif defined(CASE_function)
+TN_API void tenon_plugin(void);
+int32_t (*volatile tenon_test_entry)(const tn_host_offer *, tn_plugin_table *) = entry;
+void tenon_plugin(void)
+{
+}
+#elif defined(CASE_small)
+TN_API extern const char tenon_plugin[16];
+const char tenon_plugin[16] = "TENON\x1a\x0d\x0a";
+int32_t (*volatile tenon_test_entry)(const tn_host_offer *, tn_plugin_table *) = entry;
+#elif defined(CASE_block)
+/* Written by hand, with the fields of the case. */
+#ifndef STAMP
+#define STAMP TN_PLUGIN_STAMP
+#endif
+#ifndef ABI
+#define ABI TN_ABI_GENERATION
+#endif
+#ifndef MAGIC
+#define MAGIC 'T'
+#endif
+#ifndef SANITIZER
+#define SANITIZER TN_SANITIZER
+#endif
+#ifndef BLOCK_SIZE
+#define BLOCK_SIZE (uint32_t)sizeof(tn_plugin_info)
+#endif
+TN_API extern const tn_plugin_info tenon_plugin;
+const tn_plugin_info tenon_plugin = {
+    .magic = {MAGIC, 'E', 'N', 'O', 'N', 0x1a, 0x0d, 0x0a},
+    .size = BLOCK_SIZE,
+    .stamp = STAMP,
+    .abi_min = ABI,
+    .abi_max = ABI,
+    .architecture = TN_ARCHITECTURE,
+    .pointer_bits = sizeof(void *) * 8,
+    .sanitizer = SANITIZER,
+    .name = "skewed",
+    .entry = entry,
+};
+#else
+TN_DEFINE_PLUGIN("skewed", "1.2", "Tests", 0, entry);
+#endif
