@@ -27,13 +27,14 @@ TestSuite(discovery, .init = setup, .fini = teardown);
 static void manifest_for(const char *file, const char *name, const char *library, const char *more)
 {
     char text[2 * PATH_MAX];
-    snprintf(text, sizeof(text), "{\"tenon_manifest\": 1, \"name\": \"%s\", \"library\": \"%s\"%s}", name, library, more);
+    snprintf(text, sizeof(text), "{\"tenon_manifest\": 1, \"name\": \"%s\", \"library\": \"%s\"%s}", name,
+             library, more);
     write_text(folder, file, text);
 }
 
 static void copy_plugin(const char *name, const char *to)
 {
-    char path[PATH_MAX];
+    char path[2 * PATH_MAX];
     size_t count;
     unsigned char *bytes = read_file(skewed(name), &count);
     snprintf(path, sizeof(path), "%s/%s", folder, to);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block is read from files that compilers made and from files that are built here byte by byte, in every word size
- * and byte order; refusals are compared with their text.
+ * The block is read from files that compilers made and from files that are built here byte by byte, in every
+ * word size and byte order; refusals are compared with their text.
  */
 #include "fixture.h"
 
@@ -147,7 +147,8 @@ typedef struct image {
 
 static void put(image *f, size_t at, uint64_t value, int width)
 {
-    for (int i = 0; i < width; i++) f->bytes[at + (size_t)(f->big ? width - 1 - i : i)] = (unsigned char)(value >> 8 * i);
+    for (int i = 0; i < width; i++)
+        f->bytes[at + (size_t)(f->big ? width - 1 - i : i)] = (unsigned char)(value >> 8 * i);
 }
 
 static void put_native(image *f, size_t at, uint64_t value)
@@ -180,8 +181,12 @@ static void put_headers(image *f, uint32_t machine)
 
 static void put_tables(image *f)
 {
-    const uint64_t dynamic[][2] = {{DT_HASH, 0x1300}, {DT_SYMTAB, 0x1400}, {DT_STRTAB, 0x1500},
-                                   {DT_STRSZ, 32},    {DT_SYMENT, f->wide ? 24 : 16}, {DT_NULL, 0}};
+    const uint64_t dynamic[][2] = {{DT_HASH, 0x1300},
+                                   {DT_SYMTAB, 0x1400},
+                                   {DT_STRTAB, 0x1500},
+                                   {DT_STRSZ, 32},
+                                   {DT_SYMENT, f->wide ? 24 : 16},
+                                   {DT_NULL, 0}};
     size_t word = f->wide ? 8 : 4, symbol = 0x400 + (f->wide ? 24 : 16);
     for (size_t i = 0; i < 6; i++) {
         put_native(f, 0x200 + 2 * i * word, dynamic[i][0]);
@@ -236,10 +241,10 @@ Test(elf_info, all_differences_are_named_at_once)
     put_headers(&f, 243);
     put_tables(&f);
     put_block(&f, 62);
-    put(&f, 0x810, 5, 4);               /* abi_min */
-    put(&f, 0x814, 6, 4);               /* abi_max */
-    memset(f.bytes + 0x850, 'x', 32);   /* version without an end */
-    memcpy(f.bytes + 0x830, "a b", 4);  /* a name with a blank */
+    put(&f, 0x810, 5, 4);              /* abi_min */
+    put(&f, 0x814, 6, 4);              /* abi_max */
+    memset(f.bytes + 0x850, 'x', 32);  /* version without an end */
+    memcpy(f.bytes + 0x830, "a b", 4); /* a name with a blank */
     cr_assert_eq(examine_bytes(f.bytes, sizeof(f.bytes), &found, &reason), TN_E_VERSION);
     assert_contains(reason.text, "found RISC-V (243)");
     assert_contains(reason.text, "ABI generation: expected 1 to 1, found 5 to 6");

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device plugin that does nothing, compiled once for each way in which a plugin can be wrong or of another version
- * (CASE_...). The tests know by the file's name what the library must say of it.
+ * A device plugin that does nothing, compiled once for each way in which a plugin can be wrong or of another
+ * version (CASE_...). The tests know by the file's name what the library must say of it.
  */
 #include <stdlib.h>
 #include <tenon/plugin.h>
 #include <unistd.h>
-
 
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
@@ -69,7 +68,8 @@ static const longer_device_interface device_interface = {
     .tail = {(void *)1, (void *)2},
 };
 
-static int32_t alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation, void **out_host)
+static int32_t alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                     void **out_host)
 {
     (void)self, (void)device, (void)bytes, (void)kind, (void)out_allocation, (void)out_host;
     return TN_E_OUT_OF_MEMORY;
@@ -80,8 +80,8 @@ static void free_memory(void *self, void *device, void *allocation, uint64_t byt
     (void)self, (void)device, (void)allocation, (void)bytes;
 }
 
-static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes, uint32_t value,
-                    void *stream)
+static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                    uint32_t value, void *stream)
 {
     (void)self, (void)device, (void)allocation, (void)offset, (void)bytes, (void)value, (void)stream;
     return TN_OK;
@@ -119,8 +119,8 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
     return TN_OK;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset, uint64_t bytes,
-                              void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                              uint64_t bytes, void *stream)
 {
     (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
     return TN_OK;
@@ -129,7 +129,8 @@ static int32_t device_to_host(void *self, void *device, void *host, void *alloca
 static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    (void)self, (void)device, (void)to, (void)to_offset, (void)from, (void)from_offset, (void)bytes, (void)stream;
+    (void)self, (void)device, (void)to, (void)to_offset, (void)from, (void)from_offset, (void)bytes,
+        (void)stream;
     return TN_OK;
 }
 
@@ -274,9 +275,7 @@ int32_t (*volatile tenon_test_entry)(const tn_host_offer *, tn_plugin_table *) =
 #elif defined(CASE_function)
 TN_API void tenon_plugin(void);
 int32_t (*volatile tenon_test_entry)(const tn_host_offer *, tn_plugin_table *) = entry;
-void tenon_plugin(void)
-{
-}
+void tenon_plugin(void) {}
 #elif defined(CASE_small)
 TN_API extern const char tenon_plugin[16];
 const char tenon_plugin[16] = "TENON\x1a\x0d\x0a";
