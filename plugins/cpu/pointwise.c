@@ -20,9 +20,16 @@ static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_HUB_COUNT];
     X(integer_i64, CPU_I64, level)    \
     X(function_f32, CPU_F32, level)   \
     X(function_f64, CPU_F64, level)
+/* Lists that have no use for vectors. */
+#define ONCE_LISTS(X)               \
+    X(complex_c64, CPU_C64, base)   \
+    X(complex_c128, CPU_C128, base) \
+    X(made_f32, CPU_F32, base)      \
+    X(made_f64, CPU_F64, base)
 #define DECLARE_LIST(name, hub, level) extern const cpu_pointwise_entry cpu_##name##_##level[];
 #define ENTER_LIST(name, hub, level)   enter(cpu_##name##_##level, hub);
 
+ONCE_LISTS(DECLARE_LIST)
 LEVEL_LISTS(DECLARE_LIST, base)
 #ifdef CPU_HAVE_AVX2
 LEVEL_LISTS(DECLARE_LIST, avx2)
@@ -39,6 +46,7 @@ static void enter(const cpu_pointwise_entry *list, int32_t hub)
 /* After choose_level of level.c, whose priority is the first one free for programs. */
 __attribute__((constructor(102))) static void fill_table(void)
 {
+    ONCE_LISTS(ENTER_LIST)
     LEVEL_LISTS(ENTER_LIST, base)
 #ifdef CPU_HAVE_AVX2
     if (cpu_level() >= CPU_LEVEL_AVX2) {

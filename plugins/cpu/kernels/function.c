@@ -124,14 +124,21 @@ static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
     vector_unary(p[0], p[1], n, SLEEF(tanh, 10));
 }
 
+/* SLEEF's squares its argument, which overflows for large ones. */
 static void asinh_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_unary(p[0], p[1], n, SLEEF(asinh, 10));
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    vector_unary(t, a, n, SLEEF(asinh, 10));
+    for (int64_t i = 0; i < n; i++) o[i] = FN(fabs)(t[i]) == INFINITY ? FN(asinh)(a[i]) : t[i];
 }
 
 static void acosh_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_unary(p[0], p[1], n, SLEEF(acosh, 10));
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    vector_unary(t, a, n, SLEEF(acosh, 10));
+    for (int64_t i = 0; i < n; i++) o[i] = FN(fabs)(t[i]) == INFINITY ? FN(acosh)(a[i]) : t[i];
 }
 
 static void atanh_of(void *const *p, int64_t n, const cpu_scalars *s)
@@ -215,9 +222,16 @@ static void floor_divide(void *const *p, int64_t n, const cpu_scalars *s)
 
 /* ---- Powers ------------------------------------------------------------------------------------------ */
 
+/* SLEEF's pow overflows just below the largest numbers. */
+static void vector_pow(T *o, const T *a, const T *b, int64_t n)
+{
+    T t[CPU_CHUNK];
+    vector_binary(t, a, b, n, SLEEF(pow, 10));
+    for (int64_t i = 0; i < n; i++) o[i] = FN(fabs)(t[i]) == INFINITY ? FN(pow)(a[i], b[i]) : t[i];
+}
 static void power(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_binary(p[0], p[1], p[2], n, SLEEF(pow, 10));
+    vector_pow(p[0], p[1], p[2], n);
 }
 ALWAYS_INLINE T square(T a)
 {
@@ -262,7 +276,7 @@ static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
         unary(p, n, inverse_square);
     else {
         for (int64_t i = 0; i < n; i++) splat[i] = (T)exponent;
-        vector_binary(p[0], p[1], splat, n, SLEEF(pow, 10));
+        vector_pow(p[0], p[1], splat, n);
     }
 }
 
@@ -537,7 +551,8 @@ static void entr(void *const *p, int64_t n, const cpu_scalars *s)
 
 ALWAYS_INLINE T sinc_after(T a, T t, T x, T y)
 {
-    return a == 0 ? 1 : t / (PI * a);
+    T turned = PI * a;
+    return a == 0 ? 1 : turned - turned == 0 ? t / turned : NAN;
 }
 static void sinc(void *const *p, int64_t n, const cpu_scalars *s)
 {

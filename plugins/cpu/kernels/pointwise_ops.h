@@ -14,10 +14,13 @@
 #include <stdint.h>
 
 #define CPU_ARITHMETIC_OPS(X)                                                                             \
-    X(add, "TTT", all, 32, "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")    \
-    X(sub, "TTT", all, 32, "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")    \
-    X(rsub, "TTT", all, 32, "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")  \
-    X(mul, "TTT", all, 32, "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor")                       \
+    X(add, "TTT", everything, 32,                                                                         \
+      "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")                         \
+    X(sub, "TTT", everything, 32,                                                                         \
+      "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")                         \
+    X(rsub, "TTT", everything, 32,                                                                        \
+      "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")                        \
+    X(mul, "TTT", everything, 32, "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor")                \
     X(div, "TTT", inexact, 32, "aten::div.Tensor(Tensor self, Tensor other) -> Tensor")                   \
     X(div_mode, "TTT", all, 32,                                                                           \
       "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor")                \
@@ -26,7 +29,7 @@
     X(remainder, "TTT", real, 16, "aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor")          \
     X(fmod, "TTT", real, 16, "aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor")                    \
     X(abs, "RT", all, 32, "aten::abs(Tensor self) -> Tensor")                                             \
-    X(neg, "TT", all, 32, "aten::neg(Tensor self) -> Tensor")                                             \
+    X(neg, "TT", everything, 32, "aten::neg(Tensor self) -> Tensor")                                      \
     X(sign, "TT", all, 32, "aten::sign(Tensor self) -> Tensor")                                           \
     X(sgn, "TT", all, 32, "aten::sgn(Tensor self) -> Tensor")                                             \
     X(ceil, "TT", real, 32, "aten::ceil(Tensor self) -> Tensor")                                          \
