@@ -147,3 +147,11 @@ void tni_storage_release(tni_storage *s)
         atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
         destroy(s);
 }
+
+int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)
+{
+    tni_storage *s = t->storage;
+    if (s->device != stream->device)
+        return tni_error(TN_E_DEVICE, "a tensor of one device cannot be recorded on a stream of another");
+    return s->block ? tni_block_record(s->block, stream) : TN_OK;
+}
