@@ -111,8 +111,8 @@ static void channel_backward_sums(void *context, int64_t begin, int64_t end)
         double sums = 0, dots = 0;
         acc sum, dot;
         for (int64_t n = 0; n < d->batch; n++) {
-            lanes_products(line_of(d, d->grad, n, c), line_of(d, d->x, n, c), d->inner, job->mean[c], &sum,
-                           &dot);
+            lanes_products(line_of(d, d->grad, n, c), line_of(d, d->x, n, c), NULL, d->inner, job->mean[c],
+                           &sum, &dot);
             sums += (double)sum;
             dots += (double)dot;
         }

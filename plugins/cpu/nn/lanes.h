@@ -1,74 +1,163 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums over contiguous elements in 16 accumulators that are added pairwise: vector code without reordering
- * anybody's arithmetic, and an error that grows with a sixteenth of the length. For files compiled per dtype.
+ * Sums and maxima over contiguous elements of a floating dtype in vector accumulators, which are added up at
+ * the end: the compiler may not reorder a sum by itself, and an error that grows with a fraction of the
+ * length is welcome. Vectors are those of the level; half types are widened on the way. For files compiled
+ * per dtype.
  */
 #ifndef TENON_CPU_NN_LANES_H
 #define TENON_CPU_NN_LANES_H
 
 #include "types.h"
 
-enum { SUM_LANES = 16 };
+#if defined(__AVX512F__)
+enum { LANE_BYTES = 64 };
+#elif defined(__AVX2__)
+enum { LANE_BYTES = 32 };
+#else
+enum { LANE_BYTES = 16 };
+#endif
+enum { LANE_COUNT = LANE_BYTES / sizeof(acc), LANE_SETS = 4, LANE_STEP = LANE_COUNT * LANE_SETS };
 
-static inline acc lanes_total(acc lane[SUM_LANES])
+typedef acc lanes __attribute__((vector_size(LANE_BYTES)));
+typedef acc loose_lanes __attribute__((vector_size(LANE_BYTES), aligned(sizeof(acc)), may_alias));
+#if TNI_KEY == 2
+typedef int64_t lane_bits __attribute__((vector_size(LANE_BYTES)));
+#else
+typedef int32_t lane_bits __attribute__((vector_size(LANE_BYTES)));
+#endif
+
+static inline lanes lanes_of_acc(const acc *x)
 {
-    for (int width = SUM_LANES / 2; width; width /= 2)
-        for (int j = 0; j < width; j++) lane[j] += lane[j + width];
-    return lane[0];
+    return *(const loose_lanes *)x;
+}
+
+static inline lanes lanes_load(const T *x)
+{
+#if !IS_HALF
+    return *(const loose_lanes *)x;
+#elif TNI_KEY == 3 && defined(__AVX512F__)
+    return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
+#elif TNI_KEY == 3 && defined(__F16C__)
+    return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
+#else
+    lanes v;
+    for (int j = 0; j < LANE_COUNT; j++) v[j] = load(x[j]);
+    return v;
+#endif
+}
+
+static inline acc lanes_total(lanes v)
+{
+    acc part[LANE_COUNT];
+    memcpy(part, &v, sizeof(v));
+    for (int width = LANE_COUNT / 2; width; width /= 2)
+        for (int j = 0; j < width; j++) part[j] += part[j + width];
+    return part[0];
+}
+static inline acc lanes_total_of_sets(const lanes sum[LANE_SETS])
+{
+    return lanes_total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* Sum of accumulators. */
+static inline acc lanes_sum_acc(const acc *x, int64_t count)
+{
+    lanes sum[LANE_SETS] = {{0}};
+    acc rest = 0;
+    int64_t i = 0;
+    for (; i + LANE_STEP <= count; i += LANE_STEP)
+        for (int s = 0; s < LANE_SETS; s++) sum[s] += lanes_of_acc(x + i + s * LANE_COUNT);
+    for (; i + LANE_COUNT <= count; i += LANE_COUNT) sum[0] += lanes_of_acc(x + i);
+    for (; i < count; i++) rest += x[i];
+    return lanes_total_of_sets(sum) + rest;
 }
 
 /* Sum of x. */
-static inline acc lanes_sum(const T *restrict x, int64_t count)
+static inline acc lanes_sum(const T *x, int64_t count)
 {
-    acc lane[SUM_LANES] = {0};
+    lanes sum[LANE_SETS] = {{0}};
+    acc rest = 0;
     int64_t i = 0;
-    for (; i + SUM_LANES <= count; i += SUM_LANES)
-        for (int j = 0; j < SUM_LANES; j++) lane[j] += load(x[i + j]);
-    for (int j = 0; j < (int)(count % SUM_LANES); j++, i++) lane[j] += load(x[i]);
-    return lanes_total(lane);
+    for (; i + LANE_STEP <= count; i += LANE_STEP)
+        for (int s = 0; s < LANE_SETS; s++) sum[s] += lanes_load(x + i + s * LANE_COUNT);
+    for (; i + LANE_COUNT <= count; i += LANE_COUNT) sum[0] += lanes_load(x + i);
+    for (; i < count; i++) rest += load(x[i]);
+    return lanes_total_of_sets(sum) + rest;
 }
 
 /* Sums of x - shift and of its square. */
-static inline void lanes_moments(const T *restrict x, int64_t count, acc shift, acc *out_sum, acc *out_square)
+static inline void lanes_moments(const T *x, int64_t count, acc shift, acc *out_sum, acc *out_square)
 {
-    acc sum[SUM_LANES] = {0}, square[SUM_LANES] = {0};
+    lanes sum[LANE_SETS] = {{0}}, square[LANE_SETS] = {{0}};
+    acc rest = 0, rest_square = 0;
     int64_t i = 0;
-    for (; i + SUM_LANES <= count; i += SUM_LANES) {
-        for (int j = 0; j < SUM_LANES; j++) {
-            acc d = load(x[i + j]) - shift;
-            sum[j] += d;
-            square[j] += d * d;
+    for (; i + LANE_STEP <= count; i += LANE_STEP) {
+        for (int s = 0; s < LANE_SETS; s++) {
+            lanes d = lanes_load(x + i + s * LANE_COUNT) - shift;
+            sum[s] += d;
+            square[s] += d * d;
         }
     }
-    for (int j = 0; j < (int)(count % SUM_LANES); j++, i++) {
+    for (; i < count; i++) {
         acc d = load(x[i]) - shift;
-        sum[j] += d;
-        square[j] += d * d;
+        rest += d;
+        rest_square += d * d;
     }
-    *out_sum = lanes_total(sum);
-    *out_square = lanes_total(square);
+    *out_sum = lanes_total_of_sets(sum) + rest;
+    *out_square = lanes_total_of_sets(square) + rest_square;
 }
 
-/* Sums of g and of g * (x - shift). */
-static inline void lanes_products(const T *restrict g, const T *restrict x, int64_t count, acc shift,
+/* Sums of h and of h * (x - shift), where h is g, or g * weight when there is one. */
+static inline void lanes_products(const T *g, const T *x, const acc *weight, int64_t count, acc shift,
                                   acc *out_sum, acc *out_dot)
 {
-    acc sum[SUM_LANES] = {0}, dot[SUM_LANES] = {0};
+    lanes sum[LANE_SETS] = {{0}}, dot[LANE_SETS] = {{0}};
+    acc rest = 0, rest_dot = 0;
     int64_t i = 0;
-    for (; i + SUM_LANES <= count; i += SUM_LANES) {
-        for (int j = 0; j < SUM_LANES; j++) {
-            acc d = load(g[i + j]);
-            sum[j] += d;
-            dot[j] += d * (load(x[i + j]) - shift);
+    for (; i + LANE_STEP <= count; i += LANE_STEP) {
+        for (int s = 0; s < LANE_SETS; s++) {
+            lanes h = lanes_load(g + i + s * LANE_COUNT);
+            if (weight) h *= lanes_of_acc(weight + i + s * LANE_COUNT);
+            sum[s] += h;
+            dot[s] += h * (lanes_load(x + i + s * LANE_COUNT) - shift);
         }
     }
-    for (int j = 0; j < (int)(count % SUM_LANES); j++, i++) {
-        acc d = load(g[i]);
-        sum[j] += d;
-        dot[j] += d * (load(x[i]) - shift);
+    for (; i < count; i++) {
+        acc h = weight ? load(g[i]) * weight[i] : load(g[i]);
+        rest += h;
+        rest_dot += h * (load(x[i]) - shift);
     }
-    *out_sum = lanes_total(sum);
-    *out_dot = lanes_total(dot);
+    *out_sum = lanes_total_of_sets(sum) + rest;
+    *out_dot = lanes_total_of_sets(dot) + rest_dot;
+}
+
+static inline acc larger(acc candidate, acc best)
+{
+    return (candidate > best) | (candidate != candidate) ? candidate : best;
+}
+static inline lanes lanes_larger(lanes candidate, lanes best)
+{
+    lane_bits take = (lane_bits)(candidate > best) | (lane_bits)(candidate != candidate);
+    return (lanes)((take & (lane_bits)candidate) | (~take & (lane_bits)best));
+}
+
+/* The largest element; NaN if there is one. */
+static inline acc lanes_max(const T *x, int64_t count)
+{
+    lanes best[LANE_SETS];
+    acc part[LANE_COUNT], result = LOWEST;
+    int64_t i = 0;
+    for (int s = 0; s < LANE_SETS; s++) best[s] = (lanes){0} + (acc)LOWEST;
+    for (; i + LANE_STEP <= count; i += LANE_STEP)
+        for (int s = 0; s < LANE_SETS; s++)
+            best[s] = lanes_larger(lanes_load(x + i + s * LANE_COUNT), best[s]);
+    for (; i + LANE_COUNT <= count; i += LANE_COUNT) best[0] = lanes_larger(lanes_load(x + i), best[0]);
+    for (; i < count; i++) result = larger(load(x[i]), result);
+    best[0] = lanes_larger(lanes_larger(best[1], best[0]), lanes_larger(best[2], best[3]));
+    memcpy(part, &best[0], sizeof(part));
+    for (int j = 0; j < LANE_COUNT; j++) result = larger(part[j], result);
+    return result;
 }
 
 #endif

@@ -72,28 +72,15 @@ static void weighted_sums(const tni_runs *runs, int64_t run, const T *restrict g
     const acc *restrict weight = runs->weight;
     acc sum, dot;
     *out_sum = *out_dot = 0;
-    if (runs->by_element && weight) {
-        acc sums[SUM_LANES] = {0}, dots[SUM_LANES] = {0};
-        int64_t i = 0;
-        for (; i + SUM_LANES <= runs->width; i += SUM_LANES) {
-            for (int j = 0; j < SUM_LANES; j++) {
-                acc h = load(g[i + j]) * weight[i + j];
-                sums[j] += h;
-                dots[j] += h * (load(x[i + j]) - mean);
-            }
-        }
-        for (int j = 0; j < (int)(runs->width % SUM_LANES); j++, i++) {
-            acc h = load(g[i]) * weight[i];
-            sums[j] += h;
-            dots[j] += h * (load(x[i]) - mean);
-        }
-        *out_sum = (double)lanes_total(sums);
-        *out_dot = (double)lanes_total(dots);
+    if (runs->by_element) {
+        lanes_products(g, x, weight, runs->width, mean, &sum, &dot);
+        *out_sum = (double)sum;
+        *out_dot = (double)dot;
         return;
     }
     for (int64_t s = 0; s < runs->segments; s++) {
         acc w = weight ? weight[channel_of(runs, run, s)] : 1;
-        lanes_products(g + s * runs->width, x + s * runs->width, runs->width, mean, &sum, &dot);
+        lanes_products(g + s * runs->width, x + s * runs->width, NULL, runs->width, mean, &sum, &dot);
         *out_sum += (double)(sum * w);
         *out_dot += (double)(dot * w);
     }
@@ -145,7 +132,7 @@ static void channel_parameters(const tni_runs *runs, int64_t channel, void *weig
     for (int64_t run = group; run < runs->count; run += runs->groups) {
         int64_t at = (run * runs->segments + segment) * runs->width;
         acc sum, dot;
-        lanes_products((const T *)runs->grad + at, (const T *)runs->x + at, runs->width,
+        lanes_products((const T *)runs->grad + at, (const T *)runs->x + at, NULL, runs->width,
                        ((const acc *)runs->mean)[run], &sum, &dot);
         weights += (double)(dot * ((const acc *)runs->rstd)[run]);
         biases += (double)sum;

@@ -75,13 +75,33 @@ static void adaptive_windows(pool_job *job, int i, int64_t *lo, int64_t *hi)
     }
 }
 
+/* What lines of plain pooling need besides: see pool.h. */
+static void line_windows(tni_pool *p, int64_t *from, int64_t *to)
+{
+    p->first = 0;
+    p->last = p->out[2];
+    for (int64_t k = 0; k < p->kernel[2]; k++) {
+        int64_t shift = k * p->step[2] - p->padding[2], size = p->in[2];
+        from[k] = shift >= 0 ? 0 : min_i64(p->out[2], ceil_div(-shift, p->stride[2]));
+        to[k] = size <= shift ? 0 : min_i64(p->out[2], ceil_div(size - shift, p->stride[2]));
+        p->first = max_i64(p->first, from[k]);
+        p->last = min_i64(p->last, to[k]);
+    }
+    p->from = from;
+    p->to = to;
+    p->square = p->in[0] == 1 && p->kernel[0] == 1 && p->kernel[1] == p->kernel[2] &&
+                p->stride[1] == p->stride[2] && p->step[1] == 1 && p->step[2] == 1 &&
+                p->in[1] * p->in[2] < INT32_MAX;
+}
+
 static int32_t make_windows(pool_job *job)
 {
     tni_pool *p = &job->p;
     uint32_t at = job->form->kernel;
     int64_t *next;
     bool average = job->form->work == AVERAGE || job->form->work == AVERAGE_BACKWARD;
-    job->table_bytes = 3 * (p->out[0] + p->out[1] + p->out[2]) * (int64_t)sizeof(int64_t);
+    int64_t kernel = job->form->adaptive ? 0 : pool_argument(job, at, 2, 1);
+    job->table_bytes = (3 * (p->out[0] + p->out[1] + p->out[2]) + 2 * kernel) * (int64_t)sizeof(int64_t);
     job->table = next = tni_scratch(job->call, job->table_bytes);
     if (!job->table) return TN_E_OUT_OF_MEMORY;
     for (int i = 0; i < 3; i++) {
@@ -97,6 +117,7 @@ static int32_t make_windows(pool_job *job)
         }
     }
     p->plain = !job->form->adaptive;
+    if (p->plain) line_windows(p, next, next + kernel);
     if (average && !job->form->adaptive && !arg_is_none(job->call, at + 5))
         p->divisor = arg_int(job->call, at + 5);
     return TN_OK;

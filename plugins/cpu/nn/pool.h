@@ -19,7 +19,10 @@ typedef struct tni_pool {
     /* Plain pooling: output o begins at o * stride - padding. */
     bool plain;
     int64_t kernel[3], stride[3], padding[3];
-    const void *x; /* backward: the gradient */
+    const int64_t *from, *to; /* for each kernel element of a line: the outputs at which it lies inside */
+    int64_t first, last;      /* outputs of a line whose windows lie inside */
+    bool square;              /* two dimensions, equal kernels and strides, small enough for 32-bit indices */
+    const void *x;            /* backward: the gradient */
     int64_t *indices;
     void *y;
 } tni_pool;

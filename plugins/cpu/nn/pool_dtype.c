@@ -12,10 +12,12 @@ enum { ROW = 256 };
 /* What values are compared as. */
 #if IS_INTEGER
 typedef T value;
-#define TO_VALUE(x) (x)
+#define TO_VALUE(x)   (x)
+#define FROM_VALUE(x) (x)
 #else
 typedef acc value;
-#define TO_VALUE(x) load(x)
+#define TO_VALUE(x)   load(x)
+#define FROM_VALUE(x) store(x)
 #endif
 
 static inline bool replaces(value candidate, value best)
@@ -23,7 +25,7 @@ static inline bool replaces(value candidate, value best)
 #if IS_INTEGER
     return candidate > best;
 #else
-    return candidate > best || candidate != candidate;
+    return (candidate > best) | (candidate != candidate);
 #endif
 }
 
@@ -58,77 +60,67 @@ static void max_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, in
     *index = at;
 }
 
-/* Outputs [first, last) of a line whose window element at `shift` lies in [0, size). */
-static inline void inside(int64_t count, int64_t size, int64_t stride, int64_t shift, int64_t *first,
-                          int64_t *last)
+/* Neighbouring outputs of one line whose square windows lie inside; `base` is the index of x[0]. */
+static inline __attribute__((always_inline)) void max_squares(const T *restrict x, int64_t width,
+                                                              int32_t base, int64_t count, const int kernel,
+                                                              const int stride, T *restrict y,
+                                                              int64_t *restrict index)
 {
-    *first = shift >= 0 ? 0 : min_i64(count, ceil_div(-shift, stride));
-    *last = size - shift <= 0 ? 0 : min_i64(count, ceil_div(size - shift, stride));
-    if (*last < *first) *last = *first;
-}
-
-static inline __attribute__((always_inline)) void max_of_line(const T *restrict line, int64_t stride,
-                                                              int64_t first, int64_t last, int32_t base,
-                                                              value *restrict best, int32_t *restrict index)
-{
-    for (int64_t o = first; o < last; o++) {
-        value candidate = TO_VALUE(line[o * stride]);
-        bool better = replaces(candidate, best[o]);
-        best[o] = better ? candidate : best[o];
-        index[o] = better ? base + (int32_t)(o * stride) : index[o];
-    }
-}
-
-/* Outputs [x0, x0 + count) of one line, by elements of the window. */
-static void max_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t x0, int64_t count, T *y,
-                     int64_t *out_index)
-{
-    value best[ROW];
-    int32_t index[ROW];
-    int64_t top = (p->lo[0][oz] * p->in[1] + p->lo[1][oy]) * p->in[2], stride = p->stride[2];
     for (int64_t o = 0; o < count; o++) {
-        best[o] = (value)LOWEST;
-        index[o] = (int32_t)(top + p->lo[2][x0 + o]);
-    }
-    for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz += p->step[0]) {
-        for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy += p->step[1]) {
-            for (int64_t k = 0; k < p->kernel[2]; k++) {
-                int64_t shift = x0 * stride + k * p->step[2] - p->padding[2], first, last;
-                int64_t line = (iz * p->in[1] + iy) * p->in[2];
-                inside(count, p->in[2], stride, shift, &first, &last);
-                if (stride == 1)
-                    max_of_line(x + line + shift, 1, first, last, (int32_t)(line + shift), best, index);
-                else if (stride == 2)
-                    max_of_line(x + line + shift, 2, first, last, (int32_t)(line + shift), best, index);
-                else
-                    max_of_line(x + line + shift, stride, first, last, (int32_t)(line + shift), best, index);
+        const T *at = x + o * stride;
+        int32_t here = base + (int32_t)o * stride, where = here;
+        value best = TO_VALUE(at[0]);
+        for (int ky = 0; ky < kernel; ky++) {
+            for (int kx = ky ? 0 : 1; kx < kernel; kx++) {
+                value candidate = TO_VALUE(at[ky * width + kx]);
+                where = replaces(candidate, best) ? here + ky * (int32_t)width + kx : where;
+                best = replaces(candidate, best) ? candidate : best;
             }
         }
+        y[o] = FROM_VALUE(best);
+        index[o] = where;
     }
-    for (int64_t o = 0; o < count; o++) {
-#if IS_INTEGER
-        y[o] = best[o];
-#else
-        y[o] = store(best[o]);
-#endif
-        out_index[o] = index[o];
+}
+
+/* The outputs of a line with the common windows; returns false when it is not one of them. */
+static bool max_common(const tni_pool *p, const T *x, int64_t oy, int64_t count, T *y, int64_t *index)
+{
+    int64_t width = p->in[2], top = p->lo[1][oy] * width + p->lo[2][p->first];
+    int32_t base = (int32_t)top;
+    x += top;
+    if (p->kernel[2] == 2 && p->stride[2] == 2)
+        max_squares(x, width, base, count, 2, 2, y, index);
+    else if (p->kernel[2] == 3 && p->stride[2] == 2)
+        max_squares(x, width, base, count, 3, 2, y, index);
+    else if (p->kernel[2] == 3 && p->stride[2] == 1)
+        max_squares(x, width, base, count, 3, 1, y, index);
+    else
+        return false;
+    return true;
+}
+
+static void max_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, T *y, int64_t *index)
+{
+    bool whole = p->square && p->hi[1][oy] - p->lo[1][oy] == p->kernel[1];
+    int64_t first = p->out[2], last = first;
+    if (whole && p->last > p->first &&
+        max_common(p, x, oy, p->last - p->first, y + p->first, index + p->first)) {
+        first = p->first;
+        last = p->last;
     }
+    for (int64_t o = 0; o < first; o++) max_output(p, x, oz, oy, o, y + o, index + o);
+    for (int64_t o = last; o < p->out[2]; o++) max_output(p, x, oz, oy, o, y + o, index + o);
 }
 
 static void max(const tni_pool *p, int64_t begin, int64_t end)
 {
     int64_t in = volume(p->in), out = volume(p->out);
-    bool by_line = p->plain && in < INT32_MAX;
     for (int64_t plane = begin; plane < end; plane++) {
         const T *x = (const T *)p->x + plane * in;
         T *y = (T *)p->y + plane * out;
         int64_t *index = p->indices + plane * out;
-        for (int64_t line = 0; line < p->out[0] * p->out[1]; line++, y += p->out[2], index += p->out[2]) {
-            int64_t oz = line / p->out[1], oy = line % p->out[1];
-            for (int64_t o = 0; by_line && o < p->out[2]; o += ROW)
-                max_line(p, x, oz, oy, o, min_i64(ROW, p->out[2] - o), y + o, index + o);
-            for (int64_t o = 0; !by_line && o < p->out[2]; o++) max_output(p, x, oz, oy, o, y + o, index + o);
-        }
+        for (int64_t line = 0; line < p->out[0] * p->out[1]; line++, y += p->out[2], index += p->out[2])
+            max_line(p, x, line / p->out[1], line % p->out[1], y, index);
     }
 }
 
@@ -185,10 +177,12 @@ static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, 
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++) {
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++) {
             for (int64_t k = 0; k < p->kernel[2]; k++) {
-                int64_t shift = x0 * stride + k - p->padding[2], first, last;
+                int64_t shift = x0 * stride + k - p->padding[2];
+                int64_t first = max_i64(0, p->from[k] - x0), last = min_i64(count, p->to[k] - x0);
                 const T *restrict line = x + (iz * p->in[1] + iy) * p->in[2] + shift;
-                inside(count, p->in[2], stride, shift, &first, &last);
-                if (stride == 2)
+                if (stride == 1)
+                    for (int64_t o = first; o < last; o++) sum[o] += load(line[o]);
+                else if (stride == 2)
                     for (int64_t o = first; o < last; o++) sum[o] += load(line[o * 2]);
                 else
                     for (int64_t o = first; o < last; o++) sum[o] += load(line[o * stride]);
@@ -196,10 +190,9 @@ static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, 
         }
     }
     for (int64_t o = 0; o < count; o++) {
-        int64_t divisor = divisor_of(p, oz, oy, x0 + o);
         bool empty = p->lo[0][oz] >= p->hi[0][oz] || p->lo[1][oy] >= p->hi[1][oy] ||
                      p->lo[2][x0 + o] >= p->hi[2][x0 + o];
-        y[o] = empty ? (T)0 : divided(sum[o], divisor);
+        y[o] = empty ? (T)0 : divided(sum[o], divisor_of(p, oz, oy, x0 + o));
     }
 }
 

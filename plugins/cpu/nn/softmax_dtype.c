@@ -10,84 +10,82 @@
 
 enum { BLOCK = TNI_SOFTMAX_BLOCK };
 
-static inline acc larger(acc a, acc b)
-{
-    return a > b || a != a ? a : b;
-}
+/* Terms of a line that are kept between two passes over it. */
+enum { KEPT = 1024 };
 
-static acc line_max(const T *restrict x, int64_t count)
-{
-    acc lane[SUM_LANES], best;
-    int64_t i = 0;
-    for (int j = 0; j < SUM_LANES; j++) lane[j] = LOWEST;
-    for (; i + SUM_LANES <= count; i += SUM_LANES)
-        for (int j = 0; j < SUM_LANES; j++) lane[j] = larger(lane[j], load(x[i + j]));
-    for (int j = 0; j < (int)(count % SUM_LANES); j++, i++) lane[j] = larger(lane[j], load(x[i]));
-    best = lane[0];
-    for (int j = 1; j < SUM_LANES; j++) best = larger(best, lane[j]);
-    return best;
-}
-
-/* Sum of exp(x - max), whose terms are kept in `terms` when it is not NULL. */
+/* Sum of exp(x - max); `terms` holds those of the last stretch of up to KEPT elements. */
 static acc line_exponentials(const T *restrict x, int64_t count, acc max, acc *restrict terms)
 {
-    acc lane[SUM_LANES] = {0};
-    int64_t i = 0;
-    for (; i + SUM_LANES <= count; i += SUM_LANES) {
-        for (int j = 0; j < SUM_LANES; j++) {
-            acc e = exponential(load(x[i + j]) - max);
-            if (terms) terms[i + j] = e;
-            lane[j] += e;
-        }
+    acc sum = 0;
+    for (int64_t first = 0; first < count; first += KEPT) {
+        int64_t length = min_i64(KEPT, count - first);
+        for (int64_t i = 0; i < length; i++) terms[i] = exponential(load(x[first + i]) - max);
+        sum += lanes_sum_acc(terms, length);
     }
-    for (int j = 0; j < (int)(count % SUM_LANES); j++, i++) {
-        acc e = exponential(load(x[i]) - max);
-        if (terms) terms[i] = e;
-        lane[j] += e;
-    }
-    return lanes_total(lane);
+    return sum;
 }
 
 static void softmax_line(const T *restrict x, int64_t count, T *restrict out)
 {
-    enum { KEPT = 2048 };
-    acc terms[KEPT], max = line_max(x, count), scale;
+    acc terms[KEPT], max = lanes_max(x, count), scale = 1 / line_exponentials(x, count, max, terms);
     if (count <= KEPT) {
-        scale = 1 / line_exponentials(x, count, max, terms);
         for (int64_t i = 0; i < count; i++) out[i] = store(terms[i] * scale);
         return;
     }
-    scale = 1 / line_exponentials(x, count, max, NULL);
     for (int64_t i = 0; i < count; i++) out[i] = store(exponential(load(x[i]) - max) * scale);
 }
 
 /* The sum and its logarithm are rounded to T before they are used, as ATen does. */
 static void log_softmax_line(const T *restrict x, int64_t count, T *restrict out)
 {
-    acc max = line_max(x, count), sum = line_exponentials(x, count, max, NULL),
-        less = load(store((acc)log((double)load(store(sum)))));
+    acc terms[KEPT], max = lanes_max(x, count), sum = line_exponentials(x, count, max, terms);
+    acc less = load(store((acc)log((double)load(store(sum)))));
     for (int64_t i = 0; i < count; i++) out[i] = store(load(x[i]) - max - less);
+}
+
+/* Elements of a block that are kept between passes: lines whose elements lie a power of two apart would push
+ * each other out of the caches. */
+enum { BLOCK_KEPT = 128 };
+
+static void finish_block(const acc *restrict x, const acc *restrict max, const acc *restrict sum,
+                         int64_t width, bool logarithm, T *restrict out)
+{
+    if (logarithm)
+        for (int64_t j = 0; j < width; j++) out[j] = store(x[j] - max[j] - sum[j]);
+    else
+        for (int64_t j = 0; j < width; j++) out[j] = store(exponential(x[j] - max[j]) * sum[j]);
+}
+
+static void read_row(const T *restrict x, int64_t width, acc *restrict to)
+{
+    for (int64_t j = 0; j < width; j++) to[j] = load(x[j]);
 }
 
 /* `width` neighbouring lines, whose elements are `step` apart. */
 static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width, bool logarithm, T *out)
 {
-    acc max[BLOCK], sum[BLOCK];
+    acc max[BLOCK], sum[BLOCK], kept[BLOCK_KEPT][BLOCK];
+    bool keep = count <= BLOCK_KEPT;
     for (int64_t j = 0; j < width; j++) {
         max[j] = LOWEST;
         sum[j] = 0;
     }
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < width; j++) max[j] = larger(max[j], load(x[i * step + j]));
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < width; j++) sum[j] += exponential(load(x[i * step + j]) - max[j]);
+    for (int64_t i = 0; i < count; i++) {
+        acc *row = kept[keep ? i : 0];
+        read_row(x + i * step, width, row);
+        for (int64_t j = 0; j < width; j++) max[j] = larger(row[j], max[j]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        acc *row = kept[keep ? i : 0];
+        if (!keep) read_row(x + i * step, width, row);
+        for (int64_t j = 0; j < width; j++) sum[j] += exponential(row[j] - max[j]);
+    }
     for (int64_t j = 0; j < width; j++)
         sum[j] = logarithm ? load(store((acc)log((double)load(store(sum[j]))))) : 1 / sum[j];
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = 0; j < width; j++) {
-            acc apart = load(x[i * step + j]) - max[j];
-            out[i * step + j] = store(logarithm ? apart - sum[j] : exponential(apart) * sum[j]);
-        }
+        acc *row = kept[keep ? i : 0];
+        if (!keep) read_row(x + i * step, width, row);
+        finish_block(row, max, sum, width, logarithm, out + i * step);
     }
 }
 
@@ -123,7 +121,7 @@ static void backward_line(const T *restrict g, const T *restrict y, int64_t coun
         for (int64_t i = 0; i < count; i++) out[i] = store(load(g[i]) - exponential(load(y[i])) * sum);
         return;
     }
-    lanes_products(g, y, count, 0, &sum, &dot);
+    lanes_products(g, y, NULL, count, 0, &sum, &dot);
     for (int64_t i = 0; i < count; i++) out[i] = store((load(g[i]) - dot) * load(y[i]));
 }
 
