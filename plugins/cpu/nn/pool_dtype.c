@@ -70,12 +70,11 @@ static inline __attribute__((always_inline)) void max_squares(const T *restrict 
         const T *at = x + o * stride;
         int32_t here = base + (int32_t)o * stride, where = here;
         value best = TO_VALUE(at[0]);
-        for (int ky = 0; ky < kernel; ky++) {
-            for (int kx = ky ? 0 : 1; kx < kernel; kx++) {
-                value candidate = TO_VALUE(at[ky * width + kx]);
-                where = replaces(candidate, best) ? here + ky * (int32_t)width + kx : where;
-                best = replaces(candidate, best) ? candidate : best;
-            }
+        for (int k = 1; k < kernel * kernel; k++) {
+            int ky = k / kernel, kx = k % kernel;
+            value candidate = TO_VALUE(at[ky * width + kx]);
+            where = replaces(candidate, best) ? here + ky * (int32_t)width + kx : where;
+            best = replaces(candidate, best) ? candidate : best;
         }
         y[o] = FROM_VALUE(best);
         index[o] = where;
