@@ -105,3 +105,80 @@ Test(scope, memory_is_aligned_and_distinct)
     cr_assert_null(tn_scope_memory(s, UINT64_MAX));
     cr_assert_eq(tn_scope_close(s), TN_E_OUT_OF_MEMORY);
 }
+
+static tn_tensor *make_tensor(void)
+{
+    tn_tensor *t = NULL;
+    int64_t sizes[] = {2};
+    tn_device meta = TN_DEVICE(TN_INTERNED_META, 0);
+    cr_assert_eq(tni_tensor_create(ctx, meta, TN_FLOAT32, 1, sizes, NULL, &t), TN_OK);
+    return t;
+}
+
+static uint32_t references(const tn_tensor *t)
+{
+    return atomic_load(&t->refs);
+}
+
+Test(scope, owns_tensors_until_it_closes)
+{
+    tn_tensor *kept[100];
+    tn_scope *s = tn_scope_open(ctx);
+    for (int i = 0; i < 100; i++) {
+        kept[i] = tn_retain(make_tensor());
+        cr_assert_eq(tn_scope_adopt(s, kept[i]), kept[i]);
+        cr_assert_eq(references(kept[i]), 2);
+    }
+    tn_drop(s, kept[50]);
+    cr_assert_eq(references(kept[50]), 1);
+    tn_drop(s, kept[50]); /* no longer of the scope */
+    tn_drop(s, NULL);
+    cr_assert_eq(references(kept[50]), 1);
+    tn_scope_close(s);
+    for (int i = 0; i < 100; i++) {
+        cr_assert_eq(references(kept[i]), 1);
+        tn_release(kept[i]);
+    }
+}
+
+Test(scope, returns_to_the_parent)
+{
+    tn_scope *parent = tn_scope_open(ctx), *child = tn_scope_open_child(parent, NULL);
+    tn_tensor *t = tn_retain(tn_scope_adopt(child, make_tensor()));
+    cr_assert_eq(tn_scope_return(child, t), t);
+    tn_scope_close(child);
+    cr_assert_eq(references(t), 2);
+    child = tn_scope_open_child(parent, NULL);
+    cr_assert_eq(tn_scope_return(child, t), t); /* the parent's already */
+    cr_assert_null(tn_scope_return(child, NULL));
+    tn_scope_close(child);
+    cr_assert_eq(references(t), 2);
+    cr_assert_eq(tn_scope_return(parent, t), t); /* to the caller */
+    tn_scope_close(parent);
+    cr_assert_eq(references(t), 2);
+    tn_release(t);
+    tn_release(t);
+}
+
+Test(scope, root_gives_the_caller_a_reference)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *t = make_tensor();
+    cr_assert_eq(tn_scope_return(s, t), t);
+    cr_assert_eq(references(t), 2);
+    tn_scope_close(s);
+    tn_release(t);
+    tn_release(t);
+}
+
+Test(scope, a_tensor_outlives_the_context)
+{
+    tn_context *own = NULL, *saved = ctx;
+    cr_assert_eq(tn_context_create(NULL, &own), TN_OK);
+    ctx = own;
+    tn_tensor *t = make_tensor();
+    ctx = saved;
+    tn_context_destroy(own);
+    cr_assert_eq(tn_tensor_size(t, 0), 2);
+    tn_release(t);
+}
