@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "core/io/safetensors.h"
 #include "core/scope.h"
+#include "core/shape.h"
 
 #define MAX_HEADER (100u << 20) /* what the reference implementation allows, too */
 
