@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include <tenon/inspect.h>
+#include <unistd.h>
 #include "core/thread.h"
 #include "dispatcher/define.h"
 #include "dispatcher/plugin/discovery.h"
@@ -178,7 +179,10 @@ static int32_t load_ready(plugins *all)
 
 static void destroy(tn_context *ctx, plugins *all)
 {
-    for (uint32_t i = all->loaded.count; i-- > 0;) tni_plugin_unload(((tni_plugin **)all->loaded.data)[i]);
+    /* In a child of fork the devices belong to the parent: nothing of a plugin may be called. */
+    int32_t forked = ctx->pid != getpid();
+    for (uint32_t i = all->loaded.count; !forked && i-- > 0;)
+        tni_plugin_unload(((tni_plugin **)all->loaded.data)[i]);
     tni_vector_finish(ctx, &all->loaded, sizeof(tni_plugin *));
     for (uint32_t i = 0; i < all->retired.count; i++) {
         char *text = ((char **)all->retired.data)[i];

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Discovery and loading as a program sees them: through the public headers and the shared library alone. */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+#define assert_contains(text, part) \
+    cr_assert(strstr((text), (part)) != NULL, "expected '%s' in '%s'", (part), (text))
+
+static char folder[PATH_MAX];
+
+static const char *built(const char *name)
+{
+    static char path[PATH_MAX + 256];
+    snprintf(path, sizeof(path), "%s/lib%s.so", getenv("TENON_TEST_PLUGINS"), name);
+    return path;
+}
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof(folder), "%s/tenon-test-XXXXXX", getenv("TENON_TEST_PLUGINS"));
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(chmod(folder, 0755), 0);
+}
+
+static void remove_folder(void)
+{
+    char command[PATH_MAX + 16];
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+static void manifest(const char *file, const char *name, const char *library, const char *more)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "{\"tenon_manifest\": 1, \"name\": \"%s\", \"library\": \"%s\"%s}", name, built(library),
+            more);
+    fclose(f);
+    cr_assert_eq(chmod(path, 0644), 0);
+}
+
+static tn_context *context_of(const char *path)
+{
+    tn_context_options options = {.size = sizeof(options), .plugin_path = path};
+    tn_context *ctx = NULL;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    return ctx;
+}
+
+static tn_candidate_info candidate(tn_context *ctx, uint32_t i)
+{
+    tn_candidate_info info = {.size = sizeof(info)};
+    cr_assert_eq(tn_inspect_candidate(ctx, i, &info), TN_OK);
+    return info;
+}
+
+TestSuite(plugins, .init = make_folder, .fini = remove_folder);
+
+Test(plugins, a_device_plugin_without_hardware_is_loaded_and_says_why)
+{
+    manifest("a.json", "skewed", "skewed_sound", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(tn_inspect_candidate_count(ctx), 1);
+    tn_candidate_info c = candidate(ctx, 0);
+    cr_assert_eq(c.state, TN_CANDIDATE_LOADED, "%s", c.reason);
+    cr_assert_str_eq(c.reason, "this is a test");
+    cr_assert_str_eq(c.version, "1.2");
+    cr_assert_str_eq(c.vendor, "Tests");
+    cr_assert_str_eq(c.device_type, "skewed");
+    cr_assert_eq(c.device_count, 0);
+    cr_assert_eq(tn_device_count(ctx, "skewed"), 0);
+    cr_assert_str_eq(tn_inspect_search_path(ctx, 0), folder);
+    cr_assert_null(tn_inspect_search_path(ctx, 1));
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, a_crash_or_a_failure_costs_only_that_plugin)
+{
+    manifest("a.json", "skewed", "skewed_constructor_crashes", "");
+    manifest("b.json", "skewed", "skewed_no_copy", "");
+    manifest("c.json", "skewed", "skewed_sound", ", \"device_type\": \"other\"");
+    manifest("d.json", "skewed", "skewed_longer", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(tn_inspect_candidate_count(ctx), 4);
+    /* Of one name the first sound one is taken; whether it then loads is another question. */
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
+    cr_assert_str_eq(candidate(ctx, 0).reason, "probe: crashed with SIGABRT (6) while loading");
+    for (uint32_t i = 1; i < 4; i++) {
+        cr_assert_eq(candidate(ctx, i).state, TN_CANDIDATE_SKIPPED);
+        assert_contains(candidate(ctx, i).reason, "the name is taken by");
+    }
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, the_manifest_must_name_the_right_device_type)
+{
+    manifest("a.json", "skewed", "skewed_sound", ", \"device_type\": \"other\"");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
+    cr_assert_str_eq(candidate(ctx, 0).reason, "device type: the manifest says 'other', the plugin 'skewed'");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, requirements_are_loaded_first)
+{
+    manifest("a.json", "testlib", "library", ", \"requires\": [\"skewed\"]");
+    manifest("b.json", "skewed", "skewed_sound", ", \"requires\": [\"absent\"]");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_SKIPPED);
+    cr_assert_str_eq(candidate(ctx, 0).reason, "requires 'skewed', which is not loaded");
+    cr_assert_str_eq(candidate(ctx, 1).reason, "requires 'absent', which is not loaded");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, no_discovery_looks_for_nothing)
+{
+    tn_context_options options = {.size = sizeof(options), .flags = TN_CONTEXT_NO_DISCOVERY};
+    tn_context *ctx = NULL;
+    setenv("TENON_PLUGIN_PATH", folder, 1);
+    manifest("a.json", "skewed", "skewed_sound", "");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    cr_assert_eq(tn_inspect_candidate_count(ctx), 0);
+    cr_assert_null(tn_inspect_search_path(ctx, 0));
+    tn_candidate_info info = {.size = sizeof(info)};
+    cr_assert_eq(tn_inspect_candidate(ctx, 0, &info), TN_E_INDEX);
+    tn_context_destroy(ctx);
+}
+
+/* ---- Libraries by path, on top of the CPU plugin ----------------------------------------------------- */
+
+static tn_context *cpu_context(void)
+{
+    setenv("TENON_PLUGIN_SELECT", "cpu", 1);
+    tn_context *ctx = context_of(NULL);
+    cr_assert_eq(tn_device_count(ctx, "cpu"), 1, "the CPU plugin is not there");
+    return ctx;
+}
+
+static void expect_add_one(tn_context *ctx)
+{
+    const float data[] = {1, 2.5f, -3};
+    float result[3] = {0};
+    uint32_t op = tn_operator_find(ctx, "testlib::add_one");
+    tn_scope *s = tn_scope_open(ctx);
+    tn_value x = tn_value_tensor(tn_from_data(s, TN_FLOAT32, TN_INTS(3), data, TN_CPU)), y;
+    cr_assert_neq(op, 0);
+    cr_assert_eq(tn_scope_call(s, op, &x, 1, &y, 1), TN_OK, "%s",
+                 tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(tn_to_host(s, tn_value_as_tensor(y), result, sizeof(result)), TN_OK);
+    cr_assert_eq(result[0], 2);
+    cr_assert_eq(result[1], 3.5f);
+    cr_assert_eq(result[2], -2);
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+}
+
+Test(plugins, an_operator_library_is_opened_used_closed_and_opened_again)
+{
+    tn_context *ctx = cpu_context();
+    tn_library *library = NULL;
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(tn_library_open(ctx, built("library"), &library), TN_OK, "%s", tn_last_error()->message);
+        expect_add_one(ctx);
+        cr_assert_eq(tn_library_open(ctx, built("library"), NULL), TN_E_EXISTS);
+        assert_contains(tn_last_error()->message, "the same file as");
+        cr_assert_eq(tn_library_close(library), TN_OK);
+        cr_assert_eq(tn_operator_find(ctx, "testlib::add_one"), 0);
+    }
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, what_a_failing_library_registered_is_taken_back)
+{
+    tn_context *ctx = cpu_context();
+    tn_library *library = NULL;
+    cr_assert_eq(tn_library_open(ctx, built("library_late_failure"), &library), TN_E_STATE);
+    assert_contains(tn_last_error()->message, "init failed: second thoughts");
+    cr_assert_null(library);
+    cr_assert_eq(tn_operator_find(ctx, "testlib::add_one"), 0);
+    cr_assert_eq(tn_library_open(ctx, built("library"), &library), TN_OK, "%s", tn_last_error()->message);
+    expect_add_one(ctx);
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, open_says_what_is_wrong_with_a_path)
+{
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(tn_library_open(ctx, "/nowhere/lib.so", NULL), TN_E_IO);
+    assert_contains(tn_last_error()->message, "cannot find library '/nowhere/lib.so'");
+    cr_assert_eq(tn_library_open(ctx, "", NULL), TN_E_ARGUMENT);
+    cr_assert_eq(tn_library_open(ctx, built("skewed_bss"), NULL), TN_E_IO);
+    assert_contains(tn_last_error()->message, "lies in .bss");
+    cr_assert_eq(tn_library_close(NULL), TN_OK);
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, many_contexts_load_one_plugin_each_for_itself)
+{
+    tn_context *ctx[8];
+    manifest("a.json", "skewed", "skewed_sound", "");
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    for (int i = 0; i < 8; i++) ctx[i] = context_of(folder);
+    for (int i = 0; i < 8; i++) cr_assert_eq(candidate(ctx[i], 0).state, TN_CANDIDATE_LOADED);
+    for (int i = 0; i < 8; i++) tn_context_destroy(ctx[i]);
+}
+
+/* The n-th allocation fails, for every n until the context comes to life: no crash, nothing leaked. */
+typedef struct failing {
+    uint64_t calls, fail_at;
+    int64_t live;
+} failing;
+
+static void *failing_alloc(void *user, uint64_t bytes)
+{
+    failing *f = user;
+    void *memory = NULL;
+    if (++f->calls == f->fail_at || posix_memalign(&memory, 64, bytes) != 0) return NULL;
+    f->live++;
+    return memory;
+}
+
+static void failing_free(void *user, void *memory, uint64_t bytes)
+{
+    failing *f = user;
+    (void)bytes;
+    if (memory) f->live--;
+    free(memory);
+}
+
+Test(plugins, out_of_memory_anywhere_leaves_nothing)
+{
+    int32_t status = TN_E_OUT_OF_MEMORY;
+    manifest("a.json", "skewed", "skewed_sound", "");
+    manifest("b.json", "testlib", "library", ", \"requires\": [\"absent\"]");
+    manifest("c.json", "broken", "skewed_bss", "");
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    uint64_t n = 1, last;
+    failing probe = {0};
+    tn_context_options options = {
+        .size = sizeof(options), .plugin_path = folder, .allocator = {&probe, failing_alloc, failing_free}};
+    tn_context *ctx = NULL;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    tn_context_destroy(ctx);
+    cr_assert_eq(probe.live, 0);
+    last = probe.calls;
+    for (n = last > 400 ? last - 400 : 1; n <= last;
+         n++) { /* the rooms before this one have tests of their own */
+        failing f = {.fail_at = n};
+        options.allocator.user = &f;
+        status = tn_context_create(&options, &ctx);
+        if (status == TN_OK) tn_context_destroy(ctx);
+        cr_assert(status == TN_OK || status == TN_E_OUT_OF_MEMORY, "allocation %llu: status %d",
+                  (unsigned long long)n, (int)status);
+        cr_assert_eq(f.live, 0, "allocation %llu: %lld blocks left", (unsigned long long)n,
+                     (long long)f.live);
+    }
+}
