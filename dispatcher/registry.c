@@ -168,8 +168,9 @@ int32_t tni_registry_init(tn_context *ctx, const tn_context_options *options)
     pthread_mutex_init(&r->lock, NULL);
     ctx->registry = r;
     r->names = tni_alloc_zeroed(ctx, sizeof(name_table));
-    if (!r->names || grow_names(r, r->names)) return TN_E_OUT_OF_MEMORY;
-    return add_builtin(r);
+    int32_t status = !r->names || grow_names(r, r->names) ? TN_E_OUT_OF_MEMORY : add_builtin(r);
+    if (status) tni_registry_finish(ctx);
+    return status;
 }
 
 static void free_op(tni_registry *r, tni_op *op)
