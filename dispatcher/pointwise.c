@@ -80,7 +80,6 @@ static int32_t find_dtypes(tni_frame *f, const inputs *in)
 
 static int32_t find_shape(tni_frame *f, const inputs *in, int32_t alike, tni_shape *shape)
 {
-    const tn_tensor *model = NULL;
     int64_t strides[TN_MAX_RANK];
     int32_t status = TN_OK;
     shape->rank = 0;
@@ -92,20 +91,10 @@ static int32_t find_shape(tni_frame *f, const inputs *in, int32_t alike, tni_sha
             status = tni_broadcast(shape, in->tensors[i]->desc.rank, in->tensors[i]->desc.sizes);
         }
         if (status) return status;
-        for (uint32_t i = 0; i < in->count && !model; i++) {
-            const tn_tensor *t = in->tensors[i];
-            if (t->desc.rank != shape->rank ||
-                (shape->rank && memcmp(t->desc.sizes, shape->sizes, shape->rank * 8ull)))
-                continue;
-            model = t;
-        }
-        if (model && !tni_is_contiguous(model))
-            tni_preserve_strides(model, shape->rank, shape->sizes, strides);
-        else
-            model = NULL;
+        tni_pointwise_strides((tn_tensor *const *)in->tensors, in->count, shape->rank, shape->sizes, strides);
     }
     for (uint32_t i = 0; i < f->op->base->n_returns && !status; i++) {
-        status = tni_out_strided(f, i, f->meta[i].dtype, shape->rank, shape->sizes, model ? strides : NULL);
+        status = tni_out_strided(f, i, f->meta[i].dtype, shape->rank, shape->sizes, alike ? NULL : strides);
     }
     return status;
 }

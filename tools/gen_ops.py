@@ -256,8 +256,7 @@ class Entry:
             raise Bad(f"{self.name}: promote belongs to pointwise entries, and to all of them")
         if promote and promote not in PROMOTIONS and not promote.startswith("custom:"):
             raise Bad(f"{self.name}: promote {promote!r} is unknown")
-        if kind == "pointwise" and "infer" in raw:
-            raise Bad(f"{self.name}: a pointwise entry has no infer")
+        # The infer of a pointwise entry is a check of its arguments beyond promotion.
         if kind not in ("pointwise", "composite") and "infer" not in raw:
             raise Bad(f"{self.name}: kind {kind} needs infer")
         if kind == "composite" and "composite" not in raw:
