@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The `tenon` command from outside: exit statuses, JSON that parses, and what doctor says of broken plugins.
+
+    command.py TENON SKEWED_FOLDER
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+class Failure(Exception):
+    pass
+
+
+def run(tool, *arguments, **environment):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k != "LD_PRELOAD"}
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, env={**clean, **environment}, timeout=60)
+
+
+def expect(condition, what, done):
+    if not condition:
+        raise Failure(f"{what}\nstatus {done.returncode}\n{done.stdout[:3000]}\n{done.stderr[:1000]}")
+
+
+def check_usage(tool, _):
+    done = run(tool)
+    expect(done.returncode == 2 and "usage: tenon COMMAND" in done.stderr, "no command is a wrong call", done)
+    done = run(tool, "nonsense")
+    expect(done.returncode == 2 and "no command 'nonsense'" in done.stderr, "an unknown command is named", done)
+    done = run(tool, "--version")
+    expect(done.returncode == 0 and done.stdout.startswith("tenon 0."), "the version", done)
+    for command in ("devices", "ops", "doctor"):
+        done = run(tool, command, "--help")
+        expect(done.returncode == 0 and f"usage: tenon {command}" in done.stdout, f"help of {command}", done)
+        done = run(tool, command, "--what")
+        expect(done.returncode == 2 and "unexpected argument '--what'" in done.stderr, f"{command} --what", done)
+
+
+def check_devices(tool, _):
+    done = run(tool, "devices", "--json")
+    devices = {d["device"]: d for d in json.loads(done.stdout)}
+    expect(done.returncode == 0 and "cpu" in devices, "the processor is a device", done)
+    expect(devices["cpu"]["class"] == "host" and "float32" in devices["cpu"]["dtypes"], "its facts", done)
+    expect(sum(d["chosen"] for d in devices.values()) == 1, "one is chosen", done)
+    done = run(tool, "devices")
+    expect(done.returncode == 0 and done.stdout.count("*") >= 1, "the same as text", done)
+
+
+def check_ops(tool, _):
+    done = run(tool, "ops", "add.Tensor", "--json")
+    (op,) = json.loads(done.stdout)
+    expect(op["schema"] == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "schema", done)
+    expect(op["kind"] == "pointwise" and op["gradient"] is True and op["form"] == "functional", "kind", done)
+    cpu = [k for k in op["kernels"] if k["device_type"] == "cpu"]
+    expect(cpu and {"float32", "int64", "bool"} <= set(cpu[0]["dtypes"]), "dtypes of the kernel", done)
+    done = run(tool, "ops", "--json")
+    expect(done.returncode == 0 and len(json.loads(done.stdout)) > 500, "all operators", done)
+    done = run(tool, "ops", "no_such_operator")
+    expect(done.returncode == 1 and "no operator 'no_such_operator'" in done.stderr, "an unknown operator", done)
+
+
+def check_doctor(tool, _):
+    done = run(tool, "doctor", "--json", "--fallbacks")
+    report = json.loads(done.stdout)
+    expect(done.returncode == 0 and report["problems"] == 0, "all is well", done)
+    expect(any(p["name"] == "cpu" and p["state"] == "loaded" for p in report["plugins"]), "cpu is loaded", done)
+    done = run(tool, "doctor", TENON_PLUGIN_DISABLE="cpu", TENON_PLUGIN_ADD="relative/folder")
+    expect(done.returncode == 1 and "disabled: TENON_PLUGIN_DISABLE is 'cpu'" in done.stdout, "disabled", done)
+    expect("'relative/folder' in the search path is not absolute" in done.stdout, "a relative folder", done)
+
+
+def check_broken(tool, skewed):
+    cases = {"constructor_crashes": "probe: crashed with SIGABRT (6) while loading", "bss": "lies in .bss",
+             "init_fails": "no licence for this machine", "wrong_abi": "ABI generation: expected 1 to 1, found 7 to 7"}
+    for case, expected in cases.items():
+        with tempfile.TemporaryDirectory(dir=skewed) as folder:
+            os.chmod(folder, 0o755)
+            manifest = {"tenon_manifest": 1, "name": "skewed", "library": f"{skewed}/libskewed_{case}.so"}
+            path = Path(folder) / "a.json"
+            path.write_text(json.dumps(manifest))
+            path.chmod(0o644)
+            done = run(tool, "doctor", "--json", TENON_PLUGIN_ADD=folder)
+            report = json.loads(done.stdout)
+            found = [p for p in report["plugins"] if p["manifest"] == str(path)]
+            expect(done.returncode == 1 and len(found) == 1, f"{case}: doctor finds it", done)
+            expect(found[0]["state"] == "failed" and expected in found[0]["reason"], f"{case}: {expected}", done)
+
+
+def main():
+    tool, skewed = sys.argv[1:]
+    failed = 0
+    checks = [check_usage, check_devices, check_ops, check_doctor, check_broken]
+    for check in checks:
+        try:
+            check(tool, skewed)
+        except (Failure, json.JSONDecodeError) as e:
+            print(f"{check.__name__}: {e}")
+            failed += 1
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
