@@ -35,16 +35,22 @@ static tni_shard *own_shard(const struct tni_allocator *a)
     return &a->shards[h >> 60];
 }
 
-static void take(tni_shard *s)
+static void take_slowly(tni_shard *s)
 {
-    for (uint32_t spins = 0; atomic_exchange_explicit(&s->lock, 1, memory_order_acquire);) {
+    uint32_t spins = 0;
+    do {
         while (atomic_load_explicit(&s->lock, memory_order_relaxed)) {
             if (++spins % 64 == 0) sched_yield(); /* whoever holds it was put to sleep */
         }
-    }
+    } while (atomic_exchange_explicit(&s->lock, 1, memory_order_acquire));
 }
 
-static void leave(tni_shard *s)
+static inline void take(tni_shard *s)
+{
+    if (TNI_UNLIKELY(atomic_exchange_explicit(&s->lock, 1, memory_order_acquire))) take_slowly(s);
+}
+
+static inline void leave(tni_shard *s)
 {
     atomic_store_explicit(&s->lock, 0, memory_order_release);
 }

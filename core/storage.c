@@ -16,7 +16,20 @@ static tni_storage *new_storage(tn_context *ctx, tni_device *device, uint64_t by
 {
     tni_storage *s = tni_alloc(ctx, sizeof *s);
     if (!s) return NULL;
-    *s = (tni_storage){.refs = 1, .ctx = ctx, .device = device, .bytes = bytes};
+    /* Field by field, which is faster than clearing the whole struct first. */
+    atomic_init(&s->refs, 1);
+    s->flags = 0;
+    s->ctx = ctx;
+    s->device = device;
+    s->allocation = NULL;
+    s->offset = 0;
+    s->host = NULL;
+    s->bytes = bytes;
+    atomic_init(&s->version, 0);
+    s->block = NULL;
+    s->old = NULL;
+    s->deleter = NULL;
+    s->deleter_user = NULL;
     return s;
 }
 
