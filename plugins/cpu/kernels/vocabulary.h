@@ -165,7 +165,7 @@ ALWAYS_INLINE void store(T *p, float x)
 {
     *p = bfloat_of_float(x);
 }
-#elif defined(DTYPE)
+#elif defined(DTYPE) && !defined(DTYPE_C64) && !defined(DTYPE_C128)
 ALWAYS_INLINE T load(const T *p)
 {
     return *p;

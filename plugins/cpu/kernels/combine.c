@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adding, multiplying and comparing into scattered elements, for each dtype (f32 f64 f16 bf16 i8 u8 i16 i32
+ * i64 c64 c128). Half types are rounded at each step, as in ATen.
+ */
+#include "combine.h"
+#include "vocabulary.h"
+
+#include <stddef.h>
+
+#if defined(DTYPE_C64) || defined(DTYPE_C128)
+#if defined(DTYPE_C64)
+typedef float part_t;
+#else
+typedef double part_t;
+#endif
+typedef T value_t;
+ALWAYS_INLINE T load(const T *p)
+{
+    return *p;
+}
+ALWAYS_INLINE void store(T *p, T x)
+{
+    *p = x;
+}
+ALWAYS_INLINE T times(T a, T b)
+{
+    return (T){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+ALWAYS_INLINE T plus_scaled(T a, T b, T alpha)
+{
+    T c = times(b, alpha);
+    return (T){a.re + c.re, a.im + c.im};
+}
+ALWAYS_INLINE T alpha_of(double re, double im, int64_t whole)
+{
+    return (T){(part_t)re, (part_t)im};
+}
+#else
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+typedef float value_t;
+#else
+typedef T value_t;
+#endif
+ALWAYS_INLINE value_t times(value_t a, value_t b)
+{
+    return (value_t)(a * b);
+}
+ALWAYS_INLINE value_t plus_scaled(value_t a, value_t b, value_t alpha)
+{
+    return (value_t)(a + alpha * b);
+}
+ALWAYS_INLINE value_t alpha_of(double re, double im, int64_t whole)
+{
+#if defined(DTYPE_F32) || defined(DTYPE_F64) || defined(DTYPE_F16) || defined(DTYPE_BF16)
+    return (value_t)re;
+#else
+    return (value_t)whole;
+#endif
+}
+ALWAYS_INLINE int32_t is_nan(value_t x)
+{
+#if defined(DTYPE_F32) || defined(DTYPE_F64) || defined(DTYPE_F16) || defined(DTYPE_BF16)
+    return x != x;
+#else
+    return 0;
+#endif
+}
+ALWAYS_INLINE value_t larger(value_t a, value_t b, value_t unused)
+{
+    return b > a || is_nan(b) ? b : a;
+}
+ALWAYS_INLINE value_t smaller(value_t a, value_t b, value_t unused)
+{
+    return b < a || is_nan(b) ? b : a;
+}
+#endif
+ALWAYS_INLINE value_t product(value_t a, value_t b, value_t unused)
+{
+    return times(a, b);
+}
+
+ALWAYS_INLINE void combine(const cpu_row *row, value_t alpha, value_t (*f)(value_t, value_t, value_t))
+{
+    const char *other = row->other;
+    if (!row->offsets && row->stride == (int64_t)sizeof(T) && row->other_stride == (int64_t)sizeof(T)) {
+        T *o = (T *)(void *)row->base;
+        const T *b = (const T *)(const void *)other;
+        CPU_INDEPENDENT
+        for (int64_t i = 0; i < row->n; i++) store(o + i, f(load(o + i), load(b + i), alpha));
+        return;
+    }
+    for (int64_t i = 0; i < row->n; i++) {
+        T *o = (T *)(void *)(row->base + (row->offsets ? row->offsets[i] : 0) + i * row->stride);
+        store(o, f(load(o), load((const T *)(const void *)(other + i * row->other_stride)), alpha));
+    }
+}
+
+static void add(const cpu_row *row, double re, double im, int64_t whole)
+{
+    combine(row, alpha_of(re, im, whole), plus_scaled);
+}
+static void multiply(const cpu_row *row, double re, double im, int64_t whole)
+{
+    combine(row, alpha_of(re, im, whole), product);
+}
+#if !defined(DTYPE_C64) && !defined(DTYPE_C128)
+static void take_larger(const cpu_row *row, double re, double im, int64_t whole)
+{
+    combine(row, 0, larger);
+}
+static void take_smaller(const cpu_row *row, double re, double im, int64_t whole)
+{
+    combine(row, 0, smaller);
+}
+#endif
+
+extern const cpu_combine_fn CPU_NAME(cpu_combine)[CPU_COMBINE_COUNT];
+const cpu_combine_fn CPU_NAME(cpu_combine)[CPU_COMBINE_COUNT] = {
+    [CPU_COMBINE_ADD] = add,
+    [CPU_COMBINE_MULTIPLY] = multiply,
+#if !defined(DTYPE_C64) && !defined(DTYPE_C128)
+    [CPU_COMBINE_MAX] = take_larger,
+    [CPU_COMBINE_MIN] = take_smaller,
+#endif
+};
