@@ -12,6 +12,7 @@
 #include "dispatcher/plugin/discovery.h"
 #include "dispatcher/plugin/load.h"
 #include "dispatcher/plugin/probe.h"
+#include "dispatcher/plugin/verdict.h"
 #include "dispatcher/plugin/withdraw.h"
 #include "dispatcher/rooms.h"
 
@@ -102,11 +103,20 @@ static int32_t bring_up(plugins *all, tni_candidate *c, tni_plugin **out, tni_re
     return status;
 }
 
+/* Asks the helper, unless the verdict on this file is remembered. */
 static int32_t probe(const plugins *all, const tni_candidate *c, int32_t vouched, tni_reason *reason)
 {
     char helper[PATH_MAX];
+    tni_verdict verdict;
+    int32_t status;
     if (!tni_probe_wanted(&all->settings, vouched)) return TN_OK;
-    return tni_probe_run(tni_probe_helper(helper, sizeof(helper)), c->library, TNI_PROBE_TIMEOUT_MS, reason);
+    tni_verdict_locate(c->library, &verdict);
+    int32_t again = all->settings.probe && strcmp(all->settings.probe, "always") == 0;
+    if (!again && tni_verdict_read(&verdict, &status, reason)) return status;
+    status =
+        tni_probe_run(tni_probe_helper(helper, sizeof(helper)), c->library, TNI_PROBE_TIMEOUT_MS, reason);
+    tni_verdict_write(&verdict, status, reason);
+    return status;
 }
 
 /* Probe, load, register; the verdict goes into the candidate. The status is the plugin's own. */

@@ -203,7 +203,7 @@ static int32_t judge(report *r, int32_t ended, int status, tni_reason *reason)
         return tni_reason_set(reason, TN_E_CONTRACT, "probe: crashed with %s (%d) %s",
                               signal_name(WTERMSIG(status)), WTERMSIG(status), stage);
     if (last_line(r, "fail ", text, sizeof(text)))
-        return tni_reason_set(reason, TN_E_CONTRACT, "probe: %s", text);
+        return tni_reason_set(reason, TN_E_UNSUPPORTED, "probe: %s", text);
     if (last_line(r, "ok", text, sizeof(text)) && (ended < 0 || WEXITSTATUS(status) == 0)) return TN_OK;
     if (ended > 0)
         return tni_reason_set(reason, TN_E_CONTRACT, "probe: ended the process with status %d %s",

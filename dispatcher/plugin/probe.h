@@ -23,8 +23,9 @@ const char *tni_probe_helper(char *buffer, size_t bytes);
 /* Whether a plugin is to be probed. `vouched`: from a standard folder, or named by the program. */
 int32_t tni_probe_wanted(const tni_plugin_settings *settings, int32_t vouched);
 /*
- * Probes one library. TN_OK; TN_E_CONTRACT (crash, hang, failure) or TN_E_STATE (no helper) with the reason.
- * No child is left behind. May be called from any thread; other children of the process are not touched.
+ * Probes one library. TN_OK; TN_E_CONTRACT (crash, hang, exit), TN_E_UNSUPPORTED (it declined in good order)
+ * or TN_E_STATE (no helper), with the reason. No child is left behind. May be called from any thread; other
+ * children of the process are not touched.
  */
 int32_t tni_probe_run(const char *helper, const char *library, uint32_t timeout_ms,
                       TN_OUT tni_reason *reason);

@@ -83,7 +83,7 @@ def check_broken(tool, skewed):
             path = Path(folder) / "a.json"
             path.write_text(json.dumps(manifest))
             path.chmod(0o644)
-            done = run(tool, "doctor", "--json", TENON_PLUGIN_ADD=folder)
+            done = run(tool, "doctor", "--json", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder)
             report = json.loads(done.stdout)
             found = [p for p in report["plugins"] if p["manifest"] == str(path)]
             expect(done.returncode == 1 and len(found) == 1, f"{case}: doctor finds it", done)

@@ -27,6 +27,7 @@ static void make_folder(void)
     snprintf(folder, sizeof(folder), "%s/tenon-test-XXXXXX", getenv("TENON_TEST_PLUGINS"));
     cr_assert_not_null(mkdtemp(folder));
     cr_assert_eq(chmod(folder, 0755), 0);
+    setenv("XDG_CACHE_HOME", folder, 1); /* no verdict is remembered from one test to the next */
 }
 
 static void remove_folder(void)
@@ -99,6 +100,20 @@ Test(plugins, a_crash_or_a_failure_costs_only_that_plugin)
         assert_contains(candidate(ctx, i).reason, "the name is taken by");
     }
     tn_context_destroy(ctx);
+}
+
+Test(plugins, a_verdict_is_remembered)
+{
+    manifest("a.json", "skewed", "skewed_constructor_crashes", "");
+    for (int round = 0; round < 3; round++) {
+        if (round == 2) setenv("TENON_PLUGIN_PROBE", "always", 1);
+        tn_context *ctx = context_of(folder);
+        cr_assert_str_eq(candidate(ctx, 0).reason,
+                         round == 1 ? "probe: crashed with SIGABRT (6) while loading (remembered; "
+                                      "TENON_PLUGIN_PROBE=always asks again)"
+                                    : "probe: crashed with SIGABRT (6) while loading");
+        tn_context_destroy(ctx);
+    }
 }
 
 Test(plugins, the_manifest_must_name_the_right_device_type)

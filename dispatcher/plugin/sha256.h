@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SHA-256 of a file's content (FIPS 180-4), by which the verdicts of probes are remembered. */
+#ifndef TNI_PLUGIN_SHA256_H
+#define TNI_PLUGIN_SHA256_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TNI_SHA256_TEXT_BYTES 65
+
+typedef struct tni_sha256 {
+    uint32_t state[8];
+    uint64_t bytes; /* taken so far */
+    unsigned char block[64];
+} tni_sha256;
+
+void tni_sha256_init(tni_sha256 *h);
+void tni_sha256_add(tni_sha256 *h, const void *data, size_t bytes);
+/* The digest as 64 hexadecimal digits. */
+void tni_sha256_text(tni_sha256 *h, char text[TNI_SHA256_TEXT_BYTES]);
+
+#endif
