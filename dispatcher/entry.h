@@ -42,7 +42,7 @@ enum {
     TNI_PROMOTE_COMMON,  /* common dtype in and out */
     TNI_PROMOTE_FLOAT,   /* common, integers to the default float */
     TNI_PROMOTE_COMPARE, /* common in, bool out */
-    TNI_PROMOTE_LOGICAL, /* inputs to bool, bool out */
+    TNI_PROMOTE_LOGICAL, /* common in (or bool, where a kernel takes nothing else), bool out */
     TNI_PROMOTE_SAME,    /* that of the first tensor; others are cast to it */
     TNI_PROMOTE_REAL,    /* common in, its real dtype out */
     TNI_PROMOTE_CUSTOM   /* promote_rule sets call_dtype and the dtypes of the outputs */

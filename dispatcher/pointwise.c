@@ -69,7 +69,7 @@ static int32_t find_dtypes(tni_frame *f, const inputs *in)
     } else if (promote == TNI_PROMOTE_COMPARE) {
         out = TN_BOOL;
     } else if (promote == TNI_PROMOTE_LOGICAL) {
-        common = out = TN_BOOL;
+        out = TN_BOOL;
     } else if (promote == TNI_PROMOTE_REAL) {
         out = tni_dtype_to_real(common);
     }
@@ -183,6 +183,10 @@ int32_t tni_run_pointwise(tni_frame *f)
     if (status) return status;
     if (f->open_device) {
         k = tni_kernel_next(f, f->op->base, f->call_dtype, NULL);
+        if (!k && f->op->base->promote == TNI_PROMOTE_LOGICAL) {
+            f->call_dtype = TN_BOOL; /* whether an element is zero is all that counts */
+            k = tni_kernel_next(f, f->op->base, TN_BOOL, NULL);
+        }
         if (!k) return tni_fall_back(f, reason);
     }
     outputs.n_temporaries = 0;

@@ -178,13 +178,30 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
     return status;
 }
 
+/* What foo_ of the functional form writes: a copy of self, as large as self and mask broadcast where there is a mask. */
+static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
+{
+    tn_tensor *self = tni_arg_tensor(f, 0), *mask = f->n_args > 1 ? tni_arg_tensor(f, 1) : NULL;
+    tni_shape shape = {.rank = 0};
+    int32_t status;
+    if (!mask || strcmp(f->op->schema->args[1].name, "mask") != 0 || mask->numel == self->numel) {
+        return tni_contiguous_copy(self, self->desc.dtype, TN_PRESERVE_FORMAT, out);
+    }
+    status = tni_broadcast(&shape, self->desc.rank, self->desc.sizes);
+    if (!status) status = tni_broadcast(&shape, mask->desc.rank, mask->desc.sizes);
+    if (!status) status = tni_tensor_create(f->ctx, self->desc.device, self->desc.dtype, shape.rank, shape.sizes, NULL, out);
+    if (status) return status;
+    status = tni_copy_tensor(*out, self);
+    if (status) tn_release(*out);
+    return status;
+}
+
 /* foo of foo_: a clone that foo_ writes. */
 static int32_t run_on_clone(tni_frame *f)
 {
     tn_value args[TNI_MAX_ARGS], out = tn_value_none();
     tn_tensor *copy;
-    int32_t status = tni_contiguous_copy(tni_arg_tensor(f, 0), tni_arg_tensor(f, 0)->desc.dtype,
-                                         TN_PRESERVE_FORMAT, &copy);
+    int32_t status = clone_to_write(f, &copy);
     if (status) return status;
     memcpy(args, f->args, f->n_args * sizeof *args);
     args[0] = tn_value_tensor(copy);

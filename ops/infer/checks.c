@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What add, sub and rsub ask of their arguments beyond promotion. */
+/* What pointwise operators ask of their arguments beyond promotion. */
 #include <string.h>
 #include "ops/infer/infer.h"
 
@@ -25,4 +25,17 @@ int32_t infer_alpha(tni_frame *f)
     if (category != TNI_CATEGORY_COMPLEX && tag == TN_TAG_COMPLEX)
         return tni_error(TN_E_DTYPE, "For non-complex input tensors, argument alpha must not be a complex number.");
     return TN_OK;
+}
+
+int32_t infer_no_bool_negation(tni_frame *f)
+{
+    if (f->call_dtype != TN_BOOL) return TN_OK;
+    return tni_error(TN_E_DTYPE, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                                 "invert a mask, use the `~` or `logical_not()` operator instead.");
+}
+
+int32_t infer_no_bool(tni_frame *f)
+{
+    if (f->call_dtype != TN_BOOL) return TN_OK;
+    return tni_error(TN_E_DTYPE, "\"%s\" not implemented for 'Bool'", f->op->base->schema->name);
 }
