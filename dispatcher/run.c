@@ -103,14 +103,42 @@ static int32_t run_kind(tni_frame *f)
     case TNI_KIND_VIEW:
         return tni_run_view(f);
     case TNI_KIND_COMPOSITE:
+        /* foo of foo_: the body writes argument 0, so it gets a clone. */
+        if (f->op->base->form == TNI_FORM_INPLACE && f->op != f->op->base) return tni_run_structured(f);
         return tni_run_composite(f);
     default:
         return tni_run_structured(f);
     }
 }
 
+/* The argument of the call with a name, or what the given output says of an option that the out form lacks. */
+static tn_value argument_named(const tni_frame *f, const char *name, const tn_tensor *out)
+{
+    const tni_schema *s = f->op->schema;
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        if (!strcmp(s->args[i].name, name)) return f->args[i];
+    }
+    if (out && !strcmp(name, "dtype")) return tn_value_dtype(out->desc.dtype);
+    if (out && !strcmp(name, "device")) return tn_value_device(out->desc.device);
+    return tn_value_none();
+}
+
+/* Out forms of factories have no dtype, layout, device: the output has them. */
+static int32_t run_without_options(tni_frame *f)
+{
+    const tni_op *op = f->op;
+    tn_value args[TNI_MAX_ARGS];
+    for (uint32_t i = 0; i < op->n_returns; i++) f->given[i] = tni_arg_tensor(f, op->n_args - op->n_returns + i);
+    for (uint32_t i = 0; i < f->n_args; i++)
+        args[i] = argument_named(f, op->base->schema->args[i].name, f->given[0]);
+    f->args = args;
+    return run_kind(f);
+}
+
 int32_t tni_run(tni_frame *f)
 {
-    if (f->op->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
+    const tni_op *op = f->op;
+    if (op->form == TNI_FORM_OUT && op->n_args < op->base->n_args + op->n_returns) return run_without_options(f);
+    if (op->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
     return run_kind(f);
 }

@@ -811,6 +811,12 @@ def tags_of(form):
     return [t for t in TAGS if t in tags]
 
 
+def form_of(form):
+    """Primitives that write their first argument are in-place forms, though no underscore ends their names."""
+    schema = form.schema
+    return "inplace" if schema.space == "prim" and schema.args and "!" in schema.args[0].type.alias else form.kind
+
+
 def print_table(table):
     out = [PREAMBLE % "The built-in operators, in the order of their numbers.", ""]
     for key, prefix, type_ in (("infer", "infer_", "tni_infer_fn"), ("composite", "composite_", "tni_composite_fn")):
@@ -823,7 +829,7 @@ def print_table(table):
         owner = e.target or e
         raw = owner.raw
         row = [f".number = {f.number}", f".schema = {c_string(str(f.schema))}", f".kind = TNI_KIND_{owner.kind.upper()}",
-               f".form = TNI_FORM_{f.kind.upper()}", f".base = {owner.forms[0].number}"]
+               f".form = TNI_FORM_{form_of(f).upper()}", f".base = {owner.forms[0].number}"]
         promote = raw.get("promote")
         if promote and promote.startswith("custom:"):
             row += [".promote = TNI_PROMOTE_CUSTOM", f".promote_rule = promote_{promote[7:]}"]

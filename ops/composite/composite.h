@@ -169,6 +169,14 @@ uint64_t tni_dims(tn_scope *s, tn_ints dims, int64_t rank);
 int64_t tni_numel_of(tn_ints size, uint64_t mask);
 
 /* ---- building blocks ---- */
+/* reshape and narrow without a call of their own. */
+tn_tensor *tni_reshape(tn_scope *s, tn_tensor *self, tn_ints shape);
+tn_tensor *tni_narrow(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start, int64_t length);
+/* True where column - row <= diagonal, rows x columns, on the device of `like`. */
+tn_tensor *tni_lower_mask(tn_scope *s, const tn_tensor *like, int64_t rows, int64_t columns,
+                          int64_t diagonal);
+/* atleast_1d, 2d, 3d of a list. */
+tn_tensors tni_at_least(tn_scope *s, tn_tensors list, int64_t rank);
 /* A 0-dim tensor of a number in t's dtype on t's device, where a call takes no Scalar. */
 tn_tensor *tni_number_like(tn_scope *s, const tn_tensor *t, tn_value number);
 /* t cast to dtype; t itself if it has it. */

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies with another dtype, device or format; filling; repeating; questions about dtypes. */
+#include <string.h>
+#include "ops/composite/composite.h"
+
+/* ---- to ---- */
+
+/* Self where it is all that is asked for, else a copy. */
+static tn_tensor *to(tn_scope *s, tn_tensor *self, tn_dtype dtype, tn_device device, int32_t copy,
+                     int32_t format)
+{
+    int32_t same = (!dtype || dtype == dtype_of(self)) && (!device || device == tn_tensor_device(self));
+    int32_t right = format < 0 || format == TN_PRESERVE_FORMAT || tn_tensor_is_contiguous(self, format);
+    if (same && right && !copy) return self;
+    return tn__to_copy(s, self, .dtype = dtype, .device = device, .memory_format = format);
+}
+
+/* A device without an index is the current one of its type. */
+static tn_device complete(tn_scope *s, tn_device device)
+{
+    if (!device || TN_DEVICE_INDEX(device) >= 0) return device;
+    tni_device *open = tni_device_get(s->ctx, device);
+    return open ? open->id : device;
+}
+
+static void check_layout(tn_scope *s, uint32_t layout)
+{
+    if (layout && layout != TN_INTERNED_STRIDED)
+        tn_scope_fail(s, TN_E_UNSUPPORTED, "to(options) doesn't support converting to a different layout");
+}
+
+void composite_to(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, to(s, arg_tensor(args, 0), arg_dtype(args, 1), 0, arg_bool(args, 3), arg_format(args, 4)));
+}
+
+void composite_to_device(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_device device = complete(s, arg_device(args, 1));
+    give(outs, 0,
+         to(s, arg_tensor(args, 0), arg_dtype(args, 2), device, arg_bool(args, 4), arg_format(args, 5)));
+}
+
+void composite_to_dtype_layout(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_device device = complete(s, arg_device(args, 3));
+    check_layout(s, arg_layout(args, 2));
+    if (tn_scope_failed(s)) return;
+    give(outs, 0,
+         to(s, arg_tensor(args, 0), arg_dtype(args, 1), device, arg_bool(args, 6), arg_format(args, 7)));
+}
+
+void composite_to_other(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *other = arg_tensor(args, 1);
+    give(outs, 0,
+         to(s, arg_tensor(args, 0), dtype_of(other), tn_tensor_device(other), arg_bool(args, 3),
+            arg_format(args, 4)));
+}
+
+void composite_type_as(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *other = arg_tensor(args, 1);
+    give(outs, 0, to(s, arg_tensor(args, 0), dtype_of(other), tn_tensor_device(other), 0, -1));
+}
+
+/* ---- filling in place ---- */
+
+void composite_fill_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *value = arg_tensor(args, 1);
+    if (rank_of(value)) {
+        tni_scope_failf(s, TN_E_SHAPE,
+                        "fill_ only supports 0-dimension value tensor but got tensor with %lld dimensions.",
+                        (long long)rank_of(value));
+        return;
+    }
+    tn_copy_(s, self, value);
+    give(outs, 0, self);
+}
+
+void composite_zero(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_prim_fill(s, arg_tensor(args, 0), 0);
+    give(outs, 0, arg_tensor(args, 0));
+}
+
+/* Wrapping, the diagonal begins anew below a tall matrix, one row left out. */
+void composite_fill_diagonal(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    int64_t rank = rank_of(self), step = 0, least = INT64_MAX, rows, columns;
+    if (rank < 2) return (void)tn_scope_fail(s, TN_E_SHAPE, "dimensions must larger than 1");
+    rows = tn_tensor_size(self, 0);
+    columns = tn_tensor_size(self, 1);
+    for (int64_t d = 0; d < rank; d++) {
+        if (rank > 2 && tn_tensor_size(self, d) != rows)
+            return (void)tn_scope_fail(s, TN_E_SHAPE, "all dimensions of input must be of equal length");
+        if (tn_tensor_size(self, d) < least) least = tn_tensor_size(self, d);
+        step += tn_tensor_strides(self)[d];
+    }
+    tn_prim_fill(s,
+                 tn_as_strided(s, self, TN_INTS(least), TN_INTS(step),
+                               .storage_offset = tn_tensor_storage_offset(self)),
+                 args[1]);
+    if (arg_bool(args, 2) && rank == 2 && rows > columns + 1) {
+        int64_t skip = tn_tensor_strides(self)[0] * (columns + 1);
+        int64_t count = (tn_tensor_numel(self) - columns * (columns + 1) + columns) / (columns + 1);
+        int64_t offset = tn_tensor_storage_offset(self) + skip;
+        tn_prim_fill(s, tn_as_strided(s, self, TN_INTS(count), TN_INTS(step), .storage_offset = offset),
+                     args[1]);
+    }
+    give(outs, 0, self);
+}
+
+void composite_resize_as(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *other = arg_tensor(args, 1);
+    int32_t format = arg_format(args, 2);
+    if (format == TN_PRESERVE_FORMAT)
+        format = tn_tensor_is_contiguous(other, TN_CONTIGUOUS_FORMAT) ? TN_CONTIGUOUS_FORMAT
+                 : rank_of(other) == 4 && tn_tensor_is_contiguous(other, TN_CHANNELS_LAST)
+                     ? TN_CHANNELS_LAST
+                     : TN_CONTIGUOUS_FORMAT;
+    tn_resize_(s, self, sizes_of(other), .memory_format = format);
+    give(outs, 0, self);
+}
+
+/* ---- repeating ---- */
+
+void composite_narrow_copy(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *t = tni_narrow(s, arg_tensor(args, 0), arg_int(args, 1), arg_int(args, 2), arg_int(args, 3));
+    give(outs, 0, tn_clone(s, t, .memory_format = TN_CONTIGUOUS_FORMAT));
+}
+
+/* Seen as (r0, n0, r1, n1, ...), the repeats with stride 0, and copied. */
+void composite_repeat(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    tn_ints repeats = arg_ints(args, 1);
+    int64_t rank = repeats.count, lead = rank - rank_of(self), inner[2 * TN_MAX_RANK], wide[2 * TN_MAX_RANK],
+            out[TN_MAX_RANK];
+    if (lead < 0 || 2 * rank > TN_MAX_RANK) {
+        tn_scope_fail(
+            s, TN_E_SHAPE,
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+        return;
+    }
+    for (int64_t i = 0; i < rank; i++) {
+        int64_t size = i < lead ? 1 : tn_tensor_size(self, i - lead);
+        inner[2 * i] = 1;
+        inner[2 * i + 1] = wide[2 * i + 1] = size;
+        wide[2 * i] = repeats.data[i];
+        out[i] = size * repeats.data[i];
+    }
+    tn_tensor *t = tn_expand(s, tni_reshape(s, self, (tn_ints){inner, 2 * rank}), (tn_ints){wide, 2 * rank});
+    t = tn_clone(s, t, .memory_format = TN_CONTIGUOUS_FORMAT);
+    give(outs, 0, tn__unsafe_view(s, t, (tn_ints){out, rank}));
+}
+
+void composite_tile(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    tn_ints dims = arg_ints(args, 1);
+    int64_t lead = rank_of(self) - dims.count, list[TN_MAX_RANK];
+    if (lead <= 0) return give(outs, 0, tn_repeat(s, self, dims));
+    for (int64_t i = 0; i < rank_of(self); i++) list[i] = i < lead ? 1 : dims.data[i - lead];
+    give(outs, 0, tn_repeat(s, self, (tn_ints){list, rank_of(self)}));
+}
+
+/* ---- numbers ---- */
+
+static void give_number(tn_scope *s, const tn_tensor *t, tn_value *outs)
+{
+    tn_dtype dtype = dtype_of(t);
+    if (tn_tensor_numel(t) != 1) {
+        tni_scope_failf(s, TN_E_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
+                        (long long)tn_tensor_numel(t));
+        return;
+    }
+    if (is_complex(dtype)) {
+        double *pair = tn_scope_memory(s, 2 * sizeof(double));
+        if (pair && !tn_item_complex(s, t, pair)) outs[0] = tn_value_complex(pair);
+    } else if (dtype == TN_BOOL) {
+        outs[0] = tn_value_bool(tn_item_bool(s, t));
+    } else if (is_integer(dtype)) {
+        outs[0] = tn_value_int(tn_item_int(s, t));
+    } else {
+        outs[0] = tn_value_float(tn_item_double(s, t));
+    }
+}
+
+void composite_item(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_number(s, arg_tensor(args, 0), outs);
+}
+
+void composite_local_scalar_dense(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_number(s, arg_tensor(args, 0), outs);
+}
+
+/* ---- dtypes ---- */
+
+static void add_to_promotion(tn_scope *s, tni_promotion *p, tn_value v)
+{
+    const tn_tensor *t = tn_value_as_tensor(v);
+    if (t)
+        tni_promotion_add(p, dtype_of(t), rank_of(t) == 0, (tn_desc(t)->flags & TN_DESC_WRAPPED) != 0);
+    else
+        tni_promotion_add(p, tni_dtype_of_scalar(v, tni_default_dtype(s->ctx)), 1, 1);
+}
+
+static void give_result_type(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tni_promotion p = {0};
+    add_to_promotion(s, &p, args[0]);
+    add_to_promotion(s, &p, args[1]);
+    outs[0] = tn_value_dtype(tni_promotion_result(&p, tni_default_dtype(s->ctx)));
+}
+
+void composite_result_type(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_result_type(s, args, outs);
+}
+
+void composite_result_type_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_result_type(s, args, outs);
+}
+
+void composite_result_type_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_result_type(s, args, outs);
+}
+
+void composite_result_type_scalar_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_result_type(s, args, outs);
+}
+
+void composite_promote_types(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_dtype dtype = tn_promote_types(arg_dtype(args, 0), arg_dtype(args, 1));
+    if (!dtype) return (void)tn_scope_fail(s, TN_E_DTYPE, "the two types have no common type");
+    outs[0] = tn_value_dtype(dtype);
+}
+
+void composite_can_cast(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    (void)s;
+    outs[0] = tn_value_bool(tn_can_cast(arg_dtype(args, 0), arg_dtype(args, 1)));
+}

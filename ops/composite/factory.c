@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* New tensors filled with a number, with steps, with a pattern. */
+#include <math.h>
+#include "ops/composite/composite.h"
+
+/* dtype, layout, device, pin_memory from index `at` on; `like` lends what is absent. */
+typedef struct options {
+    tn_dtype dtype;
+    uint32_t layout;
+    tn_device device;
+} options;
+
+static options read_options(const tn_value *args, uint32_t at)
+{
+    return (options){arg_dtype(args, at), arg_layout(args, at + 1), arg_device(args, at + 2)};
+}
+
+static options read_options_like(const tn_value *args, uint32_t at, const tn_tensor *like)
+{
+    options o = read_options(args, at);
+    if (!o.dtype) o.dtype = dtype_of(like);
+    if (!o.device) o.device = tn_tensor_device(like);
+    return o;
+}
+
+static tn_tensor *empty(tn_scope *s, tn_ints size, options o)
+{
+    return tn_empty(s, size, .dtype = o.dtype, .layout = o.layout, .device = o.device);
+}
+
+static tn_tensor *filled(tn_scope *s, tn_tensor *t, tn_value number)
+{
+    return t ? tn_prim_fill(s, t, number) : NULL;
+}
+
+/* ---- one number ---- */
+
+/* The dtype that a tensor full of a number has. */
+static tn_dtype dtype_of_number(tn_scope *s, tn_value v)
+{
+    return tni_dtype_of_scalar(v, tni_default_dtype(s->ctx));
+}
+
+void composite_full(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    options o = read_options(args, 2);
+    if (!o.dtype) o.dtype = dtype_of_number(s, args[1]);
+    give(outs, 0, filled(s, empty(s, arg_ints(args, 0), o), args[1]));
+}
+
+void composite_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, filled(s, empty(s, arg_ints(args, 0), read_options(args, 1)), tn_value_int(0)));
+}
+
+void composite_ones(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, filled(s, empty(s, arg_ints(args, 0), read_options(args, 1)), tn_value_int(1)));
+}
+
+void composite_efficientzerotensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    composite_zeros(s, args, outs);
+}
+
+void composite_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, filled(s, empty(s, TN_NO_INTS, read_options(args, 1)), args[0]));
+}
+
+static tn_tensor *empty_like(tn_scope *s, const tn_value *args, uint32_t at)
+{
+    return tn_empty_like(s, arg_tensor(args, 0), .dtype = arg_dtype(args, at),
+                         .layout = arg_layout(args, at + 1), .device = arg_device(args, at + 2),
+                         .memory_format = arg_format(args, at + 4));
+}
+
+void composite_full_like(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, filled(s, empty_like(s, args, 2), args[1]));
+}
+
+void composite_zeros_like(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, filled(s, empty_like(s, args, 1), tn_value_int(0)));
+}
+
+void composite_ones_like(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, filled(s, empty_like(s, args, 1), tn_value_int(1)));
+}
+
+void composite_new_empty(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, empty(s, arg_ints(args, 1), read_options_like(args, 2, arg_tensor(args, 0))));
+}
+
+void composite_new_empty_strided(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    options o = read_options_like(args, 3, arg_tensor(args, 0));
+    give(outs, 0,
+         tn_empty_strided(s, arg_ints(args, 1), arg_ints(args, 2), .dtype = o.dtype, .layout = o.layout,
+                          .device = o.device));
+}
+
+void composite_new_full(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         filled(s, empty(s, arg_ints(args, 1), read_options_like(args, 3, arg_tensor(args, 0))), args[2]));
+}
+
+void composite_new_ones(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         filled(s, empty(s, arg_ints(args, 1), read_options_like(args, 2, arg_tensor(args, 0))),
+                tn_value_int(1)));
+}
+
+void composite_new_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         filled(s, empty(s, arg_ints(args, 1), read_options_like(args, 2, arg_tensor(args, 0))),
+                tn_value_int(0)));
+}
+
+/* ---- steps ---- */
+
+static int32_t check_range(tn_scope *s, double start, double end, double step)
+{
+    if (step == 0) return tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
+    if (!isfinite(start) || !isfinite(end))
+        return tni_scope_failf(s, TN_E_ARGUMENT, "unsupported range: %g -> %g", start, end);
+    if ((step > 0) != (end >= start) && end != start)
+        return tn_scope_fail(s, TN_E_ARGUMENT, "upper bound and lower bound inconsistent with step sign");
+    return TN_OK;
+}
+
+/* A number as an operand of the dtype: integers cut off the fraction. */
+static tn_value number_in(tn_value v, tn_dtype dtype)
+{
+    return is_integer(dtype) && v.tag == TN_TAG_FLOAT ? tn_value_int((int64_t)v.as.f) : v;
+}
+
+static int64_t count_steps(tn_value start, tn_value end, tn_value step, tn_dtype dtype)
+{
+    if (is_integer(dtype) && start.tag != TN_TAG_FLOAT && end.tag != TN_TAG_FLOAT &&
+        step.tag != TN_TAG_FLOAT) {
+        int64_t by = step.as.i;
+        uint64_t distance =
+            by > 0 ? (uint64_t)end.as.i - (uint64_t)start.as.i : (uint64_t)start.as.i - (uint64_t)end.as.i;
+        uint64_t width = by > 0 ? (uint64_t)by : (uint64_t)0 - (uint64_t)by;
+        return (int64_t)(distance / width + (distance % width != 0));
+    }
+    return (int64_t)ceil((tn_value_as_float(end) - tn_value_as_float(start)) / tn_value_as_float(step));
+}
+
+static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, options o, tn_value *outs)
+{
+    int32_t fractions = start.tag == TN_TAG_FLOAT || end.tag == TN_TAG_FLOAT || step.tag == TN_TAG_FLOAT;
+    if (!o.dtype) o.dtype = fractions ? tni_default_dtype(s->ctx) : TN_INT64;
+    if (check_range(s, tn_value_as_float(start), tn_value_as_float(end), tn_value_as_float(step))) return;
+    start = number_in(start, o.dtype);
+    end = number_in(end, o.dtype);
+    step = number_in(step, o.dtype);
+    if (tn_value_as_float(step) == 0) return (void)tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
+    tn_tensor *t = empty(s, TN_INTS(count_steps(start, end, step, o.dtype)), o);
+    give(outs, 0, t ? tn_prim_iota(s, t, start, step) : NULL);
+}
+
+void composite_arange(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    arange(s, tn_value_int(0), args[0], tn_value_int(1), read_options(args, 1), outs);
+}
+
+void composite_arange_start(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    arange(s, args[0], args[1], tn_value_int(1), read_options(args, 2), outs);
+}
+
+void composite_arange_start_step(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    arange(s, args[0], args[1], args[2], read_options(args, 3), outs);
+}
+
+/* The end is included. */
+static void range(tn_scope *s, tn_value start, tn_value end, tn_value step, options o, tn_value *outs)
+{
+    if (!o.dtype) o.dtype = tni_default_dtype(s->ctx);
+    if (check_range(s, tn_value_as_float(start), tn_value_as_float(end), tn_value_as_float(step))) return;
+    start = number_in(start, o.dtype);
+    end = number_in(end, o.dtype);
+    step = number_in(step, o.dtype);
+    double count = floor((tn_value_as_float(end) - tn_value_as_float(start)) / tn_value_as_float(step)) + 1;
+    tn_tensor *t = empty(s, TN_INTS((int64_t)count), o);
+    give(outs, 0, t ? tn_prim_iota(s, t, start, step) : NULL);
+}
+
+void composite_range(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    range(s, args[0], args[1], tn_value_int(1), read_options(args, 2), outs);
+}
+
+void composite_range_step(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    range(s, args[0], args[1], args[2], read_options(args, 3), outs);
+}
+
+/* ---- evenly spaced numbers ---- */
+
+static double imaginary(tn_value v)
+{
+    return v.tag == TN_TAG_COMPLEX ? v.as.floats[1] : 0;
+}
+
+/*
+ * The numbers in float64 or complex128, counted from the nearer end, so that both ends are exact and the
+ * sequence is symmetric.
+ */
+static tn_tensor *spaced(tn_scope *s, tn_value start, tn_value end, int64_t steps, int32_t complex,
+                         tn_device device)
+{
+    tn_dtype wide = complex ? TN_COMPLEX128 : TN_FLOAT64;
+    int64_t half = steps / 2, gaps = steps > 1 ? steps - 1 : 1;
+    double a[2] = {tn_value_as_float(start), imaginary(start)},
+           b[2] = {tn_value_as_float(end), imaginary(end)};
+    double d[2] = {(b[0] - a[0]) / (double)gaps, (b[1] - a[1]) / (double)gaps};
+    tn_value step = complex ? tn_value_complex(d) : tn_value_float(d[0]),
+             last = complex ? tn_value_complex(b) : tn_value_float(b[0]);
+    tn_value first = complex ? tn_value_complex(a) : tn_value_float(a[0]);
+    if (steps == 1) return tn_full(s, TN_INTS(1), first, .dtype = wide, .device = device);
+    tn_tensor *head = tn_empty(s, TN_INTS(half), .dtype = wide, .device = device);
+    tn_tensor *tail = tn_empty(s, TN_INTS(steps - half), .dtype = wide, .device = device);
+    if (!head || !tail) return NULL;
+    tn_prim_iota(s, head, first, step);
+    tn_prim_iota(s, tail, steps - 1 - half, -1);
+    tail = tn_rsub_scalar(s, tn_mul_scalar(s, tail, step), last);
+    return tn_cat(s, TN_TENSORS(head, tail));
+}
+
+typedef struct spacing {
+    tn_value start, end;
+    int64_t steps;
+    int32_t complex;
+    options o;
+} spacing;
+
+static int32_t prepare_spacing(tn_scope *s, spacing *p)
+{
+    if (p->steps < 0) return tn_scope_fail(s, TN_E_ARGUMENT, "number of steps must be non-negative");
+    int32_t complex = p->start.tag == TN_TAG_COMPLEX || p->end.tag == TN_TAG_COMPLEX;
+    if (!p->o.dtype)
+        p->o.dtype = complex ? tni_dtype_to_complex(tni_default_dtype(s->ctx)) : tni_default_dtype(s->ctx);
+    p->complex = is_complex(p->o.dtype);
+    p->start = number_in(p->start, p->o.dtype);
+    p->end = number_in(p->end, p->o.dtype);
+    return TN_OK;
+}
+
+static void linspace(tn_scope *s, spacing p, tn_value *outs)
+{
+    if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
+    if (p.steps == 0) return give(outs, 0, empty(s, TN_INTS(0), p.o));
+    give(outs, 0, tni_cast(s, spaced(s, p.start, p.end, p.steps, p.complex, p.o.device), p.o.dtype));
+}
+
+static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
+{
+    if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
+    if (p.steps == 0) return give(outs, 0, empty(s, TN_INTS(0), p.o));
+    tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.complex, p.o.device));
+    give(outs, 0, tni_cast(s, t, p.o.dtype));
+}
+
+/* The number that a 0-dim tensor holds; a complex one is kept in `pair`. */
+static tn_value number_of(tn_scope *s, const tn_tensor *t, double pair[2])
+{
+    if (is_complex(dtype_of(t))) {
+        tn_item_complex(s, t, pair);
+        return tn_value_complex(pair);
+    }
+    return is_integer(dtype_of(t)) ? tn_value_int(tn_item_int(s, t)) : tn_value_float(tn_item_double(s, t));
+}
+
+/* Start and end as numbers, whichever of them is a tensor. */
+static spacing read_spacing(tn_scope *s, const tn_value *args, uint32_t at, const char *name,
+                            double pairs[2][2])
+{
+    const tn_tensor *start = arg_tensor(args, 0), *end = arg_tensor(args, 1);
+    spacing p = {args[0], args[1], arg_int(args, 2), 0, read_options(args, at)};
+    if (start && end && (rank_of(start) || rank_of(end)))
+        tni_scope_failf(s, TN_E_SHAPE,
+                        "%s only supports 0-dimensional start and end tensors, but got start with %lld "
+                        "dimension(s) and end with %lld dimension(s).",
+                        name, (long long)rank_of(start), (long long)rank_of(end));
+    else if ((start && rank_of(start)) || (end && rank_of(end)))
+        tni_scope_failf(
+            s, TN_E_SHAPE,
+            "%s only supports 0-dimensional start and end tensors, but got %s with %lld dimension(s).", name,
+            start ? "start" : "end", (long long)rank_of(start ? start : end));
+    if (tn_scope_failed(s)) return p;
+    if (start) p.start = number_of(s, start, pairs[0]);
+    if (end) p.end = number_of(s, end, pairs[1]);
+    if (!p.o.device && (start || end)) p.o.device = tn_tensor_device(start ? start : end);
+    return p;
+}
+
+static void linspace_of(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    double pairs[2][2];
+    linspace(s, read_spacing(s, args, 3, "linspace", pairs), outs);
+}
+
+static void logspace_of(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    double pairs[2][2];
+    logspace(s, read_spacing(s, args, 4, "logspace", pairs), arg_float(args, 3), outs);
+}
+
+void composite_linspace(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    linspace_of(s, args, outs);
+}
+
+void composite_linspace_tensor_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    linspace_of(s, args, outs);
+}
+
+void composite_linspace_tensor_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    linspace_of(s, args, outs);
+}
+
+void composite_linspace_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    linspace_of(s, args, outs);
+}
+
+void composite_logspace(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    logspace_of(s, args, outs);
+}
+
+void composite_logspace_tensor_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    logspace_of(s, args, outs);
+}
+
+void composite_logspace_tensor_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    logspace_of(s, args, outs);
+}
+
+void composite_logspace_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    logspace_of(s, args, outs);
+}
+
+/* ---- patterns ---- */
+
+static void eye(tn_scope *s, int64_t n, int64_t m, options o, tn_value *outs)
+{
+    if (n < 0)
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "n must be greater or equal to 0, got %lld",
+                                     (long long)n);
+    if (m < 0)
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "m must be greater or equal to 0, got %lld",
+                                     (long long)m);
+    tn_tensor *t = filled(s, empty(s, TN_INTS(n, m), o), tn_value_int(0));
+    if (t) tn_prim_fill(s, tn_diagonal(s, t), 1);
+    give(outs, 0, t);
+}
+
+void composite_eye(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    eye(s, arg_int(args, 0), arg_int(args, 0), read_options(args, 1), outs);
+}
+
+void composite_eye_m(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    eye(s, arg_int(args, 0), arg_int(args, 1), read_options(args, 2), outs);
+}
+
+/* Rows and columns of the elements of a triangle, row by row. */
+static void triangle_indices(tn_scope *s, const tn_value *args, int32_t lower, tn_value *outs)
+{
+    int64_t rows = arg_int(args, 0), columns = arg_int(args, 1), offset = arg_int(args, 2), count = 0, n = 0;
+    options o = read_options(args, 3);
+    if (rows < 0)
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "row must be non-negative, got %lld", (long long)rows);
+    if (columns < 0)
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "col must be non-negative, got %lld",
+                                     (long long)columns);
+    for (int32_t pass = 0; pass < 2; pass++) {
+        int64_t *out = pass ? tni_scope_ints(s, 2 * count) : NULL;
+        if (pass && !out) return;
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t first = lower ? 0 : r + offset, end = lower ? r + offset + 1 : columns;
+            if (first < 0) first = 0;
+            if (end > columns) end = columns;
+            if (!pass && end > first) count += end - first;
+            for (int64_t c = first; pass && c < end; c++, n++) {
+                out[n] = r;
+                out[count + n] = c;
+            }
+        }
+        if (pass)
+            give(outs, 0,
+                 tni_cast(s, tn_from_data(s, TN_INT64, TN_INTS(2, count), out, o.device),
+                          o.dtype ? o.dtype : TN_INT64));
+    }
+}
+
+void composite_tril_indices(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    triangle_indices(s, args, 1, outs);
+}
+
+void composite_triu_indices(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    triangle_indices(s, args, 0, outs);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sorting and selecting by rank, histograms. */
+#include <math.h>
+#include "ops/composite/composite.h"
+
+void composite_sort(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_sort_stable_result r =
+        tn_sort_stable(s, arg_tensor(args, 0), 0, .dim = arg_int(args, 1), .descending = arg_bool(args, 2));
+    give(outs, 0, r.values);
+    give(outs, 1, r.indices);
+}
+
+void composite_argsort(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         tn_sort_stable(s, arg_tensor(args, 0), 0, .dim = arg_int(args, 1), .descending = arg_bool(args, 2))
+             .indices);
+}
+
+void composite_argsort_stable(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         tn_sort_stable(s, arg_tensor(args, 0), arg_bool(args, 1), .dim = arg_int(args, 2),
+                        .descending = arg_bool(args, 3))
+             .indices);
+}
+
+void composite_msort(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, tn_sort_stable(s, arg_tensor(args, 0), 0, .dim = 0).values);
+}
+
+void composite_topk(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    int64_t k = arg_int(args, 1), dim = tni_dim(s, arg_int(args, 2), rank_of(self));
+    if (tn_scope_failed(s)) return;
+    tn_sort_stable_result r = tn_sort_stable(s, self, 1, .dim = dim, .descending = arg_bool(args, 3));
+    if (rank_of(self)) {
+        r.values = tn_contiguous(s, tn_slice(s, r.values, .dim = dim, .end = k));
+        r.indices = tn_contiguous(s, tn_slice(s, r.indices, .dim = dim, .end = k));
+    }
+    give(outs, 0, r.values);
+    give(outs, 1, r.indices);
+}
+
+/* The element at place k of the sorted dimension. */
+static void give_place(tn_scope *s, tn_tensor *self, int64_t k, int64_t dim, int32_t keepdim, tn_value *outs)
+{
+    dim = tni_dim(s, dim, rank_of(self));
+    if (tn_scope_failed(s)) return;
+    if (rank_of(self) == 0) {
+        give(outs, 0, tn_clone(s, self));
+        return give(outs, 1, tni_zeros_on(s, self, TN_INT64, TN_NO_INTS));
+    }
+    tn_sort_stable_result r = tn_sort_stable(s, self, 1, .dim = dim);
+    tn_tensor *values = tn_slice(s, r.values, .dim = dim, .start = k, .end = k + 1);
+    tn_tensor *indices = tn_slice(s, r.indices, .dim = dim, .start = k, .end = k + 1);
+    give(outs, 0, tn_contiguous(s, keepdim ? values : tn_squeeze_dim(s, values, dim)));
+    give(outs, 1, tn_contiguous(s, keepdim ? indices : tn_squeeze_dim(s, indices, dim)));
+}
+
+void composite_kthvalue(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_place(s, arg_tensor(args, 0), arg_int(args, 1) - 1, arg_int(args, 2), arg_bool(args, 3), outs);
+}
+
+/* ---- medians: the lower of the two in the middle; NaN comes last in the order ---- */
+
+/* NaN wherever the dimension has one, else the middle of all. */
+static void median_along(tn_scope *s, tn_tensor *self, int64_t dim, int32_t keepdim, int32_t skip_nan,
+                         tn_value *outs)
+{
+    dim = tni_dim(s, dim, rank_of(self));
+    if (tn_scope_failed(s)) return;
+    if (rank_of(self) == 0) {
+        give(outs, 0, tn_clone(s, self));
+        return give(outs, 1, tni_zeros_on(s, self, TN_INT64, TN_NO_INTS));
+    }
+    int64_t length = tn_tensor_size(self, dim);
+    if (!is_float(dtype_of(self))) return give_place(s, self, (length - 1) / 2, dim, keepdim, outs);
+    tn_sort_stable_result r = tn_sort_stable(s, self, 1, .dim = dim);
+    tn_tensor *bad = tn_isnan(s, self), *count = tn_sum_dim(s, bad, TN_INTS(dim), .keepdim = 1), *place;
+    if (skip_nan) {
+        tn_tensor *left = tn_clamp(s, tn_rsub_scalar(s, count, TN_SCALAR(length - 1)), .min = TN_SCALAR(0));
+        place = tn_div_tensor_mode(
+            s, left, tn_scalar_tensor_of(s, tn_value_int(2), TN_INT64, tn_tensor_device(self)), "floor");
+    } else {
+        /* The first NaN in the order of the sort stands behind all numbers. */
+        tn_tensor *first = tn_rsub_scalar(s, count, TN_SCALAR(length));
+        place = tn_where(s, tn_gt_scalar(s, count, 0), first,
+                         tn_full_like(s, count, TN_SCALAR((length - 1) / 2)));
+    }
+    tn_tensor *values = tn_gather(s, r.values, dim, place), *indices = tn_gather(s, r.indices, dim, place);
+    give(outs, 0, keepdim ? values : tn_squeeze_dim(s, values, dim));
+    give(outs, 1, keepdim ? indices : tn_squeeze_dim(s, indices, dim));
+}
+
+void composite_median_dim(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    median_along(s, arg_tensor(args, 0), arg_int(args, 1), arg_bool(args, 2), 0, outs);
+}
+
+void composite_nanmedian_dim(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    median_along(s, arg_tensor(args, 0), arg_int(args, 1), arg_bool(args, 2), 1, outs);
+}
+
+static void median_of_all(tn_scope *s, tn_tensor *self, int32_t skip_nan, tn_value *outs)
+{
+    tn_value both[2] = {tn_value_none(), tn_value_none()};
+    if (tn_tensor_numel(self) == 0)
+        return give(outs, 0,
+                    tni_full_on(s, self, 0, TN_NO_INTS,
+                                is_float(dtype_of(self)) ? tn_value_float(NAN) : tn_value_int(INT64_MIN)));
+    tn_tensor *row = tni_reshape(s, self, TN_INTS(-1));
+    if (row) median_along(s, row, 0, 0, skip_nan, both);
+    outs[0] = both[0];
+}
+
+void composite_median(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    median_of_all(s, arg_tensor(args, 0), 0, outs);
+}
+
+void composite_nanmedian(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    median_of_all(s, arg_tensor(args, 0), 1, outs);
+}
+
+/* ---- searching ---- */
+
+void composite_searchsorted_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *sorted = arg_tensor(args, 0), *value = tni_number_like(s, sorted, args[1]);
+    give(outs, 0,
+         tn_searchsorted(s, sorted, value, .out_int32 = arg_bool(args, 2), .right = arg_bool(args, 3),
+                         .side = arg_string(args, 4), .sorter = arg_tensor(args, 5)));
+}
+
+void composite_bucketize(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *boundaries = arg_tensor(args, 1);
+    if (rank_of(boundaries) != 1)
+        return (void)tni_scope_failf(s, TN_E_SHAPE,
+                                     "boundaries tensor must be 1 dimension, but got dim(%lld)",
+                                     (long long)rank_of(boundaries));
+    if (!self) self = tni_number_like(s, boundaries, args[0]);
+    give(outs, 0,
+         tn_searchsorted(s, boundaries, self, .out_int32 = arg_bool(args, 2), .right = arg_bool(args, 3)));
+}
