@@ -7,6 +7,7 @@
 #include "autograd/record.h"
 
 #include "core/scope.h"
+#include "gradient_rules.h"
 
 #include <string.h>
 

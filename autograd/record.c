@@ -8,6 +8,7 @@
 
 #include "core/scope.h"
 #include "dispatcher/call.h"
+#include "gradient_rules.h"
 
 #include <string.h>
 

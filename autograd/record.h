@@ -19,7 +19,5 @@ int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot);
  * cannot be. */
 const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op);
 void tni_custom_finish(tn_context *ctx);
-/* The rule of operators that have none. */
-void grad_not_implemented(tn_scope *s, tni_grad *g);
 
 #endif

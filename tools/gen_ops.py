@@ -853,6 +853,12 @@ def print_table(table):
     return "\n".join(out)
 
 
+def print_gradient_rules(table):
+    out = [(PREAMBLE % "What autograd/rules defines.").replace("dispatcher/entry.h", "autograd/rule.h"),
+           "#ifndef TNI_GRADIENT_RULES_H", "#define TNI_GRADIENT_RULES_H", ""]
+    return "\n".join(out + [f"tni_grad_fn {n};" for n in names_of(table, "gradient", "grad_")] + ["", "#endif", ""])
+
+
 def print_rules(table):
     out = [PREAMBLE % "What ops/infer and ops/composite define.", "#ifndef TNI_OPS_RULES_H", "#define TNI_OPS_RULES_H", ""]
     for key, prefix, type_ in (("infer", "infer_", "tni_infer_fn"), ("composite", "composite_", "tni_composite_fn")):
@@ -953,6 +959,7 @@ def main():
     parser.add_argument("--out-table", metavar="FILE")
     parser.add_argument("--out-gradients", metavar="FILE")
     parser.add_argument("--out-rules", metavar="FILE")
+    parser.add_argument("--out-gradient-rules", metavar="FILE")
     parser.add_argument("--out-doc", metavar="FILE")
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
                         help="the public headers, whose names no operator may bear")
@@ -969,6 +976,7 @@ def main():
         table.number()
         texts = [(args.out_header, print_header(table)), (args.out_table, print_table(table)),
                  (args.out_gradients, print_gradients(table)), (args.out_rules, print_rules(table)),
+                 (args.out_gradient_rules, print_gradient_rules(table)),
                  (args.out_doc, print_doc(table))]
         for path, text in texts:
             if path and args.compare:

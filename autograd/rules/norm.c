@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Normalisation. First derivatives call the fused backward operators; those are differentiated through the formulas
+ * below, which say once more, over simple operators, what they compute.
+ */
+#include "autograd/rules/rules.h"
+
+static void set_three(tni_grad *g, uint32_t a, uint32_t b, uint32_t c, tn_tensor *x, tn_tensor *y, tn_tensor *z)
+{
+    tni_grad_set(g, a, x);
+    tni_grad_set(g, b, y);
+    tni_grad_set(g, c, z);
+}
+
+/* ---- batch norm: input, weight, bias are arguments 0, 1, 2 ---- */
+
+static void batch_norm(tn_scope *s, tni_grad *g, tn_tensor *mean, tn_tensor *variance, int32_t train, double eps)
+{
+    tn_native_batch_norm_backward_result r = tn_native_batch_norm_backward(
+        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1), mean, variance, tni_grad_result(g, 1),
+        tni_grad_result(g, 2), train, eps, MASK_3(g, 0, 1, 2));
+    set_three(g, 0, 1, 2, r.result0, r.result1, r.result2);
+}
+
+void grad_native_batch_norm(tn_scope *s, tni_grad *g)
+{
+    batch_norm(s, g, tni_grad_saved(g, 3), tni_grad_saved(g, 4), bool_arg(g, 5), float_arg(g, 7));
+}
+
+void grad_native_batch_norm_no_stats(tn_scope *s, tni_grad *g)
+{
+    batch_norm(s, g, NULL, NULL, bool_arg(g, 3), float_arg(g, 5));
+}
+
+void grad_native_batch_norm_no_training(tn_scope *s, tni_grad *g)
+{
+    batch_norm(s, g, tni_grad_saved(g, 3), tni_grad_saved(g, 4), 0, float_arg(g, 6));
+}
+
+void grad_batch_norm_with_update(tn_scope *s, tni_grad *g)
+{
+    batch_norm(s, g, tni_grad_saved(g, 3), tni_grad_saved(g, 4), 1, float_arg(g, 6));
+}
+
+/* ---- the backward operators as formulas ---- */
+
+/* The shape of a normalisation: which dimensions are averaged, which carry the weight. */
+typedef struct layout {
+    uint64_t averaged;
+    uint64_t summed; /* for the gradients of weight and bias */
+    tn_ints weight_shape;
+    tn_ints flat_weight; /* as the operator gives it */
+    double eps;
+    tn_tensor *mean, *variance; /* given statistics, in weight_shape; NULL: of the input */
+} layout;
+
+static tn_tensor *mean_over(tn_scope *s, tn_tensor *t, uint64_t dims)
+{
+    return tn_mean_dim(s, t, tni_rule_dim_list(s, dims), .keepdim = 1);
+}
+
+static tn_tensor *inverse_deviation(tn_scope *s, tn_tensor *variance, double eps)
+{
+    return tn_rsqrt(s, plus(s, variance, eps));
+}
+
+/* in: grad, input, weight (or NULL); out: gradients of input, weight, bias */
+static void norm_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn_tensor **out)
+{
+    const layout *l = data;
+    tn_tensor *grad = in[0], *mean = l->mean ? l->mean : mean_over(s, in[1], l->averaged);
+    tn_tensor *centred = sub(s, in[1], mean);
+    tn_tensor *variance = l->variance ? l->variance : mean_over(s, square(s, centred), l->averaged);
+    tn_tensor *inverse = inverse_deviation(s, variance, l->eps), *x = mul(s, centred, inverse);
+    tn_tensor *scaled = in[2] ? mul(s, grad, tn_reshape(s, in[2], l->weight_shape)) : grad;
+    tn_tensor *inner = scaled;
+    if (!l->mean) {
+        tn_tensor *along = mul(s, x, mean_over(s, mul(s, scaled, x), l->averaged));
+        inner = sub(s, sub(s, scaled, mean_over(s, scaled, l->averaged)), along);
+    }
+    out[0] = mul(s, inner, inverse);
+    tn_ints dims = tni_rule_dim_list(s, l->summed);
+    out[1] = dims.count ? tn_sum_dim(s, mul(s, grad, x), dims) : mul(s, grad, x);
+    out[2] = dims.count ? tn_sum_dim(s, grad, dims) : grad;
+    out[1] = tn_reshape(s, out[1], l->flat_weight);
+    out[2] = tn_reshape(s, out[2], l->flat_weight);
+}
+
+/* Gradients of arguments 0 (grad), 1 (input), and `weight`, which the caller has shaped for the formula. */
+static void differentiate(tn_scope *s, tni_grad *g, const layout *l, tn_tensor *const in[3], const uint32_t args[3],
+                          tn_tensor *const grads[3], tn_tensor **out)
+{
+    int32_t wanted[3];
+    for (int i = 0; i < 3; i++) wanted[i] = tni_grad_needs(g, args[i]);
+    tni_rule_vjp(s, norm_formula, l, in, wanted, 3, grads, 3, out);
+}
+
+static tn_tensor *per_channel(tn_scope *s, tn_tensor *t, tn_ints shape) { return t ? tn_reshape(s, t, shape) : NULL; }
+
+void grad_native_batch_norm_backward(tn_scope *s, tni_grad *g)
+{
+    tni_meta m = tni_grad_meta(g, 1, 0);
+    int64_t shape[TN_MAX_RANK], channels = m.sizes[1];
+    for (uint32_t i = 0; i < m.rank; i++) shape[i] = i == 1 ? channels : 1;
+    uint64_t others = ((m.rank >= 64 ? 0 : 1ull << m.rank) - 1) & ~2ull;
+    layout l = {.averaged = others, .summed = others, .weight_shape = {shape, m.rank}, .flat_weight = {&channels, 1},
+                .eps = float_arg(g, 8)};
+    if (!bool_arg(g, 7)) {
+        l.mean = per_channel(s, tni_grad_saved(g, 3), l.weight_shape);
+        l.variance = per_channel(s, tni_grad_saved(g, 4), l.weight_shape);
+    }
+    tn_tensor *const in[3] = {tni_grad_saved(g, 0), tni_grad_saved(g, 1), tni_grad_saved(g, 2)};
+    tn_tensor *const grads[3] = {tni_grad_out(g, 0), tni_grad_out(g, 1), tni_grad_out(g, 2)};
+    tn_tensor *out[3];
+    differentiate(s, g, &l, in, (const uint32_t[]){0, 1, 2}, grads, out);
+    set_three(g, 0, 1, 2, out[0], out[1], out[2]);
+}
+
+/* ---- layer norm ---- */
+
+void grad_native_layer_norm(tn_scope *s, tni_grad *g)
+{
+    tn_native_layer_norm_backward_result r = tn_native_layer_norm_backward(
+        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), ints_arg(g, 1), tni_grad_result(g, 1), tni_grad_result(g, 2),
+        tni_grad_saved(g, 2), tni_grad_saved(g, 3), MASK_3(g, 0, 2, 3));
+    set_three(g, 0, 2, 3, r.result0, r.result1, r.result2);
+}
+
+/* The operator gets 1 / sqrt(variance + eps) and not eps, so eps is what is left of it. */
+static double eps_of(tn_scope *s, tn_tensor *input, tn_tensor *rstd, uint64_t dims)
+{
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    tn_tensor *variance = tn_var_correction(s, input, tni_rule_dim_list(s, dims), .correction = TN_SCALAR(0), .keepdim = 1);
+    tn_tensor *total = tn_reciprocal(s, square(s, tn_reshape(s, rstd, tensor_sizes(variance))));
+    tn_tensor *eps = sub(s, total, variance);
+    double value = eps && eps->numel ? tn_item_double(s, tn_select(s, tn_reshape(s, eps, TN_INTS(-1)), 0, 0)) : 0;
+    tn_set_grad_mode(mode);
+    return value > 0 ? value : 0;
+}
+
+void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
+{
+    tni_meta m = tni_grad_meta(g, 1, 0);
+    tn_ints shape = ints_arg(g, 2);
+    uint32_t lead = m.rank - (uint32_t)shape.count;
+    uint64_t all = (m.rank >= 64 ? 0 : 1ull << m.rank) - 1, batch = (1ull << lead) - 1;
+    tn_tensor *input = tni_grad_saved(g, 1);
+    layout l = {.averaged = all & ~batch, .summed = batch, .weight_shape = shape, .flat_weight = shape,
+                .eps = eps_of(s, input, tni_grad_saved(g, 4), all & ~batch)};
+    tn_tensor *const in[3] = {tni_grad_saved(g, 0), input, tni_grad_saved(g, 5)};
+    tn_tensor *const grads[3] = {tni_grad_out(g, 0), tni_grad_out(g, 1), tni_grad_out(g, 2)};
+    tn_tensor *out[3];
+    differentiate(s, g, &l, in, (const uint32_t[]){0, 1, 5}, grads, out);
+    set_three(g, 0, 1, 5, out[0], out[1], out[2]);
+}
+
+/* ---- group norm: seen as (N, groups, channels of a group, positions) ---- */
+
+void grad_native_group_norm(tn_scope *s, tni_grad *g)
+{
+    tn_native_group_norm_backward_result r = tn_native_group_norm_backward(
+        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1), tni_grad_result(g, 2), tni_grad_saved(g, 1),
+        int_arg(g, 3), int_arg(g, 4), int_arg(g, 5), int_arg(g, 6), MASK_3(g, 0, 1, 2));
+    set_three(g, 0, 1, 2, r.result0, r.result1, r.result2);
+}
+
+void grad_native_group_norm_backward(tn_scope *s, tni_grad *g)
+{
+    int64_t n = int_arg(g, 5), c = int_arg(g, 6), positions = int_arg(g, 7), groups = int_arg(g, 8);
+    tni_meta m = tni_grad_meta(g, 1, 0);
+    tn_ints split = TN_INTS(n, groups, c / groups, positions), weight = TN_INTS(1, groups, c / groups, 1);
+    tn_tensor *input = tn_reshape(s, tni_grad_saved(g, 1), split);
+    layout l = {.averaged = 4 | 8, .summed = 1 | 8, .weight_shape = weight, .flat_weight = {&c, 1},
+                .eps = eps_of(s, input, tni_grad_saved(g, 3), 4 | 8)};
+    tn_tensor *grad_input = tni_grad_out(g, 0) ? tn_reshape(s, tni_grad_out(g, 0), split) : NULL;
+    tn_tensor *const in[3] = {tn_reshape(s, tni_grad_saved(g, 0), split), input, tni_grad_saved(g, 4)};
+    tn_tensor *const grads[3] = {grad_input, tni_grad_out(g, 1), tni_grad_out(g, 2)};
+    tn_tensor *out[3];
+    differentiate(s, g, &l, in, (const uint32_t[]){0, 1, 4}, grads, out);
+    if (out[0]) tni_grad_set(g, 0, tn_reshape(s, out[0], sizes_of(&m)));
+    if (out[1]) tni_grad_set(g, 1, tn_reshape(s, out[1], sizes_of(&m)));
+    tni_grad_set(g, 4, out[2]);
+}
+
+/* ---- weight norm: w = v * g / |v| ---- */
+
+static tn_tensor *sum_but(tn_scope *s, tn_tensor *t, int64_t dim)
+{
+    uint64_t rank = t ? t->desc.rank : 1;
+    uint64_t dims = ((1ull << rank) - 1) & ~(1ull << dim);
+    return dims ? tn_sum_dim(s, t, tni_rule_dim_list(s, dims), .keepdim = 1) : t;
+}
+
+void grad_weight_norm_interface(tn_scope *s, tni_grad *g)
+{
+    tn_tensor *grad = tni_grad_out(g, 0), *v = tni_grad_saved(g, 0), *size = tni_grad_saved(g, 1);
+    int64_t dim = int_arg(g, 2);
+    if (!tni_grad_enabled()) {
+        tn__weight_norm_interface_backward_result r =
+            tn__weight_norm_interface_backward(s, grad, v, size, tni_grad_result(g, 1), dim);
+        tni_grad_set(g, 0, r.result0);
+        tni_grad_set(g, 1, r.result1);
+        return;
+    }
+    tn_tensor *norm = tn_norm_except_dim(s, v, .pow = 2, .dim = dim);
+    tn_tensor *along = divide(s, sum_but(s, mul(s, grad, v), wrap_dim(dim, v ? v->desc.rank : 1)), norm);
+    if (tni_grad_needs(g, 0)) {
+        tn_tensor *inner = sub(s, grad, divide(s, mul(s, v, along), norm));
+        tni_grad_set(g, 0, mul(s, divide(s, size, norm), inner));
+    }
+    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, along);
+}

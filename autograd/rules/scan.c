@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running sums and products, and reductions over segments. */
+#include "autograd/rules/rules.h"
+
+static tn_tensor *sum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)
+{
+    tn_ints dims = TN_INTS(dim);
+    return tn_flip(s, tn_cumsum(s, tn_flip(s, t, dims), dim), dims);
+}
+
+void grad_cumsum(tn_scope *s, tni_grad *g)
+{
+    tn_tensor *grad = tni_grad_out(g, 0);
+    int32_t trivial = tni_grad_meta(g, 0, 0).rank == 0;
+    tni_grad_set(g, 0, trivial ? grad : sum_from_end(s, grad, int_arg(g, 1)));
+}
+
+/* d y_i / d x_k for i >= k: the product of all x up to i but x_k. */
+static tn_tensor *omitting(tn_scope *s, tn_tensor *x, int64_t dim, int64_t k, int64_t n)
+{
+    tn_tensor *one = tn_ones_like(s, tn_narrow(s, x, dim, 0, 1)), *after = one;
+    if (k + 1 < n) {
+        tn_tensor *rest = tn_cumprod(s, tn_narrow(s, x, dim, k + 1, n - k - 1), dim);
+        after = tn_cat(s, TN_TENSORS(one, rest), .dim = dim);
+    }
+    if (k == 0) return after;
+    return mul(s, tn_prod_dim(s, tn_narrow(s, x, dim, 0, k), dim, .keepdim = 1), after);
+}
+
+static tn_tensor *cumprod_with_zeros(tn_scope *s, tn_tensor *grad, tn_tensor *x, int64_t dim)
+{
+    int64_t n = x->desc.sizes[dim];
+    tn_tensor **parts = tn_scope_memory(s, ((uint64_t)n + 1) * sizeof *parts);
+    if (!parts) return NULL;
+    for (int64_t k = 0; k < n; k++) {
+        tn_tensor *product = mul(s, tn_narrow(s, grad, dim, k, n - k), conj_of(s, omitting(s, x, dim, k, n)));
+        parts[k] = tn_sum_dim(s, product, TN_INTS(dim), .keepdim = 1);
+    }
+    return tn_cat(s, ((tn_tensors){parts, n}), .dim = dim);
+}
+
+void grad_cumprod(tn_scope *s, tni_grad *g)
+{
+    tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *result = tni_grad_result(g, 0);
+    tni_meta m = tni_grad_meta(g, 0, 0);
+    if (m.rank == 0 || numel_of(&m) == 0) {
+        tni_grad_set(g, 0, m.rank == 0 ? grad : zeros_arg(s, g, 0, grad));
+        return;
+    }
+    if (x && grad && x->desc.dtype != grad->desc.dtype) x = tn__to_copy(s, x, .dtype = grad->desc.dtype);
+    int64_t dim = wrap_dim(int_arg(g, 1), m.rank);
+    tn_tensor *zero = tn_any(s, tn_eq_scalar(s, x, 0));
+    if (tn_scope_failed(s)) return;
+    if (tn_item_bool(s, zero)) {
+        tni_grad_set(g, 0, cumprod_with_zeros(s, grad, x, dim));
+        return;
+    }
+    tn_tensor *weighted = mul(s, grad, conj_of(s, result));
+    tni_grad_set(g, 0, divide(s, sum_from_end(s, weighted, dim), conj_of(s, x)));
+}
+
+static tn_tensor *logsum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)
+{
+    tn_ints dims = TN_INTS(dim);
+    return tn_flip(s, tn_logcumsumexp(s, tn_flip(s, t, dims), dim), dims);
+}
+
+/* The part of the gradient that comes from positive (or negative) entries, computed in logarithms. */
+static tn_tensor *logcumsumexp_part(tn_scope *s, tni_grad *g, tn_tensor *size, tn_tensor *mask, int64_t dim)
+{
+    tn_tensor *logs = tn_masked_fill_scalar(s, tn_log(s, size), tn_logical_not(s, mask), TN_SCALAR(-1e30));
+    tn_tensor *back = logsum_from_end(s, sub(s, logs, tni_grad_result(g, 0)), dim);
+    return tn_exp(s, add(s, back, tni_grad_saved(g, 0)));
+}
+
+void grad_logcumsumexp(tn_scope *s, tni_grad *g)
+{
+    tn_tensor *grad = tni_grad_out(g, 0);
+    tni_meta m = tni_grad_meta(g, 0, 0);
+    if (m.rank == 0 || numel_of(&m) == 0) {
+        tni_grad_set(g, 0, grad);
+        return;
+    }
+    int64_t dim = wrap_dim(int_arg(g, 1), m.rank);
+    if (is_complex(grad)) {
+        tn_tensor *logs = sub(s, tn_log(s, conj_of(s, grad)), tni_grad_result(g, 0));
+        tn_tensor *sum = tn_exp(s, add(s, logsum_from_end(s, logs, dim), tni_grad_saved(g, 0)));
+        tni_grad_set(g, 0, conj_of(s, sum));
+        return;
+    }
+    tn_tensor *size = tn_abs(s, grad);
+    tn_tensor *positive = logcumsumexp_part(s, g, size, tn_gt_scalar(s, grad, 0), dim);
+    tn_tensor *negative = logcumsumexp_part(s, g, size, tn_lt_scalar(s, grad, 0), dim);
+    tni_grad_set(g, 0, sub(s, positive, negative));
+}
+
+void grad_segment_reduce(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, tn__segment_reduce_backward(s, tni_grad_out(g, 0), tni_grad_result(g, 0), tni_grad_saved(g, 0),
+                                                   string_arg(g, 1), .lengths = tni_grad_saved(g, 2),
+                                                   .offsets = tni_grad_saved(g, 4), .axis = int_arg(g, 5),
+                                                   .initial = tni_grad_arg(g, 7)));
+}
