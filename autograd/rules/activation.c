@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations and their backward operators. For y = f(x) the backward operator gives g * f'(x); its own gradient needs
- * g * grad * f''(x), which is written out below.
+ * Activations and their backward operators. For y = f(x) the backward operator gives g * f'(x); its own
+ * gradient needs g * grad * f''(x), which is written out below.
  */
 #include "autograd/rules/rules.h"
 
@@ -34,7 +34,8 @@ void grad_relu(tn_scope *s, tni_grad *g)
 
 void grad_threshold(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_threshold_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_threshold_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
 }
 
 void grad_threshold_backward(tn_scope *s, tni_grad *g)
@@ -44,14 +45,16 @@ void grad_threshold_backward(tn_scope *s, tni_grad *g)
 
 void grad_hardtanh(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_hardtanh_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1),
-                                            tni_grad_arg(g, 2)));
+    tni_grad_set(g, 0,
+                 tn_hardtanh_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1),
+                                      tni_grad_arg(g, 2)));
 }
 
 void grad_hardtanh_backward(tn_scope *s, tni_grad *g)
 {
-    piecewise(s, g, tn_hardtanh_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2),
-                                         tni_grad_arg(g, 3)));
+    piecewise(s, g,
+              tn_hardtanh_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2),
+                                   tni_grad_arg(g, 3)));
 }
 
 void grad_hardsigmoid(tn_scope *s, tni_grad *g)
@@ -66,7 +69,8 @@ void grad_hardsigmoid_backward(tn_scope *s, tni_grad *g)
 
 void grad_hardshrink(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_hardshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_hardshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
 }
 
 void grad_hardshrink_backward(tn_scope *s, tni_grad *g)
@@ -76,7 +80,8 @@ void grad_hardshrink_backward(tn_scope *s, tni_grad *g)
 
 void grad_softshrink(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_softshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_softshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
 }
 
 void grad_softshrink_backward(tn_scope *s, tni_grad *g)
@@ -86,19 +91,23 @@ void grad_softshrink_backward(tn_scope *s, tni_grad *g)
 
 void grad_leaky_relu(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_leaky_relu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1), 0));
+    tni_grad_set(g, 0,
+                 tn_leaky_relu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1), 0));
 }
 
 void grad_leaky_relu_backward(tn_scope *s, tni_grad *g)
 {
-    piecewise(s, g, tn_leaky_relu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2),
-                                           bool_arg(g, 3)));
+    piecewise(s, g,
+              tn_leaky_relu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2),
+                                     bool_arg(g, 3)));
 }
 
 void grad_rrelu_with_noise(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_rrelu_with_noise_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
-                                                    tni_grad_arg(g, 2), tni_grad_arg(g, 3), bool_arg(g, 4), 0));
+    tni_grad_set(g, 0,
+                 tn_rrelu_with_noise_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0),
+                                              tni_grad_saved(g, 1), tni_grad_arg(g, 2), tni_grad_arg(g, 3),
+                                              bool_arg(g, 4), 0));
 }
 
 void grad_prelu_kernel(tn_scope *s, tni_grad *g)
@@ -141,8 +150,9 @@ void grad_hardswish_backward(tn_scope *s, tni_grad *g)
 
 void grad_elu(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_elu_backward(s, tni_grad_out(g, 0), tni_grad_arg(g, 1), tni_grad_arg(g, 2),
-                                       tni_grad_arg(g, 3), 0, tni_grad_saved(g, 0)));
+    tni_grad_set(g, 0,
+                 tn_elu_backward(s, tni_grad_out(g, 0), tni_grad_arg(g, 1), tni_grad_arg(g, 2),
+                                 tni_grad_arg(g, 3), 0, tni_grad_saved(g, 0)));
 }
 
 void grad_elu_backward(tn_scope *s, tni_grad *g)
@@ -165,7 +175,8 @@ void grad_elu_backward(tn_scope *s, tni_grad *g)
 
 void grad_gelu(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_gelu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), .approximate = string_arg(g, 1)));
+    tni_grad_set(
+        g, 0, tn_gelu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), .approximate = string_arg(g, 1)));
 }
 
 /* x * Phi(x) has the second derivative phi(x) * (2 - x^2). */
@@ -193,7 +204,9 @@ void grad_gelu_backward(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 0))
         tni_grad_set(g, 0, tn_gelu_backward(s, tni_grad_out(g, 0), x, .approximate = approximate));
     if (tni_grad_needs(g, 1))
-        curvature(s, g, 1, approximate && strcmp(approximate, "tanh") == 0 ? gelu_tanh_second(s, x) : gelu_second(s, x));
+        curvature(s, g, 1,
+                  approximate && strcmp(approximate, "tanh") == 0 ? gelu_tanh_second(s, x)
+                                                                  : gelu_second(s, x));
 }
 
 /* sigmoid(x) * (1 + x * (1 - sigmoid(x))) */
@@ -206,7 +219,8 @@ static tn_tensor *silu_first(tn_scope *s, tn_tensor *x)
 void grad_silu(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0);
-    tni_grad_set(g, 0, is_complex(x) ? mul(s, grad, conj_of(s, silu_first(s, x))) : tn_silu_backward(s, grad, x));
+    tni_grad_set(g, 0,
+                 is_complex(x) ? mul(s, grad, conj_of(s, silu_first(s, x))) : tn_silu_backward(s, grad, x));
 }
 
 void grad_silu_backward(tn_scope *s, tni_grad *g)
@@ -237,15 +251,17 @@ void grad_mish_backward(tn_scope *s, tni_grad *g)
 
 void grad_softplus(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_softplus_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1),
-                                            tni_grad_arg(g, 2)));
+    tni_grad_set(g, 0,
+                 tn_softplus_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1),
+                                      tni_grad_arg(g, 2)));
 }
 
 void grad_softplus_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *x = tni_grad_saved(g, 1);
     tn_value beta = tni_grad_arg(g, 2), threshold = tni_grad_arg(g, 3);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_softplus_backward(s, tni_grad_out(g, 0), x, beta, threshold));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, tn_softplus_backward(s, tni_grad_out(g, 0), x, beta, threshold));
     if (!tni_grad_needs(g, 1)) return;
     tn_tensor *scaled = tn_mul_scalar(s, x, beta), *y = tn_sigmoid(s, scaled);
     tn_tensor *second = tn_mul_scalar(s, mul(s, y, minus_from(s, 1, y)), beta);
@@ -254,7 +270,8 @@ void grad_softplus_backward(tn_scope *s, tni_grad *g)
 
 void grad_log_sigmoid_forward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_log_sigmoid_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_log_sigmoid_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1)));
 }
 
 void grad_log_sigmoid_backward(tn_scope *s, tni_grad *g)
@@ -269,10 +286,12 @@ void grad_log_sigmoid_backward(tn_scope *s, tni_grad *g)
 
 void grad_logit(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_logit_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), .eps = opt_float_arg(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_logit_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), .eps = opt_float_arg(g, 1)));
 }
 
-/* 1 / (x (1 - x)) has the slope (2 x - 1) / (x (1 - x))^2; outside of [eps, 1 - eps] the gradient is constant. */
+/* 1 / (x (1 - x)) has the slope (2 x - 1) / (x (1 - x))^2; outside of [eps, 1 - eps] the gradient is
+ * constant. */
 void grad_logit_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *x = tni_grad_saved(g, 1);
@@ -290,8 +309,10 @@ void grad_logit_backward(tn_scope *s, tni_grad *g)
 void grad_native_dropout_backward(tn_scope *s, tni_grad *g)
 {
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_native_dropout_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), float_arg(g, 2)));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, scale(s, mul(s, tni_grad_out(g, 0), tni_grad_saved(g, 0)), float_arg(g, 2)));
+        tni_grad_set(
+            g, 0, tn_native_dropout_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), float_arg(g, 2)));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, scale(s, mul(s, tni_grad_out(g, 0), tni_grad_saved(g, 0)), float_arg(g, 2)));
 }
 
 void grad_fake_quantize_cachemask(tn_scope *s, tni_grad *g)

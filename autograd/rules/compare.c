@@ -8,4 +8,7 @@ void grad_zero(tn_scope *s, tni_grad *g)
     set_zero(s, g, 1);
 }
 
-void grad_zero_like(tn_scope *s, tni_grad *g) { set_zero(s, g, 0); }
+void grad_zero_like(tn_scope *s, tni_grad *g)
+{
+    set_zero(s, g, 0);
+}

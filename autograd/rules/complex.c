@@ -12,17 +12,27 @@ void grad_view_as_complex(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tn_view_as_real(s, tn_resolve_conj(s, tn_contiguous(s, tni_grad_out(g, 0)))));
 }
 
-void grad_conj(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, conj_of(s, tni_grad_out(g, 0))); }
+void grad_conj(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, conj_of(s, tni_grad_out(g, 0)));
+}
 
-void grad_neg_view(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, neg(s, tni_grad_out(g, 0))); }
+void grad_neg_view(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, neg(s, tni_grad_out(g, 0)));
+}
 
-void grad_conj_physical(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, tn_conj_physical(s, tni_grad_out(g, 0))); }
+void grad_conj_physical(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, tn_conj_physical(s, tni_grad_out(g, 0)));
+}
 
 void grad_complex(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_real(s, grad));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, is_complex(grad) ? tn_imag(s, grad) : tn_zeros_like(s, grad));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, is_complex(grad) ? tn_imag(s, grad) : tn_zeros_like(s, grad));
 }
 
 void grad_polar(tn_scope *s, tni_grad *g)

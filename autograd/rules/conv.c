@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolution. It is bilinear in input and weight, so the gradients of its backward operator are convolutions of the
- * same kind with one of the two replaced.
+ * Convolution. It is bilinear in input and weight, so the gradients of its backward operator are convolutions
+ * of the same kind with one of the two replaced.
  */
 #include "autograd/rules/rules.h"
 
@@ -22,11 +22,12 @@ static geometry geometry_at(const tni_grad *g, uint32_t at)
                       .groups = int_arg(g, at + 5)};
 }
 
-static tn_convolution_backward_result backward(tn_scope *s, const geometry *c, tn_tensor *grad, tn_tensor *input,
-                                               tn_tensor *weight, tn_ints bias, tn_bools mask)
+static tn_convolution_backward_result backward(tn_scope *s, const geometry *c, tn_tensor *grad,
+                                               tn_tensor *input, tn_tensor *weight, tn_ints bias,
+                                               tn_bools mask)
 {
-    return tn_convolution_backward(s, grad, input, weight, bias, c->stride, c->padding, c->dilation, c->transposed,
-                                   c->output_padding, c->groups, mask);
+    return tn_convolution_backward(s, grad, input, weight, bias, c->stride, c->padding, c->dilation,
+                                   c->transposed, c->output_padding, c->groups, mask);
 }
 
 static tn_tensor *forward(tn_scope *s, const geometry *c, tn_tensor *input, tn_tensor *weight)
@@ -40,14 +41,18 @@ void grad_convolution(tn_scope *s, tni_grad *g)
     geometry c = geometry_at(g, 3);
     tni_meta bias = tni_grad_meta(g, 2, 0);
     tn_ints bias_sizes = bias.device ? sizes_of(&bias) : (tn_ints){NULL, 0};
-    tn_convolution_backward_result r = backward(s, &c, tni_grad_out(g, 0), conj_of(s, tni_grad_saved(g, 0)),
-                                                conj_of(s, tni_grad_saved(g, 1)), bias_sizes, MASK_3(g, 0, 1, 2));
+    tn_convolution_backward_result r =
+        backward(s, &c, tni_grad_out(g, 0), conj_of(s, tni_grad_saved(g, 0)),
+                 conj_of(s, tni_grad_saved(g, 1)), bias_sizes, MASK_3(g, 0, 1, 2));
     tni_grad_set(g, 0, r.result0);
     tni_grad_set(g, 1, r.result1);
     tni_grad_set(g, 2, r.result2);
 }
 
-static tn_tensor *sum_of(tn_scope *s, tn_tensor *a, tn_tensor *b) { return a && b ? add(s, a, b) : a ? a : b; }
+static tn_tensor *sum_of(tn_scope *s, tn_tensor *a, tn_tensor *b)
+{
+    return a && b ? add(s, a, b) : a ? a : b;
+}
 
 static tn_tensor *along_channels(tn_scope *s, tn_tensor *bias, uint32_t rank)
 {
@@ -81,10 +86,14 @@ void grad_im2col(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);
     tn_ints size = {m.sizes + m.rank - 2, 2};
-    tni_grad_set(g, 0, tn_col2im(s, tni_grad_out(g, 0), size, ints_arg(g, 1), ints_arg(g, 2), ints_arg(g, 3), ints_arg(g, 4)));
+    tni_grad_set(g, 0,
+                 tn_col2im(s, tni_grad_out(g, 0), size, ints_arg(g, 1), ints_arg(g, 2), ints_arg(g, 3),
+                           ints_arg(g, 4)));
 }
 
 void grad_col2im(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_im2col(s, tni_grad_out(g, 0), ints_arg(g, 2), ints_arg(g, 3), ints_arg(g, 4), ints_arg(g, 5)));
+    tni_grad_set(
+        g, 0,
+        tn_im2col(s, tni_grad_out(g, 0), ints_arg(g, 2), ints_arg(g, 3), ints_arg(g, 4), ints_arg(g, 5)));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing by positions and masks, embeddings. What was read adds up, what was overwritten gets nothing. */
+/* Reading and writing by positions and masks, embeddings. What was read adds up, what was overwritten gets
+ * nothing. */
 #include "autograd/rules/rules.h"
 
 #include "core/shape.h"
@@ -23,7 +24,8 @@ static tn_tensor *number_zero(tn_scope *s, const tn_tensor *like)
 void grad_index(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    tni_grad_set(g, 0, tn_index_put_(s, zeros_arg(s, g, 0, grad), saved_indices(s, g, 1), grad, .accumulate = 1));
+    tni_grad_set(g, 0,
+                 tn_index_put_(s, zeros_arg(s, g, 0, grad), saved_indices(s, g, 1), grad, .accumulate = 1));
 }
 
 void grad_index_put(tn_scope *s, tni_grad *g)
@@ -41,8 +43,9 @@ void grad_index_put(tn_scope *s, tni_grad *g)
 void grad_unsafe_masked_index(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    tni_grad_set(g, 0, tn__unsafe_masked_index_put_accumulate(s, zeros_arg(s, g, 0, grad), tni_grad_saved(g, 1),
-                                                              saved_indices(s, g, 2), grad));
+    tni_grad_set(g, 0,
+                 tn__unsafe_masked_index_put_accumulate(s, zeros_arg(s, g, 0, grad), tni_grad_saved(g, 1),
+                                                        saved_indices(s, g, 2), grad));
 }
 
 void grad_unsafe_masked_index_put_accumulate(tn_scope *s, tni_grad *g)
@@ -59,8 +62,11 @@ void grad_index_select(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     tni_meta m = tni_grad_meta(g, 0, 0);
-    if (m.rank == 0) tni_grad_set(g, 0, tn_reshape(s, tn_sum(s, grad), sizes_of(&m)));
-    else tni_grad_set(g, 0, tn_index_add(s, zeros_arg(s, g, 0, grad), int_arg(g, 1), tni_grad_saved(g, 2), grad));
+    if (m.rank == 0)
+        tni_grad_set(g, 0, tn_reshape(s, tn_sum(s, grad), sizes_of(&m)));
+    else
+        tni_grad_set(g, 0,
+                     tn_index_add(s, zeros_arg(s, g, 0, grad), int_arg(g, 1), tni_grad_saved(g, 2), grad));
 }
 
 /* The rows of grad that were written, in the shape of argument `arg`. */
@@ -80,21 +86,25 @@ void grad_index_add(tn_scope *s, tni_grad *g)
 void grad_index_copy(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_index_fill(s, grad, int_arg(g, 1), tni_grad_saved(g, 2), 0));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, tn_index_fill(s, grad, int_arg(g, 1), tni_grad_saved(g, 2), 0));
     if (tni_grad_needs(g, 3)) tni_grad_set(g, 3, rows_for(s, g, 3));
 }
 
 void grad_index_fill(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_index_fill(s, grad, int_arg(g, 1), tni_grad_saved(g, 2), 0));
-    if (tni_grad_needs(g, 3)) tni_grad_set(g, 3, tn_sum(s, tn_index_select(s, grad, int_arg(g, 1), tni_grad_saved(g, 2))));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, tn_index_fill(s, grad, int_arg(g, 1), tni_grad_saved(g, 2), 0));
+    if (tni_grad_needs(g, 3))
+        tni_grad_set(g, 3, tn_sum(s, tn_index_select(s, grad, int_arg(g, 1), tni_grad_saved(g, 2))));
 }
 
 void grad_gather(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    tni_grad_set(g, 0, tn_scatter_add(s, zeros_arg(s, g, 0, grad), int_arg(g, 1), tni_grad_saved(g, 2), grad));
+    tni_grad_set(g, 0,
+                 tn_scatter_add(s, zeros_arg(s, g, 0, grad), int_arg(g, 1), tni_grad_saved(g, 2), grad));
 }
 
 /* ---- masks ---- */
@@ -116,7 +126,8 @@ void grad_masked_scatter(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0), *mask = tni_grad_saved(g, 1);
     tni_meta source = tni_grad_meta(g, 2, 0);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, drop_where(s, mask, grad));
-    if (tni_grad_needs(g, 2)) tni_grad_set(g, 2, tn_masked_scatter_backward(s, grad, mask, sizes_of(&source)));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, tn_masked_scatter_backward(s, grad, mask, sizes_of(&source)));
 }
 
 void grad_masked_select(tn_scope *s, tni_grad *g)
@@ -158,8 +169,9 @@ void grad_put(tn_scope *s, tni_grad *g)
 
 void grad_slice_backward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_slice(s, tni_grad_out(g, 0), .dim = int_arg(g, 2), .start = int_arg(g, 3),
-                                .end = int_arg(g, 4), .step = int_arg(g, 5)));
+    tni_grad_set(g, 0,
+                 tn_slice(s, tni_grad_out(g, 0), .dim = int_arg(g, 2), .start = int_arg(g, 3),
+                          .end = int_arg(g, 4), .step = int_arg(g, 5)));
 }
 
 void grad_select_backward(tn_scope *s, tni_grad *g)
@@ -169,8 +181,9 @@ void grad_select_backward(tn_scope *s, tni_grad *g)
 
 void grad_diagonal_backward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_diagonal(s, tni_grad_out(g, 0), .offset = int_arg(g, 2), .dim1 = int_arg(g, 3),
-                                   .dim2 = int_arg(g, 4)));
+    tni_grad_set(g, 0,
+                 tn_diagonal(s, tni_grad_out(g, 0), .offset = int_arg(g, 2), .dim1 = int_arg(g, 3),
+                             .dim2 = int_arg(g, 4)));
 }
 
 void grad_unfold_backward(tn_scope *s, tni_grad *g)
@@ -183,8 +196,9 @@ void grad_slice_scatter(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0);
     int64_t dim = int_arg(g, 2), start = opt_int_arg(g, 3), end = opt_int_arg(g, 4), step = int_arg(g, 5);
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_slice_scatter(s, grad, zeros_arg(s, g, 1, grad), .dim = dim, .start = start, .end = end,
-                                            .step = step));
+        tni_grad_set(g, 0,
+                     tn_slice_scatter(s, grad, zeros_arg(s, g, 1, grad), .dim = dim, .start = start,
+                                      .end = end, .step = step));
     if (tni_grad_needs(g, 1))
         tni_grad_set(g, 1, tn_slice(s, grad, .dim = dim, .start = start, .end = end, .step = step));
 }
@@ -193,7 +207,8 @@ void grad_select_scatter(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     int64_t dim = int_arg(g, 2), index = int_arg(g, 3);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_select_scatter(s, grad, zeros_arg(s, g, 1, grad), dim, index));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, tn_select_scatter(s, grad, zeros_arg(s, g, 1, grad), dim, index));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_select(s, grad, dim, index));
 }
 
@@ -202,9 +217,11 @@ void grad_diagonal_scatter(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0);
     int64_t offset = int_arg(g, 2), dim1 = int_arg(g, 3), dim2 = int_arg(g, 4);
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_diagonal_scatter(s, grad, zeros_arg(s, g, 1, grad), .offset = offset, .dim1 = dim1,
-                                               .dim2 = dim2));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_diagonal(s, grad, .offset = offset, .dim1 = dim1, .dim2 = dim2));
+        tni_grad_set(g, 0,
+                     tn_diagonal_scatter(s, grad, zeros_arg(s, g, 1, grad), .offset = offset, .dim1 = dim1,
+                                         .dim2 = dim2));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, tn_diagonal(s, grad, .offset = offset, .dim1 = dim1, .dim2 = dim2));
 }
 
 void grad_as_strided_scatter(tn_scope *s, tni_grad *g)
@@ -213,9 +230,11 @@ void grad_as_strided_scatter(tn_scope *s, tni_grad *g)
     tn_ints sizes = ints_arg(g, 2), strides = ints_arg(g, 3);
     int64_t offset = opt_int_arg(g, 4);
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_as_strided_scatter(s, grad, zeros_arg(s, g, 1, grad), sizes, strides,
-                                                 .storage_offset = offset));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_as_strided(s, grad, sizes, strides, .storage_offset = offset));
+        tni_grad_set(g, 0,
+                     tn_as_strided_scatter(s, grad, zeros_arg(s, g, 1, grad), sizes, strides,
+                                           .storage_offset = offset));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, tn_as_strided(s, grad, sizes, strides, .storage_offset = offset));
 }
 
 void grad_trace(tn_scope *s, tni_grad *g)
@@ -230,8 +249,9 @@ void grad_trace(tn_scope *s, tni_grad *g)
 
 void grad_embedding(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_embedding_dense_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1),
-                                                   tni_grad_meta(g, 0, 0).sizes[0], int_arg(g, 2), bool_arg(g, 3)));
+    tni_grad_set(g, 0,
+                 tn_embedding_dense_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1),
+                                             tni_grad_meta(g, 0, 0).sizes[0], int_arg(g, 2), bool_arg(g, 3)));
 }
 
 void grad_embedding_dense_backward(tn_scope *s, tni_grad *g)
@@ -251,22 +271,23 @@ void grad_embedding_bag(tn_scope *s, tni_grad *g)
     tn_tensor *offset2bag = tni_grad_result(g, 1);
     int64_t mode = int_arg(g, 4), padding = int_arg(g, 8);
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn__embedding_bag_backward(s, grad, indices, offsets, offset2bag, tni_grad_result(g, 2),
-                                                      tni_grad_result(g, 3), tni_grad_meta(g, 0, 0).sizes[0],
-                                                      bool_arg(g, 3), mode, bool_arg(g, 5),
-                                                      tni_grad_saved(g, 6),
-                                                      .padding_idx = padding));
+        tni_grad_set(g, 0,
+                     tn__embedding_bag_backward(s, grad, indices, offsets, offset2bag, tni_grad_result(g, 2),
+                                                tni_grad_result(g, 3), tni_grad_meta(g, 0, 0).sizes[0],
+                                                bool_arg(g, 3), mode, bool_arg(g, 5), tni_grad_saved(g, 6),
+                                                .padding_idx = padding));
     if (tni_grad_needs(g, 6))
-        tni_grad_set(g, 6, tn__embedding_bag_per_sample_weights_backward(s, grad, tni_grad_saved(g, 0), indices,
-                                                                         offsets, offset2bag, .mode = mode,
-                                                                         .padding_idx = padding));
-}
+        tni_grad_set(g, 6,
+                     tn__embedding_bag_per_sample_weights_backward(s, grad, tni_grad_saved(g, 0), indices,
+                                                                   offsets, offset2bag, mode,
+                                                                   .padding_idx = padding));
 }
 
 /* The sum (or mean) over each bag of the rows that it read. */
 void grad_embedding_bag_dense_backward(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *indices = tni_grad_saved(g, 1), *offset2bag = tni_grad_saved(g, 2), *sizes = tni_grad_saved(g, 3);
+    tn_tensor *indices = tni_grad_saved(g, 1), *offset2bag = tni_grad_saved(g, 2),
+              *sizes = tni_grad_saved(g, 3);
     tn_tensor *weights = tni_grad_saved(g, 8), *grad = tni_grad_out(g, 0);
     int64_t mode = int_arg(g, 7), padding = int_arg(g, 9);
     if (mode > 1 || !grad) {

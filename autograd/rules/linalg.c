@@ -3,7 +3,10 @@
 #include "autograd/rules/rules.h"
 
 /* Conjugate transpose of the last two dimensions. */
-static tn_tensor *adjoint(tn_scope *s, tn_tensor *m) { return conj_of(s, tn_transpose(s, m, -2, -1)); }
+static tn_tensor *adjoint(tn_scope *s, tn_tensor *m)
+{
+    return conj_of(s, tn_transpose(s, m, -2, -1));
+}
 
 void grad_mm(tn_scope *s, tni_grad *g)
 {
@@ -20,7 +23,10 @@ void grad_bmm(tn_scope *s, tni_grad *g)
 }
 
 /* beta * self + alpha * (a x b): arguments 3 and 4 are beta and alpha. */
-static tn_tensor *with_alpha(tn_scope *s, const tni_grad *g, tn_tensor *t) { return times(s, t, tni_grad_arg(g, 4)); }
+static tn_tensor *with_alpha(tn_scope *s, const tni_grad *g, tn_tensor *t)
+{
+    return times(s, t, tni_grad_arg(g, 4));
+}
 
 static void set_self(tn_scope *s, tni_grad *g)
 {
@@ -31,25 +37,32 @@ void grad_addmm(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     set_self(s, g);
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, with_alpha(s, g, tn_mm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
-    if (tni_grad_needs(g, 2)) tni_grad_set(g, 2, with_alpha(s, g, tn_mm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, with_alpha(s, g, tn_mm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, with_alpha(s, g, tn_mm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
 }
 
 void grad_baddbmm(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     set_self(s, g);
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, with_alpha(s, g, tn_bmm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
-    if (tni_grad_needs(g, 2)) tni_grad_set(g, 2, with_alpha(s, g, tn_bmm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, with_alpha(s, g, tn_bmm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, with_alpha(s, g, tn_bmm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
 }
 
 void grad_addbmm(tn_scope *s, tni_grad *g)
 {
     tni_meta b1 = tni_grad_meta(g, 1, 0), b2 = tni_grad_meta(g, 2, 0);
-    tn_tensor *grad = tn_expand(s, tn_unsqueeze(s, tni_grad_out(g, 0), 0), TN_INTS(b1.sizes[0], b1.sizes[1], b2.sizes[2]));
+    tn_tensor *grad =
+        tn_expand(s, tn_unsqueeze(s, tni_grad_out(g, 0), 0), TN_INTS(b1.sizes[0], b1.sizes[1], b2.sizes[2]));
     set_self(s, g);
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, with_alpha(s, g, tn_bmm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
-    if (tni_grad_needs(g, 2)) tni_grad_set(g, 2, with_alpha(s, g, tn_bmm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, with_alpha(s, g, tn_bmm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, with_alpha(s, g, tn_bmm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
 }
 
 /* grad x conj(v) for vectors, as a matrix */
@@ -63,7 +76,8 @@ void grad_addmv(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0);
     set_self(s, g);
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, with_alpha(s, g, outer_conj(s, grad, tni_grad_saved(g, 2))));
-    if (tni_grad_needs(g, 2)) tni_grad_set(g, 2, with_alpha(s, g, tn_mv(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, with_alpha(s, g, tn_mv(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
 }
 
 void grad_mv(tn_scope *s, tni_grad *g)
@@ -77,7 +91,8 @@ void grad_addr(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     set_self(s, g);
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, with_alpha(s, g, tn_mv(s, grad, conj_of(s, tni_grad_saved(g, 2)))));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, with_alpha(s, g, tn_mv(s, grad, conj_of(s, tni_grad_saved(g, 2)))));
     if (tni_grad_needs(g, 2))
         tni_grad_set(g, 2, with_alpha(s, g, tn_mv(s, tn_t(s, grad), conj_of(s, tni_grad_saved(g, 1)))));
 }
@@ -125,7 +140,8 @@ void grad_linear(tn_scope *s, tni_grad *g)
 
 void grad_trilinear(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *a = tni_grad_saved(g, 0), *b = tni_grad_saved(g, 1), *c = tni_grad_saved(g, 2);
+    tn_tensor *grad = tni_grad_out(g, 0), *a = tni_grad_saved(g, 0), *b = tni_grad_saved(g, 1),
+              *c = tni_grad_saved(g, 2);
     tn_ints e1 = ints_arg(g, 3), e2 = ints_arg(g, 4), e3 = ints_arg(g, 5), sum = ints_arg(g, 6);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn__trilinear(s, grad, b, c, sum, e2, e3, e1));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn__trilinear(s, a, grad, c, e1, sum, e3, e2));
@@ -136,8 +152,10 @@ void grad_linalg_cross(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     int64_t dim = int_arg(g, 2);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_linalg_cross(s, conj_of(s, tni_grad_saved(g, 1)), grad, .dim = dim));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_linalg_cross(s, grad, conj_of(s, tni_grad_saved(g, 0)), .dim = dim));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, tn_linalg_cross(s, conj_of(s, tni_grad_saved(g, 1)), grad, .dim = dim));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, tn_linalg_cross(s, grad, conj_of(s, tni_grad_saved(g, 0)), .dim = dim));
 }
 
 /* Slices longer than maxnorm are x * maxnorm / |x|. */
@@ -166,7 +184,8 @@ void grad_cdist_forward(tn_scope *s, tni_grad *g)
     double p = float_arg(g, 2);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn__cdist_backward(s, tn_contiguous(s, grad), a, b, p, d));
     if (tni_grad_needs(g, 1)) {
-        tn_tensor *gt = tn_contiguous(s, tn_transpose(s, grad, -2, -1)), *dt = tn_contiguous(s, tn_transpose(s, d, -2, -1));
+        tn_tensor *gt = tn_contiguous(s, tn_transpose(s, grad, -2, -1)),
+                  *dt = tn_contiguous(s, tn_transpose(s, d, -2, -1));
         tni_grad_set(g, 1, tn__cdist_backward(s, gt, b, a, p, dt));
     }
 }
@@ -187,5 +206,7 @@ void grad_euclidean_dist(tn_scope *s, tni_grad *g)
 
 void grad_pdist_forward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn__pdist_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), float_arg(g, 1), tni_grad_result(g, 0)));
+    tni_grad_set(g, 0,
+                 tn__pdist_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), float_arg(g, 1),
+                                    tni_grad_result(g, 0)));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum; a gradient that belongs to a reduced result is
- * broadcast by the formula and summed by the engine.
+ * Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum; a gradient that belongs to a reduced
+ * result is broadcast by the formula and summed by the engine.
  */
 #include "autograd/rules/rules.h"
 
@@ -93,8 +93,10 @@ void grad_soft_margin_loss_backward(tn_scope *s, tni_grad *g)
     int64_t reduction = int_arg(g, 3);
     tn_tensor *p = tn_sigmoid(s, neg(s, mul(s, x, y))), *q = mul(s, p, minus_from(s, 1, p));
     tn_tensor *both = mul(s, grad, tni_grad_saved(g, 0));
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, averaged(s, g, neg(s, mul(s, grad, mul(s, y, p))), 1, reduction));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, averaged(s, g, mul(s, both, mul(s, square(s, y), q)), 1, reduction));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, averaged(s, g, neg(s, mul(s, grad, mul(s, y, p))), 1, reduction));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, averaged(s, g, mul(s, both, mul(s, square(s, y), q)), 1, reduction));
     if (tni_grad_needs(g, 2)) {
         tn_tensor *slope = sub(s, mul(s, mul(s, x, y), q), p);
         tni_grad_set(g, 2, averaged(s, g, mul(s, both, slope), 1, reduction));
@@ -103,15 +105,19 @@ void grad_soft_margin_loss_backward(tn_scope *s, tni_grad *g)
 
 /* ---- cross entropies of probabilities ---- */
 
-static tn_tensor *weighted(tn_scope *s, tn_tensor *t, tn_tensor *weight) { return weight ? mul(s, t, weight) : t; }
+static tn_tensor *weighted(tn_scope *s, tn_tensor *t, tn_tensor *weight)
+{
+    return weight ? mul(s, t, weight) : t;
+}
 
 void grad_binary_cross_entropy(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *weight = tni_grad_saved(g, 2);
     int64_t reduction = int_arg(g, 3);
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_binary_cross_entropy_backward(s, grad, x, tni_grad_saved(g, 1), .weight = weight,
-                                                            .reduction = reduction));
+        tni_grad_set(g, 0,
+                     tn_binary_cross_entropy_backward(s, grad, x, tni_grad_saved(g, 1), .weight = weight,
+                                                      .reduction = reduction));
     if (tni_grad_needs(g, 1)) {
         tn_tensor *slope = sub(s, tn_log1p(s, neg(s, x)), tn_log(s, x));
         tni_grad_set(g, 1, averaged(s, g, weighted(s, mul(s, grad, slope), weight), 0, reduction));
@@ -163,44 +169,54 @@ void grad_binary_cross_entropy_with_logits(tn_scope *s, tni_grad *g)
 
 void grad_nll_loss_forward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_nll_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
-                                            tni_grad_saved(g, 2), int_arg(g, 3), int_arg(g, 4), tni_grad_result(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_nll_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
+                                      tni_grad_saved(g, 2), int_arg(g, 3), int_arg(g, 4),
+                                      tni_grad_result(g, 1)));
     set_unknown(s, g, 2);
 }
 
 void grad_nll_loss_backward(tn_scope *s, tni_grad *g)
 {
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_nll_loss(s, tni_grad_out(g, 0), tni_grad_saved(g, 2), .weight = tni_grad_saved(g, 3),
-                                       .reduction = int_arg(g, 4), .ignore_index = int_arg(g, 5)));
+        tni_grad_set(g, 0,
+                     tn_nll_loss(s, tni_grad_out(g, 0), tni_grad_saved(g, 2), .weight = tni_grad_saved(g, 3),
+                                 .reduction = int_arg(g, 4), .ignore_index = int_arg(g, 5)));
     set_zero(s, g, 1);
 }
 
 void grad_nll_loss2d_forward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_nll_loss2d_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
-                                              tni_grad_saved(g, 2), int_arg(g, 3), int_arg(g, 4), tni_grad_result(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_nll_loss2d_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
+                                        tni_grad_saved(g, 2), int_arg(g, 3), int_arg(g, 4),
+                                        tni_grad_result(g, 1)));
     set_unknown(s, g, 2);
 }
 
 void grad_nll_loss2d_backward(tn_scope *s, tni_grad *g)
 {
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_nll_loss2d(s, tni_grad_out(g, 0), tni_grad_saved(g, 2), .weight = tni_grad_saved(g, 3),
-                                         .reduction = int_arg(g, 4), .ignore_index = int_arg(g, 5)));
+        tni_grad_set(g, 0,
+                     tn_nll_loss2d(s, tni_grad_out(g, 0), tni_grad_saved(g, 2),
+                                   .weight = tni_grad_saved(g, 3), .reduction = int_arg(g, 4),
+                                   .ignore_index = int_arg(g, 5)));
     set_zero(s, g, 1);
 }
 
 void grad_multi_margin_loss(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_multi_margin_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
-                                                     tni_grad_arg(g, 2), tni_grad_arg(g, 3),
-                                                     .weight = tni_grad_saved(g, 4), .reduction = int_arg(g, 5)));
+    tni_grad_set(g, 0,
+                 tn_multi_margin_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0),
+                                               tni_grad_saved(g, 1), tni_grad_arg(g, 2), tni_grad_arg(g, 3),
+                                               .weight = tni_grad_saved(g, 4), .reduction = int_arg(g, 5)));
     set_unknown(s, g, 4);
 }
 
 void grad_multilabel_margin_loss_forward(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_multilabel_margin_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0),
-                                                          tni_grad_saved(g, 1), int_arg(g, 2), tni_grad_result(g, 1)));
+    tni_grad_set(g, 0,
+                 tn_multilabel_margin_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0),
+                                                    tni_grad_saved(g, 1), int_arg(g, 2),
+                                                    tni_grad_result(g, 1)));
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Normalisation. First derivatives call the fused backward operators; those are differentiated through the formulas
- * below, which say once more, over simple operators, what they compute.
+ * Normalisation. First derivatives call the fused backward operators; those are differentiated through the
+ * formulas below, which say once more, over simple operators, what they compute.
  */
 #include "autograd/rules/rules.h"
 
-static void set_three(tni_grad *g, uint32_t a, uint32_t b, uint32_t c, tn_tensor *x, tn_tensor *y, tn_tensor *z)
+static void set_three(tni_grad *g, uint32_t a, uint32_t b, uint32_t c, tn_tensor *x, tn_tensor *y,
+                      tn_tensor *z)
 {
     tni_grad_set(g, a, x);
     tni_grad_set(g, b, y);
@@ -14,11 +15,12 @@ static void set_three(tni_grad *g, uint32_t a, uint32_t b, uint32_t c, tn_tensor
 
 /* ---- batch norm: input, weight, bias are arguments 0, 1, 2 ---- */
 
-static void batch_norm(tn_scope *s, tni_grad *g, tn_tensor *mean, tn_tensor *variance, int32_t train, double eps)
+static void batch_norm(tn_scope *s, tni_grad *g, tn_tensor *mean, tn_tensor *variance, int32_t train,
+                       double eps)
 {
     tn_native_batch_norm_backward_result r = tn_native_batch_norm_backward(
-        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1), mean, variance, tni_grad_result(g, 1),
-        tni_grad_result(g, 2), train, eps, MASK_3(g, 0, 1, 2));
+        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1), mean, variance,
+        tni_grad_result(g, 1), tni_grad_result(g, 2), train, eps, MASK_3(g, 0, 1, 2));
     set_three(g, 0, 1, 2, r.result0, r.result1, r.result2);
 }
 
@@ -87,15 +89,18 @@ static void norm_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn
 }
 
 /* Gradients of arguments 0 (grad), 1 (input), and `weight`, which the caller has shaped for the formula. */
-static void differentiate(tn_scope *s, tni_grad *g, const layout *l, tn_tensor *const in[3], const uint32_t args[3],
-                          tn_tensor *const grads[3], tn_tensor **out)
+static void differentiate(tn_scope *s, tni_grad *g, const layout *l, tn_tensor *const in[3],
+                          const uint32_t args[3], tn_tensor *const grads[3], tn_tensor **out)
 {
     int32_t wanted[3];
     for (int i = 0; i < 3; i++) wanted[i] = tni_grad_needs(g, args[i]);
     tni_rule_vjp(s, norm_formula, l, in, wanted, 3, grads, 3, out);
 }
 
-static tn_tensor *per_channel(tn_scope *s, tn_tensor *t, tn_ints shape) { return t ? tn_reshape(s, t, shape) : NULL; }
+static tn_tensor *per_channel(tn_scope *s, tn_tensor *t, tn_ints shape)
+{
+    return t ? tn_reshape(s, t, shape) : NULL;
+}
 
 void grad_native_batch_norm_backward(tn_scope *s, tni_grad *g)
 {
@@ -103,7 +108,10 @@ void grad_native_batch_norm_backward(tn_scope *s, tni_grad *g)
     int64_t shape[TN_MAX_RANK], channels = m.sizes[1];
     for (uint32_t i = 0; i < m.rank; i++) shape[i] = i == 1 ? channels : 1;
     uint64_t others = ((m.rank >= 64 ? 0 : 1ull << m.rank) - 1) & ~2ull;
-    layout l = {.averaged = others, .summed = others, .weight_shape = {shape, m.rank}, .flat_weight = {&channels, 1},
+    layout l = {.averaged = others,
+                .summed = others,
+                .weight_shape = {shape, m.rank},
+                .flat_weight = {&channels, 1},
                 .eps = float_arg(g, 8)};
     if (!bool_arg(g, 7)) {
         l.mean = per_channel(s, tni_grad_saved(g, 3), l.weight_shape);
@@ -121,8 +129,8 @@ void grad_native_batch_norm_backward(tn_scope *s, tni_grad *g)
 void grad_native_layer_norm(tn_scope *s, tni_grad *g)
 {
     tn_native_layer_norm_backward_result r = tn_native_layer_norm_backward(
-        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), ints_arg(g, 1), tni_grad_result(g, 1), tni_grad_result(g, 2),
-        tni_grad_saved(g, 2), tni_grad_saved(g, 3), MASK_3(g, 0, 2, 3));
+        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), ints_arg(g, 1), tni_grad_result(g, 1),
+        tni_grad_result(g, 2), tni_grad_saved(g, 2), tni_grad_saved(g, 3), MASK_3(g, 0, 2, 3));
     set_three(g, 0, 2, 3, r.result0, r.result1, r.result2);
 }
 
@@ -130,10 +138,12 @@ void grad_native_layer_norm(tn_scope *s, tni_grad *g)
 static double eps_of(tn_scope *s, tn_tensor *input, tn_tensor *rstd, uint64_t dims)
 {
     uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
-    tn_tensor *variance = tn_var_correction(s, input, tni_rule_dim_list(s, dims), .correction = TN_SCALAR(0), .keepdim = 1);
+    tn_tensor *variance =
+        tn_var_correction(s, input, tni_rule_dim_list(s, dims), .correction = TN_SCALAR(0), .keepdim = 1);
     tn_tensor *total = tn_reciprocal(s, square(s, tn_reshape(s, rstd, tensor_sizes(variance))));
     tn_tensor *eps = sub(s, total, variance);
-    double value = eps && eps->numel ? tn_item_double(s, tn_select(s, tn_reshape(s, eps, TN_INTS(-1)), 0, 0)) : 0;
+    double value =
+        eps && eps->numel ? tn_item_double(s, tn_select(s, tn_reshape(s, eps, TN_INTS(-1)), 0, 0)) : 0;
     tn_set_grad_mode(mode);
     return value > 0 ? value : 0;
 }
@@ -145,7 +155,10 @@ void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
     uint32_t lead = m.rank - (uint32_t)shape.count;
     uint64_t all = (m.rank >= 64 ? 0 : 1ull << m.rank) - 1, batch = (1ull << lead) - 1;
     tn_tensor *input = tni_grad_saved(g, 1);
-    layout l = {.averaged = all & ~batch, .summed = batch, .weight_shape = shape, .flat_weight = shape,
+    layout l = {.averaged = all & ~batch,
+                .summed = batch,
+                .weight_shape = shape,
+                .flat_weight = shape,
                 .eps = eps_of(s, input, tni_grad_saved(g, 4), all & ~batch)};
     tn_tensor *const in[3] = {tni_grad_saved(g, 0), input, tni_grad_saved(g, 5)};
     tn_tensor *const grads[3] = {tni_grad_out(g, 0), tni_grad_out(g, 1), tni_grad_out(g, 2)};
@@ -159,8 +172,8 @@ void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
 void grad_native_group_norm(tn_scope *s, tni_grad *g)
 {
     tn_native_group_norm_backward_result r = tn_native_group_norm_backward(
-        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1), tni_grad_result(g, 2), tni_grad_saved(g, 1),
-        int_arg(g, 3), int_arg(g, 4), int_arg(g, 5), int_arg(g, 6), MASK_3(g, 0, 1, 2));
+        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1), tni_grad_result(g, 2),
+        tni_grad_saved(g, 1), int_arg(g, 3), int_arg(g, 4), int_arg(g, 5), int_arg(g, 6), MASK_3(g, 0, 1, 2));
     set_three(g, 0, 1, 2, r.result0, r.result1, r.result2);
 }
 
@@ -170,7 +183,10 @@ void grad_native_group_norm_backward(tn_scope *s, tni_grad *g)
     tni_meta m = tni_grad_meta(g, 1, 0);
     tn_ints split = TN_INTS(n, groups, c / groups, positions), weight = TN_INTS(1, groups, c / groups, 1);
     tn_tensor *input = tn_reshape(s, tni_grad_saved(g, 1), split);
-    layout l = {.averaged = 4 | 8, .summed = 1 | 8, .weight_shape = weight, .flat_weight = {&c, 1},
+    layout l = {.averaged = 4 | 8,
+                .summed = 1 | 8,
+                .weight_shape = weight,
+                .flat_weight = {&c, 1},
                 .eps = eps_of(s, input, tni_grad_saved(g, 3), 4 | 8)};
     tn_tensor *grad_input = tni_grad_out(g, 0) ? tn_reshape(s, tni_grad_out(g, 0), split) : NULL;
     tn_tensor *const in[3] = {tn_reshape(s, tni_grad_saved(g, 0), split), input, tni_grad_saved(g, 4)};

@@ -13,7 +13,8 @@ void grad_constant_pad_nd(tn_scope *s, tni_grad *g)
 /* op(grad, self, padding) */
 static void pad_backward(tn_scope *s, tni_grad *g, uint32_t op)
 {
-    const tn_value v[] = {tn_value_tensor(tni_grad_out(g, 0)), tn_value_tensor(tni_grad_saved(g, 0)), tni_grad_arg(g, 1)};
+    const tn_value v[] = {tn_value_tensor(tni_grad_out(g, 0)), tn_value_tensor(tni_grad_saved(g, 0)),
+                          tni_grad_arg(g, 1)};
     tn_value out;
     tn_scope_call(s, op, v, 3, &out, 1);
     tni_grad_set(g, 0, tn_value_as_tensor(out));
@@ -31,15 +32,51 @@ static void pad_again(tn_scope *s, tni_grad *g, uint32_t op)
     set_zero(s, g, 1);
 }
 
-void grad_reflection_pad1d(tn_scope *s, tni_grad *g) { pad_backward(s, g, TN_OP_REFLECTION_PAD1D_BACKWARD); }
-void grad_reflection_pad2d(tn_scope *s, tni_grad *g) { pad_backward(s, g, TN_OP_REFLECTION_PAD2D_BACKWARD); }
-void grad_reflection_pad3d(tn_scope *s, tni_grad *g) { pad_backward(s, g, TN_OP_REFLECTION_PAD3D_BACKWARD); }
-void grad_replication_pad1d(tn_scope *s, tni_grad *g) { pad_backward(s, g, TN_OP_REPLICATION_PAD1D_BACKWARD); }
-void grad_replication_pad2d(tn_scope *s, tni_grad *g) { pad_backward(s, g, TN_OP_REPLICATION_PAD2D_BACKWARD); }
-void grad_replication_pad3d(tn_scope *s, tni_grad *g) { pad_backward(s, g, TN_OP_REPLICATION_PAD3D_BACKWARD); }
-void grad_reflection_pad1d_backward(tn_scope *s, tni_grad *g) { pad_again(s, g, TN_OP_REFLECTION_PAD1D); }
-void grad_reflection_pad2d_backward(tn_scope *s, tni_grad *g) { pad_again(s, g, TN_OP_REFLECTION_PAD2D); }
-void grad_reflection_pad3d_backward(tn_scope *s, tni_grad *g) { pad_again(s, g, TN_OP_REFLECTION_PAD3D); }
-void grad_replication_pad1d_backward(tn_scope *s, tni_grad *g) { pad_again(s, g, TN_OP_REPLICATION_PAD1D); }
-void grad_replication_pad2d_backward(tn_scope *s, tni_grad *g) { pad_again(s, g, TN_OP_REPLICATION_PAD2D); }
-void grad_replication_pad3d_backward(tn_scope *s, tni_grad *g) { pad_again(s, g, TN_OP_REPLICATION_PAD3D); }
+void grad_reflection_pad1d(tn_scope *s, tni_grad *g)
+{
+    pad_backward(s, g, TN_OP_REFLECTION_PAD1D_BACKWARD);
+}
+void grad_reflection_pad2d(tn_scope *s, tni_grad *g)
+{
+    pad_backward(s, g, TN_OP_REFLECTION_PAD2D_BACKWARD);
+}
+void grad_reflection_pad3d(tn_scope *s, tni_grad *g)
+{
+    pad_backward(s, g, TN_OP_REFLECTION_PAD3D_BACKWARD);
+}
+void grad_replication_pad1d(tn_scope *s, tni_grad *g)
+{
+    pad_backward(s, g, TN_OP_REPLICATION_PAD1D_BACKWARD);
+}
+void grad_replication_pad2d(tn_scope *s, tni_grad *g)
+{
+    pad_backward(s, g, TN_OP_REPLICATION_PAD2D_BACKWARD);
+}
+void grad_replication_pad3d(tn_scope *s, tni_grad *g)
+{
+    pad_backward(s, g, TN_OP_REPLICATION_PAD3D_BACKWARD);
+}
+void grad_reflection_pad1d_backward(tn_scope *s, tni_grad *g)
+{
+    pad_again(s, g, TN_OP_REFLECTION_PAD1D);
+}
+void grad_reflection_pad2d_backward(tn_scope *s, tni_grad *g)
+{
+    pad_again(s, g, TN_OP_REFLECTION_PAD2D);
+}
+void grad_reflection_pad3d_backward(tn_scope *s, tni_grad *g)
+{
+    pad_again(s, g, TN_OP_REFLECTION_PAD3D);
+}
+void grad_replication_pad1d_backward(tn_scope *s, tni_grad *g)
+{
+    pad_again(s, g, TN_OP_REPLICATION_PAD1D);
+}
+void grad_replication_pad2d_backward(tn_scope *s, tni_grad *g)
+{
+    pad_again(s, g, TN_OP_REPLICATION_PAD2D);
+}
+void grad_replication_pad3d_backward(tn_scope *s, tni_grad *g)
+{
+    pad_again(s, g, TN_OP_REPLICATION_PAD3D);
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic and elementary functions. Gradients of complex functions follow the conjugate Wirtinger convention. */
+/* Arithmetic and elementary functions. Gradients of complex functions follow the conjugate Wirtinger
+ * convention. */
 #include "autograd/rules/rules.h"
 
 #include <string.h>
@@ -79,8 +80,10 @@ static tn_tensor *power_of_zero(tn_scope *s, tn_tensor *self, tn_tensor *exponen
 {
     tn_tensor *positive;
     if (is_complex(exponent))
-        positive = tn_logical_and(s, tn_eq_scalar(s, tn_imag(s, exponent), 0), tn_ge_scalar(s, tn_real(s, exponent), 0));
-    else positive = tn_ge_scalar(s, exponent, 0);
+        positive = tn_logical_and(s, tn_eq_scalar(s, tn_imag(s, exponent), 0),
+                                  tn_ge_scalar(s, tn_real(s, exponent), 0));
+    else
+        positive = tn_ge_scalar(s, exponent, 0);
     return tn_logical_and(s, tn_eq_scalar(s, self, 0), positive);
 }
 
@@ -125,7 +128,10 @@ void grad_abs(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, mul(s, tni_grad_out(g, 0), tn_sgn(s, tni_grad_saved(g, 0))));
 }
 
-void grad_neg(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, neg(s, tni_grad_out(g, 0))); }
+void grad_neg(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, neg(s, tni_grad_out(g, 0)));
+}
 
 void grad_alias(tn_scope *s, tni_grad *g)
 {
@@ -180,19 +186,58 @@ static void chain_divided(tn_scope *s, tni_grad *g, tn_tensor *by)
     tni_grad_set(g, 0, divide(s, tni_grad_out(g, 0), conj_of(s, by)));
 }
 
-void grad_exp(tn_scope *s, tni_grad *g) { chain(s, g, tni_grad_result(g, 0)); }
-void grad_exp2(tn_scope *s, tni_grad *g) { chain(s, g, scale(s, tni_grad_result(g, 0), M_LN2)); }
-void grad_expm1(tn_scope *s, tni_grad *g) { chain(s, g, plus(s, tni_grad_result(g, 0), 1)); }
-void grad_log(tn_scope *s, tni_grad *g) { chain_divided(s, g, tni_grad_saved(g, 0)); }
-void grad_log2(tn_scope *s, tni_grad *g) { chain_divided(s, g, scale(s, tni_grad_saved(g, 0), M_LN2)); }
-void grad_log10(tn_scope *s, tni_grad *g) { chain_divided(s, g, scale(s, tni_grad_saved(g, 0), M_LN10)); }
-void grad_log1p(tn_scope *s, tni_grad *g) { chain_divided(s, g, plus(s, tni_grad_saved(g, 0), 1)); }
-void grad_sin(tn_scope *s, tni_grad *g) { chain(s, g, tn_cos(s, tni_grad_saved(g, 0))); }
-void grad_cos(tn_scope *s, tni_grad *g) { chain(s, g, neg(s, tn_sin(s, tni_grad_saved(g, 0)))); }
-void grad_tan(tn_scope *s, tni_grad *g) { chain(s, g, plus(s, square(s, tni_grad_result(g, 0)), 1)); }
-void grad_sinh(tn_scope *s, tni_grad *g) { chain(s, g, tn_cosh(s, tni_grad_saved(g, 0))); }
-void grad_cosh(tn_scope *s, tni_grad *g) { chain(s, g, tn_sinh(s, tni_grad_saved(g, 0))); }
-void grad_atan(tn_scope *s, tni_grad *g) { chain_divided(s, g, plus(s, square(s, tni_grad_saved(g, 0)), 1)); }
+void grad_exp(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tni_grad_result(g, 0));
+}
+void grad_exp2(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, scale(s, tni_grad_result(g, 0), M_LN2));
+}
+void grad_expm1(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, plus(s, tni_grad_result(g, 0), 1));
+}
+void grad_log(tn_scope *s, tni_grad *g)
+{
+    chain_divided(s, g, tni_grad_saved(g, 0));
+}
+void grad_log2(tn_scope *s, tni_grad *g)
+{
+    chain_divided(s, g, scale(s, tni_grad_saved(g, 0), M_LN2));
+}
+void grad_log10(tn_scope *s, tni_grad *g)
+{
+    chain_divided(s, g, scale(s, tni_grad_saved(g, 0), M_LN10));
+}
+void grad_log1p(tn_scope *s, tni_grad *g)
+{
+    chain_divided(s, g, plus(s, tni_grad_saved(g, 0), 1));
+}
+void grad_sin(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tn_cos(s, tni_grad_saved(g, 0)));
+}
+void grad_cos(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, neg(s, tn_sin(s, tni_grad_saved(g, 0))));
+}
+void grad_tan(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, plus(s, square(s, tni_grad_result(g, 0)), 1));
+}
+void grad_sinh(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tn_cosh(s, tni_grad_saved(g, 0)));
+}
+void grad_cosh(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tn_sinh(s, tni_grad_saved(g, 0)));
+}
+void grad_atan(tn_scope *s, tni_grad *g)
+{
+    chain_divided(s, g, plus(s, square(s, tni_grad_saved(g, 0)), 1));
+}
 void grad_atanh(tn_scope *s, tni_grad *g)
 {
     chain_divided(s, g, minus_from(s, 1, square(s, tni_grad_saved(g, 0))));
@@ -213,15 +258,19 @@ void grad_asinh(tn_scope *s, tni_grad *g)
 void grad_acosh(tn_scope *s, tni_grad *g)
 {
     tn_tensor *x = tni_grad_saved(g, 0);
-    if (is_complex(x)) chain(s, g, mul(s, tn_rsqrt(s, plus(s, x, 1)), tn_rsqrt(s, plus(s, x, -1))));
-    else chain(s, g, tn_rsqrt(s, plus(s, square(s, x), -1)));
+    if (is_complex(x))
+        chain(s, g, mul(s, tn_rsqrt(s, plus(s, x, 1)), tn_rsqrt(s, plus(s, x, -1))));
+    else
+        chain(s, g, tn_rsqrt(s, plus(s, square(s, x), -1)));
 }
 
 void grad_tanh(tn_scope *s, tni_grad *g)
 {
     tn_tensor *y = tni_grad_result(g, 0);
-    if (is_complex(y)) chain(s, g, minus_from(s, 1, square(s, y)));
-    else tni_grad_set(g, 0, tn_tanh_backward(s, tni_grad_out(g, 0), y));
+    if (is_complex(y))
+        chain(s, g, minus_from(s, 1, square(s, y)));
+    else
+        tni_grad_set(g, 0, tn_tanh_backward(s, tni_grad_out(g, 0), y));
 }
 
 void grad_tanh_backward(tn_scope *s, tni_grad *g)
@@ -235,8 +284,10 @@ void grad_tanh_backward(tn_scope *s, tni_grad *g)
 void grad_sigmoid(tn_scope *s, tni_grad *g)
 {
     tn_tensor *y = tni_grad_result(g, 0);
-    if (is_complex(y)) chain(s, g, mul(s, minus_from(s, 1, y), y));
-    else tni_grad_set(g, 0, tn_sigmoid_backward(s, tni_grad_out(g, 0), y));
+    if (is_complex(y))
+        chain(s, g, mul(s, minus_from(s, 1, y), y));
+    else
+        tni_grad_set(g, 0, tn_sigmoid_backward(s, tni_grad_out(g, 0), y));
 }
 
 void grad_sigmoid_backward(tn_scope *s, tni_grad *g)
@@ -244,11 +295,18 @@ void grad_sigmoid_backward(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, mul(s, grad, mul(s, minus_from(s, 1, y), y)));
     if (tni_grad_needs(g, 1))
-        tni_grad_set(g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), minus_from(s, 1, scale(s, y, 2))));
+        tni_grad_set(
+            g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), minus_from(s, 1, scale(s, y, 2))));
 }
 
-void grad_deg2rad(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, scale(s, tni_grad_out(g, 0), M_PI / 180)); }
-void grad_rad2deg(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, scale(s, tni_grad_out(g, 0), 180 / M_PI)); }
+void grad_deg2rad(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, scale(s, tni_grad_out(g, 0), M_PI / 180));
+}
+void grad_rad2deg(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, scale(s, tni_grad_out(g, 0), 180 / M_PI));
+}
 
 void grad_angle(tn_scope *s, tni_grad *g)
 {
@@ -297,7 +355,8 @@ void grad_copysign(tn_scope *s, tni_grad *g)
 static void extremum(tn_scope *s, tni_grad *g, tn_tensor *self_loses, tn_tensor *other_loses)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    tn_tensor *shared = tn_where(s, tn_eq(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1)), scale(s, grad, 0.5), grad);
+    tn_tensor *shared =
+        tn_where(s, tn_eq(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1)), scale(s, grad, 0.5), grad);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, drop_where(s, self_loses, shared));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, drop_where(s, other_loses, shared));
 }
@@ -322,8 +381,14 @@ static void choose(tn_scope *s, tni_grad *g, tn_tensor *self_wins)
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, drop_where(s, self_wins, grad));
 }
 
-void grad_fmax(tn_scope *s, tni_grad *g) { choose(s, g, tn_ge(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1))); }
-void grad_fmin(tn_scope *s, tni_grad *g) { choose(s, g, tn_le(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1))); }
+void grad_fmax(tn_scope *s, tni_grad *g)
+{
+    choose(s, g, tn_ge(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1)));
+}
+void grad_fmin(tn_scope *s, tni_grad *g)
+{
+    choose(s, g, tn_le(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1)));
+}
 
 void grad_frexp(tn_scope *s, tni_grad *g)
 {
@@ -347,9 +412,18 @@ static void clamp_between(tn_scope *s, tni_grad *g, tn_value min, tn_value max)
     tni_grad_set(g, 0, mask ? keep_where(s, mask, grad) : grad);
 }
 
-void grad_clamp(tn_scope *s, tni_grad *g) { clamp_between(s, g, tni_grad_arg(g, 1), tni_grad_arg(g, 2)); }
-void grad_clamp_min(tn_scope *s, tni_grad *g) { clamp_between(s, g, tni_grad_arg(g, 1), tn_value_none()); }
-void grad_clamp_max(tn_scope *s, tni_grad *g) { clamp_between(s, g, tn_value_none(), tni_grad_arg(g, 1)); }
+void grad_clamp(tn_scope *s, tni_grad *g)
+{
+    clamp_between(s, g, tni_grad_arg(g, 1), tni_grad_arg(g, 2));
+}
+void grad_clamp_min(tn_scope *s, tni_grad *g)
+{
+    clamp_between(s, g, tni_grad_arg(g, 1), tn_value_none());
+}
+void grad_clamp_max(tn_scope *s, tni_grad *g)
+{
+    clamp_between(s, g, tn_value_none(), tni_grad_arg(g, 1));
+}
 
 void grad_clamp_tensor(tn_scope *s, tni_grad *g)
 {
@@ -399,7 +473,8 @@ void grad_where(tn_scope *s, tni_grad *g)
 void grad_lerp(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, mul(s, grad, conj_of(s, minus_from(s, 1, tni_grad_saved(g, 2)))));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, mul(s, grad, conj_of(s, minus_from(s, 1, tni_grad_saved(g, 2)))));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, mul(s, grad, conj_of(s, tni_grad_saved(g, 2))));
     if (tni_grad_needs(g, 2))
         tni_grad_set(g, 2, mul(s, grad, conj_of(s, sub(s, tni_grad_saved(g, 1), tni_grad_saved(g, 0)))));
@@ -424,8 +499,10 @@ void grad_addcmul(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0);
     tn_value value = tni_grad_arg(g, 3);
     tni_grad_set(g, 0, grad);
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, times(s, mul(s, grad, conj_of(s, tni_grad_saved(g, 2))), value));
-    if (tni_grad_needs(g, 2)) tni_grad_set(g, 2, times(s, mul(s, grad, conj_of(s, tni_grad_saved(g, 1))), value));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, times(s, mul(s, grad, conj_of(s, tni_grad_saved(g, 2))), value));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, times(s, mul(s, grad, conj_of(s, tni_grad_saved(g, 1))), value));
 }
 
 void grad_addcdiv(tn_scope *s, tni_grad *g)
@@ -455,5 +532,11 @@ static void log_of_sum(tn_scope *s, tni_grad *g, tn_tensor *(*power)(tn_scope *s
     }
 }
 
-void grad_logaddexp(tn_scope *s, tni_grad *g) { log_of_sum(s, g, tn_exp); }
-void grad_logaddexp2(tn_scope *s, tni_grad *g) { log_of_sum(s, g, tn_exp2); }
+void grad_logaddexp(tn_scope *s, tni_grad *g)
+{
+    log_of_sum(s, g, tn_exp);
+}
+void grad_logaddexp2(tn_scope *s, tni_grad *g)
+{
+    log_of_sum(s, g, tn_exp2);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pooling. A pooling operator and its backward operator take the same settings in the same order, so a rule calls the
- * one with the arguments of the other.
+ * Pooling. A pooling operator and its backward operator take the same settings in the same order, so a rule
+ * calls the one with the arguments of the other.
  */
 #include "autograd/rules/rules.h"
 
@@ -28,8 +28,14 @@ void grad_max_pool3d_with_indices(tn_scope *s, tni_grad *g)
     call_backward(s, g, TN_OP_MAX_POOL3D_WITH_INDICES_BACKWARD, 1, 6, 1);
 }
 
-void grad_avg_pool2d(tn_scope *s, tni_grad *g) { call_backward(s, g, TN_OP_AVG_POOL2D_BACKWARD, 1, 7, 0); }
-void grad_avg_pool3d(tn_scope *s, tni_grad *g) { call_backward(s, g, TN_OP_AVG_POOL3D_BACKWARD, 1, 7, 0); }
+void grad_avg_pool2d(tn_scope *s, tni_grad *g)
+{
+    call_backward(s, g, TN_OP_AVG_POOL2D_BACKWARD, 1, 7, 0);
+}
+void grad_avg_pool3d(tn_scope *s, tni_grad *g)
+{
+    call_backward(s, g, TN_OP_AVG_POOL3D_BACKWARD, 1, 7, 0);
+}
 
 void grad_adaptive_avg_pool2d(tn_scope *s, tni_grad *g)
 {
@@ -115,8 +121,14 @@ static void average_again(tn_scope *s, tni_grad *g, uint32_t op)
     set_zero(s, g, 1);
 }
 
-void grad_avg_pool2d_backward(tn_scope *s, tni_grad *g) { average_again(s, g, TN_OP_AVG_POOL2D); }
-void grad_avg_pool3d_backward(tn_scope *s, tni_grad *g) { average_again(s, g, TN_OP_AVG_POOL3D); }
+void grad_avg_pool2d_backward(tn_scope *s, tni_grad *g)
+{
+    average_again(s, g, TN_OP_AVG_POOL2D);
+}
+void grad_avg_pool3d_backward(tn_scope *s, tni_grad *g)
+{
+    average_again(s, g, TN_OP_AVG_POOL3D);
+}
 
 void grad_adaptive_avg_pool_backward(tn_scope *s, tni_grad *g)
 {
@@ -125,6 +137,7 @@ void grad_adaptive_avg_pool_backward(tn_scope *s, tni_grad *g)
     tn_ints size = {m.sizes + m.rank - (three ? 3 : 2), three ? 3 : 2};
     tn_tensor *grad = tni_grad_out(g, 0);
     if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, three ? tn__adaptive_avg_pool3d(s, grad, size) : tn__adaptive_avg_pool2d(s, grad, size));
+        tni_grad_set(g, 0,
+                     three ? tn__adaptive_avg_pool3d(s, grad, size) : tn__adaptive_avg_pool2d(s, grad, size));
     set_zero(s, g, 1);
 }

@@ -40,7 +40,10 @@ static int64_t reduced_count(const tni_meta *m, uint64_t dims)
     return n;
 }
 
-static tn_tensor *spread(tn_scope *s, tn_tensor *t, const tni_meta *m) { return tn_expand(s, t, sizes_of(m)); }
+static tn_tensor *spread(tn_scope *s, tn_tensor *t, const tni_meta *m)
+{
+    return tn_expand(s, t, sizes_of(m));
+}
 
 /* Everything a reduction's rule starts from. */
 typedef struct reduction {
@@ -147,9 +150,11 @@ void grad_prod_dim(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = in_dtype(s, tni_grad_saved(g, 0), grad);
     reduction r = reduction_of(s, g, grad, tni_grad_arg(g, 1), bool_arg(g, 2));
-    if (r.self.rank == 0) tni_grad_set(g, 0, grad);
+    if (r.self.rank == 0)
+        tni_grad_set(g, 0, grad);
     else
-        tni_grad_set(g, 0, mul(s, r.grad, conj_of(s, product_of_others(s, x, wrap_dim(int_arg(g, 1), r.self.rank)))));
+        tni_grad_set(
+            g, 0, mul(s, r.grad, conj_of(s, product_of_others(s, x, wrap_dim(int_arg(g, 1), r.self.rank)))));
 }
 
 /* ---- extrema: elements that tie share the gradient ---- */
@@ -181,11 +186,23 @@ void grad_amax(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, extremum_gradient(s, g, 0, tni_grad_arg(g, 1), bool_arg(g, 2)));
 }
 
-void grad_amin(tn_scope *s, tni_grad *g) { grad_amax(s, g); }
+void grad_amin(tn_scope *s, tni_grad *g)
+{
+    grad_amax(s, g);
+}
 
-void grad_max(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, extremum_gradient(s, g, 0, tn_value_none(), 0)); }
-void grad_min(tn_scope *s, tni_grad *g) { grad_max(s, g); }
-void grad_median(tn_scope *s, tni_grad *g) { grad_max(s, g); }
+void grad_max(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, extremum_gradient(s, g, 0, tn_value_none(), 0));
+}
+void grad_min(tn_scope *s, tni_grad *g)
+{
+    grad_max(s, g);
+}
+void grad_median(tn_scope *s, tni_grad *g)
+{
+    grad_max(s, g);
+}
 
 void grad_aminmax(tn_scope *s, tni_grad *g)
 {
@@ -226,27 +243,34 @@ void grad_select_values_full(tn_scope *s, tni_grad *g)
 void grad_select_scan_values(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
-    if (tni_grad_meta(g, 0, 0).rank == 0) tni_grad_set(g, 0, grad);
-    else tni_grad_set(g, 0, tn_scatter_add(s, zeros_arg(s, g, 0, grad), int_arg(g, 1), tni_grad_result(g, 1), grad));
+    if (tni_grad_meta(g, 0, 0).rank == 0)
+        tni_grad_set(g, 0, grad);
+    else
+        tni_grad_set(g, 0,
+                     tn_scatter_add(s, zeros_arg(s, g, 0, grad), int_arg(g, 1), tni_grad_result(g, 1), grad));
 }
 
 /* ---- norms: the subgradient at 0 is 0 ---- */
 
-static tn_tensor *norm_of_small_power(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm)
+static tn_tensor *norm_of_small_power(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p,
+                                      tn_tensor *norm)
 {
-    tn_tensor *zero = tn_eq_scalar(s, self, 0), *size = tn_pow_tensor_scalar(s, tn_abs(s, self), TN_SCALAR(p - 1));
+    tn_tensor *zero = tn_eq_scalar(s, self, 0),
+              *size = tn_pow_tensor_scalar(s, tn_abs(s, self), TN_SCALAR(p - 1));
     tn_tensor *scaled = mul(s, tn_sgn(s, self), drop_where(s, zero, size));
     if (p < 1) return mul(s, scaled, mul(s, grad, tn_pow_tensor_scalar(s, norm, TN_SCALAR(1 - p))));
     tn_tensor *factor = divide(s, grad, tn_pow_tensor_scalar(s, norm, TN_SCALAR(p - 1)));
     return mul(s, scaled, drop_where(s, tn_eq_scalar(s, norm, 0), factor));
 }
 
-static tn_tensor *norm_of_infinity(tn_scope *s, tn_tensor *grad, tn_tensor *self, tn_tensor *norm, uint64_t dims)
+static tn_tensor *norm_of_infinity(tn_scope *s, tn_tensor *grad, tn_tensor *self, tn_tensor *norm,
+                                   uint64_t dims)
 {
     return mul(s, tn_sgn(s, self), share(s, grad, matches(s, tn_abs(s, self), norm), dims));
 }
 
-tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm, uint64_t dims)
+tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm,
+                         uint64_t dims)
 {
     if (p == 0) return tn_zeros_like(s, self);
     if (p == 1) return mul(s, tn_sgn(s, self), grad);
@@ -274,7 +298,8 @@ void grad_linalg_vector_norm(tn_scope *s, tni_grad *g)
 
 /* ---- moments ---- */
 
-static tn_tensor *var_gradient(tn_scope *s, const reduction *r, tn_tensor *grad, tn_tensor *self, double correction)
+static tn_tensor *var_gradient(tn_scope *s, const reduction *r, tn_tensor *grad, tn_tensor *self,
+                               double correction)
 {
     tn_tensor *mean = r->self.rank ? tn_mean_dim(s, self, tni_rule_dim_list(s, r->dims), .keepdim = 1) : self;
     double freedom = (double)reduced_count(&r->self, r->dims) - correction;
@@ -324,7 +349,10 @@ static void moments(tn_scope *s, tni_grad *g, tn_tensor *grad_var)
     tni_grad_set(g, 0, of_var && of_mean ? add(s, of_var, of_mean) : of_var ? of_var : of_mean);
 }
 
-void grad_var_mean(tn_scope *s, tni_grad *g) { moments(s, g, tni_grad_out(g, 0)); }
+void grad_var_mean(tn_scope *s, tni_grad *g)
+{
+    moments(s, g, tni_grad_out(g, 0));
+}
 
 void grad_std_mean(tn_scope *s, tni_grad *g)
 {

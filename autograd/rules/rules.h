@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vocabulary of gradient rules. A rule is a few lines over these words and the typed calls of ops.h; it is recorded
- * itself when the backward pass is, so it may use nothing but operators. On a scope that has failed all calls do
- * nothing and give NULL, so only what reads a tensor's description must look.
+ * The vocabulary of gradient rules. A rule is a few lines over these words and the typed calls of ops.h; it
+ * is recorded itself when the backward pass is, so it may use nothing but operators. On a scope that has
+ * failed all calls do nothing and give NULL, so only what reads a tensor's description must look.
  */
 #ifndef TNI_AUTOGRAD_RULES_H
 #define TNI_AUTOGRAD_RULES_H
@@ -16,22 +16,52 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 
-static inline tn_tensor *mul(tn_scope *s, tn_tensor *a, tn_tensor *b) { return tn_mul(s, a, b); }
-static inline tn_tensor *divide(tn_scope *s, tn_tensor *a, tn_tensor *b) { return tn_div(s, a, b); }
-static inline tn_tensor *add(tn_scope *s, tn_tensor *a, tn_tensor *b) { return tn_add(s, a, b); }
-static inline tn_tensor *sub(tn_scope *s, tn_tensor *a, tn_tensor *b) { return tn_sub(s, a, b); }
-static inline tn_tensor *neg(tn_scope *s, tn_tensor *a) { return tn_neg(s, a); }
-static inline tn_tensor *square(tn_scope *s, tn_tensor *a) { return tn_mul(s, a, a); }
+static inline tn_tensor *mul(tn_scope *s, tn_tensor *a, tn_tensor *b)
+{
+    return tn_mul(s, a, b);
+}
+static inline tn_tensor *divide(tn_scope *s, tn_tensor *a, tn_tensor *b)
+{
+    return tn_div(s, a, b);
+}
+static inline tn_tensor *add(tn_scope *s, tn_tensor *a, tn_tensor *b)
+{
+    return tn_add(s, a, b);
+}
+static inline tn_tensor *sub(tn_scope *s, tn_tensor *a, tn_tensor *b)
+{
+    return tn_sub(s, a, b);
+}
+static inline tn_tensor *neg(tn_scope *s, tn_tensor *a)
+{
+    return tn_neg(s, a);
+}
+static inline tn_tensor *square(tn_scope *s, tn_tensor *a)
+{
+    return tn_mul(s, a, a);
+}
 /* a * x, a + x, x - a for numbers x */
-static inline tn_tensor *scale(tn_scope *s, tn_tensor *a, double x) { return tn_mul_scalar(s, a, x); }
-static inline tn_tensor *plus(tn_scope *s, tn_tensor *a, double x) { return tn_add_scalar(s, a, TN_SCALAR(x)); }
+static inline tn_tensor *scale(tn_scope *s, tn_tensor *a, double x)
+{
+    return tn_mul_scalar(s, a, x);
+}
+static inline tn_tensor *plus(tn_scope *s, tn_tensor *a, double x)
+{
+    return tn_add_scalar(s, a, TN_SCALAR(x));
+}
 static inline tn_tensor *minus_from(tn_scope *s, double x, tn_tensor *a)
 {
     return tn_rsub_scalar(s, a, TN_SCALAR(x));
 }
-static inline int32_t is_complex(const tn_tensor *t) { return t && tn_dtype_is_complex(t->desc.dtype); }
+static inline int32_t is_complex(const tn_tensor *t)
+{
+    return t && tn_dtype_is_complex(t->desc.dtype);
+}
 /* The conjugate of complex tensors; real ones are their own. */
-static inline tn_tensor *conj_of(tn_scope *s, tn_tensor *t) { return is_complex(t) ? tn_conj(s, t) : t; }
+static inline tn_tensor *conj_of(tn_scope *s, tn_tensor *t)
+{
+    return is_complex(t) ? tn_conj(s, t) : t;
+}
 static inline tn_value conj_scalar(tn_scope *s, tn_value v)
 {
     if (v.tag != TN_TAG_COMPLEX) return v;
@@ -61,9 +91,18 @@ static inline tn_tensor *drop_where(tn_scope *s, tn_tensor *mask, tn_tensor *t)
 }
 
 /* Arguments of the call */
-static inline int64_t int_arg(const tni_grad *g, uint32_t i) { return tn_value_as_int(tni_grad_arg(g, i)); }
-static inline double float_arg(const tni_grad *g, uint32_t i) { return tn_value_as_float(tni_grad_arg(g, i)); }
-static inline int32_t bool_arg(const tni_grad *g, uint32_t i) { return tn_value_as_bool(tni_grad_arg(g, i)); }
+static inline int64_t int_arg(const tni_grad *g, uint32_t i)
+{
+    return tn_value_as_int(tni_grad_arg(g, i));
+}
+static inline double float_arg(const tni_grad *g, uint32_t i)
+{
+    return tn_value_as_float(tni_grad_arg(g, i));
+}
+static inline int32_t bool_arg(const tni_grad *g, uint32_t i)
+{
+    return tn_value_as_bool(tni_grad_arg(g, i));
+}
 static inline int64_t opt_int_arg(const tni_grad *g, uint32_t i)
 {
     tn_value v = tni_grad_arg(g, i);
@@ -85,7 +124,10 @@ static inline const char *string_arg(const tni_grad *g, uint32_t i)
     return v.tag == TN_TAG_STRING ? v.as.string : NULL;
 }
 /* A dimension counted from the front; those of a 0-dim tensor are 0. */
-static inline int64_t wrap_dim(int64_t dim, int64_t rank) { return dim < 0 ? dim + (rank ? rank : 1) : dim; }
+static inline int64_t wrap_dim(int64_t dim, int64_t rank)
+{
+    return dim < 0 ? dim + (rank ? rank : 1) : dim;
+}
 static inline tn_ints sizes_of(const tni_meta *m)
 {
     static const int64_t none[1] = {0};
@@ -122,13 +164,13 @@ static inline void set_unknown(tn_scope *s, tni_grad *g, uint32_t arg)
 {
     if (!tni_grad_needs(g, arg)) return;
     const tni_op *op = tni_grad_op(g);
-    tni_scope_record(s, tni_error(TN_E_AUTOGRAD, "%s: the derivative for '%s' is not implemented", op->schema->name,
-                                  op->schema->args[arg].name));
+    tni_scope_record(s, tni_error(TN_E_AUTOGRAD, "%s: the derivative for '%s' is not implemented",
+                                  op->schema->name, op->schema->args[arg].name));
 }
 
 /* A vector of bools that says which gradients a backward operator computes. */
-#define MASK_1(g, a)       TN_BOOLS((uint8_t)tni_grad_needs(g, a))
-#define MASK_2(g, a, b)    TN_BOOLS((uint8_t)tni_grad_needs(g, a), (uint8_t)tni_grad_needs(g, b))
+#define MASK_1(g, a)    TN_BOOLS((uint8_t)tni_grad_needs(g, a))
+#define MASK_2(g, a, b) TN_BOOLS((uint8_t)tni_grad_needs(g, a), (uint8_t)tni_grad_needs(g, b))
 #define MASK_3(g, a, b, c) \
     TN_BOOLS((uint8_t)tni_grad_needs(g, a), (uint8_t)tni_grad_needs(g, b), (uint8_t)tni_grad_needs(g, c))
 
@@ -137,18 +179,21 @@ static inline void set_unknown(tn_scope *s, tni_grad *g, uint32_t arg)
 uint64_t tni_rule_dims(tn_value dims, int64_t rank);
 /* Puts reduced dimensions back with size 1. */
 tn_tensor *tni_rule_restore(tn_scope *s, tn_tensor *t, uint64_t dims, int64_t rank, int32_t keepdim);
-tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm, uint64_t dims);
+tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm,
+                         uint64_t dims);
 /* The positions of set bits as a list in the scope. */
 tn_ints tni_rule_dim_list(tn_scope *s, uint64_t dims);
 
 /* ---- vjp.c ---- */
 /*
- * Gradients of a composite formula: f computes `n_outs` results from the inputs; `grads` are their gradients (NULL where
- * undefined), `out` receives those of the inputs (NULL where there is none or `wanted` is 0). Differentiable again.
+ * Gradients of a composite formula: f computes `n_outs` results from the inputs; `grads` are their gradients
+ * (NULL where undefined), `out` receives those of the inputs (NULL where there is none or `wanted` is 0).
+ * Differentiable again.
  */
 typedef void tni_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn_tensor **out);
-int32_t tni_rule_vjp(tn_scope *s, tni_formula *f, const void *data, tn_tensor *const *in, const int32_t *wanted,
-                     uint32_t n_in, tn_tensor *const *grads, uint32_t n_outs, tn_tensor **out);
+int32_t tni_rule_vjp(tn_scope *s, tni_formula *f, const void *data, tn_tensor *const *in,
+                     const int32_t *wanted, uint32_t n_in, tn_tensor *const *grads, uint32_t n_outs,
+                     tn_tensor **out);
 
 #pragma GCC diagnostic pop
 

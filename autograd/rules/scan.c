@@ -96,8 +96,9 @@ void grad_logcumsumexp(tn_scope *s, tni_grad *g)
 
 void grad_segment_reduce(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn__segment_reduce_backward(s, tni_grad_out(g, 0), tni_grad_result(g, 0), tni_grad_saved(g, 0),
-                                                   string_arg(g, 1), .lengths = tni_grad_saved(g, 2),
-                                                   .offsets = tni_grad_saved(g, 4), .axis = int_arg(g, 5),
-                                                   .initial = tni_grad_arg(g, 7)));
+    tni_grad_set(g, 0,
+                 tn__segment_reduce_backward(s, tni_grad_out(g, 0), tni_grad_result(g, 0),
+                                             tni_grad_saved(g, 0), string_arg(g, 1),
+                                             .lengths = tni_grad_saved(g, 2), .offsets = tni_grad_saved(g, 4),
+                                             .axis = int_arg(g, 5), .initial = tni_grad_arg(g, 7)));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing by positions along a dimension: scatter with an index as large as the source, index_... with one for each
- * slice. Both families reduce in the same ways, so the formulas are written once over two words, read and write.
+ * Writing by positions along a dimension: scatter with an index as large as the source, index_... with one
+ * for each slice. Both families reduce in the same ways, so the formulas are written once over two words,
+ * read and write.
  */
 #include "autograd/rules/rules.h"
 
@@ -24,7 +25,10 @@ void grad_scatter(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 3)) tni_grad_set(g, 3, gather(s, tni_grad_out(g, 0), g));
 }
 
-void grad_scatter_value(tn_scope *s, tni_grad *g) { set_overwritten(s, g); }
+void grad_scatter_value(tn_scope *s, tni_grad *g)
+{
+    set_overwritten(s, g);
+}
 
 void grad_scatter_add(tn_scope *s, tni_grad *g)
 {
@@ -57,12 +61,14 @@ static tn_tensor *add_at(tn_scope *s, const reducer *r, tn_tensor *t, tn_tensor 
 
 static tn_tensor *clear_at(tn_scope *s, const reducer *r, tn_tensor *t)
 {
-    return r->by_slices ? tn_index_fill(s, t, r->dim, r->index, 0) : tn_scatter_value(s, t, r->dim, r->index, 0);
+    return r->by_slices ? tn_index_fill(s, t, r->dim, r->index, 0)
+                        : tn_scatter_value(s, t, r->dim, r->index, 0);
 }
 
 static tn_tensor *reduce_again(tn_scope *s, const reducer *r, tn_tensor *self, tn_tensor *source)
 {
-    return r->by_slices ? tn_index_reduce(s, self, r->dim, r->index, source, r->reduce, .include_self = r->include_self)
+    return r->by_slices ? tn_index_reduce(s, self, r->dim, r->index, source, r->reduce,
+                                          .include_self = r->include_self)
                         : tn_scatter_reduce(s, self, r->dim, r->index, source, r->reduce,
                                             .include_self = r->include_self);
 }
@@ -72,7 +78,10 @@ static tn_tensor *as_numbers(tn_scope *s, tn_tensor *mask, const tn_tensor *like
     return like ? tn__to_copy(s, mask, .dtype = like->desc.dtype) : NULL;
 }
 
-static tn_tensor *one_where(tn_scope *s, tn_tensor *mask, tn_tensor *t) { return tn_masked_fill_scalar(s, t, mask, 1); }
+static tn_tensor *one_where(tn_scope *s, tn_tensor *mask, tn_tensor *t)
+{
+    return tn_masked_fill_scalar(s, t, mask, 1);
+}
 
 static void product(tn_scope *s, tni_grad *g, const reducer *r)
 {
@@ -88,7 +97,8 @@ static void product(tn_scope *s, tni_grad *g, const reducer *r)
     tn_tensor *single = tn_logical_and(s, zero, tn_eq_scalar(s, zeros, 1));
     tn_tensor *without = reduce_again(s, r, r->self, one_where(s, single, r->source));
     tn_tensor *at_zero = read_at(s, r, mul(s, r->grad, without));
-    tn_tensor *elsewhere = divide(s, read_at(s, r, mul(s, r->grad, r->result)), one_where(s, zero, r->source));
+    tn_tensor *elsewhere =
+        divide(s, read_at(s, r, mul(s, r->grad, r->result)), one_where(s, zero, r->source));
     tni_grad_set(g, 3, tn_where(s, single, at_zero, elsewhere));
 }
 
@@ -132,11 +142,21 @@ static void reduced(tn_scope *s, tni_grad *g, int32_t by_slices)
                  .source = tni_grad_saved(g, 3),
                  .result = tni_grad_result(g, 0)};
     if (tn_scope_failed(s) || !r.reduce) return;
-    if (strcmp(r.reduce, "sum") == 0) sum(s, g, &r);
-    else if (strcmp(r.reduce, "prod") == 0) product(s, g, &r);
-    else if (strcmp(r.reduce, "mean") == 0) mean(s, g, &r);
-    else extremum(s, g, &r);
+    if (strcmp(r.reduce, "sum") == 0)
+        sum(s, g, &r);
+    else if (strcmp(r.reduce, "prod") == 0)
+        product(s, g, &r);
+    else if (strcmp(r.reduce, "mean") == 0)
+        mean(s, g, &r);
+    else
+        extremum(s, g, &r);
 }
 
-void grad_scatter_reduce(tn_scope *s, tni_grad *g) { reduced(s, g, 0); }
-void grad_index_reduce(tn_scope *s, tni_grad *g) { reduced(s, g, 1); }
+void grad_scatter_reduce(tn_scope *s, tni_grad *g)
+{
+    reduced(s, g, 0);
+}
+void grad_index_reduce(tn_scope *s, tni_grad *g)
+{
+    reduced(s, g, 1);
+}

@@ -26,18 +26,23 @@ void grad_stack(tn_scope *s, tni_grad *g)
 {
     uint32_t n = tni_grad_count(g, 0);
     for (uint32_t i = 0; i < n; i++) {
-        if (tni_grad_needs_item(g, 0, i)) tni_grad_set_item(g, 0, i, tn_select(s, tni_grad_out(g, 0), int_arg(g, 1), i));
+        if (tni_grad_needs_item(g, 0, i))
+            tni_grad_set_item(g, 0, i, tn_select(s, tni_grad_out(g, 0), int_arg(g, 1), i));
     }
 }
 
-void grad_flip(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, tn_flip(s, tni_grad_out(g, 0), ints_arg(g, 1))); }
+void grad_flip(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, tn_flip(s, tni_grad_out(g, 0), ints_arg(g, 1)));
+}
 
 void grad_roll(tn_scope *s, tni_grad *g)
 {
     tn_ints shifts = ints_arg(g, 1);
     int64_t *back = tn_scope_memory(s, ((uint64_t)shifts.count + 1) * sizeof *back);
     for (int64_t i = 0; back && i < shifts.count; i++) back[i] = -shifts.data[i];
-    tni_grad_set(g, 0, tn_roll(s, tni_grad_out(g, 0), ((tn_ints){back, shifts.count}), .dims = ints_arg(g, 2)));
+    tni_grad_set(g, 0,
+                 tn_roll(s, tni_grad_out(g, 0), ((tn_ints){back, shifts.count}), .dims = ints_arg(g, 2)));
 }
 
 void grad_rot90(tn_scope *s, tni_grad *g)
@@ -98,7 +103,10 @@ void grad_to_copy(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, to_meta(s, tni_grad_out(g, 0), &m));
 }
 
-void grad_fill(tn_scope *s, tni_grad *g) { set_zero(s, g, 0); }
+void grad_fill(tn_scope *s, tni_grad *g)
+{
+    set_zero(s, g, 0);
+}
 
 void grad_fill_tensor(tn_scope *s, tni_grad *g)
 {

@@ -9,8 +9,9 @@ static tn_tensor *sum_over(tn_scope *s, tn_tensor *t, int64_t dim)
 
 void grad_softmax_kernel(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn__softmax_backward_data(s, tni_grad_out(g, 0), tni_grad_result(g, 0), int_arg(g, 1),
-                                                 tni_grad_meta(g, 0, 0).dtype));
+    tni_grad_set(g, 0,
+                 tn__softmax_backward_data(s, tni_grad_out(g, 0), tni_grad_result(g, 0), int_arg(g, 1),
+                                           tni_grad_meta(g, 0, 0).dtype));
 }
 
 void grad_softmax_backward_data(tn_scope *s, tni_grad *g)
@@ -27,8 +28,9 @@ void grad_softmax_backward_data(tn_scope *s, tni_grad *g)
 
 void grad_log_softmax_kernel(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn__log_softmax_backward_data(s, tni_grad_out(g, 0), tni_grad_result(g, 0), int_arg(g, 1),
-                                                     tni_grad_meta(g, 0, 0).dtype));
+    tni_grad_set(g, 0,
+                 tn__log_softmax_backward_data(s, tni_grad_out(g, 0), tni_grad_result(g, 0), int_arg(g, 1),
+                                               tni_grad_meta(g, 0, 0).dtype));
 }
 
 void grad_log_softmax_backward_data(tn_scope *s, tni_grad *g)
@@ -38,7 +40,8 @@ void grad_log_softmax_backward_data(tn_scope *s, tni_grad *g)
     if (y && grad && grad->desc.dtype != y->desc.dtype) grad = tn__to_copy(s, grad, .dtype = y->desc.dtype);
     tn_tensor *p = tn_exp(s, y), *weighted = mul(s, grad, p);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, sub(s, grad, sum_over(s, weighted, dim)));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, neg(s, mul(s, weighted, sum_over(s, tni_grad_saved(g, 0), dim))));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, neg(s, mul(s, weighted, sum_over(s, tni_grad_saved(g, 0), dim))));
 }
 
 void grad_glu(tn_scope *s, tni_grad *g)
@@ -65,7 +68,8 @@ void grad_glu_backward(tn_scope *s, tni_grad *g)
     if (!tni_grad_needs(g, 1)) return;
     tn_tensor *common = mul(s, grad_output, slope);
     tn_tensor *bend = mul(s, mul(s, gb, a), minus_from(s, 1, scale(s, p, 2)));
-    tni_grad_set(g, 1, tn_cat(s, TN_TENSORS(mul(s, gb, common), mul(s, common, add(s, ga, bend))), .dim = dim));
+    tni_grad_set(g, 1,
+                 tn_cat(s, TN_TENSORS(mul(s, gb, common), mul(s, common, add(s, ga, bend))), .dim = dim));
 }
 
 void grad_flash_attention(tn_scope *s, tni_grad *g)

@@ -15,8 +15,14 @@ static tn_tensor *bell(tn_scope *s, tn_tensor *x, double factor)
     return scale(s, tn_exp(s, neg(s, square(s, x))), factor);
 }
 
-void grad_erf(tn_scope *s, tni_grad *g) { chain(s, g, bell(s, tni_grad_saved(g, 0), 2 / SQRT_PI)); }
-void grad_erfc(tn_scope *s, tni_grad *g) { chain(s, g, bell(s, tni_grad_saved(g, 0), -2 / SQRT_PI)); }
+void grad_erf(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, bell(s, tni_grad_saved(g, 0), 2 / SQRT_PI));
+}
+void grad_erfc(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, bell(s, tni_grad_saved(g, 0), -2 / SQRT_PI));
+}
 
 void grad_erfinv(tn_scope *s, tni_grad *g)
 {
@@ -40,8 +46,14 @@ void grad_ndtri(tn_scope *s, tni_grad *g)
     chain(s, g, scale(s, tn_exp(s, scale(s, square(s, tni_grad_result(g, 0)), 0.5)), SQRT_2_PI));
 }
 
-void grad_lgamma(tn_scope *s, tni_grad *g) { chain(s, g, tn_digamma(s, tni_grad_saved(g, 0))); }
-void grad_digamma(tn_scope *s, tni_grad *g) { chain(s, g, tn_polygamma(s, 1, tni_grad_saved(g, 0))); }
+void grad_lgamma(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tn_digamma(s, tni_grad_saved(g, 0)));
+}
+void grad_digamma(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tn_polygamma(s, 1, tni_grad_saved(g, 0)));
+}
 
 void grad_polygamma(tn_scope *s, tni_grad *g)
 {
@@ -71,7 +83,8 @@ void grad_igamma(tn_scope *s, tni_grad *g)
 {
     set_unknown(s, g, 0);
     if (!tni_grad_needs(g, 1)) return;
-    tni_grad_set(g, 1, mul(s, tni_grad_out(g, 0), gamma_density(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1))));
+    tni_grad_set(g, 1,
+                 mul(s, tni_grad_out(g, 0), gamma_density(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1))));
 }
 
 void grad_igammac(tn_scope *s, tni_grad *g)
@@ -84,7 +97,10 @@ void grad_igammac(tn_scope *s, tni_grad *g)
 
 /* ---- Bessel functions ---- */
 
-void grad_i0(tn_scope *s, tni_grad *g) { chain(s, g, tn_special_i1(s, tni_grad_saved(g, 0))); }
+void grad_i0(tn_scope *s, tni_grad *g)
+{
+    chain(s, g, tn_special_i1(s, tni_grad_saved(g, 0)));
+}
 
 void grad_i0e(tn_scope *s, tni_grad *g)
 {

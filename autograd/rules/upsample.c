@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interpolation. All of these are linear: forward(self, output_size, settings...) and backward(grad, output_size,
- * input_size, settings...) are the gradients of each other.
+ * Interpolation. All of these are linear: forward(self, output_size, settings...) and backward(grad,
+ * output_size, input_size, settings...) are the gradients of each other.
  */
 #include "autograd/rules/rules.h"
 
@@ -29,38 +29,110 @@ static void forward_again(tn_scope *s, tni_grad *g, uint32_t forward)
     tni_grad_set(g, 0, tn_value_as_tensor(out));
 }
 
-void grad_upsample_nearest1d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_NEAREST1D_BACKWARD); }
-void grad_upsample_nearest2d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_NEAREST2D_BACKWARD); }
-void grad_upsample_nearest3d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_NEAREST3D_BACKWARD); }
-void grad_upsample_nearest_exact1d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT1D_BACKWARD); }
-void grad_upsample_nearest_exact2d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT2D_BACKWARD); }
-void grad_upsample_nearest_exact3d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT3D_BACKWARD); }
-void grad_upsample_linear1d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_LINEAR1D_BACKWARD); }
-void grad_upsample_bilinear2d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_BILINEAR2D_BACKWARD); }
-void grad_upsample_trilinear3d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_TRILINEAR3D_BACKWARD); }
-void grad_upsample_bicubic2d(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP_UPSAMPLE_BICUBIC2D_BACKWARD); }
-void grad_upsample_bilinear2d_aa(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP__UPSAMPLE_BILINEAR2D_AA_BACKWARD); }
-void grad_upsample_bicubic2d_aa(tn_scope *s, tni_grad *g) { transpose_of(s, g, TN_OP__UPSAMPLE_BICUBIC2D_AA_BACKWARD); }
-void grad_upsample_nearest1d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_NEAREST1D); }
-void grad_upsample_nearest2d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_NEAREST2D); }
-void grad_upsample_nearest3d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_NEAREST3D); }
-void grad_upsample_nearest_exact1d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT1D); }
-void grad_upsample_nearest_exact2d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT2D); }
-void grad_upsample_nearest_exact3d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT3D); }
-void grad_upsample_linear1d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_LINEAR1D); }
-void grad_upsample_bilinear2d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_BILINEAR2D); }
-void grad_upsample_trilinear3d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_TRILINEAR3D); }
-void grad_upsample_bicubic2d_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP_UPSAMPLE_BICUBIC2D); }
-void grad_upsample_bilinear2d_aa_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP__UPSAMPLE_BILINEAR2D_AA); }
-void grad_upsample_bicubic2d_aa_backward(tn_scope *s, tni_grad *g) { forward_again(s, g, TN_OP__UPSAMPLE_BICUBIC2D_AA); }
+void grad_upsample_nearest1d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_NEAREST1D_BACKWARD);
+}
+void grad_upsample_nearest2d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_NEAREST2D_BACKWARD);
+}
+void grad_upsample_nearest3d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_NEAREST3D_BACKWARD);
+}
+void grad_upsample_nearest_exact1d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT1D_BACKWARD);
+}
+void grad_upsample_nearest_exact2d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT2D_BACKWARD);
+}
+void grad_upsample_nearest_exact3d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT3D_BACKWARD);
+}
+void grad_upsample_linear1d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_LINEAR1D_BACKWARD);
+}
+void grad_upsample_bilinear2d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_BILINEAR2D_BACKWARD);
+}
+void grad_upsample_trilinear3d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_TRILINEAR3D_BACKWARD);
+}
+void grad_upsample_bicubic2d(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP_UPSAMPLE_BICUBIC2D_BACKWARD);
+}
+void grad_upsample_bilinear2d_aa(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP__UPSAMPLE_BILINEAR2D_AA_BACKWARD);
+}
+void grad_upsample_bicubic2d_aa(tn_scope *s, tni_grad *g)
+{
+    transpose_of(s, g, TN_OP__UPSAMPLE_BICUBIC2D_AA_BACKWARD);
+}
+void grad_upsample_nearest1d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_NEAREST1D);
+}
+void grad_upsample_nearest2d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_NEAREST2D);
+}
+void grad_upsample_nearest3d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_NEAREST3D);
+}
+void grad_upsample_nearest_exact1d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT1D);
+}
+void grad_upsample_nearest_exact2d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT2D);
+}
+void grad_upsample_nearest_exact3d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP__UPSAMPLE_NEAREST_EXACT3D);
+}
+void grad_upsample_linear1d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_LINEAR1D);
+}
+void grad_upsample_bilinear2d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_BILINEAR2D);
+}
+void grad_upsample_trilinear3d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_TRILINEAR3D);
+}
+void grad_upsample_bicubic2d_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP_UPSAMPLE_BICUBIC2D);
+}
+void grad_upsample_bilinear2d_aa_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP__UPSAMPLE_BILINEAR2D_AA);
+}
+void grad_upsample_bicubic2d_aa_backward(tn_scope *s, tni_grad *g)
+{
+    forward_again(s, g, TN_OP__UPSAMPLE_BICUBIC2D_AA);
+}
 
 /* ---- sampling at a grid ---- */
 
 void grad_grid_sampler_2d(tn_scope *s, tni_grad *g)
 {
     tn_grid_sampler_2d_backward_result r =
-        tn_grid_sampler_2d_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1), int_arg(g, 2),
-                                    int_arg(g, 3), bool_arg(g, 4), MASK_2(g, 0, 1));
+        tn_grid_sampler_2d_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
+                                    int_arg(g, 2), int_arg(g, 3), bool_arg(g, 4), MASK_2(g, 0, 1));
     tni_grad_set(g, 0, r.result0);
     tni_grad_set(g, 1, r.result1);
 }
@@ -68,13 +140,14 @@ void grad_grid_sampler_2d(tn_scope *s, tni_grad *g)
 void grad_grid_sampler_3d(tn_scope *s, tni_grad *g)
 {
     tn_grid_sampler_3d_backward_result r =
-        tn_grid_sampler_3d_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1), int_arg(g, 2),
-                                    int_arg(g, 3), bool_arg(g, 4), MASK_2(g, 0, 1));
+        tn_grid_sampler_3d_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
+                                    int_arg(g, 2), int_arg(g, 3), bool_arg(g, 4), MASK_2(g, 0, 1));
     tni_grad_set(g, 0, r.result0);
     tni_grad_set(g, 1, r.result1);
 }
 
 void grad_affine_grid_generator(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tn_affine_grid_generator_backward(s, tni_grad_out(g, 0), ints_arg(g, 1), bool_arg(g, 2)));
+    tni_grad_set(g, 0,
+                 tn_affine_grid_generator_backward(s, tni_grad_out(g, 0), ints_arg(g, 1), bool_arg(g, 2)));
 }

@@ -2,7 +2,10 @@
 /* Views: the gradient goes back to where the elements came from. */
 #include "autograd/rules/rules.h"
 
-static tn_ints self_sizes(const tni_meta *m) { return sizes_of(m); }
+static tn_ints self_sizes(const tni_meta *m)
+{
+    return sizes_of(m);
+}
 
 void grad_reshape(tn_scope *s, tni_grad *g)
 {
@@ -10,8 +13,14 @@ void grad_reshape(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tn_reshape(s, tni_grad_out(g, 0), self_sizes(&m)));
 }
 
-void grad_squeeze(tn_scope *s, tni_grad *g) { grad_reshape(s, g); }
-void grad_unsqueeze(tn_scope *s, tni_grad *g) { grad_reshape(s, g); }
+void grad_squeeze(tn_scope *s, tni_grad *g)
+{
+    grad_reshape(s, g);
+}
+void grad_unsqueeze(tn_scope *s, tni_grad *g)
+{
+    grad_reshape(s, g);
+}
 
 /* The engine sums over what was broadcast. */
 void grad_expand(tn_scope *s, tni_grad *g)
@@ -33,35 +42,42 @@ void grad_transpose(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tn_transpose(s, tni_grad_out(g, 0), int_arg(g, 1), int_arg(g, 2)));
 }
 
-void grad_t(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, tn_t(s, tni_grad_out(g, 0))); }
+void grad_t(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, tn_t(s, tni_grad_out(g, 0)));
+}
 
 void grad_select(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);
-    tni_grad_set(g, 0, tn_select_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1), int_arg(g, 2)));
+    tni_grad_set(g, 0,
+                 tn_select_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1), int_arg(g, 2)));
 }
 
 void grad_slice(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);
     int64_t start = opt_int_arg(g, 2), end = opt_int_arg(g, 3);
-    tni_grad_set(g, 0, tn_slice_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1),
-                                         start == TN_NONE ? 0 : start, end == TN_NONE ? INT64_MAX : end,
-                                         int_arg(g, 4)));
+    tni_grad_set(g, 0,
+                 tn_slice_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1),
+                                   start == TN_NONE ? 0 : start, end == TN_NONE ? INT64_MAX : end,
+                                   int_arg(g, 4)));
 }
 
 void grad_diagonal(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);
-    tni_grad_set(g, 0, tn_diagonal_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1), int_arg(g, 2),
-                                            int_arg(g, 3)));
+    tni_grad_set(g, 0,
+                 tn_diagonal_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1), int_arg(g, 2),
+                                      int_arg(g, 3)));
 }
 
 void grad_unfold(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);
-    tni_grad_set(g, 0, tn_unfold_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1), int_arg(g, 2),
-                                          int_arg(g, 3)));
+    tni_grad_set(g, 0,
+                 tn_unfold_backward(s, tni_grad_out(g, 0), self_sizes(&m), int_arg(g, 1), int_arg(g, 2),
+                                    int_arg(g, 3)));
 }
 
 void grad_as_strided(tn_scope *s, tni_grad *g)
@@ -98,12 +114,20 @@ static tn_tensors all_parts(tn_scope *s, const tni_grad *g)
     return (tn_tensors){parts, parts ? n : 0};
 }
 
-void grad_split(tn_scope *s, tni_grad *g) { tni_grad_set(g, 0, tn_cat(s, all_parts(s, g), .dim = int_arg(g, 2))); }
-void grad_split_with_sizes(tn_scope *s, tni_grad *g) { grad_split(s, g); }
+void grad_split(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, tn_cat(s, all_parts(s, g), .dim = int_arg(g, 2)));
+}
+void grad_split_with_sizes(tn_scope *s, tni_grad *g)
+{
+    grad_split(s, g);
+}
 
 void grad_unbind(tn_scope *s, tni_grad *g)
 {
     tn_tensors parts = all_parts(s, g);
-    if (parts.count) tni_grad_set(g, 0, tn_stack(s, parts, .dim = int_arg(g, 1)));
-    else set_zero(s, g, 0);
+    if (parts.count)
+        tni_grad_set(g, 0, tn_stack(s, parts, .dim = int_arg(g, 1)));
+    else
+        set_zero(s, g, 0);
 }

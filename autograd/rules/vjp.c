@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Second derivatives of fused backward operators, without a page of algebra each: the operator is written down once
- * more as a formula over simple operators, recorded, and differentiated by the engine.
+ * Second derivatives of fused backward operators, without a page of algebra each: the operator is written
+ * down once more as a formula over simple operators, recorded, and differentiated by the engine.
  */
 #include "autograd/rules/rules.h"
 
 #include <string.h>
 
 /* The inputs as tensors whose gradients can be taken: themselves while recording, else fresh leaves. */
-static int32_t prepare(tn_scope *s, tn_tensor *const *in, const int32_t *wanted, uint32_t n, int32_t again, tn_tensor **out)
+static int32_t prepare(tn_scope *s, tn_tensor *const *in, const int32_t *wanted, uint32_t n, int32_t again,
+                       tn_tensor **out)
 {
     for (uint32_t i = 0; i < n; i++) {
         out[i] = in[i];
@@ -21,7 +22,8 @@ static int32_t prepare(tn_scope *s, tn_tensor *const *in, const int32_t *wanted,
 }
 
 static int32_t differentiate(tn_scope *s, tn_tensor *const *results, tn_tensor *const *grads, uint32_t n_outs,
-                             tn_tensor *const *in, const int32_t *wanted, uint32_t n_in, int32_t again, tn_tensor **out)
+                             tn_tensor *const *in, const int32_t *wanted, uint32_t n_in, int32_t again,
+                             tn_tensor **out)
 {
     tn_tensor *roots[8], *root_grads[8], *inputs[16], *found[16];
     int64_t n_roots = 0, n_inputs = 0;
@@ -39,15 +41,17 @@ static int32_t differentiate(tn_scope *s, tn_tensor *const *results, tn_tensor *
                                    .create_graph = again,
                                    .retain_graph = again,
                                    .grad_outputs = {root_grads, n_roots}};
-    int32_t status = tn_grad(s, (tn_tensors){roots, n_roots}, (tn_tensors){inputs, n_inputs}, &options, found);
+    int32_t status =
+        tn_grad(s, (tn_tensors){roots, n_roots}, (tn_tensors){inputs, n_inputs}, &options, found);
     for (uint32_t i = 0, k = 0; i < n_in && !status; i++) {
         if (in[i] && wanted[i]) out[i] = found[k++];
     }
     return status;
 }
 
-int32_t tni_rule_vjp(tn_scope *s, tni_formula *f, const void *data, tn_tensor *const *in, const int32_t *wanted,
-                     uint32_t n_in, tn_tensor *const *grads, uint32_t n_outs, tn_tensor **out)
+int32_t tni_rule_vjp(tn_scope *s, tni_formula *f, const void *data, tn_tensor *const *in,
+                     const int32_t *wanted, uint32_t n_in, tn_tensor *const *grads, uint32_t n_outs,
+                     tn_tensor **out)
 {
     tn_tensor *inputs[16], *results[8] = {NULL};
     int32_t again = tni_grad_enabled();
