@@ -191,6 +191,25 @@ static int32_t check_dtype(tn_dtype dtype)
     return tni_error(TN_E_DTYPE, "a tensor needs a dtype, not 0x%x", dtype);
 }
 
+int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
+{
+    tni_storage *s;
+    tn_tensor *t;
+    int32_t code = new_header(model->ctx, model->desc.device, dtype, model->desc.rank, &t);
+    if (TNI_UNLIKELY(code)) return code;
+    for (uint32_t i = 0; i < 2 * model->desc.rank; i++) t->dims[i] = model->dims[i];
+    t->numel = model->numel;
+    t->state = mode_state() | (model->state & (TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D));
+    code = tni_storage_create(model->storage->device, (uint64_t)(t->numel * tn_dtype_bytes(dtype)), &s);
+    if (TNI_UNLIKELY(code)) {
+        free_header(t);
+        return code;
+    }
+    point(t, s, 0);
+    *out = t;
+    return TN_OK;
+}
+
 int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,
                           const int64_t *sizes, const int64_t *strides, tn_tensor **out)
 {

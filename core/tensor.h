@@ -67,6 +67,8 @@ void tni_storage_release(tni_storage *storage);
 /* A new tensor on a new storage. strides NULL: row-major. device may be NULL only for id "meta". */
 int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                           const int64_t *strides, tn_tensor **out);
+/* A new row-major tensor with the sizes and the device of a row-major model: what most calls make. Checks nothing. */
+int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out);
 /* Another view of the storage of `t`, without autograd. offset in elements of dtype from byte 0 of the storage. */
 int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                          int64_t offset, tn_tensor **out);

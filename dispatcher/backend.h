@@ -26,6 +26,8 @@ void tni_prepared_finish(tni_prepared *p);
 tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
 
 int32_t tni_run_pointwise(tni_frame *f);
+/* 1: the call was one of the simple kind and is done, with *out_status; 0: it wants tni_run_pointwise. */
+int32_t tni_run_alike(tni_frame *f, int32_t *out_status);
 int32_t tni_run_reduction(tni_frame *f);
 int32_t tni_run_scan(tni_frame *f);
 int32_t tni_run_structured(tni_frame *f);
@@ -61,8 +63,8 @@ const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype
                                   const tni_kernel *after);
 /* Asks can_run and runs. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was
  * written. */
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p,
-                       const tn_nest *nest, const char **reason);
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
+                       const tn_value *outs, const tn_nest *nest, const char **reason);
 /* No kernel: a composite body, else the CPU, else an error. */
 int32_t tni_fall_back(tni_frame *f, const char *reason);
 

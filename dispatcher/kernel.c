@@ -15,16 +15,17 @@ const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype
     return k;
 }
 
-static void fill_call(tni_frame *f, const tni_kernel *k, const tni_prepared *p, const tn_nest *nest)
+static void fill_call(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
+                      const tn_value *outs, const tn_nest *nest)
 {
     int32_t deterministic = atomic_load_explicit(&f->ctx->deterministic, memory_order_relaxed);
     tn_call *c = &f->call;
     c->size = sizeof *c;
     c->flags = deterministic ? TN_CALL_DETERMINISTIC : 0;
-    c->n_args = p->n_args - k->dropped;
-    c->n_outs = p->n_outs;
-    c->args = p->args;
-    c->outs = (tn_value *)(uintptr_t)p->outs;
+    c->n_args = f->n_args - k->dropped;
+    c->n_outs = op->n_returns;
+    c->args = args;
+    c->outs = (tn_value *)(uintptr_t)outs;
     c->nest = nest;
     c->data = k->row.data;
     c->device = f->open_device->handle;
@@ -73,15 +74,15 @@ static void release_kept(tni_frame *f)
     }
 }
 
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tni_prepared *p,
-                       const tn_nest *nest, const char **reason)
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
+                       const tn_value *outs, const tn_nest *nest, const char **reason)
 {
     int32_t status;
     if (TNI_UNLIKELY(k->dropped) && !defaults_only(f, op, k)) {
         *reason = "an argument that the row does not know is not its default";
         return TN_E_UNSUPPORTED;
     }
-    fill_call(f, k, p, nest);
+    fill_call(f, k, op, args, outs, nest);
     if (TNI_UNLIKELY(f->call.flags & TN_CALL_DETERMINISTIC) && k->row.flags & TN_ROW_NONDETERMINISTIC) {
         return tni_error(
             TN_E_STATE,

@@ -94,8 +94,10 @@ int32_t tni_run_view(tni_frame *f)
 static int32_t run_kind(tni_frame *f)
 {
     switch (f->op->base->kind) {
-    case TNI_KIND_POINTWISE:
-        return tni_run_pointwise(f);
+    case TNI_KIND_POINTWISE: {
+        int32_t status;
+        return tni_run_alike(f, &status) ? status : tni_run_pointwise(f);
+    }
     case TNI_KIND_REDUCTION:
         return tni_run_reduction(f);
     case TNI_KIND_SCAN:

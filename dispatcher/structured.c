@@ -142,7 +142,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
             tni_prepared_init(&p, f);
             memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
             status = bring_arguments(f, &p, k, -1);
-            if (!status) status = tni_kernel_run(f, k, f->op->base, &p, NULL, reason);
+            if (!status) status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, NULL, reason);
             tni_prepared_finish(&p);
         }
     }
@@ -170,7 +170,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
         status = bring(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
         p.args[0] = p.outs[0] = tn_value_tensor(t);
         if (!status) status = bring_arguments(f, &p, k, 0);
-        if (!status && self->numel) status = tni_kernel_run(f, k, f->op->base, &p, NULL, reason);
+        if (!status && self->numel) status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, NULL, reason);
         if (!status && t != self) status = tni_copy_tensor(self, t);
         tni_prepared_finish(&p);
     }
@@ -178,7 +178,8 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
     return status;
 }
 
-/* What foo_ of the functional form writes: a copy of self, as large as self and mask broadcast where there is a mask. */
+/* What foo_ of the functional form writes: a copy of self, as large as self and mask broadcast where there is
+ * a mask. */
 static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
 {
     tn_tensor *self = tni_arg_tensor(f, 0), *mask = f->n_args > 1 ? tni_arg_tensor(f, 1) : NULL;
@@ -189,7 +190,9 @@ static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
     }
     status = tni_broadcast(&shape, self->desc.rank, self->desc.sizes);
     if (!status) status = tni_broadcast(&shape, mask->desc.rank, mask->desc.sizes);
-    if (!status) status = tni_tensor_create(f->ctx, self->desc.device, self->desc.dtype, shape.rank, shape.sizes, NULL, out);
+    if (!status)
+        status = tni_tensor_create(f->ctx, self->desc.device, self->desc.dtype, shape.rank, shape.sizes, NULL,
+                                   out);
     if (status) return status;
     status = tni_copy_tensor(*out, self);
     if (status) tn_release(*out);

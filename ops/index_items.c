@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * x[...] as programs write it: slices, positions, new dimensions and the ellipsis become views one after the other;
- * tensors are gathered on the way and end in one index or index_put_.
+ * x[...] as programs write it: slices, positions, new dimensions and the ellipsis become views one after the
+ * other; tensors are gathered on the way and end in one index or index_put_.
  */
 #include <tenon/ops.h>
 #include "core/scope.h"
@@ -13,18 +13,25 @@ typedef struct walk {
     int64_t dim;                     /* next dimension of x */
     tn_tensor *indices[TN_MAX_RANK]; /* for aten::index; NULL: the whole dimension */
     int64_t n_indices;
-    int64_t last;                    /* indices up to here matter; 0: none */
+    int64_t last; /* indices up to here matter; 0: none */
 } walk;
 
-static int32_t is_mask(const tn_tensor *t) { return t->desc.dtype == TN_BOOL || t->desc.dtype == TN_UINT8; }
+static int32_t is_mask(const tn_tensor *t)
+{
+    return t->desc.dtype == TN_BOOL || t->desc.dtype == TN_UINT8;
+}
 
 /* Dimensions of x that an item stands for. */
 static int64_t consumed(const tn_index_item *item)
 {
     switch (item->kind) {
-    case TN_INDEX_SLICE: case TN_INDEX_AT: return 1;
-    case TN_INDEX_TENSOR: return item->tensor && is_mask(item->tensor) ? (int64_t)item->tensor->desc.rank : 1;
-    default: return 0;
+    case TN_INDEX_SLICE:
+    case TN_INDEX_AT:
+        return 1;
+    case TN_INDEX_TENSOR:
+        return item->tensor && is_mask(item->tensor) ? (int64_t)item->tensor->desc.rank : 1;
+    default:
+        return 0;
     }
 }
 
@@ -33,19 +40,22 @@ static int32_t refuse(tn_scope *s, int32_t code, const char *text)
     return tni_scope_record(s, tni_error(code, "index: %s", text));
 }
 
-static int32_t check(tn_scope *s, const tn_tensor *x, const tn_index_item *items, int64_t count, int64_t *out_skip)
+static int32_t check(tn_scope *s, const tn_tensor *x, const tn_index_item *items, int64_t count,
+                     int64_t *out_skip)
 {
     int64_t used = 0, ellipses = 0;
     if (!x || (!items && count)) return refuse(s, TN_E_ARGUMENT, "tensor or items are NULL");
     for (int64_t i = 0; i < count; i++) {
         if (items[i].kind > TN_INDEX_BOOL) return refuse(s, TN_E_ARGUMENT, "an item is of unknown kind");
-        if (items[i].kind == TN_INDEX_TENSOR && !items[i].tensor) return refuse(s, TN_E_ARGUMENT, "an item has no tensor");
+        if (items[i].kind == TN_INDEX_TENSOR && !items[i].tensor)
+            return refuse(s, TN_E_ARGUMENT, "an item has no tensor");
         ellipses += items[i].kind == TN_INDEX_ELLIPSIS;
         used += consumed(&items[i]);
     }
     if (ellipses > 1) return refuse(s, TN_E_INDEX, "an index can only have a single ellipsis ('...')");
     if (used > (int64_t)x->desc.rank) {
-        return tni_scope_record(s, tni_error(TN_E_INDEX, "too many indices for tensor of dimension %u", x->desc.rank));
+        return tni_scope_record(
+            s, tni_error(TN_E_INDEX, "too many indices for tensor of dimension %u", x->desc.rank));
     }
     *out_skip = (int64_t)x->desc.rank - used;
     return TN_OK;
@@ -71,21 +81,27 @@ static void take(walk *w, const tn_index_item *item, int64_t ellipsis)
     switch (item->kind) {
     case TN_INDEX_SLICE:
         if (item->start != TN_NONE || item->stop != TN_NONE || item->step != 1) {
-            w->x = tn_slice(w->s, w->x, .dim = w->dim, .start = item->start, .end = item->stop, .step = item->step);
+            w->x = tn_slice(w->s, w->x, .dim = w->dim, .start = item->start, .end = item->stop,
+                            .step = item->step);
         }
         skip(w, 1);
         break;
-    case TN_INDEX_AT: w->x = tn_select(w->s, w->x, w->dim, item->start); break;
+    case TN_INDEX_AT:
+        w->x = tn_select(w->s, w->x, w->dim, item->start);
+        break;
     case TN_INDEX_NONE:
         w->x = tn_unsqueeze(w->s, w->x, w->dim);
         skip(w, 1);
         break;
-    case TN_INDEX_ELLIPSIS: skip(w, ellipsis); break;
+    case TN_INDEX_ELLIPSIS:
+        skip(w, ellipsis);
+        break;
     case TN_INDEX_BOOL:
         w->x = tn_unsqueeze(w->s, w->x, w->dim);
         take_tensor(w, tn_from_data(w->s, TN_BOOL, TN_INTS(1), &truth, w->x ? w->x->desc.device : TN_CPU), 1);
         break;
-    default: take_tensor(w, item->tensor, consumed(item));
+    default:
+        take_tensor(w, item->tensor, consumed(item));
     }
 }
 
@@ -108,11 +124,13 @@ tn_tensor *tn_index_items(tn_scope *s, tn_tensor *x, const tn_index_item *items,
 /* A value may have more leading dimensions of size 1 than what it is written to. */
 static tn_tensor *without_leading_ones(tn_scope *s, tn_tensor *value, int64_t rank)
 {
-    while (value && (int64_t)value->desc.rank > rank && value->desc.sizes[0] == 1) value = tn_select(s, value, 0, 0);
+    while (value && (int64_t)value->desc.rank > rank && value->desc.sizes[0] == 1)
+        value = tn_select(s, value, 0, 0);
     return value;
 }
 
-tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item *items, int64_t count)
+tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item *items,
+                              int64_t count)
 {
     walk w = {.s = s, .x = x};
     if (walk_items(&w, items, count)) return NULL;
@@ -120,9 +138,12 @@ tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const
         refuse(s, TN_E_ARGUMENT, "the value is NULL");
         return NULL;
     }
-    if (value->desc.device != x->desc.device && value->numel == 1) value = tn__to_copy(s, value, .device = x->desc.device);
+    if (value->desc.device != x->desc.device && value->numel == 1)
+        value = tn__to_copy(s, value, .device = x->desc.device);
     if (value && value->desc.dtype != x->desc.dtype) value = tn__to_copy(s, value, .dtype = x->desc.dtype);
-    if (w.last) tn_index_put_(s, w.x, ((tn_tensors){w.indices, w.last}), value);
-    else tn_copy_(s, w.x, without_leading_ones(s, value, tn_tensor_rank(w.x)));
+    if (w.last)
+        tn_index_put_(s, w.x, ((tn_tensors){w.indices, w.last}), value);
+    else
+        tn_copy_(s, w.x, without_leading_ones(s, value, tn_tensor_rank(w.x)));
     return s->status ? NULL : x;
 }

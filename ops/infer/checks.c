@@ -3,35 +3,46 @@
 #include <string.h>
 #include "ops/infer/infer.h"
 
-static int32_t is_bool(const tn_tensor *t) { return t->desc.dtype == TN_BOOL; }
+static int32_t is_bool(const tn_tensor *t)
+{
+    return t->desc.dtype == TN_BOOL;
+}
 
 int32_t infer_alpha(tni_frame *f)
 {
     const tn_tensor *a = tni_arg_tensor(f, 0), *b = tni_arg_tensor(f, 1);
     int32_t category = tni_dtype_category(f->call_dtype);
     uint32_t tag = f->args[2].tag;
+    if (category == TNI_CATEGORY_FLOAT && tag != TN_TAG_COMPLEX && tag != TN_TAG_BOOL && !is_bool(a) &&
+        !is_bool(b))
+        return TN_OK;
     if (strcmp(f->op->base->schema->name, "add") != 0) {
         if (is_bool(a) && is_bool(b))
-            return tni_error(TN_E_DTYPE, "Subtraction, the `-` operator, with two bool tensors is not supported. Use "
-                                         "the `^` or `logical_xor()` operator instead.");
+            return tni_error(TN_E_DTYPE,
+                             "Subtraction, the `-` operator, with two bool tensors is not supported. Use "
+                             "the `^` or `logical_xor()` operator instead.");
         if (is_bool(a) || is_bool(b))
-            return tni_error(TN_E_DTYPE, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
-                                         "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+            return tni_error(TN_E_DTYPE,
+                             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+                             "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
     }
     if (tag == TN_TAG_BOOL && f->call_dtype != TN_BOOL)
         return tni_error(TN_E_DTYPE, "Boolean alpha only supported for Boolean results.");
     if (category <= TNI_CATEGORY_INT && (tag == TN_TAG_FLOAT || tag == TN_TAG_COMPLEX))
-        return tni_error(TN_E_DTYPE, "For integral input tensors, argument alpha must not be a floating point number.");
+        return tni_error(TN_E_DTYPE,
+                         "For integral input tensors, argument alpha must not be a floating point number.");
     if (category != TNI_CATEGORY_COMPLEX && tag == TN_TAG_COMPLEX)
-        return tni_error(TN_E_DTYPE, "For non-complex input tensors, argument alpha must not be a complex number.");
+        return tni_error(TN_E_DTYPE,
+                         "For non-complex input tensors, argument alpha must not be a complex number.");
     return TN_OK;
 }
 
 int32_t infer_no_bool_negation(tni_frame *f)
 {
     if (f->call_dtype != TN_BOOL) return TN_OK;
-    return tni_error(TN_E_DTYPE, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-                                 "invert a mask, use the `~` or `logical_not()` operator instead.");
+    return tni_error(TN_E_DTYPE,
+                     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+                     "invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
 int32_t infer_no_bool(tni_frame *f)
