@@ -7,6 +7,8 @@
 #include "../cpu.h"
 #include "conv_columns.h"
 #include "conv_direct.h"
+#include "embedding.h"
+#include "resample.h"
 #include "gemm.h"
 #include "nll_loss.h"
 #include "norm.h"
@@ -135,6 +137,16 @@ static const tni_nll_kernels *const nlls[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR
 FOR_LEVELS(FOR_REALS, DECLARE_POOL, tni_pool_kernels)
 static const tni_pool_kernels *const pools[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_REALS, tni_pool_kernels);
 
+#define DECLARE_EMBEDDING(name, dtype, level) extern const tni_embedding_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_EMBEDDING, tni_embedding_kernels)
+static const tni_embedding_kernels *const embeddings[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_embedding_kernels);
+
+#define DECLARE_RESAMPLE(name, dtype, level) extern const tni_resample_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_ALL, DECLARE_RESAMPLE, tni_resample_kernels)
+static const tni_resample_kernels *const resamples[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_ALL, tni_resample_kernels);
+
 const tni_product_kernels *tni_products_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
@@ -183,12 +195,27 @@ const tni_pool_kernels *tni_pools_of(tn_dtype dtype)
     return slot < 0 ? NULL : pools[cpu_level()][slot];
 }
 
+const tni_embedding_kernels *tni_embeddings_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : embeddings[cpu_level()][slot];
+}
+
+const tni_resample_kernels *tni_resamples_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : resamples[cpu_level()][slot];
+}
+
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
 #define ROW_LIST(name)                              \
     extern const tn_kernel_row cpu_##name##_rows[]; \
     extern const uint32_t cpu_##name##_row_count;
-#define ROW_LISTS(X) X(matmul) X(conv) X(batch_norm) X(layer_norm) X(softmax) X(nll_loss) X(pool)
+#define ROW_LISTS(X)                                                                                 \
+    X(matmul)                                                                                        \
+    X(conv) X(batch_norm) X(layer_norm) X(softmax) X(nll_loss) X(pool) X(embedding) X(embedding_bag) \
+        X(upsample) X(pad)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
