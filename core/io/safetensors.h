@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the reader and the writer of safetensors files. */
+/* What reading and writing of the safetensors format share. */
 #ifndef TNI_CORE_IO_SAFETENSORS_H
 #define TNI_CORE_IO_SAFETENSORS_H
 
-#include <tenon/io.h>
+#include "core/tensor.h"
 
-/* Name of a dtype in the format, or NULL; and back, 0 if unknown. */
+#define TNI_SAFETENSORS_METADATA "__metadata__"
+#define TNI_SAFETENSORS_HEADER   (100ull << 20) /* the format's limit of the header's length */
+
+/* The format's name of a dtype, or NULL where it has none. */
 const char *tni_safetensors_dtype_name(tn_dtype dtype);
-tn_dtype tni_safetensors_dtype(const char *name);
+/* 0 for a name that is not known. */
+tn_dtype tni_safetensors_dtype_parse(const char *name);
+/* 1 for well-formed UTF-8 without NUL. */
+int32_t tni_utf8_check(const char *text, uint64_t bytes);
 
 #endif

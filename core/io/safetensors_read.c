@@ -1,237 +1,315 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading safetensors: the file is mapped, its header parsed and checked once, whole: every tensor's dtype,
- * shape and byte range, that ranges neither overlap nor leave holes nor pass the end. Data is copied out on
- * request.
+ * Reading safetensors files. Opening checks the whole header: its length, that it is the JSON the format
+ * allows and nothing more, each dtype, shape and range, that the ranges follow each other without holes or
+ * overlaps and end where the file ends. Data are read, not mapped, so a file that shrinks later is an error
+ * and no signal.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <tenon/io.h>
 #include <unistd.h>
 #include "core/io/safetensors.h"
 #include "core/scope.h"
-#include "core/shape.h"
+#include "core/thread.h"
+#include "core/transfer.h"
 
-#define MAX_HEADER (100u << 20) /* what the reference implementation allows, too */
+#define CHUNK_BYTES (16ull << 20) /* read at once on the way to a device */
 
 typedef struct entry {
-    const char *name; /* in the parsed header */
+    char *name;
     tn_dtype dtype;
     uint32_t rank;
-    int64_t sizes[TN_MAX_RANK];
-    uint64_t begin, end; /* in the data part */
+    int64_t *sizes;
+    uint64_t begin, end; /* in bytes from the start of the data */
 } entry;
 
 struct tn_safetensors {
     tn_context *ctx;
-    char *map;
-    uint64_t bytes;
-    const char *data;
-    uint64_t data_bytes;
-    cJSON *header;
-    const cJSON *metadata;
-    entry *entries;
-    uint64_t count;
     char *path;
+    int descriptor;
+    uint64_t data; /* where the data start in the file */
+    uint64_t data_bytes;
+    entry *entries; /* in the order of the data */
+    uint32_t *by_name;
+    uint64_t count;
+    cJSON *metadata; /* or NULL */
 };
 
-static const struct {
-    const char *name;
-    tn_dtype dtype;
-} dtypes[] = {
-    {"BOOL", TN_BOOL},
-    {"U8", TN_UINT8},
-    {"I8", TN_INT8},
-    {"I16", TN_INT16},
-    {"U16", TN_UINT16},
-    {"I32", TN_INT32},
-    {"U32", TN_UINT32},
-    {"I64", TN_INT64},
-    {"U64", TN_UINT64},
-    {"F16", TN_FLOAT16},
-    {"BF16", TN_BFLOAT16},
-    {"F32", TN_FLOAT32},
-    {"F64", TN_FLOAT64},
-    {"C64", TN_COMPLEX64},
-    {"F8_E4M3", TN_FLOAT8_E4M3FN},
-    {"F8_E5M2", TN_FLOAT8_E5M2},
-    {"F8_E8M0", TN_FLOAT8_E8M0FNU},
-};
-
-const char *tni_safetensors_dtype_name(tn_dtype dtype)
+static int32_t corrupt(const tn_safetensors *f, const char *what)
 {
-    for (uint32_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        if (dtypes[i].dtype == dtype) return dtypes[i].name;
+    return tni_error(TN_E_CORRUPT, "%s: %s", f->path, what);
+}
+
+static int32_t corrupt_entry(const tn_safetensors *f, const entry *e, const char *what)
+{
+    return tni_error(TN_E_CORRUPT, "%s: tensor '%s': %s", f->path, e->name, what);
+}
+
+/* ---- The file ------------------------------------------------------------------------------------------ */
+
+static int32_t read_at(const tn_safetensors *f, uint64_t offset, void *to, uint64_t bytes)
+{
+    char *at = to;
+    while (bytes > 0) {
+        ssize_t n = pread(f->descriptor, at, bytes < 1u << 30 ? bytes : 1u << 30, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return tni_error(TN_E_IO, "%s: %s", f->path, strerror(errno));
+        if (n == 0) return corrupt(f, "the file ends too early");
+        at += n;
+        offset += (uint64_t)n;
+        bytes -= (uint64_t)n;
     }
-    return NULL;
+    return TN_OK;
 }
 
-tn_dtype tni_safetensors_dtype(const char *name)
+static int32_t open_file(tn_safetensors *f, uint64_t *out_bytes)
 {
-    for (uint32_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        if (strcmp(dtypes[i].name, name) == 0) return dtypes[i].dtype;
+    struct stat status;
+    f->descriptor = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->descriptor < 0 || fstat(f->descriptor, &status))
+        return tni_error(errno == ENOENT ? TN_E_NOT_FOUND : TN_E_IO, "%s: %s", f->path, strerror(errno));
+    if (!S_ISREG(status.st_mode)) return tni_error(TN_E_IO, "%s: no regular file", f->path);
+    *out_bytes = (uint64_t)status.st_size;
+    return TN_OK;
+}
+
+/* ---- The header ---------------------------------------------------------------------------------------- */
+
+/*
+ * The JSON reader takes more than the format has: numbers with fractions, words, NUL in strings. Outside of
+ * strings only digits and punctuation may stand, and no string may hold an escaped NUL.
+ */
+static int32_t check_characters(const tn_safetensors *f, const char *text, uint64_t bytes)
+{
+    int32_t in_string = 0;
+    for (uint64_t i = 0; i < bytes; i++) {
+        char c = text[i];
+        if (in_string && c == '\\') {
+            if (bytes - i > 5 && !strncmp(text + i, "\\u0000", 6))
+                return corrupt(f, "a name in the header has a NUL");
+            i++;
+        } else if (c == '"') {
+            in_string = !in_string;
+        } else if (!in_string && !strchr("{}[],:0123456789 \t\r\n", c)) {
+            return corrupt(f, "the header has something else than names, numbers and lists");
+        }
     }
-    return 0;
+    return TN_OK;
 }
 
-static int32_t corrupt(const tn_safetensors *f, const char *name, const char *what)
+static int32_t parse_number(const cJSON *item, uint64_t *out)
 {
-    return tni_error(TN_E_CORRUPT, "safetensors: %s: %s%s%s", f->path, name ? name : "", name ? ": " : "",
-                     what);
-}
-
-/* A whole number from 0 to 2^53. */
-static int32_t whole(const cJSON *item, uint64_t *out)
-{
-    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0 ||
-        item->valuedouble != (double)(uint64_t)item->valuedouble)
-        return 0;
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0) return 0;
     *out = (uint64_t)item->valuedouble;
     return 1;
 }
 
-static int32_t read_shape(const tn_safetensors *f, const cJSON *item, entry *e)
+static int32_t parse_sizes(tn_safetensors *f, entry *e, const cJSON *shape)
 {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *size;
-    if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > TN_MAX_RANK)
-        return corrupt(f, e->name, "shape is no list of at most 64 sizes");
-    cJSON_ArrayForEach(size, shape)
+    int count = cJSON_GetArraySize(shape);
+    if (!cJSON_IsArray(shape)) return corrupt_entry(f, e, "no shape");
+    if (count > TN_MAX_RANK) return corrupt_entry(f, e, "more dimensions than a tensor may have");
+    if (!count) return TN_OK;
+    e->sizes = tni_alloc(f->ctx, (uint64_t)count * sizeof *e->sizes);
+    if (!e->sizes) return TN_E_OUT_OF_MEMORY;
+    e->rank = (uint32_t)count;
+    const cJSON *item;
+    uint32_t i = 0;
+    cJSON_ArrayForEach(item, shape)
     {
-        uint64_t n;
-        if (!whole(size, &n)) return corrupt(f, e->name, "a size is no whole number");
-        e->sizes[e->rank++] = (int64_t)n;
+        uint64_t size;
+        if (!parse_number(item, &size)) return corrupt_entry(f, e, "a size is no natural number");
+        e->sizes[i++] = (int64_t)size;
     }
     return TN_OK;
 }
 
-static int32_t read_entry(tn_safetensors *f, const cJSON *item, entry *e)
+static int32_t parse_range(tn_safetensors *f, entry *e, const cJSON *offsets)
 {
-    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
-    int64_t numel;
-    int32_t status;
-    e->name = item->string;
-    if (!cJSON_IsObject(item)) return corrupt(f, e->name, "is no object");
-    if (!cJSON_IsString(dtype)) return corrupt(f, e->name, "has no dtype");
-    e->dtype = tni_safetensors_dtype(dtype->valuestring);
-    if (!e->dtype) return corrupt(f, e->name, "has an unknown dtype");
-    status = read_shape(f, item, e);
-    if (status) return status;
-    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !whole(offsets->child, &e->begin) ||
-        !whole(offsets->child->next, &e->end) || e->begin > e->end)
-        return corrupt(f, e->name, "has no data_offsets [begin, end]");
-    if (e->end > f->data_bytes) return corrupt(f, e->name, "its data pass the end of the file");
-    if (tni_numel(e->rank, e->sizes, &numel) || (uint64_t)numel > UINT64_MAX / 16 ||
-        (uint64_t)numel * (uint64_t)tn_dtype_bytes(e->dtype) != e->end - e->begin) {
-        return corrupt(f, e->name, "shape and dtype do not fill data_offsets");
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+        !parse_number(cJSON_GetArrayItem(offsets, 0), &e->begin) ||
+        !parse_number(cJSON_GetArrayItem(offsets, 1), &e->end))
+        return corrupt_entry(f, e, "data_offsets are no two numbers");
+    if (e->begin > e->end || e->end > f->data_bytes)
+        return corrupt_entry(f, e, "its data lie outside of the file");
+    uint64_t bytes = (uint64_t)tn_dtype_bytes(e->dtype);
+    for (uint32_t i = 0; i < e->rank; i++) {
+        if (__builtin_mul_overflow(bytes, (uint64_t)e->sizes[i], &bytes) || bytes > INT64_MAX)
+            return corrupt_entry(f, e, "its sizes overflow");
     }
+    if (bytes != e->end - e->begin) return corrupt_entry(f, e, "shape and dtype do not fit its data");
     return TN_OK;
 }
 
-static int by_begin(const void *a, const void *b)
+static int32_t parse_entry(tn_safetensors *f, entry *e, const cJSON *item)
+{
+    e->name = tni_strdup(f->ctx, item->string);
+    if (!e->name) return TN_E_OUT_OF_MEMORY;
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype");
+    if (!cJSON_IsObject(item) || cJSON_GetArraySize(item) != 3)
+        return corrupt_entry(f, e, "it needs dtype, shape and data_offsets, and nothing else");
+    if (!cJSON_IsString(dtype)) return corrupt_entry(f, e, "no dtype");
+    e->dtype = tni_safetensors_dtype_parse(dtype->valuestring);
+    if (!e->dtype)
+        return tni_error(TN_E_CORRUPT, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name,
+                         dtype->valuestring);
+    int32_t code = parse_sizes(f, e, cJSON_GetObjectItemCaseSensitive(item, "shape"));
+    return code ? code : parse_range(f, e, cJSON_GetObjectItemCaseSensitive(item, "data_offsets"));
+}
+
+static int32_t parse_metadata(tn_safetensors *f, cJSON *header)
+{
+    cJSON *metadata = cJSON_DetachItemFromObjectCaseSensitive(header, TNI_SAFETENSORS_METADATA);
+    const cJSON *item;
+    if (!metadata) return TN_OK;
+    f->metadata = metadata;
+    if (!cJSON_IsObject(metadata)) return corrupt(f, TNI_SAFETENSORS_METADATA " is no map");
+    cJSON_ArrayForEach(item, metadata)
+    {
+        if (!cJSON_IsString(item)) return corrupt(f, TNI_SAFETENSORS_METADATA " has a value that is no text");
+    }
+    if (cJSON_GetObjectItemCaseSensitive(header, TNI_SAFETENSORS_METADATA))
+        return corrupt(f, TNI_SAFETENSORS_METADATA " stands there twice");
+    return TN_OK;
+}
+
+static int compare_ranges(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
-    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
-                                : (x->end > y->end) - (x->end < y->end);
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end != y->end ? (x->end < y->end ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b, void *entries)
 {
-    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+    const entry *e = entries;
+    return strcmp(e[*(const uint32_t *)a].name, e[*(const uint32_t *)b].name);
 }
 
 static int32_t check_ranges(tn_safetensors *f)
 {
     uint64_t at = 0;
-    qsort(f->entries, f->count, sizeof *f->entries, by_begin);
+    qsort(f->entries, f->count, sizeof *f->entries, compare_ranges);
     for (uint64_t i = 0; i < f->count; i++) {
         if (f->entries[i].begin != at)
-            return corrupt(f, f->entries[i].name,
-                           f->entries[i].begin < at ? "overlaps another tensor" : "leaves a hole before it");
+            return corrupt_entry(f, &f->entries[i],
+                                 f->entries[i].begin < at ? "its data overlap others"
+                                                          : "a hole before its data");
         at = f->entries[i].end;
     }
-    if (at != f->data_bytes) return corrupt(f, NULL, "bytes behind the last tensor");
-    qsort(f->entries, f->count, sizeof *f->entries, by_name);
+    return at == f->data_bytes ? TN_OK : corrupt(f, "data at the end belong to no tensor");
+}
+
+static int32_t check_names(tn_safetensors *f)
+{
+    f->by_name = tni_alloc(f->ctx, (f->count + 1) * sizeof *f->by_name);
+    if (!f->by_name) return TN_E_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < f->count; i++) f->by_name[i] = i;
+    qsort_r(f->by_name, f->count, sizeof *f->by_name, compare_names, f->entries);
     for (uint64_t i = 1; i < f->count; i++) {
-        if (!strcmp(f->entries[i].name, f->entries[i - 1].name))
-            return corrupt(f, f->entries[i].name, "stands twice");
+        if (!compare_names(&f->by_name[i - 1], &f->by_name[i], f->entries))
+            return corrupt_entry(f, &f->entries[f->by_name[i]], "the name stands there twice");
     }
     return TN_OK;
 }
 
-static int32_t read_header(tn_safetensors *f)
+static int32_t parse_header(tn_safetensors *f, cJSON *header)
 {
-    uint64_t length = 0;
     const cJSON *item;
-    int32_t status = TN_OK;
-    if (f->bytes < 8) return corrupt(f, NULL, "shorter than 8 bytes");
-    for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)f->map[i];
-    if (length > MAX_HEADER || length > f->bytes - 8)
-        return corrupt(f, NULL, "the header passes the end of the file");
-    f->data = f->map + 8 + length;
-    f->data_bytes = f->bytes - 8 - length;
-    f->header = cJSON_ParseWithLength(f->map + 8, length);
-    if (!cJSON_IsObject(f->header)) return corrupt(f, NULL, "the header is no JSON object");
-    f->entries = tni_alloc_zeroed(f->ctx, ((uint64_t)cJSON_GetArraySize(f->header) + 1) * sizeof *f->entries);
+    if (!cJSON_IsObject(header)) return corrupt(f, "the header is no map");
+    int32_t code = parse_metadata(f, header);
+    if (code) return code;
+    uint64_t count = (uint64_t)cJSON_GetArraySize(header);
+    f->entries = tni_alloc_zeroed(f->ctx, (count + 1) * sizeof *f->entries);
     if (!f->entries) return TN_E_OUT_OF_MEMORY;
-    cJSON_ArrayForEach(item, f->header)
+    f->count = count;
+    entry *e = f->entries;
+    cJSON_ArrayForEach(item, header)
     {
-        if (strcmp(item->string, "__metadata__") == 0)
-            f->metadata = item;
-        else if (!status)
-            status = read_entry(f, item, &f->entries[f->count++]);
+        if ((code = parse_entry(f, e++, item))) return code;
     }
-    return status ? status : check_ranges(f);
+    code = check_ranges(f);
+    return code ? code : check_names(f);
 }
 
-static int32_t map_file(tn_safetensors *f, const char *path)
+static int32_t parse_text(tn_safetensors *f, const char *text, uint64_t bytes)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return tni_error(TN_E_IO, "safetensors: %s: %s", path, strerror(errno));
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return tni_error(TN_E_IO, "safetensors: %s is no regular file", path);
-    }
-    f->bytes = (uint64_t)st.st_size;
-    f->map = f->bytes ? mmap(NULL, f->bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    close(fd);
-    if (f->map != MAP_FAILED) return TN_OK;
-    f->map = NULL;
-    return tni_error(TN_E_IO, "safetensors: %s cannot be mapped: %s", path, strerror(errno));
+    const char *end = NULL;
+    if (!bytes || text[0] != '{') return corrupt(f, "the header does not begin with '{'");
+    if (!tni_utf8_check(text, bytes)) return corrupt(f, "the header is no UTF-8");
+    int32_t code = check_characters(f, text, bytes);
+    if (code) return code;
+    cJSON *header = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
+    if (!header) return corrupt(f, "the header is no JSON");
+    while (end < text + bytes && *end == ' ') end++;
+    code = end == text + bytes ? parse_header(f, header) : corrupt(f, "text after the header");
+    cJSON_Delete(header);
+    return code;
 }
+
+static int32_t read_header(tn_safetensors *f)
+{
+    unsigned char prefix[8];
+    uint64_t bytes = 0, length = 0;
+    int32_t code = open_file(f, &bytes);
+    if (!code && bytes < 8) code = corrupt(f, "the file is too short");
+    if (!code) code = read_at(f, 0, prefix, 8);
+    if (code) return code;
+    for (uint32_t i = 8; i-- > 0;) length = length << 8 | prefix[i];
+    if (length > TNI_SAFETENSORS_HEADER) return corrupt(f, "the header is longer than the format allows");
+    if (length > bytes - 8) return corrupt(f, "the header is longer than the file");
+    f->data = 8 + length;
+    f->data_bytes = bytes - f->data;
+    char *text = tni_alloc(f->ctx, length + 1);
+    if (!text) return TN_E_OUT_OF_MEMORY;
+    code = read_at(f, 8, text, length);
+    if (!code) code = parse_text(f, text, length);
+    tni_free(f->ctx, text, length + 1);
+    return code;
+}
+
+/* ---- Public -------------------------------------------------------------------------------------------- */
 
 int32_t tn_safetensors_open(tn_context *ctx, const char *path, tn_safetensors **out)
 {
-    tn_safetensors *f;
-    int32_t status;
-    if (!ctx || !path || !out) return tni_error(TN_E_ARGUMENT, "safetensors_open: ctx, path or out is NULL");
-    f = tni_alloc_zeroed(ctx, sizeof *f);
+    int32_t code = tni_context_check(ctx);
+    if (code) return code;
+    if (!path || !out) return tni_error(TN_E_ARGUMENT, "tn_safetensors_open: path or out is NULL");
+    tn_safetensors *f = tni_alloc_zeroed(ctx, sizeof *f);
     if (!f) return TN_E_OUT_OF_MEMORY;
     f->ctx = ctx;
+    f->descriptor = -1;
     f->path = tni_strdup(ctx, path);
-    status = f->path ? map_file(f, path) : TN_E_OUT_OF_MEMORY;
-    if (!status) status = read_header(f);
-    if (status)
+    tni_context_own(ctx);
+    code = f->path ? read_header(f) : TN_E_OUT_OF_MEMORY;
+    if (code)
         tn_safetensors_close(f);
     else
         *out = f;
-    return status;
+    return code;
 }
 
 void tn_safetensors_close(tn_safetensors *f)
 {
     if (!f) return;
-    if (f->entries)
-        tni_free(f->ctx, f->entries, ((uint64_t)cJSON_GetArraySize(f->header) + 1) * sizeof *f->entries);
-    cJSON_Delete(f->header);
-    if (f->map) munmap(f->map, f->bytes);
-    if (f->path) tni_free(f->ctx, f->path, strlen(f->path) + 1);
-    tni_free(f->ctx, f, sizeof *f);
+    tn_context *ctx = f->ctx;
+    for (uint64_t i = 0; i < f->count; i++) {
+        entry *e = &f->entries[i];
+        if (e->name) tni_free(ctx, e->name, strlen(e->name) + 1);
+        tni_free(ctx, e->sizes, e->rank * sizeof *e->sizes);
+    }
+    if (f->descriptor >= 0) close(f->descriptor);
+    if (f->by_name) tni_free(ctx, f->by_name, (f->count + 1) * sizeof *f->by_name);
+    if (f->entries) tni_free(ctx, f->entries, (f->count + 1) * sizeof *f->entries);
+    if (f->path) tni_free(ctx, f->path, strlen(f->path) + 1);
+    cJSON_Delete(f->metadata);
+    tni_free(ctx, f, sizeof *f);
+    tni_context_unown(ctx);
 }
 
 uint64_t tn_safetensors_count(const tn_safetensors *f)
@@ -247,19 +325,70 @@ const char *tn_safetensors_name(const tn_safetensors *f, uint64_t i)
 const char *tn_safetensors_metadata(const tn_safetensors *f, const char *key)
 {
     const cJSON *item = f->metadata ? cJSON_GetObjectItemCaseSensitive(f->metadata, key) : NULL;
-    return cJSON_IsString(item) ? item->valuestring : NULL;
+    return item ? item->valuestring : NULL;
+}
+
+static const entry *find(const tn_safetensors *f, const char *name)
+{
+    uint64_t low = 0, high = f->count;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        const entry *e = &f->entries[f->by_name[middle]];
+        int order = strcmp(name, e->name);
+        if (!order) return e;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+/* In pieces through host memory, for devices whose memory the host does not see. */
+static int32_t read_to_device(const tn_safetensors *f, const entry *e, tn_tensor *t)
+{
+    uint64_t bytes = e->end - e->begin, chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
+    char *buffer = tni_alloc(f->ctx, chunk);
+    int32_t code = buffer ? TN_OK : TN_E_OUT_OF_MEMORY;
+    for (uint64_t done = 0; done < bytes && !code; done += chunk) {
+        uint64_t n = bytes - done < chunk ? bytes - done : chunk;
+        code = read_at(f, f->data + e->begin + done, buffer, n);
+        if (!code)
+            code = tni_copy_to_device(t->storage->device, t->desc.allocation, t->desc.byte_offset + done,
+                                      buffer, n);
+    }
+    if (buffer) tni_free(f->ctx, buffer, chunk);
+    return code;
+}
+
+static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, tn_device device,
+                   tn_tensor **out)
+{
+    const entry *e = name ? find(f, name) : NULL;
+    tn_tensor *t = NULL;
+    if (!e) return tni_error(TN_E_NOT_FOUND, "%s: no tensor '%s'", f->path, name ? name : "(null)");
+    int32_t code = tni_tensor_create(ctx, device, e->dtype, e->rank, e->sizes, NULL, &t);
+    if (code) return code;
+    if (t->storage->device && e->begin < e->end) {
+        if (t->storage->device->synchronous)
+            code = read_at(f, f->data + e->begin, t->desc.host, e->end - e->begin);
+        else
+            code = read_to_device(f, e, t);
+    }
+    if (code)
+        tn_release(t);
+    else
+        *out = t;
+    return code;
 }
 
 tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *f, const char *name, tn_device device)
 {
-    entry key = {.name = name};
-    const entry *e;
+    tn_tensor *t = NULL;
     if (tn_scope_failed(s)) return NULL;
-    e = name ? bsearch(&key, f->entries, f->count, sizeof key, by_name) : NULL;
-    if (!e) {
-        tni_scope_record(s, tni_error(TN_E_NOT_FOUND, "safetensors: %s has no tensor \"%s\"", f->path,
-                                      name ? name : "NULL"));
-        return NULL;
-    }
-    return tn_from_data(s, e->dtype, (tn_ints){e->sizes, e->rank}, f->data + e->begin, device);
+    if (!device) device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
+    int32_t code = get(s->ctx, f, name, device, &t);
+    if (!code) return tni_scope_own(s, t);
+    tni_scope_record(s, code);
+    return NULL;
 }

@@ -1,128 +1,247 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing safetensors: header, then data in the order given, into a temporary file beside the target that
- * replaces it once all is on disk.
+ * Writing safetensors files. Everything is checked before a file is made; it is written beside its final
+ * place, forced to the disk and then renamed, so that whatever fails, the old file is still there. Larger
+ * elements come first, so all data lie aligned.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <tenon/io.h>
 #include <unistd.h>
 #include "core/io/safetensors.h"
 #include "core/scope.h"
+#include "core/transfer.h"
 
-static int32_t add_tensor(cJSON *header, const tn_named_tensor *t, uint64_t *at)
+typedef struct writer {
+    tn_context *ctx;
+    const char *path;
+    const tn_named_tensor **order; /* as written */
+    uint64_t count;
+    int descriptor;
+} writer;
+
+static uint64_t bytes_of(const tn_tensor *t)
 {
-    const tn_tensor_desc *d = tn_desc(t->tensor);
-    const char *dtype = tni_safetensors_dtype_name(d->dtype);
-    uint64_t bytes = (uint64_t)tn_tensor_numel(t->tensor) * (uint64_t)tn_dtype_bytes(d->dtype);
-    cJSON *item, *shape, *offsets;
-    if (!dtype)
-        return tni_error(TN_E_DTYPE, "safetensors_save: %s: the format has no name for %s", t->name,
-                         tn_dtype_name(d->dtype));
-    if (cJSON_GetObjectItemCaseSensitive(header, t->name))
-        return tni_error(TN_E_EXISTS, "safetensors_save: two tensors are named \"%s\"", t->name);
-    item = cJSON_AddObjectToObject(header, t->name);
-    cJSON_AddStringToObject(item, "dtype", dtype);
-    shape = cJSON_AddArrayToObject(item, "shape");
-    for (uint32_t i = 0; i < d->rank; i++)
-        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)d->sizes[i]));
-    offsets = cJSON_AddArrayToObject(item, "data_offsets");
-    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)*at));
-    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)(*at + bytes)));
-    if (!item || !shape || cJSON_GetArraySize(offsets) != 2)
-        return tni_error_no_memory("a safetensors header", 0);
-    *at += bytes;
+    return (uint64_t)(t->numel * tn_dtype_bytes(t->desc.dtype));
+}
+
+/* ---- Checks -------------------------------------------------------------------------------------------- */
+
+static int32_t check_tensor(const tn_named_tensor *n)
+{
+    if (!n->name || !strcmp(n->name, TNI_SAFETENSORS_METADATA) || !tni_utf8_check(n->name, strlen(n->name)))
+        return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: '%s' cannot be a tensor's name",
+                         n->name ? n->name : "(null)");
+    int32_t code = tni_tensor_check(n->tensor);
+    if (code) return code;
+    tn_dtype dtype = n->tensor->desc.dtype;
+    if (!tni_safetensors_dtype_name(dtype))
+        return tni_error(TN_E_DTYPE,
+                         "tn_safetensors_save: tensor '%s' is of dtype %s, which the format does not have",
+                         n->name, tn_dtype_name(dtype) ? tn_dtype_name(dtype) : "?");
+    if (!n->tensor->storage->device)
+        return tni_error(TN_E_DEVICE, "tn_safetensors_save: tensor '%s' is a meta tensor without data",
+                         n->name);
     return TN_OK;
 }
 
-static int32_t make_header(const tn_named_tensor *tensors, uint64_t count, const char *const *metadata,
-                           uint64_t n_metadata, char **out)
+static int by_size_and_name(const void *a, const void *b)
+{
+    const tn_named_tensor *x = *(const tn_named_tensor *const *)a, *y = *(const tn_named_tensor *const *)b;
+    int64_t n = tn_dtype_bytes(x->tensor->desc.dtype), m = tn_dtype_bytes(y->tensor->desc.dtype);
+    return n != m ? (n > m ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const tn_named_tensor *const *)a)->name, (*(const tn_named_tensor *const *)b)->name);
+}
+
+static int32_t check_all(writer *w, const tn_named_tensor *tensors)
+{
+    for (uint64_t i = 0; i < w->count; i++) {
+        int32_t code = check_tensor(&tensors[i]);
+        if (code) return code;
+        w->order[i] = &tensors[i];
+    }
+    qsort(w->order, w->count, sizeof *w->order, by_name);
+    for (uint64_t i = 1; i < w->count; i++) {
+        if (!strcmp(w->order[i - 1]->name, w->order[i]->name))
+            return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: two tensors are named '%s'",
+                             w->order[i]->name);
+    }
+    qsort(w->order, w->count, sizeof *w->order, by_size_and_name);
+    return TN_OK;
+}
+
+/* ---- The header ---------------------------------------------------------------------------------------- */
+
+static int32_t add_metadata(cJSON *header, const char *const *pairs, uint64_t count)
+{
+    if (!count) return TN_OK;
+    cJSON *map = cJSON_AddObjectToObject(header, TNI_SAFETENSORS_METADATA);
+    if (!map) return tni_error_no_memory("a file's header", 0);
+    for (uint64_t i = 0; i < count; i++) {
+        const char *key = pairs[2 * i], *value = pairs[2 * i + 1];
+        if (!key || !value || !tni_utf8_check(key, strlen(key)) || !tni_utf8_check(value, strlen(value)))
+            return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: metadata must be pairs of UTF-8 text");
+        if (cJSON_GetObjectItemCaseSensitive(map, key))
+            return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: metadata has the key '%s' twice", key);
+        if (!cJSON_AddStringToObject(map, key, value)) return tni_error_no_memory("a file's header", 0);
+    }
+    return TN_OK;
+}
+
+static int32_t add_tensor(cJSON *header, const tn_named_tensor *n, uint64_t *at)
+{
+    char shape[TN_MAX_RANK * 21 + 3], range[64], *end = shape;
+    const tn_tensor_desc *d = &n->tensor->desc;
+    *end++ = '[';
+    for (uint32_t i = 0; i < d->rank; i++) end += sprintf(end, "%s%" PRId64, i ? "," : "", d->sizes[i]);
+    strcpy(end, "]");
+    sprintf(range, "[%" PRIu64 ",%" PRIu64 "]", *at, *at + bytes_of(n->tensor));
+    *at += bytes_of(n->tensor);
+    cJSON *map = cJSON_AddObjectToObject(header, n->name);
+    if (!map || !cJSON_AddStringToObject(map, "dtype", tni_safetensors_dtype_name(d->dtype)) ||
+        !cJSON_AddRawToObject(map, "shape", shape) || !cJSON_AddRawToObject(map, "data_offsets", range))
+        return tni_error_no_memory("a file's header", 0);
+    return TN_OK;
+}
+
+/* The header's text, made by the JSON library and freed with it. */
+static int32_t make_header(const writer *w, const char *const *metadata, uint64_t n_metadata, char **out)
 {
     cJSON *header = cJSON_CreateObject();
     uint64_t at = 0;
-    int32_t status = header ? TN_OK : tni_error_no_memory("a safetensors header", 0);
-    if (!status && n_metadata) {
-        cJSON *m = cJSON_AddObjectToObject(header, "__metadata__");
-        for (uint64_t i = 0; i < n_metadata; i++)
-            cJSON_AddStringToObject(m, metadata[2 * i], metadata[2 * i + 1]);
-    }
-    for (uint64_t i = 0; i < count && !status; i++) {
-        if (!tensors[i].name || !tensors[i].tensor)
-            status = tni_error(TN_E_ARGUMENT, "safetensors_save: item %llu has no name or no tensor",
-                               (unsigned long long)i);
-        else
-            status = add_tensor(header, &tensors[i], &at);
-    }
-    *out = status ? NULL : cJSON_PrintUnformatted(header);
+    int32_t code =
+        header ? add_metadata(header, metadata, n_metadata) : tni_error_no_memory("a file's header", 0);
+    for (uint64_t i = 0; i < w->count && !code; i++) code = add_tensor(header, w->order[i], &at);
+    if (!code && !(*out = cJSON_PrintUnformatted(header))) code = tni_error_no_memory("a file's header", 0);
     cJSON_Delete(header);
-    return status || *out ? status : tni_error_no_memory("a safetensors header", 0);
+    return code;
 }
 
-static int32_t write_tensor(tn_scope *s, FILE *file, const tn_tensor *t)
+/* ---- The file ------------------------------------------------------------------------------------------ */
+
+static int32_t io_error(const writer *w, const char *what)
 {
-    uint64_t bytes = (uint64_t)tn_tensor_numel(t) * (uint64_t)tn_dtype_bytes(tn_tensor_dtype(t));
-    void *data = tni_alloc(s->ctx, bytes + 1);
-    int32_t status;
-    if (!data) return TN_E_OUT_OF_MEMORY;
-    status = tn_to_host(s, t, data, bytes);
-    if (!status && fwrite(data, 1, bytes, file) != bytes)
-        status = tni_error(TN_E_IO, "safetensors_save: %s", strerror(errno));
-    tni_free(s->ctx, data, bytes + 1);
-    return status;
+    return tni_error(TN_E_IO, "%s: %s: %s", w->path, what, strerror(errno));
 }
 
-static int32_t write_all(tn_scope *s, FILE *file, const char *header, const tn_named_tensor *tensors,
-                         uint64_t count)
+static int32_t write_all(const writer *w, const void *from, uint64_t bytes)
 {
-    uint64_t length = strlen(header), padded = (length + 7) & ~(uint64_t)7;
-    unsigned char size[8];
-    int32_t status = TN_OK;
-    for (int i = 0; i < 8; i++) size[i] = (unsigned char)(padded >> (8 * i));
-    if (fwrite(size, 1, 8, file) != 8 || fwrite(header, 1, length, file) != length ||
-        fwrite("       ", 1, padded - length, file) != padded - length) {
-        return tni_error(TN_E_IO, "safetensors_save: %s", strerror(errno));
+    const char *at = from;
+    while (bytes > 0) {
+        ssize_t n = write(w->descriptor, at, bytes < 1u << 30 ? bytes : 1u << 30);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return io_error(w, "writing");
+        at += n;
+        bytes -= (uint64_t)n;
     }
-    for (uint64_t i = 0; i < count && !status; i++) status = write_tensor(s, file, tensors[i].tensor);
-    if (!status && (fflush(file) || fsync(fileno(file))))
-        status = tni_error(TN_E_IO, "safetensors_save: %s", strerror(errno));
-    return status;
+    return TN_OK;
 }
 
-static int32_t save(tn_scope *s, const char *path, const char *header, const tn_named_tensor *tensors,
-                    uint64_t count)
+static int32_t write_tensor(const writer *w, const tn_tensor *t)
 {
-    char temporary[4096];
-    FILE *file;
-    int32_t status;
-    if ((uint64_t)snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)getpid()) >=
-        sizeof temporary) {
-        return tni_error(TN_E_ARGUMENT, "safetensors_save: the path is too long");
+    uint64_t bytes = bytes_of(t);
+    if (!bytes) return TN_OK;
+    if (t->storage->device->synchronous && tni_is_contiguous(t) &&
+        !(t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)))
+        return write_all(w, t->desc.host, bytes);
+    char *copy = tni_alloc(w->ctx, bytes);
+    if (!copy) return TN_E_OUT_OF_MEMORY;
+    int32_t code = tni_tensor_read(t, copy, bytes);
+    if (!code) code = write_all(w, copy, bytes);
+    tni_free(w->ctx, copy, bytes);
+    return code;
+}
+
+static int32_t write_content(const writer *w, const char *header)
+{
+    static const char padding[8] = "        ";
+    uint64_t length = strlen(header), padded = (length + 7) / 8 * 8;
+    unsigned char prefix[8];
+    if (padded > TNI_SAFETENSORS_HEADER)
+        return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: the header is longer than the format allows");
+    for (uint32_t i = 0; i < 8; i++) prefix[i] = (unsigned char)(padded >> 8 * i);
+    int32_t code = write_all(w, prefix, 8);
+    if (!code) code = write_all(w, header, length);
+    if (!code) code = write_all(w, padding, padded - length);
+    for (uint64_t i = 0; i < w->count && !code; i++) code = write_tensor(w, w->order[i]->tensor);
+    if (!code && fsync(w->descriptor)) code = io_error(w, "writing");
+    return code;
+}
+
+/* The folder's entry must reach the disk, too. Some file systems cannot do that, and then nothing is lost by
+ * it. */
+static void sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    uint64_t length = slash == path ? 1 : slash ? (uint64_t)(slash - path) : 0;
+    snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    int descriptor = open(length ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    (void)fsync(descriptor);
+    close(descriptor);
+}
+
+/* Opens a new file beside `path`; its name goes to `temporary`. */
+static int32_t open_temporary(writer *w, char temporary[PATH_MAX])
+{
+    for (uint32_t tries = 0; tries < 100; tries++) {
+        int n = snprintf(temporary, PATH_MAX, "%s.%d-%u.tmp", w->path, (int)getpid(), tries);
+        if (n >= PATH_MAX) return tni_error(TN_E_IO, "%s: the path is too long", w->path);
+        w->descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->descriptor >= 0) return TN_OK;
+        if (errno != EEXIST) break;
     }
-    file = fopen(temporary, "wb");
-    if (!file) return tni_error(TN_E_IO, "safetensors_save: %s: %s", temporary, strerror(errno));
-    status = write_all(s, file, header, tensors, count);
-    if (fclose(file) && !status)
-        status = tni_error(TN_E_IO, "safetensors_save: %s: %s", temporary, strerror(errno));
-    if (!status && rename(temporary, path))
-        status = tni_error(TN_E_IO, "safetensors_save: %s: %s", path, strerror(errno));
-    if (status) unlink(temporary);
-    return status;
+    return io_error(w, "making a file beside it");
+}
+
+static int32_t write_file(writer *w, const char *header)
+{
+    char temporary[PATH_MAX];
+    int32_t code = open_temporary(w, temporary);
+    if (code) return code;
+    code = write_content(w, header);
+    if (close(w->descriptor) && !code) code = io_error(w, "closing");
+    if (!code && rename(temporary, w->path)) code = io_error(w, "renaming");
+    if (code)
+        unlink(temporary);
+    else
+        sync_folder(w->path);
+    return code;
+}
+
+static int32_t save(tn_context *ctx, const char *path, const tn_named_tensor *tensors, uint64_t count,
+                    const char *const *metadata, uint64_t n_metadata)
+{
+    writer w = {.ctx = ctx, .path = path, .count = count};
+    char *header = NULL;
+    if (!path || (count && !tensors) || (n_metadata && !metadata))
+        return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: path, tensors or metadata is NULL");
+    w.order = tni_alloc(ctx, (count + 1) * sizeof *w.order);
+    if (!w.order) return TN_E_OUT_OF_MEMORY;
+    int32_t code = check_all(&w, tensors);
+    if (!code) code = make_header(&w, metadata, n_metadata, &header);
+    if (!code) code = write_file(&w, header);
+    cJSON_free(header);
+    tni_free(ctx, w.order, (count + 1) * sizeof *w.order);
+    return code;
 }
 
 int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors, uint64_t count,
                             const char *const *metadata, uint64_t n_metadata)
 {
-    char *header = NULL;
-    int32_t status;
-    if (tn_scope_failed(s)) return tn_scope_failed(s);
-    if (!path || (!tensors && count) || (!metadata && n_metadata)) {
-        return tni_scope_record(
-            s, tni_error(TN_E_ARGUMENT, "safetensors_save: path, tensors or metadata is NULL"));
-    }
-    status = make_header(tensors, count, metadata, n_metadata, &header);
-    if (!status) status = save(s, path, header, tensors, count);
-    cJSON_free(header);
-    return status ? tni_scope_record(s, status) : TN_OK;
+    if (tn_scope_failed(s)) return s->status;
+    int32_t code = save(s->ctx, path, tensors, count, metadata, n_metadata);
+    return code ? tni_scope_record(s, code) : TN_OK;
 }
