@@ -793,7 +793,8 @@ PREAMBLE = """/* SPDX-License-Identifier: Apache-2.0 */
 
 
 def names_of(table, key, prefix):
-    return sorted({prefix + e.raw[key] for e in table.entries if key in e.raw})
+    """Functions that the table names. What calls one other operator needs no body: the dispatcher does it."""
+    return sorted({prefix + e.raw[key] for e in table.entries if key in e.raw and not (key == "composite" and e.callee)})
 
 
 def promotions(table):
