@@ -4,6 +4,7 @@
  * is memcpy where runs are dense, a transposition by blocks where the two run along different dimensions,
  * else element by element; other dtypes go through conversion.
  */
+#include "copy.h"
 #include "staging.h"
 
 #include <string.h>
@@ -209,23 +210,26 @@ static void copy_same(const tn_call *call, copy_call *c)
     cpu_parallel_for(call, rows, grain_of(axes->sizes[0]), copy_rows, c);
 }
 
-static int32_t copy(void *self, const tn_call *call)
+int32_t cpu_copy_tensor(const tn_call *call, const tn_tensor_desc *to, const tn_tensor_desc *from)
 {
-    const tn_tensor_desc *tensors[2] = {cpu_out(call, 0), cpu_arg(call, 1)};
-    uint32_t flags = tensors[0]->flags ^ tensors[1]->flags;
+    const tn_tensor_desc *tensors[2] = {to, from};
+    uint32_t flags = to->flags ^ from->flags;
     copy_call c;
-    c.to = tensors[0]->host;
-    c.from = tensors[1]->host;
-    c.bytes = tn_dtype_bytes(tensors[0]->dtype);
-    /* Conjugating a real number does nothing, and of a complex one that becomes real only the real part is
-     * left. */
+    c.to = to->host;
+    c.from = from->host;
+    c.bytes = tn_dtype_bytes(to->dtype);
     c.conjugate = (flags & TN_DESC_CONJ) != 0;
     c.negate = (flags & TN_DESC_NEG) != 0;
     cpu_axes_make(&c.axes, tensors, 2, 1);
     if (c.axes.numel == 0) return TN_OK;
-    if (tensors[0]->dtype != tensors[1]->dtype || c.conjugate || c.negate) return convert(call, &c, tensors);
+    if (to->dtype != from->dtype || c.conjugate || c.negate) return convert(call, &c, tensors);
     copy_same(call, &c);
     return TN_OK;
+}
+
+static int32_t copy(void *self, const tn_call *call)
+{
+    return cpu_copy_tensor(call, cpu_out(call, 0), cpu_arg(call, 1));
 }
 
 const tn_kernel_row cpu_copy_rows[] = {{.size = sizeof(tn_kernel_row),

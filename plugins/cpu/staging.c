@@ -540,6 +540,7 @@ void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn 
 {
     cpu_buffer buffers[CPU_MAX_OPERANDS + 1];
     walker w;
+    if (begin >= end) return;
     w.plan = plan;
     w.buffers = buffers;
     for (uint32_t i = 0; i < plan->n_operands; i++) w.splatted[i] = NULL;
