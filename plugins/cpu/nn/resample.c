@@ -31,6 +31,7 @@ static int32_t make_tables(resample_job *job)
         total += taps[i] * job->r.out[i];
         if (taps[i] != 1) job->moves = false;
     }
+    job->r.narrow_weights = job->form->spatial != 2 || taps[2] != 2; /* ATen's bilinear kernel keeps float */
     job->table_bytes = total * 16;
     job->tables = next = tni_scratch(job->call, job->table_bytes);
     if (!next) return TN_E_OUT_OF_MEMORY;
@@ -55,6 +56,10 @@ static void run_planes(void *context, int64_t begin, int64_t end)
     int64_t plane = job->r.in[0] * job->r.in[1] * job->r.in[2];
     int64_t line_bytes = round_up(job->r.in[2] * job->kernels->line_bytes, 64);
     int64_t bytes = line_bytes + (job->form->back ? plane * job->kernels->acc_bytes : 0);
+    bool images = job->kernels->forward_images && !job->form->back && job->form->spatial == 2;
+    if (images)
+        bytes = 2 * (job->r.taps[1].taps * job->r.out[1] + job->r.taps[2].taps * job->r.out[2]) +
+                job->r.in[1] * job->r.out[2];
     char *memory;
     if (job->moves && !job->form->back) {
         job->kernels->move(&job->r, begin, end);
@@ -63,6 +68,8 @@ static void run_planes(void *context, int64_t begin, int64_t end)
     memory = tni_scratch(job->call, bytes);
     if (!memory)
         job->status = TN_E_OUT_OF_MEMORY;
+    else if (images)
+        job->kernels->forward_images(&job->r, begin, end, memory);
     else if (job->form->back)
         job->kernels->backward(&job->r, begin, end, memory, memory + line_bytes);
     else

@@ -19,7 +19,8 @@ typedef struct tni_resample {
     int64_t planes;
     int64_t in[3], out[3];
     tni_taps taps[3];
-    const void *x; /* forward: the input; backward: the gradient, of the output's size */
+    bool narrow_weights; /* half types: weights are rounded to them */
+    const void *x;       /* forward: the input; backward: the gradient, of the output's size */
     void *y;
 } tni_resample;
 
@@ -31,6 +32,9 @@ typedef struct tni_resample_kernels {
     void (*backward)(const tni_resample *r, int64_t begin, int64_t end, void *line, void *sums);
     /* One tap of weight 1 everywhere: the elements are moved. */
     void (*move)(const tni_resample *r, int64_t begin, int64_t end);
+    /* Two dimensions in a way of their own, or NULL. `memory`: 2 bytes for each tap and in[1] * out[2]
+     * elements. */
+    void (*forward_images)(const tni_resample *r, int64_t begin, int64_t end, void *memory);
     void (*fill)(void *to, int64_t count, const double number[2]);
 } tni_resample_kernels;
 

@@ -26,6 +26,15 @@ static inline T from_real(real x)
 }
 #endif
 
+/* Weights of half types are rounded to them where ATen keeps them so. */
+static inline real kept(const tni_resample *r, double weight)
+{
+#if IS_HALF
+    if (r->narrow_weights) return load(store((acc)weight));
+#endif
+    return (real)weight;
+}
+
 /* Stretches of a plane: the lines that output line (oz, oy) needs are at z[i], y[j] with weights. */
 static void add_line(const T *restrict from, real weight, int64_t count, real *restrict to)
 {
@@ -38,9 +47,9 @@ static void sum_lines(const tni_resample *r, const T *plane, int64_t oz, int64_t
     for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
     for (int64_t i = 0; i < z->taps; i++) {
         for (int64_t j = 0; j < y->taps; j++) {
-            double weight = z->weight[oz * z->taps + i] * y->weight[oy * y->taps + j];
+            real weight = kept(r, z->weight[oz * z->taps + i]) * kept(r, y->weight[oy * y->taps + j]);
             int64_t at = z->at[oz * z->taps + i] * r->in[1] + y->at[oy * y->taps + j];
-            if (weight != 0) add_line(plane + at * r->in[2], (real)weight, r->in[2], line);
+            if (weight != 0) add_line(plane + at * r->in[2], weight, r->in[2], line);
         }
     }
 }
@@ -57,12 +66,62 @@ static void forward(const tni_resample *r, int64_t begin, int64_t end, void *lin
             for (int64_t o = 0; o < r->out[2]; o++) {
                 real sum = 0;
                 for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
-                    sum += line[x->at[t]] * (real)x->weight[t];
+                    sum += line[x->at[t]] * kept(r, x->weight[t]);
                 out[o] = from_real(sum);
             }
         }
     }
 }
+
+#if TNI_KEY == 11
+/*
+ * Images of bytes are resampled along lines first and then across them, each time with 16-bit weights and
+ * rounding to bytes: the results of PIL, which ATen follows.
+ */
+static int fixed_point(const tni_taps *t, int64_t outputs, int16_t *to)
+{
+    double largest = 0;
+    int precision = 0;
+    for (int64_t i = 0; i < t->taps * outputs; i++) largest = t->weight[i] > largest ? t->weight[i] : largest;
+    while (precision < 22 && 0.5 + largest * (double)(1 << (precision + 1)) < (double)(1 << 15)) precision++;
+    for (int64_t i = 0; i < t->taps * outputs; i++) {
+        double scaled = t->weight[i] * (double)(1 << precision);
+        to[i] = (int16_t)(int)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    }
+    return precision;
+}
+
+/* One output byte from `taps` inputs `step` apart. */
+static inline T byte_of(const T *from, int64_t step, const tni_taps *t, const int16_t *weight, int precision,
+                        int64_t o)
+{
+    int32_t sum = 1 << (precision - 1);
+    for (int64_t i = o * t->taps; i < (o + 1) * t->taps; i++) sum += from[t->at[i] * step] * weight[i];
+    sum >>= precision;
+    return (T)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+/* `memory` holds the weights of both directions and one plane of `in` lines of outputs. */
+static void forward_bytes(const tni_resample *r, int64_t begin, int64_t end, void *memory)
+{
+    const tni_taps *x = &r->taps[2], *y = &r->taps[1];
+    int16_t *x_weight = memory, *y_weight = x_weight + x->taps * r->out[2];
+    T *between = (T *)(y_weight + y->taps * r->out[1]);
+    int x_precision = fixed_point(x, r->out[2], x_weight), y_precision = fixed_point(y, r->out[1], y_weight);
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *in = (const T *)r->x + plane * r->in[1] * r->in[2];
+        T *out = (T *)r->y + plane * r->out[1] * r->out[2];
+        for (int64_t line = 0; line < r->in[1]; line++)
+            for (int64_t o = 0; o < r->out[2]; o++)
+                between[line * r->out[2] + o] = byte_of(in + line * r->in[2], 1, x, x_weight, x_precision, o);
+        for (int64_t line = 0; line < r->out[1]; line++)
+            for (int64_t o = 0; o < r->out[2]; o++)
+                out[line * r->out[2] + o] = byte_of(between + o, r->out[2], y, y_weight, y_precision, line);
+    }
+}
+#else
+#define forward_bytes NULL
+#endif
 
 static void spread_line(const tni_resample *r, const real *restrict line, int64_t oz, int64_t oy, real *sums)
 {
@@ -124,4 +183,5 @@ const tni_resample_kernels K(tni_resample_kernels) = {
     .backward = backward,
     .move = move,
     .fill = fill,
+    .forward_images = forward_bytes,
 };

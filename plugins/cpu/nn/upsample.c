@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows of upsampling: which inputs an output is made of, and with which weights. Positions are computed
- * in float for float32 and narrower dtypes and in double for float64, as ATen computes them: the neighbour
- * that is taken depends on it.
+ * in float for float32 and narrower dtypes and in double for float64 and bytes, as ATen computes them: the
+ * neighbour that is taken depends on it.
  */
 #include "resample.h"
 #include "tables.h"
@@ -12,7 +12,8 @@ enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH, LANCZ
 
 static bool is_double(const tn_call *call)
 {
-    return arg_tensor(call, 0)->dtype == TN_FLOAT64;
+    tn_dtype dtype = arg_tensor(call, 0)->dtype;
+    return dtype == TN_FLOAT64 || dtype == TN_UINT8;
 }
 
 static bool aligns(const tn_call *call, const tni_resample_form *form)
