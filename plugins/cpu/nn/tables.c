@@ -9,6 +9,7 @@
 #include "conv_direct.h"
 #include "embedding.h"
 #include "resample.h"
+#include "grid_sample.h"
 #include "gemm.h"
 #include "nll_loss.h"
 #include "norm.h"
@@ -147,6 +148,11 @@ FOR_LEVELS(FOR_ALL, DECLARE_RESAMPLE, tni_resample_kernels)
 static const tni_resample_kernels *const resamples[CPU_LEVEL_COUNT][SLOTS] =
     ADDRESSES(FOR_ALL, tni_resample_kernels);
 
+#define DECLARE_GRID(name, dtype, level) extern const tni_grid_sample_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_GRID, tni_grid_sample_kernels)
+static const tni_grid_sample_kernels *const grid_samples[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_grid_sample_kernels);
+
 const tni_product_kernels *tni_products_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
@@ -207,6 +213,12 @@ const tni_resample_kernels *tni_resamples_of(tn_dtype dtype)
     return slot < 0 ? NULL : resamples[cpu_level()][slot];
 }
 
+const tni_grid_sample_kernels *tni_grid_samples_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : grid_samples[cpu_level()][slot];
+}
+
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
 #define ROW_LIST(name)                              \
@@ -216,7 +228,8 @@ const tni_resample_kernels *tni_resamples_of(tn_dtype dtype)
     X(matmul)        \
     X(conv)          \
     X(batch_norm)    \
-    X(layer_norm) X(softmax) X(nll_loss) X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad)
+    X(layer_norm)    \
+    X(softmax) X(nll_loss) X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
