@@ -91,13 +91,16 @@ void grad_index_copy(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 3)) tni_grad_set(g, 3, rows_for(s, g, 3));
 }
 
+/* A position that is named twice is filled once. */
 void grad_index_fill(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0);
-    if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0, tn_index_fill(s, grad, int_arg(g, 1), tni_grad_saved(g, 2), 0));
-    if (tni_grad_needs(g, 3))
-        tni_grad_set(g, 3, tn_sum(s, tn_index_select(s, grad, int_arg(g, 1), tni_grad_saved(g, 2))));
+    tn_tensor *grad = tni_grad_out(g, 0), *index = tni_grad_saved(g, 2);
+    int64_t dim = int_arg(g, 1);
+    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_index_fill(s, grad, dim, index, 0));
+    if (tni_grad_needs(g, 3)) {
+        tn_tensor *filled = tn_index_fill(s, tn_zeros_like(s, grad), dim, index, 1);
+        tni_grad_set(g, 3, tn_sum(s, mul(s, grad, filled)));
+    }
 }
 
 void grad_gather(tn_scope *s, tni_grad *g)

@@ -53,6 +53,7 @@ typedef struct layout {
     tn_ints weight_shape;
     tn_ints flat_weight; /* as the operator gives it */
     double eps;
+    tn_tensor *eps_of_rows;     /* instead of eps, where it is not known */
     tn_tensor *mean, *variance; /* given statistics, in weight_shape; NULL: of the input */
 } layout;
 
@@ -61,9 +62,9 @@ static tn_tensor *mean_over(tn_scope *s, tn_tensor *t, uint64_t dims)
     return tn_mean_dim(s, t, tni_rule_dim_list(s, dims), .keepdim = 1);
 }
 
-static tn_tensor *inverse_deviation(tn_scope *s, tn_tensor *variance, double eps)
+static tn_tensor *inverse_deviation(tn_scope *s, tn_tensor *variance, const layout *l)
 {
-    return tn_rsqrt(s, plus(s, variance, eps));
+    return tn_rsqrt(s, l->eps_of_rows ? add(s, variance, l->eps_of_rows) : plus(s, variance, l->eps));
 }
 
 /* in: grad, input, weight (or NULL); out: gradients of input, weight, bias */
@@ -73,7 +74,7 @@ static void norm_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn
     tn_tensor *grad = in[0], *mean = l->mean ? l->mean : mean_over(s, in[1], l->averaged);
     tn_tensor *centred = sub(s, in[1], mean);
     tn_tensor *variance = l->variance ? l->variance : mean_over(s, square(s, centred), l->averaged);
-    tn_tensor *inverse = inverse_deviation(s, variance, l->eps), *x = mul(s, centred, inverse);
+    tn_tensor *inverse = inverse_deviation(s, variance, l), *x = mul(s, centred, inverse);
     tn_tensor *scaled = in[2] ? mul(s, grad, tn_reshape(s, in[2], l->weight_shape)) : grad;
     tn_tensor *inner = scaled;
     if (!l->mean) {
@@ -135,17 +136,15 @@ void grad_native_layer_norm(tn_scope *s, tni_grad *g)
 }
 
 /* The operator gets 1 / sqrt(variance + eps) and not eps, so eps is what is left of it. */
-static double eps_of(tn_scope *s, tn_tensor *input, tn_tensor *rstd, uint64_t dims)
+static tn_tensor *eps_of(tn_scope *s, tn_tensor *input, tn_tensor *rstd, uint64_t dims)
 {
     uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
     tn_tensor *variance =
         tn_var_correction(s, input, tni_rule_dim_list(s, dims), .correction = TN_SCALAR(0), .keepdim = 1);
     tn_tensor *total = tn_reciprocal(s, square(s, tn_reshape(s, rstd, tensor_sizes(variance))));
     tn_tensor *eps = sub(s, total, variance);
-    double value =
-        eps && eps->numel ? tn_item_double(s, tn_select(s, tn_reshape(s, eps, TN_INTS(-1)), 0, 0)) : 0;
     tn_set_grad_mode(mode);
-    return value > 0 ? value : 0;
+    return eps;
 }
 
 void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
@@ -159,7 +158,7 @@ void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
                 .summed = batch,
                 .weight_shape = shape,
                 .flat_weight = shape,
-                .eps = eps_of(s, input, tni_grad_saved(g, 4), all & ~batch)};
+                .eps_of_rows = eps_of(s, input, tni_grad_saved(g, 4), all & ~batch)};
     tn_tensor *const in[3] = {tni_grad_saved(g, 0), input, tni_grad_saved(g, 5)};
     tn_tensor *const grads[3] = {tni_grad_out(g, 0), tni_grad_out(g, 1), tni_grad_out(g, 2)};
     tn_tensor *out[3];
@@ -169,11 +168,36 @@ void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
 
 /* ---- group norm: seen as (N, groups, channels of a group, positions) ---- */
 
+/* What comes through the mean and the inverse deviation, which are results too. */
+static tn_tensor *through_moments(tn_scope *s, tni_grad *g, tn_tensor *of_mean, tn_tensor *of_rstd)
+{
+    int64_t n = int_arg(g, 3), groups = int_arg(g, 6), length = int_arg(g, 4) / groups * int_arg(g, 5);
+    tni_meta m = tni_grad_meta(g, 0, 0);
+    tn_ints rows = TN_INTS(n, groups, length), each = TN_INTS(n, groups, 1);
+    tn_tensor *sum = of_mean ? tn_reshape(s, of_mean, each) : NULL;
+    if (of_rstd) {
+        tn_tensor *centred =
+            sub(s, tn_reshape(s, tni_grad_saved(g, 0), rows), tn_reshape(s, tni_grad_result(g, 1), each));
+        tn_tensor *cube = tn_pow_tensor_scalar(s, tni_grad_result(g, 2), 3);
+        tn_tensor *slope = neg(s, mul(s, tn_reshape(s, mul(s, of_rstd, cube), each), centred));
+        sum = sum ? add(s, sum, slope) : slope;
+    }
+    sum = tn_expand(s, tn_div_scalar(s, sum, length), rows);
+    return tn_reshape(s, sum, sizes_of(&m));
+}
+
 void grad_native_group_norm(tn_scope *s, tni_grad *g)
 {
-    tn_native_group_norm_backward_result r = tn_native_group_norm_backward(
-        s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1), tni_grad_result(g, 2),
-        tni_grad_saved(g, 1), int_arg(g, 3), int_arg(g, 4), int_arg(g, 5), int_arg(g, 6), MASK_3(g, 0, 1, 2));
+    tn_tensor *grad = tni_grad_out(g, 0), *of_mean = tni_grad_out(g, 1), *of_rstd = tni_grad_out(g, 2);
+    tn_native_group_norm_backward_result r = {NULL, NULL, NULL};
+    if (grad)
+        r = tn_native_group_norm_backward(s, grad, tni_grad_saved(g, 0), tni_grad_result(g, 1),
+                                          tni_grad_result(g, 2), tni_grad_saved(g, 1), int_arg(g, 3),
+                                          int_arg(g, 4), int_arg(g, 5), int_arg(g, 6), MASK_3(g, 0, 1, 2));
+    if ((of_mean || of_rstd) && tni_grad_needs(g, 0)) {
+        tn_tensor *rest = through_moments(s, g, of_mean, of_rstd);
+        r.result0 = r.result0 ? add(s, r.result0, rest) : rest;
+    }
     set_three(g, 0, 1, 2, r.result0, r.result1, r.result2);
 }
 
@@ -187,7 +211,7 @@ void grad_native_group_norm_backward(tn_scope *s, tni_grad *g)
                 .summed = 1 | 8,
                 .weight_shape = weight,
                 .flat_weight = {&c, 1},
-                .eps = eps_of(s, input, tni_grad_saved(g, 3), 4 | 8)};
+                .eps_of_rows = eps_of(s, input, tni_grad_saved(g, 3), 4 | 8)};
     tn_tensor *grad_input = tni_grad_out(g, 0) ? tn_reshape(s, tni_grad_out(g, 0), split) : NULL;
     tn_tensor *const in[3] = {tn_reshape(s, tni_grad_saved(g, 0), split), input, tni_grad_saved(g, 4)};
     tn_tensor *const grads[3] = {grad_input, tni_grad_out(g, 1), tni_grad_out(g, 2)};

@@ -145,6 +145,13 @@ void grad_identity(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tni_grad_out(g, 0));
 }
 
+/* The neighbour of self in the direction of other. */
+void grad_nextafter(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0, tni_grad_out(g, 0));
+    set_zero(s, g, 1);
+}
+
 void grad_sgn(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *self = tni_grad_saved(g, 0);

@@ -88,7 +88,10 @@ void grad_copy(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 1, 0);
     set_zero(s, g, 0);
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, to_meta(s, tni_grad_out(g, 0), &m));
+    tn_tensor *grad = to_meta(s, tni_grad_out(g, 0), &m);
+    if (grad && !is_complex(grad) && grad->desc.dtype != m.dtype)
+        grad = tn__to_copy(s, grad, .dtype = m.dtype);
+    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, grad);
 }
 
 void grad_clone(tn_scope *s, tni_grad *g)
