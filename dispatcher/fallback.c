@@ -89,6 +89,24 @@ static int32_t move_back(tni_frame *f, moved *m, tn_value *result)
     return TN_OK;
 }
 
+/* Arguments that the operator writes besides its result (running statistics) go back, too. */
+static int32_t return_written(tni_frame *f, moved *m)
+{
+    const tni_op *base = f->op->base;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        int32_t written = base->entry->mutates >> i & 1u ||
+                          (base->schema->args[i].written && base->form != TNI_FORM_INPLACE);
+        tn_tensor *t = f->args[i].tag == TN_TAG_TENSOR ? f->args[i].as.tensor : NULL;
+        int32_t status;
+        if (!written || !t || m->args[i].as.tensor == t) continue;
+        status = tni_from_cpu(t, m->args[i].as.tensor);
+        if (status) return status;
+        tni_bump_version(t);
+        m->bytes += tni_tensor_bytes(t);
+    }
+    return TN_OK;
+}
+
 static int32_t run_on_cpu(tni_frame *f, moved *m)
 {
     const tni_op *base = f->op->base;
@@ -102,6 +120,7 @@ static int32_t run_on_cpu(tni_frame *f, moved *m)
         tni_tls.excluded_layers = excluded;
     }
     for (uint32_t i = 0; i < n && !status; i++) status = move_back(f, m, &results[i]);
+    if (!status) status = return_written(f, m);
     for (uint32_t i = 0; i < m->n_copies; i++) tn_release(m->copies[i]);
     if (!status) return tni_give_results(f, results, n);
     for (uint32_t i = 0; i < n; i++) tni_value_release(f->ctx, &results[i]);

@@ -113,7 +113,8 @@ static int32_t run_kind(tni_frame *f)
     }
 }
 
-/* The argument of the call with a name, or what the given output says of an option that the out form lacks. */
+/* The argument of the call with a name, or what the given output says of an option that the out form lacks.
+ */
 static tn_value argument_named(const tni_frame *f, const char *name, const tn_tensor *out)
 {
     const tni_schema *s = f->op->schema;
@@ -130,7 +131,8 @@ static int32_t run_without_options(tni_frame *f)
 {
     const tni_op *op = f->op;
     tn_value args[TNI_MAX_ARGS];
-    for (uint32_t i = 0; i < op->n_returns; i++) f->given[i] = tni_arg_tensor(f, op->n_args - op->n_returns + i);
+    for (uint32_t i = 0; i < op->n_returns; i++)
+        f->given[i] = tni_arg_tensor(f, op->n_args - op->n_returns + i);
     for (uint32_t i = 0; i < f->n_args; i++)
         args[i] = argument_named(f, op->base->schema->args[i].name, f->given[0]);
     f->args = args;
@@ -140,7 +142,8 @@ static int32_t run_without_options(tni_frame *f)
 int32_t tni_run(tni_frame *f)
 {
     const tni_op *op = f->op;
-    if (op->form == TNI_FORM_OUT && op->n_args < op->base->n_args + op->n_returns) return run_without_options(f);
+    if (op->form == TNI_FORM_OUT && op->n_args < op->base->n_args + op->n_returns)
+        return run_without_options(f);
     if (op->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
     return run_kind(f);
 }

@@ -128,6 +128,16 @@ static tn_dtype dtype_of_call(const tni_frame *f)
     return f->meta[0].dtype;
 }
 
+/* Counts the writes to arguments that are written besides the result. */
+static void bump_written(const tni_frame *f)
+{
+    const tni_op *base = f->op->base;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        int32_t written = base->entry->mutates >> i & 1u || base->schema->args[i].written;
+        if (written && f->args[i].tag == TN_TAG_TENSOR) tni_bump_version(f->args[i].as.tensor);
+    }
+}
+
 /* Functional operators: fresh or given outputs. */
 static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **reason)
 {
@@ -147,6 +157,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
         }
     }
     if (!status) status = tni_finish_outputs(f, targets);
+    if (!status) bump_written(f);
     tni_prepared_finish(&outputs);
     return status;
 }
