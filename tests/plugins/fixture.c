@@ -87,7 +87,8 @@ void fixture_close(fixture *f)
     if (f->table.quiesce) cr_assert_eq(f->table.quiesce(f->self), TN_OK);
     if (f->device) f->device_interface->close(f->self, f->device);
     f->table.shutdown(f->self);
-    dlclose(f->library);
+    /* A plugin that does not say so may leave threads behind whose code must stay. */
+    if (f->info->flags & TN_PLUGIN_CAN_UNLOAD) dlclose(f->library);
 }
 
 fixture_tensor fixture_tensor_make(fixture *f, tn_dtype dtype, uint32_t rank, const int64_t *sizes,

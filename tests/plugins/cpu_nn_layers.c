@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pooling, normalisation, softmax, losses, embedding, resampling and padding of the CPU plugin: closed forms.
+ */
+#include "cpu_nn.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static fixture_tensor floats(fixture *f, uint32_t rank, const int64_t *sizes, const float *data)
+{
+    return fixture_tensor_make(f, TN_FLOAT32, rank, sizes, data);
+}
+
+Test(cpu_nn_layers, max_pool_gives_value_and_place)
+{
+    fixture f;
+    fixture_open(&f);
+    const float x[16] = {1, 2, 3, 4, 8, 7, 6, 5, -1, -2, NAN, 0, -4, -3, 1, 9};
+    const int64_t two[2] = {2, 2}, none[2] = {0, 0}, unit[2] = {1, 1};
+    int64_t index[4];
+    float got[4];
+    fixture_tensor in = floats(&f, 4, SIZES(1, 1, 4, 4), x), out = floats(&f, 4, SIZES(1, 1, 2, 2), NULL);
+    fixture_tensor at = fixture_tensor_make(&f, TN_INT64, 4, SIZES(1, 1, 2, 2), NULL);
+    tn_value args[] = {fixture_value(&in),     tn_value_ints(two, 2),  tn_value_ints(two, 2),
+                       tn_value_ints(none, 2), tn_value_ints(unit, 2), tn_value_bool(0)};
+    tn_value outs[] = {fixture_value(&out), fixture_value(&at)};
+    cr_assert_eq(nn_run(&f, "aten::max_pool2d_with_indices", args, 6, outs, 2, 1, 0), TN_OK);
+    cr_assert_eq(fixture_read(&f, &at, index), TN_OK);
+    cr_assert_eq(fixture_read(&f, &out, got), TN_OK);
+    cr_assert(got[0] == 8 && got[1] == 6 && got[2] == -1 && isnan(got[3]), "NaN is the largest of all");
+    cr_assert(index[0] == 4 && index[1] == 6 && index[2] == 8 && index[3] == 10);
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, avg_pool_counts_padding_or_not)
+{
+    fixture f;
+    fixture_open(&f);
+    const float x[4] = {1, 2, 3, 4};
+    const int64_t kernel[2] = {2, 2}, stride[2] = {2, 2}, padding[2] = {1, 1};
+    fixture_tensor in = floats(&f, 3, SIZES(1, 2, 2), x), out = floats(&f, 3, SIZES(1, 2, 2), NULL);
+    for (int count = 0; count < 2; count++) {
+        double part = count ? 0.25 : 1;
+        const double expected[4] = {1 * part, 2 * part, 3 * part, 4 * part};
+        tn_value args[] = {
+            fixture_value(&in), tn_value_ints(kernel, 2), tn_value_ints(stride, 2), tn_value_ints(padding, 2),
+            tn_value_bool(0),   tn_value_bool(count),     tn_value_none()};
+        tn_value outs[] = {fixture_value(&out)};
+        cr_assert_eq(nn_run(&f, "aten::avg_pool2d", args, 7, outs, 1, 1, 0), TN_OK);
+        nn_expect(&f, &out, expected, 0, "avg_pool2d");
+    }
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, batch_norm_training_updates_statistics)
+{
+    fixture f;
+    fixture_open(&f);
+    const float x[8] = {1, 3, 10, 10, 5, 7, 10, 30}; /* channel 0: 1 3 5 7, channel 1: 10 10 10 30 */
+    const float zero[2] = {0, 0}, unit[2] = {1, 1};
+    double expected[8], invstd[2] = {1 / sqrt(5.0), 1 / sqrt(75.0)}, mean[2] = {4, 15};
+    for (int i = 0; i < 8; i++) expected[i] = ((double)x[i] - mean[i / 2 % 2]) * invstd[i / 2 % 2];
+    fixture_tensor in = floats(&f, 3, SIZES(2, 2, 2), x), out = floats(&f, 3, SIZES(2, 2, 2), NULL);
+    fixture_tensor running_mean = floats(&f, 1, SIZES(2), zero), running_var = floats(&f, 1, SIZES(2), unit);
+    fixture_tensor saved_mean = floats(&f, 1, SIZES(2), NULL), saved_invstd = floats(&f, 1, SIZES(2), NULL);
+    tn_value args[] = {
+        fixture_value(&in),          tn_value_none(),  tn_value_none(),     fixture_value(&running_mean),
+        fixture_value(&running_var), tn_value_bool(1), tn_value_float(0.1), tn_value_float(0)};
+    tn_value outs[] = {fixture_value(&out), fixture_value(&saved_mean), fixture_value(&saved_invstd)};
+    cr_assert_eq(nn_run(&f, "aten::native_batch_norm", args, 8, outs, 3, 2, 0), TN_OK);
+    nn_expect(&f, &out, expected, 1e-5, "batch norm");
+    nn_expect(&f, &saved_mean, mean, 1e-6, "mean");
+    nn_expect(&f, &saved_invstd, invstd, 1e-6, "inverse deviation");
+    nn_expect(&f, &running_mean, (const double[]){0.4, 1.5}, 1e-6, "running mean");
+    nn_expect(&f, &running_var, (const double[]){0.9 + 0.1 * 20 / 3, 0.9 + 10}, 1e-5,
+              "running variance is unbiased");
+    fixture_close(&f);
+}
+
+/* Rows far from zero: a sum of squares would lose the variance. */
+Test(cpu_nn_layers, layer_norm_of_large_numbers)
+{
+    fixture f;
+    fixture_open(&f);
+    enum { WIDTH = 100 };
+    float x[WIDTH];
+    double expected[WIDTH], var = 0;
+    for (int i = 0; i < WIDTH; i++) x[i] = 10000.0f + (float)i;
+    for (int i = 0; i < WIDTH; i++) var += (i - 49.5) * (i - 49.5) / WIDTH;
+    for (int i = 0; i < WIDTH; i++) expected[i] = (i - 49.5) / sqrt(var);
+    int64_t width = WIDTH;
+    fixture_tensor in = floats(&f, 2, SIZES(1, WIDTH), x), out = floats(&f, 2, SIZES(1, WIDTH), NULL);
+    fixture_tensor mean = floats(&f, 2, SIZES(1, 1), NULL), rstd = floats(&f, 2, SIZES(1, 1), NULL);
+    tn_value args[] = {fixture_value(&in), tn_value_ints(&width, 1), tn_value_none(), tn_value_none(),
+                       tn_value_float(0)};
+    tn_value outs[] = {fixture_value(&out), fixture_value(&mean), fixture_value(&rstd)};
+    cr_assert_eq(nn_run(&f, "aten::native_layer_norm", args, 5, outs, 3, 1, 0), TN_OK);
+    nn_expect(&f, &out, expected, 1e-4, "layer norm");
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, softmax_over_any_dimension)
+{
+    fixture f;
+    fixture_open(&f);
+    enum { OUTER = 3, SIZE = 37, INNER = 70, COUNT_ALL = OUTER * SIZE * INNER };
+    static double expected[COUNT_ALL];
+    fixture_tensor in = nn_tensor(&f, 3, SIZES(OUTER, SIZE, INNER), 9),
+                   out = nn_tensor(&f, 3, SIZES(OUTER, SIZE, INNER), 0);
+    const float *x = in.desc.host;
+    for (int dim = 0; dim < 3; dim++) {
+        const int64_t sizes[3] = {OUTER, SIZE, INNER}, steps[3] = {SIZE * INNER, INNER, 1};
+        for (int64_t i = 0; i < COUNT_ALL; i++) {
+            double sum = 0;
+            int64_t first = i - i / steps[dim] % sizes[dim] * steps[dim];
+            for (int64_t k = 0; k < sizes[dim]; k++) sum += exp((double)x[first + k * steps[dim]]);
+            expected[i] = exp((double)x[i]) / sum;
+        }
+        tn_value args[] = {fixture_value(&in), tn_value_int(dim), tn_value_bool(0)},
+                 outs[] = {fixture_value(&out)};
+        cr_assert_eq(nn_run(&f, "aten::_softmax", args, 3, outs, 1, 2, 0), TN_OK);
+        nn_expect(&f, &out, expected, 1e-6, "softmax");
+        for (int64_t i = 0; i < COUNT_ALL; i++) expected[i] = log(expected[i]);
+        cr_assert_eq(nn_run(&f, "aten::_log_softmax", args, 3, outs, 1, 2, 0), TN_OK);
+        nn_expect(&f, &out, expected, 2e-6, "log_softmax");
+    }
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, nll_loss_ignores_and_refuses)
+{
+    fixture f;
+    fixture_open(&f);
+    const float x[6] = {-1, -2, -3, -4, -5, -6};
+    const int64_t good[2] = {2, -100}, bad[2] = {0, 7};
+    fixture_tensor in = floats(&f, 2, SIZES(2, 3), x), loss = floats(&f, 0, NULL, NULL),
+                   total = floats(&f, 0, NULL, NULL);
+    fixture_tensor target = fixture_tensor_make(&f, TN_INT64, 1, SIZES(2), good);
+    fixture_tensor wrong = fixture_tensor_make(&f, TN_INT64, 1, SIZES(2), bad);
+    tn_value args[] = {fixture_value(&in), fixture_value(&target), tn_value_none(), tn_value_int(1),
+                       tn_value_int(-100)};
+    tn_value outs[] = {fixture_value(&loss), fixture_value(&total)};
+    cr_assert_eq(nn_run(&f, "aten::nll_loss_forward", args, 5, outs, 2, 1, 0), TN_OK);
+    nn_expect(&f, &loss, (const double[]){3}, 0, "the one that counts");
+    nn_expect(&f, &total, (const double[]){1}, 0, "its weight");
+    args[1] = fixture_value(&wrong);
+    cr_assert_eq(nn_run(&f, "aten::nll_loss_forward", args, 5, outs, 2, 1, 0), TN_E_INDEX);
+    cr_assert_str_eq(f.error_message, "Target 7 is out of bounds.");
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, embedding_and_its_gradient)
+{
+    fixture f;
+    fixture_open(&f);
+    const float table[6] = {1, 2, 3, 4, 5, 6}, grads[6] = {1, 10, 2, 20, 4, 40};
+    const int64_t good[3] = {2, 0, 2}, bad[3] = {0, 3, 0};
+    fixture_tensor weight = floats(&f, 2, SIZES(3, 2), table), grad = floats(&f, 2, SIZES(3, 2), grads);
+    fixture_tensor indices = fixture_tensor_make(&f, TN_INT64, 1, SIZES(3), good);
+    fixture_tensor wrong = fixture_tensor_make(&f, TN_INT64, 1, SIZES(3), bad),
+                   out = floats(&f, 2, SIZES(3, 2), NULL);
+    tn_value args[] = {fixture_value(&weight), fixture_value(&indices), tn_value_int(-1), tn_value_bool(0),
+                       tn_value_bool(0)};
+    tn_value outs[] = {fixture_value(&out)};
+    cr_assert_eq(nn_run(&f, "aten::embedding", args, 5, outs, 1, 1, 0), TN_OK);
+    nn_expect(&f, &out, (const double[]){5, 6, 1, 2, 5, 6}, 0, "embedding");
+    tn_value back[] = {fixture_value(&grad), fixture_value(&indices), tn_value_int(3), tn_value_int(0),
+                       tn_value_bool(1)};
+    cr_assert_eq(nn_run(&f, "aten::embedding_dense_backward", back, 5, outs, 1, 1, 0), TN_OK);
+    nn_expect(&f, &out, (const double[]){0, 0, 0, 0, 2.5, 25}, 0,
+              "padding row empty, the others by frequency");
+    args[1] = fixture_value(&wrong);
+    cr_assert_eq(nn_run(&f, "aten::embedding", args, 5, outs, 1, 1, 0), TN_E_INDEX);
+    cr_assert_str_eq(f.error_message, "index out of range in self");
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, upsampling_and_padding)
+{
+    fixture f;
+    fixture_open(&f);
+    const float x[3] = {0, 2, 6};
+    const int64_t six = 6, pads[2] = {2, 1};
+    fixture_tensor in = floats(&f, 3, SIZES(1, 1, 3), x), out = floats(&f, 3, SIZES(1, 1, 6), NULL);
+    tn_value outs[] = {fixture_value(&out)};
+    tn_value nearest[] = {fixture_value(&in), tn_value_ints(&six, 1), tn_value_none()};
+    cr_assert_eq(nn_run(&f, "aten::upsample_nearest1d", nearest, 3, outs, 1, 1, 0), TN_OK);
+    nn_expect(&f, &out, (const double[]){0, 0, 2, 2, 6, 6}, 0, "nearest");
+    tn_value linear[] = {fixture_value(&in), tn_value_ints(&six, 1), tn_value_bool(0), tn_value_none()};
+    cr_assert_eq(nn_run(&f, "aten::upsample_linear1d", linear, 4, outs, 1, 1, 0), TN_OK);
+    nn_expect(&f, &out, (const double[]){0, 0.5, 1.5, 3, 5, 6}, 1e-6, "linear");
+    tn_value reflect[] = {fixture_value(&in), tn_value_ints(pads, 2)};
+    cr_assert_eq(nn_run(&f, "aten::reflection_pad1d", reflect, 2, outs, 1, 1, 0), TN_OK);
+    nn_expect(&f, &out, (const double[]){6, 2, 0, 2, 6, 2}, 0, "reflection");
+    tn_value constant[] = {fixture_value(&in), tn_value_ints(pads, 2), tn_value_float(9)};
+    cr_assert_eq(nn_run(&f, "aten::constant_pad_nd", constant, 3, outs, 1, 1, 0), TN_OK);
+    nn_expect(&f, &out, (const double[]){9, 9, 0, 2, 6, 9}, 0, "constant");
+    fixture_close(&f);
+}
