@@ -7,9 +7,20 @@
 #include <string.h>
 #include "core/allocator.h"
 
-static int32_t is_replaced(const struct tni_allocator *a)
+int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
 {
     return a->device->type->driver.allocator.size != 0 && a->device->type->driver.allocator.alloc != NULL;
+}
+
+/* Under AddressSanitizer each block of host memory is one of its own, so that it sees where kernels go wrong.
+ */
+static int32_t is_watched(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    return 1;
+#else
+    return TN_HAS_FEATURE(address_sanitizer);
+#endif
 }
 
 /* Segments of host memory above this much go back when nobody uses them: the system cannot ask for them. */
@@ -29,11 +40,11 @@ int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
     a->granule = device->synchronous ? 64 : 512;
     if (a->granule < device->facts.alignment) a->granule = device->facts.alignment;
     a->empty.allocator = a;
-    if (device->synchronous) {
-        a->keep = host_keep(device);
-        if (!is_replaced(a) && a->granule == 64)
-            a->shards = tni_alloc_zeroed(ctx, TNI_SHARDS * sizeof *a->shards);
-        if (!is_replaced(a) && a->granule == 64 && !a->shards) {
+    a->direct = device->synchronous && is_watched() && !tni_allocator_is_replaced(a);
+    if (device->synchronous) a->keep = host_keep(device);
+    if (device->synchronous && !a->direct && !tni_allocator_is_replaced(a) && a->granule == 64) {
+        a->shards = tni_alloc_zeroed(ctx, TNI_SHARDS * sizeof *a->shards);
+        if (!a->shards) {
             tni_free(ctx, a, sizeof *a);
             return TN_E_OUT_OF_MEMORY;
         }
@@ -60,7 +71,7 @@ static void free_use(struct tni_allocator *a, tni_use *use)
     tni_free(a->device->ctx, use, sizeof *use);
 }
 
-static void free_uses(struct tni_allocator *a, tni_piece *p)
+void tni_free_uses(struct tni_allocator *a, tni_piece *p)
 {
     while (p->uses) {
         tni_use *u = p->uses;
@@ -69,7 +80,7 @@ static void free_uses(struct tni_allocator *a, tni_piece *p)
     }
 }
 
-static void list_add(tni_piece **list, tni_piece *p)
+void tni_piece_list_add(tni_piece **list, tni_piece *p)
 {
     p->previous = NULL;
     p->next = *list;
@@ -77,7 +88,7 @@ static void list_add(tni_piece **list, tni_piece *p)
     *list = p;
 }
 
-static void list_remove(tni_piece **list, tni_piece *p)
+void tni_piece_list_remove(tni_piece **list, tni_piece *p)
 {
     if (p->previous)
         p->previous->next = p->next;
@@ -130,7 +141,7 @@ static void mark_uses(struct tni_allocator *a, tni_piece *p)
 
 /* Frees waiting pieces whose streams have passed. An event that answers with an error will never do better.
  */
-static void settle(struct tni_allocator *a)
+void tni_allocator_settle(struct tni_allocator *a)
 {
     for (tni_piece *p = a->waiting, *next; p; p = next) {
         next = p->next;
@@ -144,7 +155,7 @@ static void settle(struct tni_allocator *a)
             free_use(a, u);
         }
         if (p->uses) continue;
-        list_remove(&a->waiting, p);
+        tni_piece_list_remove(&a->waiting, p);
         tni_pool_give(a, p);
     }
 }
@@ -188,7 +199,7 @@ void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
         for (tni_piece *p = s->first; p; p = p->after) forget_uses(a, p, stream);
     }
     for (tni_piece *p = a->replaced; p; p = p->next) forget_uses(a, p, stream);
-    settle(a);
+    tni_allocator_settle(a);
     for (tni_pool **link = &a->pools; *link;) {
         tni_pool *pool = *link, *to = a->pools;
         while (pool->stream == stream && to && !(to->stream == home && to->small == pool->small))
@@ -212,7 +223,7 @@ static void wait_for_device(tni_device *device)
     if (!device->synchronous) (void)tni_device_wait(device);
 }
 
-static int32_t out_of_memory(struct tni_allocator *a, uint64_t bytes)
+int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
 {
     const tni_driver *driver = &a->device->type->driver;
     uint64_t free_bytes = 0, total = a->device->facts.total_memory;
@@ -236,7 +247,7 @@ static void collect(struct tni_allocator *a)
 {
     const tni_driver *driver = &a->device->type->driver;
     wait_for_device(a->device);
-    settle(a);
+    tni_allocator_settle(a);
     tni_segments_release(a, 0);
     if (driver->memory.trim) (void)driver->memory.trim(driver->self, a->device->handle);
 }
@@ -261,7 +272,7 @@ static int32_t grow_again(struct tni_allocator *a, tni_pool *pool, uint64_t byte
     int32_t code = *out ? TN_OK : tni_segment_create(a, pool, segment_bytes(bytes));
     if (code == TN_E_OUT_OF_MEMORY && segment_bytes(bytes) != bytes)
         code = tni_segment_create(a, pool, bytes);
-    if (code) return code == TN_E_OUT_OF_MEMORY ? out_of_memory(a, bytes) : code;
+    if (code) return code == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : code;
     a->stats.retries++;
     return TN_OK;
 }
@@ -285,7 +296,7 @@ int32_t tni_central_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *st
 {
     tni_piece *p = NULL;
     pthread_mutex_lock(&a->lock);
-    if (a->waiting) settle(a);
+    if (a->waiting) tni_allocator_settle(a);
     tni_pool *pool = tni_pool_find(a, stream, bytes <= TNI_SMALL_BLOCK);
     int32_t code = pool ? take_or_grow(a, pool, bytes, &p) : TN_E_OUT_OF_MEMORY;
     pthread_mutex_unlock(&a->lock);
@@ -299,7 +310,7 @@ void tni_central_free(struct tni_allocator *a, tni_piece *p)
     mark_uses(a, p);
     if (p->uses) {
         p->state = TNI_PIECE_WAITING;
-        list_add(&a->waiting, p);
+        tni_piece_list_add(&a->waiting, p);
     } else {
         tni_pool_give(a, p);
     }
@@ -312,44 +323,6 @@ static void count(struct tni_allocator *a, int64_t bytes, int64_t blocks)
     tni_allocated_add(a, bytes, blocks);
     if (blocks > 0) a->stats.allocations += (uint64_t)blocks;
     pthread_mutex_unlock(&a->lock);
-}
-
-static int32_t replaced_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_piece **out)
-{
-    const tni_driver *driver = &a->device->type->driver;
-    tni_piece *p = tni_alloc_zeroed(a->device->ctx, sizeof *p);
-    if (!p) return TN_E_OUT_OF_MEMORY;
-    int32_t code = driver->allocator.alloc(driver->self, a->device->handle, bytes, stream->handle,
-                                           &p->block.allocation, &p->block.offset, &p->block.host);
-    if (code) {
-        tni_free(a->device->ctx, p, sizeof *p);
-        return tni_driver_error(a->device->type, code, "allocation of device memory");
-    }
-    p->block.bytes = bytes;
-    p->block.allocator = a;
-    p->stream = tni_stream_retain(stream);
-    pthread_mutex_lock(&a->lock);
-    list_add(&a->replaced, p);
-    pthread_mutex_unlock(&a->lock);
-    *out = p;
-    return TN_OK;
-}
-
-/* The block's own stream waits for the others, so the plugin sees one stream only. */
-static void replaced_free(struct tni_allocator *a, tni_piece *p)
-{
-    const tni_driver *driver = &a->device->type->driver;
-    for (tni_use *u = p->uses; u; u = u->next) {
-        if (tn_stream_wait_stream(p->stream, u->stream)) (void)tn_stream_synchronize(u->stream);
-    }
-    pthread_mutex_lock(&a->lock);
-    free_uses(a, p);
-    list_remove(&a->replaced, p);
-    pthread_mutex_unlock(&a->lock);
-    driver->allocator.free(driver->self, a->device->handle, p->block.allocation, p->block.offset,
-                           p->block.bytes, p->stream->handle);
-    tn_stream_release(p->stream);
-    tni_free(a->device->ctx, p, sizeof *p);
 }
 
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out)
@@ -369,8 +342,10 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
     if (bytes > INT64_MAX / 2)
         return tni_error(TN_E_OUT_OF_MEMORY, "%llu bytes are more than any device has",
                          (unsigned long long)bytes);
-    if (is_replaced(a))
-        code = replaced_alloc(a, bytes, stream, &p);
+    if (a->direct)
+        code = tni_direct_alloc(a, bytes, &p);
+    else if (tni_allocator_is_replaced(a))
+        code = tni_replaced_alloc(a, bytes, stream, &p);
     else
         code = tni_central_alloc(a, (bytes + a->granule - 1) / a->granule * a->granule, stream, &p);
     if (code) return code;
@@ -392,8 +367,10 @@ void tni_block_free(tni_block *block)
     count(a, -(int64_t)block->bytes, -1);
     if (p->segment)
         tni_central_free(a, p);
+    else if (a->direct)
+        tni_direct_free(a, p);
     else
-        replaced_free(a, p);
+        tni_replaced_free(a, p);
 }
 
 void tni_allocator_destroy(struct tni_allocator *a)
@@ -402,67 +379,10 @@ void tni_allocator_destroy(struct tni_allocator *a)
     tni_device *device = a->device;
     tn_context *ctx = device->ctx;
     if (a->shards) tni_cache_flush(a);
-    for (tni_piece *p = a->waiting; p; p = p->next) free_uses(a, p); /* the device has been waited for */
+    for (tni_piece *p = a->waiting; p; p = p->next) tni_free_uses(a, p); /* the device has been waited for */
     device->allocator = NULL;
     tni_segments_finish(a);
     tni_free(ctx, a->shards, TNI_SHARDS * sizeof *a->shards);
     pthread_mutex_destroy(&a->lock);
     tni_free(ctx, a, sizeof *a);
-}
-
-/* ---- Public -------------------------------------------------------------------------------------------- */
-
-static struct tni_allocator *allocator_of(tn_context *ctx, tn_device device)
-{
-    tni_device *d = tni_device_get(ctx, device);
-    return d ? d->allocator : NULL;
-}
-
-int32_t tn_memory_get_stats(tn_context *ctx, tn_device device, tn_memory_stats *out)
-{
-    struct tni_allocator *a = allocator_of(ctx, device);
-    if (!a) return tn_last_error()->code;
-    uint32_t size = out->size;
-    if (size < sizeof size) return tni_error(TN_E_ARGUMENT, "tn_memory_get_stats: out->size is not set");
-    pthread_mutex_lock(&a->lock);
-    if (a->shards) tni_cache_settle(a);
-    memcpy(out, &a->stats, size < sizeof a->stats ? size : sizeof a->stats);
-    pthread_mutex_unlock(&a->lock);
-    out->size = size;
-    return TN_OK;
-}
-
-int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device)
-{
-    struct tni_allocator *a = allocator_of(ctx, device);
-    if (!a) return tn_last_error()->code;
-    pthread_mutex_lock(&a->lock);
-    if (a->shards) tni_cache_settle(a);
-    a->stats.allocated_peak = a->stats.allocated_bytes;
-    a->stats.reserved_peak = a->stats.reserved_bytes;
-    pthread_mutex_unlock(&a->lock);
-    return TN_OK;
-}
-
-int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device)
-{
-    struct tni_allocator *a = allocator_of(ctx, device);
-    if (!a) return tn_last_error()->code;
-    if (a->shards) tni_cache_flush(a);
-    pthread_mutex_lock(&a->lock);
-    wait_for_device(a->device);
-    settle(a);
-    tni_segments_release(a, 0);
-    pthread_mutex_unlock(&a->lock);
-    return TN_OK;
-}
-
-int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)
-{
-    struct tni_allocator *a = allocator_of(ctx, device);
-    if (!a) return tn_last_error()->code;
-    pthread_mutex_lock(&a->lock);
-    a->limit = bytes;
-    pthread_mutex_unlock(&a->lock);
-    return TN_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caching allocator's own structures, shared by its files: allocator.c (blocks, streams, statistics),
- * allocator_pool.c (segments and free lists), allocator_cache.c (small blocks of synchronous host devices).
+ * The caching allocator's own structures, shared by its files: allocator.c (blocks and streams),
+ * allocator_pool.c (segments and free lists), allocator_cache.c (small blocks of synchronous host devices),
+ * allocator_plain.c (blocks without a cache), allocator_stats.c (the public side).
  *
  * Segments are what the plugin gives; each is cut into pieces in address order. A piece is used, free (in the
  * bin of its size in its segment's pool), waiting (freed while other streams may still use it), or kept in a
@@ -22,10 +23,9 @@
     16u /* sizes of 1 to 15 granules have a bin each, larger ones 8 for each power of two */
 #define TNI_POOL_BINS (TNI_EXACT_BINS + 60u * 8u)
 
-#define TNI_PIECE_USED    0u
+#define TNI_PIECE_USED    0u /* or in a cache: the lists do not tell */
 #define TNI_PIECE_FREE    1u
 #define TNI_PIECE_WAITING 2u
-#define TNI_PIECE_CACHED  3u
 
 /*
  * Another stream that uses a piece; once the piece is freed, the event after which it does no more. It keeps
@@ -91,6 +91,7 @@ struct tni_allocator {
     tni_piece *waiting;
     tni_piece *replaced; /* blocks of the plugin's own allocator */
     tn_memory_stats stats;
+    int32_t direct;    /* nothing is cached: each block is a request to the plugin, of the exact size */
     tni_block empty;   /* what a request of 0 bytes gets */
     tni_shard *shards; /* NULL unless the device is synchronous */
 };
@@ -109,9 +110,23 @@ void tni_segments_release(struct tni_allocator *a, uint64_t keep);
 void tni_segments_finish(struct tni_allocator *a);
 
 /* allocator.c */
+int32_t tni_allocator_is_replaced(const struct tni_allocator *a);
 void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks); /* with the lock held */
 int32_t tni_central_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_piece **out);
 void tni_central_free(struct tni_allocator *a, tni_piece *piece);
+/* With the lock held: gives waiting pieces back whose streams have passed. */
+void tni_allocator_settle(struct tni_allocator *a);
+/* With the lock held: the error that says how much was asked for and where the memory is. */
+int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes);
+void tni_free_uses(struct tni_allocator *a, tni_piece *piece);
+void tni_piece_list_add(tni_piece **list, tni_piece *piece);
+void tni_piece_list_remove(tni_piece **list, tni_piece *piece);
+
+/* allocator_plain.c */
+int32_t tni_replaced_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_piece **out);
+void tni_replaced_free(struct tni_allocator *a, tni_piece *piece);
+int32_t tni_direct_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out);
+void tni_direct_free(struct tni_allocator *a, tni_piece *piece);
 
 /* allocator_cache.c */
 int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out);

@@ -138,7 +138,6 @@ int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out
         p->cache_bin = bin;
     }
     p->next = NULL;
-    p->state = TNI_PIECE_USED;
     *out = p;
     return TN_OK;
 }
@@ -148,7 +147,6 @@ void tni_cache_free(struct tni_allocator *a, tni_piece *p)
     tni_shard *s = own_shard(a);
     uint32_t bin = p->cache_bin;
     uint64_t rounded = bytes_of(bin);
-    p->state = TNI_PIECE_CACHED;
     take(s);
     p->next = s->bins[bin];
     s->bins[bin] = p;

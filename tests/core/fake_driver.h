@@ -22,11 +22,11 @@ typedef struct fake {
     int32_t failed_with;
     uint64_t flops;
     /* What has happened. */
-    uint64_t used;
-    int32_t allocations, streams, events, opened, closed;
-    int32_t live_allocations, live_streams, live_events;
-    int32_t synchronizes, trims, waits;
-    int32_t breaches; /* calls that the contract forbids */
+    _Atomic uint64_t used;
+    _Atomic int32_t allocations, streams, events, opened, closed;
+    _Atomic int32_t live_allocations, live_streams, live_events;
+    _Atomic int32_t synchronizes, trims, waits;
+    _Atomic int32_t breaches; /* calls that the contract forbids */
 } fake;
 
 tni_driver fake_driver(fake *f);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program can ask of a device's allocator, and tell it. */
+#include <string.h>
+#include "core/allocator.h"
+
+static struct tni_allocator *allocator_of(tn_context *ctx, tn_device device)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    return d ? d->allocator : NULL;
+}
+
+int32_t tn_memory_get_stats(tn_context *ctx, tn_device device, tn_memory_stats *out)
+{
+    struct tni_allocator *a = allocator_of(ctx, device);
+    if (!a) return tn_last_error()->code;
+    uint32_t size = out->size;
+    if (size < sizeof size) return tni_error(TN_E_ARGUMENT, "tn_memory_get_stats: out->size is not set");
+    pthread_mutex_lock(&a->lock);
+    if (a->shards) tni_cache_settle(a);
+    memcpy(out, &a->stats, size < sizeof a->stats ? size : sizeof a->stats);
+    pthread_mutex_unlock(&a->lock);
+    out->size = size;
+    return TN_OK;
+}
+
+int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device)
+{
+    struct tni_allocator *a = allocator_of(ctx, device);
+    if (!a) return tn_last_error()->code;
+    pthread_mutex_lock(&a->lock);
+    if (a->shards) tni_cache_settle(a);
+    a->stats.allocated_peak = a->stats.allocated_bytes;
+    a->stats.reserved_peak = a->stats.reserved_bytes;
+    pthread_mutex_unlock(&a->lock);
+    return TN_OK;
+}
+
+int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device)
+{
+    struct tni_allocator *a = allocator_of(ctx, device);
+    if (!a) return tn_last_error()->code;
+    if (a->shards) tni_cache_flush(a);
+    pthread_mutex_lock(&a->lock);
+    if (!a->device->synchronous) (void)tni_device_wait(a->device);
+    tni_allocator_settle(a);
+    tni_segments_release(a, 0);
+    pthread_mutex_unlock(&a->lock);
+    return TN_OK;
+}
+
+int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)
+{
+    struct tni_allocator *a = allocator_of(ctx, device);
+    if (!a) return tn_last_error()->code;
+    pthread_mutex_lock(&a->lock);
+    a->limit = bytes;
+    pthread_mutex_unlock(&a->lock);
+    return TN_OK;
+}
