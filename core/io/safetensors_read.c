@@ -20,6 +20,10 @@
 
 #define CHUNK_BYTES (16ull << 20) /* read at once on the way to a device */
 
+/* A tensor of more than TN_MAX_RANK dimensions is listed but cannot be read; beyond this one the file is
+ * refused. */
+#define MAX_LISTED_RANK 1024
+
 typedef struct entry {
     char *name;
     tn_dtype dtype;
@@ -113,7 +117,7 @@ static int32_t parse_sizes(tn_safetensors *f, entry *e, const cJSON *shape)
 {
     int count = cJSON_GetArraySize(shape);
     if (!cJSON_IsArray(shape)) return corrupt_entry(f, e, "no shape");
-    if (count > TN_MAX_RANK) return corrupt_entry(f, e, "more dimensions than a tensor may have");
+    if (count > MAX_LISTED_RANK) return corrupt_entry(f, e, "more dimensions than any format allows");
     if (!count) return TN_OK;
     e->sizes = tni_alloc(f->ctx, (uint64_t)count * sizeof *e->sizes);
     if (!e->sizes) return TN_E_OUT_OF_MEMORY;
@@ -367,6 +371,9 @@ static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, t
     const entry *e = name ? find(f, name) : NULL;
     tn_tensor *t = NULL;
     if (!e) return tni_error(TN_E_NOT_FOUND, "%s: no tensor '%s'", f->path, name ? name : "(null)");
+    if (e->rank > TN_MAX_RANK)
+        return tni_error(TN_E_SHAPE, "%s: tensor '%s' has %u dimensions, a tensor may have %d", f->path, name,
+                         e->rank, TN_MAX_RANK);
     int32_t code = tni_tensor_create(ctx, device, e->dtype, e->rank, e->sizes, NULL, &t);
     if (code) return code;
     if (t->storage->device && e->begin < e->end) {
