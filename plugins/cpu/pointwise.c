@@ -21,11 +21,14 @@ static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_HUB_COUNT];
     X(function_f32, CPU_F32, level)   \
     X(function_f64, CPU_F64, level)
 /* Lists that have no use for vectors. */
-#define ONCE_LISTS(X)               \
-    X(complex_c64, CPU_C64, base)   \
-    X(complex_c128, CPU_C128, base) \
-    X(made_f32, CPU_F32, base)      \
-    X(made_f64, CPU_F64, base)
+#define ONCE_LISTS(X)                \
+    X(complex_c64, CPU_C64, base)    \
+    X(complex_c128, CPU_C128, base)  \
+    X(made_f32, CPU_F32, base)       \
+    X(made_f64, CPU_F64, base)       \
+    X(polynomial_f32, CPU_F32, base) \
+    X(polynomial_f64, CPU_F64, base) \
+    X(special_loops_f64, CPU_F64, base)
 #define DECLARE_LIST(name, hub, level) extern const cpu_pointwise_entry cpu_##name##_##level[];
 #define ENTER_LIST(name, hub, level)   enter(cpu_##name##_##level, hub);
 

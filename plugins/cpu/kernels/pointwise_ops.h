@@ -200,13 +200,67 @@
     X(nextafter_f16, "TTT", float, 16, NULL)                                                            \
     X(nextafter_bf16, "TTT", float, 16, NULL)
 
+#define CPU_SPECIAL_OPS(X)                                                                           \
+    X(erfinv, "TT", float, 1, "aten::erfinv(Tensor self) -> Tensor")                                 \
+    X(digamma, "TT", float, 1, "aten::digamma(Tensor self) -> Tensor")                               \
+    X(polygamma, "TT", float, 1, "aten::polygamma(int n, Tensor self) -> Tensor")                    \
+    X(igamma, "TTT", float, 1, "aten::igamma(Tensor self, Tensor other) -> Tensor")                  \
+    X(igammac, "TTT", float, 1, "aten::igammac(Tensor self, Tensor other) -> Tensor")                \
+    X(i0, "TT", float, 1, "aten::i0(Tensor self) -> Tensor")                                         \
+    X(i0e, "TT", float, 1, "aten::special_i0e(Tensor self) -> Tensor")                               \
+    X(i1, "TT", float, 1, "aten::special_i1(Tensor self) -> Tensor")                                 \
+    X(i1e, "TT", float, 1, "aten::special_i1e(Tensor self) -> Tensor")                               \
+    X(erfcx, "TT", float, 1, "aten::special_erfcx(Tensor self) -> Tensor")                           \
+    X(log_ndtr, "TT", float, 1, "aten::special_log_ndtr(Tensor self) -> Tensor")                     \
+    X(ndtri, "TT", float, 1, "aten::special_ndtri(Tensor self) -> Tensor")                           \
+    X(zeta, "TTT", float, 1, "aten::special_zeta(Tensor self, Tensor other) -> Tensor")              \
+    X(airy_ai, "TT", float, 1, "aten::special_airy_ai(Tensor x) -> Tensor")                          \
+    X(bessel_j0, "TT", float, 1, "aten::special_bessel_j0(Tensor self) -> Tensor")                   \
+    X(bessel_j1, "TT", float, 1, "aten::special_bessel_j1(Tensor self) -> Tensor")                   \
+    X(bessel_y0, "TT", float, 1, "aten::special_bessel_y0(Tensor self) -> Tensor")                   \
+    X(bessel_y1, "TT", float, 1, "aten::special_bessel_y1(Tensor self) -> Tensor")                   \
+    X(modified_bessel_i0, "TT", float, 1, "aten::special_modified_bessel_i0(Tensor self) -> Tensor") \
+    X(modified_bessel_i1, "TT", float, 1, "aten::special_modified_bessel_i1(Tensor self) -> Tensor") \
+    X(modified_bessel_k0, "TT", float, 1, "aten::special_modified_bessel_k0(Tensor self) -> Tensor") \
+    X(modified_bessel_k1, "TT", float, 1, "aten::special_modified_bessel_k1(Tensor self) -> Tensor") \
+    X(scaled_modified_bessel_k0, "TT", float, 1,                                                     \
+      "aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor")                                 \
+    X(scaled_modified_bessel_k1, "TT", float, 1,                                                     \
+      "aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor")                                 \
+    X(spherical_bessel_j0, "TT", float, 1, "aten::special_spherical_bessel_j0(Tensor x) -> Tensor")  \
+    X(chebyshev_polynomial_t, "TTT", float, 1,                                                       \
+      "aten::special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor")                          \
+    X(chebyshev_polynomial_u, "TTT", float, 1,                                                       \
+      "aten::special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor")                          \
+    X(chebyshev_polynomial_v, "TTT", float, 1,                                                       \
+      "aten::special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor")                          \
+    X(chebyshev_polynomial_w, "TTT", float, 1,                                                       \
+      "aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor")                          \
+    X(shifted_chebyshev_polynomial_t, "TTT", float, 1,                                               \
+      "aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor")                  \
+    X(shifted_chebyshev_polynomial_u, "TTT", float, 1,                                               \
+      "aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor")                  \
+    X(shifted_chebyshev_polynomial_v, "TTT", float, 1,                                               \
+      "aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor")                  \
+    X(shifted_chebyshev_polynomial_w, "TTT", float, 1,                                               \
+      "aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor")                  \
+    X(hermite_polynomial_h, "TTT", float, 1,                                                         \
+      "aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor")                            \
+    X(hermite_polynomial_he, "TTT", float, 1,                                                        \
+      "aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor")                           \
+    X(laguerre_polynomial_l, "TTT", float, 1,                                                        \
+      "aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor")                           \
+    X(legendre_polynomial_p, "TTT", float, 1,                                                        \
+      "aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor")
+
 #define CPU_POINTWISE_OPS(X) \
     CPU_ARITHMETIC_OPS(X)    \
     CPU_COMPARISON_OPS(X)    \
     CPU_BITWISE_OPS(X)       \
     CPU_ACTIVATION_OPS(X)    \
     CPU_FUNCTION_OPS(X)      \
-    CPU_MADE_OPS(X)
+    CPU_MADE_OPS(X)          \
+    CPU_SPECIAL_OPS(X)
 
 #define CPU_OP_NUMBER(name, types, dtypes, grain, schema) CPU_OP_##name,
 enum { CPU_POINTWISE_OPS(CPU_OP_NUMBER) CPU_OP_COUNT };
