@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Backward runs: what is accumulated where, options, errors, depth, layout, threads. */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static tn_context *ctx;
+static tn_scope *s;
+
+static void begin(void)
+{
+    ctx = open_context();
+    s = tn_scope_open(ctx);
+}
+
+static void end(void)
+{
+    expect_sound(s);
+    tn_scope_close(s);
+    close_context(ctx);
+}
+
+TestSuite(engine, .init = begin, .fini = end);
+
+static tn_tensor *product_sum(tn_tensor *a, tn_tensor *b)
+{
+    return tn_sum(s, tn_mul(s, a, b));
+}
+
+Test(engine, gradient_of_a_product)
+{
+    tn_tensor *a = VECTOR(s, 1, 1, 2, 3), *b = VECTOR(s, 1, 4, 5, 6);
+    tn_tensor *loss = product_sum(a, b);
+    cr_assert_str_eq(tn_node_name(tn_grad_fn(loss)), "SumBackward");
+    cr_assert_eq(tn_is_leaf(a), 1);
+    cr_assert_eq(tn_is_leaf(loss), 0);
+    cr_assert_null(tn_grad_of(s, a));
+    tn_backward(s, loss);
+    EXPECT(s, tn_grad_of(s, a), 4, 5, 6);
+    EXPECT(s, tn_grad_of(s, b), 1, 2, 3);
+    tn_backward(s, product_sum(a, b)); /* accumulates */
+    EXPECT(s, tn_grad_of(s, a), 8, 10, 12);
+    cr_assert_eq(tn_set_grad(a, NULL), TN_OK);
+    cr_assert_null(tn_grad_of(s, a));
+}
+
+Test(engine, broadcasting_is_summed)
+{
+    tn_tensor *a = make(s, TN_INTS(2, 3), VALUES(1, 2, 3, 4, 5, 6), 1), *b = VECTOR(s, 1, 1, 10, 100);
+    tn_tensor *c = make(s, TN_INTS(2, 1), VALUES(2, 3), 1);
+    tn_backward(s, tn_sum(s, tn_mul(s, tn_mul(s, a, b), c)));
+    EXPECT(s, tn_grad_of(s, a), 2, 20, 200, 3, 30, 300);
+    EXPECT(s, tn_grad_of(s, b), 1 * 2 + 4 * 3, 2 * 2 + 5 * 3, 3 * 2 + 6 * 3);
+    EXPECT(s, tn_grad_of(s, c), 321, 654);
+}
+
+Test(engine, one_tensor_many_ways)
+{
+    tn_tensor *x = VECTOR(s, 1, 3);
+    tn_tensor *y = tn_mul(s, x, x), *z = tn_add(s, tn_mul(s, y, x), y); /* x^3 + x^2 */
+    tn_backward(s, z);
+    EXPECT(s, tn_grad_of(s, x), 3 * 9 + 2 * 3);
+}
+
+Test(engine, second_time)
+{
+    tn_tensor *x = VECTOR(s, 1, 2), *y = tn_exp(s, x);
+    tn_backward(s, y);
+    tn_backward(s, y);
+    expect_error(s, "Trying to backward through the graph a second time");
+    tn_tensor *z = tn_exp(s, x);
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    cr_assert_eq(tn_set_grad(x, NULL), TN_OK);
+    tn_backward_with(s, TN_TENSORS(z), &keep);
+    tn_backward_with(s, TN_TENSORS(z), &keep);
+    EXPECT(s, tn_grad_of(s, x), 2 * 7.38905609893065);
+}
+
+Test(engine, gradients_of_gradients)
+{
+    tn_tensor *x = VECTOR(s, 1, 2), *first, *second;
+    tn_tensor *y = tn_pow_tensor_scalar(s, x, 4);
+    tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    tn_grad(s, TN_TENSORS(y), TN_TENSORS(x), &create, &first);
+    EXPECT(s, first, 32);
+    tn_grad(s, TN_TENSORS(first), TN_TENSORS(x), &create, &second);
+    EXPECT(s, second, 48);
+    tn_backward(s, second);
+    EXPECT(s, tn_grad_of(s, x), 48);
+}
+
+Test(engine, only_some_inputs)
+{
+    tn_tensor *a = VECTOR(s, 1, 1, 2), *b = VECTOR(s, 1, 3, 4), *unused = VECTOR(s, 1, 5);
+    tn_tensor *middle = tn_mul(s, a, b), *loss = tn_sum(s, tn_mul(s, middle, middle));
+    tn_backward_options options = {.size = sizeof options, .retain_graph = 1, .inputs = TN_TENSORS(a)};
+    tn_backward_with(s, TN_TENSORS(loss), &options);
+    EXPECT(s, tn_grad_of(s, a), 2 * 3 * 3, 2 * 8 * 4);
+    cr_assert_null(tn_grad_of(s, b));
+    options.inputs = (tn_tensors){NULL, 0};
+    tn_tensor *grads[2];
+    tn_grad(s, TN_TENSORS(loss), TN_TENSORS(middle, b), &options, grads);
+    EXPECT(s, grads[0], 6, 16);
+    EXPECT(s, grads[1], 6, 32);
+    tn_grad(s, TN_TENSORS(loss), TN_TENSORS(a, unused), &options, grads);
+    expect_error(s, "appears to not have been used in the graph");
+    options.allow_unused = 1;
+    tn_grad(s, TN_TENSORS(loss), TN_TENSORS(a, unused), &options, grads);
+    expect_sound(s);
+    cr_assert_null(grads[1]);
+    options.materialize_grads = 1;
+    tn_grad(s, TN_TENSORS(loss), TN_TENSORS(a, unused), &options, grads);
+    EXPECT(s, grads[1], 0);
+    cr_assert_null(tn_grad_of(s, b));
+}
+
+Test(engine, gradients_given)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3), *y = tn_mul_scalar(s, x, 2), *v = VECTOR(s, 0, 1, 10, 100);
+    tn_backward(s, y);
+    expect_error(s, "grad can be implicitly created only for scalar outputs");
+    tn_tensor *short_one = VECTOR(s, 0, 1, 2);
+    tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(short_one)};
+    tn_backward_with(s, TN_TENSORS(y), &options);
+    expect_error(s, "Mismatch in shape: grad_output[0] has a shape of");
+    options.grad_outputs = TN_TENSORS(v);
+    tn_backward_with(s, TN_TENSORS(y), &options);
+    EXPECT(s, tn_grad_of(s, x), 2, 20, 200);
+}
+
+Test(engine, what_cannot_be_differentiated)
+{
+    tn_tensor *x = VECTOR(s, 0, 1, 2);
+    tn_backward(s, tn_sum(s, x));
+    expect_error(s, "element 0 of tensors does not require grad and does not have a grad_fn");
+    int64_t i = 1;
+    tn_tensor *whole = tn_from_data(s, TN_INT64, TN_INTS(1), &i, 0);
+    cr_assert_eq(tn_set_requires_grad(whole, 1), TN_E_DTYPE);
+    expect_last_error("only Tensors of floating point and complex dtype can require gradients");
+    tn_tensor *w = VECTOR(s, 1, 1, 2), *y = tn_mul(s, w, x);
+    cr_assert_eq(tn_set_requires_grad(y, 0), TN_E_AUTOGRAD);
+    expect_last_error("you can only change requires_grad flags of leaf variables");
+    cr_assert_eq(tn_requires_grad(tn_gt_scalar(s, w, 0)), 0);
+    cr_assert_eq(tn_requires_grad(tn_detach(s, y)), 0);
+    cr_assert_eq(tn_requires_grad(tn_zeros_like(s, y)), 0);
+    cr_assert_eq(tn_requires_grad(tn_floor_divide(s, y, x)), 0);
+}
+
+Test(engine, modes)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2);
+    uint32_t before = tn_set_grad_mode(TN_GRAD_OFF);
+    cr_assert_eq(before, TN_GRAD_ON);
+    cr_assert_eq(tn_requires_grad(tn_mul(s, x, x)), 0);
+    tn_set_grad_mode(TN_GRAD_ON);
+    tn_scope *inner = tn_scope_open_child(
+        s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
+    cr_assert_eq(tn_requires_grad(tn_mul(inner, x, x)), 0);
+    tn_scope_close(inner);
+    cr_assert_eq(tn_requires_grad(tn_mul(s, x, x)), 1);
+}
+
+Test(engine, out_forms_are_refused)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *out = VECTOR(s, 0, 0, 0);
+    tn_mul_out(s, x, x, out);
+    expect_error(s,
+                 "functions with out=... arguments don't support automatic differentiation, but one of the "
+                 "arguments requires grad.");
+}
+
+/* A chain that would overflow the stack if anything recursed over it. */
+Test(engine, deep_chain)
+{
+    const int depth = 300000;
+    tn_tensor *x = VECTOR(s, 1, 1), *y = tn_retain(x);
+    for (int i = 0; i < depth; i++) {
+        tn_scope *inner = tn_scope_open(ctx);
+        tn_tensor *next = tn_retain(tn_neg(inner, y));
+        tn_release(y);
+        y = next;
+        tn_scope_close(inner);
+    }
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    tn_backward_with(s, TN_TENSORS(y), &keep);
+    EXPECT(s, tn_grad_of(s, x), 1);
+    tn_release(y); /* the whole graph goes */
+}
+
+Test(engine, layout_of_gradients)
+{
+    tn_tensor *x = tn_retain(tn_empty_strided(s, TN_INTS(2, 3), TN_INTS(1, 2), .dtype = TN_FLOAT64));
+    tn_fill_scalar_(s, x, 1);
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_tensor *w = make(s, TN_INTS(2, 3), VALUES(1, 2, 3, 4, 5, 6), 0);
+    tn_backward(s, tn_sum(s, tn_mul(s, x, w)));
+    tn_tensor *grad = tn_grad_of(s, x);
+    EXPECT(s, grad, 1, 2, 3, 4, 5, 6);
+    cr_assert_eq(tn_tensor_strides(grad)[0], 1);
+    cr_assert_eq(tn_tensor_strides(grad)[1], 2);
+    tn_backward(s, tn_sum(s, tn_mul(s, x, w))); /* in place: the same tensor */
+    cr_assert_eq(tn_grad_of(s, x), grad);
+    EXPECT(s, grad, 2, 4, 6, 8, 10, 12);
+    tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    tn_backward_with(s, TN_TENSORS(tn_sum(s, tn_mul(s, x, w))), &create);
+    cr_assert_neq(tn_grad_of(s, x), grad); /* replaced, the old one is as it was */
+    EXPECT(s, grad, 2, 4, 6, 8, 10, 12);
+    EXPECT(s, tn_grad_of(s, x), 3, 6, 9, 12, 15, 18);
+    tn_set_grad(x, NULL);
+    tn_release(x);
+}
+
+Test(engine, gradients_are_not_shared)
+{
+    tn_tensor *a = VECTOR(s, 1, 1, 2), *b = VECTOR(s, 1, 3, 4), *v = VECTOR(s, 0, 1, 1);
+    tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(v)};
+    tn_backward_with(s, TN_TENSORS(tn_add(s, a, b)), &options);
+    cr_assert_eq(tn_tensor_is_alias(tn_grad_of(s, a), tn_grad_of(s, b)), 0);
+    cr_assert_eq(tn_tensor_is_alias(tn_grad_of(s, a), v), 0);
+    tn_backward(s, tn_sum(s, a));
+    EXPECT(s, tn_grad_of(s, a), 2, 2);
+    EXPECT(s, tn_grad_of(s, b), 1, 1);
+    EXPECT(s, v, 1, 1);
+}
+
+static tn_tensor *shared_x, *shared_loss;
+#define THREADS 4
+#define RUNS    50
+
+static void *run_backward(void *user)
+{
+    (void)user;
+    for (int i = 0; i < RUNS; i++) {
+        tn_scope *mine = tn_scope_open(ctx);
+        tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+        tn_backward_with(mine, TN_TENSORS(shared_loss), &keep);
+        tn_tensor *y = tn_mul(mine, tn_tanh(mine, shared_x), shared_x);
+        tn_tensor *grad;
+        tn_grad(mine, TN_TENSORS(tn_sum(mine, y)), TN_TENSORS(shared_x), NULL, &grad);
+        expect_sound(mine);
+        tn_scope_close(mine);
+    }
+    return NULL;
+}
+
+Test(engine, threads_on_one_graph)
+{
+    pthread_t threads[THREADS];
+    shared_x = VECTOR(s, 1, 1, 2, 3);
+    tn_tensor *y = shared_x;
+    for (int i = 0; i < 10; i++) y = tn_add(s, y, shared_x);
+    shared_loss = tn_sum(s, tn_mul(s, y, shared_x)); /* 11 x^2 */
+    for (int i = 0; i < THREADS; i++) pthread_create(threads + i, NULL, run_backward, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    double n = 22.0 * THREADS * RUNS;
+    EXPECT(s, tn_grad_of(s, shared_x), n, 2 * n, 3 * n);
+}
+
+Test(engine, complex_gradients)
+{
+    const double z[] = {3, 4};
+    tn_tensor *x = tn_from_data(s, TN_COMPLEX128, TN_INTS(1), z, 0);
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_backward(s, tn_abs(s, x)); /* d|z| is z/|z| by the convention */
+    tn_tensor *parts = tn_view_as_real(s, tn_grad_of(s, x));
+    EXPECT(s, parts, 0.6, 0.8);
+    tn_tensor *r = VECTOR(s, 1, 2), *y = tn_mul(s, r, x); /* a real argument gets the real part */
+    tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(tn_ones_like(s, y))};
+    tn_backward_with(s, TN_TENSORS(y), &options);
+    EXPECT(s, tn_grad_of(s, r), 3);
+    cr_assert_eq(tn_tensor_dtype(tn_grad_of(s, r)), TN_FLOAT64);
+}
+
+Test(engine, not_implemented)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_sum(s, tn_histc(s, x, .bins = 3));
+    cr_assert_eq(tn_requires_grad(y), 1);
+    tn_backward(s, y);
+    expect_error(s, "derivative for aten::histc is not implemented");
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fixture.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_long live;
+
+static void *count_alloc(void *user, uint64_t bytes)
+{
+    (void)user;
+    void *memory = aligned_alloc(64, (bytes + 63) & ~(uint64_t)63);
+    if (memory) atomic_fetch_add(&live, 1);
+    return memory;
+}
+
+static void count_free(void *user, void *memory, uint64_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    if (memory) atomic_fetch_sub(&live, 1);
+    free(memory);
+}
+
+tn_context *open_context(void)
+{
+    tn_context *ctx = NULL;
+    tn_context_options options = {.size = sizeof options,
+                                  .allocator = {.alloc = count_alloc, .free = count_free},
+                                  .plugin_path = getenv("TENON_TEST_CPU")};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    return ctx;
+}
+
+void close_context(tn_context *ctx)
+{
+    tn_context_destroy(ctx);
+    cr_assert_eq(atomic_load(&live), 0, "%ld blocks are left", atomic_load(&live));
+}
+
+tn_tensor *make(tn_scope *s, tn_ints sizes, const double *values, int32_t wants)
+{
+    tn_tensor *t = tn_from_data(s, TN_FLOAT64, sizes, values, 0);
+    expect_sound(s);
+    if (wants) cr_assert_eq(tn_set_requires_grad(t, 1), TN_OK);
+    return t;
+}
+
+void expect_values(tn_scope *s, tn_tensor *t, int64_t count, const double *want, double tolerance)
+{
+    expect_sound(s);
+    cr_assert_not_null(t);
+    cr_assert_eq(tn_tensor_numel(t), count, "%lld elements", (long long)tn_tensor_numel(t));
+    tn_tensor *wide = tn__to_copy(s, t, .dtype = TN_FLOAT64);
+    double *have = malloc((size_t)count * sizeof *have);
+    cr_assert_eq(tn_to_host(s, wide, have, (uint64_t)count * sizeof *have), TN_OK);
+    for (int64_t i = 0; i < count; i++) {
+        int same = have[i] == want[i] || fabs(have[i] - want[i]) <= tolerance * (1 + fabs(want[i])) ||
+                   (isnan(have[i]) && isnan(want[i]));
+        cr_assert(same, "element %lld is %.17g, not %.17g", (long long)i, have[i], want[i]);
+    }
+    free(have);
+}
+
+void expect_sound(tn_scope *s)
+{
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "?");
+}
+
+void expect_error(tn_scope *s, const char *part)
+{
+    cr_assert_neq(tn_scope_failed(s), TN_OK, "no error; expected: %s", part);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, part), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+}
+
+void expect_last_error(const char *part)
+{
+    cr_assert_not_null(tn_last_error());
+    cr_assert_not_null(strstr(tn_last_error()->message, part), "%s", tn_last_error()->message);
+    tn_clear_error();
+}

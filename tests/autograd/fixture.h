@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A context with the CPU plugin and an allocator that counts, so that each test ends with nothing left. The
+ * tests see the public headers and the shared library alone.
+ */
+#ifndef TESTS_AUTOGRAD_FIXTURE_H
+#define TESTS_AUTOGRAD_FIXTURE_H
+
+#include <criterion/criterion.h>
+#include <tenon/ops.h>
+#include <tenon/tenon.h>
+
+tn_context *open_context(void);
+/* Fails the test if memory of the context is left. */
+void close_context(tn_context *ctx);
+
+/* A float64 tensor of one or more dimensions; with `wants` a leaf that requires a gradient. */
+tn_tensor *make(tn_scope *s, tn_ints sizes, const double *values, int32_t wants);
+#define VALUES(...) ((const double[]){__VA_ARGS__})
+#define VECTOR(s, wants, ...)                                                                             \
+    make(s, TN_INTS((int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8)), (const double[]){__VA_ARGS__}, \
+         wants)
+
+/* Elements of t, row-major, against `want`, within `tolerance`. */
+void expect_values(tn_scope *s, tn_tensor *t, int64_t count, const double *want, double tolerance);
+#define EXPECT(s, t, ...)                                                                                    \
+    expect_values(s, t, (int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8), (const double[]){__VA_ARGS__}, \
+                  1e-12)
+/* The scope has not failed. */
+void expect_sound(tn_scope *s);
+/* The scope has failed with a text that contains `part`; clears it. */
+void expect_error(tn_scope *s, const char *part);
+/* The thread's last error contains `part`. */
+void expect_last_error(const char *part);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of a program with gradients of their own, and operators defined with one. */
+#include "fixture.h"
+
+#include <tenon/plugin.h>
+
+static tn_context *ctx;
+static tn_scope *s;
+
+static void begin(void)
+{
+    ctx = open_context();
+    s = tn_scope_open(ctx);
+}
+
+static void end(void)
+{
+    expect_sound(s);
+    tn_scope_close(s);
+    close_context(ctx);
+}
+
+TestSuite(function, .init = begin, .fini = end);
+
+/* (a, b) -> (a * b, a + b), with a gradient that is three times too large, to see that it is used. */
+static int32_t pair_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    cr_assert_eq(tn_grad_mode(), TN_GRAD_OFF);
+    tn_function_save(call, in);
+    out[0] = tn_mul(scope, in.data[0], in.data[1]);
+    out[1] = tn_add(scope, in.data[0], in.data[1]);
+    return TN_OK;
+}
+
+static int32_t pair_backward(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    ++*(int *)tn_function_user(call);
+    cr_assert_not_null(grads.data[1]); /* materialised */
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!tn_function_needs_input_grad(call, i)) continue;
+        tn_tensor *product = tn_mul(scope, grads.data[0], tn_function_saved(call, scope, 1 - i));
+        out[i] = tn_mul_scalar(scope, tn_add(scope, product, grads.data[1]), 3);
+    }
+    return TN_OK;
+}
+
+static int dropped;
+static void drop_user(void *user)
+{
+    (void)user;
+    dropped++;
+}
+
+Test(function, forward_and_backward)
+{
+    int calls = 0;
+    tn_function f = {.size = sizeof f,
+                     .name = "Pair",
+                     .forward = pair_forward,
+                     .backward = pair_backward,
+                     .destroy = drop_user};
+    tn_tensor *a = VECTOR(s, 1, 2, 3), *b = VECTOR(s, 0, 5, 7), *out[2];
+    cr_assert_eq(tn_function_apply(s, &f, &calls, TN_TENSORS(a, b), out, 2), TN_OK);
+    EXPECT(s, out[0], 10, 21);
+    cr_assert_str_eq(tn_node_name(tn_grad_fn(out[0])), "PairBackward");
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    tn_backward_with(s, TN_TENSORS(tn_sum(s, out[0])), &keep);
+    EXPECT(s, tn_grad_of(s, a), 15, 21);
+    tn_backward(s, tn_sum(s, out[0]));
+    cr_assert_eq(calls, 2);
+    tn_backward(s, tn_sum(s, out[1]));
+    expect_error(s, "Trying to backward through the graph a second time");
+    cr_assert_eq(dropped, 0);
+    tn_drop(s, out[0]);
+    tn_drop(s, out[1]);
+}
+
+Test(function, is_differentiable_twice)
+{
+    int calls = 0;
+    tn_function f = {.size = sizeof f, .name = "Pair", .forward = pair_forward, .backward = pair_backward};
+    tn_tensor *a = VECTOR(s, 1, 2), *b = VECTOR(s, 1, 5), *out[2], *grad, *second;
+    tn_function_apply(s, &f, &calls, TN_TENSORS(a, b), out, 2);
+    tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    tn_grad(s, TN_TENSORS(out[0]), TN_TENSORS(a), &create, &grad); /* 3 b */
+    EXPECT(s, grad, 15);
+    tn_grad(s, TN_TENSORS(grad), TN_TENSORS(b), &create, &second);
+    EXPECT(s, second, 3);
+    f.flags = TN_FUNCTION_ONCE_DIFFERENTIABLE;
+    tn_function_apply(s, &f, &calls, TN_TENSORS(a, b), out, 2);
+    tn_tensor *y = tn_mul(s, out[0], out[0]);
+    tn_grad(s, TN_TENSORS(y), TN_TENSORS(a), &create, &grad);
+    expect_sound(s);
+    tn_grad(s, TN_TENSORS(grad), TN_TENSORS(b), &create, &second);
+    expect_error(s, "marked with @once_differentiable");
+}
+
+static int32_t square_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    tn_tensor *before = tn_clone(scope, in.data[0]);
+    tn_function_save(call, TN_TENSORS(before));
+    tn_mul_(scope, in.data[0], before);
+    tn_function_mark_dirty(call, in.data[0]);
+    out[0] = in.data[0];
+    out[1] = tn_sign(scope, before);
+    tn_function_mark_non_differentiable(call, out[1]);
+    return TN_OK;
+}
+
+static int32_t square_backward(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    out[0] = tn_mul(scope, grads.data[0], tn_mul_scalar(scope, tn_function_saved(call, scope, 0), 2));
+    return TN_OK;
+}
+
+Test(function, changes_its_input)
+{
+    tn_function f = {
+        .size = sizeof f, .name = "Square", .forward = square_forward, .backward = square_backward};
+    tn_tensor *x = VECTOR(s, 1, -3, 4), *y = tn_mul_scalar(s, x, 1), *out[2];
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(y), out, 2), TN_OK);
+    cr_assert_eq(out[0], y);
+    cr_assert_eq(tn_requires_grad(out[1]), 0);
+    tn_backward(s, tn_sum(s, y));
+    EXPECT(s, tn_grad_of(s, x), -6, 8);
+    tn_function_apply(s, &f, NULL, TN_TENSORS(x), out, 2);
+    expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+/* mylib::cube(x, k) = k * x^3 */
+static int32_t cube_body(void *self, const tn_call *call)
+{
+    (void)self;
+    tn_scope *scope = call->host->call_scope(call);
+    tn_tensor *x = tn_value_as_tensor(call->args[0]);
+    tn_tensor *cube = tn_mul(scope, tn_mul(scope, x, x), x);
+    return call->host->set_output(call, 0, tn_mul_scalar(scope, cube, call->args[1]));
+}
+
+/* args: the gradient, x (saved), k, the result (saved) */
+static int32_t cube_backward(void *self, const tn_call *call)
+{
+    (void)self;
+    tn_scope *scope = call->host->call_scope(call);
+    cr_assert_eq(call->n_args, 4);
+    tn_tensor *x = tn_value_as_tensor(call->args[1]);
+    tn_tensor *slope = tn_mul_scalar(scope, tn_mul(scope, x, x), 3 * tn_value_as_float(call->args[2]));
+    return call->host->set_output(call, 0, tn_mul(scope, tn_value_as_tensor(call->args[0]), slope));
+}
+
+Test(function, operator_with_a_gradient)
+{
+    tn_operator_def def = {.size = sizeof def,
+                           .schema = "mylib::cube(Tensor x, float k=1.0) -> Tensor",
+                           .saves = "x, result0",
+                           .composite = cube_body,
+                           .backward = cube_backward};
+    uint32_t op = 0;
+    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    tn_tensor *x = VECTOR(s, 1, 1, 2);
+    const tn_value args[] = {tn_value_tensor(x), tn_value_float(2)};
+    tn_value out;
+    cr_assert_eq(tn_scope_call(s, op, args, 2, &out, 1), TN_OK);
+    EXPECT(s, tn_value_as_tensor(out), 2, 16);
+    cr_assert_str_eq(tn_node_name(tn_grad_fn(tn_value_as_tensor(out))), "CubeBackward");
+    tn_tensor *grad, *second;
+    tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    tn_grad(s, TN_TENSORS(tn_sum(s, tn_value_as_tensor(out))), TN_TENSORS(x), &create, &grad);
+    EXPECT(s, grad, 6, 24);
+    tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), NULL, &second);
+    EXPECT(s, second, 12, 24);
+}

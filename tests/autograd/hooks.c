@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hooks of tensors, nodes, accumulation, whole runs and saved tensors; runs inside of hooks. */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static tn_context *ctx;
+static tn_scope *s;
+
+static void begin(void)
+{
+    ctx = open_context();
+    s = tn_scope_open(ctx);
+}
+
+static void end(void)
+{
+    expect_sound(s);
+    tn_scope_close(s);
+    close_context(ctx);
+}
+
+TestSuite(hooks, .init = begin, .fini = end);
+
+static tn_tensor *twice(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    ++*(int *)user;
+    return tn_mul_scalar(scope, grad, 2);
+}
+
+static tn_tensor *look(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    (void)scope;
+    *(double *)user = tn_item_double(scope, grad);
+    return NULL;
+}
+
+Test(hooks, of_tensors)
+{
+    int calls = 0;
+    double seen = 0;
+    uint64_t first, second;
+    tn_tensor *x = VECTOR(s, 1, 3), *y = tn_mul(s, x, x);
+    cr_assert_eq(tn_register_hook(y, look, &seen, &first), TN_OK);
+    cr_assert_eq(tn_register_hook(x, twice, &calls, &second), TN_OK);
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    tn_tensor *z = tn_mul_scalar(s, y, 5);
+    tn_backward_with(s, TN_TENSORS(z), &keep);
+    cr_assert_eq(seen, 5);
+    cr_assert_eq(calls, 1);
+    EXPECT(s, tn_grad_of(s, x), 60);
+    tn_hook_remove(x, second);
+    tn_hook_remove(y, first);
+    seen = 0;
+    tn_backward_with(s, TN_TENSORS(z), &keep);
+    cr_assert_eq(seen, 0);
+    EXPECT(s, tn_grad_of(s, x), 90);
+    cr_assert_eq(tn_register_hook(VECTOR(s, 0, 1), look, &seen, &first), TN_E_AUTOGRAD);
+    expect_last_error("cannot register a hook on a tensor that doesn't require gradient");
+}
+
+Test(hooks, kept_gradients)
+{
+    tn_tensor *x = VECTOR(s, 1, 3), *y = tn_mul(s, x, x), *z = tn_mul_scalar(s, y, 5);
+    cr_assert_eq(tn_retain_grad(y), TN_OK);
+    tn_backward(s, z);
+    EXPECT(s, tn_grad_of(s, y), 5);
+    tn_tensor *short_lived = tn_retain(tn_mul(s, x, x));
+    cr_assert_eq(tn_retain_grad(short_lived), TN_OK);
+    tn_tensor *loss = tn_mul_scalar(s, short_lived, 2);
+    tn_drop(s, short_lived);
+    tn_release(short_lived); /* gone before the run */
+    tn_backward(s, loss);
+    EXPECT(s, tn_grad_of(s, x), 30 + 12);
+}
+
+static void accumulated(void *user, tn_scope *scope, tn_tensor *leaf)
+{
+    *(double *)user = tn_item_double(scope, tn_grad_of(scope, leaf));
+    tn_set_grad(leaf, NULL);
+}
+
+Test(hooks, after_accumulation)
+{
+    double seen = 0;
+    uint64_t handle;
+    tn_tensor *x = VECTOR(s, 1, 3);
+    cr_assert_eq(tn_register_accumulate_hook(x, accumulated, &seen, &handle), TN_OK);
+    tn_backward(s, tn_mul(s, x, x));
+    cr_assert_eq(seen, 6);
+    cr_assert_null(tn_grad_of(s, x));
+    cr_assert_eq(tn_register_accumulate_hook(tn_mul(s, x, x), accumulated, &seen, &handle), TN_E_AUTOGRAD);
+}
+
+static int32_t zero_out(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    *(uint32_t *)user = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (grads[i]) grads[i] = tn_mul_scalar(scope, grads[i], i + 10);
+    }
+    return TN_OK;
+}
+
+Test(hooks, of_nodes)
+{
+    uint32_t in = 0, out = 0;
+    uint64_t pre, post;
+    tn_tensor *a = VECTOR(s, 1, 3), *b = VECTOR(s, 1, 4), *y = tn_mul(s, a, b);
+    tn_node *node = tn_grad_fn(y);
+    cr_assert_str_eq(tn_node_name(node), "MulBackward");
+    cr_assert_eq(tn_node_input_count(node), 2);
+    cr_assert_str_eq(tn_node_name(tn_node_next(node, 1)), "AccumulateGrad");
+    cr_assert_eq(tn_node_register_hook(node, 1, zero_out, &in, &pre), TN_OK);
+    cr_assert_eq(tn_node_register_hook(node, 0, zero_out, &out, &post), TN_OK);
+    tn_backward(s, y);
+    cr_assert_eq(in, 1);
+    cr_assert_eq(out, 2);
+    EXPECT(s, tn_grad_of(s, a), 4 * 10 * 10);
+    EXPECT(s, tn_grad_of(s, b), 3 * 10 * 11);
+    tn_node_hook_remove(node, pre);
+    tn_node_hook_remove(node, post);
+}
+
+static int finished;
+static void finish(void *user, tn_scope *scope)
+{
+    (void)scope;
+    finished += *(int *)user;
+}
+
+/* A whole run inside of a hook, and a callback for the end of the outer one. */
+static tn_tensor *nested(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    static int one = 1;
+    tn_tensor *x = user;
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_ON);
+    tn_tensor *inner = tn_mul(scope, x, x), *found = NULL;
+    tn_grad(scope, TN_TENSORS(inner), TN_TENSORS(x), NULL, &found);
+    tn_set_grad_mode(mode);
+    tn_queue_callback(scope, finish, &one);
+    cr_assert_eq(finished, 0);
+    return tn_mul(scope, grad, found);
+}
+
+Test(hooks, run_in_a_run)
+{
+    uint64_t handle;
+    tn_tensor *x = VECTOR(s, 1, 3), *y = tn_mul_scalar(s, x, 2);
+    cr_assert_eq(tn_register_hook(y, nested, x, &handle), TN_OK);
+    tn_backward(s, tn_mul_scalar(s, y, 7));
+    EXPECT(s, tn_grad_of(s, x), 7 * 6 * 2);
+    cr_assert_eq(finished, 1);
+    tn_queue_callback(s, finish, &finished);
+    expect_error(s, "Final callbacks can only be installed during backward pass.");
+}
+
+/* Saved tensors kept as numbers of our own. */
+static int packed, unpacked, destroyed;
+typedef struct box {
+    double values[8];
+    int64_t count;
+} box;
+
+static void *pack(void *user, tn_scope *scope, tn_tensor *t)
+{
+    (void)user;
+    box *b = malloc(sizeof *b);
+    b->count = tn_tensor_numel(t);
+    tn_to_host(scope, t, b->values, (uint64_t)b->count * 8);
+    packed++;
+    return b;
+}
+
+static tn_tensor *unpack(void *user, tn_scope *scope, void *value)
+{
+    (void)user;
+    box *b = value;
+    unpacked++;
+    return tn_from_data(scope, TN_FLOAT64, TN_INTS(b->count), b->values, 0);
+}
+
+static void destroy(void *user, void *value)
+{
+    (void)user;
+    destroyed++;
+    free(value);
+}
+
+Test(hooks, of_saved_tensors)
+{
+    tn_saved_hooks hooks = {.size = sizeof hooks, .pack = pack, .unpack = unpack, .destroy = destroy};
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *w = VECTOR(s, 1, 3, 4);
+    cr_assert_eq(tn_saved_hooks_push(ctx, &hooks), TN_OK);
+    tn_tensor *y = tn_exp(s, tn_mul(s, x, w));
+    tn_saved_hooks_pop(ctx);
+    cr_assert_eq(packed, 3);
+    tn_tensor *grad, *second;
+    tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    tn_grad(s, TN_TENSORS(tn_sum(s, y)), TN_TENSORS(x), &create, &grad); /* w e^(wx) */
+    cr_assert_eq(unpacked, 2);
+    EXPECT(s, grad, 60.256610769563004, 4 * 2980.9579870417283);
+    tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), &create, &second); /* w^2 e^(wx) */
+    EXPECT(s, second, 180.76983230868901, 16 * 2980.9579870417283);
+    tn_drop(s, y);
+}

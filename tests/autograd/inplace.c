@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* In-place calls, views of what they change, and the errors that keep gradients right. */
+#include "fixture.h"
+
+static tn_context *ctx;
+static tn_scope *s;
+
+static void begin(void)
+{
+    ctx = open_context();
+    s = tn_scope_open(ctx);
+}
+
+static void end(void)
+{
+    expect_sound(s);
+    tn_scope_close(s);
+    close_context(ctx);
+}
+
+TestSuite(inplace, .init = begin, .fini = end);
+
+Test(inplace, chain_of_changes)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3), *y = tn_mul_scalar(s, x, 2);
+    tn_mul_(s, y, y); /* 4 x^2 */
+    expect_sound(s);
+    tn_tensor *z = tn_clone(s, tn_mul_scalar(s, x, 3));
+    tn_exp_(s, z);
+    tn_backward(s, tn_sum(s, z));
+    EXPECT(s, tn_grad_of(s, x), 60.256610769563004, 1210.2863804782053, 24309.251782727225);
+    tn_backward(s, tn_sum(s, y)); /* both factors were overwritten */
+    expect_error(
+        s, "one of the variables needed for gradient computation has been modified by an inplace operation: "
+           "[torch.DoubleTensor [3]]");
+}
+
+Test(inplace, saved_value_changed)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_exp(s, x);
+    tn_add_scalar_(s, y, TN_SCALAR(1));
+    tn_backward(s, tn_sum(s, y));
+    expect_error(s, "which is output 0 of ExpBackward, is at version 1; expected version 0 instead.");
+    tn_tensor *w = VECTOR(s, 0, 3, 4), *z = tn_mul(s, x, w);
+    tn_add_scalar_(s, w, TN_SCALAR(1));
+    tn_backward(s, tn_sum(s, z));
+    expect_error(s, "[torch.DoubleTensor [2]] is at version 1; expected version 0 instead.");
+    tn_tensor *kept = tn_add(s, x, w); /* saves nothing */
+    tn_add_scalar_(s, kept, TN_SCALAR(1));
+    tn_backward(s, tn_sum(s, kept));
+    EXPECT(s, tn_grad_of(s, x), 1, 1);
+}
+
+Test(inplace, self_is_kept_where_the_rule_needs_it)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_mul_scalar(s, x, 3);
+    tn_sin_(s, y);
+    tn_tensor *grad, *second;
+    tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    tn_grad(s, TN_TENSORS(tn_sum(s, y)), TN_TENSORS(x), &create, &grad);
+    EXPECT(s, grad, 3 * -0.98999249660044542, 3 * 0.96017028665036597);
+    tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), NULL, &second);
+    EXPECT(s, second, -9 * 0.14112000805986721, 9 * 0.27941549819892586);
+}
+
+Test(inplace, leaves_are_refused)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *plain = VECTOR(s, 0, 1, 2);
+    tn_mul_(s, x, plain);
+    expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
+    tn_mul_(s, tn_select(s, x, 0, 0), tn_select(s, plain, 0, 0));
+    expect_error(s, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    tn_mul_(s, x, plain);
+    tn_set_grad_mode(mode);
+    EXPECT(s, x, 1, 4);
+    tn_mul_(s, plain, x); /* becomes part of the graph */
+    cr_assert_eq(tn_requires_grad(plain), 1);
+    tn_backward(s, tn_sum(s, plain));
+    EXPECT(s, tn_grad_of(s, x), 1, 2);
+}
+
+Test(inplace, write_through_a_view)
+{
+    tn_tensor *x = make(s, TN_INTS(2, 2), VALUES(1, 2, 3, 4), 1), *w = VECTOR(s, 1, 10, 100);
+    tn_tensor *y = tn_mul_scalar(s, x, 2), *row = tn_select(s, y, 0, 1);
+    tn_mul_(s, row, w);
+    EXPECT(s, y, 2, 4, 60, 800);
+    cr_assert_str_eq(tn_node_name(tn_grad_fn(y)), "CopySlices");
+    cr_assert_str_eq(tn_node_name(tn_grad_fn(row)), "AsStridedBackward");
+    tn_backward(s, tn_sum(s, tn_mul(s, y, y)));
+    EXPECT(s, tn_grad_of(s, x), 8, 16, 2 * 60 * 20, 2 * 800 * 200);
+    EXPECT(s, tn_grad_of(s, w), 2 * 60 * 6, 2 * 800 * 8);
+}
+
+Test(inplace, write_through_a_view_of_a_plain_base)
+{
+    tn_tensor *w = VECTOR(s, 1, 5, 7), *base = make(s, TN_INTS(2, 2), VALUES(1, 2, 3, 4), 0);
+    tn_tensor *column = tn_select(s, base, 1, 0), *other = tn_select(s, base, 1, 1);
+    tn_copy_(s, column, w);
+    cr_assert_eq(tn_requires_grad(base), 1);
+    cr_assert_eq(tn_requires_grad(column), 1);
+    cr_assert_eq(tn_requires_grad(other), 1); /* it follows its base */
+    tn_backward(s, tn_sum(s, tn_mul(s, base, base)));
+    EXPECT(s, tn_grad_of(s, w), 10, 14);
+}
+
+Test(inplace, views_follow_their_base)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3), *y = tn_mul_scalar(s, x, 1);
+    tn_tensor *first = tn_slice(s, y, .start = 0, .end = 2);
+    tn_mul_scalar_(s, y, 10);
+    EXPECT(s, first, 10, 20);
+    tn_backward(s, tn_sum(s, first));
+    EXPECT(s, tn_grad_of(s, x), 10, 10, 0);
+}
+
+Test(inplace, transposed_and_expanded_views)
+{
+    tn_tensor *x = make(s, TN_INTS(2, 3), VALUES(1, 2, 3, 4, 5, 6), 1), *y = tn_mul_scalar(s, x, 1);
+    tn_tensor *t = tn_t(s, y), *wide = tn_expand(s, tn_select(s, y, 0, 0), TN_INTS(4, 3));
+    tn_mul_scalar_(s, tn_select(s, t, 0, 1), 5); /* column 1 of y */
+    EXPECT(s, y, 1, 10, 3, 4, 25, 6);
+    tn_backward(s, tn_sum(s, wide)); /* row 0, four times */
+    EXPECT(s, tn_grad_of(s, x), 4, 20, 4, 0, 0, 0);
+}
+
+Test(inplace, outputs_of_split_are_refused)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3, 4), *y = tn_mul_scalar(s, x, 1);
+    tn_tensors parts = tn_split(s, y, 2);
+    tn_mul_scalar_(s, parts.data[1], 2);
+    expect_error(
+        s, "Output 1 of SplitBackward is a view and is being modified inplace. This view is the output of a "
+           "function that returns multiple views.");
+}
+
+Test(inplace, views_made_without_recording)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_mul_scalar(s, x, 2);
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    tn_tensor *view = tn_select(s, y, 0, 0);
+    tn_set_grad_mode(mode);
+    cr_assert_eq(tn_requires_grad(view), 0);
+    tn_mul_scalar_(s, view, 2);
+    expect_error(s,
+                 "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
+}
+
+Test(inplace, detached_alias_shares_the_version)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_exp(s, x), *d = tn_detach(s, y);
+    cr_assert_eq(tn_tensor_is_alias(y, d), 1);
+    tn_zero_(s, d);
+    tn_backward(s, tn_sum(s, y));
+    expect_error(s, "modified by an inplace operation");
+}
+
+Test(inplace, changed_shape)
+{
+    tn_tensor *x = make(s, TN_INTS(2, 3), VALUES(1, 2, 3, 4, 5, 6), 1), *y = tn_mul_scalar(s, x, 2);
+    tn_unsqueeze_(s, y, 0);
+    cr_assert_eq(tn_tensor_rank(y), 3);
+    tn_tensor *w = make(s, TN_INTS(1, 2, 3), VALUES(1, 2, 3, 4, 5, 6), 0);
+    tn_backward(s, tn_sum(s, tn_mul(s, y, w)));
+    EXPECT(s, tn_grad_of(s, x), 2, 4, 6, 8, 10, 12);
+}
+
+Test(inplace, conjugated_view)
+{
+    const double z[] = {1, 2, 3, 4};
+    tn_tensor *x = tn_from_data(s, TN_COMPLEX128, TN_INTS(2), z, 0);
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_tensor *y = tn_mul_scalar(s, x, 1), *real = tn_view_as_real(s, y);
+    tn_mul_scalar_(s, tn_select(s, real, -1, 1), 3); /* imaginary parts */
+    tn_tensor *parts = tn_view_as_real(s, y), *w = make(s, TN_INTS(2, 2), VALUES(1, 10, 100, 1000), 0);
+    tn_backward(s, tn_sum(s, tn_mul(s, parts, w)));
+    EXPECT(s, tn_view_as_real(s, tn_grad_of(s, x)), 1, 30, 100, 3000);
+}
