@@ -44,7 +44,12 @@ static void build_nest(const tni_frame *f, tni_nest *nest, tn_tensor *input, tn_
 static int32_t fill_identity(tni_frame *f, tn_tensor **targets)
 {
     for (uint32_t i = 0; i < f->op->base->n_returns; i++) {
-        int32_t status = targets[i] ? tni_fill_tensor(targets[i], tn_value_float(f->identity)) : TN_OK;
+        const double both[2] = {f->identity, f->identity};
+        tn_tensor *t = targets[i];
+        /* Of complex numbers NaN is NaN in both parts. */
+        int32_t pair = t && f->identity != f->identity && tn_dtype_is_complex(t->desc.dtype);
+        int32_t status =
+            t ? tni_fill_tensor(t, pair ? tn_value_complex(both) : tn_value_float(f->identity)) : TN_OK;
         if (status) return status;
     }
     return TN_OK;

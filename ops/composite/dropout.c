@@ -26,11 +26,11 @@ static void dropout(tn_scope *s, const tn_value *args, int32_t channels, int32_t
     if (!(p >= 0 && p <= 1))
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "dropout probability has to be between 0 and 1, but got %g", p);
+    if (p == 0 || !arg_bool(args, 2) || tn_tensor_numel(input) == 0) return give(outs, 0, input);
+    if (p == 1) return give(outs, 0, tn_mul(s, input, tni_zeros_on(s, input, 0, sizes_of(input))));
     if (channels && rank_of(input) < 2)
         return (void)tn_scope_fail(s, TN_E_SHAPE,
                                    "Feature dropout requires at least 2 dimensions in the input");
-    if (p == 0 || !arg_bool(args, 2) || tn_tensor_numel(input) == 0) return give(outs, 0, input);
-    if (p == 1) return give(outs, 0, tn_mul(s, input, tni_zeros_on(s, input, 0, sizes_of(input))));
     tn_tensor *noise = make_noise(s, input, p, channels);
     if (!alpha) return give(outs, 0, tn_mul(s, input, tn_div_scalar(s, noise, 1 - p)));
     double a = 1 / sqrt((negative * negative * p + 1) * (1 - p));

@@ -154,16 +154,18 @@ static int64_t count_steps(tn_value start, tn_value end, tn_value step, tn_dtype
     return (int64_t)ceil((tn_value_as_float(end) - tn_value_as_float(start)) / tn_value_as_float(step));
 }
 
+/* int64 cuts its operands first; other integers count with the numbers as they are given. */
 static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, options o, tn_value *outs)
 {
     int32_t fractions = start.tag == TN_TAG_FLOAT || end.tag == TN_TAG_FLOAT || step.tag == TN_TAG_FLOAT;
     if (!o.dtype) o.dtype = fractions ? tni_default_dtype(s->ctx) : TN_INT64;
     if (check_range(s, tn_value_as_float(start), tn_value_as_float(end), tn_value_as_float(step))) return;
+    int64_t count = count_steps(start, end, step, o.dtype);
     start = number_in(start, o.dtype);
-    end = number_in(end, o.dtype);
     step = number_in(step, o.dtype);
     if (tn_value_as_float(step) == 0) return (void)tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
-    tn_tensor *t = empty(s, TN_INTS(count_steps(start, end, step, o.dtype)), o);
+    if (o.dtype == TN_INT64) count = count_steps(start, number_in(end, o.dtype), step, o.dtype);
+    tn_tensor *t = empty(s, TN_INTS(count), o);
     give(outs, 0, t ? tn_prim_iota(s, t, start, step) : NULL);
 }
 

@@ -65,6 +65,20 @@ void composite_unsafe_masked_index_put_accumulate(tn_scope *s, const tn_value *a
 
 /* ---- along one dimension ---- */
 
+/* The index along dim, for every place of the other dimensions. */
+void composite_index_select(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *index = tni_reshape(s, arg_tensor(args, 2), TN_INTS(-1));
+    int64_t dim = tni_dim(s, arg_int(args, 1), rank_of(self)), shape[TN_MAX_RANK];
+    if (!index) return;
+    if (rank_of(self) == 0) return give(outs, 0, tn_gather(s, self, 0, tni_reshape(s, index, TN_NO_INTS)));
+    for (int64_t d = 0; d < rank_of(self); d++) shape[d] = d == dim ? tn_tensor_numel(index) : 1;
+    tn_tensor *wide = tni_reshape(s, index, (tn_ints){shape, rank_of(self)});
+    give(outs, 0,
+         tn_gather(s, self, dim,
+                   tn_expand(s, wide, tni_sizes_with(s, sizes_of(self), dim, tn_tensor_numel(index)))));
+}
+
 void composite_index_select_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = arg_tensor(args, 0), *zeros = tni_zeros_on(s, grad, 0, arg_ints(args, 1));
@@ -130,6 +144,12 @@ static tn_tensor *expand_but(tn_scope *s, tn_tensor *t, const tni_shape *shape, 
                      tni_sizes_with(s, (tn_ints){shape->sizes, shape->rank}, dim, tn_tensor_size(t, dim)));
 }
 
+/* Negative positions count from the end of a dimension of `size`. */
+static tn_tensor *from_the_end(tn_scope *s, tn_tensor *indices, int64_t size)
+{
+    return tn_where(s, tn_lt_scalar(s, indices, 0), tn_add_scalar(s, indices, TN_SCALAR(size)), indices);
+}
+
 void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *indices = arg_tensor(args, 1);
@@ -139,7 +159,9 @@ void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
                                      tn_dtype_name(dtype_of(indices)));
     if (!arg_given(args, 2)) {
         tn_tensor *row = tni_reshape(s, self, TN_INTS(-1));
-        return give(outs, 0, tn_gather(s, row, 0, tni_reshape(s, indices, TN_INTS(-1))));
+        return give(outs, 0,
+                    tn_gather(s, row, 0,
+                              from_the_end(s, tni_reshape(s, indices, TN_INTS(-1)), tn_tensor_numel(self))));
     }
     if (rank_of(self) != rank_of(indices))
         return (void)tni_scope_failf(
@@ -149,7 +171,8 @@ void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
             (long long)rank_of(self), (long long)rank_of(indices));
     int64_t dim = tni_dim(s, arg_int(args, 2), rank_of(self)), a[TN_MAX_RANK], b[TN_MAX_RANK];
     if (tn_scope_failed(s)) return;
-    if (rank_of(self) == 0) return give(outs, 0, tn_gather(s, self, 0, indices));
+    indices = from_the_end(s, indices, rank_of(self) ? tn_tensor_size(self, dim) : 1);
+    if (rank_of(self) == 0 || !indices) return give(outs, 0, tn_gather(s, self, 0, indices));
     memcpy(a, tn_tensor_sizes(self), (size_t)rank_of(self) * sizeof(int64_t));
     memcpy(b, tn_tensor_sizes(indices), (size_t)rank_of(self) * sizeof(int64_t));
     a[dim] = b[dim] = 1;
@@ -190,6 +213,26 @@ void composite_masked_fill_tensor(tn_scope *s, const tn_value *args, tn_value *o
                                      : dtype_of(self) == TN_FLOAT32 ? "float"
                                                                     : tn_dtype_name(dtype_of(self)));
     write_masked(s, self, mask, tn_to_device(s, value, tn_tensor_device(self), dtype_of(self)), outs);
+}
+
+/* The n-th place where the mask holds takes the n-th element of source. */
+void composite_masked_scatter(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *mask = tn_expand(s, arg_tensor(args, 1), sizes_of(self)),
+              *source = arg_tensor(args, 2);
+    tn_tensor *count = tn_cumsum(s, tni_reshape(s, mask, TN_INTS(-1)), 0, .dtype = TN_INT64);
+    int64_t n = tn_tensor_numel(self);
+    give(outs, 0, self);
+    if (n == 0 || !count) return;
+    if (tn_item_int(s, tn_select(s, count, 0, n - 1)) > tn_tensor_numel(source))
+        return (void)tn_scope_fail(s, TN_E_SHAPE,
+                                   "masked_scatter: expected self and source to have enough elements: source "
+                                   "has fewer than the mask has ones");
+    if (tn_tensor_numel(source) == 0) return;
+    tn_tensor *place = tn_clamp(s, tn_sub_scalar(s, count, TN_SCALAR(1)), .min = TN_SCALAR(0),
+                                .max = TN_SCALAR(tn_tensor_numel(source) - 1));
+    tn_tensor *values = tn_gather(s, tni_reshape(s, source, TN_INTS(-1)), 0, place);
+    tn_copy_(s, self, tn_where(s, mask, tni_reshape(s, values, sizes_of(self)), self));
 }
 
 void composite_masked_select(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -182,7 +182,8 @@ void composite_sum_to_size(tn_scope *s, const tn_value *args, tn_value *outs)
     for (int64_t d = 0; d < rank_of(self); d++) {
         if (d < lead || (size.data[d - lead] == 1 && tn_tensor_size(self, d) != 1)) dims[n++] = d;
     }
-    tn_tensor *t = n ? tn_sum_dim(s, self, (tn_ints){dims, n}, .keepdim = 1, .dtype = dtype_of(self)) : self;
+    if (size.count == 0) return give(outs, 0, tn_sum(s, self));
+    tn_tensor *t = n ? tn_sum_dim(s, self, (tn_ints){dims, n}, .keepdim = 1) : self;
     give(outs, 0, lead ? tni_reshape(s, t, size) : t);
 }
 

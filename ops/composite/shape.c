@@ -6,6 +6,32 @@
 
 /* ---- joining ---- */
 
+/* Copies into the parts of a new tensor, for devices without a kernel of their own. The shape rule has
+ * checked all. */
+void composite_cat(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensors list = arg_tensors(args, 0);
+    const tn_tensor *first = list.data[0];
+    int64_t dim, total = 0, start = 0;
+    tni_promotion p = {0};
+    for (int64_t i = 0; i < list.count; i++) {
+        tni_promotion_add(&p, dtype_of(list.data[i]), 0, 0);
+        if (rank_of(first) == 1 && tn_tensor_numel(first) == 0) first = list.data[i];
+    }
+    dim = tni_dim(s, arg_int(args, 1), rank_of(first));
+    for (int64_t i = 0; i < list.count; i++) {
+        if (rank_of(list.data[i]) == rank_of(first)) total += tn_tensor_size(list.data[i], dim);
+    }
+    tn_dtype dtype = tni_promotion_result(&p, tni_default_dtype(s->ctx));
+    tn_tensor *out = tni_empty_on(s, first, dtype, tni_sizes_with(s, sizes_of(first), dim, total));
+    for (int64_t i = 0; i < list.count && out; i++) {
+        int64_t length = rank_of(list.data[i]) == rank_of(first) ? tn_tensor_size(list.data[i], dim) : 0;
+        if (length) tn_copy_(s, tni_narrow(s, out, dim, start, length), list.data[i]);
+        start += length;
+    }
+    give(outs, 0, out);
+}
+
 void composite_stack(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensors list = arg_tensors(args, 0);
@@ -122,6 +148,18 @@ void composite_chunk_cat(tn_scope *s, const tn_value *args, tn_value *outs)
 }
 
 /* ---- turning ---- */
+
+void composite_flip(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *t = self;
+    tn_ints dims = arg_ints(args, 1);
+    for (int64_t i = 0; i < dims.count && t && rank_of(self); i++) {
+        int64_t dim = tni_dim(s, dims.data[i], rank_of(self)), size = tn_tensor_size(self, dim);
+        tn_tensor *order = tni_empty_on(s, self, TN_INT64, TN_INTS(size));
+        t = order ? tn_index_select(s, t, dim, tn_prim_iota(s, order, size - 1, -1)) : NULL;
+    }
+    give(outs, 0, t == self ? tn_clone(s, self) : t);
+}
 
 void composite_fliplr(tn_scope *s, const tn_value *args, tn_value *outs)
 {

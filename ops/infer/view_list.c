@@ -62,7 +62,7 @@ int32_t infer_split(tni_frame *f)
     tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t part = tni_arg_int(f, 1), dim, size, count;
     int32_t status = TN_OK;
-    view_list l;
+    view_list l = {.count = 0};
     if (rank_of(self) == 0) return tni_fail(f, TN_E_SHAPE, "split expects at least a 1-dimensional tensor");
     if (part < 0)
         return tni_fail(f, TN_E_ARGUMENT, "split expects split_size be non-negative, but got split_size=%lld",
@@ -110,7 +110,7 @@ int32_t infer_split_with_sizes(tni_frame *f)
     tn_ints sizes = tni_arg_ints(f, 1);
     int64_t dim;
     int32_t status = TN_OK;
-    view_list l;
+    view_list l = {.count = 0};
     if (rank_of(self) == 0)
         return tni_fail(f, TN_E_SHAPE, "split_with_sizes expects at least a 1-dimensional tensor");
     TNI_TRY(tni_arg_dim(f, 2, rank_of(self), &dim));
@@ -126,7 +126,7 @@ int32_t infer_unbind(tni_frame *f)
     tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t dim;
     int32_t status = TN_OK;
-    view_list l;
+    view_list l = {.count = 0};
     tni_view_shape v;
     TNI_TRY(tni_arg_dim(f, 1, rank_of(self), &dim));
     if (rank_of(self) == 0)
