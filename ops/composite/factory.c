@@ -214,18 +214,26 @@ static double imaginary(tn_value v)
     return v.tag == TN_TAG_COMPLEX ? v.as.floats[1] : 0;
 }
 
+/* x as the 16-bit dtypes hold it: ATen steps in the dtype of the result, which shows in these. */
+static double rounded(double x, tn_dtype dtype)
+{
+    if (dtype == TN_FLOAT16) return tni_half_to_float(tni_double_to_half(x));
+    return dtype == TN_BFLOAT16 ? tni_bfloat_to_float(tni_float_to_bfloat((float)x)) : x;
+}
+
 /*
  * The numbers in float64 or complex128, counted from the nearer end, so that both ends are exact and the
  * sequence is symmetric.
  */
-static tn_tensor *spaced(tn_scope *s, tn_value start, tn_value end, int64_t steps, int32_t complex,
+static tn_tensor *spaced(tn_scope *s, tn_value start, tn_value end, int64_t steps, tn_dtype dtype,
                          tn_device device)
 {
+    int32_t complex = is_complex(dtype);
     tn_dtype wide = complex ? TN_COMPLEX128 : TN_FLOAT64;
     int64_t half = steps / 2, gaps = steps > 1 ? steps - 1 : 1;
-    double a[2] = {tn_value_as_float(start), imaginary(start)},
-           b[2] = {tn_value_as_float(end), imaginary(end)};
-    double d[2] = {(b[0] - a[0]) / (double)gaps, (b[1] - a[1]) / (double)gaps};
+    double a[2] = {rounded(tn_value_as_float(start), dtype), imaginary(start)},
+           b[2] = {rounded(tn_value_as_float(end), dtype), imaginary(end)};
+    double d[2] = {rounded((b[0] - a[0]) / (double)gaps, dtype), (b[1] - a[1]) / (double)gaps};
     tn_value step = complex ? tn_value_complex(d) : tn_value_float(d[0]),
              last = complex ? tn_value_complex(b) : tn_value_float(b[0]);
     tn_value first = complex ? tn_value_complex(a) : tn_value_float(a[0]);
@@ -242,7 +250,6 @@ static tn_tensor *spaced(tn_scope *s, tn_value start, tn_value end, int64_t step
 typedef struct spacing {
     tn_value start, end;
     int64_t steps;
-    int32_t complex;
     options o;
 } spacing;
 
@@ -252,7 +259,6 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p)
     int32_t complex = p->start.tag == TN_TAG_COMPLEX || p->end.tag == TN_TAG_COMPLEX;
     if (!p->o.dtype)
         p->o.dtype = complex ? tni_dtype_to_complex(tni_default_dtype(s->ctx)) : tni_default_dtype(s->ctx);
-    p->complex = is_complex(p->o.dtype);
     p->start = number_in(p->start, p->o.dtype);
     p->end = number_in(p->end, p->o.dtype);
     return TN_OK;
@@ -262,14 +268,14 @@ static void linspace(tn_scope *s, spacing p, tn_value *outs)
 {
     if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
     if (p.steps == 0) return give(outs, 0, empty(s, TN_INTS(0), p.o));
-    give(outs, 0, tni_cast(s, spaced(s, p.start, p.end, p.steps, p.complex, p.o.device), p.o.dtype));
+    give(outs, 0, tni_cast(s, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device), p.o.dtype));
 }
 
 static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
 {
     if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
     if (p.steps == 0) return give(outs, 0, empty(s, TN_INTS(0), p.o));
-    tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.complex, p.o.device));
+    tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device));
     give(outs, 0, tni_cast(s, t, p.o.dtype));
 }
 
@@ -288,7 +294,7 @@ static spacing read_spacing(tn_scope *s, const tn_value *args, uint32_t at, cons
                             double pairs[2][2])
 {
     const tn_tensor *start = arg_tensor(args, 0), *end = arg_tensor(args, 1);
-    spacing p = {args[0], args[1], arg_int(args, 2), 0, read_options(args, at)};
+    spacing p = {args[0], args[1], arg_int(args, 2), read_options(args, at)};
     if (start && end && (rank_of(start) || rank_of(end)))
         tni_scope_failf(s, TN_E_SHAPE,
                         "%s only supports 0-dimensional start and end tensors, but got start with %lld "

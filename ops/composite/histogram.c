@@ -42,9 +42,9 @@ void composite_histc(tn_scope *s, const tn_value *args, tn_value *outs)
     }
     if (check_edges(s, "histc", edges)) return;
     tn_tensor *inside = tn_logical_and(s, tn_ge_scalar(s, self, edges[0]), tn_le_scalar(s, self, edges[1]));
-    tn_tensor *x = tni_cast(s, tn_masked_select(s, self, inside), TN_FLOAT64);
-    tn_tensor *place =
-        tn_mul_scalar(s, tn_sub_scalar(s, x, TN_SCALAR(edges[0])), (double)bins / (edges[1] - edges[0]));
+    /* In the order and the precision of ATen, so that elements at an edge fall to the same side. */
+    tn_tensor *x = tn_sub_scalar(s, tn_masked_select(s, self, inside), TN_SCALAR(edges[0]));
+    tn_tensor *place = tn_div_scalar(s, tn_mul_scalar(s, x, bins), edges[1] - edges[0]);
     place = tn_clamp(s, tn_to(s, place, TN_INT64), .min = TN_SCALAR(0), .max = TN_SCALAR(bins - 1));
     if (!place) return;
     tn_tensor *ones = tni_full_on(s, self, 0, TN_INTS(tn_tensor_numel(place)), tn_value_int(1));
@@ -80,9 +80,10 @@ static tn_tensor *bins_of(tn_scope *s, tn_tensor *column, tn_tensor *edges)
     int64_t bins = tn_tensor_numel(edges) - 1;
     tn_tensor *place =
         tn_sub_scalar(s, tn_searchsorted(s, edges, tn_contiguous(s, column), .right = 1), TN_SCALAR(1));
-    tn_tensor *last = tn_eq(s, column, tn_select(s, edges, 0, bins));
-    place = tn_where(s, last, tni_number_like(s, place, tn_value_int(bins - 1)), place);
-    tn_tensor *outside = tn_logical_or(s, tn_ge_scalar(s, place, bins), tn_lt_scalar(s, place, 0));
+    tn_tensor *first = tn_select(s, edges, 0, 0), *last = tn_select(s, edges, 0, bins);
+    tn_tensor *outside =
+        tn_logical_not(s, tn_logical_and(s, tn_ge(s, column, first), tn_le(s, column, last)));
+    place = tn_clamp(s, place, .min = TN_SCALAR(0), .max = TN_SCALAR(bins - 1));
     return tn_masked_fill_scalar(s, place, outside, -1);
 }
 
