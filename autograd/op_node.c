@@ -169,6 +169,16 @@ static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
     return status;
 }
 
+/*
+ * as_strided asks for the geometry of self, not for its elements: an alias without history will do, which
+ * also keeps a base that is written to through the view from holding itself.
+ */
+static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
+{
+    *saved = (tni_saved){.output = TNI_SAVED_INPUT, .copied = 1};
+    return tni_detached(self, &saved->tensor);
+}
+
 static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
 {
     uint32_t at = 0;
@@ -180,7 +190,9 @@ static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
             for (uint32_t k = 0; k < v.count && !status; k++)
                 status = tni_save_tensor(n->saved + at++, needed ? v.as.tensors[k] : NULL, TNI_SAVED_INPUT);
         } else if (v.tag == TN_TAG_TENSOR && needed) {
-            if (inplace && save->index == 0)
+            if (n->op->number == TN_OP_AS_STRIDED)
+                status = save_geometry(n->saved + at, v.as.tensor);
+            else if (inplace && save->index == 0)
                 status = save_clone(n->saved + at, v.as.tensor, n->node.edges[n->args[0].count]);
             else
                 status = tni_save_tensor(n->saved + at, v.as.tensor, TNI_SAVED_INPUT);

@@ -21,7 +21,7 @@ static void end(void)
     close_context(ctx);
 }
 
-TestSuite(engine, .init = begin, .fini = end);
+TestSuite(engine, .init = begin);
 
 static tn_tensor *product_sum(tn_tensor *a, tn_tensor *b)
 {
@@ -43,6 +43,7 @@ Test(engine, gradient_of_a_product)
     EXPECT(s, tn_grad_of(s, a), 8, 10, 12);
     cr_assert_eq(tn_set_grad(a, NULL), TN_OK);
     cr_assert_null(tn_grad_of(s, a));
+    end();
 }
 
 Test(engine, broadcasting_is_summed)
@@ -53,6 +54,7 @@ Test(engine, broadcasting_is_summed)
     EXPECT(s, tn_grad_of(s, a), 2, 20, 200, 3, 30, 300);
     EXPECT(s, tn_grad_of(s, b), 1 * 2 + 4 * 3, 2 * 2 + 5 * 3, 3 * 2 + 6 * 3);
     EXPECT(s, tn_grad_of(s, c), 321, 654);
+    end();
 }
 
 Test(engine, one_tensor_many_ways)
@@ -61,6 +63,7 @@ Test(engine, one_tensor_many_ways)
     tn_tensor *y = tn_mul(s, x, x), *z = tn_add(s, tn_mul(s, y, x), y); /* x^3 + x^2 */
     tn_backward(s, z);
     EXPECT(s, tn_grad_of(s, x), 3 * 9 + 2 * 3);
+    end();
 }
 
 Test(engine, second_time)
@@ -75,6 +78,7 @@ Test(engine, second_time)
     tn_backward_with(s, TN_TENSORS(z), &keep);
     tn_backward_with(s, TN_TENSORS(z), &keep);
     EXPECT(s, tn_grad_of(s, x), 2 * 7.38905609893065);
+    end();
 }
 
 Test(engine, gradients_of_gradients)
@@ -88,6 +92,7 @@ Test(engine, gradients_of_gradients)
     EXPECT(s, second, 48);
     tn_backward(s, second);
     EXPECT(s, tn_grad_of(s, x), 48);
+    end();
 }
 
 Test(engine, only_some_inputs)
@@ -113,6 +118,7 @@ Test(engine, only_some_inputs)
     tn_grad(s, TN_TENSORS(loss), TN_TENSORS(a, unused), &options, grads);
     EXPECT(s, grads[1], 0);
     cr_assert_null(tn_grad_of(s, b));
+    end();
 }
 
 Test(engine, gradients_given)
@@ -127,6 +133,7 @@ Test(engine, gradients_given)
     options.grad_outputs = TN_TENSORS(v);
     tn_backward_with(s, TN_TENSORS(y), &options);
     EXPECT(s, tn_grad_of(s, x), 2, 20, 200);
+    end();
 }
 
 Test(engine, what_cannot_be_differentiated)
@@ -145,6 +152,7 @@ Test(engine, what_cannot_be_differentiated)
     cr_assert_eq(tn_requires_grad(tn_detach(s, y)), 0);
     cr_assert_eq(tn_requires_grad(tn_zeros_like(s, y)), 0);
     cr_assert_eq(tn_requires_grad(tn_floor_divide(s, y, x)), 0);
+    end();
 }
 
 Test(engine, modes)
@@ -159,6 +167,7 @@ Test(engine, modes)
     cr_assert_eq(tn_requires_grad(tn_mul(inner, x, x)), 0);
     tn_scope_close(inner);
     cr_assert_eq(tn_requires_grad(tn_mul(s, x, x)), 1);
+    end();
 }
 
 Test(engine, out_forms_are_refused)
@@ -168,6 +177,7 @@ Test(engine, out_forms_are_refused)
     expect_error(s,
                  "functions with out=... arguments don't support automatic differentiation, but one of the "
                  "arguments requires grad.");
+    end();
 }
 
 /* A chain that would overflow the stack if anything recursed over it. */
@@ -186,6 +196,7 @@ Test(engine, deep_chain)
     tn_backward_with(s, TN_TENSORS(y), &keep);
     EXPECT(s, tn_grad_of(s, x), 1);
     tn_release(y); /* the whole graph goes */
+    end();
 }
 
 Test(engine, layout_of_gradients)
@@ -209,6 +220,7 @@ Test(engine, layout_of_gradients)
     EXPECT(s, tn_grad_of(s, x), 3, 6, 9, 12, 15, 18);
     tn_set_grad(x, NULL);
     tn_release(x);
+    end();
 }
 
 Test(engine, gradients_are_not_shared)
@@ -222,6 +234,7 @@ Test(engine, gradients_are_not_shared)
     EXPECT(s, tn_grad_of(s, a), 2, 2);
     EXPECT(s, tn_grad_of(s, b), 1, 1);
     EXPECT(s, v, 1, 1);
+    end();
 }
 
 static tn_tensor *shared_x, *shared_loss;
@@ -255,6 +268,7 @@ Test(engine, threads_on_one_graph)
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     double n = 22.0 * THREADS * RUNS;
     EXPECT(s, tn_grad_of(s, shared_x), n, 2 * n, 3 * n);
+    end();
 }
 
 Test(engine, complex_gradients)
@@ -270,6 +284,7 @@ Test(engine, complex_gradients)
     tn_backward_with(s, TN_TENSORS(y), &options);
     EXPECT(s, tn_grad_of(s, r), 3);
     cr_assert_eq(tn_tensor_dtype(tn_grad_of(s, r)), TN_FLOAT64);
+    end();
 }
 
 Test(engine, not_implemented)
@@ -278,4 +293,5 @@ Test(engine, not_implemented)
     cr_assert_eq(tn_requires_grad(y), 1);
     tn_backward(s, y);
     expect_error(s, "derivative for aten::histc is not implemented");
+    end();
 }

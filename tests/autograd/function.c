@@ -20,7 +20,7 @@ static void end(void)
     close_context(ctx);
 }
 
-TestSuite(function, .init = begin, .fini = end);
+TestSuite(function, .init = begin);
 
 /* (a, b) -> (a * b, a + b), with a gradient that is three times too large, to see that it is used. */
 static int32_t pair_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -73,6 +73,7 @@ Test(function, forward_and_backward)
     cr_assert_eq(dropped, 0);
     tn_drop(s, out[0]);
     tn_drop(s, out[1]);
+    end();
 }
 
 Test(function, is_differentiable_twice)
@@ -93,6 +94,7 @@ Test(function, is_differentiable_twice)
     expect_sound(s);
     tn_grad(s, TN_TENSORS(grad), TN_TENSORS(b), &create, &second);
     expect_error(s, "marked with @once_differentiable");
+    end();
 }
 
 static int32_t square_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -125,6 +127,7 @@ Test(function, changes_its_input)
     EXPECT(s, tn_grad_of(s, x), -6, 8);
     tn_function_apply(s, &f, NULL, TN_TENSORS(x), out, 2);
     expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
+    end();
 }
 
 /* mylib::cube(x, k) = k * x^3 */
@@ -169,4 +172,5 @@ Test(function, operator_with_a_gradient)
     EXPECT(s, grad, 6, 24);
     tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), NULL, &second);
     EXPECT(s, second, 12, 24);
+    end();
 }

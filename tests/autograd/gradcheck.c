@@ -20,7 +20,7 @@ static void end(void)
     close_context(ctx);
 }
 
-TestSuite(gradcheck, .init = begin, .fini = end);
+TestSuite(gradcheck, .init = begin);
 
 typedef tn_tensor *(*unary)(tn_scope *scope, tn_tensor *x);
 
@@ -65,6 +65,7 @@ Test(gradcheck, unary_functions)
         unary f = functions[i].f;
         check(call_unary, &f, TN_TENSORS(x), 1, functions[i].name);
     }
+    end();
 }
 
 static int32_t complex_product(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -99,6 +100,7 @@ Test(gradcheck, complex_functions)
         unary f = functions[i].f;
         check(call_unary, &f, TN_TENSORS(x), 1, functions[i].name);
     }
+    end();
 }
 
 static int32_t arithmetic(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -117,6 +119,7 @@ Test(gradcheck, broadcast_arithmetic)
     tn_gradcheck_options options = {.size = sizeof options, .second = 1, .n_outs = 2, .atol = 1e-4};
     tn_gradcheck(s, arithmetic, NULL, TN_TENSORS(a, b), &options);
     expect_sound(s);
+    end();
 }
 
 static int32_t products(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -132,6 +135,7 @@ Test(gradcheck, matrix_products)
     tn_tensor *a = make(s, TN_INTS(2, 3), VALUES(1, 2, 3, 4, 5, 6), 1);
     tn_tensor *b = make(s, TN_INTS(3, 2), VALUES(0.5, 1, 1.5, 2, 2.5, 3), 1);
     check(products, NULL, TN_TENSORS(a, b), 1, "products");
+    end();
 }
 
 static int32_t reductions(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -151,6 +155,7 @@ Test(gradcheck, reductions)
     tn_gradcheck_options options = {.size = sizeof options, .second = 1, .n_outs = 4, .atol = 1e-4};
     tn_gradcheck(s, reductions, NULL, TN_TENSORS(x), &options);
     expect_sound(s);
+    end();
 }
 
 static int32_t views(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -169,6 +174,7 @@ Test(gradcheck, views_and_writes)
 {
     tn_tensor *x = make(s, TN_INTS(2, 3), VALUES(1, -2, 3, 0.4, 5, -1.6), 1), *w = VECTOR(s, 1, 0.5, 2, 1.5);
     check(views, NULL, TN_TENSORS(x, w), 1, "views");
+    end();
 }
 
 static int32_t wrong_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -203,4 +209,5 @@ Test(gradcheck, finds_a_wrong_gradient)
     unary e = tn_exp;
     tn_gradcheck(s, call_unary, &e, TN_TENSORS(narrow), NULL);
     expect_error(s, "expected float64 or complex128, got float32");
+    end();
 }

@@ -21,7 +21,7 @@ static void end(void)
     close_context(ctx);
 }
 
-TestSuite(hooks, .init = begin, .fini = end);
+TestSuite(hooks, .init = begin);
 
 static tn_tensor *twice(void *user, tn_scope *scope, tn_tensor *grad)
 {
@@ -58,6 +58,7 @@ Test(hooks, of_tensors)
     EXPECT(s, tn_grad_of(s, x), 90);
     cr_assert_eq(tn_register_hook(VECTOR(s, 0, 1), look, &seen, &first), TN_E_AUTOGRAD);
     expect_last_error("cannot register a hook on a tensor that doesn't require gradient");
+    end();
 }
 
 Test(hooks, kept_gradients)
@@ -73,6 +74,7 @@ Test(hooks, kept_gradients)
     tn_release(short_lived); /* gone before the run */
     tn_backward(s, loss);
     EXPECT(s, tn_grad_of(s, x), 30 + 12);
+    end();
 }
 
 static void accumulated(void *user, tn_scope *scope, tn_tensor *leaf)
@@ -91,6 +93,7 @@ Test(hooks, after_accumulation)
     cr_assert_eq(seen, 6);
     cr_assert_null(tn_grad_of(s, x));
     cr_assert_eq(tn_register_accumulate_hook(tn_mul(s, x, x), accumulated, &seen, &handle), TN_E_AUTOGRAD);
+    end();
 }
 
 static int32_t zero_out(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
@@ -120,6 +123,7 @@ Test(hooks, of_nodes)
     EXPECT(s, tn_grad_of(s, b), 3 * 10 * 11);
     tn_node_hook_remove(node, pre);
     tn_node_hook_remove(node, post);
+    end();
 }
 
 static int finished;
@@ -153,6 +157,7 @@ Test(hooks, run_in_a_run)
     cr_assert_eq(finished, 1);
     tn_queue_callback(s, finish, &finished);
     expect_error(s, "Final callbacks can only be installed during backward pass.");
+    end();
 }
 
 /* Saved tensors kept as numbers of our own. */
@@ -203,4 +208,5 @@ Test(hooks, of_saved_tensors)
     tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), &create, &second); /* w^2 e^(wx) */
     EXPECT(s, second, 180.76983230868901, 16 * 2980.9579870417283);
     tn_drop(s, y);
+    end();
 }

@@ -18,7 +18,7 @@ static void end(void)
     close_context(ctx);
 }
 
-TestSuite(inplace, .init = begin, .fini = end);
+TestSuite(inplace, .init = begin);
 
 Test(inplace, chain_of_changes)
 {
@@ -33,6 +33,7 @@ Test(inplace, chain_of_changes)
     expect_error(
         s, "one of the variables needed for gradient computation has been modified by an inplace operation: "
            "[torch.DoubleTensor [3]]");
+    end();
 }
 
 Test(inplace, saved_value_changed)
@@ -49,6 +50,7 @@ Test(inplace, saved_value_changed)
     tn_add_scalar_(s, kept, TN_SCALAR(1));
     tn_backward(s, tn_sum(s, kept));
     EXPECT(s, tn_grad_of(s, x), 1, 1);
+    end();
 }
 
 Test(inplace, self_is_kept_where_the_rule_needs_it)
@@ -61,6 +63,7 @@ Test(inplace, self_is_kept_where_the_rule_needs_it)
     EXPECT(s, grad, 3 * -0.98999249660044542, 3 * 0.96017028665036597);
     tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), NULL, &second);
     EXPECT(s, second, -9 * 0.14112000805986721, 9 * 0.27941549819892586);
+    end();
 }
 
 Test(inplace, leaves_are_refused)
@@ -78,6 +81,7 @@ Test(inplace, leaves_are_refused)
     cr_assert_eq(tn_requires_grad(plain), 1);
     tn_backward(s, tn_sum(s, plain));
     EXPECT(s, tn_grad_of(s, x), 1, 2);
+    end();
 }
 
 Test(inplace, write_through_a_view)
@@ -91,6 +95,7 @@ Test(inplace, write_through_a_view)
     tn_backward(s, tn_sum(s, tn_mul(s, y, y)));
     EXPECT(s, tn_grad_of(s, x), 8, 16, 2 * 60 * 20, 2 * 800 * 200);
     EXPECT(s, tn_grad_of(s, w), 2 * 60 * 6, 2 * 800 * 8);
+    end();
 }
 
 Test(inplace, write_through_a_view_of_a_plain_base)
@@ -103,6 +108,7 @@ Test(inplace, write_through_a_view_of_a_plain_base)
     cr_assert_eq(tn_requires_grad(other), 1); /* it follows its base */
     tn_backward(s, tn_sum(s, tn_mul(s, base, base)));
     EXPECT(s, tn_grad_of(s, w), 10, 14);
+    end();
 }
 
 Test(inplace, views_follow_their_base)
@@ -113,6 +119,7 @@ Test(inplace, views_follow_their_base)
     EXPECT(s, first, 10, 20);
     tn_backward(s, tn_sum(s, first));
     EXPECT(s, tn_grad_of(s, x), 10, 10, 0);
+    end();
 }
 
 Test(inplace, transposed_and_expanded_views)
@@ -123,6 +130,7 @@ Test(inplace, transposed_and_expanded_views)
     EXPECT(s, y, 1, 10, 3, 4, 25, 6);
     tn_backward(s, tn_sum(s, wide)); /* row 0, four times */
     EXPECT(s, tn_grad_of(s, x), 4, 20, 4, 0, 0, 0);
+    end();
 }
 
 Test(inplace, outputs_of_split_are_refused)
@@ -133,6 +141,7 @@ Test(inplace, outputs_of_split_are_refused)
     expect_error(
         s, "Output 1 of SplitBackward is a view and is being modified inplace. This view is the output of a "
            "function that returns multiple views.");
+    end();
 }
 
 Test(inplace, views_made_without_recording)
@@ -145,6 +154,7 @@ Test(inplace, views_made_without_recording)
     tn_mul_scalar_(s, view, 2);
     expect_error(s,
                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
+    end();
 }
 
 Test(inplace, detached_alias_shares_the_version)
@@ -154,6 +164,7 @@ Test(inplace, detached_alias_shares_the_version)
     tn_zero_(s, d);
     tn_backward(s, tn_sum(s, y));
     expect_error(s, "modified by an inplace operation");
+    end();
 }
 
 Test(inplace, changed_shape)
@@ -164,6 +175,7 @@ Test(inplace, changed_shape)
     tn_tensor *w = make(s, TN_INTS(1, 2, 3), VALUES(1, 2, 3, 4, 5, 6), 0);
     tn_backward(s, tn_sum(s, tn_mul(s, y, w)));
     EXPECT(s, tn_grad_of(s, x), 2, 4, 6, 8, 10, 12);
+    end();
 }
 
 Test(inplace, conjugated_view)
@@ -176,4 +188,5 @@ Test(inplace, conjugated_view)
     tn_tensor *parts = tn_view_as_real(s, y), *w = make(s, TN_INTS(2, 2), VALUES(1, 10, 100, 1000), 0);
     tn_backward(s, tn_sum(s, tn_mul(s, parts, w)));
     EXPECT(s, tn_view_as_real(s, tn_grad_of(s, x)), 1, 30, 100, 3000);
+    end();
 }
