@@ -10,6 +10,9 @@
 #include "embedding.h"
 #include "resample.h"
 #include "grid_sample.h"
+#include "margin_loss.h"
+#include "distance.h"
+#include "gate.h"
 #include "gemm.h"
 #include "nll_loss.h"
 #include "norm.h"
@@ -153,6 +156,20 @@ FOR_LEVELS(FOR_FLOATS, DECLARE_GRID, tni_grid_sample_kernels)
 static const tni_grid_sample_kernels *const grid_samples[CPU_LEVEL_COUNT][SLOTS] =
     ADDRESSES(FOR_FLOATS, tni_grid_sample_kernels);
 
+#define DECLARE_MARGIN(name, dtype, level) extern const tni_margin_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_MARGIN, tni_margin_kernels)
+static const tni_margin_kernels *const margins[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_margin_kernels);
+
+#define DECLARE_DISTANCE(name, dtype, level) extern const tni_distance_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_DISTANCE, tni_distance_kernels)
+static const tni_distance_kernels *const distances[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FLOATS, tni_distance_kernels);
+
+#define DECLARE_GATE(name, dtype, level) extern const tni_gate_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FLOATS, DECLARE_GATE, tni_gate_kernels)
+static const tni_gate_kernels *const gates[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_FLOATS, tni_gate_kernels);
+
 const tni_product_kernels *tni_products_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
@@ -219,17 +236,37 @@ const tni_grid_sample_kernels *tni_grid_samples_of(tn_dtype dtype)
     return slot < 0 ? NULL : grid_samples[cpu_level()][slot];
 }
 
+const tni_margin_kernels *tni_margins_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : margins[cpu_level()][slot];
+}
+
+const tni_distance_kernels *tni_distances_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : distances[cpu_level()][slot];
+}
+
+const tni_gate_kernels *tni_gates_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : gates[cpu_level()][slot];
+}
+
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
 #define ROW_LIST(name)                              \
     extern const tn_kernel_row cpu_##name##_rows[]; \
     extern const uint32_t cpu_##name##_row_count;
-#define ROW_LISTS(X) \
-    X(matmul)        \
-    X(conv)          \
-    X(batch_norm)    \
-    X(layer_norm)    \
-    X(softmax) X(nll_loss) X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col)
+#define ROW_LISTS(X)                                                                              \
+    X(matmul)                                                                                     \
+    X(conv)                                                                                       \
+    X(batch_norm)                                                                                 \
+    X(layer_norm)                                                                                 \
+    X(softmax)                                                                                    \
+    X(nll_loss) X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) \
+        X(margin_loss) X(distance) X(gate)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
