@@ -11,7 +11,7 @@
 #ifndef TNI_CORE_ALLOCATOR_H
 #define TNI_CORE_ALLOCATOR_H
 
-#include "core/device.h"
+#include "core/tensor.h"
 
 #define TNI_SMALL_BLOCK   (1ull << 20)  /* blocks up to this come from small segments */
 #define TNI_SMALL_SEGMENT (2ull << 20)  /* so many small blocks share one request to the device */
@@ -45,7 +45,8 @@ typedef struct tni_piece {
     tni_use *uses;
     tn_stream *stream; /* with the plugin's own allocator: a reference */
     uint32_t state;
-    uint32_t cache_bin; /* of allocator_cache.c, or TNI_NO_BIN */
+    uint32_t cache_bin;  /* of allocator_cache.c, or TNI_NO_BIN */
+    tni_storage storage; /* ready to be given out with a cached piece, see tni_cache_storage */
 } tni_piece;
 #define TNI_NO_BIN UINT32_MAX
 
@@ -129,6 +130,10 @@ int32_t tni_direct_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **ou
 void tni_direct_free(struct tni_allocator *a, tni_piece *piece);
 
 /* allocator_cache.c */
+/* A storage on a small block of a device with shards. The block is part of it; tni_cache_free takes both. */
+int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage **out);
+/* Makes a piece's own storage show its block, as all pieces in the cache have it. */
+void tni_storage_embed(tni_piece *piece);
 int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out);
 void tni_cache_free(struct tni_allocator *a, tni_piece *piece);
 void tni_cache_flush(struct tni_allocator *a);

@@ -109,49 +109,80 @@ static void maintain(struct tni_allocator *a, tni_shard *s, int64_t changed, uin
     if (cached > SHARD_BYTES) flush_shard(a, s);
 }
 
+/* Nothing is ready: asks the segments, and takes the counting back when they have nothing either. */
+static int32_t fetch(struct tni_allocator *a, tni_shard *s, uint32_t bin, tni_piece **out)
+{
+    tni_piece *p;
+    int32_t code = tni_central_alloc(a, bytes_of(bin), NULL, &p);
+    if (code) return code;
+    p->cache_bin = bin;
+    tni_storage_embed(p);
+    take(s);
+    int64_t changed = s->allocated += (int64_t)p->block.bytes;
+    s->blocks++;
+    s->allocations++;
+    leave(s);
+    if (changed > SETTLE_BYTES) maintain(a, s, changed, 0);
+    *out = p;
+    return TN_OK;
+}
+
 int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
 {
     tni_shard *s = own_shard(a);
     uint32_t bin = bin_of(bytes);
-    uint64_t rounded = bytes_of(bin);
     take(s);
     tni_piece *p = s->bins[bin];
-    if (TNI_LIKELY(p != NULL)) {
-        s->bins[bin] = p->next;
-        s->cached -= rounded;
+    if (TNI_UNLIKELY(!p)) {
+        leave(s);
+        return fetch(a, s, bin, out);
     }
-    int64_t changed = s->allocated += (int64_t)rounded;
+    s->bins[bin] = p->next;
+    s->cached -= p->block.bytes;
+    int64_t changed = s->allocated += (int64_t)p->block.bytes;
     s->blocks++;
     s->allocations++;
     leave(s);
     if (TNI_UNLIKELY(changed > SETTLE_BYTES)) maintain(a, s, changed, 0);
-    if (TNI_UNLIKELY(!p)) {
-        int32_t code = tni_central_alloc(a, rounded, NULL, &p);
-        if (code) {
-            take(s);
-            s->allocated -= (int64_t)rounded;
-            s->blocks--;
-            s->allocations--;
-            leave(s);
-            return code;
-        }
-        p->cache_bin = bin;
-    }
-    p->next = NULL;
     *out = p;
     return TN_OK;
+}
+
+int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage **out)
+{
+    tni_piece *p;
+    int32_t code = tni_cache_alloc(a, bytes, &p);
+    if (TNI_UNLIKELY(code)) return code;
+    tni_storage *s = &p->storage;
+    atomic_init(&s->refs, 1);
+    atomic_init(&s->version, 0);
+    s->bytes = bytes;
+    *out = s;
+    return TN_OK;
+}
+
+void tni_storage_embed(tni_piece *p)
+{
+    p->storage = (tni_storage){
+        .flags = TNI_STORAGE_EMBEDDED,
+        .ctx = p->block.allocator->device->ctx,
+        .device = p->block.allocator->device,
+        .allocation = p->block.allocation,
+        .offset = p->block.offset,
+        .host = p->block.host,
+        .block = &p->block,
+    };
 }
 
 void tni_cache_free(struct tni_allocator *a, tni_piece *p)
 {
     tni_shard *s = own_shard(a);
-    uint32_t bin = p->cache_bin;
-    uint64_t rounded = bytes_of(bin);
+    uint64_t bytes = p->block.bytes;
     take(s);
-    p->next = s->bins[bin];
-    s->bins[bin] = p;
-    uint64_t cached = s->cached += rounded;
-    int64_t changed = s->allocated -= (int64_t)rounded;
+    p->next = s->bins[p->cache_bin];
+    s->bins[p->cache_bin] = p;
+    uint64_t cached = s->cached += bytes;
+    int64_t changed = s->allocated -= (int64_t)bytes;
     s->blocks--;
     leave(s);
     if (TNI_UNLIKELY(changed < -SETTLE_BYTES || cached > SHARD_BYTES)) maintain(a, s, changed, cached);

@@ -250,7 +250,14 @@ static tni_device *find_device(tn_context *ctx, tn_device id)
 
 tni_device *tni_device_get(tn_context *ctx, tn_device id)
 {
-    if (TNI_UNLIKELY(tni_context_check(ctx))) return NULL;
+    if (TNI_UNLIKELY(ctx->pid != tni_process) && tni_context_check(ctx)) return NULL;
+    if (TNI_LIKELY(atomic_load_explicit(&ctx->type_count, memory_order_acquire))) {
+        const tni_device_type *first =
+            ctx->types[0]; /* most calls are for the first device of the first type */
+        if (TNI_LIKELY(id == TN_DEVICE(first->type, 0) && first->count) &&
+            TNI_LIKELY(atomic_load_explicit(&first->devices[0].open, memory_order_acquire)))
+            return &first->devices[0];
+    }
     tni_device *d = find_device(ctx, id);
     if (TNI_LIKELY(d && atomic_load_explicit(&d->open, memory_order_acquire))) return d;
     return d ? open_device(d) : NULL;

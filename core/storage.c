@@ -4,7 +4,7 @@
  * storage keeps its context, so that a tensor may outlive the program's own reference to it.
  */
 #include <string.h>
-#include "core/tensor.h"
+#include "core/allocator.h"
 
 /* Blocks that a resize left behind while other views may still show them. */
 typedef struct tni_old_block {
@@ -45,9 +45,15 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
 {
     tni_block *block;
     tn_context *ctx = device->ctx;
+    int32_t code;
+    if (TNI_LIKELY(device->allocator->shards && bytes - 1 < TNI_SMALL_BLOCK)) {
+        code = tni_cache_storage(device->allocator, bytes, out);
+        if (TNI_LIKELY(!code)) tni_context_own(ctx);
+        return code;
+    }
     tni_storage *s = new_storage(ctx, device, bytes);
     if (TNI_UNLIKELY(!s)) return TN_E_OUT_OF_MEMORY;
-    int32_t code = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
+    code = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
     if (TNI_UNLIKELY(code)) {
         tni_free(ctx, s, sizeof *s);
         return code;
@@ -89,6 +95,12 @@ int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*
     return TN_OK;
 }
 
+/* The block that an embedded storage is part of. */
+static tni_block *home_of(tni_storage *s)
+{
+    return &((tni_piece *)((char *)s - offsetof(tni_piece, storage)))->block;
+}
+
 static int32_t copy_first(tni_storage *s, tni_block *to, uint64_t bytes)
 {
     tni_device *d = s->device;
@@ -117,7 +129,9 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     int32_t code = tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
     if (code) return code;
     code = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
-    if (!code && atomic_load(&s->refs) > 1 && !(old = tni_alloc(ctx, sizeof *old))) code = TN_E_OUT_OF_MEMORY;
+    /* An embedded storage's first block must stay as long as the storage. */
+    int32_t is_kept = atomic_load(&s->refs) > 1 || (s->flags & TNI_STORAGE_EMBEDDED && before == home_of(s));
+    if (!code && is_kept && !(old = tni_alloc(ctx, sizeof *old))) code = TN_E_OUT_OF_MEMORY;
     if (code) {
         tni_block_free(block);
         return code;
@@ -138,16 +152,35 @@ void tni_storage_retain(tni_storage *s)
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 
+static void free_old_blocks(tni_storage *s, const tni_block *home)
+{
+    for (tni_old_block *o = s->old, *next; o; o = next) {
+        next = o->next;
+        if (o->block != home) tni_block_free(o->block);
+        tni_free(s->ctx, o, sizeof *o);
+    }
+}
+
+static void destroy_embedded(tni_storage *s)
+{
+    tn_context *ctx = s->ctx;
+    tni_block *home = home_of(s);
+    if (TNI_UNLIKELY(ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
+    if (TNI_UNLIKELY(s->block != home)) {
+        tni_block_free(s->block);
+        free_old_blocks(s, home);
+        tni_storage_embed((tni_piece *)home);
+    }
+    tni_cache_free(home->allocator, (tni_piece *)home);
+    tni_context_unown(ctx);
+}
+
 static void destroy(tni_storage *s)
 {
     tn_context *ctx = s->ctx;
     if (s->deleter) s->deleter(s->deleter_user);
     tni_block_free(s->block);
-    for (tni_old_block *o = s->old, *next; o; o = next) {
-        next = o->next;
-        tni_block_free(o->block);
-        tni_free(ctx, o, sizeof *o);
-    }
+    free_old_blocks(s, NULL);
     tni_free(ctx, s, sizeof *s);
     tni_context_unown(ctx);
 }
@@ -157,8 +190,12 @@ void tni_storage_release(tni_storage *s)
     if (!s) return;
     /* The only reference needs no atomic subtraction: nobody else can be counting. */
     if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
-        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
-        destroy(s);
+        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+        if (TNI_LIKELY(s->flags & TNI_STORAGE_EMBEDDED))
+            destroy_embedded(s);
+        else
+            destroy(s);
+    }
 }
 
 int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)

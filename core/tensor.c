@@ -75,24 +75,42 @@ static void free_header(tn_tensor *t)
  * one to the last, 0 when there is none.
  */
 
-/* Row-major, in one pass; the state of ranks that have channels needs a second one. */
+/* Row-major, with every product checked. */
+static int32_t fill_checked(tn_tensor *t, uint32_t rank, const int64_t *sizes)
+{
+    int64_t stride = 1, numel = 1;
+    int32_t code = tni_numel(rank, sizes, &numel);
+    for (uint32_t i = rank; i-- > 0 && !code;) {
+        t->dims[i] = sizes[i];
+        t->dims[rank + i] = stride;
+        if (__builtin_mul_overflow(stride, sizes[i] > 1 ? sizes[i] : 1, &stride))
+            code = tni_error(TN_E_SHAPE, "the sizes are too large: their strides overflow");
+    }
+    t->numel = numel;
+    return code;
+}
+
+/* Row-major; the state of ranks that have channels needs a second pass. */
 static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes, int64_t *extent)
 {
     int64_t stride = 1, numel = 1;
-    int32_t bad = 0;
-    for (uint32_t i = rank; i-- > 0;) {
-        int64_t n = sizes[i];
-        t->dims[i] = n;
-        t->dims[rank + i] = stride;
-        bad |= n < 0;
-        bad |= __builtin_mul_overflow(stride, n > 1 ? n : 1, &stride);
-        bad |= __builtin_mul_overflow(numel, n, &numel);
+    uint64_t bits = 1;
+    for (uint32_t i = 0; i < rank; i++) bits |= (uint64_t)sizes[i];
+    if (TNI_UNLIKELY((64u - (uint32_t)__builtin_clzll(bits)) * rank >
+                     62)) { /* else no product can overflow */
+        int32_t code = fill_checked(t, rank, sizes);
+        if (code) return code;
+    } else {
+        for (uint32_t i = rank; i-- > 0;) {
+            int64_t n = sizes[i];
+            t->dims[i] = n;
+            t->dims[rank + i] = stride;
+            stride *= n > 1 ? n : 1;
+            numel *= n;
+        }
+        t->numel = numel;
     }
-    if (TNI_UNLIKELY(bad)) {
-        int32_t code = tni_numel(rank, sizes, &numel);
-        return code ? code : tni_error(TN_E_SHAPE, "the sizes are too large: their strides overflow");
-    }
-    t->numel = *extent = numel;
+    *extent = t->numel;
     if (rank == 4 || rank == 5)
         t->state |= tni_stride_state(rank, t->dims, t->dims + rank);
     else
@@ -199,7 +217,8 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
     if (TNI_UNLIKELY(code)) return code;
     for (uint32_t i = 0; i < 2 * model->desc.rank; i++) t->dims[i] = model->dims[i];
     t->numel = model->numel;
-    t->state = mode_state() | (model->state & (TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D));
+    t->state = mode_state() |
+               (model->state & (TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D));
     code = tni_storage_create(model->storage->device, (uint64_t)(t->numel * tn_dtype_bytes(dtype)), &s);
     if (TNI_UNLIKELY(code)) {
         free_header(t);

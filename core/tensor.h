@@ -52,6 +52,7 @@ struct tn_tensor {
 };
 
 /* Storages */
+#define TNI_STORAGE_EMBEDDED 1u /* the struct is part of its first block, which goes when the storage goes */
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out);
 /* A storage of the "meta" device: a size without memory. */
 int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **out);
