@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Replays a folder of golden cases with `tenon golden` and holds the failures against the explained list.
+
+The folder is --oracle, else TENON_ORACLE, else ../shared/oracle beside the checkout. Absent by default it is said in a line;
+named and absent it is a failure. A failure that differences.tsv explains is expected; one that it does not, and one that it
+names but that does not happen any more, fail the test.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def explained(device):
+    """(pattern of cases, why) for a device: lines `device<TAB>case pattern<TAB>why`."""
+    rows = []
+    for line in (HERE / "differences.tsv").read_text().splitlines():
+        if line and not line.startswith("#"):
+            on, pattern, why = line.split("\t")
+            if on in ("any", device.split(":")[0]):
+                rows.append((pattern, why))
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tenon", required=True)
+    parser.add_argument("--oracle", default=os.environ.get("TENON_ORACLE"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--filter")
+    o = parser.parse_args()
+    folder = Path(o.oracle) if o.oracle else HERE.parent.parent.parent / "shared" / "oracle"
+    if not (folder / "cases").is_dir():
+        if o.oracle:
+            print(f"golden: {folder} was named and is not there\n0 passed, 1 failed, 0 skipped")
+            return 1
+        print("skipped: oracle not found\n0 passed, 0 failed, 1 skipped")
+        return 77
+    with tempfile.TemporaryDirectory() as temporary:
+        report = Path(temporary) / "golden.json"
+        command = [o.tenon, "golden", str(folder), "--device", o.device, "--json", str(report)]
+        if o.filter:
+            command += ["--filter", o.filter]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode > 1 or not report.exists():
+            print(run.stdout[-2000:], run.stderr[-2000:], "0 passed, 1 failed, 0 skipped", sep="\n")
+            return 1
+        result = json.loads(report.read_text())
+    if "could not be run" in run.stderr:
+        print(run.stderr[-2000:], "0 passed, 1 failed, 0 skipped", sep="\n")
+        return 1
+    rows = explained(o.device)
+    used = set()
+    surprises = []
+    for failure in result["failures"]:
+        hit = [i for i, (pattern, _) in enumerate(rows) if fnmatch.fnmatchcase(failure["case"], pattern)]
+        if hit:
+            used.update(hit)
+        else:
+            surprises.append(failure)
+    for failure in surprises[:200]:
+        print(f"{failure['case']}  {failure['operator']}  {failure['dtype']}  {failure['reason']}")
+    stale = [] if o.filter else [pattern for i, (pattern, _) in enumerate(rows) if i not in used]
+    for pattern in stale:
+        print(f"differences.tsv explains {pattern}, which does not differ any more")
+    passed = sum(s["passed"] for s in result["operators"].values())
+    absent = sum(s["absent"] for s in result["operators"].values())
+    print(f"{o.device}: {len(result['failures']) - len(surprises)} differences are explained, {absent} cases are of operators that are not there")
+    print(f"{passed} passed, {len(surprises) + len(stale)} failed, 0 skipped")
+    return 1 if surprises or stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
