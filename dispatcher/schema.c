@@ -218,6 +218,15 @@ static tn_value string_default(parser *p)
     return tn_value_string(text);
 }
 
+/* ATen's numbers of scalar types, which stand in some defaults ("dtype=4"). */
+static tn_dtype dtype_of_number(int64_t number)
+{
+    static const tn_dtype dtypes[] = {TN_UINT8, TN_INT8, TN_INT16, TN_INT32, TN_INT64, TN_FLOAT16, TN_FLOAT32, TN_FLOAT64,
+                                      TN_COMPLEX32, TN_COMPLEX64, TN_COMPLEX128, TN_BOOL, TN_QINT8, TN_QUINT8, TN_QINT32,
+                                      TN_BFLOAT16};
+    return number >= 0 && number < (int64_t)(sizeof dtypes / sizeof *dtypes) ? dtypes[number] : 0;
+}
+
 static tn_value number_default(parser *p, uint8_t type)
 {
     char *end_int, *end_float;
@@ -230,7 +239,7 @@ static tn_value number_default(parser *p, uint8_t type)
     if (end_int == end_float) {
         p->at = end_int;
         return type == TNI_TYPE_FLOAT           ? tn_value_float((double)i)
-               : type == TNI_TYPE_DTYPE         ? tn_value_none()
+               : type == TNI_TYPE_DTYPE         ? tn_value_dtype(dtype_of_number(i))
                : type == TNI_TYPE_BOOL          ? tn_value_bool(i != 0)
                : type == TNI_TYPE_MEMORY_FORMAT ? tn_value_memory_format((int32_t)i)
                                                 : tn_value_int(i);
