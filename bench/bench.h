@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every benchmark program shares. A program is a table of cases; run.py starts it and asks for samples
+ * over its standard streams, so that samples of Tenon and of its peer alternate in time.
+ *
+ * Each request and each answer is one line of JSON:
+ *
+ *     {"open": "add", ...}   prepares a case; the rest of the object is the case's own
+ *                            {"ok": true} or {"absent": "why"}
+ *     {"time": 0.1}          runs it for about that many seconds: {"ns": 41.2, "n": 250000}, the median time
+ *                            of one run over several samples
+ *     {"memory": true}       {"peak": bytes, "start": bytes}: the most memory the process has had, and what it
+ *                            had before its first case
+ *
+ * With arguments `count CASE N` a program prepares a case, runs it N times and ends; instruction counts are
+ * differences of two such processes under callgrind.
+ */
+#ifndef TENON_BENCH_H
+#define TENON_BENCH_H
+
+#include <cjson/cJSON.h>
+#include <tenon/tenon.h>
+
+#define BENCH_THREADS 2
+
+typedef struct bench bench;
+
+/* `open` makes b->state, or says in bench_absent why the case cannot run; `run` repeats it n times and
+ * returns nonzero on failure (after bench_absent); `close` accepts what open left, also after a failure. */
+typedef struct bench_case {
+    const char *name;
+    int (*open)(bench *b);
+    int (*run)(bench *b, int64_t n);
+    void (*close)(bench *b);
+    const void *data; /* the case's own */
+} bench_case;
+
+struct bench {
+    tn_context *ctx;
+    const bench_case *current; /* NULL: none is open */
+    const cJSON *request;      /* while open runs; NULL in counting */
+    void *state;
+    char reason[512];
+};
+
+/* Records why a case cannot run and returns 1. */
+int bench_absent(bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The error of a scope (or of the thread, with NULL) as the reason; returns 1. */
+int bench_failed(bench *b, const tn_scope *s);
+/* Serves requests until its input ends. The exit code of the program. */
+int bench_main(int argc, char **argv, const bench_case *cases, uint32_t count);
+/* Seconds of a clock that only goes forward. */
+double bench_now(void);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include "fill.h"
+
+/* Numbers repeat after so many elements: drawing 64 MiB of them would cost more than the case. */
+#define PERIOD 4096
+
+static void store(void *at, tn_dtype dtype, double value)
+{
+    float single = (float)value;
+    _Float16 half = (_Float16)single;
+    uint32_t bits;
+    int64_t whole = (int64_t)value;
+    switch (dtype) {
+    case TN_FLOAT32:
+    case TN_COMPLEX64:
+        memcpy(at, &single, 4);
+        break;
+    case TN_FLOAT64:
+    case TN_COMPLEX128:
+        memcpy(at, &value, 8);
+        break;
+    case TN_FLOAT16:
+    case TN_COMPLEX32:
+        memcpy(at, &half, 2);
+        break;
+    case TN_BFLOAT16:
+        memcpy(&bits, &single, 4);
+        bits >>= 16;
+        memcpy(at, &bits, 2);
+        break;
+    default:
+        memcpy(at, &whole, (size_t)tn_dtype_bytes(dtype));
+    }
+}
+
+/* A generator by Marsaglia (xorshift64), in [0, 1). */
+static double draw(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+static void fill_numbers(char *data, int64_t n, tn_dtype dtype, double low, double high)
+{
+    uint64_t state = 88172645463325252u;
+    size_t size = (size_t)tn_dtype_bytes(dtype);
+    int64_t first = n < PERIOD ? n : PERIOD;
+    for (int64_t i = 0; i < first; i++)
+        store(data + (size_t)i * size, dtype, low + draw(&state) * (high - low));
+    for (int64_t i = first; i < n; i += first) {
+        int64_t count = n - i < first ? n - i : first;
+        memcpy(data + (size_t)i * size, data, (size_t)count * size);
+    }
+}
+
+/* Rising positions from 0, below `high`. */
+static void fill_offsets(char *data, int64_t n, tn_dtype dtype, double high)
+{
+    size_t size = (size_t)tn_dtype_bytes(dtype);
+    for (int64_t i = 0; i < n; i++) store(data + (size_t)i * size, dtype, (double)i * high / (double)n);
+}
+
+static void release(void *user)
+{
+    free(user);
+}
+
+tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
+{
+    int64_t last = 0;
+    int empty = 0;
+    uint64_t bytes;
+    void *data;
+    int64_t stride = 1;
+    for (int64_t i = w->sizes.count - 1; i >= 0; i--) {
+        last += (w->sizes.data[i] - 1) * (w->strides.data ? w->strides.data[i] : stride);
+        stride *= w->sizes.data[i];
+        empty |= w->sizes.data[i] == 0;
+    }
+    if (empty) last = -1;
+    /* Whole cache lines, and one more so that nothing is empty. */
+    bytes = ((uint64_t)(last + 1) * (uint64_t)tn_dtype_bytes(w->dtype) / 64 + 1) * 64;
+    data = aligned_alloc(64, bytes);
+    if (!data) {
+        tn_scope_fail(s, TN_E_OUT_OF_MEMORY, "fill: no memory");
+        return NULL;
+    }
+    memset(data, 0, bytes);
+    if (w->offsets)
+        fill_offsets(data, last + 1, w->dtype, w->high);
+    else if (tn_dtype_is_complex(w->dtype))
+        fill_numbers(data, 2 * (last + 1), TN_DTYPE(TN_CODE_FLOAT, TN_DTYPE_BITS(w->dtype) / 2), w->low,
+                     w->high);
+    else
+        fill_numbers(data, last + 1, w->dtype, w->low, w->high);
+    return tn_from_blob(s, &(tn_blob){.size = sizeof(tn_blob),
+                                      .dtype = w->dtype,
+                                      .data = data,
+                                      .sizes = w->sizes,
+                                      .strides = w->strides,
+                                      .deleter = release,
+                                      .user = data});
+}
