@@ -148,7 +148,8 @@ static int serve(bench *b, const bench_case *cases, uint32_t count)
     size_t capacity = 0;
     while (getline(&line, &capacity, stdin) > 0) {
         cJSON *request = cJSON_Parse(line), *answer;
-        const cJSON *open = cJSON_GetObjectItem(request, "open"), *time = cJSON_GetObjectItem(request, "time");
+        const cJSON *open = cJSON_GetObjectItem(request, "open"),
+                    *time = cJSON_GetObjectItem(request, "time");
         b->request = request;
         if (cJSON_IsString(open))
             answer = answer_open(b, cases, count, open->valuestring);

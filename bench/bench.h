@@ -9,8 +9,8 @@
  *                            {"ok": true} or {"absent": "why"}
  *     {"time": 0.1}          runs it for about that many seconds: {"ns": 41.2, "n": 250000}, the median time
  *                            of one run over several samples
- *     {"memory": true}       {"peak": bytes, "start": bytes}: the most memory the process has had, and what it
- *                            had before its first case
+ *     {"memory": true}       {"peak": bytes, "start": bytes}: the most memory the process has had, and what
+ * it had before its first case
  *
  * With arguments `count CASE N` a program prepares a case, runs it N times and ends; instruction counts are
  * differences of two such processes under callgrind.

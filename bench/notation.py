@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the notation of recorded calls: `((T([2, 3], f16, stride=(1, 2)), 0.5), {'dtype': f32})`.
+
+A call becomes the request that bench_operator and peer.py take. Tensors of integers hold positions or offsets; which
+values are valid there, only the operator says, so that is said here.
+"""
+import math
+
+DTYPES = {"b8": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
+          "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c32": "complex32", "c64": "complex64",
+          "c128": "complex128"}
+BYTES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2,
+         "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16}
+
+
+class Dtype(str):
+    pass
+
+
+class Layouts:
+    strided = {"layout": "strided"}
+
+
+def T(sizes, dtype, stride=None):
+    wish = {"t": list(sizes), "d": str(dtype)}
+    if stride is not None:
+        wish["s"] = list(stride)
+    if dtype == "bool":
+        wish["high"] = 2
+    elif dtype.startswith(("int", "uint")):
+        wish["high"] = 100
+    return wish
+
+
+NAMES = {"T": T, "torch": Layouts, "inf": math.inf, "nan": math.nan, "__builtins__": {},
+         **{short: Dtype(name) for short, name in DTYPES.items()}}
+
+
+def encode(value):
+    """A value of the notation as bench.h's requests have it."""
+    if isinstance(value, Dtype):
+        return {"dtype": str(value)}
+    if isinstance(value, float):
+        return {"f": repr(value)}
+    if isinstance(value, (list, tuple)):
+        return [encode(item) for item in value]
+    return value
+
+
+def below(tensor, high, offsets=False):
+    tensor["high"] = high
+    if offsets:
+        tensor["offsets"] = True
+
+
+def limit_positions(operator, a):
+    """Gives each tensor of positions among the arguments `a` its range."""
+    base = operator.split("::")[1].split(".")[0]
+    if base == "embedding":
+        below(a[1], a[0]["t"][0])
+    elif base == "embedding_dense_backward":
+        below(a[1], a[2])
+    elif base == "_embedding_bag":
+        below(a[1], a[0]["t"][0])
+        below(a[2], a[1]["t"][0], offsets=True)
+    elif base in ("_index_put_impl_", "index_put", "index_put_", "index"):
+        for dim, index in enumerate(a[1]):
+            if index and index["d"] != "bool":
+                below(index, a[0]["t"][dim])
+    elif base in ("scatter", "scatter_", "scatter_add", "scatter_add_", "gather", "index_select"):
+        below(a[2], a[0]["t"][a[1]])
+    elif base == "nll_loss_forward":
+        below(a[1], a[0]["t"][-1])
+    elif base == "nll_loss_backward":
+        below(a[2], a[1]["t"][-1])
+    elif base == "max_pool2d_with_indices_backward":
+        below(a[7], a[1]["t"][-1] * a[1]["t"][-2])
+
+
+def operator_name(text):
+    """aten.add.Tensor -> aten::add.Tensor; the overload `default` has no name."""
+    namespace, base, overload = text.split(".")
+    return f"{namespace}::{base}" + ("" if overload == "default" else "." + overload)
+
+
+def request(operator, arguments):
+    """`operator` as in aten.add.Tensor, `arguments` in the notation."""
+    # The text is of tables that the user names; it sees only the names above.
+    args, kwargs = eval(arguments, dict(NAMES))  # pylint: disable=eval-used
+    name, args = operator_name(operator), [encode(value) for value in args]
+    limit_positions(name, args)
+    return {"open": "call", "op": name, "args": args, "kwargs": {key: encode(value) for key, value in kwargs.items()}}
+
+
+def tensors(call):
+    found, rest = [], [call["args"], list(call["kwargs"].values())]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, list):
+            rest.extend(item)
+        elif isinstance(item, dict) and "t" in item:
+            found.append(item)
+    return found
+
+
+def call_bytes(call):
+    """Bytes that the call must move: every tensor in its arguments once."""
+    return sum(math.prod(t["t"]) * BYTES[t["d"]] for t in tensors(call))
+
+
+def table(path):
+    """Lines of a table: lists of columns; the first line names them, lines with # are comments."""
+    lines = [line.rstrip("\n") for line in open(path, encoding="utf-8")]
+    return [line.split("\t") for line in lines[1:] if line and not line.startswith("#")]

@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the benchmarks and prints their tables; `./dev bench` starts it.
+
+Samples of Tenon and of its peers alternate, round by round, and medians are shown: these figures are for comparison
+within one run, on a machine that may have other work. The peer is PyTorch, where a Python that has it is found:
+TENON_PEER_PYTHON, else python3, else .venv/bin/python of the checkout.
+"""
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import notation
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+NOTHING = "-"
+CHAIN = 100
+
+
+# ---- Workers -----------------------------------------------------------------------------------------------------
+
+class Worker:
+    """A program that answers the requests of bench.h. One that has died is started again for the next case."""
+
+    def __init__(self, *command):
+        self.command = [str(part) for part in command]
+        self.process = None
+
+    def ask(self, **request):
+        if self.process is None:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            return json.loads(line)
+        status = self.process.wait()
+        self.process = None
+        return {"absent": f"the program ended with status {status}"}
+
+    def close(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process.wait()
+        self.process = None
+
+
+def find_peer():
+    """A Python that has torch, and torch's version, or two times None."""
+    named = os.environ.get("TENON_PEER_PYTHON")
+    for python in [named] if named else ["python3", ROOT / ".venv/bin/python"]:
+        try:
+            answer = subprocess.run([python, HERE / "peer.py", "version"], capture_output=True, text=True, check=True)
+            return str(python), answer.stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            continue
+    return None, None
+
+
+class Bench:
+    def __init__(self, options):
+        self.build = options.build
+        self.rounds = options.rounds
+        self.seconds = options.seconds
+        self.options = options
+        self.python, self.torch = find_peer()
+        self.valgrind = shutil.which("valgrind")
+        self.results = {}
+
+    def program(self, name):
+        return Worker(self.build / "bench" / f"bench_{name}")
+
+    def peer(self):
+        """The PyTorch worker, or None."""
+        library = (self.build / "bench" / "peer_calls.so").resolve()
+        return Worker(self.python, HERE / "peer.py", "--calls", library) if self.python else None
+
+    def compare(self, workers, requests, rounds=None, seconds=None):
+        """Median nanoseconds for each worker (None where it cannot), and why not. A request None is passed over."""
+        reasons, samples = [None] * len(workers), [[] for _ in workers]
+        for i, (worker, request) in enumerate(zip(workers, requests)):
+            if worker and request:
+                reasons[i] = worker.ask(**request).get("absent")
+            else:
+                reasons[i] = "not asked for"
+        for _ in range(rounds or self.rounds):
+            for i, worker in enumerate(workers):
+                if reasons[i]:
+                    continue
+                answer = worker.ask(time=seconds or self.seconds)
+                reasons[i] = answer.get("absent")
+                if not reasons[i]:
+                    samples[i].append(answer["ns"])
+        return [statistics.median(s) if s and not reasons[i] else None for i, s in enumerate(samples)], reasons
+
+    def instructions(self, program, case):
+        """Instructions of one run by callgrind: N and 10 N runs, the difference divided."""
+        if not self.valgrind:
+            return None
+        n = 20 if case.startswith("chain") else 200
+        totals = []
+        for count in (n, 10 * n):
+            command = [self.valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                       self.build / "bench" / f"bench_{program}", "count", case, str(count)]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = re.search(r"Collected\s*:\s*(\d+)", run.stderr)
+            if run.returncode or not found:
+                return None
+            totals.append(int(found[1]))
+        return (totals[1] - totals[0]) / (9 * n)
+
+    def keep(self, table, row):
+        self.results.setdefault(table, []).append(row)
+
+
+# ---- Tables ------------------------------------------------------------------------------------------------------
+
+def figure(value, digits=1):
+    return NOTHING if value is None else f"{value:,.{digits}f}"
+
+
+def percent(part, whole):
+    return NOTHING if part is None or not whole else f"{100 * part / whole:.0f} %"
+
+
+def ratio(a, b):
+    return a / b if a and b else None
+
+
+def print_table(title, heads, rows):
+    cells = [heads] + [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+    print(f"\n{title}\n")
+    for number, row in enumerate(cells):
+        print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
+                        for i, (cell, width) in enumerate(zip(row, widths))).rstrip())
+        if number == 0:
+            print("  ".join("-" * width for width in widths))
+    sys.stdout.flush()
+
+
+def note_absent(reasons):
+    for name, reason in reasons:
+        if reason and reason != "not asked for":
+            print(f"  {name}: {reason}")
+
+
+# ---- Calls and recording -----------------------------------------------------------------------------------------
+
+def bench_calls(b):
+    cases = ["add", "add_kept", "add_out", "add_", "mul_scalar", "unsqueeze", "select", "transpose", "empty", "item", "scope"]
+    workers, rows, absent = [b.program("calls"), b.peer()], [], []
+    for case in cases:
+        (ours, theirs), reasons = b.compare(workers, [{"open": case}, {"open": case} if case != "scope" else None])
+        count = b.instructions("calls", case) if ours else None
+        rows.append([case, figure(ours, 0), figure(count, 0), figure(theirs, 0), figure(ratio(theirs, ours), 2)])
+        b.keep("calls", {"case": case, "ns": ours, "instructions": count, "torch_ns": theirs})
+        absent.append((case, reasons[0]))
+    for worker in filter(None, workers):
+        worker.close()
+    print_table("calls: one element, nanoseconds a call",
+                ["case", "tenon ns", "instructions", "torch ns", "torch/tenon"], rows)
+    note_absent(absent)
+
+
+def bench_recording(b):
+    cases = ["chain", "chain_recorded", "chain_backward"]
+    workers, found = [b.program("calls"), b.peer()], {}
+    for case in cases:
+        times, reasons = b.compare(workers, [{"open": case}] * 2)
+        found[case] = times + [b.instructions("calls", case) if times[0] else None]
+        note_absent([(case, reasons[0])])
+    for worker in filter(None, workers):
+        worker.close()
+    rows = []
+    for name, after, before in [("a product, not recorded", "chain", None),
+                                ("extra of recording", "chain_recorded", "chain"),
+                                ("a step backward", "chain_backward", "chain_recorded")]:
+        ours, theirs, count = [(x - (y or 0)) / CHAIN if x is not None and y is not None else None
+                               for x, y in zip(found[after], found[before] if before else [0, 0, 0])]
+        rows.append([name, figure(ours, 0), figure(count, 0), figure(theirs, 0), figure(ratio(theirs, ours), 2)])
+        b.keep("recording", {"case": name, "ns": ours, "instructions": count, "torch_ns": theirs})
+    print_table("recording: a chain of 100 mul of one element, nanoseconds for each",
+                ["case", "tenon ns", "instructions", "torch ns", "torch/tenon"], rows)
+
+
+# ---- Kernels -----------------------------------------------------------------------------------------------------
+
+def bench_pointwise(b):
+    size = 16 * 1024 * 1024
+    workers, rows, absent = [b.program("operator"), b.peer(), b.program("native")], [], []
+    for name, operator, arguments in notation.table(HERE / "pointwise.tsv"):
+        call = notation.request(operator, arguments)
+        requests = [call, call, {"open": "memcpy", "m": size}]
+        (ours, theirs, copy), reasons = b.compare(workers, requests)
+        volume = notation.call_bytes(call)
+        speeds = [volume / t if t else None for t in (ours, theirs)]
+        memcpy = ratio(8 * size, copy)
+        rows.append([name, figure(speeds[0]), percent(speeds[0], memcpy), figure(speeds[1]), percent(speeds[1], memcpy),
+                     figure(ratio(theirs, ours), 2)])
+        b.keep("pointwise", {"case": name, "ns": ours, "torch_ns": theirs, "bytes": volume, "memcpy_gbs": memcpy})
+        absent.append((name, reasons[0]))
+    for worker in filter(None, workers):
+        worker.close()
+    print_table("pointwise: 64 MiB tensors, GB/s and share of memcpy with as many threads",
+                ["case", "tenon GB/s", "of memcpy", "torch GB/s", "of memcpy", "torch/tenon"], rows)
+    note_absent(absent)
+
+
+def product_of(call):
+    """Batch and sizes of a product, for the libraries called directly; None where they have not its dtype."""
+    left, right = call["args"][:2]
+    *batch, m, k = left["t"]
+    return {"batch": math.prod(batch), "m": m, "n": right["t"][-1], "k": k, "transposed": "s" in right,
+            "single": left["d"] == "float32"}
+
+
+def bench_gemm(b):
+    workers, rows, absent = [b.program("operator"), b.peer(), b.program("native"), b.program("native")], [], []
+    for name, operator, arguments in notation.table(HERE / "gemm.tsv"):
+        call = notation.request(operator, arguments)
+        p = product_of(call)
+        direct = [{"open": library, **p} if p["single"] else None for library in ("openblas", "onednn")]
+        times, reasons = b.compare(workers, [call, call] + direct)
+        flops = 2 * p["batch"] * p["m"] * p["n"] * p["k"]
+        speeds = [flops / t if t else None for t in times]
+        best = max([s for s in speeds[2:] if s], default=None)
+        rows.append([name, figure(speeds[0]), figure(speeds[2]), figure(speeds[3]), percent(speeds[0], best),
+                     figure(speeds[1]), figure(ratio(times[1], times[0]), 2)])
+        b.keep("gemm", {"case": name, "ns": times[0], "torch_ns": times[1], "openblas_ns": times[2],
+                        "onednn_ns": times[3], "flops": flops})
+        absent.append((name, reasons[0]))
+    for worker in filter(None, workers):
+        worker.close()
+    print_table("gemm: GFLOP/s, and share of the best library called directly",
+                ["product", "tenon", "OpenBLAS", "oneDNN", "of best", "torch", "torch/tenon"], rows)
+    note_absent(absent)
+
+
+def convolution_flops(call):
+    a = call["args"]
+    forward = call["op"] == "aten::convolution"
+    weight = (a[1] if forward else a[2])["t"]
+    if forward:
+        out = [a[0]["t"][0], weight[0]] + [(size + 2 * pad - kernel) // stride + 1 for size, pad, kernel, stride in
+                                          zip(a[0]["t"][2:], a[4], weight[2:], a[3])]
+    else:
+        out = a[0]["t"]
+    return 2 * math.prod(out) * math.prod(weight[1:])
+
+
+def bench_conv(b):
+    workers, rows, absent = [b.program("operator"), b.peer()], [], []
+    for name, operator, arguments in notation.table(HERE / "conv.tsv"):
+        call = notation.request(operator, arguments)
+        (ours, theirs), reasons = b.compare(workers, [call, call])
+        flops = convolution_flops(call)
+        rows.append([name, figure(ours / 1e6 if ours else None, 2), figure(ratio(flops, ours)),
+                     figure(theirs / 1e6 if theirs else None, 2), figure(ratio(flops, theirs)),
+                     figure(ratio(theirs, ours), 2)])
+        b.keep("conv", {"case": name, "ns": ours, "torch_ns": theirs, "flops": flops})
+        absent.append((name, reasons[0]))
+    for worker in filter(None, workers):
+        worker.close()
+    print_table("conv: milliseconds and GFLOP/s",
+                ["convolution", "tenon ms", "GFLOP/s", "torch ms", "GFLOP/s", "torch/tenon"], rows)
+    note_absent(absent)
+
+
+# ---- Whole programs ----------------------------------------------------------------------------------------------
+
+def bench_step(b):
+    rows = []
+    for case in ("step", "step_bfloat16"):
+        workers = [b.program("step"), b.peer()]
+        times, reasons = b.compare(workers, [{"open": case}] * 2, rounds=3 * b.rounds)
+        peaks = []
+        for worker, took in zip(workers, times):
+            if not took:
+                peaks.append({})
+                continue
+            worker.ask(time=max(took * 60e-9, 0.1))  # past 50 steps in any case
+            peaks.append(worker.ask(memory=True))
+        for worker in filter(None, workers):
+            worker.close()
+        mib = [peak.get("peak") and peak["peak"] / 2**20 for peak in peaks]
+        own = [peak.get("peak") and (peak["peak"] - peak["start"]) / 2**20 for peak in peaks]
+        rows.append([case, figure(times[0] and times[0] / 1e6, 2), figure(times[1] and times[1] / 1e6, 2),
+                     figure(ratio(times[1], times[0]), 2), figure(mib[0]), figure(mib[1]), figure(own[0]), figure(own[1])])
+        b.keep("step", {"case": case, "ns": times[0], "torch_ns": times[1], "peak_mib": mib[0], "torch_peak_mib": mib[1],
+                        "growth_mib": own[0], "torch_growth_mib": own[1]})
+        note_absent([(case, reasons[0])])
+    print_table("step: a training step of the demo's network, batch 128; peak memory in MiB, whole and since start",
+                ["case", "tenon ms", "torch ms", "torch/tenon", "peak", "torch", "growth", "torch"], rows)
+
+
+def start_seconds(command):
+    begin = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        return time.perf_counter() - begin
+
+
+def stripped_bytes(path):
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "stripped"
+        subprocess.run(["strip", "-o", out, path], check=True)
+        return out.stat().st_size
+
+
+def bench_start(b):
+    ours, theirs = [], []
+    for _ in range(3 * b.rounds):
+        ours.append(1000 * start_seconds([b.build / "bench" / "bench_start"]))
+        if b.python and len(theirs) < 3:
+            theirs.append(1000 * start_seconds([b.python, HERE / "peer.py", "start"]))
+    ms, torch_ms = statistics.median(ours), statistics.median(theirs) if theirs else None
+    sizes = {name: stripped_bytes(b.build / path) for name, path in
+             [("libtenon.so", "libtenon.so"), ("CPU plugin", "plugins/cpu/libtenon_cpu.so")]}
+    rows = [["start to first result, ms", figure(ms), figure(torch_ms)]]
+    rows += [[f"{name} stripped, MB", figure(size / 1e6, 2), NOTHING] for name, size in sizes.items()]
+    print_table("start: the whole process, and sizes", ["", "tenon", "torch"], rows)
+    b.keep("start", {"ms": ms, "torch_ms": torch_ms, **sizes})
+
+
+# ---- The workload ------------------------------------------------------------------------------------------------
+
+def worst_decile(values):
+    values = sorted(values)
+    return values[max(0, math.ceil(len(values) / 10) - 1)]
+
+
+def bench_workload(b):
+    path = Path(b.options.workload or os.environ.get("TENON_WORKLOAD") or ROOT.parent / "shared/ops/workload_bench.tsv")
+    if not path.exists():
+        print(f"\nworkload: {path} is not there")
+        return
+    calls = notation.table(path)
+    seconds = b.options.workload_seconds / len(calls) / 3
+    workers, found, absent = [b.program("operator"), b.peer()], {}, {}
+    for operator, _, arguments in calls:
+        call = notation.request(operator, arguments)
+        (ours, theirs), reasons = b.compare(workers, [call, call], rounds=2, seconds=seconds)
+        b.keep("workload", {"operator": operator, "arguments": arguments, "ns": ours, "torch_ns": theirs,
+                            "absent": reasons[0] if not ours else None})
+        if not ours:
+            absent.setdefault(f"{operator}: {reasons[0]}", []).append(arguments)
+        else:
+            found.setdefault(operator, []).append((ours, theirs))
+    for worker in filter(None, workers):
+        worker.close()
+    print_workload(calls, found, absent)
+
+
+def print_workload(calls, found, absent):
+    rows, ratios = [], []
+    for operator, times in sorted(found.items()):
+        mine = [theirs / ours for ours, theirs in times if theirs]
+        ratios += mine
+        rows.append((statistics.median(mine) if mine else None, operator, times, mine))
+    rows.sort(key=lambda row: (row[0] is None, row[0]))
+    print_table("workload: per operator, medians", ["operator", "calls", "tenon us", "torch us", "torch/tenon", "worst"],
+                [[operator, len(times), figure(statistics.median(t[0] for t in times) / 1e3),
+                  figure(statistics.median([t[1] for t in times if t[1]] or [0]) / 1e3 if mine else None),
+                  figure(middle, 2), figure(min(mine, default=None), 2)] for middle, operator, times, mine in rows])
+    print(f"\n{sum(len(t) for t in found.values())} of {len(calls)} calls measured")
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        print(f"torch/tenon: geometric mean {mean:.2f}, worst decile {worst_decile(ratios):.2f}")
+    for text, missing in sorted(absent.items()):
+        print(f"  absent ({len(missing)}): {text}")
+
+
+# ---- The program -------------------------------------------------------------------------------------------------
+
+BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": bench_pointwise, "gemm": bench_gemm,
+           "conv": bench_conv, "step": bench_step, "start": bench_start, "workload": bench_workload}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the benchmarks.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {' '.join(BENCHES)}; all when none is given")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="writes all figures there, too")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each side (5)")
+    parser.add_argument("--seconds", type=float, default=0.1, help="length of a turn (0.1)")
+    parser.add_argument("--workload", metavar="FILE", help="recorded calls; TENON_WORKLOAD, else beside the checkout")
+    parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]}; there are: {' '.join(BENCHES)}")
+    b = Bench(options)
+    print(f"peer: PyTorch {b.torch}" if b.python else
+          "peer: none; TENON_PEER_PYTHON names a Python that has torch, its columns stay empty")
+    if not b.valgrind:
+        print("instructions: none without valgrind")
+    for name in options.names or BENCHES:
+        BENCHES[name](b)
+    if options.json:
+        options.json.write_text(json.dumps({"torch": b.torch, "tables": b.results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
