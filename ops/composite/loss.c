@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies of losses between tensors of one shape, and of their gradients. Half types are computed in float32.
+ */
+#include <math.h>
+#include "ops/composite/loss.h"
+
+tn_tensor *tni_give_loss(tn_scope *s, tn_tensor *loss, int64_t reduction, tn_dtype dtype)
+{
+    loss = tni_reduce_loss(s, loss, reduction);
+    return loss ? tni_cast(s, loss, dtype) : NULL;
+}
+
+/* What two-sided losses begin with: the operands in the dtype of the arithmetic, and the dtype of the result.
+ */
+typedef struct two_sided {
+    tn_tensor *self, *target;
+    tn_dtype dtype;
+} two_sided;
+
+static two_sided sides(tn_scope *s, tn_tensor *self, tn_tensor *target)
+{
+    two_sided t = {wide(s, self), wide(s, target), tni_common_dtype(s, self, target)};
+    return t;
+}
+
+static tn_tensor *difference_of(tn_scope *s, const two_sided *t)
+{
+    return tn_sub(s, t->self, t->target);
+}
+
+/* grad of a loss, times its slope; the mean is over the elements of the slope. */
+static tn_tensor *chain(tn_scope *s, tn_tensor *grad, tn_tensor *slope, int64_t reduction, tn_dtype dtype)
+{
+    if (tn_scope_failed(s) || !slope) return NULL;
+    if (reduction == 1) slope = tn_div_scalar(s, slope, (double)tn_tensor_numel(slope));
+    slope = tn_mul(s, slope, wide(s, grad));
+    return slope ? tni_cast(s, slope, dtype) : NULL;
+}
+
+/* ---- mean squares, absolute values and what lies between ---- */
+
+void composite_mse_loss(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    tn_tensor *d = difference_of(s, &t);
+    give(outs, 0, tni_give_loss(s, tn_mul(s, d, d), arg_int(args, 2), t.dtype));
+}
+
+void composite_mse_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    tn_tensor *slope = tn_mul_scalar(s, difference_of(s, &t), 2);
+    give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
+}
+
+void composite_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(
+        outs, 0,
+        tni_reduce_loss(s, tn_abs(s, tn_sub(s, arg_tensor(args, 0), arg_tensor(args, 1))), arg_int(args, 2)));
+}
+
+void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    double beta = arg_float(args, 3);
+    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    tn_tensor *z = tn_abs(s, difference_of(s, &t)), *square;
+    if (beta < 0) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "smooth_l1_loss does not support negative values for beta.");
+        return;
+    }
+    if (beta > 0) {
+        square = tn_mul_scalar(s, tn_mul(s, z, z), 0.5 / beta);
+        z = tn_where(s, tn_lt_scalar(s, z, beta), square, tn_sub_scalar(s, z, TN_SCALAR(0.5 * beta)));
+    }
+    give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
+}
+
+/* d / beta within beta, the sign outside. */
+void composite_smooth_l1_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    double beta = arg_float(args, 4);
+    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    tn_tensor *d = difference_of(s, &t), *slope = tn_sign(s, d);
+    if (beta > 0) slope = tn_where(s, tn_lt_scalar(s, tn_abs(s, d), beta), tn_div_scalar(s, d, beta), slope);
+    give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
+}
+
+static int32_t check_delta(tn_scope *s, double delta)
+{
+    if (delta > 0) return TN_OK;
+    return tn_scope_fail(s, TN_E_ARGUMENT, "huber_loss does not support non-positive values for delta.");
+}
+
+void composite_huber_loss(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    double delta = arg_float(args, 3);
+    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    tn_tensor *z = tn_abs(s, difference_of(s, &t)), *square, *line;
+    if (check_delta(s, delta)) return;
+    square = tn_mul_scalar(s, tn_mul(s, z, z), 0.5);
+    line = tn_mul_scalar(s, tn_sub_scalar(s, z, TN_SCALAR(0.5 * delta)), delta);
+    z = tn_where(s, tn_le_scalar(s, z, delta), square, line);
+    give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
+}
+
+void composite_huber_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    double delta = arg_float(args, 4);
+    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    tn_tensor *d = difference_of(s, &t);
+    tn_tensor *slope = tn_clamp(s, d, .min = TN_SCALAR(-delta), .max = TN_SCALAR(delta));
+    give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
+}
+
+/* log(1 + e^(-target * self)) */
+void composite_soft_margin_loss(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    tn_tensor *e = tn_exp(s, tn_neg(s, tn_mul(s, t.self, t.target)));
+    give(outs, 0, tni_give_loss(s, tn_log1p(s, e), arg_int(args, 2), t.dtype));
+}
+
+void composite_soft_margin_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    tn_tensor *e = tn_exp(s, tn_neg(s, tn_mul(s, t.self, t.target))), *slope;
+    slope = tn_div(s, tn_mul(s, tn_neg(s, t.target), e), tn_add_scalar(s, e, TN_SCALAR(1)));
+    give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
+}
+
+/* ---- binary cross entropy ---- */
+
+static int32_t check_same(tn_scope *s, const tn_tensor *self, const tn_tensor *target)
+{
+    if (tni_same_sizes(sizes_of(self), sizes_of(target))) return TN_OK;
+    return tni_scope_failf(
+        s, TN_E_SHAPE,
+        "Using a target size (%s) that is different to the input size (%s) is deprecated. Please "
+        "ensure they have the same size.",
+        sizes_text(s, target), sizes_text(s, self));
+}
+
+/* Logarithms are not less than -100, so that a loss stays finite. */
+void composite_binary_cross_entropy(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    tn_tensor *weight = arg_tensor(args, 2), *yes, *no, *loss;
+    if (check_same(s, arg_tensor(args, 0), arg_tensor(args, 1))) return;
+    yes = tn_clamp_min(s, tn_log(s, t.self), -100);
+    no = tn_clamp_min(s, tn_log1p(s, tn_neg(s, t.self)), -100);
+    loss = tn_sub(s, tn_mul(s, tn_sub_scalar(s, t.target, TN_SCALAR(1)), no), tn_mul(s, t.target, yes));
+    if (weight) loss = tn_mul(s, loss, weight);
+    give(outs, 0, tni_give_loss(s, loss, arg_int(args, 3), dtype_of(arg_tensor(args, 0))));
+}
+
+/* (x - t) / max((1 - x) x, 1e-12) */
+void composite_binary_cross_entropy_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    tn_tensor *weight = arg_tensor(args, 3), *slope;
+    tn_tensor *spread = tn_mul(s, tn_rsub_scalar(s, t.self, TN_SCALAR(1)), t.self);
+    slope = tn_div(s, difference_of(s, &t), tn_clamp_min(s, spread, 1e-12));
+    if (weight) slope = tn_mul(s, slope, weight);
+    give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 4), dtype_of(arg_tensor(args, 1))));
+}
+
+void composite_binary_cross_entropy_with_logits(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *weight = arg_tensor(args, 2);
+    tn_tensor *positive = arg_tensor(args, 3), *log, *loss;
+    tn_dtype dtype = tni_common_dtype(s, self, target);
+    self = wide(s, self), target = wide(s, target);
+    log = tn_log_sigmoid(s, self);
+    loss = tn_mul(s, tn_rsub_scalar(s, target, TN_SCALAR(1)), self);
+    if (positive) {
+        tn_tensor *more = tn_mul(s, tn_sub_scalar(s, wide(s, positive), TN_SCALAR(1)), target);
+        log = tn_mul(s, tn_add_scalar(s, more, TN_SCALAR(1)), log);
+    }
+    loss = tn_sub(s, loss, log);
+    if (weight) loss = tn_mul(s, loss, weight);
+    give(outs, 0, tni_give_loss(s, loss, arg_int(args, 4), dtype));
+}
+
+/* ---- divergences and likelihoods ---- */
+
+void composite_kl_div(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *loss;
+    if (arg_bool(args, 3))
+        loss = tn_mul(s, tn_exp(s, target), tn_sub(s, target, self));
+    else
+        loss = tn_sub(s, tn_xlogy(s, target, target), tn_mul(s, target, self));
+    give(outs, 0, tni_reduce_loss(s, loss, arg_int(args, 2)));
+}
+
+/* (input, target, log_input, full, eps, reduction); full adds Stirling's approximation of log(target!). */
+void composite_poisson_nll_loss(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *input = arg_tensor(args, 0), *target = arg_tensor(args, 1), *loss;
+    if (arg_bool(args, 2))
+        loss = tn_sub(s, tn_exp(s, input), tn_mul(s, target, input));
+    else
+        loss = tn_sub(s, input,
+                      tn_mul(s, target, tn_log(s, tn_add_scalar(s, input, TN_SCALAR(arg_float(args, 4))))));
+    if (arg_bool(args, 3)) {
+        tn_tensor *half = tn_mul_scalar(s, tn_log(s, tn_mul_scalar(s, target, 6.283185307179586476925)), 0.5);
+        tn_tensor *stirling = tn_add(s, tn_sub(s, tn_mul(s, target, tn_log(s, target)), target), half);
+        loss = tn_add(s, loss, tn_masked_fill_scalar(s, stirling, tn_le_scalar(s, target, 1), 0));
+    }
+    give(outs, 0, tni_reduce_loss(s, loss, arg_int(args, 5)));
+}

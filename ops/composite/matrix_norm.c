@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies of norms of matrices, and of norms over all dimensions but one. */
+#include <math.h>
+#include <string.h>
+#include "ops/composite/wide.h"
+
+/* ---- matrix norms ---- */
+
+/* The two dims of a matrix norm, wrapped and different. */
+static int32_t matrix_dims(tn_scope *s, const tn_tensor *self, tn_ints dims, int64_t out[2])
+{
+    if (rank_of(self) < 2)
+        return tn_scope_fail(s, TN_E_SHAPE,
+                             "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
+    if (dims.count != 2)
+        return tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: dim must be a 2-tuple. Got %s",
+                               tni_ints_text(s, dims));
+    out[0] = tni_dim(s, dims.data[0], rank_of(self));
+    out[1] = tni_dim(s, dims.data[1], rank_of(self));
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (out[0] == out[1])
+        return tni_scope_failf(s, TN_E_ARGUMENT,
+                               "linalg.matrix_norm: dims must be different. Got (%lld, %lld)",
+                               (long long)dims.data[0], (long long)dims.data[1]);
+    return TN_OK;
+}
+
+static int32_t check_matrix(tn_scope *s, const tn_tensor *self, tn_dtype dtype)
+{
+    if (is_integer(dtype_of(self)))
+        return tni_scope_failf(
+            s, TN_E_DTYPE, "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got %s",
+            tni_dtype_title(dtype_of(self)));
+    if (dtype && (is_integer(dtype) || is_complex(dtype) != is_complex(dtype_of(self))))
+        return tni_scope_failf(s, TN_E_DTYPE, "linalg.matrix_norm: dtype should be %s, but got %s",
+                               is_complex(dtype_of(self)) ? "complex" : "real", tni_dtype_title(dtype));
+    return TN_OK;
+}
+
+/* ord 1 and inf: the largest (negative: smallest) sum of absolute values along one of the dims. */
+static tn_tensor *sum_norm(tn_scope *s, tn_tensor *self, double ord, const int64_t dims[2], int32_t keep)
+{
+    int64_t first = fabs(ord) == 1 ? dims[0] : dims[1], second = fabs(ord) == 1 ? dims[1] : dims[0];
+    tn_tensor *sums =
+        tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(1.0), .dim = TN_INTS(first), .keepdim = keep);
+    if (!keep && second > first) second--;
+    if (ord < 0) return tn_amin(s, sums, .dim = TN_INTS(second), .keepdim = keep);
+    return tn_amax(s, sums, .dim = TN_INTS(second), .keepdim = keep);
+}
+
+static tn_tensor *matrix_norm(tn_scope *s, tn_tensor *self, double ord, tn_ints dim, int32_t keep,
+                              tn_dtype dtype)
+{
+    int64_t dims[2];
+    if (check_matrix(s, self, dtype) || matrix_dims(s, self, dim, dims)) return NULL;
+    if (dtype) self = tni_cast(s, self, dtype);
+    if (fabs(ord) == 1 || isinf(ord)) return sum_norm(s, self, ord, dims, keep);
+    if (fabs(ord) == 2)
+        tn_scope_fail(s, TN_E_UNSUPPORTED,
+                      "linalg.matrix_norm: orders 2 and -2 need singular values, which are not "
+                      "there");
+    else
+        tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %g not supported.", ord);
+    return NULL;
+}
+
+static tn_tensor *matrix_norm_named(tn_scope *s, tn_tensor *self, const char *ord, tn_ints dim, int32_t keep,
+                                    tn_dtype dtype)
+{
+    int64_t dims[2];
+    if (check_matrix(s, self, dtype) || matrix_dims(s, self, dim, dims)) return NULL;
+    if (strcmp(ord, "fro") == 0)
+        return tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(2.0), .dim = (tn_ints){dims, 2},
+                                     .keepdim = keep, .dtype = dtype);
+    if (strcmp(ord, "nuc") == 0)
+        tn_scope_fail(s, TN_E_UNSUPPORTED,
+                      "linalg.matrix_norm: order 'nuc' needs singular values, which are not "
+                      "there");
+    else
+        tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %s not supported.", ord);
+    return NULL;
+}
+
+void composite_linalg_matrix_norm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         matrix_norm(s, arg_tensor(args, 0), arg_float(args, 1), arg_ints(args, 2), arg_bool(args, 3),
+                     arg_dtype(args, 4)));
+}
+
+void composite_linalg_matrix_norm_str_ord(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         matrix_norm_named(s, arg_tensor(args, 0), arg_string(args, 1), arg_ints(args, 2), arg_bool(args, 3),
+                           arg_dtype(args, 4)));
+}
+
+/* A vector norm over one dim, or with no order; a matrix norm over two. */
+void composite_linalg_norm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    tn_ints dim = arg_ints(args, 2);
+    int32_t keep = arg_bool(args, 3), has_dim = arg_given(args, 2);
+    tn_dtype dtype = arg_dtype(args, 4);
+    if (has_dim && dim.count != 1 && dim.count != 2 && arg_given(args, 1)) {
+        tni_scope_failf(s, TN_E_ARGUMENT,
+                        "linalg.norm: If dim is specified, it must be of length 1 or 2. Got %s",
+                        tni_ints_text(s, dim));
+        return;
+    }
+    if (!has_dim && arg_given(args, 1) && rank_of(self) != 1 && rank_of(self) != 2) {
+        tni_scope_failf(
+            s, TN_E_SHAPE,
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got %lldD.",
+            (long long)rank_of(self));
+        return;
+    }
+    if (arg_given(args, 1) && (has_dim ? dim.count : rank_of(self)) == 2)
+        give(outs, 0, matrix_norm(s, self, arg_float(args, 1), has_dim ? dim : TN_INTS(0, 1), keep, dtype));
+    else
+        give(outs, 0,
+             tn_linalg_vector_norm(s, self, .ord = arg_given(args, 1) ? args[1] : tn_value_float(2),
+                                   .dim = dim, .keepdim = keep, .dtype = dtype));
+}
+
+void composite_linalg_norm_ord_str(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    if (arg_given(args, 2) ? arg_ints(args, 2).count != 2 : rank_of(self) != 2) {
+        tn_scope_fail(
+            s, TN_E_ARGUMENT,
+            "linalg.norm: 'fro' and 'nuc' are norms of matrices: two dims, or an input of two dimensions");
+        return;
+    }
+    give(outs, 0,
+         matrix_norm_named(s, self, arg_string(args, 1),
+                           arg_given(args, 2) ? arg_ints(args, 2) : TN_INTS(0, 1), arg_bool(args, 3),
+                           arg_dtype(args, 4)));
+}
+
+void composite_frobenius_norm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         tn_linalg_vector_norm(s, arg_tensor(args, 0), .ord = TN_SCALAR(2.0), .dim = arg_ints(args, 1),
+                               .keepdim = arg_bool(args, 2)));
+}
+
+/* ---- all dimensions but one ---- */
+
+void composite_norm_except_dim(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *v = arg_tensor(args, 0);
+    tn_value p = tn_value_int(arg_int(args, 1));
+    int64_t dim = arg_int(args, 2);
+    if (dim == -1)
+        give(outs, 0, tn_norm(s, v, .p = p));
+    else
+        give(outs, 0,
+             tn_norm_dim(s, v, p, tni_dims_except(s, rank_of(v), tni_dim(s, dim, rank_of(v))), .keepdim = 1));
+}
+
+/* Slices along dim whose norm is above maxnorm are scaled to it. */
+void composite_renorm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *norm, *factor;
+    double max = arg_float(args, 3), p = arg_float(args, 1);
+    tn_dtype dtype = dtype_of(self);
+    int64_t dim = tni_dim(s, arg_int(args, 2), rank_of(self));
+    if (tn_scope_failed(s)) return;
+    if (args[1].tag == TN_TAG_COMPLEX) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "renorm: p must be real-valued");
+    } else if (p <= 0) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "renorm: non-positive-norm not supported");
+    } else if (args[3].tag == TN_TAG_COMPLEX) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "renorm: maxnorm must be real-valued");
+    } else if (max < 0) {
+        tni_scope_failf(s, TN_E_ARGUMENT, "renorm: expected maxnorm to be >= 0 but got %g", max);
+    } else if (rank_of(self) < 2) {
+        tni_scope_failf(s, TN_E_SHAPE, "renorm: input needs at least 2 dimensions, got %lld dimensions",
+                        (long long)rank_of(self));
+    } else {
+        self = wide(s, self);
+        norm = tn_linalg_vector_norm(s, self, .ord = args[1], .dim = tni_dims_except(s, rank_of(self), dim),
+                                     .keepdim = 1);
+        factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, TN_SCALAR(1e-7))), max);
+        factor = tn_where_scalarother(s, tn_gt_scalar(s, norm, max), factor, 1.0);
+        self = tn_mul(s, self, factor);
+        give(outs, 0, self ? tni_cast(s, self, dtype) : NULL);
+    }
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What bodies with arithmetic share: half types are computed in float32 and rounded once, numbers are
+ * compared with numbers, lists of dimensions are made. Nothing here knows an operator family.
+ */
+#ifndef TNI_OPS_COMPOSITE_WIDE_H
+#define TNI_OPS_COMPOSITE_WIDE_H
+
+#include "ops/composite/composite.h"
+
+/* float16 and bfloat16 give float32, anything else itself. */
+static inline tn_dtype wide_dtype(tn_dtype dtype)
+{
+    return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype;
+}
+/* t in wide_dtype; NULL stays NULL. */
+static inline tn_tensor *wide(tn_scope *s, tn_tensor *t)
+{
+    return t ? tni_cast(s, t, wide_dtype(dtype_of(t))) : NULL;
+}
+/* Whether a Scalar is the number x. */
+static inline int32_t scalar_is(tn_value v, double x)
+{
+    return v.tag != TN_TAG_COMPLEX && tn_value_as_float(v) == x;
+}
+static inline tn_tensor *keep_sum(tn_scope *s, tn_tensor *t, tn_ints dims)
+{
+    return tn_sum_dim(s, t, dims, .keepdim = 1);
+}
+/* The dims first, first + 1, ... before end. */
+tn_ints tni_dims_between(tn_scope *s, int64_t first, int64_t end);
+/* All dims of a rank but one, that may be absent (-1). */
+tn_ints tni_dims_except(tn_scope *s, int64_t rank, int64_t dim);
+/* Sizes of ones, of which that of `dim` is `size`. */
+tn_ints tni_ones_but(tn_scope *s, int64_t rank, int64_t dim, int64_t size);
+/* `[2, 3]`, in the scope's memory. */
+const char *tni_ints_text(tn_scope *s, tn_ints list);
+static inline const char *sizes_text(tn_scope *s, const tn_tensor *t)
+{
+    return tni_ints_text(s, sizes_of(t));
+}
+/* Sizes that two lists broadcast to; a failed scope where they do not. */
+tn_ints tni_broadcast_sizes(tn_scope *s, tn_ints a, tn_ints b);
+/* The product of the elements. */
+static inline int64_t numel_of(tn_ints size)
+{
+    int64_t n = 1;
+    for (int64_t i = 0; i < size.count; i++) n *= size.data[i];
+    return n;
+}
+/* ATen's names of dtypes in errors: "Float". */
+const char *tni_dtype_title(tn_dtype dtype);
+
+#endif
