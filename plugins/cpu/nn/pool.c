@@ -5,11 +5,12 @@
  */
 #include "pool.h"
 #include "dense.h"
+#include "gemm.h"
 #include "tables.h"
 #include <string.h>
 
 /* What a row's data says: number of spatial dimensions and which work is meant. */
-typedef enum pool_work { MAX, AVERAGE, MAX_BACKWARD, AVERAGE_BACKWARD, UNPOOL } pool_work;
+typedef enum pool_work { MAX, AVERAGE, MAX_BACKWARD, AVERAGE_BACKWARD, UNPOOL, FRACTIONAL } pool_work;
 typedef struct pool_form {
     uint32_t spatial;
     pool_work work;
@@ -27,6 +28,8 @@ typedef struct pool_job {
     int64_t *table;
     int64_t table_bytes;
     int64_t bad_index;
+    double *samples; /* fractional pooling: `spatial` numbers for each plane */
+    int64_t sample_bytes;
     int32_t status;
 } pool_job;
 
@@ -123,6 +126,77 @@ static int32_t make_windows(pool_job *job)
     return TN_OK;
 }
 
+/* ---- Fractional pooling (Graham 2014): windows of each plane from its random numbers ------------------- */
+
+/* The interval arithmetic is that of the dtype: float for all but float64. */
+static void fractional_windows(const tni_pool *p, int i, double sample, bool wide, int64_t *lo, int64_t *hi)
+{
+    int64_t reach = p->in[i] - p->kernel[i], last = p->out[i] - 1;
+    double step = last > 0 ? (double)reach / (double)last : 0;
+    float narrow_step = last > 0 ? (float)reach / (float)last : 0, narrow = (float)sample;
+    for (int64_t o = 0; o <= last; o++) {
+        int64_t start = wide ? (int64_t)(((double)o + sample) * step) - (int64_t)(sample * step)
+                             : (int64_t)(((float)o + narrow) * narrow_step) - (int64_t)(narrow * narrow_step);
+        lo[o] = o == last ? reach : start;
+        hi[o] = lo[o] + p->kernel[i];
+    }
+}
+
+static void run_fractional(pool_job *job, int64_t begin, int64_t end)
+{
+    int64_t outs = job->p.out[0] + job->p.out[1] + job->p.out[2], bytes = outs * 16;
+    int spatial = (int)job->form->spatial;
+    int64_t *table = tni_scratch(job->call, bytes);
+    if (!table) {
+        job->status = TN_E_OUT_OF_MEMORY;
+        return;
+    }
+    for (int64_t plane = begin; plane < end; plane++) {
+        const double *samples = job->samples + plane * spatial;
+        int64_t *next = table;
+        tni_pool p = job->p;
+        for (int i = 0; i < 3; i++) {
+            int64_t *lo = next, *hi = lo + p.out[i];
+            /* Two dimensions have the number of the width first, three that of the depth. */
+            double sample = i < 3 - spatial ? 0 : spatial == 2 ? samples[2 - i] : samples[i];
+            fractional_windows(&p, i, sample, arg_tensor(job->call, 0)->dtype == TN_FLOAT64, lo, hi);
+            next = hi + p.out[i];
+            p.lo[i] = lo;
+            p.hi[i] = hi;
+        }
+        job->kernels->max(&p, plane, plane + 1);
+    }
+    tni_scratch_free(job->call, table, bytes);
+}
+
+/* (self, kernel_size, output_size, random_samples) */
+static int32_t open_samples(pool_job *job)
+{
+    const tensor *t = arg_tensor(job->call, 3);
+    int64_t count = tensor_numel(t);
+    const tni_product_kernels *products = tni_products_of(t->dtype);
+    tni_dense dense;
+    int32_t status = tni_dense_read(job->call, t, &dense);
+    job->sample_bytes = count * 8;
+    if (status == TN_OK) {
+        job->samples = tni_scratch(job->call, job->sample_bytes);
+        if (!job->samples) status = TN_E_OUT_OF_MEMORY;
+    }
+    for (int64_t i = 0; status == TN_OK && i < count; i++) {
+        float narrow = 0;
+        if (products->widen) products->widen((const char *)dense.data + 2 * i, 0, 1, 1, 1, &narrow);
+        job->samples[i] = t->dtype == TN_FLOAT64   ? ((const double *)dense.data)[i]
+                          : t->dtype == TN_FLOAT32 ? (double)((const float *)dense.data)[i]
+                                                   : (double)narrow;
+    }
+    for (int i = 0; i < 3; i++) {
+        job->p.step[i] = 1;
+        job->p.kernel[i] = pool_argument(job, 1, i, 1);
+    }
+    tni_dense_finish(&dense, false);
+    return status;
+}
+
 static void run_planes(void *context, int64_t begin, int64_t end)
 {
     pool_job *job = context;
@@ -135,6 +209,9 @@ static void run_planes(void *context, int64_t begin, int64_t end)
         return;
     case AVERAGE:
         job->kernels->average(&job->p, begin, end);
+        return;
+    case FRACTIONAL:
+        run_fractional(job, begin, end);
         return;
     case UNPOOL:
         bad = job->kernels->unpool(&job->p, begin, end);
@@ -170,7 +247,8 @@ static int32_t run_all(pool_job *job)
 /* Indices are an output of MAX and an argument of the backward pass. */
 static int32_t open_indices(pool_job *job)
 {
-    if (job->form->work == MAX) return tni_dense_write(job->call, out_tensor(job->call, 1), &job->indices);
+    if (job->form->work == MAX || job->form->work == FRACTIONAL)
+        return tni_dense_write(job->call, out_tensor(job->call, 1), &job->indices);
     if (job->form->indices)
         return tni_dense_read(job->call, arg_tensor(job->call, job->form->indices), &job->indices);
     return TN_OK;
@@ -181,12 +259,13 @@ static int32_t run(void *self, const tn_call *call)
     const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
     pool_job job = {.call = call, .form = call->data, .kernels = tni_pools_of(out->dtype)};
     bool back = job.form->work == MAX_BACKWARD || job.form->work == AVERAGE_BACKWARD;
-    bool windows = job.form->work != UNPOOL && job.form->work != MAX_BACKWARD;
+    bool windows = job.form->work == MAX || job.form->work == AVERAGE || job.form->work == AVERAGE_BACKWARD;
     int32_t status = TN_OK;
     spatial_sizes(back ? out : in, job.form->spatial, job.p.in);
     spatial_sizes(back ? in : out, job.form->spatial, job.p.out);
     job.p.planes = tensor_span(in, 0, in->rank - job.form->spatial);
     if (windows) status = make_windows(&job);
+    if (job.form->work == FRACTIONAL) status = open_samples(&job);
     if (status == TN_OK) status = tni_dense_read(call, in, &job.x);
     if (status == TN_OK) status = tni_dense_write(call, out, &job.y);
     if (status == TN_OK) status = open_indices(&job);
@@ -198,8 +277,10 @@ static int32_t run(void *self, const tn_call *call)
     }
     tni_dense_finish(&job.x, false);
     tni_dense_finish(&job.y, status == TN_OK);
-    tni_dense_finish(&job.indices, status == TN_OK && job.form->work == MAX);
+    tni_dense_finish(&job.indices,
+                     status == TN_OK && (job.form->work == MAX || job.form->work == FRACTIONAL));
     tni_scratch_free(call, job.table, job.table_bytes);
+    tni_scratch_free(call, job.samples, job.sample_bytes);
     return status;
 }
 
@@ -224,6 +305,7 @@ static const pool_form adaptive_max2_back = {2, MAX_BACKWARD, true, 0, 2},
                        adaptive_max3_back = {3, MAX_BACKWARD, true, 0, 2};
 static const pool_form fractional2_back = {2, MAX_BACKWARD, true, 0, 4},
                        fractional3_back = {3, MAX_BACKWARD, true, 0, 4};
+static const pool_form fractional2 = {2, FRACTIONAL, false, 0, 0}, fractional3 = {3, FRACTIONAL, false, 0, 0};
 static const pool_form unpool2 = {2, UNPOOL, false, 0, 1}, unpool3 = {3, UNPOOL, false, 0, 1};
 
 #define ROW(text, list, form)                                                                       \
@@ -281,6 +363,14 @@ const tn_kernel_row cpu_pool_rows[] = {
         floats, adaptive_max2_back),
     ROW("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
         floats, adaptive_max3_back),
+    ROW("aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
+        "random_samples) -> "
+        "(Tensor, Tensor)",
+        floats, fractional2),
+    ROW("aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
+        "random_samples) -> "
+        "(Tensor, Tensor)",
+        floats, fractional3),
     ROW("aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
         "output_size, Tensor indices) -> Tensor",
         floats, fractional2_back),

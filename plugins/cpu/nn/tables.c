@@ -259,14 +259,15 @@ const tni_gate_kernels *tni_gates_of(tn_dtype dtype)
 #define ROW_LIST(name)                              \
     extern const tn_kernel_row cpu_##name##_rows[]; \
     extern const uint32_t cpu_##name##_row_count;
-#define ROW_LISTS(X)                                                                              \
-    X(matmul)                                                                                     \
-    X(conv)                                                                                       \
-    X(batch_norm)                                                                                 \
-    X(layer_norm)                                                                                 \
-    X(softmax)                                                                                    \
-    X(nll_loss) X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) \
-        X(margin_loss) X(distance) X(gate)
+#define ROW_LISTS(X)                                                                                 \
+    X(matmul)                                                                                        \
+    X(conv)                                                                                          \
+    X(batch_norm)                                                                                    \
+    X(layer_norm)                                                                                    \
+    X(softmax)                                                                                       \
+    X(nll_loss)                                                                                      \
+    X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) X(margin_loss) \
+        X(distance) X(gate)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
