@@ -63,6 +63,7 @@ static bool all_finite(tn_dtype dtype, const void *data, int64_t count)
 
 static int32_t run_full(const tni_conv_pass *p)
 {
+    if (tni_conv_depthwise_can(p->geometry)) return tni_conv_depthwise(p);
     if (tni_conv_direct_can(p->geometry, p->kind)) {
         int32_t status = tni_conv_direct(p);
         if (status != TN_OK || p->kind != TNI_CONV_WEIGHTS) return status;

@@ -43,6 +43,9 @@ typedef struct tni_conv_pass {
 /* Stride 1, float32 and float64: products with shifted rows, without a column matrix. */
 bool tni_conv_direct_can(const tni_conv *c, int32_t kind);
 int32_t tni_conv_direct(const tni_conv_pass *p);
+/* Depthwise, float32 and float64: plane by plane. */
+bool tni_conv_depthwise_can(const tni_conv *c);
+int32_t tni_conv_depthwise(const tni_conv_pass *p);
 /* Everything: the column matrix and a product. */
 int32_t tni_conv_columns(const tni_conv_pass *p);
 

@@ -13,6 +13,7 @@
 #include "margin_loss.h"
 #include "distance.h"
 #include "gate.h"
+#include "conv_depthwise.h"
 #include "gemm.h"
 #include "nll_loss.h"
 #include "norm.h"
@@ -170,6 +171,11 @@ static const tni_distance_kernels *const distances[CPU_LEVEL_COUNT][SLOTS] =
 FOR_LEVELS(FOR_FLOATS, DECLARE_GATE, tni_gate_kernels)
 static const tni_gate_kernels *const gates[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_FLOATS, tni_gate_kernels);
 
+#define DECLARE_DEPTHWISE(name, dtype, level) extern const tni_depthwise_kernels name##_##dtype##_##level;
+FOR_LEVELS(FOR_FULL, DECLARE_DEPTHWISE, tni_depthwise_kernels)
+static const tni_depthwise_kernels *const depthwises[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_FULL, tni_depthwise_kernels);
+
 const tni_product_kernels *tni_products_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
@@ -254,20 +260,27 @@ const tni_gate_kernels *tni_gates_of(tn_dtype dtype)
     return slot < 0 ? NULL : gates[cpu_level()][slot];
 }
 
+const tni_depthwise_kernels *tni_depthwise_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : depthwises[cpu_level()][slot];
+}
+
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
 #define ROW_LIST(name)                              \
     extern const tn_kernel_row cpu_##name##_rows[]; \
     extern const uint32_t cpu_##name##_row_count;
-#define ROW_LISTS(X)                                                                                 \
-    X(matmul)                                                                                        \
-    X(conv)                                                                                          \
-    X(batch_norm)                                                                                    \
-    X(layer_norm)                                                                                    \
-    X(softmax)                                                                                       \
-    X(nll_loss)                                                                                      \
-    X(pool) X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) X(margin_loss) \
-        X(distance) X(gate)
+#define ROW_LISTS(X)                                                                                     \
+    X(matmul)                                                                                            \
+    X(conv)                                                                                              \
+    X(batch_norm)                                                                                        \
+    X(layer_norm)                                                                                        \
+    X(softmax)                                                                                           \
+    X(nll_loss)                                                                                          \
+    X(pool)                                                                                              \
+    X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) X(margin_loss) X(distance) \
+        X(gate)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)
