@@ -65,7 +65,8 @@ void grad_convolution_backward(tn_scope *s, tni_grad *g)
 {
     geometry c = geometry_at(g, 4);
     tn_tensor *ggi = tni_grad_out(g, 0), *ggw = tni_grad_out(g, 1), *ggb = tni_grad_out(g, 2);
-    tn_tensor *grad = tni_grad_saved(g, 0), *input = tni_grad_saved(g, 1), *weight = tni_grad_saved(g, 2);
+    tn_tensor *grad = conj_of(s, tni_grad_saved(g, 0)), *input = conj_of(s, tni_grad_saved(g, 1));
+    tn_tensor *weight = conj_of(s, tni_grad_saved(g, 2));
     tn_ints none = {NULL, 0};
     if (tni_grad_needs(g, 0)) {
         tn_tensor *of_grad = ggi ? forward(s, &c, ggi, weight) : NULL;

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradient rules of normalisation. */
+#include "rules.h"
+
+static tn_value some(tn_scope *s, int there, tn_ints sizes)
+{
+    return there ? of(leaf(s, 0.5, 2, sizes)) : none();
+}
+
+static tn_value statistic(tn_scope *s, int there, tn_ints sizes)
+{
+    return there ? of(constant(s, 0.5, 2, sizes)) : none();
+}
+
+Test(rules_norm, batch_norm_in_training)
+{
+    tn_scope *s = rules_begin();
+    for (int affine = 0; affine < 2; affine++) {
+        CHECK_CALL(s, TN_OP_NATIVE_BATCH_NORM, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(3, 2, 2))),
+                   some(s, affine, TN_INTS(2)), some(s, affine, TN_INTS(2)), none(), none(), truth(1),
+                   real(0.1), real(1e-3));
+    }
+    CHECK_CALL(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_NO_STATS, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(4, 2))),
+               some(s, 1, TN_INTS(2)), some(s, 1, TN_INTS(2)), truth(1), real(0.1), real(1e-3));
+    rules_end(s);
+}
+
+Test(rules_norm, batch_norm_with_given_statistics)
+{
+    tn_scope *s = rules_begin();
+    for (int affine = 0; affine < 2; affine++) {
+        CHECK_CALL(s, TN_OP_NATIVE_BATCH_NORM, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(2, 2, 2))),
+                   some(s, affine, TN_INTS(2)), some(s, affine, TN_INTS(2)), statistic(s, 1, TN_INTS(2)),
+                   statistic(s, 1, TN_INTS(2)), truth(0), real(0.1), real(1e-3));
+        CHECK_CALL(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_NO_TRAINING, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(2, 3))),
+                   some(s, affine, TN_INTS(3)), some(s, affine, TN_INTS(3)), statistic(s, 1, TN_INTS(3)),
+                   statistic(s, 1, TN_INTS(3)), real(0.1), real(1e-3));
+    }
+    rules_end(s);
+}
+
+Test(rules_norm, layer_norm)
+{
+    tn_scope *s = rules_begin();
+    for (int affine = 0; affine < 2; affine++) {
+        CHECK_CALL(s, TN_OP_NATIVE_LAYER_NORM, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(2, 4))), list(TN_INTS(4)),
+                   some(s, affine, TN_INTS(4)), some(s, affine, TN_INTS(4)), real(1e-3));
+        CHECK_CALL(s, TN_OP_NATIVE_LAYER_NORM, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(2, 2, 3))),
+                   list(TN_INTS(2, 3)), some(s, affine, TN_INTS(2, 3)), none(), real(0.5));
+    }
+    CHECK_CALL(s, TN_OP_NATIVE_LAYER_NORM, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(5))), list(TN_INTS(5)), none(),
+               none(), real(1e-3));
+    rules_end(s);
+}
+
+Test(rules_norm, group_norm)
+{
+    tn_scope *s = rules_begin();
+    for (int affine = 0; affine < 2; affine++) {
+        CHECK_CALL(s, TN_OP_NATIVE_GROUP_NORM, 3, 1, 0, of(leaf(s, -2, 2, TN_INTS(2, 4, 2))),
+                   some(s, affine, TN_INTS(4)), some(s, affine, TN_INTS(4)), whole(2), whole(4), whole(2),
+                   whole(2), real(1e-3));
+    }
+    rules_end(s);
+}
+
+Test(rules_norm, weight_norm)
+{
+    tn_scope *s = rules_begin();
+    CHECK_CALL(s, TN_OP__WEIGHT_NORM_INTERFACE, 2, 1, 0, of(leaf(s, 0.3, 2, TN_INTS(2, 3))),
+               of(leaf(s, 0.5, 2, TN_INTS(2, 1))), whole(0));
+    CHECK_CALL(s, TN_OP__WEIGHT_NORM_INTERFACE, 2, 1, 0, of(leaf(s, 0.3, 2, TN_INTS(2, 3))),
+               of(leaf(s, 0.5, 2, TN_INTS(1, 3))), whole(1));
+    CHECK(s, TN_OP__WEIGHT_NORM, of(leaf(s, 0.3, 2, TN_INTS(2, 3, 2))), of(leaf(s, 0.5, 2, TN_INTS(2, 1, 1))),
+          whole(0));
+    rules_end(s);
+}
+
+Test(rules_norm, through_their_bodies)
+{
+    tn_scope *s = rules_begin();
+    CHECK(s, TN_OP_RMS_NORM, of(leaf(s, -2, 2, TN_INTS(2, 3))), list(TN_INTS(3)),
+          of(leaf(s, 0.5, 2, TN_INTS(3))), real(1e-3));
+    CHECK(s, TN_OP_INSTANCE_NORM, of(leaf(s, -2, 2, TN_INTS(2, 2, 3))), of(leaf(s, 0.5, 2, TN_INTS(2))),
+          of(leaf(s, 0.5, 2, TN_INTS(2))), none(), none(), truth(1), real(0.1), real(1e-3), truth(0));
+    CHECK(s, TN_OP_BATCH_NORM, of(leaf(s, -2, 2, TN_INTS(3, 2))), of(leaf(s, 0.5, 2, TN_INTS(2))),
+          of(leaf(s, 0.5, 2, TN_INTS(2))), none(), none(), truth(1), real(0.1), real(1e-3), truth(0));
+    rules_end(s);
+}
