@@ -233,6 +233,12 @@ static uint32_t index_of(tn_tensors list, const tn_tensor *t)
     return UINT32_MAX;
 }
 
+/* An output that has no gradient. */
+static int32_t is_constant(const tn_function_call *c, const tn_tensor *t)
+{
+    return list_has(&c->non_differentiable, t) || !tni_is_differentiable(t->desc.dtype);
+}
+
 static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **out, uint32_t i)
 {
     tn_tensor *t = *out;
@@ -246,8 +252,7 @@ static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs
         if (status) return status;
         *out = tni_scope_own(s, view);
     }
-    if (list_has(&c->non_differentiable, t) || !tni_is_differentiable(t->desc.dtype)) return TN_OK;
-    return tni_set_history(*out, &c->node, i);
+    return is_constant(c, t) ? TN_OK : tni_set_history(*out, &c->node, i);
 }
 
 /* What forward asked to be saved: an output by its number, an input (or anything else) as it is. */
@@ -261,7 +266,10 @@ static int32_t save_all(tn_function_call *c, tn_tensor *const *outs)
     for (uint32_t i = 0; i < c->n_saved; i++) {
         tn_tensor *t = c->to_save.data[i];
         uint32_t output = t ? index_of(out_list, t) : UINT32_MAX;
-        int32_t status = tni_save_tensor(c->saved + i, t, output == UINT32_MAX ? TNI_SAVED_INPUT : output);
+        int32_t is_output = output != UINT32_MAX;
+        int32_t status = is_output && is_constant(c, t)
+                             ? tni_save_constant(c->saved + i, t)
+                             : tni_save_tensor(c->saved + i, t, is_output ? output : TNI_SAVED_INPUT);
         if (status) return status;
     }
     return TN_OK;

@@ -205,6 +205,12 @@ static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
     return TN_OK;
 }
 
+static int32_t has_gradient(const tni_gradient_entry *rule, const tn_tensor *t, uint32_t output)
+{
+    return t && tni_is_differentiable(t->desc.dtype) &&
+           !(output < 32 && rule->non_differentiable >> output & 1u);
+}
+
 int32_t tni_op_node_save_results(tni_op_node *n, tn_tensor *const *outs, uint32_t n_outs)
 {
     uint32_t at = 0;
@@ -218,7 +224,9 @@ int32_t tni_op_node_save_results(tni_op_node *n, tn_tensor *const *outs, uint32_
         int32_t needed = save->if_needs < 0 || arg_needs(n, (uint32_t)save->if_needs);
         if (needed && save->index < n_outs) {
             tn_tensor *t = outs[save->index];
-            int32_t status = tni_save_tensor(n->saved + at, t, save->index);
+            int32_t status = has_gradient(n->rule, t, save->index)
+                                 ? tni_save_tensor(n->saved + at, t, save->index)
+                                 : tni_save_constant(n->saved + at, t);
             if (status) return status;
         }
         at++;

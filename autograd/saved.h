@@ -30,6 +30,8 @@ typedef struct tni_saved {
 
 /* Saves an input, or output `output` of the node. */
 int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output);
+/* Saves an output that has no gradient: it comes back without history. */
+int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
 /*
  * The tensor, checked against later writes, with its history when the backward run is recorded; owned by the
  * scope. NULL if it was empty or on failure.

@@ -66,6 +66,15 @@ int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
     return TN_OK;
 }
 
+int32_t tni_save_constant(tni_saved *saved, tn_tensor *t)
+{
+    tn_tensor *alias = NULL;
+    int32_t status = t ? tni_detached(t, &alias) : TN_OK;
+    if (!status) status = tni_save_tensor(saved, alias, TNI_SAVED_INPUT);
+    tn_release(alias);
+    return status;
+}
+
 static int32_t check_version(const tni_saved *saved, const tn_node *node)
 {
     const tn_tensor *t = saved->tensor;
