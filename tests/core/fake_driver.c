@@ -10,7 +10,7 @@ typedef struct fake_block {
     uint64_t bytes;
 } fake_block;
 typedef struct fake_stream {
-    uint64_t submitted, completed;
+    _Atomic uint64_t submitted, completed;
 } fake_stream;
 typedef struct fake_event {
     fake_stream *stream;
@@ -167,7 +167,7 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
     fake_stream *s = stream;
     if (fails(f)) return f->failed_with;
     f->synchronizes++;
-    s->completed = s->submitted;
+    s->completed = (uint64_t)s->submitted;
     return TN_OK;
 }
 
@@ -286,7 +286,7 @@ void fake_work(tn_stream *stream)
 void fake_finish(tn_stream *stream)
 {
     fake_stream *s = stream->handle;
-    s->completed = s->submitted;
+    s->completed = (uint64_t)s->submitted;
 }
 
 void *fake_address(const tn_tensor *t)

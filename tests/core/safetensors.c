@@ -237,11 +237,6 @@ Test(safetensors, refuses_bad_headers)
         {A_("[[2]]", "[0,8]"), 8, "natural number"},
         {A_("[4611686018427387904,4]", "[0,0]"), 0, "natural number"},
         {A_("[4503599627370496,4503599627370496]", "[0,0]"), 0, "overflow"},
-        {A_("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-            "1,1,1,1,1,"
-            "1,1,1,1,1,1,1,1,1,1,1,1,1]",
-            "[0,4]"),
-         4, "dimensions"},
         {"{\"a\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "F33"},
         {"{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "no dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":1}}", 8, "nothing else"},
@@ -263,6 +258,29 @@ Test(safetensors, refuses_bad_headers)
     }
     put(A_("[2]", "[0,8]"), strlen(A_("[2]", "[0,8]")), data, 8);
     cr_assert_eq(try_open(), TN_OK);
+}
+
+/* A tensor of more dimensions than ours have can be listed, but not read; thousands of them are no tensor. */
+Test(safetensors, absurd_ranks)
+{
+    char header[5000];
+    const int ranks[] = {64, 65, 2000};
+    for (int k = 0; k < 3; k++) {
+        int rank = ranks[k], n = sprintf(header, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1");
+        for (int i = 1; i < rank; i++) n += sprintf(header + n, ",1");
+        n += sprintf(header + n, "],\"data_offsets\":[0,4]}}");
+        put(header, (uint64_t)n, "abcd", 4);
+        if (rank == 2000) {
+            cr_assert_eq(try_open(), TN_E_CORRUPT);
+            continue;
+        }
+        tn_safetensors *f = NULL;
+        cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK);
+        cr_assert_eq(tn_safetensors_get(s, f, "a", 0) != NULL, rank == 64);
+        cr_assert_eq(tn_scope_failed(s), rank == 64 ? TN_OK : TN_E_SHAPE);
+        tn_safetensors_close(f);
+    }
+    tn_scope_clear(s);
 }
 
 Test(safetensors, refuses_bad_lengths)
@@ -311,7 +329,7 @@ Test(safetensors, damaged_files)
         "[0,8]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[8,9]}}";
     char copy[sizeof header];
     uint32_t seed = 1;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 1500; i++) {
         memcpy(copy, header, sizeof header);
         for (int k = 0; k < 1 + i % 3; k++) {
             seed = seed * 1664525u + 1013904223u;

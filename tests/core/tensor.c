@@ -2,6 +2,7 @@
 /* Tensors and storages: making, viewing, lifetimes, reading, dead handles, failing allocations. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 #include "core/scope.h"
 #include "core/thread.h"
@@ -409,6 +410,59 @@ Test(tensor, foreign_streams_and_tensors)
     tn_release(m);
     tn_context_destroy(ctx);
     cr_assert_eq(gpu.breaches, 0);
+}
+
+static tn_device shared_devices[2];
+static _Atomic(tn_tensor *) shared[16];
+
+/* Makes tensors, leaves them for others to release, and changes streams in between. */
+static void *share(void *user)
+{
+    tn_context *ctx = user;
+    uint32_t seed = (uint32_t)(uintptr_t)&seed;
+    tn_stream *stream = NULL;
+    for (int i = 0; i < 1000; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const int64_t sizes[] = {1 + (seed >> 8) % 50, 1 + (seed >> 16) % 3000};
+        tn_tensor *t = NULL, *v = NULL;
+        if (i % 300 == 0) {
+            tn_stream_release(stream);
+            if (tn_stream_create(ctx, shared_devices[1], 0, &stream)) return user;
+            tn_stream_set_current(ctx, stream);
+        }
+        if (tni_tensor_create(ctx, shared_devices[seed >> 31], TN_FLOAT32, 2, sizes, NULL, &t)) return user;
+        if (seed >> 31)
+            tn_record_stream(t, tn_stream_default(ctx, shared_devices[1]));
+        else
+            *(uint64_t *)t->desc.host = seed;
+        if (tni_tensor_view(t, 2, t->desc.sizes, t->desc.strides, 0, &v)) return user;
+        tn_release(v);
+        tn_release(atomic_exchange(&shared[seed >> 24 & 15], t));
+        if (i % 200 == 0) tn_memory_empty_cache(ctx, shared_devices[i / 200 % 2]);
+    }
+    tn_stream_release(stream);
+    return NULL;
+}
+
+Test(tensor, threads_share_them)
+{
+    fake cpu = {0}, gpu = gpu_fake();
+    tn_context *ctx = fake_context(&cpu, &gpu);
+    pthread_t threads[6];
+    shared_devices[0] = TN_CPU;
+    shared_devices[1] = tn_device_parse(ctx, "gpu:0");
+    for (int i = 0; i < 6; i++) pthread_create(&threads[i], NULL, share, ctx);
+    for (int i = 0; i < 6; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        cr_assert_null(failed);
+    }
+    tn_context_destroy(ctx);
+    cr_assert_eq(cpu.closed, 0);
+    for (int i = 0; i < 16; i++) tn_release(shared[i]);
+    cr_assert_eq(cpu.closed + gpu.closed, 2);
+    cr_assert_eq(cpu.live_allocations + gpu.live_allocations, 0);
+    cr_assert_eq(cpu.breaches + gpu.breaches, 0);
 }
 
 static int32_t exercise(tn_context *ctx, tn_device device)
