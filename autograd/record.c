@@ -221,23 +221,8 @@ static int32_t call_other(tni_frame *f, uint32_t number)
     return tni_call(f->ctx, other, f->args, f->n_args, f->outs, f->n_outs);
 }
 
-/* The in-place form of a functional composite: its result is copied into self, which is recorded as a copy.
- */
-static int32_t copy_into_self(tni_frame *f)
-{
-    tn_tensor *self = tn_value_as_tensor(f->args[0]);
-    tn_value result[TNI_MAX_OUTPUTS];
-    int32_t status = tni_check_inplace(self);
-    if (!status) status = tni_call(f->ctx, f->op->base, f->args, f->n_args, result, f->op->base->n_returns);
-    if (status) return status;
-    const tn_value args[] = {tn_value_tensor(self), result[0], tn_value_bool(0)};
-    status = tni_call(f->ctx, tni_op_get(f->registry, TN_OP_COPY_), args, 3, f->outs, 1);
-    for (uint32_t i = 0; i < f->op->base->n_returns; i++) tni_value_release(f->ctx, &result[i]);
-    return status;
-}
-
-/* The functional form of an in-place composite. */
-static int32_t change_a_clone(tni_frame *f)
+/* `op` with a recorded clone in place of argument 0. */
+static int32_t call_on_clone(tni_frame *f, const tni_op *op, tn_value *outs, uint32_t n_outs)
 {
     tn_value args[TNI_MAX_ARGS];
     memcpy(args, f->args, f->n_args * sizeof *args);
@@ -245,8 +230,26 @@ static int32_t change_a_clone(tni_frame *f)
     int32_t status = tni_call(f->ctx, tni_op_get(f->registry, TN_OP_CLONE), clone_args, 2, &copy, 1);
     if (status) return status;
     args[0] = copy;
-    status = tni_call(f->ctx, f->op->base, args, f->n_args, f->outs, f->n_outs);
+    status = tni_call(f->ctx, op, args, f->n_args, outs, n_outs);
     tni_value_release(f->ctx, &copy);
+    return status;
+}
+
+/*
+ * The in-place form of a functional composite: its result is copied into self, which is recorded as a copy.
+ * The body sees a clone, since what it saves must outlive the write.
+ */
+static int32_t copy_into_self(tni_frame *f)
+{
+    tn_tensor *self = tn_value_as_tensor(f->args[0]);
+    const tni_op *base = f->op->base;
+    tn_value result[TNI_MAX_OUTPUTS];
+    int32_t status = tni_check_inplace(self);
+    if (!status) status = call_on_clone(f, base, result, base->n_returns);
+    if (status) return status;
+    const tn_value args[] = {tn_value_tensor(self), result[0], tn_value_bool(0)};
+    status = tni_call(f->ctx, tni_op_get(f->registry, TN_OP_COPY_), args, 3, f->outs, 1);
+    for (uint32_t i = 0; i < base->n_returns; i++) tni_value_release(f->ctx, &result[i]);
     return status;
 }
 
@@ -259,7 +262,8 @@ static int32_t run_composite(tni_frame *f)
     }
     if (op == op->base) return tni_next(f);
     if (op->entry && op->entry->calls) return call_other(f, op->entry->calls);
-    return op->form == TNI_FORM_INPLACE ? copy_into_self(f) : change_a_clone(f);
+    /* foo of foo_: the body changes a clone. */
+    return op->form == TNI_FORM_INPLACE ? copy_into_self(f) : call_on_clone(f, op->base, f->outs, f->n_outs);
 }
 
 /* ---- the layer ---- */
