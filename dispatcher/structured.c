@@ -241,7 +241,12 @@ int32_t tni_run_structured(tni_frame *f)
     const tni_kernel *k = NULL;
     int32_t writing = base->form == TNI_FORM_INPLACE, status;
     if (writing && f->op != base) return run_on_clone(f);
-    status = tni_check_devices(f);
+    if (base->body && writing) {
+        f->device = tni_arg_tensor(f, 0)->desc.device; /* copies lead from any device to any */
+        status = TN_OK;
+    } else {
+        status = tni_check_devices(f);
+    }
     if (!status && base->entry->infer) status = base->entry->infer(f);
     if (!status && base->def) status = tni_custom_infer(f);
     if (status || f->done) return status;
