@@ -154,6 +154,23 @@ void composite_rrelu(tn_scope *s, const tn_value *args, tn_value *outs)
                              .training = arg_bool(args, 3), .generator = arg_generator(args, 4)));
 }
 
+/* The slopes are written to noise: random ones in training where the element is not positive, else 1. */
+void composite_rrelu_with_noise(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *noise = arg_tensor(args, 1), *slope;
+    double lower = arg_float(args, 2), upper = arg_float(args, 3);
+    if (!arg_bool(args, 4)) {
+        give(outs, 0, tn_leaky_relu(s, self, .negative_slope = TN_SCALAR((lower + upper) / 2)));
+        return;
+    }
+    slope = tni_empty_on(s, self, 0, sizes_of(self));
+    slope = tni_fill_random(s, slope, TN_RANDOM_UNIFORM, tn_value_float(lower), tn_value_float(upper),
+                            arg_generator(args, 5));
+    slope = tn_where_scalarother(s, tn_le_scalar(s, self, 0), slope, 1.0);
+    tn_copy_(s, noise, slope);
+    give(outs, 0, tn_mul(s, self, slope));
+}
+
 void composite_rrelu_with_noise_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = arg_tensor(args, 0);

@@ -199,7 +199,6 @@ void composite_batch_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *input = arg_tensor(args, 0), *weight = arg_tensor(args, 1), *bias = arg_tensor(args, 2), *out;
     int32_t training = arg_bool(args, 5);
-    if (check_batch_norm(s, args, input, training)) return;
     if (tn_tensor_numel(input) == 0) { /* nothing to normalise, but gradients may be asked for */
         out = tn_clone(s, input);
         if (weight && tn_tensor_numel(weight)) out = tn_mul(s, out, tn_select(s, weight, 0, 0));
@@ -207,6 +206,7 @@ void composite_batch_norm(tn_scope *s, const tn_value *args, tn_value *outs)
         give(outs, 0, out);
         return;
     }
+    if (check_batch_norm(s, args, input, training)) return;
     give(outs, 0,
          tn_native_batch_norm(s, input, weight, bias, arg_tensor(args, 3), arg_tensor(args, 4), training,
                               arg_float(args, 6), arg_float(args, 7))

@@ -169,6 +169,8 @@ void composite_linalg_vander(tn_scope *s, const tn_value *args, tn_value *outs)
                       "linalg.vander supports floating point, complex, and integer tensors, but got Bool");
         return;
     }
+    if (rank == 0) x = tn_unsqueeze(s, x, -1);
+    if (!x) return;
     n = arg_int_or(args, 1, rank ? tn_tensor_sizes(x)[rank - 1] : 1);
     if (n < 2) {
         tn_scope_fail(s, TN_E_ARGUMENT, "N must be greater than 1.");

@@ -187,15 +187,18 @@ void composite_cosine_similarity(tn_scope *s, const tn_value *args, tn_value *ou
 {
     tn_tensor *x[] = {arg_tensor(args, 0), arg_tensor(args, 1)};
     tn_dtype dtype = tni_common_dtype(s, x[0], x[1]);
-    tn_ints dim = TN_INTS(arg_int(args, 2));
+    tn_ints dim = TN_INTS(arg_int(args, 2)), size;
     if (!is_float(dtype)) {
         tni_scope_failf(s, TN_E_DTYPE, "expected common dtype to be floating point, yet common dtype is %s",
                         tni_dtype_title(dtype));
         return;
     }
+    size = tni_broadcast_sizes(s, sizes_of(x[0]), sizes_of(x[1]));
+    if (tn_scope_failed(s)) return;
     for (int i = 0; i < 2; i++) {
         tn_tensor *norm;
-        if (is_integer(dtype_of(x[i]))) x[i] = tni_cast(s, x[i], dtype);
+        x[i] = tn_expand(s, x[i], size);
+        if (x[i] && is_integer(dtype_of(x[i]))) x[i] = tni_cast(s, x[i], dtype);
         norm = tn_linalg_vector_norm(s, x[i], .ord = TN_SCALAR(2), .dim = dim, .keepdim = 1);
         x[i] = tn_div(s, x[i], tn_clamp_min(s, norm, TN_SCALAR(arg_float(args, 3))));
     }

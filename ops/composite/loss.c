@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of losses between tensors of one shape, and of their gradients. Half types are computed in float32.
- */
+/* Bodies of losses between tensors of one shape, and of their gradients. Where ATen
+ * computes half types in float32, so do these; where it rounds each step, they do. */
 #include <math.h>
 #include "ops/composite/loss.h"
 
@@ -41,9 +41,8 @@ static tn_tensor *chain(tn_scope *s, tn_tensor *grad, tn_tensor *slope, int64_t 
 
 void composite_mse_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
-    tn_tensor *d = difference_of(s, &t);
-    give(outs, 0, tni_give_loss(s, tn_mul(s, d, d), arg_int(args, 2), t.dtype));
+    tn_tensor *d = tn_sub(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    give(outs, 0, tni_reduce_loss(s, tn_mul(s, d, d), arg_int(args, 2)));
 }
 
 void composite_mse_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -116,9 +115,8 @@ void composite_huber_loss_backward(tn_scope *s, const tn_value *args, tn_value *
 /* log(1 + e^(-target * self)) */
 void composite_soft_margin_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
-    tn_tensor *e = tn_exp(s, tn_neg(s, tn_mul(s, t.self, t.target)));
-    give(outs, 0, tni_give_loss(s, tn_log1p(s, e), arg_int(args, 2), t.dtype));
+    tn_tensor *e = tn_exp(s, tn_mul(s, tn_neg(s, arg_tensor(args, 0)), arg_tensor(args, 1)));
+    give(outs, 0, tni_reduce_loss(s, tn_log1p(s, e), arg_int(args, 2)));
 }
 
 void composite_soft_margin_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -169,17 +167,15 @@ void composite_binary_cross_entropy_with_logits(tn_scope *s, const tn_value *arg
 {
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *weight = arg_tensor(args, 2);
     tn_tensor *positive = arg_tensor(args, 3), *log, *loss;
-    tn_dtype dtype = tni_common_dtype(s, self, target);
-    self = wide(s, self), target = wide(s, target);
     log = tn_log_sigmoid(s, self);
     loss = tn_mul(s, tn_rsub_scalar(s, target, TN_SCALAR(1)), self);
     if (positive) {
-        tn_tensor *more = tn_mul(s, tn_sub_scalar(s, wide(s, positive), TN_SCALAR(1)), target);
+        tn_tensor *more = tn_mul(s, tn_sub_scalar(s, positive, TN_SCALAR(1)), target);
         log = tn_mul(s, tn_add_scalar(s, more, TN_SCALAR(1)), log);
     }
     loss = tn_sub(s, loss, log);
     if (weight) loss = tn_mul(s, loss, weight);
-    give(outs, 0, tni_give_loss(s, loss, arg_int(args, 4), dtype));
+    give(outs, 0, tni_reduce_loss(s, loss, arg_int(args, 4)));
 }
 
 /* ---- divergences and likelihoods ---- */

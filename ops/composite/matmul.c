@@ -141,6 +141,12 @@ static tn_tensor *from_groups(tn_scope *s, tn_tensor *t, const product_plan *p, 
     return tn_reshape(s, t, (tn_ints){kept, n_kept});
 }
 
+/* The sum along a dimension, which is kept, in the dtype of t: integers stay narrow. */
+static tn_tensor *sum_as_is(tn_scope *s, tn_tensor *t, int64_t dim)
+{
+    return tn_sum_dim(s, t, TN_INTS(dim), .keepdim = 1, .dtype = dtype_of(t));
+}
+
 tn_tensor *tni_product_summed(tn_scope *s, tn_tensor *a, tn_tensor *b, uint64_t dims, int32_t keep)
 {
     product_plan p;
@@ -153,8 +159,8 @@ tn_tensor *tni_product_summed(tn_scope *s, tn_tensor *a, tn_tensor *b, uint64_t 
         if (x == 1) only_b |= UINT64_C(1) << d;
     }
     for (int64_t d = 0; d < rank_of(a) && a && b; d++) { /* what only one has is summed there */
-        if (only_a >> d & 1) a = keep_sum(s, a, TN_INTS(d));
-        if (only_b >> d & 1) b = keep_sum(s, b, TN_INTS(d));
+        if (only_a >> d & 1) a = sum_as_is(s, a, d);
+        if (only_b >> d & 1) b = sum_as_is(s, b, d);
         if (!a || !b) return NULL;
     }
     plan_product(&p, sizes_of(a), sizes_of(b), dims);
@@ -277,8 +283,8 @@ static int32_t match_contracted(tn_scope *s, tn_tensor **a, tn_tensor **b, tn_in
                 "contracted dimensions need to match, but first has size %lld in dim %lld and "
                 "second has size %lld in dim %lld",
                 (long long)x, (long long)in_a.data[i], (long long)y, (long long)in_b.data[i]);
-        if (x != y && y == 1) *a = keep_sum(s, *a, TN_INTS(in_a.data[i]));
-        if (x != y && x == 1) *b = keep_sum(s, *b, TN_INTS(in_b.data[i]));
+        if (x != y && y == 1) *a = sum_as_is(s, *a, in_a.data[i]);
+        if (x != y && x == 1) *b = sum_as_is(s, *b, in_b.data[i]);
         if (!*a || !*b) return TN_E_INTERNAL;
     }
     return TN_OK;

@@ -43,6 +43,10 @@ static tn_tensor *sum_norm(tn_scope *s, tn_tensor *self, double ord, const int64
     int64_t first = fabs(ord) == 1 ? dims[0] : dims[1], second = fabs(ord) == 1 ? dims[1] : dims[0];
     tn_tensor *sums =
         tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(1.0), .dim = TN_INTS(first), .keepdim = keep);
+    if (ord > 0 && tn_tensor_sizes(self)[second] == 0) { /* the largest of nothing */
+        sums = tn_sum_dim(s, self, TN_INTS(first, second), .keepdim = keep);
+        return sums ? tni_cast(s, sums, tni_dtype_to_real(dtype_of(self))) : NULL;
+    }
     if (!keep && second > first) second--;
     if (ord < 0) return tn_amin(s, sums, .dim = TN_INTS(second), .keepdim = keep);
     return tn_amax(s, sums, .dim = TN_INTS(second), .keepdim = keep);

@@ -49,6 +49,17 @@ static int32_t check_batches(tn_scope *s, tn_ints a, tn_ints b)
     return TN_OK;
 }
 
+/* Half types are rounded after each batch, as ATen does. */
+static tn_tensor *add_each_batch(tn_scope *s, tn_tensor *out, tn_tensor *a, tn_tensor *b, int64_t batches,
+                                 const tn_value *args)
+{
+    for (int64_t i = 0; i < batches && !tn_scope_failed(s); i++) {
+        tn_value beta = i ? tn_value_int(1) : args[3];
+        out = tn_addmm(s, out, tn_select(s, a, 0, i), tn_select(s, b, 0, i), .beta = beta, .alpha = args[4]);
+    }
+    return out;
+}
+
 /* The sum of the products of batches is one product: the batch joins the inner dimension. */
 void composite_addbmm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -58,9 +69,14 @@ void composite_addbmm(tn_scope *s, const tn_value *args, tn_value *outs)
     if (check_batches(s, size_a, size_b)) return;
     inner = size_a.data[0] * size_a.data[2];
     size = TN_INTS(size_a.data[1], size_b.data[2]);
+    self = tn_expand(s, self, size);
+    if (wide_dtype(dtype_of(a)) != dtype_of(a) && size_a.data[0]) {
+        give(outs, 0, add_each_batch(s, self, a, b, size_a.data[0], args));
+        return;
+    }
     a = tn_reshape(s, tn_permute(s, a, TN_INTS(1, 0, 2)), TN_INTS(size.data[0], inner));
     b = tn_reshape(s, b, TN_INTS(inner, size.data[1]));
-    give(outs, 0, tn_addmm(s, tn_expand(s, self, size), a, b, .beta = args[3], .alpha = args[4]));
+    give(outs, 0, tn_addmm(s, self, a, b, .beta = args[3], .alpha = args[4]));
 }
 
 static int32_t check_addr(tn_scope *s, tn_dtype dtype, tn_value number, const char *name)
@@ -87,7 +103,6 @@ void composite_addr(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *a = arg_tensor(args, 1), *b = arg_tensor(args, 2), *outer, *out;
     tn_dtype dtype = tn_promote_types(dtype_of(self), tn_promote_types(dtype_of(a), dtype_of(b)));
-    tn_dtype inside = wide_dtype(dtype);
     if (rank_of(a) != 1 || rank_of(b) != 1) {
         const tn_tensor *bad = rank_of(a) != 1 ? a : b;
         tni_scope_failf(s, TN_E_SHAPE, "addr: Expected 1-D argument %s, but got %lld-D",
@@ -95,11 +110,13 @@ void composite_addr(tn_scope *s, const tn_value *args, tn_value *outs)
         return;
     }
     if (check_addr(s, dtype, args[3], "beta") || check_addr(s, dtype, args[4], "alpha")) return;
-    self = tn_expand(s, tni_cast(s, self, inside), TN_INTS(tn_tensor_numel(a), tn_tensor_numel(b)));
-    a = tn_unsqueeze(s, tni_cast(s, a, inside), 1);
-    b = tni_cast(s, b, inside);
+    self = tn_expand(s, tni_cast(s, self, dtype), TN_INTS(tn_tensor_numel(a), tn_tensor_numel(b)));
+    a = tn_unsqueeze(s, tni_cast(s, a, dtype), 1);
+    b = tni_cast(s, b, dtype);
+    if (dtype != TN_BOOL && !scalar_is(args[4], 1)) a = tn_mul_scalar(s, a, args[4]);
     outer = dtype == TN_BOOL ? tn_logical_and(s, a, b) : tn_mul(s, a, b);
-    out = dtype == TN_BOOL ? addr_of_bools(s, self, outer, args) : blend(s, self, outer, args[3], args[4]);
+    out = dtype == TN_BOOL ? addr_of_bools(s, self, outer, args)
+                           : blend(s, self, outer, args[3], tn_value_int(1));
     give(outs, 0, out ? tni_cast(s, out, dtype) : NULL);
 }
 

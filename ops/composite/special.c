@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of special functions that are made of others. */
 #include <math.h>
+#include <tenon/autograd.h>
 #include "ops/composite/wide.h"
 
 void composite_polygamma_inplace(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    give(outs, 0, tn_copy_(s, self, tn_polygamma(s, arg_int(args, 1), self)));
+    tn_tensor *self = arg_tensor(args, 0), *x = self;
+    if (tn_requires_grad(self)) x = tn_clone(s, self); /* its gradient needs what is overwritten */
+    give(outs, 0, tn_copy_(s, self, tn_polygamma(s, arg_int(args, 1), x)));
 }
 
 /* log of the multivariate gamma function: p (p - 1) / 4 log(pi) plus the sum of lgamma(x - i / 2). */
@@ -30,6 +32,6 @@ void composite_mvlgamma(tn_scope *s, const tn_value *args, tn_value *outs)
 /* Area under the normal curve: (1 + erf(x / sqrt 2)) / 2. */
 void composite_ndtr(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *z = tn_div_scalar(s, arg_tensor(args, 0), 1.4142135623730950488016887242097);
+    tn_tensor *z = tn_mul_scalar(s, arg_tensor(args, 0), 0.70710678118654752440); /* 1 / sqrt 2 */
     give(outs, 0, tn_mul_scalar(s, tn_add_scalar(s, tn_erf(s, z), TN_SCALAR(1)), 0.5));
 }

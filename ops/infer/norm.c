@@ -47,7 +47,7 @@ int32_t infer_softmax(tni_frame *f)
     tn_dtype dtype = dtype_of(self);
     int64_t dim;
     TNI_TRY(tni_arg_dim(f, 1, rank_of(self), &dim));
-    if (!is_float(dtype))
+    if (!is_float(dtype) && self->numel)
         return tni_fail(f, TN_E_UNSUPPORTED, "\"%s%s\" not implemented for '%s'", log ? "log_" : "",
                         dim + 1 >= rank_of(self) ? "softmax_lastdim_kernel_impl" : "softmax_kernel_impl",
                         tni_dtype_error_name(dtype));
