@@ -282,7 +282,7 @@ static int32_t is_non_differentiable(const tni_op *base)
     case TN_OP_SET_SOURCE_TENSOR_:
         return 1;
     default:
-        return base->kind == TNI_KIND_FACTORY;
+        return base->kind == TNI_KIND_FACTORY || base->promote == TNI_PROMOTE_LOGICAL;
     }
 }
 
