@@ -57,13 +57,14 @@ static void give_trained(tn_scope *s, const batch_norm *b, tn_value *outs)
         tn_var_mean_correction(s, wide(s, b->input), .dim = dims, .correction = TN_SCALAR(0));
     tn_tensor *var = r.result0, *mean = r.result1, *invstd;
     if (tn_scope_failed(s)) return;
-    invstd = tn_rsqrt(s, tn_add_scalar(s, var, TN_SCALAR(b->eps)));
-    give(outs, 0, normalised(s, b, mean, invstd));
-    update(s, b->running_mean, mean, b->momentum);
-    update(s, b->running_var, tn_mul_scalar(s, var, n / (n - 1)), b->momentum);
+    invstd = tni_cast(s, tn_rsqrt(s, tn_add_scalar(s, var, TN_SCALAR(b->eps))), dtype);
+    mean = tni_cast(s, mean, dtype); /* what is given out is what is used */
     if (tn_scope_failed(s)) return;
-    give(outs, 1, tni_cast(s, mean, dtype));
-    give(outs, 2, tni_cast(s, invstd, dtype));
+    give(outs, 0, normalised(s, b, mean, invstd));
+    give(outs, 1, mean);
+    give(outs, 2, invstd);
+    update(s, b->running_mean, wide(s, mean), b->momentum);
+    update(s, b->running_var, tn_mul_scalar(s, var, n / (n - 1)), b->momentum);
 }
 
 static void give_evaluated(tn_scope *s, const batch_norm *b, tn_value *outs)

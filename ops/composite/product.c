@@ -2,10 +2,19 @@
 /* Bodies of products of matrices and vectors: the fused forms (addmm and its like) and those of one shape. */
 #include "ops/composite/product.h"
 
+/* A factor in the kind of the dtype: integers take the whole part. */
+static tn_value factor_of(tn_value number, tn_dtype dtype)
+{
+    return is_integer(dtype) ? tn_value_int(tn_value_as_int(number)) : number;
+}
+
 /* beta * self + alpha * product. Nothing of self is read when beta is 0, so that NaN there does not spread.
  */
 static tn_tensor *blend(tn_scope *s, tn_tensor *self, tn_tensor *product, tn_value beta, tn_value alpha)
 {
+    if (!self || !product) return NULL;
+    beta = factor_of(beta, dtype_of(self));
+    alpha = factor_of(alpha, dtype_of(self));
     if (!scalar_is(alpha, 1)) product = tn_mul_scalar(s, product, alpha);
     if (scalar_is(beta, 0)) return product;
     if (!scalar_is(beta, 1)) self = tn_mul_scalar(s, self, beta);
