@@ -22,7 +22,7 @@
 #define CLASS_SHIFT 6 /* classes are multiples of 64 bytes, the alignment of all blocks */
 #define CLASS_COUNT (TNI_SMALL_BYTES >> CLASS_SHIFT)
 #define CLASS_BLOCKS \
-    64 /* of one class in one magazine: an operator call uses a few, a deep scope some dozens */
+    256 /* of one class in one magazine: a call uses a few, the graph of a training step some hundreds */
 
 typedef struct tni_magazine {
     _Atomic(tn_context *) ctx; /* NULL: unattached */
