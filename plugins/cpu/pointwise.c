@@ -176,6 +176,22 @@ static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&c->plan, begin, end, run_block, user);
 }
 
+/* A short run of dense operands in the types that the kernel computes in needs no plan. */
+static int32_t run_directly(const tn_nest *nest, const int32_t *want, cpu_pointwise_fn fn,
+                            const cpu_scalars *scalars)
+{
+    void *pointers[CPU_MAX_OPERANDS];
+    if (nest->rank > 1 || nest->numel > CPU_CHUNK) return 0;
+    for (uint32_t i = 0; i < nest->n_operands; i++) {
+        const tn_operand *o = cpu_operand(nest, i);
+        if (cpu_slot(o->dtype) != want[i]) return 0;
+        if (nest->numel != 1 && o->strides[0] != cpu_slot_bytes[want[i]]) return 0;
+        pointers[i] = o->host;
+    }
+    fn(pointers, nest->numel, scalars);
+    return 1;
+}
+
 static int32_t run_pointwise(void *self, const tn_call *call)
 {
     const cpu_pointwise_op *op = call->data;
@@ -199,11 +215,12 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     int32_t want[CPU_MAX_OPERANDS];
     for (uint32_t i = 0; i < nest->n_operands; i++)
         want[i] = wanted(bool_result && i == 0 ? 'B' : types[i] ? types[i] : 'T', hub);
-    int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);
-    if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
     read_scalars(call, &c.scalars);
     c.scalars.slot = (uint32_t)slot;
     c.fn = kernels[number][hub];
+    if (run_directly(nest, want, c.fn, &c.scalars)) return TN_OK;
+    int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);
+    if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
     cpu_parallel_for(call, nest->numel, op->grain, run_range, &c);
     return TN_OK;
 }
