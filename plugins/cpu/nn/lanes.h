@@ -134,7 +134,7 @@ static inline void lanes_products(const T *g, const T *x, const acc *weight, int
 
 static inline acc larger(acc candidate, acc best)
 {
-    return (candidate > best) | (candidate != candidate) ? candidate : best;
+    return ((candidate > best) | (candidate != candidate)) ? candidate : best;
 }
 static inline lanes lanes_larger(lanes candidate, lanes best)
 {
