@@ -43,7 +43,7 @@ int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options)
     ctx->autograd = &hooks;
     for (uint32_t i = 0; i < tni_builtin_gradient_count; i++) {
         tni_op *op = tni_op_get(ctx->registry, tni_builtin_gradients[i].op);
-        if (op && tni_builtin_gradients[i].rule) op->gradient = tni_builtin_gradients + i;
+        if (op) op->gradient = tni_builtin_gradients + i;
     }
     tni_layer_set(ctx, TNI_LAYER_AUTOGRAD, tni_autograd_layer, 0);
     return TN_OK;

@@ -821,8 +821,8 @@ def form_of(form):
 def print_table(table):
     out = [PREAMBLE % "The built-in operators, in the order of their numbers.", ""]
     for key, prefix, type_ in (("infer", "infer_", "tni_infer_fn"), ("composite", "composite_", "tni_composite_fn")):
-        out += [f"extern {type_} {n} __attribute__((weak));" for n in names_of(table, key, prefix)]
-    out += [f"extern tni_promote_fn {n} __attribute__((weak));" for n in promotions(table)]
+        out += [f"extern {type_} {n};" for n in names_of(table, key, prefix)]
+    out += [f"extern tni_promote_fn {n};" for n in promotions(table)]
     out += ["", "const tni_op_entry tni_builtin_ops[] = {"]
     forms = sorted(table.all_forms(), key=lambda f: f.number)
     for f in forms:
@@ -870,7 +870,7 @@ def print_rules(table):
 
 def print_gradients(table):
     out = [(PREAMBLE % "The gradient rules of the built-in operators and what they save.").replace("dispatcher/entry.h", "autograd/rule.h"), ""]
-    out += [f"extern tni_grad_fn {n} __attribute__((weak));" for n in names_of(table, "gradient", "grad_")]
+    out += [f"extern tni_grad_fn {n};" for n in names_of(table, "gradient", "grad_")]
     out += ["", "const tni_gradient_entry tni_builtin_gradients[] = {"]
     count = 0
     for e in sorted((e for e in table.entries if "gradient" in e.raw), key=lambda e: e.forms[0].number):
