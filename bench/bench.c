@@ -11,10 +11,20 @@
 /* Below this a sample is repeated with more runs: the clock's own cost must not show. */
 #define SHORTEST_SAMPLE 20e-6
 
-double bench_now(void)
+int bench_threads(void)
 {
+    const char *text = getenv("TENON_BENCH_THREADS");
+    int n = text ? atoi(text) : 0;
+    return n > 0 ? n : 2;
+}
+
+/* Seconds of a clock that only goes forward. */
+static double now(void)
+{
+    static clockid_t clock = CLOCK_MONOTONIC;
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    if (clock == CLOCK_MONOTONIC && getenv("TENON_BENCH_CPU_TIME")) clock = CLOCK_PROCESS_CPUTIME_ID;
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -41,9 +51,9 @@ static int by_value(const void *a, const void *b)
 
 static int sample(bench *b, int64_t n, double *out_seconds)
 {
-    double from = bench_now();
+    double from = now();
     int status = b->current->run(b, n);
-    *out_seconds = bench_now() - from;
+    *out_seconds = now() - from;
     return status;
 }
 
@@ -53,7 +63,7 @@ static int measure(bench *b, double seconds, double *out_ns, int64_t *out_n)
     double took, samples[SAMPLES];
     int64_t n = 1;
     int count = 0;
-    double end = bench_now() + seconds;
+    double end = now() + seconds;
     if (sample(b, 1, &took)) return 1;
     while (took < SHORTEST_SAMPLE || took * SAMPLES < seconds / 4) {
         double want = seconds / SAMPLES / (took > 1e-9 ? took : 1e-9);
@@ -63,7 +73,7 @@ static int measure(bench *b, double seconds, double *out_ns, int64_t *out_n)
     do {
         if (sample(b, n, &took)) return 1;
         samples[count++] = took * 1e9 / (double)n;
-    } while (count < SAMPLES && bench_now() < end);
+    } while (count < SAMPLES && now() < end);
     qsort(samples, (size_t)count, sizeof *samples, by_value);
     *out_ns = samples[count / 2];
     *out_n = n;
@@ -184,7 +194,7 @@ int bench_main(int argc, char **argv, const bench_case *cases, uint32_t count)
         fprintf(stderr, "context: %s\n", tn_last_error()->message);
         return 1;
     }
-    tn_set_num_threads(b.ctx, BENCH_THREADS);
+    tn_set_num_threads(b.ctx, bench_threads());
     if (argc == 4 && strcmp(argv[1], "count") == 0)
         status = count_case(&b, cases, count, argv[2], strtoll(argv[3], NULL, 10));
     else

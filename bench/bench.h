@@ -12,6 +12,9 @@
  *     {"memory": true}       {"peak": bytes, "start": bytes}: the most memory the process has had, and what
  * it had before its first case
  *
+ * TENON_BENCH_THREADS says how many threads there are to be (2), TENON_BENCH_CPU_TIME=1 that the process's
+ * own time counts instead of the wall's, which is what one thread on a busy machine needs.
+ *
  * With arguments `count CASE N` a program prepares a case, runs it N times and ends; instruction counts are
  * differences of two such processes under callgrind.
  */
@@ -20,8 +23,6 @@
 
 #include <cjson/cJSON.h>
 #include <tenon/tenon.h>
-
-#define BENCH_THREADS 2
 
 typedef struct bench bench;
 
@@ -49,7 +50,7 @@ int bench_absent(bench *b, const char *format, ...) __attribute__((format(printf
 int bench_failed(bench *b, const tn_scope *s);
 /* Serves requests until its input ends. The exit code of the program. */
 int bench_main(int argc, char **argv, const bench_case *cases, uint32_t count);
-/* Seconds of a clock that only goes forward. */
-double bench_now(void);
+/* The number of threads of this run. */
+int bench_threads(void);
 
 #endif

@@ -48,7 +48,7 @@ static int native_open(bench *b)
     p->a = numbers(p->batch * p->m * p->k);
     p->b = numbers(p->batch * p->k * p->n);
     p->c = numbers(p->batch * p->m * p->n);
-    omp_set_num_threads(BENCH_THREADS);
+    omp_set_num_threads(bench_threads());
     return p->a && p->b && p->c ? 0 : bench_absent(b, "no memory");
 }
 
@@ -67,7 +67,7 @@ static int run_memcpy(bench *b, int64_t n)
 {
     native *p = b->state;
     for (int64_t i = 0; i < n; i++) {
-#pragma omp parallel num_threads(BENCH_THREADS)
+#pragma omp parallel num_threads(bench_threads())
         {
             int64_t thread = omp_get_thread_num(), count = omp_get_num_threads();
             int64_t begin = p->m * thread / count, end = p->m * (thread + 1) / count;
@@ -85,7 +85,7 @@ static int run_products(bench *b, int64_t n, product_fn product)
     native *p = b->state;
     int failed = 0;
     for (int64_t i = 0; i < n; i++) {
-#pragma omp parallel for num_threads(BENCH_THREADS) if (p->batch > 1) reduction(| : failed)
+#pragma omp parallel for num_threads(bench_threads()) if (p->batch > 1) reduction(| : failed)
         for (int64_t k = 0; k < p->batch; k++) failed |= product(p, k);
     }
     return failed ? bench_absent(b, "the library refuses the product") : 0;
@@ -102,7 +102,7 @@ static int openblas_product(const native *p, int64_t i)
 
 static int run_openblas(bench *b, int64_t n)
 {
-    openblas_set_num_threads(BENCH_THREADS);
+    openblas_set_num_threads(bench_threads());
     return run_products(b, n, openblas_product);
 }
 #endif

@@ -9,6 +9,7 @@ when that is missing, and replaced by Python's where there is no compiler.
 import ctypes
 import gc
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from pathlib import Path
 
 import torch
 
-THREADS = 2
+THREADS = int(os.environ.get("TENON_BENCH_THREADS") or 2)
+NOW = time.process_time if os.environ.get("TENON_BENCH_CPU_TIME") else time.perf_counter
 SAMPLES = 5
 SHORTEST_SAMPLE = 20e-6
 CHAIN = 100
@@ -177,20 +179,20 @@ class Server:
         return {"ok": True, "native": self.native is not None}
 
     def sample(self, n):
-        begin = time.perf_counter()
+        begin = NOW()
         self.run(n)
-        return time.perf_counter() - begin
+        return NOW() - begin
 
     def time(self, seconds):
         if not self.run:
             return {"absent": "no case is open"}
-        n, took, end = 1, self.sample(1), time.perf_counter() + seconds
+        n, took, end = 1, self.sample(1), NOW() + seconds
         while took < SHORTEST_SAMPLE or took * SAMPLES < seconds / 4:
             want = seconds / SAMPLES / max(took, 1e-9)
             n = int(n * min(max(want, 2), 8))
             took = self.sample(n)
         samples = []
-        while not samples or (len(samples) < SAMPLES and time.perf_counter() < end):
+        while not samples or (len(samples) < SAMPLES and NOW() < end):
             samples.append(self.sample(n) * 1e9 / n)
         return {"ns": statistics.median(samples), "n": n}
 

@@ -400,7 +400,13 @@ def main():
     parser.add_argument("--workload", metavar="FILE", help="recorded calls; TENON_WORKLOAD, else beside the checkout")
     parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
+    parser.add_argument("--threads", type=int, default=2, help="threads of every side (2)")
+    parser.add_argument("--cpu-time", action="store_true", help="the processes' own time instead of the wall's; for one "
+                        "thread on a busy machine")
     options = parser.parse_args()
+    os.environ["TENON_BENCH_THREADS"] = str(options.threads)
+    if options.cpu_time:
+        os.environ["TENON_BENCH_CPU_TIME"] = "1"
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
         parser.error(f"no benchmark {unknown[0]}; there are: {' '.join(BENCHES)}")
