@@ -22,8 +22,10 @@ static const char *leaf_name(const tn_node *node)
 static int32_t leaf_run(tn_node *node, tni_step *step)
 {
     tni_leaf_node *leaf = (tni_leaf_node *)node;
-    if (!step->in[0]) return TN_OK;
-    int32_t status = tni_accumulate(step->scope, leaf->tensor, &leaf->lock, tn_retain(step->in[0]));
+    tn_tensor *grad = step->in[0];
+    if (!grad) return TN_OK;
+    step->in[0] = NULL; /* the engine's reference goes into the leaf, so that it may keep the tensor itself */
+    int32_t status = tni_accumulate(step->scope, leaf->tensor, &leaf->lock, grad);
     if (!status && node->hooks.count) tni_run_accumulate_hooks(node, step->scope, leaf->tensor);
     return status;
 }

@@ -45,8 +45,9 @@ typedef struct tni_meta {
 /* One run of a node. */
 typedef struct tni_step {
     tn_scope *scope;
-    tn_tensor **in;        /* one for each incoming gradient, NULL where undefined; borrowed */
-    tn_tensor **out;       /* one for each edge, NULL at first; references for the engine */
+    tn_tensor **in;  /* one for each incoming gradient, NULL where undefined; the engine's references, which a
+                        node may take */
+    tn_tensor **out; /* one for each edge, NULL at first; references for the engine */
     const uint8_t *wanted; /* by edge; NULL: all edges that have a node */
     int32_t keep;          /* saved tensors must survive the run */
 } tni_step;

@@ -143,6 +143,14 @@ static int32_t separate_results(tni_frame *f)
     return TN_OK;
 }
 
+static int32_t has_edges(const tn_node *node)
+{
+    for (uint32_t i = 0; i < node->n_edges; i++) {
+        if (node->edges[i].node) return 1;
+    }
+    return 0;
+}
+
 static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, const results *r)
 {
     uint32_t any = 0;
@@ -151,6 +159,10 @@ static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, cons
     tni_op_node *node;
     int32_t status = tni_op_node_create(f, rule, r->items, r->count, 0, &node);
     if (status) return status;
+    if (!has_edges(&node->node)) { /* nothing but views that stay out of their bases' history */
+        tni_node_release(&node->node);
+        return TN_OK;
+    }
     int32_t many = f->op->is_view && f->outs[0].tag == TN_TAG_TENSORS;
     for (uint32_t i = 0; i < r->count && !status; i++) {
         if (!is_recorded(rule, r, i)) continue;

@@ -295,3 +295,21 @@ Test(engine, not_implemented)
     expect_error(s, "derivative for aten::histc is not implemented");
     end();
 }
+
+Test(engine, inference_mode)
+{
+    tn_tensor *w = VECTOR(s, 1, 3, 4);
+    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_INFERENCE};
+    tn_scope *inner = tn_scope_open_child(s, &options);
+    tn_tensor *x = tn_retain(tn_mul_scalar(inner, w, 2));
+    cr_assert_eq(tn_requires_grad(x), 0);
+    tn_scope_close(inner);
+    tn_mul(s, w, x);
+    expect_error(s, "Inference tensors cannot be saved for backward.");
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_E_AUTOGRAD);
+    expect_last_error("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+    tn_backward(s, tn_sum(s, tn_mul(s, w, tn_clone(s, x))));
+    EXPECT(s, tn_grad_of(s, w), 6, 8);
+    tn_release(x);
+    end();
+}

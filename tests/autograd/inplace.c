@@ -151,6 +151,7 @@ Test(inplace, views_made_without_recording)
     tn_tensor *view = tn_select(s, y, 0, 0);
     tn_set_grad_mode(mode);
     cr_assert_eq(tn_requires_grad(view), 0);
+    cr_assert_eq(tn_requires_grad(tn_mul(s, view, view)), 0);
     tn_mul_scalar_(s, view, 2);
     expect_error(s,
                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
