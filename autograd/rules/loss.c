@@ -5,6 +5,8 @@
  */
 #include "autograd/rules/rules.h"
 
+#include <string.h>
+
 /* Divides by the number of elements of argument `arg` when the loss is a mean. */
 static tn_tensor *averaged(tn_scope *s, const tni_grad *g, tn_tensor *t, uint32_t arg, int64_t reduction)
 {
@@ -14,10 +16,21 @@ static tn_tensor *averaged(tn_scope *s, const tni_grad *g, tn_tensor *t, uint32_
 
 /* ---- squares and their like: f(self - target) ---- */
 
+/* Both in the sizes of their difference, for a mean is over as many elements. */
+static void broadcast(tn_scope *s, const tni_grad *g, tn_tensor **x, tn_tensor **y)
+{
+    tni_meta a = tni_grad_meta(g, 0, 0), b = tni_grad_meta(g, 1, 0);
+    if (a.rank == b.rank && memcmp(a.sizes, b.sizes, a.rank * sizeof *a.sizes) == 0) return;
+    tn_tensors both = tn_broadcast_tensors(s, TN_TENSORS(*x, *y));
+    *x = both.count == 2 ? both.data[0] : NULL;
+    *y = both.count == 2 ? both.data[1] : NULL;
+}
+
 void grad_mse_loss(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     int64_t reduction = int_arg(g, 2);
+    broadcast(s, g, &x, &y);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_mse_loss_backward(s, grad, x, y, reduction));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_mse_loss_backward(s, grad, y, x, reduction));
 }
@@ -27,6 +40,7 @@ void grad_smooth_l1_loss(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     int64_t reduction = int_arg(g, 2);
     double beta = float_arg(g, 3);
+    broadcast(s, g, &x, &y);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_smooth_l1_loss_backward(s, grad, x, y, reduction, beta));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_smooth_l1_loss_backward(s, grad, y, x, reduction, beta));
 }
@@ -36,6 +50,7 @@ void grad_huber_loss(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     int64_t reduction = int_arg(g, 2);
     double delta = float_arg(g, 3);
+    broadcast(s, g, &x, &y);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_huber_loss_backward(s, grad, x, y, reduction, delta));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_huber_loss_backward(s, grad, y, x, reduction, delta));
 }
@@ -82,6 +97,7 @@ void grad_soft_margin_loss(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     int64_t reduction = int_arg(g, 2);
+    broadcast(s, g, &x, &y);
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_soft_margin_loss_backward(s, grad, x, y, reduction));
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_soft_margin_loss_backward(s, grad, y, x, reduction));
 }
