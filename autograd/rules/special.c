@@ -5,6 +5,13 @@
 #define SQRT_PI   1.7724538509055160273
 #define SQRT_2_PI 2.5066282746310005024
 
+/* Half precision is too coarse for what is exponentiated or cancels: such slopes are computed in float32. */
+static tn_tensor *widened(tn_scope *s, tn_tensor *t)
+{
+    if (!t || (t->desc.dtype != TN_FLOAT16 && t->desc.dtype != TN_BFLOAT16)) return t;
+    return tn__to_copy(s, t, .dtype = TN_FLOAT32);
+}
+
 static void chain(tn_scope *s, tni_grad *g, tn_tensor *slope)
 {
     tni_grad_set(g, 0, mul(s, tni_grad_out(g, 0), conj_of(s, slope)));
@@ -17,11 +24,11 @@ static tn_tensor *bell(tn_scope *s, tn_tensor *x, double factor)
 
 void grad_erf(tn_scope *s, tni_grad *g)
 {
-    chain(s, g, bell(s, tni_grad_saved(g, 0), 2 / SQRT_PI));
+    chain(s, g, bell(s, widened(s, tni_grad_saved(g, 0)), 2 / SQRT_PI));
 }
 void grad_erfc(tn_scope *s, tni_grad *g)
 {
-    chain(s, g, bell(s, tni_grad_saved(g, 0), -2 / SQRT_PI));
+    chain(s, g, bell(s, widened(s, tni_grad_saved(g, 0)), -2 / SQRT_PI));
 }
 
 void grad_erfinv(tn_scope *s, tni_grad *g)
@@ -104,8 +111,9 @@ void grad_i0(tn_scope *s, tni_grad *g)
 
 void grad_i0e(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *x = tni_grad_saved(g, 0);
-    chain(s, g, sub(s, tn_special_i1e(s, x), mul(s, tn_sgn(s, x), tni_grad_result(g, 0))));
+    tn_tensor *self = tni_grad_saved(g, 0), *x = widened(s, self);
+    tn_tensor *result = x == self ? tni_grad_result(g, 0) : tn_special_i0e(s, x);
+    chain(s, g, sub(s, tn_special_i1e(s, x), mul(s, tn_sgn(s, x), result)));
 }
 
 /* i1 and i1e divide by x: near 0 their slope is 1/2. */
