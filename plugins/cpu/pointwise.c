@@ -11,7 +11,7 @@
 /* ---- The table --------------------------------------------------------------------------------------- */
 
 /* Filled once, when the library is loaded: base kernels first, then those of higher levels over them. */
-static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_HUB_COUNT];
+static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
 
 #define LEVEL_LISTS(X, level)         \
     X(arithmetic_f32, CPU_F32, level) \
@@ -19,7 +19,9 @@ static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_HUB_COUNT];
     X(integer_i32, CPU_I32, level)    \
     X(integer_i64, CPU_I64, level)    \
     X(function_f32, CPU_F32, level)   \
-    X(function_f64, CPU_F64, level)
+    X(function_f64, CPU_F64, level)   \
+    X(bytes_u8, CPU_U8, level)        \
+    X(truth_u8, CPU_BOOL, level)
 /* Lists that have no use for vectors. */
 #define ONCE_LISTS(X)                \
     X(complex_c64, CPU_C64, base)    \
@@ -83,6 +85,7 @@ int32_t cpu_pointwise_hub(uint32_t op, int32_t slot)
         [CPU_E5M2] = {CPU_F32, CPU_F64},   [CPU_E5M2FNUZ] = {CPU_F32, CPU_F64},
         [CPU_E8M0] = {CPU_F32, CPU_F64},
     };
+    if (kernels[op][slot]) return slot;
     for (int32_t k = 0; k < 2; k++)
         if (kernels[op][hubs[slot][k]]) return hubs[slot][k];
     return -1;

@@ -123,7 +123,6 @@ static int32_t choose_hub(int32_t input, int32_t output, uint32_t op)
 typedef struct run_state {
     const reduce_call *call;
     cpu_lanes total; /* of one result */
-    int64_t base;    /* position at which the walk counts from 0 */
 } run_state;
 
 static cpu_lanes lanes_at(cpu_lanes s, int64_t i)
@@ -135,6 +134,10 @@ static cpu_lanes lanes_at(cpu_lanes s, int64_t i)
 static void take_run(const reduce_call *c, cpu_lanes total, const void *x, int64_t n, int64_t index)
 {
     uint64_t words[CPU_MAX_PLANES * RUN_LANES];
+    if (c->kernel->run) {
+        c->kernel->run(total, x, n, index);
+        return;
+    }
     int64_t width = n >= 4 * RUN_LANES ? RUN_LANES : n >= 16 ? 8 : 1, bytes = cpu_slot_bytes[c->hub];
     cpu_lanes lanes = {words, RUN_LANES};
     c->kernel->init(lanes, width);
@@ -177,11 +180,12 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
     plan.operands[0].strides = c->input.strides + nest->kept;
     plan.operands[0].stride = plan.rank ? plan.operands[0].strides[0] : c->input.bytes;
     cpu_plan_finish(&plan);
-    const cpu_plan_operand *o = &plan.operands[0];
+    cpu_plan_operand *o = &plan.operands[0];
     int32_t dense = o->linear && o->stride == o->bytes && o->slot == c->hub;
+    char *address = input_at(c, first);
     for (int64_t i = 0; i < n; i++) {
-        run_state r = {c, lanes_at(states, i), 0};
-        plan.operands[0].base = input_at(c, first + i);
+        run_state r = {c, lanes_at(states, i)};
+        o->base = nest->kept == 1 ? address + i * c->input.strides[0] : input_at(c, first + i);
         if (!dense) {
             cpu_plan_walk(&plan, begin, end, take_walked, &r);
             continue;
@@ -225,10 +229,20 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
     }
     int32_t dense = o->linear && o->stride == o->bytes && o->slot == c->hub;
     for (a.index = begin; a.index < end; a.index++) {
-        if (dense)
+        if (dense && c->kernel->rows) {
+            int64_t rows = nest->sizes[nest->kept] - index[nest->kept];
+            if (rows > CPU_REDUCE_ROWS) rows = CPU_REDUCE_ROWS;
+            if (rows > end - a.index) rows = end - a.index;
+            c->kernel->rows(states, o->base + first * o->bytes, o->strides[nest->kept], rows, n);
+            /* The last of the rows is passed below. */
+            a.index += rows - 1;
+            o->base += (rows - 1) * o->strides[nest->kept];
+            index[nest->kept] += rows - 1;
+        } else if (dense) {
             c->kernel->take(states, o->base + first * o->bytes, n, a.index, 0, c->power);
-        else
+        } else {
             cpu_plan_walk(&plan, first, first + n, take_across, &a);
+        }
         for (uint32_t d = nest->kept; d < nest->rank; d++) {
             o->base += o->strides[d];
             if (++index[d] < nest->sizes[d]) break;

@@ -32,9 +32,12 @@ void cpu_stream_end(void);
 
 /* ---- Walking a nest ---------------------------------------------------------------------------------- */
 
-/* Room for one run of one operand. The widest element is 16 bytes. */
+/*
+ * Room for one run of one operand. The widest element is 16 bytes. Neighbouring buffers are not a multiple of
+ * 4 KiB apart, so that their elements do not compete for the same cache sets.
+ */
 typedef struct cpu_buffer {
-    _Alignas(64) char bytes[CPU_CHUNK * 16];
+    _Alignas(64) char bytes[CPU_CHUNK * 16 + 320];
 } cpu_buffer;
 
 typedef struct cpu_plan_operand {

@@ -172,6 +172,28 @@ static void to_u64(void *to, const void *from, int64_t n)
     const T *a = from;
     for (int64_t i = 0; i < n; i++) o[i] = unsigned_of(re_of(a[i]));
 }
+/* The compiler does not see vectors in the conversion of one half. */
+#if defined(DTYPE_F32) && defined(__F16C__)
+static void from_f16(void *to, const void *from, int64_t n)
+{
+    float *o = to;
+    const half_t *a = from;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(a + i))));
+    for (; i < n; i++) o[i] = float_of_half(a[i]);
+}
+static void to_f16(void *to, const void *from, int64_t n)
+{
+    half_t *o = to;
+    const float *a = from;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(o + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++) o[i] = half_of_float(a[i]);
+}
+#else
 static void from_f16(void *to, const void *from, int64_t n)
 {
     T *o = to;
@@ -184,6 +206,7 @@ static void to_f16(void *to, const void *from, int64_t n)
     const T *a = from;
     for (int64_t i = 0; i < n; i++) o[i] = half_of_float((float)re_of(a[i]));
 }
+#endif
 static void from_bf16(void *to, const void *from, int64_t n)
 {
     T *o = to;

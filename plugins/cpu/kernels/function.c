@@ -148,7 +148,7 @@ static void atanh_of(void *const *p, int64_t n, const cpu_scalars *s)
 
 static void erf_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_unary(p[0], p[1], n, SLEEF(erf, 10));
+    vector_erf(p[0], p[1], n);
 }
 
 static void lgamma_of(void *const *p, int64_t n, const cpu_scalars *s)
@@ -341,7 +341,12 @@ ALWAYS_INLINE T gelu_after(T a, T t, T x, T y)
 }
 static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through(p, n, SQRT_HALF, 0, times, SLEEF(erf, 10), gelu_after);
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    for (int64_t i = 0; i < n; i++) t[i] = a[i] * SQRT_HALF;
+    vector_erf(t, t, n);
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i] = gelu_after(a[i], t[i], 0, 0);
 }
 ALWAYS_INLINE T gelu_tanh_before(T a, T x)
 {
@@ -359,7 +364,7 @@ static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
         t[i] = a[i] * SQRT_HALF;
         density[i] = (T)-0.5 * a[i] * a[i];
     }
-    vector_unary(t, t, n, SLEEF(erf, 10));
+    vector_erf(t, t, n);
     vector_unary(density, density, n, SLEEF(exp, 10));
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) o[i] = g[i] * ((T)0.5 * (1 + t[i]) + a[i] * density[i] * DENSITY_AT_0);

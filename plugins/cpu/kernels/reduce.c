@@ -353,27 +353,190 @@ static void merge_moments(cpu_lanes s, cpu_lanes from, int64_t lanes)
 }
 #endif
 
+#if !defined(DTYPE_I64)
+/* ---- Whole runs and rows in registers
+ * ------------------------------------------------------------------------ */
+
+#if defined(LEVEL_AVX512)
+#define VECTOR_BYTES 64
+#elif defined(LEVEL_AVX2)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+#define LANES   ((int64_t)(VECTOR_BYTES / sizeof(T)))
+#define AT_ONCE 8 /* vectors that are summed side by side, to hide the time of an addition */
+#if defined(DTYPE_F32)
+typedef int32_t bits_t;
+#else
+typedef int64_t bits_t;
+#endif
+typedef T V __attribute__((vector_size(VECTOR_BYTES)));
+typedef bits_t VB __attribute__((vector_size(VECTOR_BYTES)));
+
+ALWAYS_INLINE V choose(VB mask, V a, V b)
+{
+    return (V)((mask & (VB)a) | (~mask & (VB)b));
+}
+ALWAYS_INLINE V vector_plus(V a, V b)
+{
+    return a + b;
+}
+/* NaN wins: b is taken where it is NaN, and nothing is larger than a NaN in a. */
+ALWAYS_INLINE V vector_larger(V a, V b)
+{
+    return choose((b > a) | (b != b), b, a);
+}
+ALWAYS_INLINE V vector_smaller(V a, V b)
+{
+    return choose((b < a) | (b != b), b, a);
+}
+
+ALWAYS_INLINE A join_run(const T *x, int64_t n, A start, T neutral, V (*step)(V, V), A (*join)(A, A))
+{
+    V sums[AT_ONCE], v;
+    T lanes[AT_ONCE * LANES];
+    int64_t i = 0;
+    A result = start;
+    if (n >= AT_ONCE * LANES) {
+        memcpy(sums, x, sizeof sums);
+        for (i = AT_ONCE * LANES; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES)
+            for (int k = 0; k < AT_ONCE; k++) {
+                memcpy(&v, x + i + k * LANES, sizeof v);
+                sums[k] = step(sums[k], v);
+            }
+        for (int k = AT_ONCE / 2; k > 0; k /= 2)
+            for (int j = 0; j < k; j++) sums[j] = step(sums[j], sums[j + k]);
+    } else {
+        for (int64_t k = 0; k < LANES; k++) lanes[k] = neutral;
+        memcpy(&sums[0], lanes, sizeof v);
+    }
+    for (; i + LANES <= n; i += LANES) {
+        memcpy(&v, x + i, sizeof v);
+        sums[0] = step(sums[0], v);
+    }
+    memcpy(lanes, &sums[0], sizeof v);
+    for (int64_t k = 0; k < LANES; k++) result = join(result, lanes[k]);
+    for (; i < n; i++) result = join(result, x[i]);
+    return result;
+}
+static void run_sum(cpu_lanes s, const void *x, int64_t n, int64_t index)
+{
+    A *a = s.words;
+    *a += join_run(x, n, 0, 0, vector_plus, plus);
+}
+static void run_max(cpu_lanes s, const void *x, int64_t n, int64_t index)
+{
+    A *a = s.words;
+    *a = join_run(x, n, *a, LOWEST, vector_larger, larger);
+}
+static void run_min(cpu_lanes s, const void *x, int64_t n, int64_t index)
+{
+    A *a = s.words;
+    *a = join_run(x, n, *a, HIGHEST, vector_smaller, smaller);
+}
+
+/* The extreme of the run first; its position is looked for only where it is a new one. */
+ALWAYS_INLINE void run_position(cpu_lanes s, const T *x, int64_t n, int64_t index, int32_t sign)
+{
+    A *a = s.words, *position = a + s.stride;
+    A best = sign > 0 ? join_run(x, n, LOWEST, LOWEST, vector_larger, larger)
+                      : join_run(x, n, HIGHEST, HIGHEST, vector_smaller, smaller);
+    int64_t i = 0;
+    if (!is_better(*a, *position, best, (A)index, sign)) return;
+    if (IS_NAN(best))
+        while (!IS_NAN(x[i])) i++;
+    else
+        while (x[i] != (T)best) i++;
+    *a = best;
+    *position = (A)(index + i);
+}
+static void run_argmax(cpu_lanes s, const void *x, int64_t n, int64_t index)
+{
+    run_position(s, x, n, index, 1);
+}
+static void run_argmin(cpu_lanes s, const void *x, int64_t n, int64_t index)
+{
+    run_position(s, x, n, index, -1);
+}
+
+ALWAYS_INLINE void join_rows(cpu_lanes s, const char *x, int64_t row_bytes, int64_t rows, int64_t lanes,
+                             V (*step)(V, V), A (*join)(A, A))
+{
+    A *a = s.words;
+    int64_t i = 0;
+    for (; i + 4 * LANES <= lanes; i += 4 * LANES) {
+        V sums[4], v;
+        T out[4 * LANES];
+        memcpy(sums, x + i * (int64_t)sizeof(T), sizeof sums);
+        for (int64_t r = 1; r < rows; r++)
+            for (int k = 0; k < 4; k++) {
+                memcpy(&v, x + r * row_bytes + (i + k * LANES) * (int64_t)sizeof(T), sizeof v);
+                sums[k] = step(sums[k], v);
+            }
+        memcpy(out, sums, sizeof out);
+        CPU_INDEPENDENT
+        for (int64_t k = 0; k < 4 * LANES; k++) a[i + k] = join(a[i + k], out[k]);
+    }
+    /* The rest in the same order and precision, so that it does not matter where a column stands. */
+    for (; i + LANES <= lanes; i += LANES) {
+        V sum, v;
+        T out[LANES];
+        memcpy(&sum, x + i * (int64_t)sizeof(T), sizeof sum);
+        for (int64_t r = 1; r < rows; r++) {
+            memcpy(&v, x + r * row_bytes + i * (int64_t)sizeof(T), sizeof v);
+            sum = step(sum, v);
+        }
+        memcpy(out, &sum, sizeof out);
+        for (int64_t k = 0; k < LANES; k++) a[i + k] = join(a[i + k], out[k]);
+    }
+    for (; i < lanes; i++) {
+        T sum = ((const T *)(const void *)x)[i];
+        for (int64_t r = 1; r < rows; r++)
+            sum = (T)join(sum, ((const T *)(const void *)(x + r * row_bytes))[i]);
+        a[i] = join(a[i], sum);
+    }
+}
+static void rows_sum(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_plus, plus);
+}
+static void rows_max(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_larger, larger);
+}
+static void rows_min(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_smaller, smaller);
+}
+#define RUN(name)  run_##name
+#define ROWS(name) rows_##name
+#else
+#define RUN(name)  NULL
+#define ROWS(name) NULL
+#endif
+
 extern const cpu_reduce_kernel CPU_NAME(cpu_reduce)[];
 const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
-    {CPU_REDUCE_sum, 1, init_sum, take_sum, merge_sum},
-    {CPU_REDUCE_nansum, 1, init_nansum, take_nansum, merge_nansum},
-    {CPU_REDUCE_prod, 1, init_prod, take_prod, merge_prod},
-    {CPU_REDUCE_max, 1, init_max, take_max, merge_max},
-    {CPU_REDUCE_min, 1, init_min, take_min, merge_min},
-    {CPU_REDUCE_any, 1, init_any, take_any, merge_any},
-    {CPU_REDUCE_all, 1, init_all, take_all, merge_all},
-    {CPU_REDUCE_count, 1, init_count, take_count, merge_count},
-    {CPU_REDUCE_norm_1, 1, init_norm_1, take_norm_1, merge_norm_1},
-    {CPU_REDUCE_norm_2, 1, init_norm_2, take_norm_2, merge_norm_2},
-    {CPU_REDUCE_norm_inf, 1, init_norm_inf, take_norm_inf, merge_norm_inf},
-    {CPU_REDUCE_norm_negative_inf, 1, init_norm_negative_inf, take_norm_negative_inf,
-     merge_norm_negative_inf},
-    {CPU_REDUCE_norm_p, 1, init_sum, take_norm_p, merge_sum},
-    {CPU_REDUCE_minmax, 2, init_minmax, take_minmax, merge_minmax},
-    {CPU_REDUCE_argmax, 2, init_position, take_argmax, merge_argmax},
-    {CPU_REDUCE_argmin, 2, init_position, take_argmin, merge_argmin},
+    {CPU_REDUCE_sum, 1, init_sum, take_sum, merge_sum, RUN(sum), ROWS(sum)},
+    {CPU_REDUCE_nansum, 1, init_nansum, take_nansum, merge_nansum, NULL, NULL},
+    {CPU_REDUCE_prod, 1, init_prod, take_prod, merge_prod, NULL, NULL},
+    {CPU_REDUCE_max, 1, init_max, take_max, merge_max, RUN(max), ROWS(max)},
+    {CPU_REDUCE_min, 1, init_min, take_min, merge_min, RUN(min), ROWS(min)},
+    {CPU_REDUCE_any, 1, init_any, take_any, merge_any, NULL, NULL},
+    {CPU_REDUCE_all, 1, init_all, take_all, merge_all, NULL, NULL},
+    {CPU_REDUCE_count, 1, init_count, take_count, merge_count, NULL, NULL},
+    {CPU_REDUCE_norm_1, 1, init_norm_1, take_norm_1, merge_norm_1, NULL, NULL},
+    {CPU_REDUCE_norm_2, 1, init_norm_2, take_norm_2, merge_norm_2, NULL, NULL},
+    {CPU_REDUCE_norm_inf, 1, init_norm_inf, take_norm_inf, merge_norm_inf, NULL, NULL},
+    {CPU_REDUCE_norm_negative_inf, 1, init_norm_negative_inf, take_norm_negative_inf, merge_norm_negative_inf,
+     NULL, NULL},
+    {CPU_REDUCE_norm_p, 1, init_sum, take_norm_p, merge_sum, NULL, NULL},
+    {CPU_REDUCE_minmax, 2, init_minmax, take_minmax, merge_minmax, NULL, NULL},
+    {CPU_REDUCE_argmax, 2, init_position, take_argmax, merge_argmax, RUN(argmax), NULL},
+    {CPU_REDUCE_argmin, 2, init_position, take_argmin, merge_argmin, RUN(argmin), NULL},
 #if !defined(DTYPE_I64)
-    {CPU_REDUCE_moments, 3, init_moments, take_moments, merge_moments},
+    {CPU_REDUCE_moments, 3, init_moments, take_moments, merge_moments, NULL, NULL},
 #endif
-    {0, 0, NULL, NULL, NULL},
+    {0, 0, NULL, NULL, NULL, NULL, NULL},
 };

@@ -41,6 +41,14 @@ typedef struct cpu_reduce_kernel {
     void (*take)(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p);
     /* Lane i takes what lane i of `from` has; its elements come later. */
     void (*merge)(cpu_lanes s, cpu_lanes from, int64_t lanes);
+    /* The first lane takes n neighbouring elements (at most CPU_CHUNK); NULL: by `take`. */
+    void (*run)(cpu_lanes s, const void *x, int64_t n, int64_t index);
+    /* Lane i takes element i of each of some rows (at most CPU_REDUCE_ROWS), `row_bytes` apart; NULL: by
+     * `take`. */
+    void (*rows)(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes);
 } cpu_reduce_kernel;
+
+/* Few enough for sums of float32 to be kept in float32 before they are added up in float64. */
+#define CPU_REDUCE_ROWS 16
 
 #endif

@@ -58,7 +58,7 @@ double special_zeta(double x, double q)
         if (k >= 12 && fabs(term) < fabs(sum) * TINY) return sum;
     }
     power = pow(a, -x);
-    if (!isfinite(sum) || power == 0) return sum;
+    if (!isfinite(sum) || (power == 0 && sum != 0)) return sum;
     sum += a * power / (x - 1) + 0.5 * power;
     factor = x;
     for (int k = 0; k < 12; k++) {
@@ -394,6 +394,7 @@ double special_airy_ai(double x)
     if (x < -9) return airy_oscillation(-x);
     if (x < 1) return airy_series(x);
     double zeta = 2.0 / 3 * x * sqrt(x);
+    if (zeta > 1e4) return 0;
     return sqrt(x / 3) / PI * scaled_k(1.0 / 3, zeta) * exp(-zeta);
 }
 
