@@ -230,14 +230,15 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
     int32_t dense = o->linear && o->stride == o->bytes && o->slot == c->hub;
     for (a.index = begin; a.index < end; a.index++) {
         if (dense && c->kernel->rows) {
-            int64_t rows = nest->sizes[nest->kept] - index[nest->kept];
+            int32_t any = nest->kept < nest->rank;
+            int64_t rows = any ? nest->sizes[nest->kept] - index[nest->kept] : 1;
             if (rows > CPU_REDUCE_ROWS) rows = CPU_REDUCE_ROWS;
             if (rows > end - a.index) rows = end - a.index;
-            c->kernel->rows(states, o->base + first * o->bytes, o->strides[nest->kept], rows, n);
+            c->kernel->rows(states, o->base + first * o->bytes, any ? o->strides[nest->kept] : 0, rows, n);
             /* The last of the rows is passed below. */
             a.index += rows - 1;
-            o->base += (rows - 1) * o->strides[nest->kept];
-            index[nest->kept] += rows - 1;
+            if (any) o->base += (rows - 1) * o->strides[nest->kept];
+            if (any) index[nest->kept] += rows - 1;
         } else if (dense) {
             c->kernel->take(states, o->base + first * o->bytes, n, a.index, 0, c->power);
         } else {

@@ -162,11 +162,11 @@ static void erfc_of(void *const *p, int64_t n, const cpu_scalars *s)
 }
 static void atan2_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_binary(p[0], p[1], p[2], n, SLEEF(atan2, 10));
+    vector_binary(p[0], p[1], p[2], n, SLEEF_2(atan2, 10));
 }
 static void hypot_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_binary(p[0], p[1], p[2], n, SLEEF(hypot, 05));
+    vector_binary(p[0], p[1], p[2], n, SLEEF_2(hypot, 05));
 }
 
 /* ---- Remainders -------------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ static void floor_divide(void *const *p, int64_t n, const cpu_scalars *s)
 static void vector_pow(T *o, const T *a, const T *b, int64_t n)
 {
     T t[CPU_CHUNK];
-    vector_binary(t, a, b, n, SLEEF(pow, 10));
+    vector_binary(t, a, b, n, SLEEF_2(pow, 10));
     for (int64_t i = 0; i < n; i++) o[i] = FN(fabs)(t[i]) == INFINITY ? FN(pow)(a[i], b[i]) : t[i];
 }
 static void power(void *const *p, int64_t n, const cpu_scalars *s)

@@ -23,48 +23,56 @@
 #if defined(DTYPE_F32)
 #if defined(LEVEL_AVX512)
 typedef __m512 V;
-#define LANES             16
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, 16, ulp, avx512f)
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, 16, _avx512f)
+#define LANES                  16
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, f, 16, ulp, avx512f)
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, f, 16, _avx512f)
 #elif defined(LEVEL_AVX2)
 typedef __m256 V;
-#define LANES             8
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, 8, ulp, avx2)
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, 8, _avx2)
+#define LANES                  8
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, f, 8, ulp, avx2)
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, f, 8, _avx2)
 #elif defined(__x86_64__)
 typedef __m128 V;
-#define LANES             4
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, 4, ulp, sse2)
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, 4, _sse2)
+#define LANES                  4
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, f, 4, ulp, sse2)
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, f, 4, _sse2)
 #else
 typedef float V;
-#define LANES             1
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, f, , ulp, )
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, f, , )
+#define LANES                  1
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, f, , ulp, )
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, f, , )
 #endif
 #else
 #if defined(LEVEL_AVX512)
 typedef __m512d V;
-#define LANES             8
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, d, 8, ulp, avx512f)
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, d, 8, _avx512f)
+#define LANES                  8
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, d, 8, ulp, avx512f)
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, d, 8, _avx512f)
 #elif defined(LEVEL_AVX2)
 typedef __m256d V;
-#define LANES             4
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, d, 4, ulp, avx2)
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, d, 4, _avx2)
+#define LANES                  4
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, d, 4, ulp, avx2)
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, d, 4, _avx2)
 #elif defined(__x86_64__)
 typedef __m128d V;
-#define LANES             2
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, d, 2, ulp, sse2)
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, d, 2, _sse2)
+#define LANES                  2
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, d, 2, ulp, sse2)
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, d, 2, _sse2)
 #else
 typedef double V;
-#define LANES             1
-#define SLEEF(name, ulp)  SLEEF_EXPAND(name, , , ulp, )
-#define SLEEF_EXACT(name) SLEEF_EXACT_JOIN(name, , , )
+#define LANES                  1
+#define SLEEF_NAME(name, ulp)  SLEEF_EXPAND(name, , , ulp, )
+#define SLEEF_EXACT_NAME(name) SLEEF_EXACT_JOIN(name, , , )
 #endif
 #endif
+
+/* The functions of one and of two arguments. SLEEF declares results const, which compilers do not agree on.
+ */
+typedef V (*unary_function)(V);
+typedef V (*binary_function)(V, V);
+#define SLEEF(name, ulp)   ((unary_function)SLEEF_NAME(name, ulp))
+#define SLEEF_2(name, ulp) ((binary_function)SLEEF_NAME(name, ulp))
+#define SLEEF_EXACT(name)  ((binary_function)SLEEF_EXACT_NAME(name))
 
 /* o may be a (and b). */
 ALWAYS_INLINE void vector_unary(T *o, const T *a, int64_t n, V (*f)(V))
