@@ -38,6 +38,19 @@ static int32_t host_resize_output(const tn_call *call, uint32_t i, uint32_t rank
     return TN_OK;
 }
 
+static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation,
+                              uint64_t *out_offset, void **out_host)
+{
+    fixture *f = call->state;
+    cr_assert_lt(f->scratch_count, 16);
+    void *memory = host_alloc(f, bytes);
+    f->scratch[f->scratch_count++] = memory;
+    *out_allocation = memory;
+    *out_offset = 0;
+    *out_host = memory;
+    return TN_OK;
+}
+
 static void make_host(fixture *f)
 {
     f->host = (tn_host){.size = sizeof(tn_host),
@@ -47,6 +60,7 @@ static void make_host(fixture *f)
                         .error = host_error,
                         .alloc = host_alloc,
                         .free = host_free,
+                        .workspace = host_workspace,
                         .resize_output = host_resize_output};
 }
 
@@ -235,6 +249,8 @@ int32_t fixture_run(fixture *f, const char *name, const tn_value *args, uint32_t
                     .stream = f->stream,
                     .host = &f->host,
                     .state = f,
-                    .threads = 1};
-    return row->run(f->self, &call);
+                    .threads = f->threads ? f->threads : 1};
+    int32_t status = row->run(f->self, &call);
+    while (f->scratch_count) free(f->scratch[--f->scratch_count]);
+    return status;
 }

@@ -29,6 +29,9 @@ typedef struct fixture {
     void *stream;
     int32_t error_code; /* of the last host->error */
     char error_message[256];
+    void *scratch[16]; /* workspace of the running call */
+    uint32_t scratch_count;
+    int32_t threads; /* of the next calls, 0: one */
 } fixture;
 
 /* A tensor in the device's memory. Its address is what stands in values. */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fill, copy, iota and random of the CPU plugin. */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void copy(fixture *f, fixture_tensor *to, fixture_tensor *from)
+{
+    tn_value args[] = {fixture_value(to), fixture_value(from)}, out = fixture_value(to);
+    cr_assert_eq(fixture_run(f, "prim::copy", args, 2, &out, 1, NULL), TN_OK, "%s", f->error_message);
+}
+
+Test(cpu_memory, fill_reaches_the_view_alone)
+{
+    int32_t got[24];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor t = fixture_tensor_make(&f, TN_INT32, 2, (int64_t[]){4, 6}, NULL);
+    fixture_tensor view = t;
+    view.desc.sizes = view.sizes;
+    view.desc.strides = view.strides;
+    view.sizes[1] = 3;
+    view.strides[1] = 2;
+    tn_value args[] = {fixture_value(&view), tn_value_int(-7)}, out = fixture_value(&view);
+    cr_assert_eq(fixture_run(&f, "prim::fill", args, 2, &out, 1, NULL), TN_OK);
+    fixture_read(&f, &t, got);
+    for (int i = 0; i < 24; i++) cr_assert_eq(got[i], i % 2 ? 0 : -7);
+    fixture_tensor_free(&f, &t);
+    fixture_close(&f);
+}
+
+Test(cpu_memory, copy_transposes)
+{
+    enum { ROWS = 130, COLUMNS = 77 };
+    static double a[ROWS * COLUMNS], got[ROWS * COLUMNS];
+    fixture f;
+    for (int i = 0; i < ROWS * COLUMNS; i++) a[i] = i;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT64, 2, (int64_t[]){COLUMNS, ROWS}, a);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT64, 2, (int64_t[]){COLUMNS, ROWS}, NULL);
+    x.strides[0] = 1;
+    x.strides[1] = COLUMNS;
+    f.threads = 2;
+    copy(&f, &o, &x);
+    fixture_read(&f, &o, got);
+    for (int c = 0; c < COLUMNS; c++)
+        for (int r = 0; r < ROWS; r++) cr_assert_eq(got[c * ROWS + r], r * COLUMNS + c);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_memory, copy_converts)
+{
+    int64_t n = 6;
+    float a[] = {1.75f, -2.5f, 0, 300, 65520, 1e-8f};
+    uint16_t half[6];
+    uint8_t truth[6];
+    int64_t whole[6];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, a);
+    fixture_tensor h = fixture_tensor_make(&f, TN_FLOAT16, 1, &n, NULL);
+    fixture_tensor b = fixture_tensor_make(&f, TN_BOOL, 1, &n, NULL);
+    fixture_tensor i = fixture_tensor_make(&f, TN_INT64, 1, &n, NULL);
+    copy(&f, &h, &x);
+    copy(&f, &b, &x);
+    copy(&f, &i, &x);
+    fixture_read(&f, &h, half);
+    fixture_read(&f, &b, truth);
+    fixture_read(&f, &i, whole);
+    cr_assert_arr_eq(half, ((uint16_t[]){0x3f00, 0xc100, 0, 0x5cb0, 0x7c00, 0}), 12);
+    cr_assert_arr_eq(truth, ((uint8_t[]){1, 1, 0, 1, 1, 1}), 6);
+    cr_assert_arr_eq(whole, ((int64_t[]){1, -2, 0, 300, 65520, 0}), 48);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &h);
+    fixture_tensor_free(&f, &b);
+    fixture_tensor_free(&f, &i);
+    fixture_close(&f);
+}
+
+Test(cpu_memory, copy_resolves_lazy_bits)
+{
+    int64_t n = 2;
+    float got[4];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_COMPLEX64, 1, &n, (float[]){1, 2, 3, -4});
+    fixture_tensor o = fixture_tensor_make(&f, TN_COMPLEX64, 1, &n, NULL);
+    x.desc.flags |= TN_DESC_CONJ;
+    copy(&f, &o, &x);
+    fixture_read(&f, &o, got);
+    cr_assert_arr_eq(got, ((float[]){1, -2, 3, 4}), 16);
+    x.desc.flags |= TN_DESC_NEG;
+    copy(&f, &o, &x);
+    fixture_read(&f, &o, got);
+    cr_assert_arr_eq(got, ((float[]){-1, 2, -3, -4}), 16);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_memory, iota_counts_in_row_major_order)
+{
+    double got[6];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor t = fixture_tensor_make(&f, TN_FLOAT64, 2, (int64_t[]){2, 3}, NULL);
+    t.strides[0] = 1;
+    t.strides[1] = 2;
+    tn_value args[] = {fixture_value(&t), tn_value_float(0.5), tn_value_int(2)}, out = fixture_value(&t);
+    cr_assert_eq(fixture_run(&f, "prim::iota", args, 3, &out, 1, NULL), TN_OK);
+    fixture_read(&f, &t, got);
+    cr_assert_arr_eq(got, ((double[]){0.5, 6.5, 2.5, 8.5, 4.5, 10.5}), sizeof got);
+    fixture_tensor_free(&f, &t);
+    fixture_close(&f);
+}
+
+static void draw(fixture *f, fixture_tensor *t, int64_t distribution, tn_value a, tn_value b, int64_t seed,
+                 int64_t offset)
+{
+    tn_value args[] = {fixture_value(t),   tn_value_int(distribution), a, b,
+                       tn_value_int(seed), tn_value_int(offset)};
+    tn_value out = fixture_value(t);
+    cr_assert_eq(fixture_run(f, "prim::random", args, 6, &out, 1, NULL), TN_OK, "%s", f->error_message);
+}
+
+/* The known answer of Philox-4x32-10 for key and counter 0 (Salmon et al. 2011). */
+Test(cpu_memory, random_bits_are_philox)
+{
+    int64_t n = 4, got[4];
+    uint32_t words[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    float unit[4];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor t = fixture_tensor_make(&f, TN_INT64, 1, &n, NULL);
+    fixture_tensor u = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    draw(&f, &t, TN_RANDOM_BITS, tn_value_int(0), tn_value_int(0), 0, 0);
+    fixture_read(&f, &t, got);
+    cr_assert_eq((uint64_t)got[0], words[0] | (uint64_t)words[1] << 32);
+    cr_assert_eq((uint64_t)got[1], words[2] | (uint64_t)words[3] << 32);
+    draw(&f, &u, TN_RANDOM_UNIFORM, tn_value_float(0), tn_value_float(1), 0, 0);
+    fixture_read(&f, &u, unit);
+    for (int i = 0; i < 4; i++) cr_assert_eq(unit[i], (float)(words[i] >> 8) * 0x1p-24f);
+    fixture_tensor_free(&f, &t);
+    fixture_tensor_free(&f, &u);
+    fixture_close(&f);
+}
+
+Test(cpu_memory, random_numbers_ignore_threads_and_have_their_moments)
+{
+    enum { N = 200000 };
+    static float one[N], three[N];
+    int64_t n = N;
+    double mean = 0, square = 0;
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor t = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    draw(&f, &t, TN_RANDOM_NORMAL, tn_value_float(2), tn_value_float(3), 12345, 678);
+    fixture_read(&f, &t, one);
+    f.threads = 3;
+    draw(&f, &t, TN_RANDOM_NORMAL, tn_value_float(2), tn_value_float(3), 12345, 678);
+    fixture_read(&f, &t, three);
+    cr_assert_arr_eq(one, three, sizeof one);
+    for (int i = 0; i < N; i++) mean += one[i], square += (double)one[i] * one[i];
+    mean /= N;
+    cr_assert_float_eq(mean, 2, 0.05);
+    cr_assert_float_eq(sqrt(square / N - mean * mean), 3, 0.05);
+    fixture_tensor_free(&f, &t);
+    fixture_close(&f);
+}

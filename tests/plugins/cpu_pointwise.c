@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pointwise rows of the CPU plugin: closed forms, edges, and that strides, broadcasting and threads do not
+ * matter. */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs a row of one output over its operands; `extra` follows the tensors. */
+static void run(fixture *f, const char *name, fixture_tensor *const *operands, uint32_t count,
+                const tn_value *extra, uint32_t n_extra)
+{
+    fixture_nest nest;
+    tn_value args[8], out = fixture_value(operands[0]);
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < count; i++) args[n++] = fixture_value(operands[i]);
+    for (uint32_t i = 0; i < n_extra; i++) args[n++] = extra[i];
+    fixture_pointwise(&nest, operands, count, 1);
+    cr_assert_eq(fixture_run(f, name, args, n, &out, 1, &nest.nest), TN_OK, "%s: %s", name, f->error_message);
+}
+
+static void unary_f32(const char *name, const float *in, const float *want, int64_t n, float tolerance)
+{
+    fixture f;
+    float got[64];
+    fixture_open(&f);
+    fixture_tensor a = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, in);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    run(&f, name, (fixture_tensor *[]){&o, &a}, 2, NULL, 0);
+    fixture_read(&f, &o, got);
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(want[i]))
+            cr_assert(isnan(got[i]), "%s(%g) = %g", name, in[i], got[i]);
+        else if (isinf(want[i]))
+            cr_assert_eq(got[i], want[i], "%s(%g) = %g", name, in[i], got[i]);
+        else
+            cr_assert_leq(fabsf(got[i] - want[i]), tolerance * fabsf(want[i]), "%s(%g) = %.9g, not %.9g",
+                          name, in[i], got[i], want[i]);
+    }
+    fixture_tensor_free(&f, &a);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_pointwise, functions_of_known_values)
+{
+    unary_f32("aten::exp", (float[]){0, 1, -1, INFINITY, -INFINITY, NAN},
+              (float[]){1, 2.71828183f, 0.36787944f, INFINITY, 0, NAN}, 6, 3e-7f);
+    unary_f32("aten::log", (float[]){1, 2.71828183f, 0, -1, INFINITY},
+              (float[]){0, 1, -INFINITY, NAN, INFINITY}, 5, 3e-7f);
+    unary_f32("aten::erf", (float[]){0, 0.5f, -0.5f, 1, 2, 6},
+              (float[]){0, 0.52049988f, -0.52049988f, 0.84270079f, 0.99532227f, 1}, 6, 3e-7f);
+    unary_f32("aten::sigmoid", (float[]){0, 100, -100, 2}, (float[]){0.5f, 1, 0, 0.88079708f}, 4, 3e-7f);
+    unary_f32("aten::digamma", (float[]){1, 0.5f, 10}, (float[]){-0.57721566f, -1.96351003f, 2.25175259f}, 3,
+              3e-7f);
+    unary_f32("aten::special_ndtri", (float[]){0.5f, 0.975f, 0.025f, 0, 1},
+              (float[]){0, 1.95996398f, -1.95996398f, -INFINITY, INFINITY}, 5, 1e-6f);
+    unary_f32("aten::special_airy_ai", (float[]){0, 1, -2, 5},
+              (float[]){0.35502805f, 0.13529242f, 0.22740743f, 1.08344428e-4f}, 4, 3e-7f);
+    unary_f32("aten::log1p", (float[]){3e38f, 1e-20f}, (float[]){88.5968247f, 1e-20f}, 2, 3e-7f);
+}
+
+Test(cpu_pointwise, extremes_carry_nan_and_rounding_is_to_even)
+{
+    unary_f32("aten::relu", (float[]){-1, 2, NAN, -0.0f}, (float[]){0, 2, NAN, 0}, 4, 0);
+    unary_f32("aten::round", (float[]){0.5f, 1.5f, 2.5f, -0.5f}, (float[]){0, 2, 2, 0}, 4, 0);
+    unary_f32("aten::sgn", (float[]){-3, 0, 7}, (float[]){-1, 0, 1}, 3, 0);
+}
+
+/* A sum over every layout gives the elements that the loops of this test give. */
+Test(cpu_pointwise, any_strides_and_any_threads)
+{
+    enum { ROWS = 300, COLUMNS = 700 };
+    static float a[ROWS * COLUMNS], b[COLUMNS * ROWS], row[COLUMNS], got[ROWS * COLUMNS];
+    fixture f;
+    for (int i = 0; i < ROWS * COLUMNS; i++) a[i] = (float)(i % 1013), b[i] = (float)(i % 97);
+    for (int i = 0; i < COLUMNS; i++) row[i] = (float)i;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){ROWS, COLUMNS}, a);
+    fixture_tensor y = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){ROWS, COLUMNS}, b);
+    fixture_tensor z = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){1, COLUMNS}, row);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){ROWS, COLUMNS}, NULL);
+    /* y as the transposed view of a COLUMNS x ROWS tensor. */
+    y.strides[0] = 1;
+    y.strides[1] = ROWS;
+    for (f.threads = 1; f.threads <= 3; f.threads++) {
+        run(&f, "aten::add.Tensor", (fixture_tensor *[]){&o, &x, &y}, 3, (tn_value[]){tn_value_int(2)}, 1);
+        fixture_read(&f, &o, got);
+        for (int r = 0; r < ROWS; r++)
+            for (int c = 0; c < COLUMNS; c++)
+                cr_assert_eq(got[r * COLUMNS + c], a[r * COLUMNS + c] + 2 * b[c * ROWS + r]);
+        run(&f, "aten::mul.Tensor", (fixture_tensor *[]){&o, &x, &z}, 3, NULL, 0);
+        fixture_read(&f, &o, got);
+        for (int i = 0; i < ROWS * COLUMNS; i++) cr_assert_eq(got[i], a[i] * row[i % COLUMNS]);
+    }
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &y);
+    fixture_tensor_free(&f, &z);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_pointwise, large_results_pass_the_caches_unharmed)
+{
+    int64_t n = 3 * 1000 * 1000 + 7;
+    float *a = malloc((size_t)n * 4), *got = malloc((size_t)n * 4);
+    fixture f;
+    for (int64_t i = 0; i < n; i++) a[i] = (float)(i % 4099);
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, a);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    f.threads = 2;
+    run(&f, "aten::neg", (fixture_tensor *[]){&o, &x}, 2, NULL, 0);
+    fixture_read(&f, &o, got);
+    for (int64_t i = 0; i < n; i++) cr_assert_eq(got[i], -a[i]);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+    free(a);
+    free(got);
+}
+
+static void binary_int(const char *name, tn_dtype dtype, const void *a, const void *b, const void *want,
+                       int64_t n)
+{
+    fixture f;
+    char got[256];
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, dtype, 1, &n, a), y = fixture_tensor_make(&f, dtype, 1, &n, b);
+    fixture_tensor o = fixture_tensor_make(&f, dtype, 1, &n, NULL);
+    tn_value one = tn_value_int(1);
+    run(&f, name, (fixture_tensor *[]){&o, &x, &y}, 3, &one, strcmp(name, "aten::add.Tensor") == 0);
+    fixture_read(&f, &o, got);
+    cr_assert_arr_eq(got, want, (size_t)(n * tn_dtype_bytes(dtype)), "%s", name);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &y);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_pointwise, integers_wrap_and_never_trap)
+{
+    binary_int("aten::add.Tensor", TN_INT8, (int8_t[]){127, -128, 5}, (int8_t[]){1, -1, 6},
+               (int8_t[]){-128, 127, 11}, 3);
+    binary_int("aten::add.Tensor", TN_UINT8, (uint8_t[]){255, 7}, (uint8_t[]){2, 8}, (uint8_t[]){1, 15}, 2);
+    binary_int("aten::floor_divide", TN_INT32, (int32_t[]){7, -7, INT32_MIN, 3}, (int32_t[]){2, 2, -1, 0},
+               (int32_t[]){3, -4, INT32_MIN, 0}, 4);
+    binary_int("aten::remainder.Tensor", TN_INT64, (int64_t[]){7, -7, 7, INT64_MIN},
+               (int64_t[]){3, 3, -3, -1}, (int64_t[]){1, 2, -2, 0}, 4);
+    binary_int("aten::pow.Tensor_Tensor", TN_INT64, (int64_t[]){3, 2, -1, 5}, (int64_t[]){4, 62, -3, -1},
+               (int64_t[]){81, INT64_C(1) << 62, -1, 0}, 4);
+    binary_int("aten::bitwise_right_shift.Tensor", TN_INT16, (int16_t[]){-8, -8, 8}, (int16_t[]){1, 100, 2},
+               (int16_t[]){-4, -1, 2}, 3);
+    binary_int("aten::gcd", TN_INT32, (int32_t[]){12, -18, 0}, (int32_t[]){18, 12, 5}, (int32_t[]){6, 6, 5},
+               3);
+}
+
+Test(cpu_pointwise, half_types_round_to_nearest_even)
+{
+    /* 1 + 2^-11 is half way between 1 and the next float16, 1 + 3 * 2^-11 between the next two. */
+    int64_t n = 2;
+    uint16_t got[2], ones[] = {0x3c00, 0x3c00}, steps[] = {0x1000, 0x1600};
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT16, 1, &n, ones);
+    fixture_tensor y = fixture_tensor_make(&f, TN_FLOAT16, 1, &n, steps);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT16, 1, &n, NULL);
+    run(&f, "aten::add.Tensor", (fixture_tensor *[]){&o, &x, &y}, 3, (tn_value[]){tn_value_int(1)}, 1);
+    fixture_read(&f, &o, got);
+    cr_assert_eq(got[0], 0x3c00);
+    cr_assert_eq(got[1], 0x3c02);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &y);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_pointwise, complex_products_and_quotients)
+{
+    int64_t n = 1;
+    float got[2];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_COMPLEX64, 1, &n, (float[]){1, 2});
+    fixture_tensor y = fixture_tensor_make(&f, TN_COMPLEX64, 1, &n, (float[]){3, -1});
+    fixture_tensor o = fixture_tensor_make(&f, TN_COMPLEX64, 1, &n, NULL);
+    run(&f, "aten::mul.Tensor", (fixture_tensor *[]){&o, &x, &y}, 3, NULL, 0);
+    fixture_read(&f, &o, got);
+    cr_assert(got[0] == 5 && got[1] == 5);
+    run(&f, "aten::div.Tensor", (fixture_tensor *[]){&o, &x, &y}, 3, NULL, 0);
+    fixture_read(&f, &o, got);
+    cr_assert_float_eq(got[0], 0.1f, 1e-7f);
+    cr_assert_float_eq(got[1], 0.7f, 1e-7f);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &y);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
+Test(cpu_pointwise, a_word_it_does_not_know_is_an_error)
+{
+    int64_t n = 1;
+    fixture f;
+    fixture_nest nest;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, (float[]){1});
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    tn_value args[] = {fixture_value(&x), tn_value_string("cubic")}, out = fixture_value(&o);
+    fixture_pointwise(&nest, (fixture_tensor *[]){&o, &x}, 2, 1);
+    cr_assert_eq(fixture_run(&f, "aten::gelu", args, 2, &out, 1, &nest.nest), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(f.error_message, "cubic"));
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}

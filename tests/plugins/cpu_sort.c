@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Order on the CPU plugin: sort, topk, unique, searchsorted, scans. */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+Test(cpu_sort, stable_in_both_directions_with_nan_last_or_first)
+{
+    int64_t n = 6, at[6];
+    float got[6];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x =
+        fixture_tensor_make(&f, TN_FLOAT32, 1, &n, (float[]){2, NAN, -0.0f, 0.0f, -INFINITY, 2});
+    fixture_tensor v = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    fixture_tensor i = fixture_tensor_make(&f, TN_INT64, 1, &n, NULL);
+    tn_value args[] = {fixture_value(&x), tn_value_bool(1), tn_value_int(-1), tn_value_bool(0)};
+    tn_value outs[] = {fixture_value(&v), fixture_value(&i)};
+    cr_assert_eq(fixture_run(&f, "aten::sort.stable", args, 4, outs, 2, NULL), TN_OK);
+    fixture_read(&f, &i, at);
+    cr_assert_arr_eq(at, ((int64_t[]){4, 2, 3, 0, 5, 1}), 48);
+    args[3] = tn_value_bool(1);
+    cr_assert_eq(fixture_run(&f, "aten::sort.stable", args, 4, outs, 2, NULL), TN_OK);
+    fixture_read(&f, &i, at);
+    fixture_read(&f, &v, got);
+    cr_assert_arr_eq(at, ((int64_t[]){1, 0, 5, 2, 3, 4}), 48);
+    cr_assert(isnan(got[0]) && got[1] == 2 && got[5] == -INFINITY);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &v);
+    fixture_tensor_free(&f, &i);
+    fixture_close(&f);
+}
+
+Test(cpu_sort, long_lines_and_topk)
+{
+    enum { N = 10007 };
+    static int64_t a[N], got[N], at[N];
+    int64_t n = N, k = 5;
+    fixture f;
+    /* A permutation of 0 .. N - 1: multiples of a number prime to N. */
+    for (int64_t i = 0; i < N; i++) a[i] = i * 4243 % N;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_INT64, 1, &n, a);
+    fixture_tensor v = fixture_tensor_make(&f, TN_INT64, 1, &n, NULL),
+                   i = fixture_tensor_make(&f, TN_INT64, 1, &n, NULL);
+    tn_value args[] = {fixture_value(&x), tn_value_bool(1), tn_value_int(0), tn_value_bool(0)};
+    tn_value outs[] = {fixture_value(&v), fixture_value(&i)};
+    cr_assert_eq(fixture_run(&f, "aten::sort.stable", args, 4, outs, 2, NULL), TN_OK);
+    fixture_read(&f, &v, got);
+    fixture_read(&f, &i, at);
+    for (int64_t j = 0; j < N; j++) cr_assert(got[j] == j && a[at[j]] == j);
+    fixture_tensor tv = fixture_tensor_make(&f, TN_INT64, 1, &k, NULL),
+                   ti = fixture_tensor_make(&f, TN_INT64, 1, &k, NULL);
+    tn_value top[] = {fixture_value(&x), tn_value_int(k), tn_value_int(-1), tn_value_bool(1),
+                      tn_value_bool(1)};
+    tn_value best[] = {fixture_value(&tv), fixture_value(&ti)};
+    cr_assert_eq(fixture_run(&f, "aten::topk", top, 5, best, 2, NULL), TN_OK);
+    fixture_read(&f, &tv, got);
+    for (int64_t j = 0; j < k; j++) cr_assert_eq(got[j], N - 1 - j);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &v);
+    fixture_tensor_free(&f, &i);
+    fixture_tensor_free(&f, &tv);
+    fixture_tensor_free(&f, &ti);
+    fixture_close(&f);
+}
+
+Test(cpu_sort, unique_with_inverse_and_counts)
+{
+    int64_t n = 5, none = 0, values[3], inverse[5], counts[3];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_INT64, 1, &n, (int64_t[]){7, -1, 7, 3, -1});
+    fixture_tensor v = fixture_tensor_make(&f, TN_INT64, 1, &none, NULL);
+    fixture_tensor w = fixture_tensor_make(&f, TN_INT64, 1, &none, NULL);
+    fixture_tensor c = fixture_tensor_make(&f, TN_INT64, 1, &none, NULL);
+    tn_value args[] = {fixture_value(&x), tn_value_bool(1), tn_value_bool(1), tn_value_bool(1)};
+    tn_value outs[] = {fixture_value(&v), fixture_value(&w), fixture_value(&c)};
+    cr_assert_eq(fixture_run(&f, "aten::_unique2", args, 4, outs, 3, NULL), TN_OK);
+    cr_assert_eq(v.sizes[0], 3);
+    fixture_read(&f, &v, values);
+    fixture_read(&f, &w, inverse);
+    fixture_read(&f, &c, counts);
+    cr_assert_arr_eq(values, ((int64_t[]){-1, 3, 7}), 24);
+    cr_assert_arr_eq(inverse, ((int64_t[]){2, 0, 2, 1, 0}), 40);
+    cr_assert_arr_eq(counts, ((int64_t[]){2, 1, 2}), 24);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &v);
+    fixture_tensor_free(&f, &w);
+    fixture_tensor_free(&f, &c);
+    fixture_close(&f);
+}
+
+Test(cpu_sort, searchsorted_on_either_side)
+{
+    int64_t n = 4, m = 3, got[3];
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor s = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, (float[]){1, 2, 2, 5});
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 1, &m, (float[]){2, 0, 9});
+    fixture_tensor o = fixture_tensor_make(&f, TN_INT64, 1, &m, NULL);
+    tn_value args[] = {fixture_value(&s), fixture_value(&x), tn_value_bool(0),
+                       tn_value_bool(0),  tn_value_none(),   tn_value_none()};
+    tn_value out = fixture_value(&o);
+    cr_assert_eq(fixture_run(&f, "aten::searchsorted.Tensor", args, 6, &out, 1, NULL), TN_OK);
+    fixture_read(&f, &o, got);
+    cr_assert_arr_eq(got, ((int64_t[]){1, 0, 4}), 24);
+    args[4] = tn_value_string("right");
+    cr_assert_eq(fixture_run(&f, "aten::searchsorted.Tensor", args, 6, &out, 1, NULL), TN_OK);
+    fixture_read(&f, &o, got);
+    cr_assert_arr_eq(got, ((int64_t[]){3, 0, 4}), 24);
+    fixture_tensor_free(&f, &s);
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
