@@ -16,6 +16,8 @@ static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
 #define LEVEL_LISTS(X, level)         \
     X(arithmetic_f32, CPU_F32, level) \
     X(arithmetic_f64, CPU_F64, level) \
+    X(activation_f32, CPU_F32, level) \
+    X(activation_f64, CPU_F64, level) \
     X(integer_i32, CPU_I32, level)    \
     X(integer_i64, CPU_I64, level)    \
     X(function_f32, CPU_F32, level)   \
