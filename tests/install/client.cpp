@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A client in C++17: typed calls with option structs, lists from braces, gradients, errors. */
+#include <cstdio>
+#include <cstring>
+#include <tenon/tenon.h>
+
+static int wrong(const char *what)
+{
+    std::printf("wrong: %s\n", what);
+    return 1;
+}
+
+static int convolution(tn_scope *s)
+{
+    const int64_t one_image[] = {1, 1, 3, 3}, one_filter[] = {1, 1, 2, 2}, one[] = {1}, two[] = {2, 2};
+    const float image[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, filter[] = {1, 0, 0, 1}, offset[] = {0.5F};
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, tn_ints{one_image, 4}, image, TN_CPU);
+    tn_tensor *w = tn_from_data(s, TN_FLOAT32, tn_ints{one_filter, 4}, filter, TN_CPU);
+    tn_conv2d_args options{};
+    options.bias = tn_from_data(s, TN_FLOAT32, tn_ints{one, 1}, offset, TN_CPU);
+    options.stride = tn_ints{two, 2};
+    tn_tensor *y = tn_conv2d(s, x, w, options);
+    if (tn_scope_failed(s) || tn_item_double(s, y) != 6.5) return wrong("conv2d with bias and stride");
+    tn_tensor *plain = tn_conv2d(s, x, w, tn_conv2d_args{});
+    if (tn_tensor_numel(plain) != 4) return wrong("defaults of conv2d");
+    return 0;
+}
+
+static int gradient(tn_scope *s)
+{
+    const int64_t sizes[] = {2, 2};
+    const float data[] = {1, -1, 1, 1};
+    float grad[4];
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, tn_ints{sizes, 2}, data, TN_CPU);
+    tn_set_requires_grad(x, 1);
+    tn_backward(s, tn_sum(s, tn_pow_tensor_scalar(s, x, tn_value_int(2)), tn_sum_args{}));
+    tn_to_host(s, tn_grad_of(s, x), grad, sizeof(grad));
+    if (tn_scope_failed(s) || grad[0] != 2 || grad[1] != -2 || grad[3] != 2) return wrong("gradient");
+    tn_add_args options{};
+    options.alpha = tn_value_int(10);
+    if (tn_item_double(s, tn_sum(s, tn_add(s, x, x, options), tn_sum_args{})) != 22) return wrong("alpha");
+    return 0;
+}
+
+static int error(tn_scope *s)
+{
+    const int64_t three[] = {3}, four[] = {4};
+    const float data[] = {1, 2, 3, 4};
+    tn_tensor *a = tn_from_data(s, TN_FLOAT32, tn_ints{three, 1}, data, TN_CPU);
+    tn_tensor *b = tn_from_data(s, TN_FLOAT32, tn_ints{four, 1}, data, TN_CPU);
+    if (tn_add(s, a, b, tn_add_args{}) || tn_scope_failed(s) != TN_E_SHAPE) return wrong("an error");
+    if (!std::strstr(tn_scope_error(s)->message, "size of tensor a (3)")) return wrong("its text");
+    tn_scope_clear(s);
+    return 0;
+}
+
+int main()
+{
+    tn_context *ctx = nullptr;
+    if (tn_context_create(nullptr, &ctx) != TN_OK) return wrong("context");
+    tn_scope *s = tn_scope_open(ctx);
+    int status = convolution(s) || gradient(s) || error(s);
+    if (tn_scope_failed(s)) std::printf("%s\n", tn_scope_error(s)->message);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    if (status == 0) std::puts("well");
+    return status;
+}

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tenon as its users have it: installed into an empty folder, then used as the READMEs say.
+
+    install.py BUILD SOURCE CC CXX
+
+Nothing but the installed files is on any search path. Prints `N passed, N failed, N skipped`.
+"""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STRICT = ["-Wall", "-Wextra", "-Werror"]
+
+
+class Failure(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+class House:
+    """An installed Tenon and the environment of a program that uses it."""
+
+    def __init__(self, build, source, cc, cxx, root):
+        self.build, self.source, self.root = Path(build), Path(source), Path(root)
+        self.cc, self.cxx = shlex.split(cc), shlex.split(cxx)
+        self.meson = shutil.which("meson")
+        if not self.meson:
+            raise Skip("meson is not there")
+        if not shutil.which("pkg-config"):
+            raise Skip("pkg-config is not there")
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not k.startswith(("TENON_", "MESON", "PKG_CONFIG", "NINJA")) and k != "LD_LIBRARY_PATH"}
+        self.environment["XDG_CACHE_HOME"] = str(self.root / "cache")
+        self.environment["CC"], self.environment["CXX"] = cc, cxx
+        self.run([self.meson, "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", str(self.root / "tree")])
+        file = next((self.root / "tree").rglob("tenon.pc"))
+        text = file.read_text()
+        prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
+        self.prefix = self.root / "tree" / prefix.lstrip("/")
+        # The tree was moved: whoever moves one changes this line, and no other.
+        file.write_text(re.sub(r"^prefix=.*$", f"prefix={self.prefix}", text, flags=re.M))
+        self.environment["PKG_CONFIG_PATH"] = str(file.parent)
+        self.library = Path(self.config("--variable=libdir")[0])
+        self.environment["PATH"] = f"{self.prefix / 'bin'}:{os.environ['PATH']}"
+
+    def run(self, command, folder=None, expect=0, **environment):
+        done = subprocess.run([str(c) for c in command], cwd=folder, env={**self.environment, **environment},
+                              capture_output=True, text=True, timeout=240)
+        if done.returncode != expect:
+            raise Failure(f"{shlex.join(map(str, command))}\nstatus {done.returncode}, expected {expect}\n"
+                          f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done.stdout
+
+    def config(self, *arguments):
+        return shlex.split(self.run(["pkg-config", *arguments, "tenon"]))
+
+    def folder(self, name):
+        folder = self.root / name
+        folder.mkdir(mode=0o755)
+        return folder
+
+    def copy(self, example, name):
+        """A copy of an example alone, so that nothing of the checkout is beside it."""
+        folder = self.root / name
+        shutil.copytree(self.source / "examples" / example, folder)
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        return folder
+
+    def program(self, source, name, *, language="c", libraries=()):
+        """Compiles one file with strict warnings against the installed headers and gives the program."""
+        compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
+        program = source.parent / name
+        self.run([*compiler, standard, *STRICT, *self.config("--cflags"), source, *self.config("--libs"), *libraries,
+                  "-o", program])
+        return program
+
+    def use(self, program, *arguments, **environment):
+        return self.run([program, *arguments], LD_LIBRARY_PATH=str(self.library), **environment)
+
+
+def expect(condition, what, text=""):
+    if not condition:
+        raise Failure(f"{what}\n{text}")
+
+
+SMOOTH = ["tensor([1.0635, 3.0000, 0.8466], dtype=torch.float64)", "gradient is right"]
+
+
+def check_tree(house):
+    """What the README promises: headers, library, plugins with manifests, the command, the pkg-config file."""
+    plugins = Path(house.config("--variable=plugindir")[0])
+    expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
+    for name in ("cpu", "reference"):
+        expect((plugins / f"{name}.json").is_file(), f"manifest of {name}", str(sorted(plugins.glob("*"))))
+    headers = {p.name for p in (house.source / "abi/include/tenon").glob("*.h")}
+    installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
+    expect(headers == installed, "all headers and no others", str(headers ^ installed))
+    expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))
+    devices = house.use("tenon", "devices")
+    expect("cpu" in devices, "the command finds the processor", devices)
+    report = house.use("tenon", "doctor")
+    expect(str(plugins) in report, "plugins come from the moved tree", report)
+    expect(f"{house.build}/plugins" not in report and f"{house.build}/tenon" not in report, "nothing comes from the build", report)
+
+
+def check_headers(house):
+    """Each header stands alone, in C and C++, with every warning an error."""
+    folder = house.folder("headers")
+    for header in sorted((house.prefix / "include/tenon").glob("*.h")):
+        for compiler, options, ending in ((house.cc, ["-std=c17"], "c"), (house.cxx, ["-std=c++17"], "cpp")):
+            for define in ("", "#define TN_PLUGIN\n"):
+                file = folder / f"one.{ending}"
+                file.write_text(f"{define}#include <tenon/{header.name}>\nint nothing;\n")
+                house.run([*compiler, *options, *STRICT, *house.config("--cflags"), "-fsyntax-only", file])
+
+
+def check_operators_meson(house):
+    folder = house.copy("operators", "operators_meson")
+    house.run([house.meson, "setup", "build"], folder)
+    house.run(["ninja", "-C", "build"], folder)
+    output = house.use(folder / "build/use", folder / "build/libsmooth.so")
+    expect(output.splitlines() == SMOOTH, "what use prints", output)
+
+
+def check_operators_cc(house):
+    folder = house.copy("operators", "operators_cc")
+    house.run([*house.cc, "-shared", "-fPIC", *house.config("--cflags"), "smooth.c", "-lm", "-o", "libsmooth.so"], folder)
+    house.run([*house.cc, *house.config("--cflags"), "use.c", *house.config("--libs"), "-o", "use"], folder)
+    output = house.use(folder / "use", folder / "libsmooth.so")
+    expect(output.splitlines() == SMOOTH, "what use prints", output)
+
+
+def device_works(house, folder, program, added):
+    environment = {"TENON_PLUGIN_ADD": str(added)} if added else {}
+    devices = house.use("tenon", "devices", **environment)
+    expect("example:0" in devices, f"{folder.name}: tenon devices lists it", devices)
+    output = house.use(program, **environment)
+    expect(output.endswith("well\n"), f"{folder.name}: the program on example:0", output)
+
+
+def check_plugin_cc(house):
+    program = house.program(shutil.copy(HERE / "on_example.c", house.folder("on_example_cc")) and
+                            house.root / "on_example_cc/on_example.c", "on_example")
+    folder = house.copy("plugin", "plugin_cc")
+    house.run([*house.cc, "-shared", "-fPIC", "-O2", *house.config("--cflags"), "-o", "libtenon_example.so", "example.c"],
+              folder)
+    device_works(house, folder, program, folder)
+
+
+def check_plugin_meson(house):
+    """Installed into the plugin folder, it is found without a word."""
+    program = house.program(shutil.copy(HERE / "on_example.c", house.folder("on_example_meson")) and
+                            house.root / "on_example_meson/on_example.c", "on_example")
+    folder = house.copy("plugin", "plugin_meson")
+    house.run([house.meson, "setup", "build"], folder)
+    house.run(["ninja", "-C", "build", "install"], folder)
+    device_works(house, folder, program, None)
+
+
+def check_cplusplus(house):
+    folder = house.folder("cplusplus")
+    shutil.copy(HERE / "client.cpp", folder)
+    output = house.use(house.program(folder / "client.cpp", "client", language="c++"))
+    expect(output == "well\n", "the C++ client", output)
+
+
+def check_documents(house):
+    """Every whole program in the documents compiles and runs; where a comment says what it prints, it does."""
+    folder, programs = house.folder("documents"), 0
+    for document in [house.source / "README.md", *sorted((house.source / "docs").glob("*.md"))]:
+        for block in re.findall(r"^```c\n(.*?)^```", document.read_text(), re.M | re.S):
+            if not re.search(r"\bmain\(", block):
+                continue
+            source = folder / f"program{programs}.c"
+            source.write_text(block)
+            output = house.use(house.program(source, f"program{programs}"))
+            for said in re.findall(r"/\* (tensor\(.*\)) \*/", block):
+                expect("".join(output.split()) == "".join(said.split()), f"{document.name} says {said}", output)
+            programs += 1
+    expect(programs > 0, "the README has a program")
+
+
+CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson,
+          check_cplusplus, check_documents]
+
+
+def main():
+    build, source, cc, cxx = sys.argv[1:]
+    os.umask(0o022)  # plugins that others may write are refused
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="install-", dir=build) as root:
+        try:
+            house = House(build, source, cc, cxx, root)
+        except Skip as e:
+            print(f"0 passed, 0 failed, {len(CHECKS)} skipped: {e}")
+            return 77
+        for check in CHECKS:
+            try:
+                check(house)
+                passed += 1
+            except (Failure, subprocess.TimeoutExpired) as e:
+                print(f"{check.__name__}: {e}")
+                failed += 1
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
