@@ -6,7 +6,7 @@
  * Each request and each answer is one line of JSON:
  *
  *     {"open": "add", ...}   prepares a case; the rest of the object is the case's own
- *                            {"ok": true} or {"absent": "why"}
+ *                            {"first": ns}, the time of a first run, or {"absent": "why"}
  *     {"time": 0.1}          runs it for about that many seconds: {"ns": 41.2, "n": 250000}, the median time
  *                            of one run over several samples
  *     {"memory": true}       {"peak": bytes, "start": bytes}: the most memory the process has had, and what
