@@ -72,3 +72,10 @@ void composite_native_dropout(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_mul_scalar(s, tn_mul(s, input, mask), keep == 0 ? 0.0 : 1 / keep));
     give(outs, 1, mask);
 }
+
+/* (grad_output, mask, scale), where no kernel has the dtype: integers turn into the default dtype. */
+void composite_native_dropout_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *kept = tn_mul(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    give(outs, 0, tn_mul_scalar(s, kept, arg_float(args, 2)));
+}
