@@ -181,6 +181,49 @@ static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&c->plan, begin, end, run_block, user);
 }
 
+/* 1 if an integer operand holds a zero anywhere in the nest. */
+static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t bytes)
+{
+    int64_t index[TN_MAX_RANK] = {0}, inner = nest->rank ? nest->sizes[0] : 1;
+    const char *row = o->host;
+    for (;;) {
+        for (int64_t i = 0; i < inner; i++) {
+            uint64_t element = 0;
+            memcpy(&element, row + (nest->rank ? i * o->strides[0] : 0), (size_t)bytes);
+            if (!element) return 1;
+        }
+        uint32_t d = 1;
+        while (d < nest->rank && ++index[d] == nest->sizes[d]) {
+            row -= (nest->sizes[d] - 1) * o->strides[d];
+            index[d++] = 0;
+        }
+        if (d >= nest->rank) return 0;
+        row += o->strides[d];
+    }
+}
+
+/* Whole numbers cannot be divided by zero: refused before anything is written, in ATen's word. */
+static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot)
+{
+    const tn_operand *divisor = cpu_operand(nest, nest->n_operands - 1);
+    if (number != CPU_OP_remainder && number != CPU_OP_fmod && number != CPU_OP_floor_divide &&
+        number != CPU_OP_div_trunc)
+        return 0;
+    switch (slot) {
+    case CPU_U8:
+    case CPU_I8:
+    case CPU_I16:
+    case CPU_I32:
+    case CPU_I64:
+    case CPU_U16:
+    case CPU_U32:
+    case CPU_U64:
+        return holds_zero(nest, divisor, cpu_slot_bytes[slot]);
+    default:
+        return 0;
+    }
+}
+
 /* A short run of dense operands in the types that the kernel computes in needs no plan. */
 static int32_t run_directly(const tn_nest *nest, const int32_t *want, cpu_pointwise_fn fn,
                             const cpu_scalars *scalars)
@@ -212,6 +255,7 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     if (number < 0)
         return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
                          op->schema);
+    if (divides_by_zero(nest, number, slot)) return cpu_error(call, TN_E_ARGUMENT, "ZeroDivisionError");
     int32_t hub = cpu_pointwise_hub((uint32_t)number, slot);
     if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
     /* A result type that the variant has and the row has not. */
