@@ -145,8 +145,8 @@ Test(cpu_pointwise, integers_wrap_and_never_trap)
     binary_int("aten::add.Tensor", TN_INT8, (int8_t[]){127, -128, 5}, (int8_t[]){1, -1, 6},
                (int8_t[]){-128, 127, 11}, 3);
     binary_int("aten::add.Tensor", TN_UINT8, (uint8_t[]){255, 7}, (uint8_t[]){2, 8}, (uint8_t[]){1, 15}, 2);
-    binary_int("aten::floor_divide", TN_INT32, (int32_t[]){7, -7, INT32_MIN, 3}, (int32_t[]){2, 2, -1, 0},
-               (int32_t[]){3, -4, INT32_MIN, 0}, 4);
+    binary_int("aten::floor_divide", TN_INT32, (int32_t[]){7, -7, INT32_MIN}, (int32_t[]){2, 2, -1},
+               (int32_t[]){3, -4, INT32_MIN}, 3);
     binary_int("aten::remainder.Tensor", TN_INT64, (int64_t[]){7, -7, 7, INT64_MIN},
                (int64_t[]){3, 3, -3, -1}, (int64_t[]){1, 2, -2, 0}, 4);
     binary_int("aten::pow.Tensor_Tensor", TN_INT64, (int64_t[]){3, 2, -1, 5}, (int64_t[]){4, 62, -3, -1},
@@ -155,6 +155,28 @@ Test(cpu_pointwise, integers_wrap_and_never_trap)
                (int16_t[]){-4, -1, 2}, 3);
     binary_int("aten::gcd", TN_INT32, (int32_t[]){12, -18, 0}, (int32_t[]){18, 12, 5}, (int32_t[]){6, 6, 5},
                3);
+}
+
+Test(cpu_pointwise, whole_numbers_divided_by_zero_are_refused)
+{
+    int64_t n = 3;
+    int32_t got[3] = {-1, -1, -1}, numbers[] = {7, 8, 9}, divisors[] = {2, 1, 0};
+    fixture f;
+    fixture_nest nest;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_INT32, 1, &n, numbers);
+    fixture_tensor y = fixture_tensor_make(&f, TN_INT32, 1, &n, divisors);
+    fixture_tensor o = fixture_tensor_make(&f, TN_INT32, 1, &n, got);
+    tn_value args[] = {fixture_value(&x), fixture_value(&y)}, out = fixture_value(&o);
+    fixture_pointwise(&nest, (fixture_tensor *[]){&o, &x, &y}, 3, 1);
+    cr_assert_eq(fixture_run(&f, "aten::remainder.Tensor", args, 2, &out, 1, &nest.nest), TN_E_ARGUMENT);
+    cr_assert_str_eq(f.error_message, "ZeroDivisionError");
+    fixture_read(&f, &o, got);
+    cr_assert_eq(got[0], -1, "nothing is written");
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &y);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
 }
 
 Test(cpu_pointwise, half_types_round_to_nearest_even)
