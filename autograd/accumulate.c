@@ -26,7 +26,7 @@ static int32_t leaf_run(tn_node *node, tni_step *step)
     if (!grad) return TN_OK;
     step->in[0] = NULL; /* the engine's reference goes into the leaf, so that it may keep the tensor itself */
     int32_t status = tni_accumulate(step->scope, leaf->tensor, &leaf->lock, grad);
-    if (!status && node->hooks.count) tni_run_accumulate_hooks(node, step->scope, leaf->tensor);
+    if (!status && tni_hook_count(node)) tni_run_accumulate_hooks(node, step->scope, leaf->tensor);
     return status;
 }
 

@@ -193,7 +193,7 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
     }
     if (n) memset(out, 0, n * sizeof *out);
     tni_step step = {.scope = s, .in = e->in, .out = out, .keep = run->goal->keep_graph};
-    int32_t status = TN_OK, hooked = node->hooks.count != 0;
+    int32_t status = TN_OK, hooked = tni_hook_count(node) != 0;
     if (hooked) status = tni_run_node_hooks(node, TNI_HOOK_PRE, s, e->in, node->n_inputs);
     if (!status && (node->type->runs_undefined || any_defined(e->in, node->n_inputs))) {
         status = find_wanted(run, s, e, &step.wanted);
@@ -214,7 +214,7 @@ static int32_t run_entry(tni_backward_run *run, tni_entry *e)
     tn_scope *s = tn_scope_open_child(run->scope, NULL);
     if (!s) return TN_E_OUT_OF_MEMORY;
     tn_stream *before = enter_stream(run, stream_of(run, e->node));
-    int32_t status = e->node->hooks.count ? tni_run_tensor_hooks(e->node, s, e->in) : TN_OK;
+    int32_t status = tni_hook_count(e->node) ? tni_run_tensor_hooks(e->node, s, e->in) : TN_OK;
     if (!status && e->captured) status = capture(run, e);
     if (!status && (!run->goal->inputs.count || e->needed)) status = run_node(run, s, e);
     if (before) tn_stream_set_current(run->ctx, before);

@@ -84,9 +84,10 @@ struct tn_node {
     uint32_t n_edges;
     uint32_t n_inputs; /* incoming gradients: outputs of the call */
     tni_edge *edges;
-    tni_meta *inputs;  /* the outputs of the call */
-    tni_vector hooks;  /* tni_hook */
-    tn_stream *stream; /* the forward call's; NULL for devices that do everything at once */
+    tni_meta *inputs;    /* the outputs of the call */
+    tni_vector hooks;    /* tni_hook */
+    atomic_uint n_hooks; /* their number, to be read without the lock */
+    tn_stream *stream;   /* the forward call's; NULL for devices that do everything at once */
     tn_node *next_dying;
     uint32_t freed; /* saved tensors are gone */
     uint32_t is_leaf;
@@ -179,6 +180,10 @@ void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, u
 const char *tni_operator_node_name(tn_context *ctx, uint32_t number, const char *full_name);
 
 /* ---- hooks.c ---- */
+static inline uint32_t tni_hook_count(const tn_node *node)
+{
+    return atomic_load_explicit(&node->n_hooks, memory_order_relaxed);
+}
 int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle);
 void tni_hook_drop(tn_node *node, uint64_t handle);
 /* Takes out what retains the gradient of t. */

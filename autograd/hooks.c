@@ -18,17 +18,20 @@ int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle)
     tni_spin_lock(&node->lock);
     tni_hook *slot = tni_vector_push(node->ctx, &node->hooks, sizeof *slot);
     if (slot) *slot = copy;
+    atomic_store_explicit(&node->n_hooks, node->hooks.count, memory_order_relaxed);
     tni_spin_unlock(&node->lock);
     if (!slot) return TN_E_OUT_OF_MEMORY;
     if (out_handle) *out_handle = copy.handle;
     return TN_OK;
 }
 
-static void remove_at(tni_vector *v, uint32_t i)
+static void remove_at(tn_node *node, uint32_t i)
 {
+    tni_vector *v = &node->hooks;
     tni_hook *hooks = v->data;
     memmove(hooks + i, hooks + i + 1, (v->count - i - 1) * sizeof *hooks);
     v->count--;
+    atomic_store_explicit(&node->n_hooks, v->count, memory_order_relaxed);
 }
 
 void tni_hook_drop(tn_node *node, uint64_t handle)
@@ -36,7 +39,7 @@ void tni_hook_drop(tn_node *node, uint64_t handle)
     tni_spin_lock(&node->lock);
     const tni_hook *hooks = node->hooks.data;
     for (uint32_t i = node->hooks.count; i-- > 0;) {
-        if (hooks[i].handle == handle) remove_at(&node->hooks, i);
+        if (hooks[i].handle == handle) remove_at(node, i);
     }
     tni_spin_unlock(&node->lock);
 }
@@ -46,7 +49,7 @@ void tni_hook_drop_retain(tn_node *node, const tn_tensor *t)
     tni_spin_lock(&node->lock);
     const tni_hook *hooks = node->hooks.data;
     for (uint32_t i = node->hooks.count; i-- > 0;) {
-        if (hooks[i].kind == TNI_HOOK_RETAIN && hooks[i].as.retain == t) remove_at(&node->hooks, i);
+        if (hooks[i].kind == TNI_HOOK_RETAIN && hooks[i].as.retain == t) remove_at(node, i);
     }
     tni_spin_unlock(&node->lock);
 }
@@ -67,7 +70,7 @@ static int32_t try_retain(tn_tensor *t)
 static int32_t copy_hooks(tn_node *node, tn_scope *s, uint32_t kinds, tni_hook **out, uint32_t *out_count)
 {
     *out_count = 0;
-    uint32_t room = node->hooks.count;
+    uint32_t room = tni_hook_count(node);
     if (!room) return TN_OK;
     tni_hook *copy = tn_scope_memory(s, room * sizeof *copy);
     if (!copy) return tn_scope_failed(s);

@@ -122,7 +122,6 @@ int32_t tni_op_prepare(tni_registry *r, tni_op *op)
         status = tni_schema_parse(r->ctx, op->entry->schema, &schema);
         if (!status) {
             tni_op_fill(op, schema);
-            atomic_thread_fence(memory_order_release);
             op->schema = schema;
         }
     }

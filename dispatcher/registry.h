@@ -39,11 +39,12 @@ typedef struct tni_op {
     uint32_t removed;
     const char *name; /* begins with the full name, which a '(' or the end closes; see tni_op_name */
     const tni_op_entry *entry;
-    const tni_schema *volatile schema; /* parsed at first use: tni_op_ready */
-    struct tni_op *base;               /* the form whose kernel is used; itself for that form */
-    const void *gradient;              /* autograd's entry for the base, or NULL */
-    const tn_operator_def *def;        /* from outside, or NULL */
-    int32_t (*body)(tni_frame *f);     /* operators that the host carries out itself, see body.c */
+    const tni_schema
+        *_Atomic schema;        /* parsed at first use: tni_op_ready; whoever sees it sees the counts, too */
+    struct tni_op *base;        /* the form whose kernel is used; itself for that form */
+    const void *gradient;       /* autograd's entry for the base, or NULL */
+    const tn_operator_def *def; /* from outside, or NULL */
+    int32_t (*body)(tni_frame *f); /* operators that the host carries out itself, see body.c */
     _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
     uint8_t first_tensor; /* index of the first Tensor argument, 255: none */
     uint8_t returns_self; /* in place or out: index of the argument that return 0 is, else 255 */
@@ -108,10 +109,7 @@ void tni_op_fill(tni_op *op, const tni_schema *s);
 /* Sees to it that the schema is parsed. */
 static inline int32_t tni_op_ready(tni_registry *r, const tni_op *op)
 {
-    if (op->schema) {
-        atomic_thread_fence(memory_order_acquire);
-        return TN_OK;
-    }
+    if (op->schema) return TN_OK;
     return tni_op_prepare(r, (tni_op *)(uintptr_t)op);
 }
 /* "aten::add.Tensor"; the schema must be parsed. */
