@@ -12,19 +12,13 @@
 
 /* ---- Geometry ---------------------------------------------------------------------------------------- */
 
-/* Where stride and its followers stand among the arguments. */
-typedef struct conv_arguments {
-    uint32_t stride, padding, dilation, groups;
-} conv_arguments;
-
-/* x and y are those of the ordinary convolution: for a transposed one x is its output. */
-static tni_conv geometry_of(const tn_call *call, const conv_arguments *at, const tensor *x, const tensor *w,
-                            const tensor *y)
+tni_conv tni_conv_geometry(const tn_call *call, uint32_t first, const tensor *x, const tensor *w,
+                           const tensor *y)
 {
     tni_conv c = {.dtype = w->dtype,
                   .spatial = (int32_t)w->rank - 2,
                   .batch = x->sizes[0],
-                  .groups = arg_int(call, at->groups),
+                  .groups = arg_int(call, first + 5),
                   .x_channels = x->sizes[1],
                   .y_channels = y->sizes[1]};
     for (int i = 0; i < 3; i++) {
@@ -33,9 +27,9 @@ static tni_conv geometry_of(const tn_call *call, const conv_arguments *at, const
         c.x_size[i] = there ? x->sizes[k + 2] : 1;
         c.y_size[i] = there ? y->sizes[k + 2] : 1;
         c.kernel[i] = there ? w->sizes[k + 2] : 1;
-        c.stride[i] = there ? arg_item(call, at->stride, (uint32_t)k, 1) : 1;
-        c.padding[i] = there ? arg_item(call, at->padding, (uint32_t)k, 0) : 0;
-        c.dilation[i] = there ? arg_item(call, at->dilation, (uint32_t)k, 1) : 1;
+        c.stride[i] = there ? arg_item(call, first, (uint32_t)k, 1) : 1;
+        c.padding[i] = there ? arg_item(call, first + 1, (uint32_t)k, 0) : 0;
+        c.dilation[i] = there ? arg_item(call, first + 2, (uint32_t)k, 1) : 1;
     }
     return c;
 }
@@ -143,12 +137,11 @@ static int32_t run_on(const tn_call *call, const tni_conv *c, int32_t kind, cons
 
 static int32_t run_convolution(void *self, const tn_call *call)
 {
-    static const conv_arguments at = {.stride = 3, .padding = 4, .dilation = 5, .groups = 8};
     const tensor *in = arg_tensor(call, 0), *w = arg_tensor(call, 1), *bias = arg_tensor(call, 2);
     const tensor *out = out_tensor(call, 0);
     bool transposed = arg_int(call, 6);
     const tensor *x = transposed ? out : in, *y = transposed ? in : out;
-    tni_conv c = geometry_of(call, &at, x, w, y);
+    tni_conv c = tni_conv_geometry(call, 3, x, w, y);
     return run_on(call, &c, transposed ? TNI_CONV_DATA : TNI_CONV_FORWARD, x, w, y, bias);
 }
 
@@ -187,11 +180,10 @@ static int32_t run_bias(const tn_call *call, const tensor *grad, const tensor *o
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
-    static const conv_arguments at = {.stride = 4, .padding = 5, .dilation = 6, .groups = 9};
     const tensor *grad = arg_tensor(call, 0), *in = arg_tensor(call, 1), *w = arg_tensor(call, 2);
     const tensor *out[3] = {out_tensor(call, 0), out_tensor(call, 1), out_tensor(call, 2)};
     bool transposed = arg_int(call, 7);
-    tni_conv c = geometry_of(call, &at, transposed ? grad : in, w, transposed ? in : grad);
+    tni_conv c = tni_conv_geometry(call, 4, transposed ? grad : in, w, transposed ? in : grad);
     int32_t status = TN_OK;
     for (uint32_t i = 0; i < 3; i++)
         if (!arg_mask(call, 10, i)) out[i] = NULL;

@@ -28,6 +28,11 @@ static inline int64_t tni_volume(const int64_t size[3])
     return size[0] * size[1] * size[2];
 }
 
+/* From a call whose strides stand at argument `first`, with padding, dilation, transposed, output_padding and
+ * groups after it. x and y are those of the ordinary convolution: for a transposed one x is its output. */
+tni_conv tni_conv_geometry(const tn_call *call, uint32_t first, const tensor *x, const tensor *w,
+                           const tensor *y);
+
 /*
  * One pass. Two of x, w, y are read and the third is written; bias (one number for each channel of what is
  * written, forward and data only) may be NULL. All are contiguous.

@@ -271,16 +271,23 @@ const tni_depthwise_kernels *tni_depthwise_of(tn_dtype dtype)
 #define ROW_LIST(name)                              \
     extern const tn_kernel_row cpu_##name##_rows[]; \
     extern const uint32_t cpu_##name##_row_count;
-#define ROW_LISTS(X)                                                                                     \
-    X(matmul)                                                                                            \
-    X(conv)                                                                                              \
-    X(batch_norm)                                                                                        \
-    X(layer_norm)                                                                                        \
-    X(softmax)                                                                                           \
-    X(nll_loss)                                                                                          \
-    X(pool)                                                                                              \
-    X(embedding) X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) X(margin_loss) X(distance) \
-        X(gate)
+/* Rows of libraries follow those they stand above. */
+#ifdef CPU_HAVE_ONEDNN
+#define IF_ONEDNN(...) __VA_ARGS__
+#else
+#define IF_ONEDNN(...)
+#endif
+#define ROW_LISTS(X)          \
+    X(matmul)                 \
+    X(conv)                   \
+    IF_ONEDNN(X(conv_onednn)) \
+    X(batch_norm)             \
+    X(layer_norm)             \
+    X(softmax)                \
+    X(nll_loss)               \
+    X(pool)                   \
+    X(embedding)              \
+    X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) X(margin_loss) X(distance) X(gate)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)

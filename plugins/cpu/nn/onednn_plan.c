@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes plans and keeps the last of them. Channels-last operands are used where they lie; row-major ones are
+ * left to oneDNN, which mostly wants blocks of channels, and so are weights. It knows no call.
+ */
+#include "onednn_plan.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEPT_PLANS 256
+
+/* ---- Descriptors ------------------------------------------------------------------------------------- */
+
+/* What the numbers of a geometry are to oneDNN: dimensions there are as many as the tensors have. */
+typedef struct space {
+    dnnl_dims_t stride, padding, dilation; /* a dilation of 0 is none */
+} space;
+
+static space space_of(const tni_conv *c)
+{
+    space s;
+    memset(&s, 0, sizeof(s));
+    for (int i = 0; i < c->spatial; i++) {
+        int from = i + 3 - c->spatial;
+        s.stride[i] = c->stride[from];
+        s.padding[i] = c->padding[from];
+        s.dilation[i] = c->dilation[from] - 1;
+    }
+    return s;
+}
+
+static bool describe_image(const tni_onednn *dnn, const tni_plan_key *key, int operand,
+                           dnnl_memory_desc_t *given, dnnl_memory_desc_t *asked)
+{
+    const tni_conv *c = &key->geometry;
+    const int64_t *size = operand == TNI_PLAN_X ? c->x_size : c->y_size;
+    int rank = c->spatial + 2;
+    dnnl_dims_t sizes = {c->batch, operand == TNI_PLAN_X ? c->x_channels : c->y_channels}, strides = {0};
+    for (int i = 0; i < c->spatial; i++) sizes[i + 2] = size[i + 3 - c->spatial];
+    for (int i = 0; i < rank; i++) strides[i] = key->strides[operand][i];
+    if (dnn->memory_desc_init_by_strides(given, rank, sizes, dnnl_f32, strides) != dnnl_success) return false;
+    *asked = *given;
+    if (strides[1] == 1) return true;
+    return dnn->memory_desc_init_by_tag(asked, rank, sizes, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+}
+
+static bool describe_weights(const tni_onednn *dnn, const tni_plan_key *key, dnnl_memory_desc_t *given,
+                             dnnl_memory_desc_t *asked)
+{
+    const tni_conv *c = &key->geometry;
+    const int64_t *steps = key->strides[TNI_PLAN_W];
+    int rank = 0;
+    dnnl_dims_t sizes = {0}, strides = {0};
+    if (c->groups > 1) {
+        sizes[rank] = c->groups;
+        strides[rank++] = c->y_channels / c->groups * steps[0];
+    }
+    sizes[rank] = c->y_channels / c->groups;
+    strides[rank++] = steps[0];
+    sizes[rank] = c->x_channels / c->groups;
+    strides[rank++] = steps[1];
+    for (int i = 0; i < c->spatial; i++) {
+        sizes[rank] = c->kernel[i + 3 - c->spatial];
+        strides[rank++] = steps[i + 2];
+    }
+    return dnn->memory_desc_init_by_strides(given, rank, sizes, dnnl_f32, strides) == dnnl_success &&
+           dnn->memory_desc_init_by_tag(asked, rank, sizes, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+}
+
+/* ---- Primitives -------------------------------------------------------------------------------------- */
+
+static bool init_forward(const tni_onednn *dnn, const tni_plan *plan, const dnnl_memory_desc_t *asked,
+                         dnnl_prop_kind_t kind, const dnnl_memory_desc_t *bias, dnnl_primitive_desc_t *out)
+{
+    space s = space_of(&plan->key.geometry);
+    dnnl_convolution_desc_t d;
+    return dnn->dilated_convolution_forward_desc_init(&d, kind, dnnl_convolution_direct, &asked[TNI_PLAN_X],
+                                                      &asked[TNI_PLAN_W], bias, &asked[TNI_PLAN_Y], s.stride,
+                                                      s.dilation, s.padding, s.padding) == dnnl_success &&
+           dnn->primitive_desc_create(out, &d, dnn->attr, dnn->engine, NULL) == dnnl_success;
+}
+
+static bool init_backward(const tni_onednn *dnn, const tni_plan *plan, const dnnl_memory_desc_t *asked,
+                          const dnnl_memory_desc_t *bias, dnnl_primitive_desc_t *out)
+{
+    space s = space_of(&plan->key.geometry);
+    dnnl_convolution_desc_t d;
+    dnnl_primitive_desc_t hint;
+    dnnl_status_t status;
+    if (!init_forward(dnn, plan, asked, dnnl_forward_training, NULL, &hint)) return false;
+    if (plan->key.kind == TNI_CONV_DATA)
+        status = dnn->dilated_convolution_backward_data_desc_init(
+            &d, dnnl_convolution_direct, &asked[TNI_PLAN_X], &asked[TNI_PLAN_W], &asked[TNI_PLAN_Y], s.stride,
+            s.dilation, s.padding, s.padding);
+    else
+        status = dnn->dilated_convolution_backward_weights_desc_init(
+            &d, dnnl_convolution_direct, &asked[TNI_PLAN_X], &asked[TNI_PLAN_W], bias, &asked[TNI_PLAN_Y],
+            s.stride, s.dilation, s.padding, s.padding);
+    if (status == dnnl_success) status = dnn->primitive_desc_create(out, &d, dnn->attr, dnn->engine, hint);
+    dnn->primitive_desc_destroy(hint);
+    return status == dnnl_success;
+}
+
+/* Takes the descriptor over. */
+static bool make_step(const tni_onednn *dnn, dnnl_primitive_desc_t d, tni_plan_step *out)
+{
+    const dnnl_memory_desc_t *scratch = dnn->primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
+    bool made = dnn->primitive_create(&out->primitive, d) == dnnl_success;
+    if (scratch) {
+        out->scratch = *scratch;
+        out->scratch_bytes = (int64_t)dnn->memory_desc_get_size(scratch);
+    }
+    dnn->primitive_desc_destroy(d);
+    return made;
+}
+
+static bool make_reorder(const tni_onednn *dnn, tni_plan *plan, int operand)
+{
+    bool written = operand == tni_plan_written(plan->key.kind);
+    const dnnl_memory_desc_t *given = &plan->given[operand], *wanted = &plan->wanted[operand];
+    dnnl_primitive_desc_t d;
+    if (dnn->memory_desc_equal(given, wanted)) return true;
+    plan->bytes[operand] = (int64_t)dnn->memory_desc_get_size(wanted);
+    return dnn->reorder_primitive_desc_create(&d, written ? wanted : given, dnn->engine,
+                                              written ? given : wanted, dnn->engine,
+                                              dnn->attr) == dnnl_success &&
+           make_step(dnn, d, &plan->reorder[operand]);
+}
+
+/* Reference code is slower than any of ours. */
+static bool is_worth_it(const tni_onednn *dnn, const_dnnl_primitive_desc_t d)
+{
+    const char *name = NULL;
+    return dnn->primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
+           strncmp(name, "ref", 3) != 0;
+}
+
+static bool make_pass(const tni_onednn *dnn, tni_plan *plan)
+{
+    static const dnnl_query_t queries[][TNI_PLAN_OPERANDS] = {
+        [TNI_CONV_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+        [TNI_CONV_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+        [TNI_CONV_WEIGHTS] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
+    const tni_plan_key *key = &plan->key;
+    dnnl_memory_desc_t asked[TNI_PLAN_OPERANDS];
+    dnnl_dims_t channels = {key->geometry.y_channels}, one = {1};
+    const dnnl_memory_desc_t *bias = key->has_bias ? &plan->bias : NULL;
+    dnnl_primitive_desc_t d = NULL;
+    bool made;
+    if (!describe_image(dnn, key, TNI_PLAN_X, &plan->given[TNI_PLAN_X], &asked[TNI_PLAN_X]) ||
+        !describe_image(dnn, key, TNI_PLAN_Y, &plan->given[TNI_PLAN_Y], &asked[TNI_PLAN_Y]) ||
+        !describe_weights(dnn, key, &plan->given[TNI_PLAN_W], &asked[TNI_PLAN_W]) ||
+        dnn->memory_desc_init_by_strides(&plan->bias, 1, channels, dnnl_f32, one) != dnnl_success)
+        return false;
+    made = key->kind == TNI_CONV_FORWARD ? init_forward(dnn, plan, asked, dnnl_forward_inference, bias, &d)
+                                         : init_backward(dnn, plan, asked, bias, &d);
+    if (!made) return false;
+    made = is_worth_it(dnn, d);
+    for (int i = 0; i < TNI_PLAN_OPERANDS && made; i++)
+        plan->wanted[i] = *dnn->primitive_desc_query_md(d, queries[key->kind][i], 0);
+    if (!made) {
+        dnn->primitive_desc_destroy(d);
+        return false;
+    }
+    return make_step(dnn, d, &plan->pass);
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------- */
+
+static void destroy(const tni_onednn *dnn, tni_plan *plan)
+{
+    if (plan->pass.primitive) dnn->primitive_destroy(plan->pass.primitive);
+    for (int i = 0; i < TNI_PLAN_OPERANDS; i++)
+        if (plan->reorder[i].primitive) dnn->primitive_destroy(plan->reorder[i].primitive);
+    free(plan);
+}
+
+/* A plan without a pass stands for a refusal and is kept like the others. */
+static tni_plan *make(const tni_onednn *dnn, const tni_plan_key *key)
+{
+    tni_plan *plan = calloc(1, sizeof(*plan));
+    bool made;
+    if (!plan) return NULL;
+    plan->key = *key;
+    made = make_pass(dnn, plan);
+    for (int i = 0; i < TNI_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
+    if (!made && plan->pass.primitive) {
+        dnn->primitive_destroy(plan->pass.primitive);
+        plan->pass.primitive = NULL;
+    }
+    return plan;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tni_plan *kept[KEPT_PLANS];
+static uint32_t next_place;
+
+/* A place for one more plan: empty, or that of one without users; NULL when all are in use. */
+static tni_plan **free_place(const tni_onednn *dnn)
+{
+    for (uint32_t tries = 0; tries < KEPT_PLANS; tries++) {
+        tni_plan **place = &kept[next_place++ % KEPT_PLANS];
+        if (*place && (*place)->users > 0) continue;
+        if (*place) destroy(dnn, *place);
+        *place = NULL;
+        return place;
+    }
+    return NULL;
+}
+
+tni_plan *tni_plan_take(const tni_onednn *dnn, const tni_plan_key *key)
+{
+    tni_plan *found = NULL, **place;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < KEPT_PLANS && !found; i++)
+        if (kept[i] && memcmp(&kept[i]->key, key, sizeof(*key)) == 0) found = kept[i];
+    if (!found && (place = free_place(dnn)) != NULL) *place = found = make(dnn, key);
+    if (found && !found->pass.primitive) found = NULL;
+    if (found) found->users++;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void tni_plan_give_back(tni_plan *plan)
+{
+    if (!plan) return;
+    pthread_mutex_lock(&lock);
+    plan->users--;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oneDNN, opened at first need through a table of its functions, so that machines without it lose nothing but
+ * its speed. The types of the table are those of its header; nothing of the library is linked.
+ */
+#ifndef TENON_CPU_ONEDNN_H
+#define TENON_CPU_ONEDNN_H
+
+#include <dnnl.h>
+#include <stdint.h>
+
+/* The functions in use, without their prefix. */
+#define TNI_ONEDNN_FUNCTIONS(X)                                                                          \
+    X(engine_create)                                                                                     \
+    X(stream_create) X(stream_destroy) X(stream_wait) X(memory_desc_init_by_strides)                     \
+        X(memory_desc_init_by_tag) X(memory_desc_equal) X(memory_desc_get_size) X(memory_create)         \
+            X(memory_destroy) X(primitive_attr_create) X(primitive_attr_destroy)                         \
+                X(primitive_attr_set_scratchpad_mode) X(primitive_desc_create) X(primitive_desc_destroy) \
+                    X(primitive_desc_query) X(primitive_desc_query_md) X(reorder_primitive_desc_create)  \
+                        X(primitive_create) X(primitive_destroy) X(primitive_execute)                    \
+                            X(dilated_convolution_forward_desc_init)                                     \
+                                X(dilated_convolution_backward_data_desc_init)                           \
+                                    X(dilated_convolution_backward_weights_desc_init)
+
+typedef struct tni_onednn {
+#define TNI_ONEDNN_POINTER(name) __typeof__(dnnl_##name) *name;
+    TNI_ONEDNN_FUNCTIONS(TNI_ONEDNN_POINTER)
+#undef TNI_ONEDNN_POINTER
+    /* Of the OpenMP runtime that this oneDNN uses. */
+    void (*omp_set_num_threads)(int threads);
+    int (*omp_get_max_threads)(void);
+    dnnl_engine_t engine;       /* the processor; lives as long as the process */
+    dnnl_primitive_attr_t attr; /* scratch memory is the caller's */
+} tni_onednn;
+
+/* The table, or NULL when the library is not there. From any thread. */
+const tni_onednn *tni_onednn_get(void);
+
+/* Between these two calls from this thread use so many threads. */
+int tni_onednn_begin(const tni_onednn *dnn, int32_t threads);
+void tni_onednn_end(const tni_onednn *dnn, int token);
+
+#endif
