@@ -69,10 +69,11 @@ static tni_plan_key key_of(const tn_call *call, const tni_conv *c, int32_t kind,
 }
 
 /* Shapes that our own kernels compute as fast or faster, as measured. */
-static bool own_is_faster(const tni_conv *c)
+static bool own_is_faster(const tni_conv *c, bool row_major)
 {
     int64_t work = c->batch * tni_volume(c->y_size) * c->y_channels * (c->x_channels / c->groups);
-    if (c->x_channels == 1) return true;
+    bool depthwise = c->groups > 1 && c->groups == c->x_channels;
+    if (c->x_channels == 1 || (row_major && !depthwise && tni_volume(c->stride) == 1)) return true;
     return work * tni_volume(c->kernel) < 1 << 17;
 }
 
@@ -83,7 +84,7 @@ static const char *refuse(const tn_call *call, const tni_conv *c, const tensor *
     if (call->flags & TN_CALL_DETERMINISTIC) return "oneDNN's sums depend on the number of threads";
     if ((reason = refuse_image(x)) != NULL || (reason = refuse_image(y)) != NULL) return reason;
     if (is_degenerate(w)) return "the weight is empty or expanded";
-    if (own_is_faster(c)) return "own kernels are faster for this shape";
+    if (own_is_faster(c, tensor_is_contiguous(x))) return "own kernels are faster for this shape";
     return tni_onednn_get() ? NULL : "oneDNN is not there";
 }
 
