@@ -51,7 +51,7 @@ struct tn_context {
     void *autograd_state;          /* autograd */
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
-    tn_host host; /* the table that plugins and scopes see */
+    tn_host host;              /* the table that plugins and scopes see */
 };
 
 /* Keeps the context's memory until tni_context_unown; every storage holds one. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dtypes: the list, names, categories, promotion, and conversion of single elements on the host. Promotion follows
- * PyTorch's rules (categories bool < integer < float < complex; 0-dim tensors and numbers only raise the category).
+ * Dtypes: the list, names, categories, promotion, and conversion of single elements on the host. Promotion
+ * follows PyTorch's rules (categories bool < integer < float < complex; 0-dim tensors and numbers only raise
+ * the category).
  */
 #ifndef TNI_CORE_DTYPE_H
 #define TNI_CORE_DTYPE_H
@@ -9,13 +10,15 @@
 #include <tenon/value.h>
 
 /* Small dense numbers of dtypes, for tables and sets. */
-#define TNI_DTYPE_LIST(X)                                                                                   \
-    X(BOOL, bool_) X(UINT8, uint8) X(INT8, int8) X(INT16, int16) X(INT32, int32) X(INT64, int64)            \
-    X(UINT16, uint16) X(UINT32, uint32) X(UINT64, uint64) X(FLOAT16, float16) X(BFLOAT16, bfloat16)         \
-    X(FLOAT32, float32) X(FLOAT64, float64) X(COMPLEX32, complex32) X(COMPLEX64, complex64)                 \
-    X(COMPLEX128, complex128) X(FLOAT8_E4M3FN, float8_e4m3fn) X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz)           \
-    X(FLOAT8_E5M2, float8_e5m2) X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz) X(FLOAT8_E8M0FNU, float8_e8m0fnu)       \
-    X(QUINT8, quint8) X(QINT8, qint8) X(QINT32, qint32) X(QUINT4X2, quint4x2)
+#define TNI_DTYPE_LIST(X)                                                                                 \
+    X(BOOL, bool_)                                                                                        \
+    X(UINT8, uint8) X(INT8, int8) X(INT16, int16) X(INT32, int32) X(INT64, int64) X(UINT16, uint16)       \
+        X(UINT32, uint32) X(UINT64, uint64) X(FLOAT16, float16) X(BFLOAT16, bfloat16) X(FLOAT32, float32) \
+            X(FLOAT64, float64) X(COMPLEX32, complex32) X(COMPLEX64, complex64) X(COMPLEX128, complex128) \
+                X(FLOAT8_E4M3FN, float8_e4m3fn) X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz)                       \
+                    X(FLOAT8_E5M2, float8_e5m2) X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz)                       \
+                        X(FLOAT8_E8M0FNU, float8_e8m0fnu) X(QUINT8, quint8) X(QINT8, qint8)               \
+                            X(QINT32, qint32) X(QUINT4X2, quint4x2)
 #define TNI_DTYPE_ENUM(upper, lower) TNI_INDEX_##upper,
 enum { TNI_DTYPE_LIST(TNI_DTYPE_ENUM) TNI_DTYPE_COUNT };
 
@@ -37,8 +40,8 @@ tn_dtype tni_dtype_to_complex(tn_dtype dtype);
 tn_dtype tni_dtype_of_scalar(tn_value v, tn_dtype default_dtype);
 
 /*
- * Result type of a set of operands, gathered one by one. `dims` are tensors with dimensions, `zeros` 0-dim tensors,
- * `wrapped` numbers.
+ * Result type of a set of operands, gathered one by one. `dims` are tensors with dimensions, `zeros` 0-dim
+ * tensors, `wrapped` numbers.
  */
 typedef struct tni_promotion {
     tn_dtype dims;
@@ -57,8 +60,8 @@ typedef struct tni_element {
 } tni_element;
 void tni_element_load(const void *from, tn_dtype dtype, tni_element *out);
 /*
- * Rounds to nearest even (half and 8-bit floats through float32), integers wrap, floats become integers through int64:
- * toward zero, ending at its range, then cut to the width.
+ * Rounds to nearest even (half and 8-bit floats through float32), integers wrap, floats become integers
+ * through int64: toward zero, ending at its range, then cut to the width.
  */
 void tni_element_store(void *to, tn_dtype dtype, const tni_element *e);
 /* A number as an element of a dtype. Up to 16 bytes are written. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors. The detail is recorded where the error arises, in the thread's error slot, which needs no memory; the
- * status travels up. Scopes and boxed calls copy the slot into an object of their own.
+ * Errors. The detail is recorded where the error arises, in the thread's error slot, which needs no memory;
+ * the status travels up. Scopes and boxed calls copy the slot into an object of their own.
  */
 #ifndef TNI_CORE_ERROR_H
 #define TNI_CORE_ERROR_H
@@ -10,8 +10,8 @@
 
 #if defined(__GNUC__)
 #define TNI_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
-#define TNI_LIKELY(x)   __builtin_expect(!!(x), 1)
-#define TNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TNI_LIKELY(x)           __builtin_expect(!!(x), 1)
+#define TNI_UNLIKELY(x)         __builtin_expect(!!(x), 0)
 #else
 #define TNI_PRINTF(text, first)
 #define TNI_LIKELY(x)   (x)

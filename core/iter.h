@@ -35,8 +35,8 @@ void tni_nest_add_immediate(tni_nest *n, const void *value, tn_dtype dtype);
 /* Sorts and coalesces. `reduced`: bit mask of dimensions of the shape that come last as reduced ones. */
 void tni_nest_finish(tni_nest *n, uint64_t reduced);
 /*
- * For results that are positions (argmax): the reduced dimensions keep their order, the tensor's last one innermost, and
- * coalesce only where a later one is the inner; positions count over them row-major.
+ * For results that are positions (argmax): the reduced dimensions keep their order, the tensor's last one
+ * innermost, and coalesce only where a later one is the inner; positions count over them row-major.
  */
 void tni_nest_finish_positions(tni_nest *n, uint64_t reduced);
 /* For scans: the one dimension in `scanned` comes last, alone, even if its size is 1; kept == rank - 1. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scopes: owners of temporaries, one thread each, nested. Opening takes a block from the magazine, closing releases
- * what it holds in reverse order. The first member is the host table, which plugins read (TN_SCOPE_HOST).
+ * Scopes: owners of temporaries, one thread each, nested. Opening takes a block from the magazine, closing
+ * releases what it holds in reverse order. The first member is the host table, which plugins read
+ * (TN_SCOPE_HOST).
  */
 #ifndef TNI_CORE_SCOPE_H
 #define TNI_CORE_SCOPE_H
@@ -26,7 +27,7 @@ struct tn_scope {
     tn_dtype saved_default_dtype;
     uint32_t restores;
     tn_device saved_default_device;
-    uint32_t count;    /* tensors owned */
+    uint32_t count; /* tensors owned */
     uint32_t capacity;
     tn_tensor **owned; /* inline_owned, or memory */
     tni_scope_chunk *memory;

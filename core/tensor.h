@@ -2,8 +2,9 @@
 /*
  * Tensors and storages.
  *
- * A storage owns one block of device memory (or the caller's memory) and counts writes: all views of it share the
- * counter. A tensor begins with the descriptor that kernels see, so a tn_tensor * is also a descriptor pointer.
+ * A storage owns one block of device memory (or the caller's memory) and counts writes: all views of it share
+ * the counter. A tensor begins with the descriptor that kernels see, so a tn_tensor * is also a descriptor
+ * pointer.
  */
 #ifndef TNI_CORE_TENSOR_H
 #define TNI_CORE_TENSOR_H
@@ -20,22 +21,22 @@ typedef struct tni_storage {
     char *host;      /* address of byte 0, or NULL */
     uint64_t bytes;
     atomic_uint_fast64_t version;
-    tni_block *block;             /* NULL for foreign memory */
-    struct tni_old_block *old;    /* blocks before a resize that other views still show */
-    void (*deleter)(void *user);  /* foreign memory */
+    tni_block *block;            /* NULL for foreign memory */
+    struct tni_old_block *old;   /* blocks before a resize that other views still show */
+    void (*deleter)(void *user); /* foreign memory */
     void *deleter_user;
 } tni_storage;
 
 #define TNI_INLINE_RANK 6
 
-#define TNI_WANTS_GRAD 1u  /* a leaf that requires a gradient, or the result of a recorded call */
-#define TNI_CONTIGUOUS 2u  /* row-major */
-#define TNI_DENSE      4u  /* non-overlapping and dense in some order of dimensions */
-#define TNI_INFERENCE  8u  /* made in inference mode: never takes part in autograd */
-#define TNI_CHANNELS_LAST 16u
+#define TNI_WANTS_GRAD       1u /* a leaf that requires a gradient, or the result of a recorded call */
+#define TNI_CONTIGUOUS       2u /* row-major */
+#define TNI_DENSE            4u /* non-overlapping and dense in some order of dimensions */
+#define TNI_INFERENCE        8u /* made in inference mode: never takes part in autograd */
+#define TNI_CHANNELS_LAST    16u
 #define TNI_CHANNELS_LAST_3D 32u
-#define TNI_NO_GRAD_VIEW 128u /* a view made while recording was off: does not follow its base's history */
-#define TNI_DEAD 64u /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
+#define TNI_NO_GRAD_VIEW     128u /* a view made while recording was off: does not follow its base's history */
+#define TNI_DEAD             64u  /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
 
 struct tn_tensor {
     tn_tensor_desc desc; /* first */
@@ -52,13 +53,14 @@ struct tn_tensor {
 };
 
 /* Storages */
-#define TNI_STORAGE_EMBEDDED 1u /* the struct is part of its first block, which goes when the storage goes */
+#define TNI_STORAGE_EMBEDDED 1u /* the struct is part of its first block, which goes when the storage goes \
+                                 */
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out);
 /* A storage of the "meta" device: a size without memory. */
 int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **out);
 /* Foreign host memory; the deleter is called once, on failure too. */
-int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user), void *user,
-                         tni_storage **out);
+int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user),
+                         void *user, tni_storage **out);
 /* Grows or shrinks, keeping the first bytes. */
 int32_t tni_storage_resize(tni_storage *storage, uint64_t bytes);
 void tni_storage_retain(tni_storage *storage);
@@ -66,21 +68,25 @@ void tni_storage_release(tni_storage *storage);
 
 /* Tensors. All give one reference to the caller. */
 /* A new tensor on a new storage. strides NULL: row-major. device may be NULL only for id "meta". */
-int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
-                          const int64_t *strides, tn_tensor **out);
-/* A new row-major tensor with the sizes and the device of a row-major model: what most calls make. Checks nothing. */
+int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,
+                          const int64_t *sizes, const int64_t *strides, tn_tensor **out);
+/* A new row-major tensor with the sizes and the device of a row-major model: what most calls make. Checks
+ * nothing. */
 int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out);
-/* Another view of the storage of `t`, without autograd. offset in elements of dtype from byte 0 of the storage. */
-int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes, const int64_t *strides,
-                         int64_t offset, tn_tensor **out);
+/* Another view of the storage of `t`, without autograd. offset in elements of dtype from byte 0 of the
+ * storage. */
+int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                         const int64_t *strides, int64_t offset, tn_tensor **out);
 /* The same, remembering `t` (or its base) as base: what view operators give. Keeps conj and neg bits. */
-int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset,
-                        tn_tensor **out);
+int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                        int64_t offset, tn_tensor **out);
 /* A tensor over a storage (reference taken over on success only). offset in elements. */
 int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                       const int64_t *strides, int64_t offset, tn_tensor **out);
-/* Changes the metadata of a tensor in place (resize_, set_, unsqueeze_, ...). Storage must be large enough. */
-int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset);
+/* Changes the metadata of a tensor in place (resize_, set_, unsqueeze_, ...). Storage must be large enough.
+ */
+int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                            int64_t offset);
 int64_t tni_tensor_offset(const tn_tensor *t);
 /*
  * TN_E_DEAD_HANDLE for a tensor that was released, where the context keeps headers
@@ -90,8 +96,14 @@ int32_t tni_tensor_check(const tn_tensor *t);
 /* Frees the kept headers; the context is about to go. */
 void tni_dead_tensors_finish(tn_context *ctx);
 
-static inline const char *tni_tensor_host(const tn_tensor *t) { return (const char *)t->desc.host; }
-static inline int32_t tni_is_contiguous(const tn_tensor *t) { return (t->state & TNI_CONTIGUOUS) != 0; }
+static inline const char *tni_tensor_host(const tn_tensor *t)
+{
+    return (const char *)t->desc.host;
+}
+static inline int32_t tni_is_contiguous(const tn_tensor *t)
+{
+    return (t->state & TNI_CONTIGUOUS) != 0;
+}
 /* The state bits of t; a view takes part in autograd when its base does. */
 static inline uint32_t tni_autograd_state_of(const tn_tensor *t)
 {

@@ -52,7 +52,8 @@ enum {
 #define TNI_TAG_LIST(X)                                                                                  \
     X(CORE, 0, "core")                                                                                   \
     X(POINTWISE, 1, "pointwise")                                                                         \
-    X(VIEW_COPY, 2, "view_copy") X(NONDETERMINISTIC_SEEDED, 3, "nondeterministic_seeded")                \
+    X(VIEW_COPY, 2, "view_copy")                                                                         \
+    X(NONDETERMINISTIC_SEEDED, 3, "nondeterministic_seeded")                                             \
         X(DATA_DEPENDENT_OUTPUT, 4, "data_dependent_output")                                             \
             X(DYNAMIC_OUTPUT_SHAPE, 5, "dynamic_output_shape") X(INPLACE, 6, "inplace") X(OUT, 7, "out") \
                 X(INPLACE_VIEW, 8, "inplace_view") X(REDUCTION, 9, "reduction")                          \

@@ -221,9 +221,9 @@ static tn_value string_default(parser *p)
 /* ATen's numbers of scalar types, which stand in some defaults ("dtype=4"). */
 static tn_dtype dtype_of_number(int64_t number)
 {
-    static const tn_dtype dtypes[] = {TN_UINT8, TN_INT8, TN_INT16, TN_INT32, TN_INT64, TN_FLOAT16, TN_FLOAT32, TN_FLOAT64,
-                                      TN_COMPLEX32, TN_COMPLEX64, TN_COMPLEX128, TN_BOOL, TN_QINT8, TN_QUINT8, TN_QINT32,
-                                      TN_BFLOAT16};
+    static const tn_dtype dtypes[] = {
+        TN_UINT8,     TN_INT8,      TN_INT16,      TN_INT32, TN_INT64, TN_FLOAT16, TN_FLOAT32, TN_FLOAT64,
+        TN_COMPLEX32, TN_COMPLEX64, TN_COMPLEX128, TN_BOOL,  TN_QINT8, TN_QUINT8,  TN_QINT32,  TN_BFLOAT16};
     return number >= 0 && number < (int64_t)(sizeof dtypes / sizeof *dtypes) ? dtypes[number] : 0;
 }
 

@@ -48,6 +48,8 @@ int32_t infer_no_bool_negation(tni_frame *f)
 /* The number 0 or 1 is a power that bool has. */
 int32_t infer_no_bool(tni_frame *f)
 {
-    if (f->call_dtype != TN_BOOL || (f->args[1].tag != TN_TAG_TENSOR && (uint64_t)tn_value_as_int(f->args[1]) <= 1)) return TN_OK;
+    if (f->call_dtype != TN_BOOL ||
+        (f->args[1].tag != TN_TAG_TENSOR && (uint64_t)tn_value_as_int(f->args[1]) <= 1))
+        return TN_OK;
     return tni_error(TN_E_DTYPE, "\"%s\" not implemented for 'Bool'", f->op->base->schema->name);
 }

@@ -124,8 +124,9 @@ static int32_t listed(const cJSON *list, uint32_t value)
 /* Scalar types are recorded by ATen's numbers. */
 static int64_t number_of_dtype(tn_dtype dtype)
 {
-    static const char *const names[] = {"uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
-                                        "complex32", "complex64", "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16"};
+    static const char *const names[] = {
+        "uint8",     "int8",      "int16",      "int32", "int64", "float16", "float32", "float64",
+        "complex32", "complex64", "complex128", "bool",  "qint8", "quint8",  "qint32",  "bfloat16"};
     for (int64_t i = 0; i < (int64_t)(sizeof names / sizeof *names); i++) {
         if (tn_dtype_parse(names[i]) == dtype) return i;
     }
@@ -138,7 +139,8 @@ static int32_t compare_number(call *c, const cJSON *want, tn_value got, double r
     tn_value w = golden_argument(&none, c->s, want);
     double a = tn_value_as_float(got), b = tn_value_as_float(w);
     char text[128];
-    if (got.tag == TN_TAG_DTYPE && w.tag == TN_TAG_INT && number_of_dtype((tn_dtype)got.as.i) == w.as.i) return 1;
+    if (got.tag == TN_TAG_DTYPE && w.tag == TN_TAG_INT && number_of_dtype((tn_dtype)got.as.i) == w.as.i)
+        return 1;
     if (w.tag == got.tag && ((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= atol + rtol * fabs(b)))
         return 1;
     snprintf(text, sizeof text, "number %.17g (tag %u), want %.17g (tag %u)", a, got.tag, b, w.tag);
