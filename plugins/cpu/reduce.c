@@ -48,6 +48,7 @@ typedef struct reduce_call {
     const cpu_reduce_kernel *kernel;
     int32_t hub;
     uint32_t take;
+    int32_t wide;          /* results are float64 */
     int64_t kept, reduced; /* numbers of elements */
     int64_t block;         /* positions of what is reduced in a block */
     char *partial;         /* states of blocks, or NULL */
@@ -271,13 +272,16 @@ static void reduce_states(const reduce_call *c, cpu_lanes states, int64_t first,
 /* ---- Results
  * ------------------------------------------------------------------------------------------------- */
 
+/* A sum of powers overflows where the result's own arithmetic does, float32 for half types, though its state
+ * is wider. */
 static double norm_of(const reduce_call *c, double state)
 {
+    double sum = c->wide ? state : (double)(float)state;
     switch (c->kernel->op) {
     case CPU_REDUCE_norm_2:
-        return sqrt(state);
+        return sqrt(sum);
     case CPU_REDUCE_norm_p:
-        return pow(state, 1 / c->power);
+        return pow(sum, 1 / c->power);
     default:
         return state;
     }
@@ -410,6 +414,7 @@ static int32_t reduce(const tn_call *call, const reduction *r, double power, dou
         .nest = nest, .take = r->take, .power = power, .correction = correction, .kept = 1, .reduced = 1};
     if (slot < 0 || out_slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
     c.hub = choose_hub(slot, out_slot, r->op);
+    c.wide = out_slot == CPU_F64;
     c.kernel = find_kernel(r->op, c.hub);
     if (!c.kernel) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel of this reduction for the dtype");
     c.input = (cpu_plan_operand){.base = input->host,

@@ -103,4 +103,5 @@ ON_EACH_DEVICE(literal, norm)
 {
     tn_scope *s = p->s;
     EXPECT(p, tn_norm(s, VECTOR(p, TN_FLOAT64, 1e20, 1e20)), 1.4142135623730951e20);
+    EXPECT(p, tn_isinf(s, tn_norm(s, VECTOR(p, TN_FLOAT32, 1e20, 1e20))), 1);
 }

@@ -178,18 +178,10 @@ static void vector_fmod(T *o, const T *a, const T *b, int64_t n)
     for (int64_t i = 0; i < n; i++)
         if (o[i] != o[i]) o[i] = FN(fmod)(a[i], b[i]);
 }
-/* The remainders of float32 and float64 keep that NaN, as ATen's do. */
-static void chosen_fmod(T *o, const T *a, const T *b, int64_t n, uint32_t slot)
-{
-    if (slot == CPU_F32 || slot == CPU_F64)
-        vector_binary(o, a, b, n, SLEEF_EXACT(fmod));
-    else
-        vector_fmod(o, a, b, n);
-}
 static void fmod_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
     T t[CPU_CHUNK];
-    chosen_fmod(t, p[1], p[2], n, s->slot);
+    vector_fmod(t, p[1], p[2], n);
     memcpy(p[0], t, (size_t)n * sizeof(T));
 }
 /* The sign is the divisor's. */
@@ -197,7 +189,7 @@ static void remainder_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
     T *o = p[0], t[CPU_CHUNK];
     const T *b = p[2];
-    chosen_fmod(t, p[1], b, n, s->slot);
+    vector_fmod(t, p[1], b, n);
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) o[i] = t[i] != 0 && (b[i] < 0) != (t[i] < 0) ? t[i] + b[i] : t[i];
 }

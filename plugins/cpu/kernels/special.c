@@ -41,24 +41,17 @@ double special_digamma(double x)
     return shift + log(x) - 0.5 / x - series;
 }
 
-/* Hurwitz's zeta by Euler and Maclaurin's formula. */
-double special_zeta(double x, double q)
+/* Hurwitz's zeta of x > 1 and 0 < q < inf by Euler and Maclaurin's formula. */
+static double positive_zeta(double x, double q)
 {
     double sum = 0, term, a = q, factor, power;
-    if (x == 1) return INFINITY;
-    if (x < 1) return NAN;
-    if (q <= 0) {
-        if (q == floor(q)) return INFINITY;
-        if (x != floor(x)) return NAN;
-    }
-    if (x != x || q != q) return NAN;
     for (int k = 0; k < 12 || a <= 12; k++, a += 1) {
         term = pow(a, -x);
         sum += term;
         if (k >= 12 && fabs(term) < fabs(sum) * TINY) return sum;
     }
     power = pow(a, -x);
-    if (!isfinite(sum) || (power == 0 && sum != 0)) return sum;
+    if (!isfinite(sum) || power == 0) return sum;
     sum += a * power / (x - 1) + 0.5 * power;
     factor = x;
     for (int k = 0; k < 12; k++) {
@@ -74,9 +67,33 @@ double special_zeta(double x, double q)
     return sum;
 }
 
+/*
+ * Of a negative q and a whole x: the terms below 0 are a sum over positive numbers themselves, from the
+ * distance to the next whole number up to -q.
+ */
+static double negative_zeta(double x, double q)
+{
+    double mirrored = positive_zeta(x, ceil(q) - q) - positive_zeta(x, 1 - q);
+    return positive_zeta(x, q - floor(q)) + (fmod(x, 2) == 0 ? mirrored : -mirrored);
+}
+
+double special_zeta(double x, double q)
+{
+    if (x == 1) return INFINITY;
+    if (x < 1) return NAN;
+    if (q <= 0) {
+        if (q == floor(q)) return INFINITY;
+        if (x != floor(x)) return NAN;
+    }
+    if (x != x || q != q) return NAN;
+    if (isinf(q) || isinf(x)) return q < 1 ? INFINITY : q == 1 ? 1 : 0;
+    return q < 0 ? negative_zeta(x, q) : positive_zeta(x, q);
+}
+
 double special_polygamma(double n, double x)
 {
     if (n == 0) return special_digamma(x);
+    if (isinf(x)) return x > 0 ? 0 : NAN; /* poles all the way down */
     return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * special_zeta(n + 1, x);
 }
 
@@ -390,7 +407,8 @@ static double airy_oscillation(double x)
 
 double special_airy_ai(double x)
 {
-    if (x != x || isinf(x) || x < -1e20) return NAN; /* no digit of the phase is left */
+    if (x != x) return x;
+    if (x < -1e20) return isinf(x) ? 0 : NAN; /* no digit of the phase is left */
     if (x < -9) return airy_oscillation(-x);
     if (x < 1) return airy_series(x);
     double zeta = 2.0 / 3 * x * sqrt(x);
