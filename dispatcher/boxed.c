@@ -80,16 +80,3 @@ int32_t tn_namespace_remove(tn_context *ctx, const char *name)
 {
     return tni_namespace_remove(ctx, name ? name : "");
 }
-
-int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out)
-{
-    tn_dtype dtype = tni_dtype_of_scalar(scalar, tni_default_dtype(ctx));
-    int32_t status;
-    if (scalar.tag == TN_TAG_FLOAT) dtype = TN_FLOAT64;
-    if (scalar.tag == TN_TAG_COMPLEX) dtype = TN_COMPLEX128;
-    status = tni_tensor_create(ctx, TN_CPU, dtype, 0, NULL, NULL, out);
-    if (status) return status;
-    tni_scalar_store((*out)->desc.host, dtype, scalar);
-    (*out)->desc.flags |= TN_DESC_WRAPPED;
-    return TN_OK;
-}

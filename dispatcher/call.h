@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the call path: shared between call.c, the backends and the boxed entry points. */
+/* Inside of the call path: shared between call.c, arguments.c, the backends and the boxed entry points. */
 #ifndef TNI_DISPATCHER_CALL_H
 #define TNI_DISPATCHER_CALL_H
 
@@ -14,10 +14,42 @@ typedef struct tni_call_state {
 } tni_call_state;
 
 void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *outs, uint32_t n_outs);
-/* A 0-dim host tensor of a number that promotes like one. */
-int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out);
 /* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one.
  */
 void tni_value_release(tn_context *ctx, tn_value *v);
+
+/* ---- arguments, see arguments.c ---- */
+/* Converts, fills defaults in, refuses: c->frame.args are complete then. */
+int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args);
+/* The same for any arguments; those of most calls are complete as they come. */
+static inline int32_t tni_check_arguments(tni_call_state *c, const tni_op *op, const tn_value *args,
+                                          uint32_t n_args)
+{
+    const tni_schema *s = op->schema;
+    uint32_t i = 0;
+    if (TNI_LIKELY(n_args == s->n_args)) {
+        while (i < n_args && args[i].tag < 32 && s->args[i].accepted >> args[i].tag & 1u) i++;
+        if (TNI_LIKELY(i == n_args)) {
+            c->frame.args = args;
+            return TN_OK;
+        }
+    }
+    return tni_change_arguments(c, op, args, n_args);
+}
+static inline int32_t tni_is_number(uint32_t tag)
+{
+    return tag == TN_TAG_INT || tag == TN_TAG_FLOAT || tag == TN_TAG_BOOL || tag == TN_TAG_COMPLEX;
+}
+
+/* ---- numbers in the place of tensors, see number.c ---- */
+/* A 0-dim host tensor of a number that promotes like one. */
+int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out);
+/* The same for one call, without memory of its own: who is handed it may borrow but not keep it. */
+typedef struct tni_number {
+    tn_tensor tensor;
+    tni_storage storage;
+    _Alignas(16) char bytes[16];
+} tni_number;
+tn_tensor *tni_number_init(tni_number *n, tni_device *cpu, tn_value scalar);
 
 #endif

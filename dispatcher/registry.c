@@ -151,7 +151,10 @@ static int32_t add_builtin(tni_registry *r)
         if (status) return status;
     }
     for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
-        if (tni_builtin_ops[i].schema) ops[i].base = tni_op_get(r, tni_builtin_ops[i].base);
+        const tni_op_entry *e = &tni_builtin_ops[i];
+        if (!e->schema) continue;
+        ops[i].base = tni_op_get(r, e->base);
+        if (e->calls && !(e->tags & TNI_TAG_VIEW_COPY)) ops[i].leads_to = tni_op_get(r, e->calls);
     }
     return TN_OK;
 }

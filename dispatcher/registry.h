@@ -40,10 +40,11 @@ typedef struct tni_op {
     const char *name; /* begins with the full name, which a '(' or the end closes; see tni_op_name */
     const tni_op_entry *entry;
     const tni_schema
-        *_Atomic schema;        /* parsed at first use: tni_op_ready; whoever sees it sees the counts, too */
-    struct tni_op *base;        /* the form whose kernel is used; itself for that form */
-    const void *gradient;       /* autograd's entry for the base, or NULL */
-    const tn_operator_def *def; /* from outside, or NULL */
+        *_Atomic schema; /* parsed at first use: tni_op_ready; whoever sees it sees the counts, too */
+    struct tni_op *base; /* the form whose kernel is used; itself for that form */
+    const struct tni_op *leads_to; /* composites that do no more than call another operator, see calls.c */
+    const void *gradient;          /* autograd's entry for the base, or NULL */
+    const tn_operator_def *def;    /* from outside, or NULL */
     int32_t (*body)(tni_frame *f); /* operators that the host carries out itself, see body.c */
     _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
     uint8_t first_tensor; /* index of the first Tensor argument, 255: none */

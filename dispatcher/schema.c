@@ -444,6 +444,7 @@ int32_t tni_schema_parse(tn_context *ctx, const char *text, tni_schema **out)
         return p.status;
     }
     s->required = required_of(s);
+    for (uint32_t i = 0; i < s->n_args; i++) s->args[i].accepted = tni_accepted_tags(&s->args[i]);
     *out = s;
     return TN_OK;
 }

@@ -42,6 +42,7 @@ typedef struct tni_argument {
     uint8_t keyword_only;
     uint8_t written;     /* ! */
     int32_t list_length; /* int[2]: 2, a single int stands for the list; 0: none */
+    uint32_t accepted;   /* bits of the tags that need neither change nor a look at items, see arguments.c */
 } tni_argument;
 
 typedef struct tni_schema {
@@ -62,6 +63,7 @@ typedef struct tni_schema {
 
 /* TN_E_SYNTAX with the column on failure. Defaults that name devices or layouts are interned in ctx. */
 int32_t tni_schema_parse(tn_context *ctx, const char *text, tni_schema **out);
+uint32_t tni_accepted_tags(const tni_argument *a);
 void tni_schema_destroy(tn_context *ctx, tni_schema *schema);
 
 #endif

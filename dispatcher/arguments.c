@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arguments against the schema: what the call path checks once, so that nothing behind it has to. Arguments
+ * that fit by their tags stay where the caller has them; the others come here, are converted where ATen
+ * converts them, and defaults are filled in.
+ */
+#include <string.h>
+#include "dispatcher/call.h"
+
+static const char *const tag_names[] = {"None",   "Tensor",       "Tensor[]",  "int",        "float",
+                                        "bool",   "complex",      "str",       "int[]",      "float[]",
+                                        "bool[]", "Scalar[]",     "str[]",     "ScalarType", "Layout",
+                                        "Device", "MemoryFormat", "Generator", "pointer"};
+
+static int32_t bad_argument(const tni_op *op, uint32_t i, const tn_value *v)
+{
+    const tni_argument *a = &op->schema->args[i];
+    const char *got = v->tag < sizeof tag_names / sizeof *tag_names ? tag_names[v->tag] : "an unknown tag";
+    if (v->tag == TN_TAG_NONE) {
+        return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' (position %u) must be %s, not None",
+                         op->schema->name, a->name, i + 1, a->type_text);
+    }
+    return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' (position %u) must be %s, not %s", op->schema->name,
+                     a->name, i + 1, a->type_text, got);
+}
+
+static int32_t bad_length(const tni_op *op, uint32_t i, uint32_t count)
+{
+    const tni_argument *a = &op->schema->args[i];
+    return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' must have %d items, got %u", op->schema->name,
+                     a->name, a->list_length, count);
+}
+
+/* A single number where a list is wanted: as many as the schema says. */
+static int32_t widen_to_list(tni_frame *f, const tni_argument *a, tn_value *v)
+{
+    uint32_t n = a->list_length > 1 ? (uint32_t)a->list_length : 1;
+    union {
+        int64_t i;
+        double f;
+    } *items = tni_frame_memory(f, n * 8ull);
+    if (!items) return TN_E_INTERNAL;
+    for (uint32_t k = 0; k < n; k++) {
+        if (a->type == TNI_TYPE_FLOAT)
+            items[k].f = tn_value_as_float(*v);
+        else
+            items[k].i = v->as.i;
+    }
+    *v = a->type == TNI_TYPE_FLOAT ? tn_value_floats(&items->f, n) : tn_value_ints(&items->i, n);
+    return TN_OK;
+}
+
+/* Numbers stand for tensors as 0-dim ones that promote like numbers. */
+static int32_t wrap_number(tni_call_state *c, tn_value *v)
+{
+    tn_tensor *t;
+    int32_t status;
+    if (c->n_wrapped == TNI_MAX_ARGS) return tni_error(TN_E_ARGUMENT, "too many numbers in place of tensors");
+    status = tni_wrap_scalar(c->frame.ctx, *v, &t);
+    if (status) return status;
+    c->wrapped[c->n_wrapped++] = t;
+    *v = tn_value_tensor(t);
+    return TN_OK;
+}
+
+/* Lists: 0 fits, 1 does not fit, 2 may fit after a change. */
+static int32_t fits_list(const tni_argument *a, const tn_value *v)
+{
+    switch (a->type) {
+    case TNI_TYPE_TENSOR:
+        return v->tag != TN_TAG_TENSORS;
+    case TNI_TYPE_INT:
+        return v->tag == TN_TAG_INTS ? 0 : v->tag == TN_TAG_INT ? 2 : 1;
+    case TNI_TYPE_FLOAT:
+        return v->tag == TN_TAG_FLOATS                          ? 0
+               : v->tag == TN_TAG_FLOAT || v->tag == TN_TAG_INT ? 2
+               : v->tag == TN_TAG_INTS                          ? 2
+                                                                : 1;
+    case TNI_TYPE_BOOL:
+        return v->tag != TN_TAG_BOOLS;
+    case TNI_TYPE_SCALAR:
+        return v->tag != TN_TAG_SCALARS;
+    case TNI_TYPE_STRING:
+    case TNI_TYPE_DIMNAME:
+        return v->tag != TN_TAG_STRINGS;
+    default:
+        return 0;
+    }
+}
+
+static int32_t fits_item(const tni_argument *a, const tn_value *v)
+{
+    switch (a->type) {
+    case TNI_TYPE_TENSOR:
+        return v->tag == TN_TAG_TENSOR ? 0 : tni_is_number(v->tag) ? 2 : 1;
+    case TNI_TYPE_INT:
+        return v->tag == TN_TAG_INT ? 0 : v->tag == TN_TAG_BOOL ? 2 : 1;
+    case TNI_TYPE_FLOAT:
+        return v->tag == TN_TAG_FLOAT ? 0 : v->tag == TN_TAG_INT || v->tag == TN_TAG_BOOL ? 2 : 1;
+    case TNI_TYPE_BOOL:
+        return v->tag == TN_TAG_BOOL ? 0 : v->tag == TN_TAG_INT ? 2 : 1;
+    case TNI_TYPE_SCALAR:
+    case TNI_TYPE_COMPLEX:
+        return tni_is_number(v->tag) ? 0 : 1;
+    case TNI_TYPE_STRING:
+    case TNI_TYPE_DIMNAME:
+        return v->tag != TN_TAG_STRING;
+    case TNI_TYPE_DTYPE:
+        return v->tag != TN_TAG_DTYPE;
+    case TNI_TYPE_LAYOUT:
+        return v->tag != TN_TAG_LAYOUT;
+    case TNI_TYPE_DEVICE:
+        return v->tag != TN_TAG_DEVICE;
+    case TNI_TYPE_MEMORY_FORMAT:
+        return v->tag != TN_TAG_MEMORY_FORMAT;
+    case TNI_TYPE_GENERATOR:
+        return v->tag != TN_TAG_GENERATOR;
+    default:
+        return 0;
+    }
+}
+
+/* Brings a value that almost fits into the schema's form. */
+static int32_t convert(tni_call_state *c, const tni_argument *a, tn_value *v)
+{
+    if (a->is_list) {
+        if (a->type == TNI_TYPE_FLOAT && v->tag == TN_TAG_INTS) {
+            double *items = tni_frame_memory(&c->frame, (v->count + 1ull) * 8);
+            if (!items) return TN_E_INTERNAL;
+            for (uint32_t k = 0; k < v->count; k++) items[k] = (double)v->as.ints[k];
+            *v = tn_value_floats(items, v->count);
+            return TN_OK;
+        }
+        return widen_to_list(&c->frame, a, v);
+    }
+    if (a->type == TNI_TYPE_TENSOR) return wrap_number(c, v);
+    if (a->type == TNI_TYPE_FLOAT)
+        *v = tn_value_float(tn_value_as_float(*v));
+    else if (a->type == TNI_TYPE_BOOL)
+        *v = tn_value_bool(v->as.i != 0);
+    else
+        *v = tn_value_int(v->as.i);
+    return TN_OK;
+}
+
+static int32_t check_items(const tni_op *op, uint32_t i, const tn_value *v)
+{
+    const tni_argument *a = &op->schema->args[i];
+    if (a->list_length && v->count != (uint32_t)a->list_length && v->tag != TN_TAG_TENSORS &&
+        !(v->count == 1 && v->tag == TN_TAG_INTS)) {
+        /* ATen takes a list of another length in some places and lets the operator say so: only bools are
+         * strict. */
+        if (v->tag == TN_TAG_BOOLS) return bad_length(op, i, v->count);
+    }
+    if (v->tag == TN_TAG_TENSORS && !a->optional_items) {
+        for (uint32_t k = 0; k < v->count; k++) {
+            if (!v->as.tensors[k]) {
+                return tni_error(TN_E_ARGUMENT, "%s(): argument '%s': item %u is None", op->schema->name,
+                                 a->name, k);
+            }
+        }
+    }
+    return TN_OK;
+}
+
+/* One item where the schema says int[2] is widened, as ATen does for literal lists of one. */
+static int32_t widen_short_list(tni_frame *f, const tni_argument *a, tn_value *v)
+{
+    tn_value one = tn_value_int(v->as.ints[0]);
+    int32_t status = widen_to_list(f, a, &one);
+    if (!status) *v = one;
+    return status;
+}
+
+static int32_t check_argument(tni_call_state *c, const tni_op *op, uint32_t i, tn_value *v)
+{
+    const tni_argument *a = &op->schema->args[i];
+    int32_t fit, status;
+    if (v->tag == TN_TAG_NONE) {
+        return a->is_optional || a->default_text || a->type == TNI_TYPE_GENERATOR ? TN_OK
+                                                                                  : bad_argument(op, i, v);
+    }
+    fit = a->is_list ? fits_list(a, v) : fits_item(a, v);
+    if (fit == 1) return bad_argument(op, i, v);
+    if (fit == 2) return convert(c, a, v);
+    if (!a->is_list) return TN_OK;
+    status = check_items(op, i, v);
+    if (!status && a->list_length > 1 && v->count == 1 && v->tag == TN_TAG_INTS)
+        status = widen_short_list(&c->frame, a, v);
+    return status;
+}
+
+static int32_t wrong_count(const tni_op *op, uint32_t n_args)
+{
+    const tni_schema *s = op->schema;
+    if (n_args > s->n_args) {
+        return tni_error(TN_E_ARGUMENT, "%s() takes %u arguments but %u were given; schema: %s", s->name,
+                         s->n_args, n_args, s->text);
+    }
+    return tni_error(TN_E_ARGUMENT, "%s() missing argument '%s' (position %u); schema: %s", s->name,
+                     s->args[n_args].name, n_args + 1, s->text);
+}
+
+/* A list whose items nothing is asked of fits by its tag. */
+static int32_t fits_as_it_is(const tni_argument *a, const tn_value *v)
+{
+    if (v->tag == TN_TAG_NONE) return a->is_optional;
+    if (!a->is_list) return !fits_item(a, v);
+    if (a->list_length > 1 || (v->tag == TN_TAG_TENSORS && !a->optional_items)) return 0;
+    return !fits_list(a, v);
+}
+
+uint32_t tni_accepted_tags(const tni_argument *a)
+{
+    uint32_t bits = 0;
+    for (uint32_t tag = 0; tag <= TN_TAG_POINTER; tag++) {
+        tn_value v = tn_value_make(tag, 0);
+        if (fits_as_it_is(a, &v)) bits |= 1u << tag;
+    }
+    return bits;
+}
+
+int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args)
+{
+    const tni_schema *s = op->schema;
+    uint32_t i = 0;
+    if (n_args > s->n_args || s->n_args > TNI_MAX_ARGS) return wrong_count(op, n_args);
+    if (n_args) memcpy(c->args, args, n_args * sizeof *args);
+    c->frame.args = c->args;
+    for (i = 0; i < s->n_args; i++) {
+        int32_t status;
+        if (i >= n_args ||
+            (c->args[i].tag == TN_TAG_NONE && !s->args[i].is_optional && s->args[i].default_text)) {
+            if (i >= n_args && !s->args[i].default_text && !s->args[i].is_optional) return wrong_count(op, i);
+            c->args[i] = s->args[i].default_value;
+            continue;
+        }
+        status = check_argument(c, op, i, &c->args[i]);
+        if (status) return status;
+    }
+    return TN_OK;
+}
