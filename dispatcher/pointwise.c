@@ -108,7 +108,8 @@ static int32_t cast_operand(tni_frame *f, tni_prepared *p, const tni_kernel *k, 
     int32_t foreign = t->desc.device != f->device;
     int32_t status;
     if (t->desc.dtype == dtype && !foreign && (!lazy || k->row.flags & TN_ROW_LAZY_BITS)) return TN_OK;
-    if (t->desc.rank == 0 && t->desc.host && !lazy) {
+    /* By value, unless work that writes it may still be under way. */
+    if (t->desc.rank == 0 && t->desc.host && t->storage->device->synchronous && !lazy) {
         tni_element e;
         tni_element_load(t->desc.host, t->desc.dtype, &e);
         tni_element_store(in->numbers[i], dtype, &e);
