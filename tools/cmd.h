@@ -19,6 +19,7 @@ typedef struct tn_context tn_context;
 int cmd_devices(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_check(int argc, char **argv);
 int cmd_golden(int argc, char **argv);
 
 /* Flags and operands of a command, as cmd_parse finds them. */

@@ -17,6 +17,7 @@ static const command commands[] = {
     {"devices", cmd_devices, "devices that programs can use, and what they say of themselves"},
     {"ops", cmd_ops, "operators, their schemas, kinds, gradients and kernels"},
     {"doctor", cmd_doctor, "where plugins were looked for, what was found, and what does not work"},
+    {"check", cmd_check, "the conformance suite: what a plugin does rightly, wrongly, not at all"},
     {"golden", cmd_golden, "recorded calls with their results, replayed and compared"},
 };
 

@@ -31,7 +31,7 @@ int32_t kernel_copy(const tn_call *call, int32_t opcode, reference_failure *fail
     if (tensor_numel(out) == 0) return TN_OK;
     do {
         broadcast_index(out, index, source, from);
-        tensor_store(out, index, tensor_load(source, from));
+        tensor_move(out, index, source, from);
     } while (tensor_next(out->rank, out->sizes, index));
     return TN_OK;
 }

@@ -310,6 +310,15 @@ number tensor_load(const tn_tensor_desc *t, const int64_t *index)
     return apply_bits(t->flags, element_load(t->dtype, address(t, index)));
 }
 
+void tensor_move(const tn_tensor_desc *to, const int64_t *index, const tn_tensor_desc *from,
+                 const int64_t *from_index)
+{
+    if (to->dtype == from->dtype && to->flags == from->flags)
+        memcpy(address(to, index), address(from, from_index), (size_t)tn_dtype_bytes(to->dtype));
+    else
+        tensor_store(to, index, tensor_load(from, from_index));
+}
+
 void tensor_store(const tn_tensor_desc *t, const int64_t *index, number value)
 {
     if (t->flags & (TN_DESC_CONJ | TN_DESC_NEG))

@@ -79,6 +79,9 @@ int tensor_next(uint32_t rank, const int64_t *sizes, int64_t *index);
 /* Reads an element, conjugated and negated as the descriptor says. */
 number tensor_load(const tn_tensor_desc *t, const int64_t *index);
 void tensor_store(const tn_tensor_desc *t, const int64_t *index, number value);
+/* Copies one element: bit for bit within a dtype (a NaN keeps its payload), else by its value. */
+void tensor_move(const tn_tensor_desc *to, const int64_t *index, const tn_tensor_desc *from,
+                 const int64_t *from_index);
 /* A dimension counted from the end made positive; tensors of rank 0 have one dimension of size 1. */
 int64_t tensor_dim(const tn_tensor_desc *t, int64_t dim);
 static inline int64_t tensor_size(const tn_tensor_desc *t, int64_t dim)

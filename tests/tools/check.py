@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon check`: what it finds in a plugin with a known fault, exit statuses, lists of exceptions, its reports.
+
+    check.py TENON FOLDER_OF_PLUGINS WRONG_PLUGIN
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+
+class Failure(Exception):
+    pass
+
+
+class Suite:
+    """The command, the plugins, and a folder for files."""
+
+    def __init__(self, tool, plugins, wrong, folder):
+        self.tool, self.wrong, self.folder = tool, wrong, Path(folder)
+        self.cpu, self.reference, self.null = (f"{plugins}/{n}/libtenon_{n}.so" for n in ("cpu", "reference", "null"))
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k != "LD_PRELOAD"}
+
+    def run(self, *arguments, expect=0, **environment):
+        done = subprocess.run([self.tool, "check", *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                              env={**self.environment, **environment})
+        if done.returncode != expect:
+            raise Failure(f"{arguments}: status {done.returncode}, expected {expect}\n{done.stdout[-3000:]}"
+                          f"\n{done.stderr[-1000:]}")
+        return done
+
+    def report(self, *arguments, **kwargs):
+        return json.loads(self.run(*arguments, "--json", "-", **kwargs).stdout)
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def bad_cases(report):
+    return {c["name"]: c for c in report["cases"] if not c["as_expected"]}
+
+
+def check_usage(suite):
+    for arguments in ([], ["a.so", "b.so"], ["a.so", "--mode", "dance"], ["a.so", "--tier", "9"], ["a.so", "--what"]):
+        done = suite.run(*arguments, expect=2)
+        expect("usage: tenon check" in done.stderr, f"{arguments}: usage is shown")
+    expect("usage: tenon check" in suite.run("--help").stdout, "help")
+    done = suite.run("/nonexistent.so", expect=1)
+    expect("no file '/nonexistent.so'" in done.stdout, "a file that is not there is named")
+    done = suite.run(suite.null, expect=1)
+    expect("no device here" in done.stdout and "TENON_NULL_DEVICES" in done.stdout, "no device, and why")
+
+
+def check_tier0(suite):
+    for plugin in (suite.cpu, suite.reference, suite.null, suite.wrong):
+        report = suite.report(plugin, "--tier", 0, TENON_NULL_DEVICES="2")
+        expect(report["status"] == "passed" and report["tiers"][0]["whole"], f"{plugin}: tier 0")
+        expect(report["tiers"][0]["passed"] >= 40, f"{plugin}: {report['tiers'][0]['passed']} cases passed")
+
+
+def check_faults(suite):
+    """Each fault is found by the case that is about it."""
+    faults = {"copy": ("0/copy/bytes/4097", "byte 4096 of 4097 is"),
+              "alignment": ("0/memory/alignment", "the facts promise alignment 64"),
+              "query": ("0/stream/create", "query of an empty stream: 0, expected 1")}
+    for fault, (case, text) in faults.items():
+        report = suite.report(suite.wrong, "--tier", 0, expect=1, TENON_TEST_FAULT=fault)
+        bad = bad_cases(report)
+        expect(case in bad, f"{fault}: {case} fails, but {sorted(bad)} did")
+        expect(text in bad[case]["reason"], f"{fault}: {bad[case]['reason']}")
+        expect(report["status"] == "failed" and report["not_as_expected"] == len(bad), f"{fault}: status")
+    done = suite.run(suite.wrong, "--filter", "^0/copy/bytes/1$", expect=1, TENON_TEST_FAULT="close")
+    expect("the end of a context" in done.stdout and "Aborted" in done.stdout, "a crash at the end")
+    done = suite.run(suite.wrong, "--filter", "^0/copy/bytes/1$", expect=1, TENON_TEST_FAULT="load")
+    expect("Aborted" in done.stdout, "a crash while loading")
+
+
+def check_lists(suite):
+    known = suite.file("known", "# for now\n0/copy/bytes/*   long copies lose a bit\n0/copy/*  the same\n"
+                                "0/context/* the same\n0/memory/* the same\n0/stream/* the same\n")
+    arguments = [suite.wrong, "--filter", "^0/copy/bytes/(4097|65536)"]
+    report = suite.report(*arguments, "--expected-failures", known, TENON_TEST_FAULT="copy")
+    expect([c["outcome"] for c in report["cases"]] == ["failed", "failed"], "failures are still told")
+    expect(report["cases"][0]["excuse"] == "long copies lose a bit", "with the reason of the list")
+    report = suite.report(*arguments, "--expected-failures", known, expect=1)
+    expect(report["not_as_expected"] == 2, "what passes unexpectedly fails")
+    never = suite.file("never", "0/copy/bytes/4097 never will\n")
+    report = suite.report(suite.wrong, "--filter", "^0/copy/bytes/", "--unsupported", never, expect=1,
+                          TENON_TEST_FAULT="copy")
+    skipped = [c for c in report["cases"] if c["outcome"] == "skipped"]
+    expect(len(skipped) == 1 and skipped[0]["reason"] == "unsupported: never will", "unsupported cases do not run")
+    for text in ("0/copy/bytes/4097\n", "0/copy/bytes/4097   \n"):
+        done = suite.run(*arguments, "--unsupported", suite.file("bad", text), expect=1)
+        expect("a pattern without a reason" in done.stderr, "a list needs reasons")
+
+
+def check_report(suite):
+    page = suite.folder / "page.html"
+    out = suite.folder / "out.json"
+    suite.run(suite.wrong, "--tier", 0, "--json", out, "--html", page, expect=1, TENON_TEST_FAULT="copy")
+    report = json.loads(out.read_text())
+    types = {"tenon_check": int, "version": str, "mode": str, "seed": int, "status": str, "subject": dict,
+             "not_as_expected": int, "tiers": list, "cases": list}
+    for key, kind in types.items():
+        expect(isinstance(report[key], kind), f"{key} is a {kind.__name__}")
+    expect(report["fatal"] is None and report["subject"]["plugin"] == "wrong", "the subject")
+    expect(report["subject"]["device"] == "wrong:0" and report["subject"]["compared_with"] == "cpu", "the devices")
+    outcomes = {"passed", "failed", "absent", "skipped", "crashed"}
+    for case in report["cases"]:
+        expect(case["outcome"] in outcomes and isinstance(case["tier"], int) and isinstance(case["seconds"], float | int),
+               f"the fields of {case}")
+        expect(case["outcome"] in ("passed",) or case["reason"], f"{case['name']} says why")
+    names = [c["name"] for c in report["cases"]]
+    expect(len(set(names)) == len(names), "names are unique")
+    parser = HTMLParser()
+    parser.feed(page.read_text())
+    expect("0/copy/bytes/4097" in page.read_text() and "http" not in page.read_text(), "one page that needs no other")
+
+
+def check_determinism(suite):
+    """Neither the number of processes nor the filter changes what is found."""
+    faults = {}
+    for jobs in ("0", "1", "3"):
+        report = suite.report(suite.wrong, "--filter", "^0/copy", "--jobs", jobs, expect=1, TENON_TEST_FAULT="copy")
+        faults[jobs] = {name: c["reason"] for name, c in bad_cases(report).items()}
+    expect(faults["0"] == faults["1"] == faults["3"], f"{faults}")
+
+
+def main():
+    checks = [check_usage, check_tier0, check_faults, check_lists, check_report, check_determinism]
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        suite = Suite(*sys.argv[1:], folder)
+        for check in checks:
+            try:
+                check(suite)
+            except (Failure, json.JSONDecodeError, subprocess.TimeoutExpired) as e:
+                print(f"{check.__name__}: {e}")
+                failed += 1
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

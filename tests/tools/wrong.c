@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The example device with one fault, which TENON_TEST_FAULT names: what `tenon check` must find, and in which
+ * case. Its own tables come from the example; a few slots and rows are replaced.
+ */
+#include <stdlib.h>
+
+/* The example's own block steps aside; its entry is called from the one below. */
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+#undef TN_PLUGIN
+#undef TN_DEFINE_PLUGIN
+#define TN_DEFINE_PLUGIN(name, version, vendor, flags, entry_function) \
+    static int32_t (*const example_entry)(const tn_host_offer *, tn_plugin_table *) = entry_function
+#include "../../examples/plugin/example.c"
+
+#include <unistd.h>
+
+static int fault(const char *name)
+{
+    const char *wish = getenv("TENON_TEST_FAULT");
+    return wish && strcmp(wish, name) == 0;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------------------
+ */
+
+/* Gives back one bit too few of long copies. */
+static int32_t wrong_device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                                    uint64_t bytes, void *stream)
+{
+    int32_t status = device_to_host(self, device, host, allocation, offset, bytes, stream);
+    if (bytes > 4096) ((char *)host)[4096] ^= 1;
+    return status;
+}
+
+/* Promises more than it holds. */
+static int32_t wrong_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                           void **out_host)
+{
+    int32_t status = memory_alloc(self, device, bytes + 64, kind, out_allocation, out_host);
+    if (status) return status;
+    *out_allocation = (char *)*out_allocation + 8;
+    *out_host = *out_allocation;
+    return TN_OK;
+}
+
+static void wrong_free(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    memory_free(self, device, (char *)allocation - 8, bytes);
+}
+
+static int32_t wrong_query(void *self, void *device, void *stream, int32_t *out_done)
+{
+    *out_done = 0;
+    return TN_OK;
+}
+
+static void wrong_close(void *self, void *device)
+{
+    abort();
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------------------
+ */
+
+/* Forgets alpha. */
+static int32_t wrong_add(void *self, const tn_call *call)
+{
+    const tn_nest *nest = call->nest;
+    int64_t index[TN_MAX_RANK] = {0};
+    do
+        *element(operand(nest, 0), nest->rank, index) =
+            *element(operand(nest, 1), nest->rank, index) + *element(operand(nest, 2), nest->rank, index);
+    while (next_index(nest->rank, nest->sizes, index));
+    return TN_OK;
+}
+
+/* Takes every operand for a contiguous one. */
+static int32_t wrong_mul(void *self, const tn_call *call)
+{
+    const tn_nest *nest = call->nest;
+    for (int64_t i = 0; i < nest->numel; i++)
+        ((float *)(void *)operand(nest, 0)->host)[i] =
+            ((const float *)(const void *)operand(nest, 1)->host)[operand(nest, 1)->strides[0] ? i : 0] *
+            ((const float *)(const void *)operand(nest, 2)->host)[operand(nest, 2)->strides[0] ? i : 0];
+    return TN_OK;
+}
+
+static int32_t wrong_sum(void *self, const tn_call *call)
+{
+    if (fault("hang")) sleep(3600);
+    if (fault("crash")) abort();
+    return TN_E_UNSUPPORTED; /* after it had agreed */
+}
+
+/* ---- Tables ----------------------------------------------------------------------------------------------
+ */
+
+static tn_device_interface my_device;
+static tn_memory_interface my_memory;
+static tn_copy_interface my_copy;
+static tn_stream_interface my_stream;
+static tn_kernels_interface my_kernels;
+static tn_kernel_row my_rows[sizeof(rows) / sizeof(rows[0])];
+
+static void make_tables(void)
+{
+    my_device = device_interface;
+    my_memory = memory_interface;
+    my_copy = copy_interface;
+    my_stream = stream_interface;
+    my_kernels = kernels_interface;
+    my_kernels.rows = my_rows;
+    memcpy(my_rows, rows, sizeof(rows));
+    my_device.type = "wrong";
+    if (fault("close")) my_device.close = wrong_close;
+    if (fault("copy")) my_copy.device_to_host = wrong_device_to_host;
+    if (fault("alignment")) {
+        my_memory.alloc = wrong_alloc;
+        my_memory.free = wrong_free;
+    }
+    if (fault("query")) my_stream.query = wrong_query;
+    if (fault("add")) my_rows[2].run = wrong_add;
+    if (fault("strides")) my_rows[3].run = wrong_mul;
+    if (fault("crash") || fault("hang") || fault("breach")) my_rows[4].run = my_rows[5].run = wrong_sum;
+}
+
+static const void *my_interface(void *self, const char *name, uint32_t version)
+{
+    if (version != 1) return NULL;
+    if (!strcmp(name, "tenon.device")) return &my_device;
+    if (!strcmp(name, "tenon.memory")) return &my_memory;
+    if (!strcmp(name, "tenon.copy")) return &my_copy;
+    if (!strcmp(name, "tenon.stream")) return &my_stream;
+    if (!strcmp(name, "tenon.kernels")) return fault("no-kernels") ? NULL : &my_kernels;
+    return NULL;
+}
+
+static int32_t my_entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = example_entry(offer, out);
+    if (status != TN_OK) return status;
+    if (fault("load")) abort();
+    make_tables();
+    out->get_interface = my_interface;
+    return TN_OK;
+}
+
+TN_API const tn_plugin_info tenon_plugin = {.magic = {'T', 'E', 'N', 'O', 'N', 0x1a, 0x0d, 0x0a},
+                                            .size = sizeof(tn_plugin_info),
+                                            .stamp = TN_PLUGIN_STAMP,
+                                            .abi_min = TN_ABI_GENERATION,
+                                            .abi_max = TN_ABI_GENERATION,
+                                            .header_minor = TN_ABI_MINOR,
+                                            .architecture = TN_ARCHITECTURE,
+                                            .pointer_bits = 64,
+                                            .sanitizer = TN_SANITIZER,
+                                            .name = "wrong",
+                                            .version = "1.0",
+                                            .vendor = "Test",
+                                            .entry = my_entry};

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tenon check`: the conformance suite, an ordinary client of the public headers. What its files share.
+ *
+ * A *source* adds cases to a list; a *mode* (check_test, check_gradient, ...) hands its sources to
+ * check_execute, which runs the cases in processes of their own and leaves results in the run; a mode may
+ * then make tables of them. report.c prints run and tables as text, JSON and HTML.
+ *
+ * The plugin is never loaded in the process that reports: every worker loads it afresh and makes the same
+ * list of cases from the same sources, so that a case is known by its number. Sources must therefore add the
+ * same cases each time they are asked.
+ */
+#ifndef TENON_TOOLS_CHECK_H
+#define TENON_TOOLS_CHECK_H
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+#include <tenon/tenon.h>
+
+/* ---- Options ------------------------------------------------------------------------------------------ */
+
+typedef struct check_options {
+    const char *plugin;            /* path of the library; NULL: what discovery finds, with `device` */
+    const char *device;            /* "acme:1"; NULL: the first of the plugin */
+    const char *mode;              /* "test", "gradient", "speed", "coverage", "precision" */
+    const char *op;                /* --op ns::name: a custom operator of the library, or NULL */
+    const char *filter;            /* extended regular expression over names of cases, NULL: all */
+    const char *golden;            /* folder of recorded calls, or NULL */
+    const char *unsupported;       /* lists of exceptions, or NULL */
+    const char *expected_failures; /* */
+    const char *json;              /* reports to write, or NULL */
+    const char *html;              /* */
+    const char *against;           /* an earlier JSON report, or NULL */
+    const char *trace;             /* calls to replay, NULL: the ones that are installed */
+    double max_ulp;                /* 0: not demanded */
+    uint64_t seed;
+    uint32_t max_tier; /* highest tier that runs */
+    uint32_t jobs;     /* processes at once, 1 to 64; 0: in this process, for a debugger */
+    uint32_t timeout;  /* seconds for one case */
+    int demand_tier;   /* --tier was given: what is absent up to it fails */
+    int isolate;       /* each case in a process of its own */
+    int all;           /* text: cases that passed, too */
+} check_options;
+
+/* ---- The plugin under test, in a process that runs cases ----------------------------------------------- */
+
+typedef struct check_target {
+    const check_options *options;
+    tn_context *ctx;
+    tn_device device;      /* under test */
+    tn_device other;       /* what it is compared with: the CPU, for the CPU the reference device; 0: none */
+    tn_device_facts facts; /* of `device` */
+    uint32_t device_count; /* of its type */
+    char type[48];         /* "acme" */
+    char name[56];         /* "acme:0" */
+    char other_name[56];   /* "cpu", or "" */
+    char plugin[48], version[48], vendor[72], library[4096];
+    char error_line[256]; /* first error that the library logged while the case ran, or "" */
+    uint32_t nested;      /* calls that operators made, counted while watched */
+} check_target;
+
+/* Loads the plugin and opens its device. NULL and a reason (`bytes` long) when that fails. */
+check_target *check_target_open(const check_options *options, char *reason, size_t bytes);
+void check_target_close(check_target *t);
+/* 1 if the device says that it computes in `dtype`. */
+int check_has_dtype(const check_target *t, tn_dtype dtype);
+/* 1 if the device type has a kernel row for the operator, whose dtypes hold `dtype` (0: any). */
+int check_has_kernel(const check_target *t, uint32_t op, const char *device_type, tn_dtype dtype);
+
+/* ---- Cases and results --------------------------------------------------------------------------------- */
+
+/* ABSENT: the answer was right, but the CPU gave it, since the plugin has no kernel. */
+enum { CHECK_PASSED, CHECK_FAILED, CHECK_ABSENT, CHECK_SKIPPED, CHECK_CRASHED, CHECK_OUTCOMES };
+/* How the device got its answer. */
+enum { CHECK_WAY_NONE, CHECK_WAY_NATIVE, CHECK_WAY_COMPOSITE, CHECK_WAY_CPU, CHECK_WAYS };
+/* What the lists of exceptions made of it. */
+enum { CHECK_NOT_LISTED, CHECK_UNSUPPORTED, CHECK_EXPECTED_FAILURE };
+
+typedef struct check_result {
+    int32_t outcome;
+    int32_t way;
+    int32_t listed;
+    int32_t reserved;
+    double difference; /* largest, of values that differ */
+    double seconds;
+    cJSON *data;      /* measurements of a mode, an object, or NULL; the run owns it */
+    char reason[640]; /* of anything but a pass: what came, what was expected, by which call */
+    char excuse[160]; /* from the list, if listed */
+} check_result;
+
+#define CHECK_TAG_OPTIONAL         1u /* absence is no fault of the tier: speed, not substance */
+#define CHECK_TAG_NONDETERMINISTIC 2u
+#define CHECK_TAG_DATA_DEPENDENT   4u
+#define CHECK_TAG_RANDOM           8u
+#define CHECK_TAG_GRADIENT         16u
+#define CHECK_TAG_ALONE            32u /* runs in a process of its own whatever the options say */
+
+typedef struct check_case check_case;
+typedef void (*check_fn)(check_target *t, const check_case *c, check_result *out);
+struct check_case {
+    const char *name; /* "1/pointwise/aten::add.Tensor/float32/transposed"; the tier comes first */
+    uint32_t tier;
+    uint32_t tags;    /* CHECK_TAG_... */
+    check_fn run;     /* `out` says passed; the function says so where it is not */
+    const void *data; /* the case's own; lives as long as the list */
+    int64_t number;   /* the same for those who need no more */
+};
+
+typedef struct check_list check_list;
+typedef void (*check_source)(check_target *t, check_list *list);
+/* Adds a case with the given name; filter and tier are applied here. */
+void check_add(check_list *list, const check_case *c, const char *name, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Zeroed memory that lives as long as the list; ends the process when there is none. */
+void *check_memory(check_list *list, size_t bytes);
+/* The same for a text. */
+const char *check_text(check_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* How a case ends that did not pass. The first word counts; later ones are passed over. */
+void check_fail(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void check_skip(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void check_absent(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Fails with the error of the scope (NULL: of the thread). */
+void check_fail_with_error(check_result *out, const tn_scope *s, const char *what);
+/* CHECK that reads as a sentence: fails unless `condition`. Returns the condition. */
+int check_that(check_result *out, int condition, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The seed of one case: from --seed and the name, so that neither order nor filter changes it. */
+uint64_t check_seed(const check_target *t, const check_case *c);
+
+/* ---- Ways -----------------------------------------------------------------------------------------------
+ */
+
+/* Between the two the calls of operators on the device are watched; `end` gives the way that they took
+ * (the worst of them), and in `out_fallbacks` (may be NULL) the operators that ran on the CPU. */
+typedef struct check_watch {
+    uint64_t handle;
+    char fallbacks[240];
+    uint64_t bytes; /* copied by the fallbacks */
+    uint64_t count;
+} check_watch;
+void check_watch_begin(check_target *t, check_watch *w);
+int32_t check_watch_end(check_target *t, check_watch *w);
+
+/* ---- Comparing ------------------------------------------------------------------------------------------
+ */
+
+typedef struct check_tolerance {
+    double rtol, atol;
+} check_tolerance;
+/* ATen's for results of a dtype; exact (0, 0) for integers and bool. */
+check_tolerance check_tolerance_of(tn_dtype dtype);
+/* Compares dtype, shape and values of two tensors of whatever devices; fails with the first difference and
+ * the largest. NaN equals NaN. 1 if they agree. */
+int check_same(check_result *out, tn_scope *s, const char *what, tn_tensor *got, tn_tensor *want,
+               check_tolerance tolerance);
+/* All elements as float64 (pairs for complex) in memory of the scope, by way of the host; NULL: failed. */
+double *check_doubles(tn_scope *s, const tn_tensor *t);
+
+/* ---- Running --------------------------------------------------------------------------------------------
+ */
+
+/* A case as the process that reports knows it. */
+typedef struct check_entry {
+    char *name;
+    uint32_t tier;
+    uint32_t tags;
+    check_result result;
+} check_entry;
+
+typedef struct check_run {
+    const check_options *options;
+    cJSON *subject; /* plugin, version, vendor, library, device, other, facts: as the report says them */
+    check_entry *entries;
+    uint32_t count;
+    cJSON *tables; /* of check_table, in order */
+    char fatal[512];
+    uint32_t bad;  /* cases that are not as expected */
+    int32_t unmet; /* a demand of the mode's own is not met (precision: --max-ulp) */
+} check_run;
+
+/* Runs the cases of the sources. 0; or 1 and run->fatal when the plugin could not be used at all. */
+int32_t check_execute(check_run *run, const check_source *sources, uint32_t count);
+/* CMD_OK or CMD_FAILED, from the results, `fatal` and `unmet`. */
+int32_t check_verdict(const check_run *run);
+/* 1 if an entry is not as it should be: failed, crashed, or passed though it must not. */
+int check_is_bad(const check_run *run, const check_entry *e);
+
+/* Modes: each fills the run and returns check_verdict(run). */
+int32_t check_test(check_run *run);
+
+/* A table of the report: rows are arrays of texts and numbers, as many as columns (NULL ends). The run owns
+ * it. `key` names it in the JSON report. */
+cJSON *check_table(check_run *run, const char *key, const char *title, const char *const *columns);
+/* Takes `row`. */
+void check_table_row(cJSON *table, cJSON *row);
+
+/* ---- Reporting ------------------------------------------------------------------------------------------
+ */
+
+/* Progress on a terminal, while cases run. */
+void check_progress(const check_run *run, uint32_t done, const char *name);
+void check_progress_end(void);
+/* Text on stdout, JSON and HTML where the options ask. 1 if a file could not be written. */
+int32_t check_report(const check_run *run);
+cJSON *check_report_json(const check_run *run);
+int32_t check_report_html(const check_run *run, const char *path);
+/* Words of the enumerations above. */
+const char *check_outcome_name(int32_t outcome);
+const char *check_way_name(int32_t way);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sources of cases, one file each. */
+#ifndef TENON_TOOLS_CHECK_SOURCES_H
+#define TENON_TOOLS_CHECK_SOURCES_H
+
+#include "check.h"
+
+/* tier0.c, tier0_streams.c: what a device is before it computes. */
+void check_tier0(check_target *t, check_list *list);
+void check_tier0_streams(check_target *t, check_list *list);
+
+#endif

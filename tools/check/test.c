@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mode that the others begin with: all tiers, passed or failed. */
+#include "sources.h"
+
+int32_t check_test(check_run *run)
+{
+    static const check_source sources[] = {check_tier0, check_tier0_streams};
+    check_execute(run, sources, sizeof sources / sizeof *sources);
+    return check_verdict(run);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the results say of each tier: counts, what is missing, whether it is whole. */
+#include "tiers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *check_tier_name(uint32_t tier)
+{
+    static const char *const names[] = {"load, memory, copies, streams", "the twelve kernels",
+                                        "a perceptron learns",
+                                        "convolution, attention, normalisation, mixed precision",
+                                        "several devices, streams, graphs, collectives"};
+    return tier < CHECK_TIERS ? names[tier] : "";
+}
+
+/* The family and operator in "1/pointwise/aten::add.Tensor/float32/sliced", or what stands there instead. */
+static int part_of_name(const char *name, char *out, size_t bytes)
+{
+    const char *from = strchr(name, '/'), *to = from ? strchr(from + 1, '/') : NULL;
+    if (!from) return 1;
+    if (to && strchr(to + 1, '/')) to = strchr(to + 1, '/');
+    snprintf(out, bytes, "%.*s", (int)(to ? to - from - 1 : (long)strlen(from + 1)), from + 1);
+    return 0;
+}
+
+static void note_missing(check_tier *t, const check_entry *e)
+{
+    char part[128];
+    const cJSON *item;
+    if (part_of_name(e->name, part, sizeof part)) return;
+    cJSON *list = e->tags & CHECK_TAG_OPTIONAL ? t->optional : t->missing;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (strcmp(item->valuestring, part) == 0) return;
+    }
+    cJSON_AddItemToArray(list, cJSON_CreateString(part));
+}
+
+void check_tiers_init(check_tier *tiers, const check_run *run)
+{
+    for (uint32_t i = 0; i < CHECK_TIERS; i++)
+        tiers[i] = (check_tier){.missing = cJSON_CreateArray(), .optional = cJSON_CreateArray()};
+    for (uint32_t i = 0; i < run->count; i++) {
+        const check_entry *e = &run->entries[i];
+        check_tier *t = &tiers[e->tier < CHECK_TIERS ? e->tier : CHECK_TIERS - 1];
+        t->count++;
+        t->outcomes[e->result.outcome]++;
+        t->bad += (uint32_t)check_is_bad(run, e);
+        if (e->result.outcome == CHECK_ABSENT) note_missing(t, e);
+    }
+    for (uint32_t i = 0; i < CHECK_TIERS; i++)
+        tiers[i].whole = !tiers[i].outcomes[CHECK_FAILED] && !tiers[i].outcomes[CHECK_CRASHED] &&
+                         !cJSON_GetArraySize(tiers[i].missing);
+}
+
+void check_tiers_finish(check_tier *tiers)
+{
+    for (uint32_t i = 0; i < CHECK_TIERS; i++) {
+        cJSON_Delete(tiers[i].missing);
+        cJSON_Delete(tiers[i].optional);
+    }
+}

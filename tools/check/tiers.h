@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The results of one run, tier by tier; for the reports. */
+#ifndef TENON_TOOLS_CHECK_TIERS_H
+#define TENON_TOOLS_CHECK_TIERS_H
+
+#include "check.h"
+
+#define CHECK_TIERS 5
+
+typedef struct check_tier {
+    uint32_t count;
+    uint32_t outcomes[CHECK_OUTCOMES];
+    uint32_t bad;
+    int whole;       /* nothing failed, nothing that the tier asks for is absent */
+    cJSON *missing;  /* texts: what ran on the CPU, "pointwise/aten::erfinv" */
+    cJSON *optional; /* the same of what is speed only */
+} check_tier;
+
+const char *check_tier_name(uint32_t tier);
+/* Fills CHECK_TIERS of them. */
+void check_tiers_init(check_tier *tiers, const check_run *run);
+void check_tiers_finish(check_tier *tiers);
+/* A cell of a table as people read it; `buffer` serves numbers. */
+const char *check_cell_text(const cJSON *cell, char *buffer, size_t bytes);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One process that runs cases; see worker.h. */
+#include "worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "list.h"
+
+/* ---- What goes over the pipe -----------------------------------------------------------------------------
+ */
+
+static const char *class_name(uint32_t device_class)
+{
+    static const char *const names[] = {"host", "integrated", "discrete", "accelerator", "virtual"};
+    return device_class < 5 ? names[device_class] : "unknown";
+}
+
+cJSON *check_subject(const check_target *t)
+{
+    cJSON *j = cJSON_CreateObject(), *dtypes;
+    cJSON_AddStringToObject(j, "plugin", t->plugin);
+    cJSON_AddStringToObject(j, "version", t->version);
+    cJSON_AddStringToObject(j, "vendor", t->vendor);
+    cJSON_AddStringToObject(j, "library", t->library);
+    cJSON_AddStringToObject(j, "device", t->name);
+    cJSON_AddStringToObject(j, "compared_with", t->other_name);
+    cJSON_AddStringToObject(j, "class", class_name(t->facts.device_class));
+    cJSON_AddStringToObject(j, "name", t->facts.name);
+    cJSON_AddNumberToObject(j, "devices", t->device_count);
+    dtypes = cJSON_AddArrayToObject(j, "dtypes");
+    for (const tn_dtype *d = t->facts.dtypes; d && *d; d++)
+        cJSON_AddItemToArray(dtypes, cJSON_CreateString(tn_dtype_name(*d) ? tn_dtype_name(*d) : "?"));
+    return j;
+}
+
+cJSON *check_result_json(const check_result *r)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddNumberToObject(j, "outcome", r->outcome);
+    cJSON_AddNumberToObject(j, "way", r->way);
+    cJSON_AddNumberToObject(j, "difference", r->difference);
+    cJSON_AddNumberToObject(j, "seconds", r->seconds);
+    cJSON_AddStringToObject(j, "reason", r->reason);
+    if (r->data) cJSON_AddItemReferenceToObject(j, "data", r->data);
+    return j;
+}
+
+static double number(const cJSON *j, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(j, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+void check_result_read(cJSON *json, check_result *out)
+{
+    const cJSON *reason = cJSON_GetObjectItemCaseSensitive(json, "reason");
+    out->outcome = (int32_t)number(json, "outcome");
+    if (out->outcome < 0 || out->outcome >= CHECK_OUTCOMES) out->outcome = CHECK_FAILED;
+    out->way = (int32_t)number(json, "way");
+    out->difference = number(json, "difference");
+    out->seconds = number(json, "seconds");
+    out->data = cJSON_DetachItemFromObjectCaseSensitive(json, "data");
+    if (cJSON_IsString(reason)) snprintf(out->reason, sizeof out->reason, "%s", reason->valuestring);
+}
+
+static void write_line(cJSON *j, FILE *out)
+{
+    char *text = cJSON_PrintUnformatted(j);
+    fprintf(out, "%s\n", text ? text : "{}");
+    fflush(out);
+    free(text);
+    cJSON_Delete(j);
+}
+
+/* ---- Running ---------------------------------------------------------------------------------------------
+ */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void check_run_case(check_target *t, const check_case *c, check_result *out)
+{
+    double start = seconds_now();
+    memset(out, 0, sizeof *out);
+    t->error_line[0] = 0;
+    tn_clear_error();
+    c->run(t, c, out);
+    out->seconds = seconds_now() - start;
+    if (t->error_line[0]) check_fail(out, "right, but the library logged an error: %s", t->error_line);
+}
+
+static void describe(const check_target *t, const check_list *list, FILE *out)
+{
+    cJSON *j = cJSON_CreateObject(), *cases = cJSON_AddArrayToObject(j, "cases");
+    cJSON_AddItemToObject(j, "subject", check_subject(t));
+    for (uint32_t i = 0; i < list->count; i++) {
+        cJSON *c = cJSON_CreateArray();
+        cJSON_AddItemToArray(c, cJSON_CreateString(list->cases[i].name));
+        cJSON_AddItemToArray(c, cJSON_CreateNumber(list->cases[i].tier));
+        cJSON_AddItemToArray(c, cJSON_CreateNumber(list->cases[i].tags));
+        cJSON_AddItemToArray(cases, c);
+    }
+    write_line(j, out);
+}
+
+static int refuse(const char *reason, FILE *out)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "fatal", reason);
+    write_line(j, out);
+    return 3;
+}
+
+int check_serve(const check_options *options, const check_source *sources, uint32_t count, FILE *in,
+                FILE *out)
+{
+    char reason[512], line[64];
+    check_list list;
+    check_result r;
+    check_target *t = check_target_open(options, reason, sizeof reason);
+    if (!t) return refuse(reason, out);
+    if (check_list_init(&list, options)) return 3;
+    for (uint32_t i = 0; i < count; i++) sources[i](t, &list);
+    while (fgets(line, sizeof line, in)) {
+        long number_of_case = strtol(line, NULL, 10);
+        if (number_of_case < 0 || number_of_case >= (long)list.count) {
+            describe(t, &list, out);
+            continue;
+        }
+        check_run_case(t, &list.cases[number_of_case], &r);
+        write_line(check_result_json(&r), out);
+        cJSON_Delete(r.data);
+    }
+    check_list_finish(&list);
+    check_target_close(t);
+    return 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tenon check`: the conformance suite. The options; what they ask for is in check/. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "check/check.h"
+#include "cmd.h"
+
+static const char help[] =
+    "usage: tenon check PLUGIN.so [OPTIONS]\n"
+    "       tenon check --device D [OPTIONS]          a plugin that is installed\n\n"
+    "Says what a device plugin does rightly, wrongly, and not at all. It is loaded beside the CPU plugin, "
+    "with\n"
+    "which its results are compared; the CPU plugin itself is compared with the reference device.\n\n"
+    "  --mode M                 test (default)\n"
+    "  --device D               acme:1; default: the first of the plugin\n"
+    "  --tier N                 only tiers 0 to N, and what is absent there fails; default: all, absence is "
+    "told\n"
+    "  --filter RE              only cases whose names match, e.g. '^1/reduce/.*float16'\n"
+    "  --seed N                 of the inputs (default 1)\n"
+    "  --jobs N                 processes at once (default: the number of cores); 0: in this one, for a "
+    "debugger\n"
+    "  --isolate                each case in a process of its own\n"
+    "  --timeout S              seconds for one case (default 120)\n"
+    "  --unsupported FILE       cases that are not run, for good: a pattern ('1/*/float64/*') and a reason a "
+    "line\n"
+    "  --expected-failures FILE cases that may fail, for now; one that passes fails\n"
+    "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
+    "  --html FILE              everything, as one page\n"
+    "  --all                    print cases that are as expected, too\n\n"
+    "Status 0: as expected, 1: not, 2: called wrongly.\n";
+
+typedef struct mode {
+    const char *name;
+    int32_t (*run)(check_run *run);
+} mode;
+
+static const mode modes[] = {
+    {"test", check_test},
+};
+
+enum { MODE = 1, DEVICE, TIER, FILTER, SEED, JOBS, ISOLATE, TIMEOUT, UNSUPPORTED, EXPECTED, JSON, HTML, ALL };
+
+static const struct option names[] = {{"mode", required_argument, NULL, MODE},
+                                      {"device", required_argument, NULL, DEVICE},
+                                      {"tier", required_argument, NULL, TIER},
+                                      {"filter", required_argument, NULL, FILTER},
+                                      {"seed", required_argument, NULL, SEED},
+                                      {"jobs", required_argument, NULL, JOBS},
+                                      {"isolate", no_argument, NULL, ISOLATE},
+                                      {"timeout", required_argument, NULL, TIMEOUT},
+                                      {"unsupported", required_argument, NULL, UNSUPPORTED},
+                                      {"expected-failures", required_argument, NULL, EXPECTED},
+                                      {"json", required_argument, NULL, JSON},
+                                      {"html", required_argument, NULL, HTML},
+                                      {"all", no_argument, NULL, ALL},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {NULL, 0, NULL, 0}};
+
+static int wrong(const char *what, const char *text)
+{
+    fprintf(stderr, "tenon check: %s%s%s%s\n%s", what, text ? " '" : "", text ? text : "", text ? "'" : "",
+            help);
+    return CMD_USAGE;
+}
+
+static int whole(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (*end || end == text || *text == '-' || errno || n < least || n > most) return 1;
+    *out = n;
+    return 0;
+}
+
+static int small(const char *text, uint32_t least, uint32_t most, uint32_t *out)
+{
+    uint64_t n;
+    if (whole(text, least, most, &n)) return 1;
+    *out = (uint32_t)n;
+    return 0;
+}
+
+/* One option; 1 when its argument is wrong. */
+static int take(check_options *o, int letter, const char *text)
+{
+    switch (letter) {
+    case MODE:
+        o->mode = text;
+        return 0;
+    case DEVICE:
+        o->device = text;
+        return 0;
+    case TIER:
+        o->demand_tier = 1;
+        return small(text, 0, 4, &o->max_tier);
+    case FILTER:
+        o->filter = text;
+        return 0;
+    case SEED:
+        return whole(text, 0, UINT64_MAX, &o->seed);
+    case JOBS:
+        return small(text, 0, 64, &o->jobs);
+    case ISOLATE:
+        o->isolate = 1;
+        return 0;
+    case TIMEOUT:
+        return small(text, 1, 86400, &o->timeout);
+    case UNSUPPORTED:
+        o->unsupported = text;
+        return 0;
+    case EXPECTED:
+        o->expected_failures = text;
+        return 0;
+    case JSON:
+        o->json = text;
+        return 0;
+    case HTML:
+        o->html = text;
+        return 0;
+    case ALL:
+        o->all = 1;
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static int run_mode(const mode *m, const check_options *o)
+{
+    check_run run = {.options = o};
+    int status = m->run(&run);
+    if (check_report(&run) && status == CMD_OK) status = CMD_FAILED;
+    for (uint32_t i = 0; i < run.count; i++) {
+        free(run.entries[i].name);
+        cJSON_Delete(run.entries[i].result.data);
+    }
+    free(run.entries);
+    cJSON_Delete(run.tables);
+    cJSON_Delete(run.subject);
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    check_options o = {.mode = "test",
+                       .seed = 1,
+                       .max_tier = 4,
+                       .jobs = cores > 0 && cores < 64 ? (uint32_t)cores : 1,
+                       .timeout = 120};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
+        if (letter == 'h') {
+            fputs(help, stdout);
+            return CMD_OK;
+        }
+        if (letter == '?') return wrong("an option that is not known, or without its argument", NULL);
+        if (take(&o, letter, optarg)) return wrong("an argument that cannot be:", optarg);
+    }
+    if (optind + 1 < argc) return wrong("one plugin, please; what is", argv[optind + 1]);
+    if (optind < argc) o.plugin = argv[optind];
+    if (!o.plugin && !o.device) return wrong("which plugin?", NULL);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (strcmp(modes[i].name, o.mode) == 0) return run_mode(&modes[i], &o);
+    }
+    return wrong("no mode", o.mode);
+}
