@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs pointwise operators: finds the kernel for the dtype of a call, plans the nest, cuts it over threads.
- * Half types are computed in float32, small integers and bool in int32, what has no kernel of its own type in
- * the next wider one. It knows operators by their line in kernels/pointwise_ops.h only.
+ * Half types and small integers are computed in their own kernels, or in float32 and int32 where there is
+ * none; bool in int32, what has no kernel of its own type in the next wider one. It knows operators by their
+ * line in kernels/pointwise_ops.h only.
  */
 #include "pointwise.h"
 
@@ -13,16 +14,20 @@
 /* Filled once, when the library is loaded: base kernels first, then those of higher levels over them. */
 static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
 
-#define LEVEL_LISTS(X, level)         \
-    X(arithmetic_f32, CPU_F32, level) \
-    X(arithmetic_f64, CPU_F64, level) \
-    X(activation_f32, CPU_F32, level) \
-    X(activation_f64, CPU_F64, level) \
-    X(integer_i32, CPU_I32, level)    \
-    X(integer_i64, CPU_I64, level)    \
-    X(function_f32, CPU_F32, level)   \
-    X(function_f64, CPU_F64, level)   \
-    X(bytes_u8, CPU_U8, level)        \
+#define LEVEL_LISTS(X, level)           \
+    X(arithmetic_f32, CPU_F32, level)   \
+    X(arithmetic_f64, CPU_F64, level)   \
+    X(activation_f32, CPU_F32, level)   \
+    X(activation_f64, CPU_F64, level)   \
+    X(arithmetic_f16, CPU_F16, level)   \
+    X(arithmetic_bf16, CPU_BF16, level) \
+    X(activation_f16, CPU_F16, level)   \
+    X(activation_bf16, CPU_BF16, level) \
+    X(integer_i32, CPU_I32, level)      \
+    X(integer_i64, CPU_I64, level)      \
+    X(function_f32, CPU_F32, level)     \
+    X(function_f64, CPU_F64, level)     \
+    X(bytes_u8, CPU_U8, level)          \
     X(truth_u8, CPU_BOOL, level)
 /* Lists that have no use for vectors. */
 #define ONCE_LISTS(X)                \
@@ -72,7 +77,17 @@ cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)
     return kernels[op][hub];
 }
 
-int32_t cpu_pointwise_hub(uint32_t op, int32_t slot)
+/* 1 if an operand of the kernel's type is of another dtype in memory: it would be rounded to a half type. */
+static int32_t is_mixed(const tn_nest *nest, const char *types, int32_t slot)
+{
+    for (uint32_t i = 0; i < nest->n_operands && types[i]; i++)
+        if (i >= nest->n_outputs && types[i] == 'T' && cpu_slot(cpu_operand(nest, i)->dtype) != slot)
+            return 1;
+    return 0;
+}
+
+/* The first of the types that a dtype may be computed in for which there is a kernel, or -1. */
+static int32_t choose_hub(uint32_t op, const tn_nest *nest, const char *types, int32_t slot)
 {
     static const int8_t hubs[CPU_SLOT_COUNT][2] = {
         [CPU_F32] = {CPU_F32, CPU_F64},    [CPU_F64] = {CPU_F64, CPU_F64},
@@ -87,7 +102,8 @@ int32_t cpu_pointwise_hub(uint32_t op, int32_t slot)
         [CPU_E5M2] = {CPU_F32, CPU_F64},   [CPU_E5M2FNUZ] = {CPU_F32, CPU_F64},
         [CPU_E8M0] = {CPU_F32, CPU_F64},
     };
-    if (kernels[op][slot]) return slot;
+    int32_t half = slot == CPU_F16 || slot == CPU_BF16;
+    if (kernels[op][slot] && !(half && is_mixed(nest, types, slot))) return slot;
     for (int32_t k = 0; k < 2; k++)
         if (kernels[op][hubs[slot][k]]) return hubs[slot][k];
     return -1;
@@ -256,7 +272,7 @@ static int32_t run_pointwise(void *self, const tn_call *call)
         return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
                          op->schema);
     if (divides_by_zero(nest, number, slot)) return cpu_error(call, TN_E_ARGUMENT, "ZeroDivisionError");
-    int32_t hub = cpu_pointwise_hub((uint32_t)number, slot);
+    int32_t hub = choose_hub((uint32_t)number, nest, types, slot);
     if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
     /* A result type that the variant has and the row has not. */
     int32_t bool_result = number == CPU_OP_logical_not;
@@ -270,6 +286,7 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     if (run_directly(nest, want, c.fn, &c.scalars)) return TN_OK;
     int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);
     if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
+    cpu_plan_elementwise(&c.plan);
     cpu_parallel_for(call, nest->numel, op->grain, run_range, &c);
     return TN_OK;
 }

@@ -16,7 +16,5 @@ typedef struct cpu_pointwise_op {
 
 /* The kernel of an operator in a hub at this process's level, or NULL. */
 cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub);
-/* The first of the hubs that a dtype may be computed in for which there is a kernel, or -1. */
-int32_t cpu_pointwise_hub(uint32_t op, int32_t slot);
 
 #endif

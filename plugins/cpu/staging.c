@@ -174,13 +174,21 @@ static void move_16(char *to, int64_t to_stride, const char *from, int64_t from_
         *(wide_t *)(void *)(to + i * to_stride) = *(const wide_t *)(const void *)(from + i * from_stride);
 }
 
-/* One value into a dense run. */
+/* One value into a dense run; it may stand at its begin. */
 static void splat(char *to, const char *from, int64_t n, int64_t bytes)
 {
-    int64_t total = n * bytes, done = bytes;
-    memcpy(to, from, (size_t)bytes);
-    for (; done < total; done *= 2)
-        memcpy(to + done, to, (size_t)(done < total - done ? done : total - done));
+    wide_t value;
+    memcpy(&value, from, (size_t)bytes);
+    if (bytes == 2)
+        for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, &value, 2);
+    else if (bytes == 4)
+        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, &value, 4);
+    else if (bytes == 8)
+        for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, &value, 8);
+    else if (bytes == 1)
+        memset(to, *(const uint8_t *)&value, (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(to + bytes * i, &value, (size_t)bytes);
 }
 
 void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes)
@@ -279,6 +287,7 @@ static int32_t shares_memory(const cpu_plan *plan, uint32_t output)
 void cpu_plan_finish(cpu_plan *plan)
 {
     int32_t all_linear = 1;
+    plan->uniform = 0;
     for (uint32_t i = 0; i < plan->n_operands; i++) {
         cpu_plan_operand *p = &plan->operands[i];
         p->linear = (uint8_t)is_linear(p->strides, plan->sizes, plan->rank);
@@ -290,6 +299,15 @@ void cpu_plan_finish(cpu_plan *plan)
         cpu_plan_operand *p = &plan->operands[i];
         p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= STREAM_BYTES &&
                       !shares_memory(plan, i);
+    }
+}
+
+void cpu_plan_elementwise(cpu_plan *plan)
+{
+    plan->uniform = 1;
+    for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++) {
+        const cpu_plan_operand *p = &plan->operands[i];
+        plan->uniform &= p->stride == 0 && (p->linear || plan->by_rows);
     }
 }
 
@@ -536,6 +554,19 @@ static void bring_out(walker *w, uint32_t i)
         move_rows(w, p, buffer, 1);
 }
 
+/* Runs the kernel on dense operands; where all inputs are one element, on that alone. */
+static void run_kernel(walker *w, cpu_run_fn fn, void *user)
+{
+    const cpu_plan *plan = w->plan;
+    int64_t length = w->length;
+    if (plan->uniform) w->length = 1;
+    for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++) bring_in(w, i);
+    fn(user, w->pointers, w->length, w->position);
+    w->length = length;
+    for (uint32_t i = 0; plan->uniform && i < plan->n_outputs; i++)
+        splat(w->pointers[i], w->pointers[i], length, cpu_slot_bytes[plan->operands[i].want]);
+}
+
 void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user)
 {
     cpu_buffer buffers[CPU_MAX_OPERANDS + 1];
@@ -548,8 +579,7 @@ void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn 
         w.length = end - w.position < CPU_CHUNK ? end - w.position : CPU_CHUNK;
         if (plan->by_rows && w.length > plan->sizes[0] - w.index[0]) w.length = plan->sizes[0] - w.index[0];
         for (uint32_t i = 0; i < plan->n_outputs; i++) prepare_output(&w, i);
-        for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++) bring_in(&w, i);
-        fn(user, w.pointers, w.length, w.position);
+        run_kernel(&w, fn, user);
         for (uint32_t i = 0; i < plan->n_outputs; i++) bring_out(&w, i);
     }
     for (uint32_t i = 0; i < plan->n_outputs; i++)

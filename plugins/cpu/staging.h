@@ -58,6 +58,7 @@ typedef struct cpu_plan {
     uint32_t n_operands;
     uint32_t n_outputs;
     uint32_t by_rows; /* runs end with dimension 0 */
+    uint32_t uniform; /* all inputs of a run are one element, and so are the outputs */
     int64_t numel;
     const int64_t *sizes;
     cpu_plan_operand operands[CPU_MAX_OPERANDS];
@@ -77,6 +78,8 @@ int32_t cpu_plan_axes(cpu_plan *plan, const cpu_axes *axes, const tn_tensor_desc
 
 /* Works out how a plan is walked once ranks, sizes and operands are in it. */
 void cpu_plan_finish(cpu_plan *plan);
+/* Tells a plan that each element of the outputs depends on the inputs at its place and on nothing else. */
+void cpu_plan_elementwise(cpu_plan *plan);
 
 /* One run, dense operands first to last; `position` is that of its first element in the nest. */
 typedef void (*cpu_run_fn)(void *user, void *const *pointers, int64_t n, int64_t position);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations of floats (DTYPE=f32|f64) and their derivatives that need no function of the mathematical
- * library; those that do are in function.c.
+ * Activations of floats (DTYPE=f32|f64|f16|bf16) and their derivatives that need no function of the
+ * mathematical library; those that do are in function.c.
  */
 #include "extremes.h"
 #include "loops.h"
@@ -64,7 +64,11 @@ static void threshold_backward(void *const *p, int64_t n, const cpu_scalars *s)
 
 static void hardtanh(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    unary_with(p, n, (T)s->f[0], (T)s->f[1], clamp_one);
+    T low = (T)s->f[0], high = (T)s->f[1];
+    if (low == low && high == high)
+        unary_with(p, n, low, high, clamp_between);
+    else
+        unary_with(p, n, low, high, clamp_one);
 }
 
 ALWAYS_INLINE T hardtanh_backward_one(T a, T b, T x, T y)
@@ -78,7 +82,7 @@ static void hardtanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
 
 ALWAYS_INLINE T hardsigmoid_one(T a)
 {
-    return smaller(larger(a + 3, 0), 6) / 6;
+    return clamp_between(a + 3, 0, 6) / 6;
 }
 static void hardsigmoid(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -96,7 +100,7 @@ static void hardsigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s
 
 ALWAYS_INLINE T hardswish_one(T a)
 {
-    return a * smaller(larger(a + 3, 0), 6) / 6;
+    return a * clamp_between(a + 3, 0, 6) / 6;
 }
 static void hardswish(void *const *p, int64_t n, const cpu_scalars *s)
 {

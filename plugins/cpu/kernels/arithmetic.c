@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise arithmetic of floats (DTYPE=f32|f64) that needs no function of the mathematical library: an
- * inline function of the elements and a loop for each. Formulas are ATen's where its results differ from the
- * obvious ones (signs of zero, NaN, infinities).
+ * Pointwise arithmetic of floats (DTYPE=f32|f64|f16|bf16) that needs no function of the mathematical library:
+ * an inline function of the elements and a loop for each. Formulas are ATen's where its results differ from
+ * the obvious ones (signs of zero, NaN, infinities).
  */
 #include "convert.h"
 #include "extremes.h"
 #include "loops.h"
-
-#if defined(DTYPE_F32)
-#define FN(name) name##f
-#else
-#define FN(name) name
-#endif
 
 /* The largest finite number of the dtype in memory. */
 ALWAYS_INLINE T largest_of(uint32_t slot)
@@ -92,6 +86,23 @@ static void div_trunc(void *const *p, int64_t n, const cpu_scalars *s)
     binary(p, n, div_trunc_one);
 }
 
+/* Of half types the bits are enough. */
+#if CPU_IS_HALF
+static void abs_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    E *o = p[0];
+    const E *a = p[1];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i].bits = a[i].bits & 0x7fffu;
+}
+static void neg(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    E *o = p[0];
+    const E *a = p[1];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) o[i].bits = a[i].bits ^ 0x8000u;
+}
+#else
 ALWAYS_INLINE T abs_of_one(T a)
 {
     return FN(fabs)(a);
@@ -109,6 +120,7 @@ static void neg(void *const *p, int64_t n, const cpu_scalars *s)
 {
     unary(p, n, neg_one);
 }
+#endif
 
 ALWAYS_INLINE T sign_one(T a)
 {
@@ -254,7 +266,10 @@ static void fmin_of(void *const *p, int64_t n, const cpu_scalars *s)
 static void clamp(void *const *p, int64_t n, const cpu_scalars *s)
 {
     T low = s->absent[0] ? -INFINITY : (T)s->f[0], high = s->absent[1] ? INFINITY : (T)s->f[1];
-    unary_with(p, n, low, high, clamp_one);
+    if (low == low && high == high)
+        unary_with(p, n, low, high, clamp_between);
+    else
+        unary_with(p, n, low, high, clamp_one);
 }
 static void clamp_tensor(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -283,11 +298,14 @@ static void clamp_max(void *const *p, int64_t n, const cpu_scalars *s)
 }
 static void where(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0];
+    E *o = p[0];
     const uint8_t *condition = p[1];
-    const T *a = p[2], *b = p[3];
+    const E *a = p[2], *b = p[3];
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = condition[i] ? a[i] : b[i];
+    for (int64_t i = 0; i < n; i++) {
+        E x = a[i], y = b[i];
+        o[i] = condition[i] ? x : y;
+    }
 }
 /* From the nearer end, so that both ends are met exactly. */
 ALWAYS_INLINE T lerp_one(T a, T b, T weight)
@@ -336,14 +354,14 @@ static void heaviside(void *const *p, int64_t n, const cpu_scalars *s)
 
 static void nan_to_num(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0];
-    const T *a = p[1];
+    E *o = p[0];
+    const E *a = p[1];
     T largest = largest_of(s->slot), nan = s->absent[0] ? 0 : (T)s->f[0];
     T above = s->absent[1] ? largest : (T)s->f[1], below = s->absent[2] ? -largest : (T)s->f[2];
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
-        T x = a[i];
-        o[i] = x != x ? nan : x == INFINITY ? above : x == -INFINITY ? below : x;
+        T x = load(a + i);
+        store(o + i, x != x ? nan : x == INFINITY ? above : x == -INFINITY ? below : x);
     }
 }
 

@@ -14,15 +14,6 @@ typedef float part_t;
 #else
 typedef double part_t;
 #endif
-typedef T value_t;
-ALWAYS_INLINE T load(const T *p)
-{
-    return *p;
-}
-ALWAYS_INLINE void store(T *p, T x)
-{
-    *p = x;
-}
 ALWAYS_INLINE T times(T a, T b)
 {
     return (T){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
@@ -37,28 +28,23 @@ ALWAYS_INLINE T alpha_of(double re, double im, int64_t whole)
     return (T){(part_t)re, (part_t)im};
 }
 #else
-#if defined(DTYPE_F16) || defined(DTYPE_BF16)
-typedef float value_t;
-#else
-typedef T value_t;
-#endif
-ALWAYS_INLINE value_t times(value_t a, value_t b)
+ALWAYS_INLINE T times(T a, T b)
 {
-    return (value_t)(a * b);
+    return (T)(a * b);
 }
-ALWAYS_INLINE value_t plus_scaled(value_t a, value_t b, value_t alpha)
+ALWAYS_INLINE T plus_scaled(T a, T b, T alpha)
 {
-    return (value_t)(a + alpha * b);
+    return (T)(a + alpha * b);
 }
-ALWAYS_INLINE value_t alpha_of(double re, double im, int64_t whole)
+ALWAYS_INLINE T alpha_of(double re, double im, int64_t whole)
 {
 #if defined(DTYPE_F32) || defined(DTYPE_F64) || defined(DTYPE_F16) || defined(DTYPE_BF16)
-    return (value_t)re;
+    return (T)re;
 #else
-    return (value_t)whole;
+    return (T)whole;
 #endif
 }
-ALWAYS_INLINE int32_t is_nan(value_t x)
+ALWAYS_INLINE int32_t is_nan(T x)
 {
 #if defined(DTYPE_F32) || defined(DTYPE_F64) || defined(DTYPE_F16) || defined(DTYPE_BF16)
     return x != x;
@@ -66,33 +52,33 @@ ALWAYS_INLINE int32_t is_nan(value_t x)
     return 0;
 #endif
 }
-ALWAYS_INLINE value_t larger(value_t a, value_t b, value_t unused)
+ALWAYS_INLINE T larger(T a, T b, T unused)
 {
     return b > a || is_nan(b) ? b : a;
 }
-ALWAYS_INLINE value_t smaller(value_t a, value_t b, value_t unused)
+ALWAYS_INLINE T smaller(T a, T b, T unused)
 {
     return b < a || is_nan(b) ? b : a;
 }
 #endif
-ALWAYS_INLINE value_t product(value_t a, value_t b, value_t unused)
+ALWAYS_INLINE T product(T a, T b, T unused)
 {
     return times(a, b);
 }
 
-ALWAYS_INLINE void combine(const cpu_row *row, value_t alpha, value_t (*f)(value_t, value_t, value_t))
+ALWAYS_INLINE void combine(const cpu_row *row, T alpha, T (*f)(T, T, T))
 {
     const char *other = row->other;
-    if (!row->offsets && row->stride == (int64_t)sizeof(T) && row->other_stride == (int64_t)sizeof(T)) {
-        T *o = (T *)(void *)row->base;
-        const T *b = (const T *)(const void *)other;
+    if (!row->offsets && row->stride == (int64_t)sizeof(E) && row->other_stride == (int64_t)sizeof(E)) {
+        E *o = (E *)(void *)row->base;
+        const E *b = (const E *)(const void *)other;
         CPU_INDEPENDENT
         for (int64_t i = 0; i < row->n; i++) store(o + i, f(load(o + i), load(b + i), alpha));
         return;
     }
     for (int64_t i = 0; i < row->n; i++) {
-        T *o = (T *)(void *)(row->base + (row->offsets ? row->offsets[i] : 0) + i * row->stride);
-        store(o, f(load(o), load((const T *)(const void *)(other + i * row->other_stride)), alpha));
+        E *o = (E *)(void *)(row->base + (row->offsets ? row->offsets[i] : 0) + i * row->stride);
+        store(o, f(load(o), load((const E *)(const void *)(other + i * row->other_stride)), alpha));
     }
 }
 

@@ -12,11 +12,9 @@
 #if defined(DTYPE_C64)
 typedef float R;
 typedef float complex C;
-#define FN(name) name##f
 #else
 typedef double R;
 typedef double complex C;
-#define FN(name) name
 #endif
 
 ALWAYS_INLINE T make(R re, R im)

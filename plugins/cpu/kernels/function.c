@@ -10,12 +10,6 @@
 
 #include "../chunk.h"
 
-#if defined(DTYPE_F32)
-#define FN(name) name##f
-#else
-#define FN(name) name
-#endif
-
 #define PI ((T)3.14159265358979323846)
 
 /* before(a, scalars) -> function -> after(a, that, scalars). */

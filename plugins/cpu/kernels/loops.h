@@ -2,6 +2,10 @@
 /*
  * The loops of pointwise kernels: one for each number of operands, given an inline function of the elements.
  * Operands are dense; an output may be an input, element by element.
+ *
+ * Elements are E in memory and T in the function. Where converting one element is no vector code, elements
+ * are taken in blocks of a length that the compiler knows, so that a block stays in registers between its
+ * conversions.
  */
 #ifndef TENON_CPU_LOOPS_H
 #define TENON_CPU_LOOPS_H
@@ -9,70 +13,188 @@
 #include "pointwise_ops.h"
 #include "vocabulary.h"
 
+#if defined(DTYPE_F16) && defined(__F16C__)
+enum { BLOCK = 32 };
+ALWAYS_INLINE void widen(T *to, const E *from)
+{
+#if defined(__AVX512F__)
+    for (int j = 0; j < BLOCK; j += 16)
+        _mm512_storeu_ps(to + j,
+                         _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + j))));
+#else
+    for (int j = 0; j < BLOCK; j += 8)
+        _mm256_storeu_ps(to + j, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + j))));
+#endif
+}
+ALWAYS_INLINE void narrow(E *to, const T *from)
+{
+#if defined(__AVX512F__)
+    for (int j = 0; j < BLOCK; j += 16)
+        _mm256_storeu_si256((__m256i *)(void *)(to + j),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
+#else
+    for (int j = 0; j < BLOCK; j += 8)
+        _mm_storeu_si128((__m128i *)(void *)(to + j),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
+#endif
+}
+#define IN_BLOCKS 1
+#elif defined(DTYPE_BF16)
+/* In steps, too: the compiler would join the conditions of function and rounding. */
+enum { BLOCK = 32 };
+ALWAYS_INLINE void widen(T *to, const E *from)
+{
+    for (int j = 0; j < BLOCK; j++) to[j] = load(from + j);
+}
+ALWAYS_INLINE void narrow(E *to, const T *from)
+{
+    for (int j = 0; j < BLOCK; j++) store(to + j, from[j]);
+}
+#define IN_BLOCKS 1
+#else
+enum { BLOCK = 1 };
+ALWAYS_INLINE void widen(T *to, const E *from)
+{
+    *to = load(from);
+}
+ALWAYS_INLINE void narrow(E *to, const T *from)
+{
+    store(to, *from);
+}
+#define IN_BLOCKS 0
+#endif
+
+/* Elements that are taken in blocks; the others follow one by one. */
+ALWAYS_INLINE int64_t in_blocks(int64_t n)
+{
+    return IN_BLOCKS ? n / BLOCK * BLOCK : 0;
+}
+
 ALWAYS_INLINE void unary(void *const *p, int64_t n, T (*f)(T))
 {
-    T *o = p[0];
-    const T *a = p[1];
+    E *o = p[0];
+    const E *a = p[1];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK];
+        widen(u, a + i);
+        for (int j = 0; j < BLOCK; j++) u[j] = f(u[j]);
+        narrow(o + i, u);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i]);
+    for (; i < n; i++) store(o + i, f(load(a + i)));
 }
 
 ALWAYS_INLINE void binary(void *const *p, int64_t n, T (*f)(T, T))
 {
-    T *o = p[0];
-    const T *a = p[1], *b = p[2];
+    E *o = p[0];
+    const E *a = p[1], *b = p[2];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK], v[BLOCK];
+        widen(u, a + i);
+        widen(v, b + i);
+        for (int j = 0; j < BLOCK; j++) u[j] = f(u[j], v[j]);
+        narrow(o + i, u);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i], b[i]);
+    for (; i < n; i++) store(o + i, f(load(a + i), load(b + i)));
 }
 
 ALWAYS_INLINE void ternary(void *const *p, int64_t n, T (*f)(T, T, T))
 {
-    T *o = p[0];
-    const T *a = p[1], *b = p[2], *c = p[3];
+    E *o = p[0];
+    const E *a = p[1], *b = p[2], *c = p[3];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK], v[BLOCK], w[BLOCK];
+        widen(u, a + i);
+        widen(v, b + i);
+        widen(w, c + i);
+        for (int j = 0; j < BLOCK; j++) u[j] = f(u[j], v[j], w[j]);
+        narrow(o + i, u);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i], b[i], c[i]);
+    for (; i < n; i++) store(o + i, f(load(a + i), load(b + i), load(c + i)));
 }
 
 /* The same with one or two numbers that hold for the whole call. */
 ALWAYS_INLINE void unary_with(void *const *p, int64_t n, T x, T y, T (*f)(T, T, T))
 {
-    T *o = p[0];
-    const T *a = p[1];
+    E *o = p[0];
+    const E *a = p[1];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK];
+        widen(u, a + i);
+        for (int j = 0; j < BLOCK; j++) u[j] = f(u[j], x, y);
+        narrow(o + i, u);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i], x, y);
+    for (; i < n; i++) store(o + i, f(load(a + i), x, y));
 }
 
 ALWAYS_INLINE void binary_with(void *const *p, int64_t n, T x, T y, T (*f)(T, T, T, T))
 {
-    T *o = p[0];
-    const T *a = p[1], *b = p[2];
+    E *o = p[0];
+    const E *a = p[1], *b = p[2];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK], v[BLOCK];
+        widen(u, a + i);
+        widen(v, b + i);
+        for (int j = 0; j < BLOCK; j++) u[j] = f(u[j], v[j], x, y);
+        narrow(o + i, u);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i], b[i], x, y);
+    for (; i < n; i++) store(o + i, f(load(a + i), load(b + i), x, y));
 }
 
 ALWAYS_INLINE void ternary_with(void *const *p, int64_t n, T x, T (*f)(T, T, T, T))
 {
-    T *o = p[0];
-    const T *a = p[1], *b = p[2], *c = p[3];
+    E *o = p[0];
+    const E *a = p[1], *b = p[2], *c = p[3];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK], v[BLOCK], w[BLOCK];
+        widen(u, a + i);
+        widen(v, b + i);
+        widen(w, c + i);
+        for (int j = 0; j < BLOCK; j++) u[j] = f(u[j], v[j], w[j], x);
+        narrow(o + i, u);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i], b[i], c[i], x);
+    for (; i < n; i++) store(o + i, f(load(a + i), load(b + i), load(c + i), x));
 }
 
 /* Results that are bool. */
 ALWAYS_INLINE void test(void *const *p, int64_t n, int32_t (*f)(T))
 {
     uint8_t *o = p[0];
-    const T *a = p[1];
+    const E *a = p[1];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK];
+        widen(u, a + i);
+        for (int j = 0; j < BLOCK; j++) o[i + j] = (uint8_t)f(u[j]);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = (uint8_t)f(a[i]);
+    for (; i < n; i++) o[i] = (uint8_t)f(load(a + i));
 }
 
 ALWAYS_INLINE void compare(void *const *p, int64_t n, int32_t (*f)(T, T))
 {
     uint8_t *o = p[0];
-    const T *a = p[1], *b = p[2];
+    const E *a = p[1], *b = p[2];
+    int64_t i = 0, blocks = in_blocks(n);
+    for (; i < blocks; i += BLOCK) {
+        T u[BLOCK], v[BLOCK];
+        widen(u, a + i);
+        widen(v, b + i);
+        for (int j = 0; j < BLOCK; j++) o[i + j] = (uint8_t)f(u[j], v[j]);
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = (uint8_t)f(a[i], b[i]);
+    for (; i < n; i++) o[i] = (uint8_t)f(load(a + i), load(b + i));
 }
 
 #endif

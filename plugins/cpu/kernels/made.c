@@ -7,12 +7,6 @@
 #include "convert.h"
 #include "vocabulary.h"
 
-#if defined(DTYPE_F32)
-#define FN(name) name##f
-#else
-#define FN(name) name
-#endif
-
 typedef struct pair_t {
     T re, im;
 } pair_t;

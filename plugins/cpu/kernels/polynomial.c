@@ -6,10 +6,8 @@
 #include "loops.h"
 
 #if defined(DTYPE_F32)
-#define FN(name)      name##f
 #define HERMITE_LIMIT 128 /* beyond it the values overflow for nearly all arguments */
 #else
-#define FN(name)      name
 #define HERMITE_LIMIT 512
 #endif
 

@@ -11,13 +11,11 @@
 #include <tenon/random.h>
 
 #if defined(DTYPE_F32)
-#define FN(name)    name##f
 #define PER_COUNTER 4
 #define UNIT        0x1p-24f
 #define MANTISSA(w) ((w) >> 8)
 typedef uint32_t word_t;
 #else
-#define FN(name)    name
 #define PER_COUNTER 2
 #define UNIT        0x1p-53
 #define MANTISSA(w) ((w) >> 11)

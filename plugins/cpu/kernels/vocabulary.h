@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words for kernels: one source is compiled once per level (LEVEL=base|avx2|avx512) and, where it says so,
- * per dtype (DTYPE=f32|...). It gives T, the element type, acc, the type that sums are kept in, and
- * CPU_NAME(add), which is add_f32_avx2. The half types are 16-bit patterns; converting one element is an
- * inline function, converting a run of them is cpu_convert's work (convert.h).
+ * per dtype (DTYPE=f32|...). It gives E, the type of an element in memory, T, the type that it is computed in
+ * (another for half types only), acc, the type that sums are kept in, and CPU_NAME(add), which is
+ * add_f32_avx2. The half types are 16-bit patterns; converting one element is an inline function, converting
+ * a run of them is cpu_convert's work (convert.h).
  */
 #ifndef TENON_CPU_VOCABULARY_H
 #define TENON_CPU_VOCABULARY_H
@@ -63,8 +64,8 @@ ALWAYS_INLINE float float_of_bfloat(bfloat_t b)
 /* To nearest, ties to even; NaN becomes the quiet one. */
 ALWAYS_INLINE bfloat_t bfloat_of_float(float f)
 {
-    uint32_t bits = bits_of_float(f), rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-    return (bfloat_t){(uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded)};
+    uint32_t bits = bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return (bfloat_t){(uint16_t)((f != f ? 0x7fc00000u : rounded) >> 16)};
 }
 
 #if defined(__F16C__)
@@ -111,7 +112,12 @@ typedef struct complex128_t {
     double re, im;
 } complex128_t;
 
-/* Element type, sum type and loads and stores through the type that arithmetic is done in. */
+/* T, the sum type, E where it is another than T, and loads and stores. */
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+#define CPU_IS_HALF 1
+#else
+#define CPU_IS_HALF 0
+#endif
 #if defined(DTYPE_F32)
 typedef float T;
 typedef float acc;
@@ -119,10 +125,12 @@ typedef float acc;
 typedef double T;
 typedef double acc;
 #elif defined(DTYPE_F16)
-typedef half_t T;
+typedef half_t E;
+typedef float T;
 typedef float acc;
 #elif defined(DTYPE_BF16)
-typedef bfloat_t T;
+typedef bfloat_t E;
+typedef float T;
 typedef float acc;
 #elif defined(DTYPE_I8)
 typedef int8_t T;
@@ -147,30 +155,41 @@ typedef complex128_t T;
 typedef complex128_t acc;
 #endif
 
+#if defined(DTYPE) && !CPU_IS_HALF
+typedef T E;
+#endif
+
+/* The functions of the C library for T. */
+#if defined(DTYPE_F64) || defined(DTYPE_C128)
+#define FN(name) name
+#else
+#define FN(name) name##f
+#endif
+
 #if defined(DTYPE_F16)
-ALWAYS_INLINE float load(const T *p)
+ALWAYS_INLINE T load(const E *p)
 {
     return float_of_half(*p);
 }
-ALWAYS_INLINE void store(T *p, float x)
+ALWAYS_INLINE void store(E *p, T x)
 {
     *p = half_of_float(x);
 }
 #elif defined(DTYPE_BF16)
-ALWAYS_INLINE float load(const T *p)
+ALWAYS_INLINE T load(const E *p)
 {
     return float_of_bfloat(*p);
 }
-ALWAYS_INLINE void store(T *p, float x)
+ALWAYS_INLINE void store(E *p, T x)
 {
     *p = bfloat_of_float(x);
 }
-#elif defined(DTYPE) && !defined(DTYPE_C64) && !defined(DTYPE_C128)
-ALWAYS_INLINE T load(const T *p)
+#elif defined(DTYPE)
+ALWAYS_INLINE T load(const E *p)
 {
     return *p;
 }
-ALWAYS_INLINE void store(T *p, T x)
+ALWAYS_INLINE void store(E *p, T x)
 {
     *p = x;
 }
