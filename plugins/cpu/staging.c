@@ -11,7 +11,7 @@
 
 /* From here on an output is larger than the last-level cache is likely to keep, and writing past the caches
  * saves reading each line before it is overwritten. */
-#define STREAM_BYTES ((int64_t)8 << 20)
+#define STREAM_BYTES ((int64_t)32 << 20)
 
 /* Shorter rows are walked several at a time. */
 #define SHORT_ROW 256
@@ -297,8 +297,10 @@ void cpu_plan_finish(cpu_plan *plan)
     plan->by_rows = plan->rank > 1 && !all_linear && plan->sizes[0] >= SHORT_ROW;
     for (uint32_t i = 0; i < plan->n_outputs; i++) {
         cpu_plan_operand *p = &plan->operands[i];
+        /* Rows that end within a line would send it twice. */
+        int32_t whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
         p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= STREAM_BYTES &&
-                      !shares_memory(plan, i);
+                      whole_lines && !shares_memory(plan, i);
     }
 }
 

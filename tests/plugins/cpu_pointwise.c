@@ -104,7 +104,7 @@ Test(cpu_pointwise, any_strides_and_any_threads)
 
 Test(cpu_pointwise, large_results_pass_the_caches_unharmed)
 {
-    int64_t n = 3 * 1000 * 1000 + 7;
+    int64_t n = 9 * 1000 * 1000 + 7;
     float *a = malloc((size_t)n * 4), *got = malloc((size_t)n * 4);
     fixture f;
     for (int64_t i = 0; i < n; i++) a[i] = (float)(i % 4099);
