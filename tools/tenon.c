@@ -18,6 +18,7 @@ static const command commands[] = {
     {"ops", cmd_ops, "operators, their schemas, kinds, gradients and kernels"},
     {"doctor", cmd_doctor, "where plugins were looked for, what was found, and what does not work"},
     {"check", cmd_check, "the conformance suite: what a plugin does rightly, wrongly, not at all"},
+    {"new-plugin", cmd_new_plugin, "a device plugin to begin with, written into a folder"},
     {"golden", cmd_golden, "recorded calls with their results, replayed and compared"},
 };
 

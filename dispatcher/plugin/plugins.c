@@ -12,6 +12,7 @@
 #include "dispatcher/plugin/discovery.h"
 #include "dispatcher/plugin/load.h"
 #include "dispatcher/plugin/probe.h"
+#include "dispatcher/plugin/reserved.h"
 #include "dispatcher/plugin/verdict.h"
 #include "dispatcher/plugin/withdraw.h"
 #include "dispatcher/rooms.h"
@@ -49,6 +50,7 @@ static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reas
     if (p->has_device && c->device_type[0] && strcmp(c->device_type, type) != 0)
         return tni_reason_set(reason, TN_E_STATE, "device type: the manifest says '%s', the plugin '%s'",
                               c->device_type, type);
+    if (p->has_device && (status = tni_reserved_check(type, p->info->vendor, reason))) return status;
     if (p->has_device && (status = tni_device_type_add(ctx, &p->driver)))
         return fail_with_error(reason, status);
     if (p->kernels.count > 0 && !type[0])

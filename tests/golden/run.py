@@ -19,12 +19,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def explained(device):
-    """(pattern of cases, why) for a device: lines `device<TAB>case pattern<TAB>why`."""
+    """(pattern of cases, why) for a device: lines `devices<TAB>case pattern<TAB>why`."""
     rows = []
     for line in (HERE / "differences.tsv").read_text().splitlines():
         if line and not line.startswith("#"):
             on, pattern, why = line.split("\t")
-            if on in ("any", device.split(":")[0]):
+            if on == "any" or device.split(":")[0] in on.split(","):
                 rows.append((pattern, why))
     return rows
 

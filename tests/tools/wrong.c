@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The example device with one fault, which TENON_TEST_FAULT names: what `tenon check` must find, and in which
- * case. Its own tables come from the example; a few slots and rows are replaced.
+ * The device that `tenon new-plugin` writes, with one fault, which TENON_TEST_FAULT names: what `tenon check`
+ * must find, and in which case. Its own tables come from there; a few slots and rows are replaced.
  */
 #include <stdlib.h>
 
-/* The example's own block steps aside; its entry is called from the one below. */
+/* The device's own block steps aside; its entry is called from the one below. */
 #define TN_PLUGIN
 #include <tenon/plugin.h>
 #undef TN_PLUGIN
 #undef TN_DEFINE_PLUGIN
 #define TN_DEFINE_PLUGIN(name, version, vendor, flags, entry_function) \
-    static int32_t (*const example_entry)(const tn_host_offer *, tn_plugin_table *) = entry_function
-#include "../../examples/plugin/example.c"
+    static int32_t (*const plain_entry)(const tn_host_offer *, tn_plugin_table *) = entry_function
+#include "../../tools/new_plugin/plugin.c"
 
 #include <unistd.h>
 
@@ -69,21 +69,30 @@ static int32_t wrong_add(void *self, const tn_call *call)
 {
     const tn_nest *nest = call->nest;
     int64_t index[TN_MAX_RANK] = {0};
-    do
-        *element(operand(nest, 0), nest->rank, index) =
-            *element(operand(nest, 1), nest->rank, index) + *element(operand(nest, 2), nest->rank, index);
-    while (next_index(nest->rank, nest->sizes, index));
+    array out = array_of_operand(nest, 0), a = array_of_operand(nest, 1), b = array_of_operand(nest, 2);
+    do {
+        number in[] = {array_get(&a, index), array_get(&b, index), number_whole(1)};
+        array_put(&out, index, compute(ADD, in));
+    } while (next_in_nest(nest->rank, nest->sizes, index));
     return TN_OK;
 }
 
-/* Takes every operand for a contiguous one. */
+/* Takes every operand for a contiguous one, or for one number. */
 static int32_t wrong_mul(void *self, const tn_call *call)
 {
     const tn_nest *nest = call->nest;
-    for (int64_t i = 0; i < nest->numel; i++)
-        ((float *)(void *)operand(nest, 0)->host)[i] =
-            ((const float *)(const void *)operand(nest, 1)->host)[operand(nest, 1)->strides[0] ? i : 0] *
-            ((const float *)(const void *)operand(nest, 2)->host)[operand(nest, 2)->strides[0] ? i : 0];
+    array operands[3];
+    int64_t strides[3];
+    for (uint32_t n = 0; n < 3; n++) {
+        operands[n] = array_of_operand(nest, n);
+        strides[n] = nest->rank && operands[n].strides[0] ? (int64_t)TN_DTYPE_BITS(operands[n].dtype) / 8 : 0;
+        operands[n].strides = &strides[n];
+        operands[n].rank = 1;
+    }
+    for (int64_t i = 0; i < nest->numel; i++) {
+        number in[] = {array_get(&operands[1], &i), array_get(&operands[2], &i), number_whole(0)};
+        array_put(&operands[0], &i, compute(MUL, in));
+    }
     return TN_OK;
 }
 
@@ -102,7 +111,16 @@ static tn_memory_interface my_memory;
 static tn_copy_interface my_copy;
 static tn_stream_interface my_stream;
 static tn_kernels_interface my_kernels;
-static tn_kernel_row my_rows[sizeof(rows) / sizeof(rows[0])];
+static tn_kernel_row my_rows[256];
+
+/* The rows of one operator, by the name before the bracket, run something else. */
+static void replace(const char *name, tn_kernel_fn run)
+{
+    for (uint32_t i = 0; i < my_kernels.count; i++) {
+        const char *schema = my_rows[i].schema;
+        if (strncmp(schema, name, strlen(name)) == 0 && schema[strlen(name)] == '(') my_rows[i].run = run;
+    }
+}
 
 static void make_tables(void)
 {
@@ -112,7 +130,7 @@ static void make_tables(void)
     my_stream = stream_interface;
     my_kernels = kernels_interface;
     my_kernels.rows = my_rows;
-    memcpy(my_rows, rows, sizeof(rows));
+    memcpy(my_rows, kernels_interface.rows, kernels_interface.count * sizeof(my_rows[0]));
     my_device.type = "wrong";
     if (fault("close")) my_device.close = wrong_close;
     if (fault("copy")) my_copy.device_to_host = wrong_device_to_host;
@@ -121,9 +139,12 @@ static void make_tables(void)
         my_memory.free = wrong_free;
     }
     if (fault("query")) my_stream.query = wrong_query;
-    if (fault("add")) my_rows[2].run = wrong_add;
-    if (fault("strides")) my_rows[3].run = wrong_mul;
-    if (fault("crash") || fault("hang") || fault("breach")) my_rows[4].run = my_rows[5].run = wrong_sum;
+    if (fault("add")) replace("aten::add.Tensor", wrong_add);
+    if (fault("strides")) replace("aten::mul.Tensor", wrong_mul);
+    if (fault("crash") || fault("hang") || fault("breach")) {
+        replace("aten::sum", wrong_sum);
+        replace("aten::sum.dim_IntList", wrong_sum);
+    }
 }
 
 static const void *my_interface(void *self, const char *name, uint32_t version)
@@ -139,7 +160,7 @@ static const void *my_interface(void *self, const char *name, uint32_t version)
 
 static int32_t my_entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = example_entry(offer, out);
+    int32_t status = plain_entry(offer, out);
     if (status != TN_OK) return status;
     if (fault("load")) abort();
     make_tables();
