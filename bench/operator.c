@@ -1,146 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Any operator with any arguments, through the boxed call. A request describes them:
- *
- *     {"open": "call", "op": "aten::add.Tensor", "args": [...], "kwargs": {"alpha": 2}}
- *
- * Numbers, bools, null, strings and lists stand for themselves, but a float is {"f": "0.5"}, a dtype is
- * {"dtype": "float16"}, a layout {"layout": "strided"}, and a tensor
- * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true}, where the last four may be
- * absent. What type a list has, the schema says.
- */
+/* Any operator with any arguments, through the boxed call: {"open": "call"} and the members that
+ * tools/calls/request.h lists. */
 #include <stdlib.h>
-#include <string.h>
 #include "bench.h"
-#include "fill.h"
+#include "../tools/calls/request.h"
 
-#define MAX_ARGUMENTS 32
-#define MAX_RESULTS   16
+#define MAX_RESULTS 16
 
 typedef struct operation {
     tn_scope *s; /* owns arguments and their lists */
     uint32_t op, n_args, n_outs;
-    tn_value args[MAX_ARGUMENTS];
+    tn_value args[REQUEST_MAX_ARGUMENTS];
 } operation;
-
-static tn_ints ints_of(tn_scope *s, const cJSON *list)
-{
-    int64_t count = cJSON_GetArraySize(list), *data, i = 0;
-    const cJSON *item;
-    if (!cJSON_IsArray(list)) return (tn_ints){NULL, 0};
-    data = tn_scope_memory(s, (uint64_t)(count + 1) * 8);
-    cJSON_ArrayForEach(item, list)
-    {
-        if (data) data[i++] = (int64_t)item->valuedouble;
-    }
-    return (tn_ints){data, count};
-}
-
-static tn_value floats_of(tn_scope *s, const cJSON *list)
-{
-    int64_t count = cJSON_GetArraySize(list), i = 0;
-    double *data = tn_scope_memory(s, (uint64_t)(count + 1) * 8);
-    const cJSON *item, *f;
-    cJSON_ArrayForEach(item, list)
-    {
-        f = cJSON_GetObjectItem(item, "f");
-        if (data) data[i++] = f ? strtod(f->valuestring, NULL) : item->valuedouble;
-    }
-    return tn_value_floats(data, count);
-}
-
-static tn_value bools_of(tn_scope *s, const cJSON *list)
-{
-    int64_t count = cJSON_GetArraySize(list), i = 0;
-    uint8_t *data = tn_scope_memory(s, (uint64_t)(count + 1));
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (data) data[i++] = cJSON_IsTrue(item) != 0;
-    }
-    return tn_value_bools(data, count);
-}
-
-static double number_or(const cJSON *object, const char *key, double otherwise)
-{
-    const cJSON *item = cJSON_GetObjectItem(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
-}
-
-static tn_tensor *tensor_of(tn_scope *s, const cJSON *j)
-{
-    const cJSON *dtype = cJSON_GetObjectItem(j, "d");
-    fill_wish w = {.sizes = ints_of(s, cJSON_GetObjectItem(j, "t")),
-                   .strides = ints_of(s, cJSON_GetObjectItem(j, "s")),
-                   .low = number_or(j, "low", 0),
-                   .high = number_or(j, "high", 1),
-                   .offsets = cJSON_IsTrue(cJSON_GetObjectItem(j, "offsets"))};
-    w.dtype = cJSON_IsString(dtype) ? tn_dtype_parse(dtype->valuestring) : 0;
-    if (w.dtype) return fill_tensor(s, &w);
-    tn_scope_fail(s, TN_E_DTYPE, "a dtype that is not known");
-    return NULL;
-}
-
-static tn_value tensors_of(tn_scope *s, const cJSON *list)
-{
-    int64_t count = cJSON_GetArraySize(list), i = 0;
-    tn_tensor **data = tn_scope_memory(s, (uint64_t)(count + 1) * sizeof *data);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (data) data[i++] = cJSON_IsNull(item) ? NULL : tensor_of(s, item);
-    }
-    return tn_value_tensors(data, count);
-}
-
-static tn_value list_of(tn_scope *s, const cJSON *j, const char *type)
-{
-    if (strncmp(type, "Tensor", 6) == 0) return tensors_of(s, j);
-    if (strncmp(type, "float", 5) == 0) return floats_of(s, j);
-    if (strncmp(type, "bool", 4) == 0) return bools_of(s, j);
-    tn_ints ints = ints_of(s, j);
-    return tn_value_ints(ints.data, ints.count);
-}
-
-static tn_value object_of(tn_scope *s, const cJSON *j)
-{
-    const cJSON *item;
-    if (cJSON_GetObjectItem(j, "t")) return tn_value_tensor(tensor_of(s, j));
-    item = cJSON_GetObjectItem(j, "f");
-    if (cJSON_IsString(item)) return tn_value_float(strtod(item->valuestring, NULL));
-    item = cJSON_GetObjectItem(j, "dtype");
-    if (cJSON_IsString(item)) return tn_value_dtype(tn_dtype_parse(item->valuestring));
-    return tn_value_layout(TN_INTERNED_STRIDED);
-}
-
-static tn_value value_of(tn_scope *s, const cJSON *j, const char *type)
-{
-    if (cJSON_IsArray(j)) return list_of(s, j, type);
-    if (cJSON_IsObject(j)) return object_of(s, j);
-    if (cJSON_IsBool(j)) return tn_value_bool(cJSON_IsTrue(j));
-    if (cJSON_IsNumber(j) && strncmp(type, "float", 5) == 0) return tn_value_float(j->valuedouble);
-    if (cJSON_IsNumber(j)) return tn_value_int((int64_t)j->valuedouble);
-    if (cJSON_IsString(j) && strncmp(type, "Device", 6) == 0)
-        return tn_value_device(tn_device_parse(tn_scope_context(s), j->valuestring));
-    return cJSON_IsString(j) ? tn_value_string(j->valuestring) : tn_value_none();
-}
-
-static int read_arguments(bench *b, operation *o)
-{
-    const cJSON *args = cJSON_GetObjectItem(b->request, "args"),
-                *kwargs = cJSON_GetObjectItem(b->request, "kwargs");
-    uint32_t count = tn_inspect_argument_count(b->ctx, o->op, 0);
-    if (count > MAX_ARGUMENTS) return bench_absent(b, "too many arguments");
-    for (uint32_t i = 0; i < count; i++) {
-        tn_argument_info info = {.size = sizeof info};
-        const cJSON *j = cJSON_GetArrayItem(args, (int)i);
-        tn_inspect_argument(b->ctx, o->op, 0, i, &info);
-        if (!j) j = cJSON_GetObjectItem(kwargs, info.name);
-        o->args[i] = j ? value_of(o->s, j, info.type) : tn_value_none();
-        if (j) o->n_args = i + 1;
-    }
-    return tn_scope_failed(o->s) ? bench_failed(b, o->s) : 0;
-}
 
 static int call_open(bench *b)
 {
@@ -153,7 +24,8 @@ static int call_open(bench *b)
     if (!o->op) return bench_absent(b, "no such operator");
     o->n_outs = tn_inspect_argument_count(b->ctx, o->op, 1);
     if (o->n_outs > MAX_RESULTS) return bench_absent(b, "too many results");
-    return read_arguments(b, o);
+    o->n_args = request_arguments(o->s, o->op, b->request, o->args);
+    return tn_scope_failed(o->s) ? bench_failed(b, o->s) : 0;
 }
 
 static void call_close(bench *b)

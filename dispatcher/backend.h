@@ -67,6 +67,11 @@ int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, cons
                        const tn_value *outs, const tn_nest *nest, const char **reason);
 /* No kernel: a composite body, else the CPU, else an error. */
 int32_t tni_fall_back(tni_frame *f, const char *reason);
+/* An error where the policy forbids that `op` runs on the CPU. */
+int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reason);
+/* Counts one that did, with the bytes that were copied for it. `reason` is static. */
+void tni_fallback_count(tn_context *ctx, const tni_op *op, tn_device device, uint64_t bytes,
+                        const char *reason);
 
 /* Composites that only lead to another operator ("scalar_other", "view_copy"), see calls.c. */
 void tni_composite_calls(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs);

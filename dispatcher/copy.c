@@ -134,6 +134,20 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
     return status;
 }
 
+static const char no_row[] = "no kernel for it";
+
+/* A copy within a device that has no row for it. */
+static int32_t copy_by_the_cpu(tn_tensor *dst, tn_tensor *src)
+{
+    const tni_op *op = op_of(dst->ctx, TN_OP_PRIM_COPY);
+    int32_t status = tni_fallback_allowed(dst->ctx, op, no_row);
+    if (!status) status = host_copy(dst, src);
+    if (!status)
+        tni_fallback_count(dst->ctx, op, dst->desc.device, tni_tensor_bytes(src) + tni_tensor_bytes(dst),
+                           no_row);
+    return status;
+}
+
 int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
 {
     tni_nest nest;
@@ -149,7 +163,7 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
     tni_nest_finish(&nest, 0);
     status = run_prim(TN_OP_PRIM_COPY, dst, src, tn_value_none(), &nest.nest);
     if (status != TN_E_UNSUPPORTED) return status;
-    if (!is_cpu(dst)) return host_copy(dst, src);
+    if (!is_cpu(dst)) return copy_by_the_cpu(dst, src);
     return tni_error(TN_E_UNSUPPORTED, "copy: no kernel from %s to %s on the CPU",
                      tni_dtype_error_name(src->desc.dtype), tni_dtype_error_name(dst->desc.dtype));
 }
@@ -168,10 +182,14 @@ int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
     if (is_cpu(t))
         return tni_error(TN_E_UNSUPPORTED, "fill: no kernel for %s on the CPU",
                          tni_dtype_error_name(t->desc.dtype));
-    status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes, NULL, &cpu);
+    const tni_op *op = op_of(t->ctx, TN_OP_PRIM_FILL);
+    status = tni_fallback_allowed(t->ctx, op, no_row);
+    if (!status)
+        status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes, NULL, &cpu);
     if (status) return status;
     status = tni_fill_tensor(cpu, value);
     if (!status) status = tni_from_cpu(t, cpu);
+    if (!status) tni_fallback_count(t->ctx, op, t->desc.device, tni_tensor_bytes(t), no_row);
     tn_release(cpu);
     return status;
 }

@@ -139,16 +139,24 @@ static int32_t not_implemented(tni_frame *f)
                      f->op->base->schema->name, tni_dtype_error_name(dtype), device);
 }
 
-static void count(tni_frame *f, const moved *m, const char *reason)
+int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reason)
 {
-    tni_op *op = (tni_op *)(uintptr_t)f->op->base;
-    if (atomic_fetch_add(&op->fallbacks, 1) == 0 &&
-        atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_WARN) {
-        tni_log(f->ctx, TN_LOG_WARN, "%s runs on the CPU: %s", tni_op_name(op), reason);
+    if (atomic_load(&((tni_registry *)ctx->registry)->fallback_policy) != TN_FALLBACK_ERROR) return TN_OK;
+    return tni_error(TN_E_UNSUPPORTED, "%s: would run on the CPU (%s), and TENON_FALLBACK forbids it",
+                     tni_op_name(op), reason);
+}
+
+void tni_fallback_count(tn_context *ctx, const tni_op *base, tn_device device, uint64_t bytes,
+                        const char *reason)
+{
+    tni_registry *r = ctx->registry;
+    tni_op *op = (tni_op *)(uintptr_t)base;
+    if (atomic_fetch_add(&op->fallbacks, 1) == 0 && atomic_load(&r->fallback_policy) == TN_FALLBACK_WARN) {
+        tni_log(ctx, TN_LOG_WARN, "%s runs on the CPU: %s", tni_op_name(op), reason);
     }
     op->fallback_reason = reason;
-    op->fallback_device = TN_DEVICE_TYPE(f->device);
-    atomic_fetch_add(&op->fallback_bytes, m->bytes);
+    op->fallback_device = TN_DEVICE_TYPE(device);
+    atomic_fetch_add(&op->fallback_bytes, bytes);
 }
 
 int32_t tni_fall_back(tni_frame *f, const char *reason)
@@ -159,11 +167,8 @@ int32_t tni_fall_back(tni_frame *f, const char *reason)
     if (f->op->base->entry->composite || (f->op->base->def && f->op->base->def->composite))
         return tni_run_composite(f);
     if (!f->open_device || TN_DEVICE_TYPE(f->device) == TN_INTERNED_CPU) return not_implemented(f);
-    if (atomic_load(&f->registry->fallback_policy) == TN_FALLBACK_ERROR) {
-        return tni_fail(f, TN_E_UNSUPPORTED, "would run on the CPU (%s), and TENON_FALLBACK forbids it",
-                        reason);
-    }
-    status = run_on_cpu(f, &m);
-    if (!status) count(f, &m, reason);
+    status = tni_fallback_allowed(f->ctx, f->op->base, reason);
+    if (!status) status = run_on_cpu(f, &m);
+    if (!status) tni_fallback_count(f->ctx, f->op->base, f->device, m.bytes, reason);
     return status;
 }

@@ -18,7 +18,8 @@ ARROWS = {
     "dispatcher": ["core"],
     "autograd": ["core", "dispatcher"],
     "ops": ["core", "dispatcher"],
-    "tools": [], "nn": [], "optim": [], "data": [], "examples": [], "bench": [], "bindings": [],
+    "tools": [], "nn": [], "optim": [], "data": [], "examples": [], "bindings": [],
+    "bench": ["tools"],  # tools/calls: calls of operators, described and filled
 }
 # Device plugins that share one family of code.
 SHARED_PLUGINS = {"plugins/cuda": ["plugins/gpu"], "plugins/hip": ["plugins/gpu"], "plugins/xpu": ["plugins/gpu"]}

@@ -112,7 +112,7 @@ static const tn_kernel_row rows[] = {
     POINTWISE("rsub.Tensor", ALPHA, all, OP_RSUB),
     BINARY("mul.Tensor", all, OP_MUL),
     BINARY("div.Tensor", inexact, OP_DIV),
-    POINTWISE("div.Tensor_mode", "(Tensor self, Tensor other, *, str? rounding_mode)", all, OP_DIV_MODE),
+    POINTWISE("div.Tensor_mode", "(Tensor self, Tensor other, *, str? rounding_mode)", real, OP_DIV_MODE),
     BINARY("floor_divide", real_numbers, OP_FLOOR_DIVIDE),
     BINARY("remainder.Tensor", real_numbers, OP_REMAINDER),
     BINARY("fmod.Tensor", real_numbers, OP_FMOD),

@@ -86,6 +86,55 @@ def check_faults(suite):
     expect("Aborted" in done.stdout, "a crash while loading")
 
 
+def check_kernels(suite):
+    """Tier 1: a wrong kernel, one that crashes, hangs or breaks its word, and none at all."""
+    add = "1/pointwise/aten::add.Tensor/float32"
+    report = suite.report(suite.wrong, "--filter", f"^{add}/", expect=1, TENON_TEST_FAULT="add")
+    bad = bad_cases(report)
+    expect(f"{add}/contiguous" in bad and "165 of 165 differ" in bad[f"{add}/contiguous"]["reason"], f"{sorted(bad)}")
+    expect(f"{add}/empty" not in bad, "an empty call reaches no kernel")
+    report = suite.report(suite.wrong, "--filter", "^1/pointwise/aten::mul.Tensor/float32/", expect=1,
+                          TENON_TEST_FAULT="strides")
+    classes = {name.rsplit("/", 1)[1] for name in bad_cases(report)}
+    expect({"sliced", "broadcast", "transposed"} <= classes, f"strides: {classes}")
+    expect(not classes & {"contiguous", "0-dim", "large", "host-number"}, f"strides: {classes}")
+    total = "^1/reduce/aten::sum/float32/(contiguous|sliced)"
+    report = suite.report(suite.wrong, "--filter", total, expect=1, TENON_TEST_FAULT="crash")
+    expect([c["outcome"] for c in report["cases"]] == ["crashed"] * 2, "a crash is a finding, and not the end")
+    expect("Aborted" in report["cases"][0]["reason"], "with its signal")
+    report = suite.report(suite.wrong, "--filter", total, "--timeout", 1, expect=1, TENON_TEST_FAULT="hang")
+    expect(all("not done after 1 seconds" in c["reason"] for c in report["cases"]), "so is a hang")
+    report = suite.report(suite.wrong, "--filter", total, "--isolate", expect=1, TENON_TEST_FAULT="breach")
+    expect(all("contract breach" in c["reason"] for c in report["cases"]), "a refusal after can_run said yes")
+
+
+def check_absence(suite):
+    """What the CPU answers is told as absent, never as passed; it fails only where the tier is asked for."""
+    some = "^(0/copy/bytes/1|1/(pointwise/aten::(add.Tensor|silu)|sort/aten::sort.stable|copy/prim::copy)/float32/contiguous)$"
+    report = suite.report(suite.wrong, "--filter", some, TENON_TEST_FAULT="no-kernels")
+    outcomes = {c["name"].split("/")[2]: c["outcome"] for c in report["cases"]}
+    expect(outcomes == {"bytes": "passed", "aten::add.Tensor": "absent", "aten::silu": "absent",
+                        "aten::sort.stable": "absent", "prim::copy": "absent"}, f"{outcomes}")
+    tier = report["tiers"][1]
+    expect(sorted(tier["missing"]) == ["copy/prim::copy", "pointwise/aten::add.Tensor", "sort/aten::sort.stable"],
+           f"{tier}")
+    expect(tier["optional"] == ["pointwise/aten::silu"] and not tier["whole"], f"{tier}")
+    report = suite.report(suite.wrong, "--filter", some, "--tier", 1, expect=1, TENON_TEST_FAULT="no-kernels")
+    expect(report["not_as_expected"] == 3, "asked for, absence fails")
+    report = suite.report(suite.wrong, "--filter", some)
+    ways = {c["name"].split("/")[2]: c.get("way") for c in report["cases"]}
+    expect(ways["aten::add.Tensor"] == "native" and ways["aten::silu"] == "cpu", f"{ways}")
+
+
+def check_two_of_tier1(suite):
+    """The CPU and the reference device agree on a part of tier 1, by kernels of their own."""
+    some = "^1/(pointwise/aten::(add.Tensor|exp|where.self|div.Tensor_mode)|reduce/aten::(sum.dim_IntList|argmax)|scan/|bmm/|random/)"
+    for plugin in (suite.cpu, suite.reference):
+        report = suite.report(plugin, "--filter", some + ".*/(float32|int64|bfloat16)/")
+        passed = [c for c in report["cases"] if c["outcome"] == "passed"]
+        expect(len(passed) > 200 and all(c["way"] == "native" for c in passed), f"{plugin}: {len(passed)} passed")
+
+
 def check_lists(suite):
     known = suite.file("known", "# for now\n0/copy/bytes/*   long copies lose a bit\n0/copy/*  the same\n"
                                 "0/context/* the same\n0/memory/* the same\n0/stream/* the same\n")
@@ -138,7 +187,7 @@ def check_determinism(suite):
 
 
 def main():
-    checks = [check_usage, check_tier0, check_faults, check_lists, check_report, check_determinism]
+    checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_lists, check_report, check_determinism]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         suite = Suite(*sys.argv[1:], folder)

@@ -270,8 +270,8 @@ static void run_shutdown(check_target *t, const check_case *c, check_result *out
         check_target *second = check_target_open(t->options, reason, sizeof reason);
         if (!check_that(out, second != NULL, "context %d: %s", round, second ? "" : reason)) return;
         tn_scope *s = tn_scope_open(second->ctx);
-        uint8_t *data = pattern(s, 1 << 20, 1);
-        tn_tensor *x = upload(second, s, data, 1 << 20);
+        uint8_t *data = pattern(s, 1 << 16, 1);
+        tn_tensor *x = upload(second, s, data, 1 << 16);
         for (int i = 0; i < 8; i++) x = tn_clone(s, x);
         if (tn_scope_failed(s)) check_fail_with_error(out, s, "clone");
         tn_scope_close(s);

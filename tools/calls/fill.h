@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors with plausible contents for benchmarks, in memory of the program's own. */
-#ifndef TENON_BENCH_FILL_H
-#define TENON_BENCH_FILL_H
+/* Tensors of the CPU with plausible contents, in memory of the program's own. */
+#ifndef TENON_TOOLS_FILL_H
+#define TENON_TOOLS_FILL_H
 
 #include <tenon/tenon.h>
 
@@ -10,10 +10,14 @@ typedef struct fill_wish {
     tn_ints sizes;
     tn_ints strides;  /* absent: row-major */
     double low, high; /* numbers lie in [low, high); for integers these are valid positions */
+    double step;      /* numbers are multiples of it; 0: any */
+    uint64_t seed;    /* 0: always the same */
     int offsets;      /* rising from 0 instead of drawn */
 } fill_wish;
 
 /* Complex numbers have both parts in [low, high). NULL on failure, recorded in the scope. */
 tn_tensor *fill_tensor(tn_scope *s, const fill_wish *wish);
+/* Writes one number in a dtype that is not complex (or one part of a complex one). */
+void fill_store(void *at, tn_dtype dtype, double value);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Plausible contents for tensors; see fill.h. */
+#include "fill.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "fill.h"
 
 /* Numbers repeat after so many elements: drawing 64 MiB of them would cost more than the case. */
 #define PERIOD 4096
 
-static void store(void *at, tn_dtype dtype, double value)
+void fill_store(void *at, tn_dtype dtype, double value)
 {
     float single = (float)value;
     _Float16 half = (_Float16)single;
@@ -44,13 +47,16 @@ static double draw(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-53;
 }
 
-static void fill_numbers(char *data, int64_t n, tn_dtype dtype, double low, double high)
+static void fill_numbers(char *data, int64_t n, tn_dtype dtype, const fill_wish *w)
 {
-    uint64_t state = 88172645463325252u;
+    uint64_t state = w->seed ? w->seed : 88172645463325252u;
     size_t size = (size_t)tn_dtype_bytes(dtype);
     int64_t first = n < PERIOD ? n : PERIOD;
-    for (int64_t i = 0; i < first; i++)
-        store(data + (size_t)i * size, dtype, low + draw(&state) * (high - low));
+    for (int64_t i = 0; i < first; i++) {
+        double value = w->low + draw(&state) * (w->high - w->low);
+        if (w->step > 0) value = floor(value / w->step) * w->step;
+        fill_store(data + (size_t)i * size, dtype, value);
+    }
     for (int64_t i = first; i < n; i += first) {
         int64_t count = n - i < first ? n - i : first;
         memcpy(data + (size_t)i * size, data, (size_t)count * size);
@@ -61,7 +67,7 @@ static void fill_numbers(char *data, int64_t n, tn_dtype dtype, double low, doub
 static void fill_offsets(char *data, int64_t n, tn_dtype dtype, double high)
 {
     size_t size = (size_t)tn_dtype_bytes(dtype);
-    for (int64_t i = 0; i < n; i++) store(data + (size_t)i * size, dtype, (double)i * high / (double)n);
+    for (int64_t i = 0; i < n; i++) fill_store(data + (size_t)i * size, dtype, (double)i * high / (double)n);
 }
 
 static void release(void *user)
@@ -93,10 +99,9 @@ tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
     if (w->offsets)
         fill_offsets(data, last + 1, w->dtype, w->high);
     else if (tn_dtype_is_complex(w->dtype))
-        fill_numbers(data, 2 * (last + 1), TN_DTYPE(TN_CODE_FLOAT, TN_DTYPE_BITS(w->dtype) / 2), w->low,
-                     w->high);
+        fill_numbers(data, 2 * (last + 1), TN_DTYPE(TN_CODE_FLOAT, TN_DTYPE_BITS(w->dtype) / 2), w);
     else
-        fill_numbers(data, last + 1, w->dtype, w->low, w->high);
+        fill_numbers(data, last + 1, w->dtype, w);
     return tn_from_blob(s, &(tn_blob){.size = sizeof(tn_blob),
                                       .dtype = w->dtype,
                                       .data = data,

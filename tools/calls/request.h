@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of operators as JSON has them:
+ *
+ *     {"op": "aten::add.Tensor", "args": [...], "kwargs": {"alpha": 2}}
+ *
+ * Numbers, bools, null, strings and lists stand for themselves, but a float is {"f": "0.5"}, a dtype is
+ * {"dtype": "float16"}, a layout {"layout": "strided"}, and a tensor
+ * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true}, where the last four may be
+ * absent. What type a list has, the schema says.
+ */
+#ifndef TENON_TOOLS_REQUEST_H
+#define TENON_TOOLS_REQUEST_H
+
+#include <cjson/cJSON.h>
+#include <tenon/tenon.h>
+
+#define REQUEST_MAX_ARGUMENTS 32
+
+/* Fills `args` (room for REQUEST_MAX_ARGUMENTS) with tensors on the CPU, owned by the scope as all else is;
+ * the number of arguments that the request names. Errors are the scope's. */
+uint32_t request_arguments(tn_scope *s, uint32_t op, const cJSON *request, tn_value *args);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tier 1 from the operator table: every pointwise operator, reduction and scan, in each dtype that the device
+ * says it computes in and the CPU plugin has a kernel for, in each class of strides. Operators that are not
+ * primitives are checked, too, but nobody asks for their kernels.
+ *
+ * Sums are taken of multiples of 1/4, so that no order of adding rounds: they agree exactly or are wrong.
+ */
+#include "call.h"
+#include "sources.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CONTIGUOUS,
+    TRANSPOSED,
+    SLICED,
+    BROADCAST,
+    CHANNELS_LAST,
+    NO_DIMENSIONS,
+    EMPTY,
+    LARGE,
+    HOST_NUMBER, /* 0-dim tensors of the CPU beside one of the device */
+    CONJUGATED,
+    SPECIAL, /* NaN, infinities, zeros of both signs */
+    CLASSES
+};
+static const char *const class_names[CLASSES] = {"contiguous",    "transposed", "sliced", "broadcast",
+                                                 "channels-last", "0-dim",      "empty",  "large",
+                                                 "host-number",   "conjugated", "special"};
+
+/* What a device must have: the primitives of these three kernels. */
+static const char primitives[] =
+    " aten::abs aten::neg aten::sgn aten::ceil aten::floor aten::trunc aten::round aten::sqrt "
+    "aten::rsqrt aten::reciprocal aten::exp aten::exp2 aten::expm1 aten::log aten::log1p aten::log2 "
+    "aten::log10 aten::sin aten::cos aten::tan aten::asin aten::acos aten::atan aten::sinh aten::cosh "
+    "aten::tanh aten::asinh aten::acosh aten::atanh aten::sigmoid aten::erf aten::erfc aten::erfinv "
+    "aten::lgamma aten::digamma aten::polygamma aten::i0 aten::bitwise_not aten::signbit aten::frexp.Tensor "
+    "aten::conj_physical aten::add.Tensor aten::sub.Tensor aten::mul.Tensor aten::div.Tensor "
+    "aten::div.Tensor_mode aten::remainder.Tensor aten::fmod.Tensor aten::pow.Tensor_Tensor "
+    "aten::pow.Tensor_Scalar aten::atan2 aten::maximum aten::minimum aten::eq.Tensor aten::ne.Tensor "
+    "aten::lt.Tensor aten::le.Tensor aten::gt.Tensor aten::ge.Tensor aten::bitwise_and.Tensor "
+    "aten::bitwise_or.Tensor aten::bitwise_xor.Tensor aten::bitwise_left_shift.Tensor "
+    "aten::bitwise_right_shift.Tensor aten::nextafter aten::gcd aten::igamma aten::igammac aten::complex "
+    "aten::where.self aten::sum aten::sum.dim_IntList aten::prod aten::prod.dim_int aten::amax aten::amin "
+    "aten::argmax aten::argmin aten::any aten::any.dim aten::cumsum aten::cumprod aten::cummax aten::cummin ";
+
+/* Where a function is defined, and far enough from its poles that one rounding of the input costs little.
+ * The second range is that of the tensors after the first. */
+typedef struct domain {
+    const char *name;
+    double low, high, low2, high2;
+} domain;
+static const domain domains[] = {
+    {"log", 0.05, 4, 0, 0},
+    {"log2", 0.05, 4, 0, 0},
+    {"log10", 0.05, 4, 0, 0},
+    {"log1p", -0.9, 4, 0, 0},
+    {"sqrt", 0, 4, 0, 0},
+    {"rsqrt", 0.05, 4, 0, 0},
+    {"reciprocal", 0.25, 3, 0, 0},
+    {"lgamma", 0.1, 4, 0, 0},
+    {"digamma", 0.1, 1.2, 0, 0},
+    {"polygamma", 0.3, 4, 0, 0},
+    {"asin", -0.95, 0.95, 0, 0},
+    {"acos", -0.95, 0.95, 0, 0},
+    {"atanh", -0.95, 0.95, 0, 0},
+    {"erfinv", -0.95, 0.95, 0, 0},
+    {"special_ndtri", 0.05, 0.95, 0, 0},
+    {"acosh", 1.05, 4, 0, 0},
+    {"tan", -1.2, 1.2, 0, 0},
+    {"logit", 0.05, 0.95, 0, 0},
+    {"logit_backward", 0.05, 0.95, 0.05, 0.95},
+    {"div", -3, 3, 0.5, 3},
+    {"floor_divide", -3, 3, 0.5, 3},
+    {"remainder", -3, 3, 0.5, 3},
+    {"fmod", -3, 3, 0.5, 3},
+    {"addcdiv", -3, 3, 0.5, 3},
+    {"pow", 0.1, 3, -2, 2},
+    {"igamma", 0.1, 4, 0.1, 4},
+    {"igammac", 0.1, 4, 0.1, 4},
+    {"_standard_gamma_grad", 0.2, 4, 0.2, 4},
+    {"_dirichlet_grad", 0.2, 0.8, 1, 4},
+    {"polar", 0, 2, -3, 3},
+    {"xlogy", -3, 3, 0.1, 3},
+    {"special_xlog1py", -3, 3, -0.8, 3},
+    {"special_entr", 0.01, 3, 0, 0},
+    {"special_zeta", 1.2, 4, 0.3, 4},
+    {"special_bessel_y0", 0.2, 6, 0, 0},
+    {"special_bessel_y1", 0.2, 6, 0, 0},
+    {"special_modified_bessel_k0", 0.2, 6, 0, 0},
+    {"special_modified_bessel_k1", 0.2, 6, 0, 0},
+    {"special_scaled_modified_bessel_k0", 0.2, 6, 0, 0},
+    {"special_scaled_modified_bessel_k1", 0.2, 6, 0, 0},
+    {"special_log_ndtr", -3, 3, 0, 0},
+};
+
+typedef struct table_case {
+    uint32_t op;
+    const char *name, *kind;
+    tn_dtype dtype;
+} table_case;
+
+/* ---- Contents --------------------------------------------------------------------------------------------
+ */
+
+/* "div" of "aten::div.Tensor_mode". */
+static int base_is(const char *name, const char *base)
+{
+    const char *start = strstr(name, "::");
+    size_t length = strlen(base);
+    start = start ? start + 2 : name;
+    return strncmp(start, base, length) == 0 && (!start[length] || start[length] == '.');
+}
+
+static void whole_contents(const table_case *c, call_tensor *x, uint32_t position)
+{
+    int is_signed = TN_DTYPE_CODE(x->dtype) == TN_CODE_INT;
+    static const char *const divisions[] = {"div", "floor_divide", "remainder", "fmod"};
+    x->low = is_signed ? -9 : 0;
+    x->high = x->dtype == TN_BOOL ? 2 : is_signed ? 10 : 20;
+    for (uint32_t i = 0; i < 4; i++) {
+        if (position > 0 && base_is(c->name, divisions[i])) x->low = 1;
+    }
+    if (base_is(c->name, "pow")) {
+        x->low = 0;
+        x->high = 4;
+    }
+    if (position > 0 && strstr(c->name, "_shift")) {
+        x->low = 0;
+        x->high = 6;
+    }
+}
+
+/* Products must not overflow, whatever their order: few factors are not 1 or -1. */
+static int is_product(const char *name)
+{
+    return base_is(name, "prod") || base_is(name, "cumprod");
+}
+
+static void set_contents(const table_case *c, call_tensor *x, uint32_t position)
+{
+    static const double factors[] = {1, 1, 2, 1, 1, 0.5, 1, 1, 1, 1, 2, 1, 0.5, 1, 1, 1},
+                        whole_factors[] = {1, 1, 2, 1, 1, 3, 1, 1, 1, 1, 1},
+                        complex_factors[] = {1, 0, 0, 1, -1, 0, 1, 0, 0, -1, 2, 0, 0.5, 0, 1, 0, 0, 1};
+    int inexact = tn_dtype_is_floating(x->dtype) || tn_dtype_is_complex(x->dtype);
+    x->low = -3;
+    x->high = 3;
+    if (strcmp(c->kind, "pointwise") != 0) x->step = 0.25;
+    for (size_t i = 0; i < sizeof domains / sizeof *domains; i++) {
+        const domain *d = &domains[i];
+        if (!base_is(c->name, d->name)) continue;
+        x->low = position && d->high2 > d->low2 ? d->low2 : d->low;
+        x->high = position && d->high2 > d->low2 ? d->high2 : d->high;
+    }
+    if (!inexact) whole_contents(c, x, position);
+    if (!is_product(c->name) || x->dtype == TN_BOOL) return;
+    x->values = tn_dtype_is_complex(x->dtype) ? complex_factors : inexact ? factors : whole_factors;
+    x->count = tn_dtype_is_complex(x->dtype) ? 18 : inexact ? 16 : 11;
+}
+
+/* ---- Shapes and strides ----------------------------------------------------------------------------------
+ */
+
+static void set_view(call_tensor *x, const int64_t *strides, int64_t offset)
+{
+    memcpy(x->strides, strides, x->rank * sizeof *strides);
+    x->offset = offset;
+}
+
+static void set_special(call_tensor *x, uint32_t position, uint32_t n_tensors, int pointwise)
+{
+    static const double values[] = {0.0, -0.0,     1.0, -1.0, 0.5,       -2.0,
+                                    3.0, INFINITY, 2.5, -0.5, -INFINITY, (double)NAN};
+    if (n_tensors == 1)
+        call_shape(x, pointwise ? 1 : 2, pointwise ? (const int64_t[]){12} : (const int64_t[]){6, 4});
+    else
+        call_shape(x, 2, position ? (const int64_t[]){1, 12} : (const int64_t[]){12, 1});
+    x->values = values;
+    x->count = 12;
+}
+
+static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t n_tensors, int pointwise)
+{
+    static const int64_t plain[] = {5, 33}, sliced[] = {5, 17}, pictures[] = {2, 3, 4, 5}, none[] = {0, 5},
+                         large[] = {19, 1061}, column[] = {5, 1}, row[] = {33};
+    call_shape(x, 2, plain);
+    if (class == TRANSPOSED && position == 0) set_view(x, (const int64_t[]){1, 5}, 0);
+    if (class == SLICED) {
+        call_shape(x, 2, sliced);
+        set_view(x, (const int64_t[]){71, 2}, 3 + (int64_t)position);
+    }
+    if (class == BROADCAST && n_tensors == 1) set_view(x, (const int64_t[]){0, 1}, 0);
+    if (class == BROADCAST && n_tensors > 1) call_shape(x, position ? 1 : 2, position ? row : column);
+    if (class == CHANNELS_LAST) {
+        call_shape(x, 4, pictures);
+        set_view(x, (const int64_t[]){60, 1, 15, 3}, 0);
+    }
+    if (class == NO_DIMENSIONS) call_shape(x, 0, NULL);
+    if (class == EMPTY) call_shape(x, 2, none);
+    if (class == LARGE) call_shape(x, 2, large);
+    if (class == HOST_NUMBER && position > 0) {
+        call_shape(x, 0, NULL);
+        x->on_host = 1;
+    }
+    x->conjugated = class == CONJUGATED && tn_dtype_is_complex(x->dtype);
+    if (class == SPECIAL) set_special(x, position, n_tensors, pointwise);
+}
+
+/* ---- Arguments that are no tensors ------------------------------------------------------------------------
+ */
+
+static tn_value number_argument(const table_case *c, const tn_argument_info *a)
+{
+    int inexact = tn_dtype_is_floating(c->dtype) || tn_dtype_is_complex(c->dtype);
+    if (!strcmp(a->name, "alpha") && base_is(c->name, "elu_backward")) return tn_value_float(1.0);
+    if (!strcmp(a->name, "alpha")) return c->dtype == TN_BOOL ? tn_value_none() : tn_value_int(2);
+    if (!strcmp(a->name, "exponent")) return inexact ? tn_value_float(2.5) : tn_value_int(3);
+    if (!strcmp(a->name, "min")) return tn_value_int(1);
+    if (!strcmp(a->name, "max")) return tn_value_int(2);
+    if (!strcmp(a->name, "ord")) return tn_value_int(2);
+    if (a->default_text) return tn_value_none();
+    return inexact ? tn_value_float(0.5) : tn_value_int(2);
+}
+
+static tn_value dims_argument(const tn_argument_info *a, int64_t class)
+{
+    static const int64_t last[] = {-1}, first[] = {0}, both[] = {0, 1}, inner[] = {2, 3};
+    const int64_t *dims = class == TRANSPOSED      ? first
+                          : class == BROADCAST     ? both
+                          : class == CHANNELS_LAST ? inner
+                                                   : last;
+    if (!(a->flags & TN_ARG_LIST)) return tn_value_int(class == TRANSPOSED ? 0 : -1);
+    return tn_value_ints(dims, class == BROADCAST || class == CHANNELS_LAST ? 2 : 1);
+}
+
+static tn_value other_argument(const table_case *c, const tn_argument_info *a, int64_t class)
+{
+    int is_number = strncmp(a->type, "Scalar", 6) == 0 && strncmp(a->type, "ScalarType", 10) != 0;
+    if (!strcmp(a->name, "dim")) return dims_argument(a, class);
+    if (!strcmp(a->name, "keepdim")) return tn_value_bool(class == SLICED);
+    if (!strcmp(a->name, "rounding_mode"))
+        return tn_value_string(class == TRANSPOSED || class == SPECIAL ? "trunc" : "floor");
+    if (is_number) return number_argument(c, a);
+    if (a->default_text || a->flags & TN_ARG_OPTIONAL) return tn_value_none();
+    if (!strncmp(a->type, "int", 3)) return tn_value_int(strcmp(a->name, "decimals") ? 2 : 1);
+    if (!strncmp(a->type, "float", 5)) return tn_value_float(0.5);
+    if (!strncmp(a->type, "bool", 4)) return tn_value_bool(0);
+    return tn_value_none();
+}
+
+/* ---- The case
+ * ------------------------------------------------------------------------------------------------ */
+
+static uint32_t count_tensors(check_target *t, uint32_t op)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < tn_inspect_argument_count(t->ctx, op, 0); i++) {
+        tn_argument_info a = {.size = sizeof a};
+        tn_inspect_argument(t->ctx, op, 0, i, &a);
+        n += strncmp(a.type, "Tensor", 6) == 0;
+    }
+    return n;
+}
+
+static void run_table_case(check_target *t, const check_case *c, check_result *out)
+{
+    const table_case *data = c->data;
+    call_tensor tensors[CALL_MAX_ARGS] = {{0}};
+    call_plan p = {.op = data->op, .name = data->name, .seed = check_seed(t, c), .tolerance = {-1, 0}};
+    uint32_t n_tensors = count_tensors(t, data->op), position = 0;
+    int pointwise = strcmp(data->kind, "pointwise") == 0;
+    p.n_args = tn_inspect_argument_count(t->ctx, data->op, 0);
+    for (uint32_t i = 0; i < p.n_args && i < CALL_MAX_ARGS; i++) {
+        tn_argument_info a = {.size = sizeof a};
+        tn_inspect_argument(t->ctx, data->op, 0, i, &a);
+        if (strncmp(a.type, "Tensor", 6) != 0) {
+            p.args[i] = other_argument(data, &a, c->number);
+            continue;
+        }
+        call_tensor *x = &tensors[i];
+        x->dtype = !strcmp(a.name, "condition") || !strcmp(a.name, "mask") ? TN_BOOL : data->dtype;
+        set_contents(data, x, position);
+        set_shape(x, c->number, position++, n_tensors, pointwise);
+        p.args[i] = call_argument(x);
+    }
+    call_compare(t, &p, out);
+}
+
+/* ---- The list
+ * ------------------------------------------------------------------------------------------------ */
+
+static int is_primitive(const char *name)
+{
+    char padded[160];
+    snprintf(padded, sizeof padded, " %s ", name);
+    return strstr(primitives, padded) != NULL;
+}
+
+/* Classes that say something about this operator and dtype. */
+static int class_fits(const char *name, int64_t class, int pointwise, int primitive, uint32_t n_tensors,
+                      tn_dtype dtype)
+{
+    /* What ATen answers at infinity for these is an accident of its formulas. */
+    int accidental = base_is(name, "i0") || base_is(name, "igamma") || base_is(name, "igammac"),
+        floating = tn_dtype_is_floating(dtype);
+    if (class == CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
+    if (class == HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
+    if (class == SPECIAL) return floating && primitive && n_tensors <= 2 && !accidental;
+    if (primitive) return 1;
+    return class == CONTIGUOUS || class == SLICED || class == BROADCAST || class == EMPTY;
+}
+
+static void add_operator(check_target *t, check_list *list, const tn_operator_info *op)
+{
+    static const tn_dtype dtypes[] = {TN_BOOL,    TN_UINT8,   TN_INT8,      TN_INT16,
+                                      TN_INT32,   TN_INT64,   TN_FLOAT16,   TN_BFLOAT16,
+                                      TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128};
+    static const tn_dtype few[] = {TN_BOOL, TN_INT64, TN_FLOAT32};
+    int unknown = !t->facts.dtypes || !*t->facts.dtypes, pointwise = strcmp(op->kind, "pointwise") == 0;
+    int primitive = is_primitive(op->name);
+    uint32_t n = unknown ? 3 : 12, n_tensors = count_tensors(t, op->number);
+    for (uint32_t i = 0; i < n; i++) {
+        tn_dtype dtype = unknown ? few[i] : dtypes[i];
+        if ((!unknown && !check_has_dtype(t, dtype)) || !check_has_kernel(t, op->number, "cpu", dtype))
+            continue;
+        table_case *data = check_memory(list, sizeof *data);
+        *data = (table_case){op->number, op->name, op->kind, dtype};
+        for (int64_t class = 0; class < CLASSES; class ++) {
+            if (!class_fits(op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
+            check_add(list,
+                      &(check_case){.tier = 1,
+                                    /* Nothing empty ever reaches a kernel. */
+                                    .tags = primitive && class != EMPTY ? 0 : CHECK_TAG_OPTIONAL,
+                                    .run = run_table_case,
+                                    .data = data,
+                                    .number = class},
+                      "1/%s/%s/%s/%s",
+                      pointwise            ? "pointwise"
+                      : op->kind[0] == 'r' ? "reduce"
+                                           : "scan",
+                      op->name, tn_dtype_name(dtype), class_names[class]);
+        }
+    }
+}
+
+void check_table_cases(check_target *t, check_list *list)
+{
+    uint32_t count = tn_inspect_operator_count(t->ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        tn_operator_info op = {.size = sizeof op};
+        if (tn_inspect_operator(t->ctx, i, &op) || op.base != op.number) continue;
+        if (!strcmp(op.kind, "pointwise") || !strcmp(op.kind, "reduction") || !strcmp(op.kind, "scan"))
+            add_operator(t, list, &op);
+    }
+}
