@@ -201,6 +201,52 @@ def read_constants(text, api):
         api.constants[name] = None
 
 
+@dataclass
+class Argument:
+    type: str
+    name: str
+    notes: set
+
+
+@dataclass
+class Slot:
+    """A function of a table, with the names and notes that are no part of its layout."""
+    name: str
+    result: str
+    arguments: list
+    notes: set
+
+
+def read_argument(text):
+    notes = set(NOTES.findall(text))
+    text = squeeze(text)
+    pointer = re.match(r"^(.*)\(\*(\w+)\)(\(.*\))$", text)
+    if pointer:
+        return Argument(f"{squeeze(pointer[1])} (*)({without_names(pointer[3][1:-1])})", pointer[2], notes)
+    plain = re.match(r"^(.*?[\s*])(\w+)$", text)
+    if not plain:
+        raise ScanError(f"cannot read the argument {text!r}")
+    return Argument(plain[1].strip(), plain[2], notes)
+
+
+def read_slots(text, struct):
+    """The functions of a struct of a header's text: struct is "tn_memory_interface" or "struct tn_host"."""
+    text = strip_comments(text)
+    name = struct.split()[-1]
+    start = re.search(rf"struct {name} \{{", text)
+    if not start:
+        raise ScanError(f"no struct {name}")
+    slots = []
+    for part in split_top(text[start.end():matching(text, start.end() - 1) - 1], ";"):
+        slot = re.match(r"^\s*(.*?)\(\*(\w+)\)\s*\(", part, flags=re.S)
+        if not slot:
+            continue
+        end = matching(part, slot.end() - 1)
+        arguments = [read_argument(a) for a in split_top(part[slot.end():end - 1], ",") if a.strip() != "void"]
+        slots.append(Slot(slot[2], squeeze(slot[1]), arguments, set(NOTES.findall(part[end:]))))
+    return slots
+
+
 def scan(folder):
     api = Interface()
     for header in HEADERS:

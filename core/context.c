@@ -13,11 +13,12 @@
 #include <unistd.h>
 #include "core/device.h"
 #include "core/error.h"
+#include "core/finding.h"
 #include "core/thread.h"
 
 #define LOG_LINE_BYTES 2048
 #define DEFAULT_SEED   67280421310721ull /* of default generators, PyTorch's */
-#define KNOWN_FLAGS    (TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES)
+#define KNOWN_FLAGS    (TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES | TN_CONTEXT_TOLERATE_SHIMS)
 
 pid_t tni_process;
 static pthread_once_t process_once = PTHREAD_ONCE_INIT;
@@ -103,7 +104,9 @@ static void free_interned(tn_context *ctx)
 static void free_context(tn_context *ctx)
 {
     free_interned(ctx);
+    tni_findings_finish(ctx);
     tni_memory_flush(ctx);
+    pthread_mutex_destroy(&ctx->findings_lock);
     pthread_mutex_destroy(&ctx->lock);
     tn_host_allocator allocator = ctx->allocator;
     allocator.free(allocator.user, ctx, sizeof(*ctx));
@@ -164,6 +167,7 @@ static tn_context *make_context(const tn_context_options *o)
     ctx->owners = 1;
     ctx->seed = DEFAULT_SEED;
     pthread_mutex_init(&ctx->lock, NULL);
+    pthread_mutex_init(&ctx->findings_lock, NULL);
     tni_host_init(ctx);
     return ctx;
 }

@@ -52,6 +52,10 @@ struct tn_context {
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
     tn_host host;              /* the table that plugins and scopes see */
+
+    pthread_mutex_t findings_lock; /* of the two below; see finding.h */
+    tni_vector findings;           /* tn_finding * each */
+    uint64_t findings_dropped;
 };
 
 /* Keeps the context's memory until tni_context_unown; every storage holds one. */

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "core/current.h"
+#include "core/finding.h"
 #include "core/tensor.h"
 
 int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what)
@@ -13,6 +14,8 @@ int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *
     if (code < 0 || code >= TN_STATUS_COUNT) {
         tni_error(TN_E_CONTRACT, "plugin %s: %s returned %d, which is no status", type->driver.plugin, what,
                   code);
+        tni_breach(type->ctx, type->driver.plugin, "no-status", NULL, "%s returned %d, which is no status",
+                   what, code);
         code = TN_E_CONTRACT;
     }
     code = tni_error_ensure(code, what);

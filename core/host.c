@@ -5,6 +5,7 @@
  */
 #include "core/context.h"
 #include "core/error.h"
+#include "core/finding.h"
 
 static int32_t host_error(void *context, int32_t code, const char *message)
 {
@@ -44,6 +45,11 @@ static void host_free(void *context, void *memory, uint64_t bytes)
     tni_free(context, memory, bytes);
 }
 
+static int32_t host_report(void *context, const tn_finding *finding)
+{
+    return tni_report(context, finding);
+}
+
 void tni_host_init(tn_context *ctx)
 {
     ctx->host = (tn_host){
@@ -62,5 +68,6 @@ void tni_host_init(tn_context *ctx)
         .scope_fail = tn_scope_fail,
         .scope_memory = tn_scope_memory,
         .drop = tn_drop,
+        .report = host_report,
     };
 }

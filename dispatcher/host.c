@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What plugins call back: the host table of plugin.h. */
 #include <string.h>
+#include "core/finding.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
@@ -154,6 +155,11 @@ static uint32_t host_find_operator(void *context, const char *name)
     return tn_operator_find(context, name);
 }
 
+static int32_t host_report(void *context, const tn_finding *finding)
+{
+    return tni_report(context, finding);
+}
+
 void tni_host_fill(tn_context *ctx)
 {
     ctx->host = (tn_host){
@@ -183,5 +189,6 @@ void tni_host_fill(tn_context *ctx)
         .scope_fail = tn_scope_fail,
         .scope_memory = tn_scope_memory,
         .drop = tn_drop,
+        .report = host_report,
     };
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing and running a kernel row. */
+#include "core/finding.h"
 #include "dispatcher/backend.h"
 
 const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype,
@@ -94,8 +95,8 @@ int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, cons
     if (TNI_UNLIKELY(f->kept != NULL)) release_kept(f);
     if (TNI_LIKELY(status == TN_OK)) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {
-        tni_log(f->ctx, TN_LOG_ERROR, "contract breach: plugin %s refused %s after it had agreed", k->plugin,
-                tni_op_name(op));
+        tni_breach(f->ctx, k->plugin, "refused-after-yes", op->schema->full_name,
+                   "the kernel of %s refused after it had agreed", op->schema->full_name);
         *reason = "the kernel refused after it had agreed";
         return status;
     }

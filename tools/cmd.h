@@ -34,8 +34,8 @@ typedef struct cmd_options {
 } cmd_options;
 /* 0: go on. Else the caller returns *out_status at once (help was printed, or the arguments are wrong). */
 int cmd_parse(cmd_options *options, int argc, char **argv, int *out_status);
-/* A context with logging as TENON_LOG asks for, or NULL with a message printed. */
-tn_context *cmd_context(void);
+/* A context (`flags`: TN_CONTEXT_...) with logging as TENON_LOG asks for, or NULL with a message printed. */
+tn_context *cmd_context(uint32_t flags);
 
 /* ---- JSON, written as it goes ---- */
 

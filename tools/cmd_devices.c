@@ -81,7 +81,7 @@ int cmd_devices(int argc, char **argv)
     const char *reason = NULL;
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
-    tn_context *ctx = cmd_context();
+    tn_context *ctx = cmd_context(0);
     if (!ctx) return CMD_FAILED;
     int32_t count = tn_device_count(ctx, NULL);
     tn_device chosen = tn_device_choose(ctx, NULL, &reason);

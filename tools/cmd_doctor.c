@@ -19,7 +19,8 @@ static const char help[] =
 
 static const char *const variables[] = {"TENON_PLUGIN_PATH",    "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT",
                                         "TENON_PLUGIN_DISABLE", "TENON_PLUGIN_PROBE", "TENON_DEVICE",
-                                        "TENON_FALLBACK",       "TENON_CPU_LEVEL",    NULL};
+                                        "TENON_FALLBACK",       "TENON_CPU_LEVEL",    "TENON_RECORD",
+                                        "TENON_VALIDATE",       "TENON_INJECT",       NULL};
 
 static const char *state_name(uint32_t state)
 {
@@ -75,6 +76,7 @@ static void json_candidate(json *j, const tn_candidate_info *c)
     json_text(j, "vendor", c->vendor);
     json_text(j, "device_type", c->device_type);
     json_number(j, "devices", c->device_count);
+    json_text(j, "shim", c->shim && c->shim[0] ? c->shim : NULL);
     json_close(j, '}');
 }
 
@@ -85,6 +87,7 @@ static void print_candidate(const tn_candidate_info *c)
     if (c->vendor && c->vendor[0]) printf(" (%s)", c->vendor);
     if (c->state == TN_CANDIDATE_LOADED && c->device_type && c->device_type[0])
         printf(": %u device%s '%s'", c->device_count, c->device_count == 1 ? "" : "s", c->device_type);
+    if (c->state == TN_CANDIDATE_LOADED && c->shim && c->shim[0]) printf(": shim '%s'", c->shim);
     putchar('\n');
     if (c->reason && c->reason[0]) printf("           %s\n", c->reason);
     if (c->library) printf("           %s\n", c->library);
@@ -193,7 +196,7 @@ int cmd_doctor(int argc, char **argv)
     json j = {.file = stdout};
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
-    report r = {.ctx = cmd_context(), .j = o.set[0] ? &j : NULL};
+    report r = {.ctx = cmd_context(TN_CONTEXT_TOLERATE_SHIMS), .j = o.set[0] ? &j : NULL};
     if (!r.ctx) return CMD_FAILED;
     if (r.j) {
         json_open(r.j, NULL, '{');

@@ -102,7 +102,7 @@ int cmd_ops(int argc, char **argv)
     uint32_t shown = 0;
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
-    tn_context *ctx = cmd_context();
+    tn_context *ctx = cmd_context(0);
     if (!ctx) return CMD_FAILED;
     if (o.set[0])
         json_open(&j, NULL, '[');

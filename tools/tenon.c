@@ -69,11 +69,11 @@ static void print_log(void *user, int32_t level, const char *text)
         fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], text);
 }
 
-tn_context *cmd_context(void)
+tn_context *cmd_context(uint32_t flags)
 {
     static int32_t level = TN_LOG_ERROR;
     const char *wish = getenv("TENON_LOG");
-    tn_context_options options = {.size = sizeof(options), .log = print_log, .log_user = &level};
+    tn_context_options options = {.size = sizeof(options), .flags = flags, .log = print_log, .log_user = &level};
     tn_context *ctx = NULL;
     if (wish) level = (int32_t)strtol(wish, NULL, 10);
     if (tn_context_create(&options, &ctx) == TN_OK) return ctx;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <tenon/inspect.h>
 #include <unistd.h>
+#include "dispatcher/plugin/shims.h"
 #include "dispatcher/plugin/trust.h"
 
 /* More manifests than this in one folder are a mistake; the folder is then refused with a reason. */
@@ -19,6 +20,7 @@
 typedef struct walk {
     tni_discovery *d;
     const tni_plugin_settings *settings;
+    int32_t only_shims; /* manifests of other plugins are passed over */
 } walk;
 
 /* ---- Candidates -------------------------------------------------------------------------------------- */
@@ -41,7 +43,8 @@ int32_t tni_candidate_set(tn_context *ctx, tni_candidate *c, uint32_t state, con
 
 static void candidate_destroy(tn_context *ctx, tni_candidate *c)
 {
-    char *const strings[] = {c->manifest, c->library, c->name, c->device_type, c->requires, c->reason};
+    char *const strings[] = {c->manifest, c->library, c->name,  c->device_type,
+                             c->requires, c->shim,    c->reason};
     for (uint32_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         if (strings[i]) tni_free(ctx, strings[i], strlen(strings[i]) + 1);
     }
@@ -57,7 +60,8 @@ static int32_t candidate_add(tni_discovery *d, const char *manifest, tni_candida
     c->state = TN_CANDIDATE_FAILED;
     if ((manifest && tni_candidate_text(ctx, &c->manifest, manifest)) ||
         tni_candidate_text(ctx, &c->name, "") || tni_candidate_text(ctx, &c->device_type, "") ||
-        tni_candidate_text(ctx, &c->requires, "") || tni_candidate_text(ctx, &c->reason, "") ||
+        tni_candidate_text(ctx, &c->requires, "") || tni_candidate_text(ctx, &c->shim, "") ||
+        tni_candidate_text(ctx, &c->reason, "") ||
         !(slot = tni_vector_push(ctx, &d->candidates, sizeof(*slot)))) {
         candidate_destroy(ctx, c);
         return TN_E_OUT_OF_MEMORY;
@@ -163,6 +167,16 @@ int32_t tni_discover_library(tni_discovery *d, const char *path, tni_candidate *
     return status;
 }
 
+int32_t tni_discover_nothing(tni_discovery *d, const char *shim, tni_candidate **out)
+{
+    tni_candidate *c;
+    int32_t status = candidate_add(d, NULL, &c);
+    if (status == TN_OK) status = tni_candidate_text(d->ctx, &c->shim, shim);
+    if (status == TN_OK) status = tni_candidate_text(d->ctx, &c->name, shim);
+    if (status == TN_OK) *out = c;
+    return status;
+}
+
 /* ---- Manifests --------------------------------------------------------------------------------------- */
 
 static int32_t read_manifest(const char *path, tni_manifest *out, tni_reason *reason)
@@ -187,6 +201,7 @@ static int32_t take_names(tn_context *ctx, tni_candidate *c, const tni_manifest 
     int32_t status = tni_candidate_text(ctx, &c->name, m->name);
     if (status == TN_OK) status = tni_candidate_text(ctx, &c->device_type, m->device_type);
     if (status == TN_OK) status = tni_candidate_text(ctx, &c->requires, required);
+    if (status == TN_OK) status = tni_candidate_text(ctx, &c->shim, m->shim);
     return status;
 }
 
@@ -199,6 +214,23 @@ static void locate_library(const char *manifest, const tni_manifest *m, char *ou
         snprintf(out, bytes, "%.*s/%s", (int)(strrchr(manifest, '/') - manifest), manifest, m->library);
 }
 
+/* Whether a plugin is wanted; the lists of names are for plugins, shims are asked for one by one. */
+static int32_t wanted(const walk *w, const tni_manifest *m, tni_reason *reason)
+{
+    int32_t index = m->shim[0] ? tni_shim_index(m->shim) : -1;
+    if (!m->enabled) {
+        tni_reason_set(reason, TN_E_STATE, "disabled in its manifest");
+        return 0;
+    }
+    if (!m->shim[0]) return tni_plugin_wanted(w->settings, m->name, reason);
+    if (index < 0)
+        tni_reason_set(reason, TN_E_STATE, "this library knows no shim '%s'", m->shim);
+    else if (!(w->settings->shims >> index & 1u))
+        tni_reason_set(reason, TN_E_STATE, "a shim that nobody asked for; %s asks",
+                       tni_shim_kinds[index].variable);
+    return index >= 0 && w->settings->shims >> index & 1u;
+}
+
 static int32_t take_manifest(walk *w, const char *path, int32_t trusted)
 {
     tni_discovery *d = w->d;
@@ -206,19 +238,18 @@ static int32_t take_manifest(walk *w, const char *path, int32_t trusted)
     tni_manifest m;
     tni_candidate *c;
     char library[2 * PATH_MAX], resolved[PATH_MAX];
+    if (!realpath(path, resolved))
+        tni_reason_set(&reason, TN_E_IO, "cannot open manifest: %s", strerror(errno));
+    int32_t failed = reason.text[0] || read_manifest(resolved, &m, &reason) != TN_OK;
+    if (w->only_shims && (failed || !m.shim[0])) return TN_OK;
     int32_t status = candidate_add(d, path, &c);
     if (status != TN_OK) return status;
     c->trusted = trusted;
-    if (!realpath(path, resolved))
-        tni_reason_set(&reason, TN_E_IO, "cannot open manifest: %s", strerror(errno));
-    if (reason.text[0] || read_manifest(resolved, &m, &reason) != TN_OK)
-        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
+    if (failed) return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
     locate_library(resolved, &m, library, sizeof(library));
     if ((status = take_names(d->ctx, c, &m)) || (status = tni_candidate_text(d->ctx, &c->library, library)))
         return status;
-    if (!m.enabled) tni_reason_set(&reason, TN_E_STATE, "disabled in its manifest");
-    if (!m.enabled || !tni_plugin_wanted(w->settings, c->name, &reason))
-        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_SKIPPED, reason.text);
+    if (!wanted(w, &m, &reason)) return tni_candidate_set(d->ctx, c, TN_CANDIDATE_SKIPPED, reason.text);
     return take_library(d, c, library);
 }
 
@@ -299,11 +330,17 @@ static int32_t take_place(void *user, const char *path, int32_t standard)
 
 int32_t tni_discover(tn_context *ctx, const tni_plugin_settings *settings, tni_discovery *d)
 {
-    walk w = {d, settings};
+    walk w = {d, settings, 0};
     *d = (tni_discovery){.ctx = ctx};
     int32_t status = tni_search_path_walk(settings, take_place, &w);
     if (status != TN_OK) tni_discovery_finish(d);
     return status;
+}
+
+int32_t tni_discover_shims(tni_discovery *d, const tni_plugin_settings *settings)
+{
+    walk w = {d, settings, 1};
+    return tni_standard_folders_walk(take_place, &w);
 }
 
 void tni_discovery_finish(tni_discovery *d)

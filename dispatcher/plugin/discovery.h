@@ -25,6 +25,7 @@ typedef struct tni_candidate {
     char *name;        /* "" when it is not known */
     char *device_type; /* "" likewise; the loaded plugin's own word replaces the manifest's */
     char *requires;    /* names, comma separated */
+    char *shim;        /* "validate" when it is a shim, else "" */
     char *reason;      /* "" when all is well */
     uint64_t device;   /* of the library file */
     uint64_t inode;
@@ -40,6 +41,9 @@ typedef struct tni_discovery {
 
 /* Fills *d. Fails only when out of memory; what is wrong with a candidate is said in the candidate. */
 int32_t tni_discover(tn_context *ctx, const tni_plugin_settings *settings, TN_OUT tni_discovery *d);
+/* Adds the shims of the standard folders, and nothing else of them, to a discovery whose search path did not
+ * lead there. */
+int32_t tni_discover_shims(tni_discovery *d, const tni_plugin_settings *settings);
 void tni_discovery_finish(tni_discovery *d);
 
 static inline tni_candidate *tni_candidate_at(const tni_discovery *d, uint32_t i)
@@ -48,6 +52,8 @@ static inline tni_candidate *tni_candidate_at(const tni_discovery *d, uint32_t i
 }
 /* Adds a candidate that a program names by its path, examined like the others but for the name lists. */
 int32_t tni_discover_library(tni_discovery *d, const char *path, TN_OUT tni_candidate **out);
+/* Adds a candidate for a shim that was asked for and has no file. */
+int32_t tni_discover_nothing(tni_discovery *d, const char *shim, TN_OUT tni_candidate **out);
 /* Sets state and reason. */
 int32_t tni_candidate_set(tn_context *ctx, tni_candidate *c, uint32_t state, const char *reason);
 /* Replaces one string of a candidate. */

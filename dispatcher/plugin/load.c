@@ -50,6 +50,7 @@ static const required_slot event_slots[] = {
 static const required_slot allocator_slots[] = {SLOT(tn_allocator_interface, alloc),
                                                 SLOT(tn_allocator_interface, free), NO_SLOT};
 static const required_slot layout_slots[] = {SLOT(tn_layout_interface, convert), NO_SLOT};
+static const required_slot shim_slots[] = {SLOT(tn_shim_interface, wrap), NO_SLOT};
 static const required_slot no_slots[] = {NO_SLOT};
 
 #define PLACE(member) offsetof(tni_plugin, member), sizeof(((tni_plugin *)0)->member)
@@ -65,6 +66,7 @@ static const known_interface interfaces[] = {
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
     {"tenon.layout", PLACE(layout), 0, layout_slots},
     {"tenon.autocast", PLACE(autocast), 0, no_slots},
+    {"tenon.shim", PLACE(shim), 0, shim_slots},
 };
 
 /* ---- Interfaces -------------------------------------------------------------------------------------- */
@@ -181,11 +183,53 @@ static int32_t negotiate(tni_plugin *p, tni_reason *reason)
     return TN_OK;
 }
 
-static int32_t make_state(tni_plugin *p, tni_reason *reason)
+/* One step of a chain of shims: the shim at `at`, or the plugin behind the last. */
+typedef struct chain_step {
+    tni_plugin *plugin;
+    const tni_shim_chain *chain;
+    uint32_t at;
+} chain_step;
+
+static int32_t open_next(void *next, const tn_host *host, void **out_self, tn_plugin_table *out)
+{
+    const chain_step *step = next;
+    tni_plugin *p = step->plugin;
+    if (step->at < step->chain->count) {
+        const tni_plugin *shim = step->chain->shims[step->at];
+        chain_step behind = {p, step->chain, step->at + 1};
+        const tn_shim_target target = {
+            .size = sizeof(target), .info = p->info, .next = &behind, .open = open_next};
+        return shim->shim.wrap(shim->self, host, &target, out_self, out);
+    }
+    int32_t status = p->table.init(host, out_self);
+    if (status == TN_OK) {
+        uint32_t size = out->size;
+        tn_plugin_table table = p->table;
+        table.init = NULL;
+        memcpy(out, &table, size < sizeof(table) ? size : sizeof(table));
+        out->size = size;
+    }
+    return status;
+}
+
+/* init of the plugin, through the shims if there are any: their table then stands for the plugin's. */
+static int32_t init_plugin(tni_plugin *p, const tni_shim_chain *chain, void **out_self)
+{
+    if (!chain || !chain->count) return p->table.init(&p->ctx->host, out_self);
+    chain_step first = {p, chain, 0};
+    tn_plugin_table table = {.size = sizeof(table)};
+    int32_t status = open_next(&first, &p->ctx->host, out_self, &table);
+    if (status == TN_OK && (!table.get_interface || !table.shutdown))
+        status = tni_error(TN_E_CONTRACT, "a shim left the plugin's table incomplete");
+    if (status == TN_OK) p->table = table;
+    return status;
+}
+
+static int32_t make_state(tni_plugin *p, const tni_shim_chain *chain, tni_reason *reason)
 {
     void *self = NULL;
     tn_clear_error();
-    int32_t status = p->table.init(&p->ctx->host, &self);
+    int32_t status = init_plugin(p, chain, &self);
     if (status != TN_OK) {
         const tn_error *error = tn_last_error();
         p->table = (tn_plugin_table){0}; /* nothing to shut down */
@@ -205,15 +249,15 @@ static void destroy(tni_plugin *p, int32_t file_stays)
     tni_free(p->ctx, p, sizeof(*p));
 }
 
-int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf, tni_plugin **out,
-                        tni_reason *reason)
+int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf,
+                        const tni_shim_chain *chain, tni_plugin **out, tni_reason *reason)
 {
     tni_plugin *p = tni_alloc_zeroed(ctx, sizeof(*p));
     if (!p) return tni_reason_set(reason, TN_E_OUT_OF_MEMORY, "out of memory");
     p->ctx = ctx;
     int32_t status = open_library(p, path, elf, reason);
     if (status == TN_OK) status = negotiate(p, reason);
-    if (status == TN_OK) status = make_state(p, reason);
+    if (status == TN_OK) status = make_state(p, chain, reason);
     if (status == TN_OK) status = take_interfaces(p, reason);
     if (status == TN_OK)
         *out = p;

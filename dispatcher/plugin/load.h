@@ -11,6 +11,7 @@
 
 #include "core/device.h"
 #include "dispatcher/plugin/elf_info.h"
+#include "dispatcher/plugin/shims.h"
 
 typedef struct tni_plugin {
     tn_context *ctx;
@@ -23,14 +24,22 @@ typedef struct tni_plugin {
     tn_kernels_interface kernels; /* size 0: absent; likewise below */
     tn_layout_interface layout;
     tn_autocast_interface autocast;
+    tn_shim_interface shim; /* size not 0: it is a shim */
 } tni_plugin;
+
+/* The shims that stand before a plugin, the host's end first. */
+typedef struct tni_shim_chain {
+    tni_plugin *shims[TNI_SHIM_COUNT];
+    uint32_t count;
+} tni_shim_chain;
 
 /*
  * Loads the file whose block is `elf`. On failure the reason says at which step; what init had made is shut
- * down again, and the file stays mapped, since its code may have left pointers behind.
+ * down again, and the file stays mapped, since its code may have left pointers behind. `chain` (NULL: none)
+ * must outlive the plugin's shims only; without it the plugin's own tables are used as they are.
  */
-int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf, TN_OUT tni_plugin **out,
-                        TN_OUT tni_reason *reason);
+int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf,
+                        const tni_shim_chain *chain, TN_OUT tni_plugin **out, TN_OUT tni_reason *reason);
 /* Quiesces, shuts down, and unloads if the plugin says that it can. No handle of it may live. NULL is
  * ignored. */
 void tni_plugin_unload(TN_TAKES tni_plugin *plugin);

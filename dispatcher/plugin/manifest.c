@@ -164,14 +164,16 @@ static int32_t take_requires(const cJSON *item, tni_manifest *m, tni_reason *rea
 
 static int32_t take_optional(const cJSON *root, tni_manifest *m, tni_reason *reason)
 {
-    const cJSON *device_type, *description, *enabled, *required;
+    const cJSON *device_type, *description, *enabled, *required, *shim;
     int32_t status;
     m->enabled = 1;
     if ((status = find_member(root, "device_type", &device_type, reason)) ||
         (status = find_member(root, "description", &description, reason)) ||
         (status = find_member(root, "enabled", &enabled, reason)) ||
-        (status = find_member(root, "requires", &required, reason)))
+        (status = find_member(root, "requires", &required, reason)) ||
+        (status = find_member(root, "shim", &shim, reason)))
         return status;
+    if (shim && (status = copy_name(shim, "shim", m->shim, reason))) return status;
     if (device_type && (status = copy_name(device_type, "device_type", m->device_type, reason)))
         return status;
     if (description &&

@@ -7,8 +7,8 @@
  *      "description": "Acme accelerators", "enabled": true, "requires": ["cpu"]}
  *
  * `tenon_manifest`, `name` and `library` are required. `library` is relative to the manifest. A library that
- * adds kernels or operators for others lists those in `requires`; it is loaded after them. Unknown keys are
- * ignored, so that later versions may add some.
+ * adds kernels or operators for others lists those in `requires`; it is loaded after them. A shim says with
+ * "shim": "validate" which one it is. Unknown keys are ignored, so that later versions may add some.
  */
 #ifndef TNI_PLUGIN_MANIFEST_H
 #define TNI_PLUGIN_MANIFEST_H
@@ -25,6 +25,7 @@ typedef struct tni_manifest {
     char library[PATH_MAX]; /* as written */
     char device_type[TNI_MANIFEST_NAME_BYTES];
     char description[256];
+    char shim[TNI_MANIFEST_NAME_BYTES]; /* "": an ordinary plugin */
     int32_t enabled;
     uint32_t n_requires;
     char requires[TNI_MANIFEST_MAX_REQUIRES][TNI_MANIFEST_NAME_BYTES];

@@ -21,6 +21,7 @@ typedef struct plugins {
     tni_discovery found;
     tni_vector loaded;    /* tni_plugin * each, in the order of loading */
     tni_vector retired;   /* char * each: texts that were replaced */
+    tni_shim_chain chain; /* stands before every plugin that is loaded */
     pthread_mutex_t lock; /* of the lists, and of loading */
     tni_plugin_settings
         settings; /* strings borrowed from the environment and the options: valid during init only */
@@ -83,22 +84,38 @@ static void withdraw(const tni_plugin *p, const tni_candidate *c)
     tni_plugin_withdraw(p->ctx, c->library);
 }
 
+/* What the manifest says and what the library is must agree: a shim that is taken for a plugin does nothing.
+ */
+static int32_t check_shim(const tni_plugin *p, const tni_candidate *c, tni_reason *reason)
+{
+    if (c->shim[0] && (!p->shim.size || p->has_device))
+        return tni_reason_set(reason, TN_E_CONTRACT, "the manifest says shim '%s', but the library %s",
+                              c->shim, p->has_device ? "has a device" : "has no interface 'tenon.shim'");
+    if (!c->shim[0] && p->shim.size)
+        return tni_reason_set(reason, TN_E_CONTRACT,
+                              "a shim, which its manifest must say (\"shim\"), and which is asked for by the "
+                              "environment or tn_context_options.shims");
+    return TN_OK;
+}
+
 /* Loads and registers. After a failure of the registration the plugin stays loaded: rows may point into it.
  */
 static int32_t bring_up(plugins *all, tni_candidate *c, tni_plugin **out, tni_reason *reason)
 {
+    const tni_shim_chain *chain = c->shim[0] ? NULL : &all->chain;
     tn_context *ctx = all->found.ctx;
     tni_plugin *p;
     tni_plugin **slot = tni_vector_push(ctx, &all->loaded, sizeof(*slot));
     if (!slot) return tni_reason_set(reason, TN_E_OUT_OF_MEMORY, "out of memory");
     *slot = NULL;
-    int32_t status = tni_plugin_load(ctx, c->library, &c->elf, &p, reason);
+    int32_t status = tni_plugin_load(ctx, c->library, &c->elf, chain, &p, reason);
     if (status != TN_OK) {
         tni_plugin_withdraw(ctx, c->library);
         return status;
     }
     *slot = p;
-    status = register_plugin(p, c, reason);
+    status = check_shim(p, c, reason);
+    if (status == TN_OK) status = register_plugin(p, c, reason);
     if (status == TN_OK) status = note_loaded(p, c);
     if (status != TN_OK) withdraw(p, c);
     if (status == TN_OK && out) *out = p;
@@ -171,8 +188,8 @@ static int32_t load_ready(plugins *all)
             tni_candidate *c = tni_candidate_at(&all->found, i);
             if (c->state != TNI_CANDIDATE_READY || missing_requirement(all, c, &length)) continue;
             reason.text[0] = 0;
-            if (try_candidate(all, c, c->trusted, NULL, &reason) == TN_E_OUT_OF_MEMORY)
-                return TN_E_OUT_OF_MEMORY;
+            (void)try_candidate(all, c, c->trusted, NULL, &reason);
+            if (c->state == TNI_CANDIDATE_READY) return TN_E_OUT_OF_MEMORY; /* its verdict found no room */
             moved = 1;
         }
     }
@@ -183,6 +200,90 @@ static int32_t load_ready(plugins *all)
         tni_reason_set(&reason, TN_E_STATE, "requires '%.*s', which is not loaded", (int)length, name);
         if (tni_candidate_set(all->found.ctx, c, TN_CANDIDATE_SKIPPED, reason.text))
             return TN_E_OUT_OF_MEMORY;
+    }
+    return TN_OK;
+}
+
+/* ---- Shims ------------------------------------------------------------------------------------------- */
+
+static tni_candidate *ready_shim(const plugins *all, uint32_t index)
+{
+    for (uint32_t i = 0; i < all->found.candidates.count; i++) {
+        tni_candidate *c = tni_candidate_at(&all->found, i);
+        if (c->state == TNI_CANDIDATE_READY && strcmp(c->shim, tni_shim_kinds[index].name) == 0) return c;
+    }
+    return NULL;
+}
+
+/* Why there is none: what is said of the last candidate of that name; NULL when there is not even one. */
+static const char *why_no_shim(const plugins *all, uint32_t index)
+{
+    const char *reason = NULL;
+    for (uint32_t i = 0; i < all->found.candidates.count; i++) {
+        const tni_candidate *c = tni_candidate_at(&all->found, i);
+        if (strcmp(c->shim, tni_shim_kinds[index].name) == 0) reason = c->reason;
+    }
+    return reason;
+}
+
+/* A candidate for a shim that has no file: what was asked for shows in the list whether it was found or not.
+ */
+static int32_t note_missing(plugins *all, uint32_t index, const tni_reason *reason)
+{
+    tni_candidate *c;
+    int32_t status = tni_discover_nothing(&all->found, tni_shim_kinds[index].name, &c);
+    return status ? status : tni_candidate_set(all->found.ctx, c, TN_CANDIDATE_FAILED, reason->text);
+}
+
+static int32_t configure(const tni_plugin *p, const char *setting, tni_reason *reason)
+{
+    tn_clear_error();
+    int32_t status = p->shim.configure ? p->shim.configure(p->self, setting) : TN_OK;
+    return status ? fail_with_error(reason, status) : TN_OK;
+}
+
+/* One shim that was asked for: found, loaded, configured, and put at the end of the chain. */
+static int32_t load_shim(plugins *all, uint32_t index, const char *setting, tni_reason *reason)
+{
+    tn_context *ctx = all->found.ctx;
+    tni_plugin *p = NULL;
+    tni_candidate *c = ready_shim(all, index);
+    int32_t status = TN_OK;
+    if (!c) status = tni_discover_shims(&all->found, &all->settings);
+    if (status == TN_OK && !c) c = ready_shim(all, index);
+    if (status != TN_OK) return tni_reason_set(reason, status, "out of memory");
+    if (!c) {
+        const char *why = why_no_shim(all, index);
+        tni_reason_set(reason, TN_E_NOT_FOUND, "%s",
+                       why ? why : "no manifest in the search path or the standard folders offers it");
+        return !why && note_missing(all, index, reason) ? TN_E_OUT_OF_MEMORY : TN_E_NOT_FOUND;
+    }
+    status = try_candidate(all, c, c->trusted, &p, reason);
+    if (status == TN_OK && (status = configure(p, setting, reason)) != TN_OK)
+        tni_candidate_set(ctx, c, TN_CANDIDATE_FAILED, reason->text);
+    if (status == TN_OK) all->chain.shims[all->chain.count++] = p;
+    return status;
+}
+
+/* The shims that were asked for, before any plugin. One that is not to be had is an error, never silence. */
+static int32_t load_shims(plugins *all, const tni_shim_wishes *wishes)
+{
+    tn_context *ctx = all->found.ctx;
+    for (uint32_t i = 0; i < TNI_SHIM_COUNT; i++) {
+        tni_reason reason = {""};
+        int32_t status = wishes->asked >> i & 1u ? load_shim(all, i, wishes->setting[i], &reason) : TN_OK;
+        if (status == TN_OK) continue;
+        if (status == TN_E_OUT_OF_MEMORY) return status;
+        if (!(ctx->flags & TN_CONTEXT_TOLERATE_SHIMS))
+            return tni_error(status, "shim '%s' was asked for (%s=%s or an option of the context): %s",
+                             tni_shim_kinds[i].name, tni_shim_kinds[i].variable, wishes->setting[i],
+                             reason.text);
+    }
+    for (uint32_t i = 0; i < TNI_SHIM_COUNT; i++) {
+        tni_candidate *c;
+        while ((c = ready_shim(all, i)))
+            if (tni_candidate_set(ctx, c, TN_CANDIDATE_SKIPPED, "another file serves as this shim"))
+                return TN_E_OUT_OF_MEMORY;
     }
     return TN_OK;
 }
@@ -209,13 +310,18 @@ static void destroy(tn_context *ctx, plugins *all)
 int32_t tni_plugins_init(tn_context *ctx, const tn_context_options *options)
 {
     plugins *all = tni_alloc_zeroed(ctx, sizeof(*all));
-    int32_t status = TN_OK;
+    tni_shim_wishes wishes;
+    int32_t status;
     if (!all) return TN_E_OUT_OF_MEMORY;
     pthread_mutex_init(&all->lock, NULL);
     all->found.ctx = ctx;
     all->settings = tni_plugin_settings_read(options);
     ctx->plugins = all;
-    if (!(ctx->flags & TN_CONTEXT_NO_DISCOVERY)) status = tni_discover(ctx, &all->settings, &all->found);
+    status = tni_shim_wishes_read(options, &wishes);
+    all->settings.shims = wishes.asked;
+    if (status == TN_OK && !(ctx->flags & TN_CONTEXT_NO_DISCOVERY))
+        status = tni_discover(ctx, &all->settings, &all->found);
+    if (status == TN_OK) status = load_shims(all, &wishes);
     if (status == TN_OK) status = load_ready(all);
     all->settings = (tni_plugin_settings){0};
     if (status == TN_OK) return TN_OK;
@@ -326,6 +432,7 @@ static tn_candidate_info candidate_info(const tni_candidate *c)
         .device_type = c->device_type,
         .reason = c->reason,
         .device_count = c->device_count,
+        .shim = c->shim,
     };
 }
 

@@ -54,7 +54,7 @@ static int32_t walk_list(const char *list, tni_place_fn place, void *user)
     return status;
 }
 
-static int32_t walk_standard(tni_place_fn place, void *user)
+int32_t tni_standard_folders_walk(tni_place_fn place, void *user)
 {
     char library[PATH_MAX], folder[PATH_MAX + 32];
     char *slash = strrchr(tni_library_path(library, sizeof(library)), '/');
@@ -71,7 +71,8 @@ static int32_t walk_standard(tni_place_fn place, void *user)
 
 int32_t tni_search_path_walk(const tni_plugin_settings *settings, tni_place_fn place, void *user)
 {
-    int32_t status = settings->path ? walk_list(settings->path, place, user) : walk_standard(place, user);
+    int32_t status =
+        settings->path ? walk_list(settings->path, place, user) : tni_standard_folders_walk(place, user);
     if (status == TN_OK && settings->add) status = walk_list(settings->add, place, user);
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct tni_plugin_settings {
     const char *select;
     const char *disable;
     const char *probe;
+    uint32_t shims; /* bits of the shims that are asked for; see shims.h */
 } tni_plugin_settings;
 
 /* From the options (may be NULL) and the environment; strings are borrowed from them. */
@@ -35,6 +36,7 @@ tni_plugin_settings tni_plugin_settings_read(const tn_context_options *options);
 /* Told of each place in order: `standard` ones may be absent and are trusted. A status that is not 0 ends it.
  */
 typedef int32_t (*tni_place_fn)(void *user, const char *path, int32_t standard);
+int32_t tni_standard_folders_walk(tni_place_fn place, void *user);
 int32_t tni_search_path_walk(const tni_plugin_settings *settings, tni_place_fn place, void *user);
 /* 1 if a plugin of that name is wanted; else 0 and the reason. */
 int32_t tni_plugin_wanted(const tni_plugin_settings *settings, const char *name, TN_OUT tni_reason *reason);

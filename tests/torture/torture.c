@@ -4,37 +4,12 @@
  * until nothing fails any more: no crash, an error each time that a result is missing, no leak, and the
  * context works afterwards. Short form: every n to 64, then every 41st; TENON_TEST_LONG=1: all.
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <tenon/tenon.h>
-
-typedef struct counting {
-    atomic_llong count; /* allocations so far */
-    atomic_llong live;  /* not freed yet */
-    long long fail_at;  /* 0: none */
-} counting;
-
-static void *take(void *user, uint64_t bytes)
-{
-    counting *c = user;
-    void *memory;
-    if (atomic_fetch_add(&c->count, 1) + 1 == c->fail_at) return NULL;
-    memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (memory) atomic_fetch_add(&c->live, 1);
-    return memory;
-}
-
-static void give_back(void *user, void *memory, uint64_t bytes)
-{
-    counting *c = user;
-    (void)bytes;
-    if (!memory) return;
-    atomic_fetch_sub(&c->live, 1);
-    free(memory);
-}
+#include "counting.h"
 
 /* ---- scenarios: 1 and a right result, or 0 and a failed scope ---- */
 

@@ -31,6 +31,9 @@ typedef void (*tn_log_sink)(void *user, int32_t level, const char *text);
 
 #define TN_CONTEXT_NO_DISCOVERY  1u /* look for no plugins; the program loads its own */
 #define TN_CONTEXT_DEBUG_HANDLES 2u /* dead handles are found and refused, at the cost of kept headers */
+/* A shim that was asked for and is not to be had is a failed candidate and no error: for tools that explain.
+ */
+#define TN_CONTEXT_TOLERATE_SHIMS 4u
 
 typedef struct tn_context_options {
     uint32_t size;
@@ -39,7 +42,29 @@ typedef struct tn_context_options {
     tn_log_sink log;             /* NULL: nothing is logged */
     void *log_user;
     const char *plugin_path; /* replaces the search path, ':' separated; NULL: the configured one */
+    /* Shims to load besides those that the environment asks for (TENON_VALIDATE, TENON_RECORD, TENON_INJECT),
+     * each with its setting, ';' separated: "validate=1;inject=memory.alloc:3". NULL: none. */
+    const char *shims;
 } tn_context_options;
+
+/*
+ * A finding: something that the contract between host and plugins forbids, seen as it happened. Those of the
+ * host come by themselves; shims (see plugin.h) find more. Texts are NULL where there is nothing to say.
+ */
+typedef struct tn_finding {
+    uint32_t size;
+    uint32_t reserved;
+    const char *kind;   /* short and fixed: "race", "use-after-free", "leak", "refused-after-yes", ... */
+    const char *finder; /* "host", or the shim */
+    const char *plugin; /* whose contract it is */
+    const char *text;   /* complete in itself: what came and what was expected */
+    const char *slot;   /* in which it was found: "memory.free"; "kernel.run" for kernels */
+    const char *op;     /* operator that was running */
+    const char *place;  /* where it was found: slot or operator and the number of the call */
+    const char *other;  /* the other place: where it was freed, last written, made */
+    uint64_t stream;    /* id of the stream, 0 is the default one; UINT64_MAX: none */
+    uint64_t count;     /* how often; equal findings are one */
+} tn_finding;
 
 #ifndef TN_PLUGIN
 /* Makes a context. `options` may be NULL. On failure tn_last_error() of this thread has the reason. */

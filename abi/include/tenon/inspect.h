@@ -81,6 +81,7 @@ typedef struct tn_candidate_info {
     const char *reason; /* why it was skipped or failed, why it has no device; "" otherwise */
     uint32_t device_count;
     uint32_t reserved;
+    const char *shim; /* "validate" when it is a shim, else "" */
 } tn_candidate_info;
 TN_API uint32_t tn_inspect_candidate_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candidate_info *out) TN_ANY_THREAD;
@@ -88,6 +89,15 @@ TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candi
 TN_API const char *tn_inspect_reserved_name(const char *device_type) TN_ANY_THREAD;
 /* The folders that were searched, in order; NULL past the end. */
 TN_API const char *tn_inspect_search_path(tn_context *ctx, uint32_t i) TN_ANY_THREAD;
+
+/*
+ * Breaches of the contract that were seen, in order; see context.h. At most 1000 are kept, the rest is
+ * counted in tn_inspect_finding_dropped. All go to the log as well (TN_LOG_ERROR), which is where those are
+ * that come when the context ends.
+ */
+TN_API uint32_t tn_inspect_finding_count(tn_context *ctx) TN_ANY_THREAD;
+TN_API int32_t tn_inspect_finding(tn_context *ctx, uint32_t i, TN_OUT tn_finding *out) TN_ANY_THREAD;
+TN_API uint64_t tn_inspect_finding_dropped(tn_context *ctx) TN_ANY_THREAD;
 
 /* Calls that ran on the CPU because the device had no kernel. */
 typedef struct tn_fallback_info {

@@ -96,6 +96,9 @@ struct tn_host {
     int32_t (*scope_fail)(tn_scope *s, int32_t code, const char *message);
     void *(*scope_memory)(tn_scope *s, uint64_t bytes);
     void (*drop)(tn_scope *s, tn_tensor *t);
+
+    /* Makes a finding known: kept for tn_inspect_finding and logged. Texts are copied. */
+    int32_t (*report)(void *context, const tn_finding *finding) TN_ANY_THREAD TN_IN_KERNEL TN_IN_CALLBACK;
 };
 
 /* A scope begins with the host it belongs to. */
@@ -345,6 +348,39 @@ typedef struct tn_plugin_info {
     char build_id[64];
     int32_t (*entry)(const tn_host_offer *offer, TN_OUT tn_plugin_table *out);
 } tn_plugin_info;
+
+/* ---- Shims ------------------------------------------------------------------------------------------- */
+
+/*
+ * A shim stands between the host and every other plugin: it watches, records or disturbs what passes. It is
+ * a plugin without a device, with a manifest that says which one it is ("shim": "validate"), and is loaded
+ * only when asked for. Several stand in a row: what is behind one is the next shim or the plugin.
+ */
+typedef struct tn_shim_target {
+    uint32_t size;
+    uint32_t reserved;
+    const tn_plugin_info *info; /* of the plugin at the end; lives as long as the process */
+    void *next;
+    /* Makes the state of what is behind, to which `host` is the host, and fills its table (out->size is set
+     * by the caller; `init` is left NULL). For use within wrap, once. */
+    int32_t (*open)(void *next, const tn_host *host, TN_OUT void **out_self, TN_OUT tn_plugin_table *out);
+} tn_shim_target;
+
+/* "tenon.shim", version 1. Makes a plugin a shim. */
+typedef struct tn_shim_interface {
+    uint32_t size;
+    uint32_t reserved;
+    /* Before the first wrap: the setting that came with the wish, such as what TENON_INJECT says. An error
+     * refuses the shim. NULL: there are no settings. */
+    int32_t (*configure)(void *self, const char *setting) TN_HOST_THREAD;
+    /*
+     * Opens the target and gives what the host uses in its place. `host` lives until the shutdown of *out has
+     * returned, which shuts down what is behind and ends the wrapping; the shim's own shutdown comes after
+     * those of all that it wraps. A failure of the target's open is handed on.
+     */
+    int32_t (*wrap)(void *self, const tn_host *host, const tn_shim_target *target, TN_OUT void **out_self,
+                    TN_OUT tn_plugin_table *out) TN_HOST_THREAD;
+} tn_shim_interface;
 
 #if defined(__x86_64__)
 #define TN_ARCHITECTURE 62u

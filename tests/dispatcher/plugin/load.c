@@ -30,7 +30,7 @@ static int32_t load(const char *name, tni_plugin **out, tni_reason *reason)
     tni_elf_info elf;
     ctx->host.error = host_error;
     cr_assert_eq(examine(skewed(name), &elf, reason), TN_OK, "%s: %s", name, reason->text);
-    return tni_plugin_load(ctx, skewed(name), &elf, out, reason);
+    return tni_plugin_load(ctx, skewed(name), &elf, NULL, out, reason);
 }
 
 Test(load, tables_are_copied)
@@ -110,6 +110,6 @@ Test(load, the_loaded_block_must_be_the_one_of_the_file)
     tni_reason reason = {""};
     cr_assert_eq(examine(skewed("sound"), &elf, &reason), TN_OK);
     strcpy(elf.info.version, "1.1");
-    cr_assert_eq(tni_plugin_load(ctx, skewed("sound"), &elf, &p, &reason), TN_E_CONTRACT);
+    cr_assert_eq(tni_plugin_load(ctx, skewed("sound"), &elf, NULL, &p, &reason), TN_E_CONTRACT);
     assert_contains(reason.text, "version: '1.1");
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inject: lets the n-th call of a slot fail, without the slot being called.
+ *
+ *     TENON_INJECT=memory.alloc:3                    the third allocation: TN_E_INTERNAL
+ *     TENON_INJECT=memory.alloc:3:TN_E_OUT_OF_MEMORY
+ *     TENON_INJECT=kernel:aten::add.Tensor:2         the second time that kernel runs
+ *     TENON_INJECT=any:100                           the hundredth call that can fail
+ *
+ * Counted are calls of the host to plugins, over all plugins of the context, that return a status. With N
+ * written as "3+" every call from the third on fails; several items are ',' separated. Each failure is logged
+ * (TN_LOG_INFO).
+ */
+#include "shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ITEMS 16u
+
+typedef struct item {
+    char name[128]; /* slot, or operator for kernels */
+    int32_t any;
+    int32_t kernel; /* kernel.run of the operator `name` */
+    int32_t on;     /* from `at` on, not only once */
+    int32_t status;
+    uint64_t at;
+    atomic_uint_fast64_t count;
+} item;
+
+typedef struct injection {
+    uint32_t count;
+    item items[MAX_ITEMS];
+} injection;
+
+/* ---- The setting ------------------------------------------------------------------------------------- */
+
+static int32_t read_status(const char *text, size_t length, int32_t *out)
+{
+#define NAME(name, value, words) {#name, value},
+    static const struct {
+        const char *name;
+        int32_t value;
+    } names[] = {TN_STATUS_LIST(NAME)};
+#undef NAME
+    for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *tail = names[i].name + strlen("TN_E_");
+        if ((strlen(names[i].name) == length && strncmp(names[i].name, text, length) == 0) ||
+            (strlen(tail) == length && strncasecmp(tail, text, length) == 0)) {
+            *out = names[i].value;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int32_t is_slot(const char *name)
+{
+    for (uint32_t i = 0; i < SHIM_SLOT_COUNT; i++) {
+        if (strcmp(shim_slots[i].name, name) == 0) return shim_slots[i].result == SHIM_STATUS;
+    }
+    return 0;
+}
+
+/* Takes the last ':' part that looks like a number; names of operators have colons of their own. */
+static const char *find_number(const char *text, const char *end)
+{
+    for (const char *c = end; c-- > text;) {
+        if (*c == ':' && c[1] >= '0' && c[1] <= '9') return c + 1;
+    }
+    return NULL;
+}
+
+static int32_t read_item(const shim *s, const char *text, size_t length, item *out)
+{
+    const char *end = text + length, *number = find_number(text, end), *name = text;
+    char *rest = NULL;
+    size_t bytes;
+    *out = (item){.status = TN_E_INTERNAL};
+    if (number) out->at = strtoull(number, &rest, 10);
+    if (rest && *rest == '+') {
+        out->on = 1;
+        rest++;
+    }
+    if (!number || !out->at || (rest < end && *rest != ':') ||
+        (rest < end && !read_status(rest + 1, (size_t)(end - rest - 1), &out->status)))
+        return shim_error(s->host, TN_E_ARGUMENT,
+                          "inject: '%.*s' is not SLOT:N[:STATUS], such as memory.alloc:3:TN_E_OUT_OF_MEMORY",
+                          (int)length, text);
+    bytes = (size_t)(number - 1 - text);
+    if (bytes > 7 && strncmp(text, "kernel:", 7) == 0) {
+        out->kernel = 1;
+        name += 7;
+        bytes -= 7;
+    }
+    snprintf(out->name, sizeof(out->name), "%.*s", (int)bytes, name);
+    out->any = strcmp(out->name, "any") == 0;
+    if (!out->any && !out->kernel && !is_slot(out->name))
+        return shim_error(s->host, TN_E_ARGUMENT,
+                          "inject: there is no slot '%s' that could fail (they are called like memory.alloc, "
+                          "kernel.run, kernel:aten::add.Tensor, any)",
+                          out->name);
+    return TN_OK;
+}
+
+static int32_t inject_configure(shim *s, const char *setting)
+{
+    injection *all = calloc(1, sizeof(*all));
+    int32_t status = TN_OK;
+    if (!all) return shim_error(s->host, TN_E_OUT_OF_MEMORY, "inject: out of memory");
+    s->state = all;
+    while (status == TN_OK && *setting) {
+        size_t length = strcspn(setting, ",");
+        if (all->count == MAX_ITEMS)
+            return shim_error(s->host, TN_E_ARGUMENT, "inject: more than %u items", MAX_ITEMS);
+        status = read_item(s, setting, length, &all->items[all->count]);
+        all->count += status == TN_OK;
+        setting += length + (setting[length] == ',');
+    }
+    return status;
+}
+
+static void inject_finish(shim *s)
+{
+    free(s->state);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------- */
+
+static int32_t fits(const item *i, const shim_call *c)
+{
+    if (i->kernel) return c->id == SHIM_KERNEL_RUN && strcmp(c->row->op, i->name) == 0;
+    return i->any ? !c->slot->of_host : strcmp(c->slot->name, i->name) == 0;
+}
+
+static int32_t inject_before(shim_call *c)
+{
+    injection *all = c->plugin->shim->state;
+    if (!all || c->slot->result != SHIM_STATUS) return TN_OK;
+    for (uint32_t k = 0; k < all->count; k++) {
+        item *i = &all->items[k];
+        if (!fits(i, c)) continue;
+        uint64_t n = atomic_fetch_add(&i->count, 1) + 1;
+        if (n != i->at && !(i->on && n > i->at)) continue;
+        char place[256], line[320];
+        snprintf(line, sizeof(line), "inject: %s fails", shim_place(c, place, sizeof(place)));
+        if (c->plugin->outer->log) c->plugin->outer->log(c->plugin->outer->context, TN_LOG_INFO, line);
+        return shim_error(c->plugin->outer, i->status, "injected failure of %s of plugin %s",
+                          shim_place(c, place, sizeof(place)), c->plugin->info->name);
+    }
+    return TN_OK;
+}
+
+const shim_tool shim_tool_here = {
+    .name = "inject", .configure = inject_configure, .finish = inject_finish, .before = inject_before};

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the shims share. A shim is a plugin that stands between the host and every other plugin:
+ *
+ *     host  ->  record  ->  validate  ->  inject  ->  plugin        (each asked for, each absent otherwise)
+ *
+ * shim.c makes one of a tool: it wraps each interface table, each kernel row, and the host's table that the
+ * plugin gets. Every call in either direction becomes a `shim_call`, which the tool sees before and after.
+ * slots.c, printed by tools/gen_shim.py from plugin.h, has the forwarding function of each slot and says what
+ * each argument is; a slot that is appended to plugin.h is there after a rebuild.
+ *
+ * What the plugin lacks stays absent, what it has behind the end of a struct that is known here is left out.
+ * Nothing is assumed of threads: calls run at once on as many as the host has. No global state.
+ */
+#ifndef TENON_SHIM_H
+#define TENON_SHIM_H
+
+#ifndef TN_PLUGIN
+#define TN_PLUGIN
+#endif
+#include <tenon/plugin.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- What is known of a slot ------------------------------------------------------------------------- */
+
+/* What an argument is. */
+typedef enum shim_kind {
+    SHIM_NUMBER, /* no more than a number */
+    SHIM_BYTES,  /* length of the ranges in this call */
+    SHIM_OFFSET, /* of a range in the allocation before it */
+    SHIM_DEVICE, /* handles */
+    SHIM_STREAM,
+    SHIM_EVENT,
+    SHIM_ALLOCATION, /* of the device before it */
+    SHIM_HOST_MEMORY,
+    SHIM_TEXT,
+    SHIM_DESCRIPTOR, /* const tn_tensor_desc * */
+    SHIM_FACTS,      /* tn_device_facts * */
+    SHIM_META,
+    SHIM_CALLBACK, /* void (*)(void *) */
+    SHIM_USER,     /* what the callback beside it is called with */
+    SHIM_CALL,     /* const tn_call * */
+    SHIM_TABLE,    /* interface table, as get_interface returns it */
+    SHIM_SELF,     /* the plugin's state, as init gives it */
+    SHIM_POINTER   /* anything else */
+} shim_kind;
+
+/* Words of the header. */
+#define SHIM_OUT         1u
+#define SHIM_TAKES       2u
+#define SHIM_NULLABLE    4u
+#define SHIM_ANY_THREAD  8u
+#define SHIM_HOST_THREAD 16u
+#define SHIM_IN_KERNEL   32u
+#define SHIM_IN_CALLBACK 64u
+
+typedef struct shim_argument {
+    const char *name;
+    shim_kind kind;
+    uint32_t notes;
+    uint32_t bytes; /* of the value, for outputs of what is pointed to */
+} shim_argument;
+
+typedef enum shim_result { SHIM_NOTHING, SHIM_STATUS, SHIM_VALUE } shim_result;
+
+typedef struct shim_slot {
+    const char
+        *name; /* "memory.alloc", "kernel.run", "plugin.init"; "host.workspace" for calls of the host */
+    uint32_t notes;
+    uint32_t of_host; /* the plugin calls it */
+    shim_result result;
+    uint32_t n_arguments;
+    const shim_argument *arguments;
+} shim_slot;
+
+#include "slots.h" /* printed: the numbers SHIM_MEMORY_ALLOC, ..., SHIM_SLOT_COUNT, and shim_tables */
+
+extern const shim_slot shim_slots[SHIM_SLOT_COUNT];
+
+/* ---- A call ------------------------------------------------------------------------------------------ */
+
+typedef struct shim shim;
+typedef struct shim_plugin shim_plugin;
+typedef struct shim_row shim_row;
+typedef struct shim_call shim_call;
+
+typedef union shim_value {
+    void *pointer;
+    const char *text;
+    void (*function)(void *user);
+    uint64_t number; /* unsigned and signed ones, these as two's complement */
+    double real;
+} shim_value;
+
+/* More than any slot has; the generator refuses one that has more. */
+#define SHIM_MAX_ARGUMENTS 10
+
+/*
+ * One call of a slot, on the stack of its thread. `before` may replace values, which then are what is handed
+ * on; `after` sees the result and may replace that.
+ */
+struct shim_call {
+    const shim_slot *slot;
+    shim_plugin *plugin;
+    uint32_t id;                           /* SHIM_MEMORY_ALLOC, ... */
+    int32_t status;                        /* of slots with SHIM_STATUS */
+    uint64_t number;                       /* counted over all calls of the shim, from 1 */
+    shim_value values[SHIM_MAX_ARGUMENTS]; /* in the order of slot->arguments (without `self`) */
+    shim_value value;                      /* of slots with SHIM_VALUE */
+    const shim_row *row;                   /* kernel.run and kernel.can_run */
+    const tn_call *call;                   /* of the kernel, as the host gave it; also for the host's slots
+                                              that take one */
+    shim_call *outer; /* the call of this shim that is under way on this thread, around this one */
+    void *note;       /* the tool's, from before to after */
+};
+
+/* The innermost call under way on this thread that has a kernel in it, or NULL. */
+const shim_call *shim_kernel_call(const shim_call *c);
+/* "memory.free, call 12" or "aten::add.Tensor, call 12". Returns buffer. */
+const char *shim_place(const shim_call *c, char *buffer, size_t bytes);
+
+/* ---- What is wrapped --------------------------------------------------------------------------------- */
+
+/* A kernel row of the plugin; `data` of the row that the host sees. */
+struct shim_row {
+    shim_plugin *plugin;
+    tn_kernel_row row; /* the plugin's, complete */
+    void *self;        /* what its functions get */
+    const char *op;    /* "aten::add.Tensor" */
+};
+
+/* One plugin in one context; what the host has as its `self`. */
+struct shim_plugin {
+    shim *shim;
+    const tn_host *outer; /* the host before this shim */
+    tn_host host;         /* the one that the plugin sees */
+    const tn_plugin_info *info;
+    void *self; /* the plugin's own */
+    tn_plugin_table table;
+    shim_tables inner;      /* the plugin's tables, absent slots NULL, size 0: not there */
+    shim_tables given;      /* what the host gets */
+    uint32_t present;       /* bit i: interface i of shim_interfaces; the one behind them: tenon.kernels */
+    struct shim_rows *rows; /* wrapped kernel rows */
+    pthread_mutex_t rows_lock;
+    void *tool; /* the tool's, from attach */
+};
+
+/* ---- A tool ------------------------------------------------------------------------------------------ */
+
+/*
+ * What makes a shim of one kind: a file defines `shim_tool_here`. NULL slots do nothing.
+ */
+typedef struct shim_tool {
+    const char *name;
+    /* Reads the setting and makes s->state; an error (through shim_error) refuses the shim. */
+    int32_t (*configure)(shim *s, const char *setting);
+    void (*finish)(shim *s);
+    /* A plugin is about to be made; makes w->tool. */
+    int32_t (*attach)(shim_plugin *w);
+    /* It has been shut down. */
+    void (*detach)(shim_plugin *w);
+    /* TN_OK: go on. Else the slot is not called and answers this (NULL for slots with a value; slots without
+     * a result are called all the same). */
+    int32_t (*before)(shim_call *c);
+    void (*after)(shim_call *c);
+} shim_tool;
+extern const shim_tool shim_tool_here;
+
+/* The shim in one context. */
+struct shim {
+    const tn_host *host;
+    void *state; /* the tool's */
+    atomic_uint_fast64_t calls;
+};
+
+/* Records an error with printf's words for this thread and returns `code`. */
+int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- For slots.c ------------------------------------------------------------------------------------- */
+
+/* Numbers the call and asks the tool: 1 when the slot is to be called. */
+int32_t shim_enter(shim_call *c);
+void shim_leave(shim_call *c);
+/* The plugin whose host's table the call leads to; NULL when the call did not come through this shim. */
+shim_plugin *shim_of_call(const tn_call *call);
+/* Calls of host slots that take a call: 1 and the host's own call in *out; 0 when the call is not one that
+ * runs on this thread (c->status then says so). */
+int32_t shim_host_call(shim_call *c, const tn_call *given, tn_call *out);
+
+/* An interface: where its copies lie in shim_tables, and what stands for each slot. */
+typedef struct shim_wrapped_slot {
+    uint32_t offset;
+    void (*wrapper)(void);
+} shim_wrapped_slot;
+typedef struct shim_interface {
+    const char *name;
+    uint32_t place;
+    uint32_t bytes;
+    uint32_t n_slots;
+    const shim_wrapped_slot *slots;
+} shim_interface;
+extern const shim_interface shim_interfaces[];
+extern const uint32_t shim_interface_count;
+/* The host's table: slots that take a context or a call; the others are the host's own. */
+extern const shim_wrapped_slot shim_host_slots[];
+extern const uint32_t shim_host_slot_count;
+
+#endif

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints the forwarding functions of the shims from plugin.h.
+
+    gen_shim.py INCLUDE_FOLDER OUT.h OUT.c
+
+For every slot of every interface, of the plugin's table and of the host's: its number, what its arguments are (by the
+types, names and notes in the header), and one function that makes a shim_call, lets the tool see it, and calls what is
+behind. What cannot be understood is refused, so that a slot that is appended to the header cannot be missed in silence.
+"""
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "abi"))
+import scan  # noqa: E402
+
+# Interface -> struct. tenon.kernels has rows, which shim.c wraps; a shim is not wrapped itself.
+INTERFACES = ["device", "memory", "copy", "stream", "event", "layout", "random", "autocast", "allocator"]
+NOT_WRAPPED = {"kernels", "shim"}
+# What a pointer of that name is. Numbers are known by their type, and by these names.
+POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", "out_device": "DEVICE",
+            "stream": "STREAM", "out_stream": "STREAM",
+            "event": "EVENT", "out_event": "EVENT", "start": "EVENT", "end": "EVENT",
+            "allocation": "ALLOCATION", "out_allocation": "ALLOCATION", "to": "ALLOCATION", "from": "ALLOCATION",
+            "host": "HOST_MEMORY", "out_host": "HOST_MEMORY", "memory": "HOST_MEMORY",
+            "meta": "META", "user": "USER", "out_self": "SELF", "pointer": "USER", "self": "SELF"}
+NUMBERS = {"bytes": "BYTES", "offset": "OFFSET", "to_offset": "OFFSET", "from_offset": "OFFSET"}
+WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "double": 8, "tn_dtype": 4, "tn_device": 8}
+# Results that are no status although they are an int32_t.
+VALUES = {"autocast.classify"}
+NOTES = ["OUT", "TAKES", "NULLABLE", "ANY_THREAD", "HOST_THREAD", "IN_KERNEL", "IN_CALLBACK"]
+
+
+class Argument:
+    def __init__(self, given, slot):
+        self.type, self.name, self.notes = given.type, given.name, given.notes
+        out = "OUT" in self.notes
+        pointee = re.sub(r"\s*\*$", "", self.type)
+        base = pointee if out else self.type
+        self.bytes = "sizeof(void *)"
+        self.member = "pointer"
+        if self.type.endswith("(*)(void *)"):
+            self.kind, self.member = "CALLBACK", "function"
+        elif base in WIDTHS:
+            self.kind, self.bytes = NUMBERS.get(self.name, "NUMBER"), f"{WIDTHS[base]}"
+            self.kind = "OFFSET" if self.name == "out_offset" else self.kind
+            self.member = "pointer" if out else "number"
+        elif base == "const char *":
+            self.kind, self.member = "TEXT", "pointer" if out else "text"
+        elif base == "const tn_tensor_desc *":
+            self.kind = "DESCRIPTOR"
+        elif base == "tn_device_facts":
+            self.kind, self.bytes = "FACTS", f"sizeof({base})"
+        elif base == "const tn_call *":
+            self.kind = "CALL"
+        elif re.fullmatch(r"(const )?void \*", base) and self.name in POINTERS:
+            self.kind = POINTERS[self.name]
+        elif re.fullmatch(r"(const )?(tn_\w+|int64_t) \*", base):
+            self.kind = "POINTER"
+        else:
+            raise scan.ScanError(f"{slot}: what is {self.type} {self.name}? Tell tools/gen_shim.py")
+
+    def declaration(self):
+        if self.kind == "CALLBACK":
+            return self.type.replace("(*)", f"(*{self.name})", 1)
+        return f"{self.type}{'' if self.type.endswith('*') else ' '}{self.name}"
+
+    def pack(self):
+        if self.member == "number":
+            return f"{{.number = (uint64_t){self.name}}}"
+        if self.member == "pointer":
+            return f"{{.pointer = (void *)(uintptr_t){self.name}}}"
+        return f"{{.{self.member} = {self.name}}}"
+
+    def unpack(self, i):
+        value = f"c.values[{i}].{self.member}"
+        return f"({self.type}){value}" if self.member == "number" else value
+
+
+def notes_of(notes):
+    return " | ".join(f"SHIM_{n}" for n in NOTES if n in notes) or "0"
+
+
+def constant(name):
+    return "SHIM_" + re.sub(r"\W", "_", name).upper()
+
+
+class Slot:
+    """`name` is "memory.alloc"; arguments are without self, context and call when `lead` says that one comes first."""
+
+    def __init__(self, prefix, given):
+        self.name, self.notes, self.result = f"{prefix}.{given.name}", given.notes, given.result
+        self.lead = given.arguments[0] if given.arguments else None
+        self.arguments = [Argument(a, self.name) for a in given.arguments[1:]]
+        self.plain, self.of_host = given.name, prefix == "host"
+        self.kind = {"void": "NOTHING", "int32_t": "STATUS"}.get(self.result, "VALUE")
+        self.kind = "VALUE" if self.name in VALUES else self.kind
+        if self.of_host and self.lead.type == "const tn_call *":
+            self.arguments.insert(0, Argument(self.lead, self.name))
+        if len(self.arguments) > 10:
+            raise scan.ScanError(f"{self.name}: more arguments than SHIM_MAX_ARGUMENTS")
+
+    def describe(self):
+        rows = [f'    {{"{a.name}", SHIM_{a.kind}, {notes_of(a.notes)}, {a.bytes}}},' for a in self.arguments]
+        return f"static const shim_argument {self.function()}_arguments[] = {{\n" + "\n".join(rows) + "\n};" \
+            if rows else ""
+
+    def entry(self):
+        arguments = f"{self.function()}_arguments" if self.arguments else "NULL"
+        return f'    [{constant(self.name)}] = {{"{self.name}", {notes_of(self.notes)}, {int(self.of_host)}, ' \
+               f"SHIM_{self.kind}, {len(self.arguments)}, {arguments}}},"
+
+    def function(self):
+        return self.name.replace(".", "_")
+
+    def forward(self, inner):
+        """The function that stands for the slot. `inner`: the expression of the function behind it."""
+        values = ", ".join(a.pack() for a in self.arguments)
+        takes_call = self.of_host and self.lead.type == "const tn_call *"
+        first = "" if takes_call else f"{self.lead.type}{self.lead.name}"
+        parameters = ", ".join(([first] if first else []) + [a.declaration() for a in self.arguments])
+        passed = [a.unpack(i) for i, a in enumerate(self.arguments)]
+        passed = ["&outer", *passed[1:]] if takes_call else [self.behind_lead(), *passed]
+        call = f"{inner}({', '.join(passed)})"
+        result = f"{self.result}{'' if self.result.endswith('*') else ' '}"
+        out = [f"static {result}{self.function()}({parameters})", "{"]
+        if takes_call:
+            names = ", ".join(["call", *(a.name for a in self.arguments[1:])])
+            out += ["    shim_plugin *w = shim_of_call(call);",
+                    f"    if (!w) return call->host->{self.plain}({names});", "    tn_call outer;"]
+        else:
+            out += [f"    shim_plugin *w = {self.lead.name};"]
+        initial = f".slot = &shim_slots[{constant(self.name)}], .plugin = w, .id = {constant(self.name)}"
+        initial += f", .values = {{{values}}}" if values else ""
+        out += [f"    shim_call c = {{{initial}}};"]
+        condition = "shim_enter(&c)" + (" && shim_host_call(&c, call, &outer)" if takes_call else "")
+        if self.kind == "NOTHING":
+            out += ["    (void)shim_enter(&c);", f"    {call};", "    shim_leave(&c);"]
+        elif self.kind == "STATUS":
+            out += [f"    if ({condition}) c.status = {call};", "    shim_leave(&c);", "    return c.status;"]
+        else:
+            member = "number" if self.result in WIDTHS else "pointer"
+            cast = "(void *)(uintptr_t)" if member == "pointer" else "(uint64_t)"
+            out += [f"    if ({condition}) c.value.{member} = {cast}{call};", "    shim_leave(&c);",
+                    f"    return ({self.result})c.value.{member};" if member == "number"
+                    else "    return c.value.pointer;"]
+        return "\n".join(out + ["}"])
+
+    def behind_lead(self):
+        return "w->outer->context" if self.of_host else "w->self"
+
+
+def wraps(slot):
+    """Slots of the host that take a scope or a definition as their first argument lead to no plugin: left alone."""
+    return not slot.of_host or slot.lead.name == "context" or slot.lead.type == "const tn_call *"
+
+
+def read(folder):
+    text = (Path(folder) / "tenon" / "plugin.h").read_text()
+    known = {m for m in re.findall(r"\} tn_(\w+)_interface;", text)}
+    if known != set(INTERFACES) | NOT_WRAPPED:
+        raise scan.ScanError(f"plugin.h has interfaces {sorted(known)}; tell tools/gen_shim.py about new ones")
+    tables = {i: [Slot(i, s) for s in scan.read_slots(text, f"tn_{i}_interface")] for i in INTERFACES}
+    plugin = {s.name: s for s in scan.read_slots(text, "tn_plugin_table")}
+    plugin["init"].arguments.insert(0, None)  # has no self before it
+    host = [Slot("host", s) for s in scan.read_slots(text, "struct tn_host")]
+    return tables, [Slot("plugin", s) for s in plugin.values()], [s for s in host if wraps(s)]
+
+
+def print_header(tables, plugin, host):
+    names = [s.name for t in tables.values() for s in t] + [s.name for s in plugin]
+    names += ["kernel.can_run", "kernel.run", "callback.run"] + [s.name for s in host]
+    lines = ["/* Printed by tools/gen_shim.py from plugin.h. */", "#ifndef TENON_SHIM_SLOTS_H",
+             "#define TENON_SHIM_SLOTS_H", "", "enum {"]
+    lines += [f"    {constant(n)}," for n in names] + ["    SHIM_SLOT_COUNT", "};", "",
+                                                       "typedef struct shim_tables {"]
+    lines += [f"    tn_{i}_interface {i};" for i in [*tables, "kernels"]] + ["} shim_tables;", "", "#endif", ""]
+    return "\n".join(lines)
+
+
+def print_source(tables, plugin, host):
+    slots = [s for t in tables.values() for s in t]
+    out = ["/* Printed by tools/gen_shim.py from plugin.h. */", '#include "shim.h"', "", "#include <stddef.h>", ""]
+    out += [d for s in [*slots, *plugin, *host] if (d := s.describe())]
+    out += ['static const shim_argument kernel_arguments[] = {{"call", SHIM_CALL, 0, sizeof(void *)}};', "",
+            "const shim_slot shim_slots[SHIM_SLOT_COUNT] = {"]
+    out += [s.entry() for s in [*slots, *plugin, *host]]
+    out += ['    [SHIM_KERNEL_CAN_RUN] = {"kernel.can_run", 0, 0, SHIM_VALUE, 1, kernel_arguments},',
+            '    [SHIM_KERNEL_RUN] = {"kernel.run", 0, 0, SHIM_STATUS, 1, kernel_arguments},',
+            '    [SHIM_CALLBACK_RUN] = {"callback.run", 0, 0, SHIM_NOTHING, 0, NULL},', "};", ""]
+    for name, table in tables.items():
+        out += [s.forward(f"w->inner.{name}.{s.plain}") + "\n" for s in table]
+        out += [f"static const shim_wrapped_slot {name}_slots[] = {{"]
+        out += [f"    {{offsetof(tn_{name}_interface, {s.plain}), (void (*)(void)){s.function()}}}," for s in table]
+        out += ["};", ""]
+    out += [s.forward(f"w->outer->{s.plain}") + "\n" for s in host]
+    out += ["const shim_wrapped_slot shim_host_slots[] = {"]
+    out += [f"    {{offsetof(tn_host, {s.plain}), (void (*)(void)){s.function()}}}," for s in host]
+    out += ["};", f"const uint32_t shim_host_slot_count = {len(host)};", "",
+            "shim_plugin *shim_of_call(const tn_call *call)", "{",
+            "    return call->host->error == host_error ? call->host->context : NULL;", "}", "",
+            "const shim_interface shim_interfaces[] = {"]
+    out += [f'    {{"tenon.{n}", offsetof(shim_tables, {n}), sizeof(tn_{n}_interface), {len(t)}, {n}_slots}},'
+            for n, t in tables.items()]
+    out += ["};", f"const uint32_t shim_interface_count = {len(tables)};", ""]
+    return "\n".join(out)
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    found = read(sys.argv[1])
+    Path(sys.argv[2]).write_text(print_header(*found))
+    Path(sys.argv[3]).write_text(print_source(*found))
+
+
+if __name__ == "__main__":
+    main()
