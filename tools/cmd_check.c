@@ -15,7 +15,7 @@ static const char help[] =
     "Says what a device plugin does rightly, wrongly, and not at all. It is loaded beside the CPU plugin, "
     "with\n"
     "which its results are compared; the CPU plugin itself is compared with the reference device.\n\n"
-    "  --mode M                 test (default)\n"
+    "  --mode M                 test (default), precision\n"
     "  --device D               acme:1; default: the first of the plugin\n"
     "  --tier N                 only tiers 0 to N, and what is absent there fails; default: all, absence is "
     "told\n"
@@ -30,6 +30,9 @@ static const char help[] =
     "  --expected-failures FILE cases that may fail, for now; one that passes fails\n"
     "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
     "  --html FILE              everything, as one page\n"
+    "  --against FILE           an earlier JSON report: what moved (precision)\n"
+    "  --max-ulp N              greatest error that is demanded: who meets it (precision)\n"
+    "  --samples N              inputs of each class (precision; default 1000, and all of 16-bit types)\n"
     "  --all                    print cases that are as expected, too\n\n"
     "Status 0: as expected, 1: not, 2: called wrongly.\n";
 
@@ -40,9 +43,27 @@ typedef struct mode {
 
 static const mode modes[] = {
     {"test", check_test},
+    {"precision", check_precision},
 };
 
-enum { MODE = 1, DEVICE, TIER, FILTER, SEED, JOBS, ISOLATE, TIMEOUT, UNSUPPORTED, EXPECTED, JSON, HTML, ALL };
+enum {
+    MODE = 1,
+    DEVICE,
+    TIER,
+    FILTER,
+    SEED,
+    JOBS,
+    ISOLATE,
+    TIMEOUT,
+    UNSUPPORTED,
+    EXPECTED,
+    JSON,
+    HTML,
+    ALL,
+    AGAINST,
+    MAX_ULP,
+    SAMPLES
+};
 
 static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"device", required_argument, NULL, DEVICE},
@@ -56,6 +77,9 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"expected-failures", required_argument, NULL, EXPECTED},
                                       {"json", required_argument, NULL, JSON},
                                       {"html", required_argument, NULL, HTML},
+                                      {"against", required_argument, NULL, AGAINST},
+                                      {"max-ulp", required_argument, NULL, MAX_ULP},
+                                      {"samples", required_argument, NULL, SAMPLES},
                                       {"all", no_argument, NULL, ALL},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
@@ -88,6 +112,7 @@ static int small(const char *text, uint32_t least, uint32_t most, uint32_t *out)
 /* One option; 1 when its argument is wrong. */
 static int take(check_options *o, int letter, const char *text)
 {
+    char *end;
     switch (letter) {
     case MODE:
         o->mode = text;
@@ -122,6 +147,14 @@ static int take(check_options *o, int letter, const char *text)
     case HTML:
         o->html = text;
         return 0;
+    case AGAINST:
+        o->against = text;
+        return 0;
+    case MAX_ULP:
+        o->max_ulp = strtod(text, &end);
+        return *end || end == text || !(o->max_ulp > 0);
+    case SAMPLES:
+        return whole(text, 1, 1000000, &o->samples);
     case ALL:
         o->all = 1;
         return 0;

@@ -33,6 +33,7 @@ typedef struct check_options {
     const char *against;           /* an earlier JSON report, or NULL */
     const char *trace;             /* calls to replay, NULL: the ones that are installed */
     double max_ulp;                /* 0: not demanded */
+    uint64_t samples;              /* precision: inputs of each class; 0: 1000 */
     uint64_t seed;
     uint32_t max_tier; /* highest tier that runs */
     uint32_t jobs;     /* processes at once, 1 to 64; 0: in this process, for a debugger */
@@ -189,6 +190,7 @@ int check_is_bad(const check_run *run, const check_entry *e);
 
 /* Modes: each fills the run and returns check_verdict(run). */
 int32_t check_test(check_run *run);
+int32_t check_precision(check_run *run);
 
 /* A table of the report: rows are arrays of texts and numbers, as many as columns (NULL ends). The run owns
  * it. `key` names it in the JSON report. */

@@ -13,4 +13,7 @@ void check_table_cases(check_target *t, check_list *list);
 /* families.c: fill, copy, iota, random, gather, scatter, bmm, sort, nonzero. */
 void check_family_cases(check_target *t, check_list *list);
 
+/* precision_case.c: errors of functions in units of the last place. */
+void check_precision_functions(check_target *t, check_list *list);
+
 #endif

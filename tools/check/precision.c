@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tenon check --mode precision`: tables of what the cases measured, beside the device that the plugin is
+ * compared with, OpenCL's bounds and an earlier report; who meets --max-ulp. Measures nothing itself.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "precision.h"
+#include "sources.h"
+
+#define MOVED 0.05 /* ULP by which a greatest error must differ from the earlier report's to be told */
+
+static const cJSON *member(const cJSON *j, const char *key)
+{
+    return j ? cJSON_GetObjectItemCaseSensitive(j, key) : NULL;
+}
+
+/* NaN where there is none. */
+static double number(const cJSON *j, const char *key)
+{
+    const cJSON *item = member(j, key);
+    if (cJSON_IsNumber(item)) return item->valuedouble;
+    return cJSON_IsString(item) && item->valuestring[0] != 'n' ? (double)INFINITY : (double)NAN;
+}
+
+static const char *text(const cJSON *j, const char *key)
+{
+    const cJSON *item = member(j, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+/* An error as people read it; "-" where there is none. */
+static cJSON *error_cell(double x)
+{
+    char buffer[32];
+    if (x != x) return cJSON_CreateString("-");
+    snprintf(buffer, sizeof(buffer), fabs(x) < 1000 ? "%.2f" : "%.2g", x);
+    return cJSON_CreateString(buffer);
+}
+
+static void add_text(cJSON *row, const char *value)
+{
+    cJSON_AddItemToArray(row, cJSON_CreateString(value));
+}
+
+static void operator_name(const cJSON *data, char *out, size_t bytes)
+{
+    const char *arguments = text(data, "arguments");
+    snprintf(out, bytes, "%s%s%s%s", text(data, "operator"), *arguments ? "(" : "", arguments,
+             *arguments ? ")" : "");
+}
+
+/* ---- An earlier report --------------------------------------------------------------------------------- */
+
+static cJSON *read_report(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *bytes = NULL;
+    cJSON *report = NULL;
+    long length = -1;
+    if (file && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
+    if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = malloc((size_t)length + 1);
+    if (bytes) report = cJSON_ParseWithLength(bytes, fread(bytes, 1, (size_t)length, file));
+    free(bytes);
+    if (file) fclose(file);
+    return report;
+}
+
+/* What the earlier report measured for the case of that name, or NULL. */
+static const cJSON *earlier(const cJSON *report, const char *name)
+{
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, member(report, "cases"))
+    {
+        if (strcmp(text(entry, "name"), name) == 0) return member(entry, "data");
+    }
+    return NULL;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------- */
+
+/* The greatest of a number of the classes that bounds speak of. */
+static double over_classes(const cJSON *column, const char *key)
+{
+    double greatest = NAN;
+    for (int32_t i = 0; i < PRECISION_DENORMAL; i++) {
+        double x = number(member(member(column, "classes"), precision_class_names[i]), key);
+        if (x == x && !(fabs(x) <= fabs(greatest))) greatest = x;
+    }
+    return greatest;
+}
+
+static void add_special(cJSON *row, const cJSON *column)
+{
+    char buffer[64];
+    const cJSON *special = member(column, "special");
+    double unexpected = number(special, "unexpected"), count = number(special, "count");
+    if (count == 0)
+        snprintf(buffer, sizeof(buffer), "-");
+    else if (unexpected > 0)
+        snprintf(buffer, sizeof(buffer), "%g of %g differ", unexpected, count);
+    else
+        snprintf(buffer, sizeof(buffer), "as defined");
+    add_text(row, buffer);
+}
+
+static const char *sameness(const cJSON *column)
+{
+    if (!cJSON_IsTrue(member(column, "same_over_repeats"))) return "no: repeats differ";
+    return cJSON_IsTrue(member(column, "same_over_streams")) ? "yes" : "no: streams differ";
+}
+
+static void add_row(const check_run *run, cJSON *table, const cJSON *data, const cJSON *before)
+{
+    cJSON *row = cJSON_CreateArray();
+    const cJSON *device = member(data, "device");
+    double greatest = number(device, "max"), opencl = number(data, "opencl"), demand = run->options->max_ulp;
+    char name[160];
+    operator_name(data, name, sizeof(name));
+    add_text(row, name);
+    add_text(row, text(data, "dtype"));
+    cJSON_AddItemToArray(row, error_cell(greatest));
+    cJSON_AddItemToArray(row, error_cell(over_classes(device, "p99")));
+    cJSON_AddItemToArray(row, error_cell(over_classes(device, "mean")));
+    for (int32_t i = 0; i < PRECISION_SPECIAL; i++)
+        cJSON_AddItemToArray(
+            row, error_cell(number(member(member(device, "classes"), precision_class_names[i]), "max")));
+    cJSON_AddItemToArray(row, error_cell(number(member(device, "gradient"), "max")));
+    add_special(row, device);
+    add_text(row, cJSON_IsTrue(member(device, "flushes_denormals")) ? "flushed" : "kept");
+    add_text(row, sameness(device));
+    cJSON_AddItemToArray(row, error_cell(number(member(data, "other"), "max")));
+    cJSON_AddItemToArray(row, error_cell(number(member(before, "device"), "max")));
+    cJSON_AddItemToArray(row, error_cell(opencl));
+    add_text(row, opencl == opencl && !(greatest <= opencl) ? "worse than OpenCL's bound"
+                  : demand <= 0                             ? ""
+                  : greatest <= demand                      ? "meets"
+                                                            : "does not meet");
+    check_table_row(table, row);
+}
+
+static void tables_of_errors(check_run *run, const cJSON *report)
+{
+    static const char *const columns[] = {"operator", "dtype",          "max",       "p99",       "mean",
+                                          "small",    "medium",         "large",     "near",      "denormal",
+                                          "gradient", "special values", "denormals", "same bits", "other",
+                                          "before",   "OpenCL",         "",          NULL};
+    cJSON *table =
+        check_table(run, "precision", "Errors in units of the last place of the exact result", columns);
+    for (uint32_t i = 0; i < run->count; i++) {
+        const check_entry *e = &run->entries[i];
+        if (e->result.data) add_row(run, table, e->result.data, earlier(report, e->name));
+    }
+}
+
+/* Special values at which something else came. */
+static void table_of_surprises(check_run *run)
+{
+    static const char *const columns[] = {"operator", "dtype", "at", "got", "defined", NULL};
+    cJSON *table =
+        check_table(run, "special", "Special values at which something else came (the first few)", columns);
+    for (uint32_t i = 0; i < run->count; i++) {
+        const cJSON *data = run->entries[i].result.data, *one;
+        cJSON_ArrayForEach(one, member(member(member(data, "device"), "special"), "first"))
+        {
+            cJSON *row = cJSON_CreateArray();
+            char name[160], *at = cJSON_PrintUnformatted(member(one, "at"));
+            operator_name(data, name, sizeof(name));
+            add_text(row, name);
+            add_text(row, text(data, "dtype"));
+            add_text(row, at ? at : "");
+            cJSON_AddItemToArray(
+                row, cJSON_Duplicate(member(one, member(one, "got_zero") ? "got_zero" : "got"), 1));
+            cJSON_AddItemToArray(row, cJSON_Duplicate(member(one, "exact"), 1));
+            check_table_row(table, row);
+            free(at);
+        }
+    }
+}
+
+/* What became better or worse since the earlier report. */
+static void table_of_moves(check_run *run, const cJSON *report)
+{
+    static const char *const columns[] = {"operator", "dtype", "class", "before", "now", "", NULL};
+    cJSON *table = check_table(run, "moved", "Moved since the earlier report", columns);
+    for (uint32_t i = 0; i < run->count; i++) {
+        const cJSON *data = run->entries[i].result.data, *before = earlier(report, run->entries[i].name);
+        char name[160];
+        if (!data || !before) continue;
+        operator_name(data, name, sizeof(name));
+        for (int32_t class = 0; class < PRECISION_SPECIAL; class ++) {
+            const char *key = precision_class_names[class];
+            double old = number(member(member(member(before, "device"), "classes"), key), "max");
+            double now = number(member(member(member(data, "device"), "classes"), key), "max");
+            if (old != old || now != now || old == now || fabs(old - now) < MOVED) continue;
+            cJSON *row = cJSON_CreateArray();
+            add_text(row, name);
+            add_text(row, text(data, "dtype"));
+            add_text(row, key);
+            cJSON_AddItemToArray(row, error_cell(old));
+            cJSON_AddItemToArray(row, error_cell(now));
+            add_text(row, now < old ? "better" : "worse");
+            check_table_row(table, row);
+        }
+    }
+}
+
+/* Who meets the demand, in one line. */
+static void table_of_demand(check_run *run)
+{
+    static const char *const columns[] = {"demand", "met by", "not met by", "of these", NULL};
+    cJSON *table = check_table(run, "demand", "At most so many units of the last place", columns), *row;
+    char list[2000] = "", name[160];
+    uint32_t met = 0, unmet = 0;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const cJSON *data = run->entries[i].result.data;
+        if (!data) continue;
+        if (number(member(data, "device"), "max") <= run->options->max_ulp) {
+            met++;
+            continue;
+        }
+        size_t used = strlen(list);
+        operator_name(data, name, sizeof(name));
+        snprintf(list + used, sizeof(list) - used, "%s%s/%s", unmet++ ? ", " : "", name, text(data, "dtype"));
+    }
+    row = cJSON_CreateArray();
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(run->options->max_ulp));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(met));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(unmet));
+    add_text(row, list);
+    check_table_row(table, row);
+    run->unmet = unmet > 0;
+}
+
+int32_t check_precision(check_run *run)
+{
+    static const check_source sources[] = {check_precision_functions};
+    cJSON *report = run->options->against ? read_report(run->options->against) : NULL;
+    if (run->options->against && !member(report, "cases")) {
+        snprintf(run->fatal, sizeof(run->fatal), "%s is no report of tenon check", run->options->against);
+        cJSON_Delete(report);
+        return 2;
+    }
+    if (check_execute(run, sources, sizeof sources / sizeof *sources) == 0) {
+        tables_of_errors(run, report);
+        table_of_surprises(run);
+        if (report) table_of_moves(run, report);
+        if (run->options->max_ulp > 0) table_of_demand(run);
+    }
+    cJSON_Delete(report);
+    return check_verdict(run);
+}

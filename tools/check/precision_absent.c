@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The precision report of a build without MPFR: says so. */
+#include <stdio.h>
+#include "check.h"
+
+int32_t check_precision(check_run *run)
+{
+    snprintf(
+        run->fatal, sizeof(run->fatal),
+        "mode precision needs MPFR, which was not there when this tenon was built (Debian: libmpfr-dev)");
+    return 2;
+}
