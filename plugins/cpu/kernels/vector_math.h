@@ -116,6 +116,22 @@ ALWAYS_INLINE void vector_binary(T *o, const T *a, const T *b, int64_t n, V (*f)
     }
 }
 
+/*
+ * The same for a function of SLEEF's that is infinite before it has to be (it squares its argument, or works
+ * with twice the result): such elements are computed alone, by `one`.
+ */
+ALWAYS_INLINE void vector_edges(T *o, const T *a, int64_t n, V (*f)(V), T (*one)(T))
+{
+    T t[CPU_CHUNK];
+    int32_t any = 0;
+    vector_unary(t, a, n, f);
+    for (int64_t i = 0; i < n; i++) any |= t[i] == INFINITY || t[i] == -INFINITY;
+    if (any)
+        for (int64_t i = 0; i < n; i++)
+            if (t[i] == INFINITY || t[i] == -INFINITY) t[i] = one(a[i]);
+    memcpy(o, t, (size_t)n * sizeof(T));
+}
+
 /* SLEEF's log1p overflows far below the largest numbers, for which it is log. */
 ALWAYS_INLINE void vector_log1p(T *o, const T *a, int64_t n)
 {
