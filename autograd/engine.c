@@ -44,10 +44,27 @@ static tni_entry *pop(tni_backward_run *run)
 
 /* ---- streams ---- */
 
-/* The stream a node works on: the forward call's, and the caller's for leaves. */
-static tn_stream *stream_of(const tni_backward_run *run, const tn_node *node)
+/* The stream of the program that asked for the run: on it gradients are made, found, and left in leaves. */
+static tn_stream *caller_stream(const tni_backward_run *run, tni_device *device)
 {
-    return node->is_leaf ? run->caller_stream : node->stream;
+    return run->left && run->left->device == device ? run->left : tni_current_stream(device);
+}
+
+/* The forward call's stream, unless it is gone: then it was waited for. */
+static tn_stream *own_stream(const tn_node *node)
+{
+    tn_stream *own = node->is_leaf ? NULL : node->stream;
+    return own && atomic_load_explicit(&own->id, memory_order_relaxed) != TNI_DEAD_STREAM ? own : NULL;
+}
+
+/* The stream on which a node works with a tensor of this device: its own there, else the caller's. NULL where
+ * nothing has to be ordered. */
+static tn_stream *stream_of(const tni_backward_run *run, const tn_node *node, const tn_tensor *t)
+{
+    tni_device *device = t->storage->device;
+    if (TNI_LIKELY(!device || device->synchronous)) return NULL;
+    tn_stream *own = own_stream(node);
+    return own && own->device == device ? own : caller_stream(run, device);
 }
 
 /* A gradient made on one stream is used on another. */
@@ -58,13 +75,35 @@ static int32_t hand_over(tn_tensor *grad, tn_stream *from, tn_stream *to)
     return status ? status : tn_record_stream(grad, to);
 }
 
-static tn_stream *enter_stream(tni_backward_run *run, tn_stream *to)
+/* Makes a stream current; what was current before, or NULL when it is the same. */
+static tn_stream *switch_stream(tn_context *ctx, tn_stream *to)
 {
     if (!to) return NULL;
     tn_stream *now = tni_current_stream(to->device);
     if (now == to) return NULL;
+    return tn_stream_set_current(ctx, to) ? NULL : now;
+}
+
+static int32_t leave_stream(tni_backward_run *run, tn_stream *from)
+{
+    tn_stream *to = run->left;
+    run->left = NULL;
     tn_stream_set_current(run->ctx, to);
-    return now;
+    for (uint32_t i = 0; i < run->n_visited; i++) {
+        if (run->visited[i] == from) return TN_OK;
+    }
+    if (run->n_visited == TNI_VISITED) return tn_stream_wait_stream(to, from);
+    run->visited[run->n_visited++] = from;
+    return TN_OK;
+}
+
+/* To the program the run is one call on its own streams: hooks may have left tensors that others made. */
+static int32_t join_streams(const tni_backward_run *run)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < run->n_visited && !status; i++)
+        status = tn_stream_wait_stream(tni_current_stream(run->visited[i]->device), run->visited[i]);
+    return status;
 }
 
 /* ---- gradients on their way ---- */
@@ -93,6 +132,27 @@ static int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, 
     return tn_scope_failed(s);
 }
 
+/* The same where the node that takes the sum works, after all that made `grad`. */
+static int32_t add_on_stream(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad,
+                             tn_stream *stream)
+{
+    tn_stream *before = *in ? switch_stream(run->ctx, stream) : NULL;
+    int32_t status = add_gradient(run, s, in, grad);
+    if (before) tn_stream_set_current(run->ctx, before);
+    return status;
+}
+
+/* Brings a gradient (a reference, taken over) that `from` holds complete to a node. */
+static int32_t bring(tni_backward_run *run, tn_scope *s, tni_entry *to, uint32_t input, tn_tensor *grad,
+                     tn_stream *from)
+{
+    tn_stream *stream = stream_of(run, to->node, grad);
+    int32_t status = hand_over(grad, from, stream);
+    if (!status) return add_on_stream(run, s, to->in + input, grad, stream);
+    tn_release(grad);
+    return status;
+}
+
 /* Counts an arrival; the node is ready when all have come. */
 static void arrive(tni_backward_run *run, tni_entry *to)
 {
@@ -108,7 +168,6 @@ static int32_t wants(const tni_backward_run *run, const tni_entry *e)
 static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tensor **out)
 {
     const tn_node *node = e->node;
-    tn_stream *from = stream_of(run, node);
     int32_t status = TN_OK;
     for (uint32_t i = 0; i < node->n_edges; i++) {
         tni_entry *to = e->next[i];
@@ -132,11 +191,10 @@ static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tens
                 grad = fit;
             }
             status = tn_scope_failed(s);
-            if (!status) status = hand_over(grad, from, stream_of(run, to->node));
             if (status)
                 tn_release(grad);
             else
-                status = add_gradient(run, s, to->in + input, grad);
+                status = bring(run, s, to, input, grad, stream_of(run, node, grad));
         }
         if (!status) arrive(run, to);
     }
@@ -160,7 +218,10 @@ static int32_t capture(tni_backward_run *run, const tni_entry *e)
         if (run->inputs[i].node != e->node) continue;
         tn_tensor *grad = e->in[run->inputs[i].input];
         if (!grad) continue;
-        int32_t status = hand_over(grad, stream_of(run, e->node), run->caller_stream);
+        tni_device *device = grad->storage->device;
+        int32_t status = TN_OK;
+        if (device && !device->synchronous)
+            status = hand_over(grad, stream_of(run, e->node, grad), caller_stream(run, device));
         if (status) return status;
         goal->captures[i] = tn_retain(grad);
     }
@@ -213,11 +274,15 @@ static int32_t run_entry(tni_backward_run *run, tni_entry *e)
 {
     tn_scope *s = tn_scope_open_child(run->scope, NULL);
     if (!s) return TN_E_OUT_OF_MEMORY;
-    tn_stream *before = enter_stream(run, stream_of(run, e->node));
+    tn_stream *own = own_stream(e->node);
+    run->left = switch_stream(run->ctx, own);
     int32_t status = tni_hook_count(e->node) ? tni_run_tensor_hooks(e->node, s, e->in) : TN_OK;
     if (!status && e->captured) status = capture(run, e);
     if (!status && (!run->goal->inputs.count || e->needed)) status = run_node(run, s, e);
-    if (before) tn_stream_set_current(run->ctx, before);
+    if (run->left) {
+        int32_t left = leave_stream(run, own);
+        if (!status) status = left;
+    }
     if (status && !tn_scope_failed(s)) tni_scope_record(s, status);
     tn_scope_close(s);
     return status;
@@ -243,7 +308,9 @@ static int32_t start(tni_backward_run *run)
         if (grad) grad = tni_fit_gradient(s, grad, &note, edge.node, edge.input);
         if (!grad) return status ? status : tn_scope_failed(s);
         tni_entry *e = tni_entry_find(run, edge.node);
-        status = add_gradient(run, s, e->in + edge.input, tn_retain(grad));
+        tni_device *device = grad->storage->device;
+        tn_stream *from = device && !device->synchronous ? caller_stream(run, device) : NULL;
+        status = bring(run, s, e, edge.input, tn_retain(grad), from);
         if (status) return status;
     }
     for (uint32_t i = 0; i < run->count && run->all[i]->is_root; i++) {
@@ -262,19 +329,12 @@ static int32_t call_back(tni_backward_run *run)
     return TN_OK;
 }
 
-static tn_stream *find_caller_stream(const tni_goal *goal)
-{
-    const tn_tensor *root = goal->roots.data[0];
-    if (TN_DEVICE_TYPE(root->desc.device) <= TN_INTERNED_META) return NULL;
-    tni_device *device = tni_device_get(root->ctx, root->desc.device);
-    return device && !device->synchronous ? tni_current_stream(device) : NULL;
-}
-
 static int32_t run_all(tni_backward_run *run)
 {
     int32_t status = tni_plan(run);
     if (!status) status = start(run);
     while (!status && run->heap_count) status = run_entry(run, pop(run));
+    if (!status) status = join_streams(run);
     if (!status) status = call_back(run);
     return status;
 }
@@ -286,7 +346,6 @@ int32_t tni_engine_run(tn_scope *s, const tni_goal *goal)
                                 .grad_mode = goal->create_graph ? TN_GRAD_ON : TN_GRAD_OFF};
     run.scope = tn_scope_open_child(s, &options);
     if (!run.scope) return TN_E_OUT_OF_MEMORY;
-    run.caller_stream = find_caller_stream(goal);
     uint32_t excluded = tni_tls.excluded_layers;
     tni_tls.excluded_layers = excluded & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
     tni_tls.engine = &run;

@@ -27,6 +27,8 @@ typedef struct tni_chunk {
     uint64_t bytes;
 } tni_chunk;
 
+#define TNI_VISITED 8u /* more are joined one by one */
+
 typedef struct tni_backward_run {
     struct tni_backward_run *outer; /* the run in whose hook this one was called */
     tn_context *ctx;
@@ -43,7 +45,9 @@ typedef struct tni_backward_run {
     char *at, *end;
     tni_vector callbacks;
     tni_edge *inputs; /* where the gradients of goal->inputs are taken */
-    tn_stream *caller_stream;
+    tn_stream *left;  /* the caller's current stream while a node's is current; NULL: the same */
+    tn_stream *visited[TNI_VISITED]; /* streams other than the caller's that nodes worked on */
+    uint32_t n_visited;
 } tni_backward_run;
 
 /* Finds all nodes that the roots lead to, counts their edges, marks those on the way to the inputs. */

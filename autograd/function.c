@@ -304,6 +304,7 @@ static int32_t run_forward(tn_function_call *c, tn_scope *s, tn_tensors inputs, 
     for (uint32_t i = 0; i < c->n_outs; i++) {
         if (!outs[i]) return tni_error(TN_E_ARGUMENT, "%s: forward gave no output %u", c->name, i);
     }
+    c->node.stream = tni_working_stream(outs[0]);
     return TN_OK;
 }
 

@@ -176,6 +176,8 @@ static inline tn_node *tni_node_retain(tn_node *node)
 void tni_node_release(tn_node *node);
 /* Fills the common part of zeroed memory: one reference, a sequence number. */
 void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, uint64_t bytes);
+/* The stream that work for this result goes to now; NULL for devices that do everything at once. */
+tn_stream *tni_working_stream(const tn_tensor *t);
 /* "MulBackward" of an operator; lives as long as the context. */
 const char *tni_operator_node_name(tn_context *ctx, uint32_t number, const char *full_name);
 

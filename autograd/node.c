@@ -20,6 +20,12 @@ void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, u
     node->sequence = atomic_fetch_add_explicit(&tni_autograd_of(ctx)->sequence, 1, memory_order_relaxed);
 }
 
+tn_stream *tni_working_stream(const tn_tensor *t)
+{
+    tni_device *device = t ? t->storage->device : NULL;
+    return device && !device->synchronous ? tni_current_stream(device) : NULL;
+}
+
 static void destroy_node(tn_node *node)
 {
     tni_edge *edges = node->edges;

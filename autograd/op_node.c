@@ -234,14 +234,6 @@ int32_t tni_op_node_save_results(tni_op_node *n, tn_tensor *const *outs, uint32_
     return TN_OK;
 }
 
-/* The stream that the call worked on, for devices on which that matters. */
-static tn_stream *stream_of(const tni_frame *f, const tn_tensor *t)
-{
-    if (!t || TN_DEVICE_TYPE(t->desc.device) <= TN_INTERNED_META) return NULL;
-    tni_device *device = tni_device_get(f->ctx, t->desc.device);
-    return device && !device->synchronous ? tni_current_stream(device) : NULL;
-}
-
 int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
                            uint32_t n_outs, int32_t inplace, tni_op_node **out)
 {
@@ -265,7 +257,7 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     n->node.n_inputs = n_outs;
     n->node.inputs = take(&a, n_outs * sizeof *n->node.inputs);
     for (uint32_t i = 0; i < n_outs; i++) n->node.inputs[i] = copy_note(&a, outs[i], 2);
-    n->node.stream = stream_of(f, n_outs ? outs[0] : NULL);
+    n->node.stream = tni_working_stream(n_outs ? outs[0] : NULL);
     int32_t status = copy_args(n, &a, f);
     if (!status) status = save_args(n, f, inplace);
     if (!status && !inplace) status = tni_op_node_save_results(n, outs, n_outs);

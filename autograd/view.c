@@ -52,6 +52,7 @@ static int32_t make_view_node(tn_tensor *view, tni_edge base_edge, view_node **o
     tni_geometry_of(view, &n->view);
     n->note = tni_note(view);
     n->note.sizes = n->view.sizes;
+    n->node.stream = tni_working_stream(view);
     n->node.inputs = &n->note;
     n->node.n_inputs = n->node.n_edges = 1;
     n->edge = (tni_edge){tni_node_retain(base_edge.node), base_edge.input};

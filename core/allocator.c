@@ -133,7 +133,7 @@ static void mark_uses(struct tni_allocator *a, tni_piece *p)
             link = &u->next;
             continue;
         }
-        (void)tn_stream_synchronize(u->stream);
+        tni_late_keep(a->device, tn_stream_synchronize(u->stream), "waiting for a stream");
         *link = u->next;
         free_use(a, u);
     }
@@ -220,7 +220,8 @@ void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
 
 static void wait_for_device(tni_device *device)
 {
-    if (!device->synchronous) (void)tni_device_wait(device);
+    if (!device->synchronous)
+        tni_late_keep(device, tni_device_wait(device), "waiting for a device that is out of memory");
 }
 
 int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)

@@ -36,7 +36,8 @@ void tni_replaced_free(struct tni_allocator *a, tni_piece *p)
 {
     const tni_driver *driver = &a->device->type->driver;
     for (tni_use *u = p->uses; u; u = u->next) {
-        if (tn_stream_wait_stream(p->stream, u->stream)) (void)tn_stream_synchronize(u->stream);
+        if (tn_stream_wait_stream(p->stream, u->stream))
+            tni_late_keep(a->device, tn_stream_synchronize(u->stream), "waiting for a stream");
     }
     pthread_mutex_lock(&a->lock);
     tni_free_uses(a, p);

@@ -67,8 +67,11 @@ static int32_t init_device(tni_device_type *type, uint32_t index)
     d->memory_kind = memory_kind(&d->facts);
     d->host_access = d->memory_kind != TN_MEMORY_DEVICE;
     d->synchronous = d->facts.device_class == TN_DEVICE_HOST && d->host_access;
-    if (pthread_mutex_init(&d->lock, NULL)) return tni_error(TN_E_INTERNAL, "no mutex for a device");
-    return TN_OK;
+    code = tni_late_init(d);
+    if (code) return code;
+    if (!pthread_mutex_init(&d->lock, NULL)) return TN_OK;
+    tni_late_finish(d);
+    return tni_error(TN_E_INTERNAL, "no mutex for a device");
 }
 
 static void free_type(tni_device_type *type)
@@ -204,6 +207,7 @@ void tni_devices_finish(tn_context *ctx)
                 close_device(d);
             }
             pthread_mutex_destroy(&d->lock);
+            tni_late_finish(d);
         }
         free_type(type);
         ctx->types[n] = NULL;
@@ -294,7 +298,7 @@ int32_t tn_device_synchronize(tn_context *ctx, tn_device device)
     tni_device *d = tni_device_get(ctx, device);
     if (!d) return tn_last_error()->code;
     int32_t code = tni_device_wait(d);
-    return code ? tni_driver_error(d->type, code, "waiting for a device") : TN_OK;
+    return code ? tni_driver_error(d->type, code, "waiting for a device") : tni_late_take(d);
 }
 
 int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, uint64_t *out_total)

@@ -51,6 +51,11 @@ struct tni_device {
     uint64_t last_stream_id;
     struct tni_allocator *allocator;
     tn_generator *generator;
+    struct {
+        atomic_int code; /* 0: none */
+        pthread_mutex_t lock;
+        char text[256];
+    } late;
 };
 
 /* Makes a failure of a plugin's slot a full error: names the plugin and what was asked. */
@@ -84,6 +89,13 @@ int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);
 /* Waits for all streams. The plugin's status. */
 int32_t tni_device_wait(tni_device *device);
+
+/* Late errors, see late.c. keep: an error that the caller cannot return, nothing when code is 0. take: the
+ * one that is kept, which is then forgotten. */
+int32_t tni_late_init(tni_device *device);
+void tni_late_finish(tni_device *device);
+void tni_late_keep(tni_device *device, int32_t code, const char *what);
+int32_t tni_late_take(tni_device *device);
 
 struct tn_event {
     atomic_uint refs;

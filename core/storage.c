@@ -128,7 +128,8 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     tn_context *ctx = s->ctx;
     int32_t code = tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
     if (code) return code;
-    code = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
+    code = tni_block_record(before, tni_current_stream(s->device)); /* it may belong to another stream */
+    if (!code) code = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
     /* An embedded storage's first block must stay as long as the storage. */
     int32_t is_kept = atomic_load(&s->refs) > 1 || (s->flags & TNI_STORAGE_EMBEDDED && before == home_of(s));
     if (!code && is_kept && !(old = tni_alloc(ctx, sizeof *old))) code = TN_E_OUT_OF_MEMORY;

@@ -111,7 +111,8 @@ void tn_stream_release(tn_stream *stream)
     tn_context *ctx = device->ctx;
     const tni_driver *driver = &device->type->driver;
     if (tni_context_check(ctx)) return;
-    (void)driver->stream.synchronize(driver->self, device->handle, stream->handle);
+    tni_late_keep(device, driver->stream.synchronize(driver->self, device->handle, stream->handle),
+                  "waiting for a stream that is released");
     tni_allocator_forget_stream(device->allocator, stream);
     pthread_mutex_lock(&device->lock);
     atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
@@ -149,7 +150,7 @@ int32_t tn_stream_synchronize(tn_stream *stream)
     int32_t code = tni_context_check(d->ctx);
     if (code) return code;
     code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
-    return code ? tni_driver_error(d->type, code, "waiting for a stream") : TN_OK;
+    return code ? tni_driver_error(d->type, code, "waiting for a stream") : tni_late_take(d);
 }
 
 int32_t tn_stream_query(tn_stream *stream)
@@ -159,6 +160,7 @@ int32_t tn_stream_query(tn_stream *stream)
     int32_t done = 0, code = tni_context_check(d->ctx);
     if (code) return -code;
     code = driver->stream.query(driver->self, d->handle, stream->handle, &done);
+    if (!code) code = tni_late_take(d);
     return code ? -tni_driver_error(d->type, code, "asking a stream") : done != 0;
 }
 

@@ -18,6 +18,7 @@ static int32_t finish_copy(tni_device *d, int32_t code, const char *what)
     const tni_driver *driver = &d->type->driver;
     if (!code && !d->synchronous)
         code = driver->stream.synchronize(driver->self, d->handle, tni_current_stream(d)->handle);
+    if (!code) code = tni_late_take(d);
     return code ? tni_driver_error(d->type, code, what) : TN_OK;
 }
 

@@ -68,7 +68,7 @@ static void release_kept(tni_frame *f)
         } else if (!d->stream.host_callback ||
                    d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle, kept->release,
                                            kept->pointer)) {
-            tn_stream_synchronize(f->stream);
+            tni_late_keep(f->open_device, tn_stream_synchronize(f->stream), "waiting for a stream");
             kept->release(kept->pointer);
         }
         tni_free(f->ctx, kept, sizeof *kept);

@@ -1,112 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events. Each recording has a number; an event is done when the last one has been reached. Tasks hold a
- * reference, so that an event may be destroyed while streams still wait for it.
+ * Events. Each time one is recorded there is a new recording, which knows its place in a stream; who waits
+ * for the event waits for the recording that was the last one then, whatever is recorded afterwards. Tasks
+ * hold references, so that an event may be destroyed while streams still wait for it.
  */
 #include "reference.h"
 
 #include <stdlib.h>
 #include <time.h>
 
+typedef struct recording {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    reference_stream *stream; /* where it was recorded; NULL once it has been reached */
+    uint64_t number;          /* of the task there */
+    double milliseconds;      /* when it was reached */
+    atomic_uint references;
+    int32_t reached;
+} recording;
+
 typedef struct event {
     reference_state *state;
     pthread_mutex_t lock;
-    pthread_cond_t reached_more;
-    uint64_t recorded;
-    uint64_t reached;
-    double milliseconds; /* when the last one was reached */
-    uint32_t references;
+    recording *last; /* NULL: never recorded */
     uint32_t flags;
+    uint32_t reserved;
 } event;
 
-static void retain(event *e)
+static recording *create_recording(void)
 {
-    pthread_mutex_lock(&e->lock);
-    e->references++;
-    pthread_mutex_unlock(&e->lock);
+    recording *r = calloc(1, sizeof(*r));
+    if (!r) return NULL;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->changed, NULL);
+    atomic_init(&r->references, 1);
+    return r;
 }
 
-static void release(event *e)
+static recording *retain(recording *r)
 {
-    pthread_mutex_lock(&e->lock);
-    uint32_t left = --e->references;
-    pthread_mutex_unlock(&e->lock);
-    if (left) return;
-    pthread_cond_destroy(&e->reached_more);
-    pthread_mutex_destroy(&e->lock);
-    free(e);
+    atomic_fetch_add(&r->references, 1);
+    return r;
 }
 
-static void wait_for(event *e, uint64_t number)
+static void release(recording *r)
 {
-    pthread_mutex_lock(&e->lock);
-    while (e->reached < number) pthread_cond_wait(&e->reached_more, &e->lock);
-    pthread_mutex_unlock(&e->lock);
+    if (!r || atomic_fetch_sub(&r->references, 1) != 1) return;
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
 }
 
-static uint64_t last_recording(event *e)
+/* A reference to the last recording, or NULL. */
+static recording *last_recording(event *e)
 {
     pthread_mutex_lock(&e->lock);
-    uint64_t number = e->recorded;
+    recording *r = e->last ? retain(e->last) : NULL;
     pthread_mutex_unlock(&e->lock);
-    return number;
+    return r;
+}
+
+/* With the lock held. The stream lives, as its task has not run. */
+static void ask(const recording *r)
+{
+    if (r->stream) reference_stream_ask(r->stream, r->number);
+}
+
+static void wait_for(recording *r)
+{
+    pthread_mutex_lock(&r->lock);
+    ask(r);
+    while (!r->reached) pthread_cond_wait(&r->changed, &r->lock);
+    pthread_mutex_unlock(&r->lock);
 }
 
 /* ---- Tasks ------------------------------------------------------------------------------------------- */
 
 typedef struct event_task {
     reference_task task;
-    event *event;
-    uint64_t number;
+    recording *recording;
 } event_task;
 
-static void release_event(reference_task *task)
+static void release_recording(reference_task *task)
 {
-    release(((event_task *)task)->event);
+    release(((event_task *)task)->recording);
 }
 
 static void run_record(reference_stream *stream, reference_task *task)
 {
-    const event_task *t = (const event_task *)task;
-    event *e = t->event;
+    recording *r = ((event_task *)task)->recording;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    pthread_mutex_lock(&e->lock);
-    if (t->number > e->reached) {
-        e->reached = t->number;
-        e->milliseconds = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-    }
-    pthread_cond_broadcast(&e->reached_more);
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_lock(&r->lock);
+    r->reached = 1;
+    r->stream = NULL;
+    r->milliseconds = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
 }
 
 static void run_wait(reference_stream *stream, reference_task *task)
 {
-    const event_task *t = (const event_task *)task;
-    wait_for(t->event, t->number);
+    wait_for(((event_task *)task)->recording);
 }
 
-static event_task *create_task(event *e, void (*run)(reference_stream *stream, reference_task *task))
+/* Takes a reference of its own. */
+static event_task *create_task(const event *e, recording *r,
+                               void (*run)(reference_stream *stream, reference_task *task))
 {
-    event_task *t = reference_task_create(sizeof(*t), run);
+    event_task *t = r ? reference_task_create(sizeof(*t), run) : NULL;
     if (!t) {
         reference_error(e->state, TN_E_OUT_OF_MEMORY, "reference: no host memory to queue an event");
         return NULL;
     }
-    retain(e);
-    t->event = e;
+    t->recording = retain(r);
     t->task.always = 1;
-    t->task.release = release_event;
+    t->task.release = release_recording;
     return t;
 }
 
 int32_t reference_event_wait(void *handle, reference_stream *stream)
 {
     event *e = handle;
-    event_task *t = create_task(e, run_wait);
+    recording *r = last_recording(e);
+    if (!r) return TN_OK;
+    event_task *t = create_task(e, r, run_wait);
+    int32_t status = t ? reference_stream_push(stream, &t->task) : TN_E_OUT_OF_MEMORY;
+    release(r);
+    return status;
+}
+
+/* Queues the recording; its lock keeps the task, which frees itself, until its number has been read. */
+static int32_t push_recording(const event *e, recording *r, reference_stream *stream)
+{
+    event_task *t = create_task(e, r, run_record);
     if (!t) return TN_E_OUT_OF_MEMORY;
-    t->number = last_recording(e);
-    return reference_stream_push(stream, &t->task);
+    pthread_mutex_lock(&r->lock);
+    r->stream = stream;
+    int32_t status = reference_stream_push(stream, &t->task);
+    if (!status) r->number = t->task.number;
+    pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 /* ---- Slots ------------------------------------------------------------------------------------------- */
@@ -119,51 +153,68 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
     if (!e) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for an event");
     e->state = self;
     e->flags = flags;
-    e->references = 1;
     pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->reached_more, NULL);
     *out_event = e;
     return TN_OK;
 }
 
 static void event_destroy(void *self, void *device, void *handle)
 {
-    release(handle);
+    event *e = handle;
+    release(e->last);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
 }
 
 static int32_t event_record(void *self, void *device, void *handle, void *stream)
 {
     event *e = handle;
-    event_task *t = create_task(e, run_record);
-    if (!t) return TN_E_OUT_OF_MEMORY;
+    recording *r = create_recording(), *before = NULL;
+    int32_t status = push_recording(e, r, stream); /* refuses NULL */
+    if (status) {
+        release(r);
+        return status;
+    }
     pthread_mutex_lock(&e->lock);
-    t->number = ++e->recorded;
+    before = e->last;
+    e->last = r;
     pthread_mutex_unlock(&e->lock);
-    return reference_stream_push(stream, &t->task);
+    release(before);
+    return TN_OK;
 }
 
 static int32_t event_query(void *self, void *device, void *handle, int32_t *out_done)
 {
-    event *e = handle;
-    pthread_mutex_lock(&e->lock);
-    *out_done = e->reached == e->recorded;
-    pthread_mutex_unlock(&e->lock);
+    recording *r = last_recording(handle);
+    *out_done = 1;
+    if (!r) return TN_OK;
+    pthread_mutex_lock(&r->lock);
+    *out_done = r->reached;
+    ask(r);
+    pthread_mutex_unlock(&r->lock);
+    release(r);
     return TN_OK;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *handle)
 {
-    wait_for(handle, last_recording(handle));
+    recording *r = last_recording(handle);
+    if (r) wait_for(r);
+    release(r);
     return TN_OK;
 }
 
 /* The time of an event with timing that has been reached; 0 when there is none. */
 static int time_of(event *e, double *out)
 {
-    pthread_mutex_lock(&e->lock);
-    int good = (e->flags & TN_EVENT_TIMING) && e->recorded && e->reached == e->recorded;
-    *out = e->milliseconds;
-    pthread_mutex_unlock(&e->lock);
+    recording *r = last_recording(e);
+    int good = 0;
+    if (!r) return 0;
+    pthread_mutex_lock(&r->lock);
+    good = (e->flags & TN_EVENT_TIMING) && r->reached;
+    *out = r->milliseconds;
+    pthread_mutex_unlock(&r->lock);
+    release(r);
     return good;
 }
 

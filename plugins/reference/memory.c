@@ -80,13 +80,46 @@ static int insert(reference_state *state, reference_allocation *a)
     state->allocations[at] = *a;
     state->n_allocations++;
     a->device->used += a->bytes;
+    reference_poison(&state->chaos, a->data, a->mapped);
     return 1;
+}
+
+/* ---- Quarantine: freed allocations that late work may still write to, or read poison from -------------- */
+
+#define QUARANTINE_COUNT 8u
+#define QUARANTINE_BYTES ((uint64_t)32 << 20) /* of one allocation; larger ones go at once */
+
+/* The oldest one leaves; a write to it after it was freed is logged. */
+static void leave_quarantine(reference_state *state)
+{
+    const reference_allocation *a = &state->quarantine[0];
+    if (!reference_is_poison(a->data, a->mapped) && state->host->log)
+        state->host->log(state->host->context, TN_LOG_ERROR,
+                         "reference: memory was written after it was freed");
+    unmap(a);
+    state->n_quarantine--;
+    memmove(&state->quarantine[0], &state->quarantine[1], state->n_quarantine * sizeof(*a));
+}
+
+/* With the memory lock held; takes the mapping over. */
+static void quarantine(reference_state *state, const reference_allocation *a)
+{
+    if (!state->quarantine) state->quarantine = calloc(QUARANTINE_COUNT, sizeof(*a));
+    if (!state->chaos.poison || !state->quarantine || a->mapped > QUARANTINE_BYTES) {
+        unmap(a);
+        return;
+    }
+    reference_poison(&state->chaos, a->data, a->mapped);
+    if (state->n_quarantine == QUARANTINE_COUNT) leave_quarantine(state);
+    state->quarantine[state->n_quarantine++] = *a;
 }
 
 static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
                             void **out_host)
 {
     reference_state *state = self;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
     uint64_t page = page_bytes();
     reference_allocation a = {.bytes = bytes, .device = device};
     int good = 0;
@@ -116,9 +149,9 @@ static void memory_free(void *self, void *device, void *allocation, uint64_t byt
         state->n_allocations--;
         memmove(&state->allocations[at], &state->allocations[at + 1],
                 (state->n_allocations - at) * sizeof(state->allocations[0]));
+        quarantine(state, &a);
     }
     pthread_mutex_unlock(&state->memory_lock);
-    if (a.handle) unmap(&a);
 }
 
 char *reference_resolve(reference_device *device, const void *handle, uint64_t offset, uint64_t bytes)
@@ -157,6 +190,8 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 void reference_memory_finish(reference_state *state)
 {
     for (size_t i = 0; i < state->n_allocations; i++) unmap(&state->allocations[i]);
+    while (state->n_quarantine) leave_quarantine(state);
+    free(state->quarantine);
     free(state->allocations);
 }
 

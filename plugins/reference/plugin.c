@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reference plugin: its state, its devices and its table of interfaces. TENON_REFERENCE_DEVICES sets the
- * number of devices (1 if unset, at most 8), TENON_REFERENCE_MEMORY the bytes that each has.
+ * number of devices (1 if unset, at most 8), TENON_REFERENCE_MEMORY the bytes that each has; chaos.c reads
+ * the others.
  */
 #include "reference.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,6 +62,11 @@ static int32_t device_open(void *self, uint32_t index, void **out_device)
 
 static void device_close(void *self, void *device) {}
 
+static int32_t device_status(void *self, void *device)
+{
+    return reference_check_lost(device);
+}
+
 static int32_t device_synchronize(void *self, void *device)
 {
     return reference_streams_synchronize(device);
@@ -74,19 +79,11 @@ static const tn_device_interface device_interface = {
     .facts = device_facts,
     .open = device_open,
     .close = device_close,
+    .status = device_status,
     .synchronize = device_synchronize,
 };
 
 /* ---- The plugin -------------------------------------------------------------------------------------- */
-
-/* A number from the environment, or `otherwise`. */
-static uint64_t setting(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    char *end = NULL;
-    unsigned long long number = text ? strtoull(text, &end, 10) : 0;
-    return text && end != text && *end == 0 ? number : otherwise;
-}
 
 static int32_t plugin_init(const tn_host *host, void **out_self)
 {
@@ -95,13 +92,14 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     memset(state, 0, sizeof(*state));
     state->host = host;
     state->process = getpid();
-    uint64_t wish = setting("TENON_REFERENCE_DEVICES", 1);
+    uint64_t wish = reference_setting("TENON_REFERENCE_DEVICES", 1);
     state->n_devices = wish > REFERENCE_MAX_DEVICES ? REFERENCE_MAX_DEVICES : (uint32_t)wish;
-    state->memory_limit = setting("TENON_REFERENCE_MEMORY", DEFAULT_MEMORY);
+    state->memory_limit = reference_setting("TENON_REFERENCE_MEMORY", DEFAULT_MEMORY);
     for (uint32_t i = 0; i < state->n_devices; i++) {
         state->devices[i].state = state;
         state->devices[i].index = i;
     }
+    reference_chaos_init(&state->chaos);
     pthread_mutex_init(&state->memory_lock, NULL);
     pthread_mutex_init(&state->streams_lock, NULL);
     *out_self = state;

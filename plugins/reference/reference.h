@@ -8,6 +8,7 @@
  *   memory.c    allocations, each mapped twice
  *   stream.c    queues, their threads, late errors
  *   event.c     events and waiting for them
+ *   chaos.c     delays, failures and poison that the environment asks for
  *   work.c      a kernel call, copied deeply and queued
  *   element.h   one element of any dtype as a number
  *   pointwise.c reduce.c ...  the kernels, which run on a stream's thread
@@ -21,6 +22,7 @@
 #include <tenon/plugin.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #define REFERENCE_MAX_DEVICES 8u
@@ -32,8 +34,20 @@ typedef struct reference_task reference_task;
 typedef struct reference_device {
     reference_state *state;
     uint32_t index;
-    uint64_t used; /* bytes; under the lock of the state's memory */
+    atomic_int lost;            /* for good */
+    uint64_t used;              /* bytes; under the lock of the state's memory */
+    atomic_uint_fast64_t tasks; /* begun, while failures are asked for */
 } reference_device;
+
+/* What the environment asks for, see README.md. Zero: nothing. */
+typedef struct reference_chaos {
+    uint64_t seed;
+    uint32_t hold_microseconds; /* every task is held so long, unless somebody waits for it */
+    int32_t poison;
+    uint64_t lose_at, fail_at; /* number of a task of a device */
+    uint64_t refuse_at;        /* number of a task that a stream does not take */
+    atomic_uint_fast64_t streams, refused;
+} reference_chaos;
 
 /*
  * An allocation. `handle` is what the host knows: the address of a mapping without access, so that reading it
@@ -59,13 +73,50 @@ struct reference_state {
     reference_allocation *allocations; /* by handle, ascending */
     size_t n_allocations;
     size_t allocations_capacity;
+    /* Freed ones, poisoned, the newest last; they go when others come. */
+    reference_allocation *quarantine;
+    size_t n_quarantine;
     pthread_mutex_t streams_lock;
     reference_stream *streams;
+    reference_chaos chaos;
 };
 
 /* Records an error with printf's words for the calling thread and returns `code`. */
 int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- chaos.c ----------------------------------------------------------------------------------------- */
+
+/* NaN in every floating dtype, -1 in every signed one. */
+#define REFERENCE_POISON 0xff
+#define REFERENCE_LOST   "reference: the device was lost"
+
+/* The draws of one stream. */
+typedef struct reference_pace {
+    reference_chaos *chaos;
+    uint64_t random;
+    uint32_t left; /* tasks of this stretch */
+    int32_t held;
+    int32_t pauses;
+    int32_t reserved;
+} reference_pace;
+
+/* A number from the environment, or `otherwise`. */
+uint64_t reference_setting(const char *name, uint64_t otherwise);
+void reference_chaos_init(reference_chaos *c);
+void reference_pace_init(reference_pace *p, reference_chaos *c);
+/* Draws how a task that is queued behind `waiting` others begins. */
+void reference_pace_set(reference_pace *p, reference_task *task, uint64_t waiting);
+void reference_pause(uint32_t microseconds);
+/* 1 when the task that is about to be queued is the one that is to be refused. */
+int32_t reference_chaos_refuse(reference_chaos *c);
+/* Before a task runs: TN_OK, or the failure that is due. */
+int32_t reference_chaos_begin(reference_device *device, const char **out_text);
+/* TN_E_DEVICE_LOST with an error, or TN_OK. */
+int32_t reference_check_lost(const reference_device *device);
+void reference_poison(const reference_chaos *c, char *memory, uint64_t bytes);
+/* 0 when something was written since. */
+int32_t reference_is_poison(const char *memory, uint64_t bytes);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------- */
 
@@ -95,7 +146,9 @@ struct reference_task {
     struct reference_block *blocks;
     uint64_t number; /* counted from 1 on each stream */
     int32_t always;
-    int32_t reserved;
+    uint32_t hold_microseconds; /* how long it is left before it begins, unless somebody waits for it */
+    uint32_t pause_microseconds;
+    uint32_t reserved;
 };
 
 /* A task of `bytes` (at least sizeof(reference_task)), zeroed; NULL when out of memory. */
@@ -104,8 +157,11 @@ void *reference_task_create(uint64_t bytes, void (*run)(reference_stream *stream
 void *reference_task_memory(reference_task *task, uint64_t bytes);
 /* Frees a task that was not queued. NULL is ignored. */
 void reference_task_destroy(reference_task *task);
-/* Queues a task, which the stream then owns. After fork: frees it and returns TN_E_FORKED. */
+/* Queues a task, which the stream then owns. After fork: frees it and returns TN_E_FORKED; a lost device and
+ * one that is told to refuse likewise. */
 int32_t reference_stream_push(reference_stream *stream, reference_task *task);
+/* Somebody waits for the tasks up to this number: they are held no longer. */
+void reference_stream_ask(reference_stream *stream, uint64_t number);
 /* Waits for what is queued now; does not report. */
 void reference_stream_wait(reference_stream *stream);
 /* Records a late error, from the stream's thread. The first one stays. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams: a first-in-first-out queue and a thread that works it off. An error found there is late: it stays
- * with the stream, drops what was queued behind it, and is reported once, by whoever asks next.
+ * with the stream, drops what was queued behind it, and is reported once, by whoever asks next. Only a lost
+ * device is reported for ever. A task that is held begins when somebody waits for it.
  */
 #include "reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct reference_stream {
@@ -20,11 +22,13 @@ struct reference_stream {
     reference_task *last;
     uint64_t queued; /* number of the last task pushed, and of the last one finished */
     uint64_t finished;
+    uint64_t asked;      /* tasks up to this number are waited for */
     uint64_t drop_until; /* tasks up to this number lay behind an error that is reported already */
     int32_t stopping;
     int32_t joined;
     int32_t error_code;
     int32_t reserved;
+    reference_pace pace;
     char error_text[256];
 };
 
@@ -73,6 +77,30 @@ static reference_task *pop(reference_stream *s)
     return task;
 }
 
+/* With the lock held: returns when somebody waits for the task or its time is over. */
+static void hold(reference_stream *s, const reference_task *task)
+{
+    struct timespec until;
+    int over = task->hold_microseconds == 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    uint64_t nanoseconds = (uint64_t)until.tv_nsec + task->hold_microseconds * 1000ull;
+    until.tv_sec += (time_t)(nanoseconds / 1000000000u);
+    until.tv_nsec = (long)(nanoseconds % 1000000000u);
+    while (!over && s->asked < task->number && !s->stopping)
+        over = pthread_cond_timedwait(&s->changed, &s->lock, &until) != 0;
+}
+
+/* A task that works: nothing of a lost device, and what is to fail fails. */
+static void run_work(reference_stream *s, reference_task *task)
+{
+    const char *text = NULL;
+    int32_t status = reference_chaos_begin(s->device, &text);
+    if (status)
+        reference_stream_fail(s, status, text);
+    else if (!atomic_load(&s->device->lost))
+        task->run(s, task);
+}
+
 static void *work_off(void *argument)
 {
     reference_stream *s = argument;
@@ -80,11 +108,16 @@ static void *work_off(void *argument)
     for (;;) {
         while (!s->first && !s->stopping) pthread_cond_wait(&s->changed, &s->lock);
         if (!s->first) break;
+        hold(s, s->first);
         reference_task *task = pop(s);
         int dropped = s->error_code || task->number <= s->drop_until;
         pthread_mutex_unlock(&s->lock);
         uint64_t number = task->number;
-        if (!dropped || task->always) task->run(s, task);
+        reference_pause(task->pause_microseconds);
+        if (task->always)
+            task->run(s, task);
+        else if (!dropped)
+            run_work(s, task);
         reference_task_destroy(task);
         pthread_mutex_lock(&s->lock);
         s->finished = number;
@@ -94,14 +127,27 @@ static void *work_off(void *argument)
     return NULL;
 }
 
+/* TN_OK, or why the stream takes no more. */
+static int32_t check_push(const reference_stream *s, const reference_task *task)
+{
+    reference_state *state = s->device->state;
+    if (getpid() != state->process)
+        return reference_error(state, TN_E_FORKED, "reference: the device was opened before fork");
+    if (!task->always && reference_chaos_refuse(&state->chaos))
+        return reference_error(state, TN_E_INTERNAL,
+                               "reference: TENON_REFERENCE_REFUSE says that this call fails");
+    return reference_check_lost(s->device);
+}
+
 int32_t reference_stream_push(reference_stream *s, reference_task *task)
 {
-    const reference_state *state = s->device->state;
-    if (getpid() != state->process) {
+    int32_t status = check_push(s, task);
+    if (status) {
         reference_task_destroy(task);
-        return reference_error(state, TN_E_FORKED, "reference: the device was opened before fork");
+        return status;
     }
     pthread_mutex_lock(&s->lock);
+    reference_pace_set(&s->pace, task, s->queued - s->finished);
     task->number = ++s->queued;
     if (s->last)
         s->last->next = task;
@@ -125,10 +171,26 @@ void reference_stream_fail(reference_stream *s, int32_t code, const char *text)
 
 /* ---- Waiting and reporting --------------------------------------------------------------------------- */
 
+/* With the lock held. */
+static void ask(reference_stream *s, uint64_t number)
+{
+    if (s->asked >= number) return;
+    s->asked = number;
+    pthread_cond_broadcast(&s->changed);
+}
+
+void reference_stream_ask(reference_stream *s, uint64_t number)
+{
+    pthread_mutex_lock(&s->lock);
+    ask(s, number);
+    pthread_mutex_unlock(&s->lock);
+}
+
 void reference_stream_wait(reference_stream *s)
 {
     pthread_mutex_lock(&s->lock);
     uint64_t target = s->queued;
+    ask(s, target);
     while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
 }
@@ -143,7 +205,8 @@ static int32_t report(reference_stream *s)
     if (code) s->drop_until = s->queued;
     s->error_code = 0;
     pthread_mutex_unlock(&s->lock);
-    return code ? reference_error(s->device->state, code, "%s", text) : TN_OK;
+    if (code) return reference_error(s->device->state, code, "%s", text);
+    return reference_check_lost(s->device);
 }
 
 int32_t reference_streams_synchronize(reference_device *device)
@@ -182,9 +245,12 @@ void reference_streams_stop(reference_state *state)
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
     reference_state *state = self;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
     reference_stream *s = calloc(1, sizeof(*s));
     if (!s) return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory for a stream");
     s->device = device;
+    reference_pace_init(&s->pace, &state->chaos);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     int failed = pthread_create(&s->thread, NULL, work_off, s);
@@ -229,6 +295,7 @@ static int32_t stream_query(void *self, void *device, void *stream, int32_t *out
     if (status) return status;
     pthread_mutex_lock(&s->lock);
     *out_done = s->finished == s->queued;
+    ask(s, s->queued);
     pthread_mutex_unlock(&s->lock);
     return TN_OK;
 }

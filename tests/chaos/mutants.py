@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the library's waits out one by one and shows that the adversarial reference device finds each.
+
+A mutant is one file of the library with one text replaced. It is compiled as the build compiled the original, linked with
+everything else into a libtenon of its own, and put before the tests of waits.c and backward.c. A mutant that no test notices
+is a failure; so is a text that is not found exactly once, which means that the table below has to follow the source.
+"""
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# (what is forgotten, file, text, replacement)
+MUTANTS = [
+    ("reading from a device: the wait for the copy", "core/transfer.c",
+     'return finish_copy(d, code, "copy from a device");', "return code;"),
+    ("writing to a device: the wait for the copy", "core/transfer.c",
+     'return finish_copy(d, code, "copy to a device");', "return code;"),
+    ("a stream's wait for an event", "core/event.c",
+     "code = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);", "code = TN_OK;"),
+    ("a stream's wait for a stream", "core/event.c",
+     "if (!code) code = tn_stream_wait_event(stream, event);", ""),
+    ("record_stream: the use of a block is noted", "core/allocator.c",
+     "int32_t known = u || own == stream;", "int32_t known = 1; (void)own;"),
+    ("a freed block: the events of other streams", "core/allocator.c",
+     "if (tn_event_query(u->event) == 0) {", "if (0) {"),
+    ("a growing storage: the old block's use by the copy", "core/storage.c",
+     "code = tni_block_record(before, tni_current_stream(s->device));", "code = TN_OK;"),
+    ("emptying the cache: the wait for the device", "core/allocator_stats.c",
+     "int32_t code = a->device->synchronous ? TN_OK : tni_device_wait(a->device);", "int32_t code = TN_OK;"),
+    ("what a kernel keeps alive: the wait for its stream", "dispatcher/kernel.c",
+     "if (kept->is_block) {", "if (1) {"),
+    ("backward: a gradient handed over, the wait", "autograd/engine.c",
+     "int32_t status = tn_stream_wait_stream(to, from);\n    return status ? status : tn_record_stream(grad, to);",
+     "return tn_record_stream(grad, to);"),
+    ("backward: a gradient handed over, its block", "autograd/engine.c",
+     "return status ? status : tn_record_stream(grad, to);", "return status;"),
+    ("backward: the caller's first gradient", "autograd/engine.c",
+     "tn_stream *from = device && !device->synchronous ? caller_stream(run, device) : NULL;", "tn_stream *from = NULL; (void)device;"),
+    ("backward: a sum on the stream of its reader", "autograd/engine.c",
+     "tn_stream *before = *in ? switch_stream(run->ctx, stream) : NULL;", "tn_stream *before = NULL;"),
+    ("backward: a captured gradient for the caller", "autograd/engine.c",
+     "status = hand_over(grad, stream_of(run, e->node, grad), caller_stream(run, device));", "status = TN_OK;"),
+    ("backward: the streams joined at the end", "autograd/engine.c",
+     "if (!status) status = join_streams(run);", "(void)join_streams;"),
+    ("backward: a function works on its forward's stream", "autograd/function.c",
+     "c->node.stream = tni_working_stream(outs[0]);", ""),
+]
+
+
+def compile_mutant(build, commands, folder, file, old, new):
+    """The object of the changed file; None when the text is not there once."""
+    text = (ROOT / file).read_text()
+    if text.count(old) != 1:
+        return None
+    changed = folder / Path(file).name
+    changed.write_text(text.replace(old, new))
+    command = shlex.split(commands[file]["command"])
+    out = command[command.index("-o") + 1]
+    keep = [a for i, a in enumerate(command)
+            if a not in ("-MD", "-O3", "-c", "-o") and command[i - 1] not in ("-MQ", "-MF", "-c", "-o")
+            and a not in ("-MQ", "-MF")]
+    target = folder / "mutant.o"
+    subprocess.run([*keep, f"-I{(ROOT / file).parent}", "-w", "-O1", "-c", str(changed), "-o", str(target)], cwd=build, check=True)
+    return out, target
+
+
+def link_mutant(build, link, folder, replaced, target):
+    """The library with one object replaced. Archives of the build are thin: their members are the objects."""
+    words = []
+    for word in link:
+        if word.endswith(".a") and not word.startswith("-"):
+            listed = subprocess.run(["ar", "t", word], cwd=build, check=True, capture_output=True, text=True).stdout.split()
+            words += [str(target) if (build / m).resolve() == (build / replaced).resolve() else m for m in listed]
+        else:
+            words.append(word)
+    library = folder / "libtenon.so.0"
+    words[words.index("-o") + 1] = str(library)
+    subprocess.run(words, cwd=build, check=True)
+    return library
+
+
+def run_tests(program, build, library):
+    """Names of the tests that failed."""
+    environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
+                       TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
+    if library:
+        environment["LD_PRELOAD"] = str(library)
+    run = subprocess.run([program, "-j2"], capture_output=True, text=True, env=environment, timeout=300)
+    failed = [line.split()[1].rstrip(":") for line in (run.stdout + run.stderr).splitlines() if line.startswith("[FAIL]")]
+    return failed or (["(the program)"] if run.returncode else [])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--only", default="", help="mutants whose description contains this")
+    o = parser.parse_args()
+    build = o.build.resolve()
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = (Path(entry["directory"]) / entry["file"]).resolve()
+        if path.is_relative_to(ROOT) and "/lib" in entry["output"]:
+            commands.setdefault(str(path.relative_to(ROOT)), entry)
+    if "-fsanitize" in commands["core/event.c"]["command"]:
+        print("skipped: the mutants are made of plain builds only\n0 passed, 0 failed, 1 skipped")
+        return 77
+    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "libtenon.so.0.1.0"], check=True, capture_output=True, text=True)
+    link = shlex.split([line for line in listed.stdout.splitlines() if "-o libtenon.so" in line][-1])
+    passed = failed = 0
+    sound = run_tests(o.program, build, None)
+    if sound:
+        print(f"the library as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
+        return 1
+    for what, file, old, new in (m for m in MUTANTS if o.only in m[0]):
+        with tempfile.TemporaryDirectory(dir=build) as name:
+            folder = Path(name)
+            made = compile_mutant(build, commands, folder, file, old, new)
+            found = run_tests(o.program, build, link_mutant(build, link, folder, *made)) if made else []
+        state = "found " if found else "MISSED" if made else "NO TEXT"
+        print(f"{state}  {what:52} {file:26} {len(found):2} tests, {found[0] if found else 'none'}")
+        passed += bool(found)
+        failed += not found
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
