@@ -137,7 +137,7 @@ uint64_t check_seed(const check_target *t, const check_case *c);
  * (the worst of them), and in `out_fallbacks` (may be NULL) the operators that ran on the CPU. */
 typedef struct check_watch {
     uint64_t handle;
-    char fallbacks[240];
+    char fallbacks[560];
     uint64_t bytes; /* copied by the fallbacks */
     uint64_t count;
 } check_watch;

@@ -12,6 +12,12 @@ void check_tier0_streams(check_target *t, check_list *list);
 void check_table_cases(check_target *t, check_list *list);
 /* families.c: fill, copy, iota, random, gather, scatter, bmm, sort, nonzero. */
 void check_family_cases(check_target *t, check_list *list);
+/* tier2.c: a perceptron learns. */
+void check_tier2(check_target *t, check_list *list);
+/* tier3.c: convolution, attention, normalisation, mixed precision. */
+void check_tier3(check_target *t, check_list *list);
+/* tier4.c: several devices. */
+void check_tier4(check_target *t, check_list *list);
 
 /* precision_case.c: errors of functions in units of the last place. */
 void check_precision_functions(check_target *t, check_list *list);

@@ -25,17 +25,33 @@ static int part_of_name(const char *name, char *out, size_t bytes)
     return 0;
 }
 
-static void note_missing(check_tier *t, const check_entry *e)
+static void note_once(cJSON *list, const char *text)
 {
-    char part[128];
     const cJSON *item;
-    if (part_of_name(e->name, part, sizeof part)) return;
-    cJSON *list = e->tags & CHECK_TAG_OPTIONAL ? t->optional : t->missing;
     cJSON_ArrayForEach(item, list)
     {
-        if (strcmp(item->valuestring, part) == 0) return;
+        if (strcmp(item->valuestring, text) == 0) return;
     }
-    cJSON_AddItemToArray(list, cJSON_CreateString(part));
+    cJSON_AddItemToArray(list, cJSON_CreateString(text));
+}
+
+/* Tier 1 names the kernel; a case of a higher tier ran many operators, and its reason names them. */
+static void note_missing(check_tier *t, const check_entry *e)
+{
+    static const char words[] = "the CPU answers for ";
+    cJSON *list = e->tags & CHECK_TAG_OPTIONAL ? t->optional : t->missing;
+    char part[256];
+    if (e->tier < 2 || strncmp(e->result.reason, words, sizeof words - 1)) {
+        if (!part_of_name(e->name, part, sizeof part)) note_once(list, part);
+        return;
+    }
+    for (const char *at = e->result.reason + sizeof words - 1; *at;) {
+        size_t length = strcspn(at, ",");
+        snprintf(part, sizeof part, "%.*s", (int)length, at);
+        note_once(list, part);
+        at += length;
+        at += strspn(at, ", ");
+    }
 }
 
 void check_tiers_init(check_tier *tiers, const check_run *run)

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tier 4: several devices of the plugin, copies and waits between them, and what else a plugin may offer.
+ * Graph capture and collectives have no interface in this version of the contract, so no plugin can offer
+ * them: that is said, and nothing is concluded from it.
+ */
+#include "sources.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define N 20000
+
+static tn_device device_at(const check_target *t, uint32_t i)
+{
+    return TN_DEVICE(TN_DEVICE_TYPE(t->device), i);
+}
+
+static const float *numbers(tn_scope *s, float first)
+{
+    float *data = tn_scope_memory(s, N * sizeof *data);
+    for (int i = 0; data && i < N; i++) data[i] = first + (float)(i % 1000);
+    return data;
+}
+
+static int holds(check_result *out, tn_scope *s, const char *what, const tn_tensor *x, const float *want)
+{
+    float *got = tn_scope_memory(s, N * sizeof *got);
+    if (!x || !got || tn_to_host(s, x, got, N * sizeof *got)) {
+        check_fail_with_error(out, s, what);
+        return 0;
+    }
+    for (int i = 0; i < N; i++) {
+        if (got[i] != want[i])
+            return check_that(out, 0, "%s: element %d is %g, expected %g", what, i, (double)got[i],
+                              (double)want[i]);
+    }
+    return 1;
+}
+
+/* Each device to each other one and back. */
+static void run_copies(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    for (uint32_t from = 0; from < t->device_count; from++) {
+        for (uint32_t to = 0; to < t->device_count && out->outcome == CHECK_PASSED; to++) {
+            char what[64];
+            const float *data = numbers(s, (float)(from * 16 + to));
+            if (from == to) continue;
+            snprintf(what, sizeof what, "from device %u to device %u", from, to);
+            tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, from));
+            tn_tensor *y = tn__to_copy(s, x, .device = device_at(t, to));
+            check_that(out, !y || tn_tensor_device(y) == device_at(t, to), "%s: the copy is elsewhere", what);
+            holds(out, s, what, y, data);
+            holds(out, s, "the source, afterwards", x, data);
+        }
+    }
+    tn_scope_close(s);
+}
+
+/* The same arithmetic on each, at once. */
+static void run_arithmetic(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    tn_tensor *sums[16];
+    const float *data = numbers(s, 1);
+    float *want = tn_scope_memory(s, N * sizeof *want);
+    uint32_t count = t->device_count < 16 ? t->device_count : 16;
+    for (int i = 0; i < N; i++) want[i] = data[i] * 4;
+    for (uint32_t i = 0; i < count; i++) {
+        sums[i] = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, i));
+        for (int k = 0; k < 2; k++) sums[i] = tn_add(s, sums[i], sums[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        char what[32];
+        snprintf(what, sizeof what, "device %u", i);
+        if (!holds(out, s, what, sums[i], want)) break;
+    }
+    tn_scope_close(s);
+}
+
+/* A tensor of one device beside one of another is an error with both names, not a wrong number. */
+static void run_mixed(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    const float *data = numbers(s, 1);
+    tn_tensor *a = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, 0)),
+              *b = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, 1));
+    check_that(out, a && b && !tn_add(s, a, b), "tensors of two devices were added");
+    tn_scope_close(s);
+    t->error_line[0] = 0;
+}
+
+/* A stream of device 1 waits for an event of device 0. */
+static void run_events(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    tn_event *event = NULL;
+    tn_stream *first = tn_stream_current(t->ctx, device_at(t, 0)),
+              *second = tn_stream_current(t->ctx, device_at(t, 1));
+    const float *data = numbers(s, 3);
+    if (tn_event_create(t->ctx, device_at(t, 0), 0, &event)) check_fail_with_error(out, NULL, "event create");
+    for (int round = 0; event && round < 10 && out->outcome == CHECK_PASSED; round++) {
+        tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, 0));
+        if (tn_event_record(event, first)) check_fail_with_error(out, NULL, "record");
+        if (tn_stream_wait_event(second, event))
+            check_fail_with_error(out, NULL, "wait_event of another device");
+        holds(out, s, "behind the event", tn__to_copy(s, x, .device = device_at(t, 1)), data);
+    }
+    tn_event_release(event);
+    tn_scope_close(s);
+}
+
+/* Gradients cross from one device to the other. */
+static void run_backward(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    const float *data = numbers(s, 1);
+    float *want = tn_scope_memory(s, N * sizeof *want);
+    for (int i = 0; i < N; i++) want[i] = 2 * data[i];
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, 0));
+    if (x) tn_set_requires_grad(x, 1);
+    tn_tensor *y = tn_to_device(s, x, device_at(t, 1), TN_FLOAT32);
+    tn_backward(s, tn_sum(s, tn_mul(s, y, y)));
+    tn_tensor *grad = x && !tn_scope_failed(s) ? tn_grad_of(s, x) : NULL;
+    check_that(out, !grad || tn_tensor_device(grad) == device_at(t, 0), "the gradient is on another device");
+    holds(out, s, "the gradient", grad, want);
+    tn_scope_close(s);
+}
+
+static void run_not_offered(check_target *t, const check_case *c, check_result *out)
+{
+    check_skip(out, "not offered by the plugin: the contract has no interface for %s yet",
+               (const char *)c->data);
+}
+
+static void run_one_device(check_target *t, const check_case *c, check_result *out)
+{
+    check_skip(out, "the plugin has one device here");
+}
+
+void check_tier4(check_target *t, check_list *list)
+{
+    static const struct {
+        const char *name;
+        check_fn run;
+    } cases[] = {{"copies", run_copies},
+                 {"arithmetic", run_arithmetic},
+                 {"mixed-arguments", run_mixed},
+                 {"events", run_events},
+                 {"gradients", run_backward}};
+    int several = t->device_count > 1 && TN_DEVICE_TYPE(t->device) != TN_INTERNED_CPU;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_add(list, &(check_case){.tier = 4, .run = several ? cases[i].run : run_one_device},
+                  "4/devices/%s", cases[i].name);
+    check_add(list, &(check_case){.tier = 4, .run = run_not_offered, .data = "graphs"}, "4/graph/capture");
+    check_add(list, &(check_case){.tier = 4, .run = run_not_offered, .data = "collectives"},
+              "4/collectives/all");
+}
