@@ -28,6 +28,7 @@ static const char help[] =
     "  --unsupported FILE       cases that are not run, for good: a pattern ('1/*/float64/*') and a reason a "
     "line\n"
     "  --expected-failures FILE cases that may fail, for now; one that passes fails\n"
+    "  --golden DIR             the recorded calls in DIR/cases, too (tier 1)\n"
     "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
     "  --html FILE              everything, as one page\n"
     "  --against FILE           an earlier JSON report: what moved (precision)\n"
@@ -57,6 +58,7 @@ enum {
     TIMEOUT,
     UNSUPPORTED,
     EXPECTED,
+    GOLDEN,
     JSON,
     HTML,
     ALL,
@@ -75,6 +77,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"timeout", required_argument, NULL, TIMEOUT},
                                       {"unsupported", required_argument, NULL, UNSUPPORTED},
                                       {"expected-failures", required_argument, NULL, EXPECTED},
+                                      {"golden", required_argument, NULL, GOLDEN},
                                       {"json", required_argument, NULL, JSON},
                                       {"html", required_argument, NULL, HTML},
                                       {"against", required_argument, NULL, AGAINST},
@@ -140,6 +143,9 @@ static int take(check_options *o, int letter, const char *text)
         return 0;
     case EXPECTED:
         o->expected_failures = text;
+        return 0;
+    case GOLDEN:
+        o->golden = text;
         return 0;
     case JSON:
         o->json = text;

@@ -86,6 +86,8 @@ void model_compare(check_target *t, const model_plan *p, check_result *out)
     if (tn_scope_failed(b.s))
         check_skip(out, "%s refuses: %s", t->other_name,
                    tn_scope_error(b.s) ? tn_scope_error(b.s)->message : "");
+    else if (b.way == CHECK_WAY_CPU) /* it would be compared with itself */
+        check_skip(out, "%s has no kernel to compare with", t->other_name);
     else if (tn_scope_failed(a.s))
         check_fail_with_error(out, a.s, t->name);
     else if (compare_results(p, &a, &b, out) && a.way == CHECK_WAY_CPU)

@@ -151,7 +151,11 @@ static void print_names(const char *what, const cJSON *list)
 static void print_tier(uint32_t i, const check_tier *t)
 {
     uint32_t wrong = t->outcomes[CHECK_FAILED] + t->outcomes[CHECK_CRASHED];
-    const char *word = t->bad ? "not as expected" : t->whole ? "whole" : wrong ? "as expected" : "not whole";
+    const char *word = t->bad                                   ? "not as expected"
+                       : t->whole                               ? "whole"
+                       : wrong                                  ? "as expected"
+                       : t->outcomes[CHECK_SKIPPED] == t->count ? "not checked"
+                                                                : "not whole";
     printf("tier %u  %s%s%s: %s; %u passed", i,
            t->bad     ? RED
            : t->whole ? GREEN

@@ -18,6 +18,8 @@ void check_tier2(check_target *t, check_list *list);
 void check_tier3(check_target *t, check_list *list);
 /* tier4.c: several devices. */
 void check_tier4(check_target *t, check_list *list);
+/* golden.c: recorded calls, with --golden. */
+void check_golden_cases(check_target *t, check_list *list);
 
 /* precision_case.c: errors of functions in units of the last place. */
 void check_precision_functions(check_target *t, check_list *list);

@@ -67,8 +67,8 @@ void check_tiers_init(check_tier *tiers, const check_run *run)
         if (e->result.outcome == CHECK_ABSENT) note_missing(t, e);
     }
     for (uint32_t i = 0; i < CHECK_TIERS; i++)
-        tiers[i].whole = !tiers[i].outcomes[CHECK_FAILED] && !tiers[i].outcomes[CHECK_CRASHED] &&
-                         !cJSON_GetArraySize(tiers[i].missing);
+        tiers[i].whole = tiers[i].outcomes[CHECK_PASSED] && !tiers[i].outcomes[CHECK_FAILED] &&
+                         !tiers[i].outcomes[CHECK_CRASHED] && !cJSON_GetArraySize(tiers[i].missing);
 }
 
 void check_tiers_finish(check_tier *tiers)

@@ -37,6 +37,11 @@ static int32_t fail(call *c, const char *text)
     return 0;
 }
 
+static void watch(const call *c, int on)
+{
+    if (c->file->watch) c->file->watch(c->file->user, on);
+}
+
 static const char *scope_text(const call *c)
 {
     const tn_error *e = tn_scope_error(c->s);
@@ -229,8 +234,12 @@ static int32_t compare_gradients(call *c)
         if (tn_requires_grad(roots[n])) n++;
     }
     options.grad_outputs = (tn_tensors){cotangents, n};
-    if (n && tn_grad(c->s, (tn_tensors){roots, n}, (tn_tensors){c->leaves, c->n_leaves}, &options, grads))
-        return fail(c, scope_text(c));
+    watch(c, 1);
+    int32_t status =
+        n ? tn_grad(c->s, (tn_tensors){roots, n}, (tn_tensors){c->leaves, c->n_leaves}, &options, grads)
+          : TN_OK;
+    watch(c, 0);
+    if (status) return fail(c, scope_text(c));
     cJSON_ArrayForEach(entry, field(c->line, "grad"))
     {
         char what[96];
@@ -275,7 +284,9 @@ static int32_t run(call *c)
         if (field(c->line, "raises")) check_refusal(c, TN_E_ARGUMENT);
         return 0;
     }
+    watch(c, 1);
     status = tn_scope_call(c->s, op, c->args, c->n_args, c->outs, c->n_outs);
+    watch(c, 0);
     if (!status) status = tn_device_synchronize(c->file->ctx, c->file->device);
     if (field(c->line, "raises")) {
         check_refusal(c, status);

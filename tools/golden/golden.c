@@ -102,7 +102,7 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
 {
     char path[4096];
     tn_context_options options = {.size = sizeof options, .log = log_line, .log_user = stderr};
-    golden_file file = {NULL, NULL, TN_CPU};
+    golden_file file = {.device = TN_CPU};
     FILE *out = fdopen(fd, "w");
     int status;
     if (!out || tn_context_create(&options, &file.ctx)) return 3;

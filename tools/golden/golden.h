@@ -24,6 +24,10 @@ typedef struct golden_file {
     tn_context *ctx;
     tn_safetensors *tensors;
     tn_device device;
+    /* Called with 1 before the call under test and before its gradients, with 0 after each; or NULL. What is
+     * made and compared in between is none of its business. */
+    void (*watch)(void *user, int on);
+    void *user;
 } golden_file;
 
 /* Runs one line. */
