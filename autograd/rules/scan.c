@@ -68,7 +68,9 @@ static tn_tensor *logsum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)
 /* The part of the gradient that comes from positive (or negative) entries, computed in logarithms. */
 static tn_tensor *logcumsumexp_part(tn_scope *s, tni_grad *g, tn_tensor *size, tn_tensor *mask, int64_t dim)
 {
-    tn_tensor *logs = tn_masked_fill_scalar(s, tn_log(s, size), tn_logical_not(s, mask), TN_SCALAR(-1e30));
+    /* Far below every logarithm, and finite: an infinity less an infinite result would be NaN. */
+    double nothing = tn_tensor_dtype(size) == TN_FLOAT16 ? -65504 : -1e30;
+    tn_tensor *logs = tn_masked_fill_scalar(s, tn_log(s, size), tn_logical_not(s, mask), TN_SCALAR(nothing));
     tn_tensor *back = logsum_from_end(s, sub(s, logs, tni_grad_result(g, 0)), dim);
     return tn_exp(s, add(s, back, tni_grad_saved(g, 0)));
 }

@@ -18751,12 +18751,13 @@ static inline tn_tensor *tn_unsqueeze_copy(tn_scope *s, tn_tensor *self, int64_t
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
     return tn_ops_tensor(s, TN_OP_UNSQUEEZE_COPY, v, 2);
 }
-/* Copy with the result of the view view. */
+/* Copy with other sizes; unlike view, of any strides. */
 static inline tn_tensor *tn_view_copy(tn_scope *s, tn_tensor *self, tn_ints size)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(size.data, size.count)};
     return tn_ops_tensor(s, TN_OP_VIEW_COPY, v, 2);
 }
+/* Copy with the result of the view view. */
 static inline tn_tensor *tn_view_copy_dtype(tn_scope *s, tn_tensor *self, tn_dtype dtype)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_dtype(dtype)};
