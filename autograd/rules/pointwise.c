@@ -283,7 +283,10 @@ void grad_tanh(tn_scope *s, tni_grad *g)
 void grad_tanh_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, mul(s, grad, minus_from(s, 1, square(s, y))));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0,
+                     is_complex(y) ? mul(s, grad, minus_from(s, 1, square(s, y)))
+                                   : tn_tanh_backward(s, grad, y));
     if (tni_grad_needs(g, 1))
         tni_grad_set(g, 1, mul(s, conj_of(s, grad), scale(s, mul(s, y, tni_grad_saved(g, 0)), -2)));
 }
@@ -300,7 +303,10 @@ void grad_sigmoid(tn_scope *s, tni_grad *g)
 void grad_sigmoid_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, mul(s, grad, mul(s, minus_from(s, 1, y), y)));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0,
+                     is_complex(y) ? mul(s, grad, mul(s, minus_from(s, 1, y), y))
+                                   : tn_sigmoid_backward(s, grad, y));
     if (tni_grad_needs(g, 1))
         tni_grad_set(
             g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), minus_from(s, 1, scale(s, y, 2))));
