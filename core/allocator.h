@@ -72,7 +72,8 @@ typedef struct tni_segment {
 #define TNI_CACHE_BINS 56u
 typedef struct tni_shard {
     _Alignas(64) atomic_int lock;
-    uint32_t reserved;
+    uint32_t counts_owners; /* each storage is an owner of the context: its program has let go of it */
+    int64_t storages;       /* given out here less given back here */
     int64_t allocated; /* change since it was last added to the allocator's statistics */
     int64_t blocks;
     uint64_t allocations;
@@ -130,8 +131,12 @@ int32_t tni_direct_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **ou
 void tni_direct_free(struct tni_allocator *a, tni_piece *piece);
 
 /* allocator_cache.c */
-/* A storage on a small block of a device with shards. The block is part of it; tni_cache_free takes both. */
+/*
+ * A storage on a small block of a device with shards. The block is part of it; tni_cache_free_storage takes
+ * both. It keeps the context as any storage does, but is counted in its shard until that matters.
+ */
 int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage **out);
+void tni_cache_free_storage(struct tni_allocator *a, tni_piece *piece);
 /* Makes a piece's own storage show its block, as all pieces in the cache have it. */
 void tni_storage_embed(tni_piece *piece);
 int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out);

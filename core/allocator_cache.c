@@ -110,7 +110,8 @@ static void maintain(struct tni_allocator *a, tni_shard *s, int64_t changed, uin
 }
 
 /* Nothing is ready: asks the segments, and takes the counting back when they have nothing either. */
-static int32_t fetch(struct tni_allocator *a, tni_shard *s, uint32_t bin, tni_piece **out)
+static __attribute__((noinline)) int32_t fetch(struct tni_allocator *a, tni_shard *s, uint32_t bin,
+                                               int64_t storages, tni_piece **out)
 {
     tni_piece *p;
     int32_t code = tni_central_alloc(a, bytes_of(bin), NULL, &p);
@@ -119,15 +120,18 @@ static int32_t fetch(struct tni_allocator *a, tni_shard *s, uint32_t bin, tni_pi
     tni_storage_embed(p);
     take(s);
     int64_t changed = s->allocated += (int64_t)p->block.bytes;
+    uint32_t counts_owners = s->counts_owners;
     s->blocks++;
     s->allocations++;
+    s->storages += storages;
     leave(s);
+    if (counts_owners && storages) tni_context_own(a->device->ctx);
     if (changed > SETTLE_BYTES) maintain(a, s, changed, 0);
     *out = p;
     return TN_OK;
 }
 
-int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+static inline int32_t give_out(struct tni_allocator *a, uint64_t bytes, int64_t storages, tni_piece **out)
 {
     tni_shard *s = own_shard(a);
     uint32_t bin = bin_of(bytes);
@@ -135,23 +139,66 @@ int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out
     tni_piece *p = s->bins[bin];
     if (TNI_UNLIKELY(!p)) {
         leave(s);
-        return fetch(a, s, bin, out);
+        return fetch(a, s, bin, storages, out);
     }
     s->bins[bin] = p->next;
     s->cached -= p->block.bytes;
     int64_t changed = s->allocated += (int64_t)p->block.bytes;
+    uint32_t counts_owners = s->counts_owners;
     s->blocks++;
     s->allocations++;
+    s->storages += storages;
     leave(s);
+    if (TNI_UNLIKELY(counts_owners) && storages) tni_context_own(a->device->ctx);
     if (TNI_UNLIKELY(changed > SETTLE_BYTES)) maintain(a, s, changed, 0);
     *out = p;
     return TN_OK;
 }
 
+/* Once a storage is no longer counted, the context may go at any time. */
+static uint32_t forget_storage(tni_shard *s)
+{
+    take(s);
+    uint32_t counts_owners = s->counts_owners;
+    s->storages--;
+    leave(s);
+    return counts_owners;
+}
+
+/* 1 if the storage was an owner of the context. */
+static inline uint32_t take_back(struct tni_allocator *a, tni_piece *p, int64_t storages)
+{
+    tni_shard *s = own_shard(a);
+    uint64_t bytes = p->block.bytes;
+    take(s);
+    p->next = s->bins[p->cache_bin];
+    s->bins[p->cache_bin] = p;
+    uint64_t cached = s->cached += bytes;
+    int64_t changed = s->allocated -= (int64_t)bytes;
+    int32_t is_full = changed < -SETTLE_BYTES || cached > SHARD_BYTES;
+    uint32_t counts_owners = s->counts_owners;
+    s->blocks--;
+    if (TNI_LIKELY(!is_full)) s->storages -= storages;
+    leave(s);
+    if (TNI_LIKELY(!is_full)) return counts_owners;
+    maintain(a, s, changed, cached);
+    return storages ? forget_storage(s) : counts_owners;
+}
+
+int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+{
+    return give_out(a, bytes, 0, out);
+}
+
+void tni_cache_free(struct tni_allocator *a, tni_piece *p)
+{
+    take_back(a, p, 0);
+}
+
 int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage **out)
 {
     tni_piece *p;
-    int32_t code = tni_cache_alloc(a, bytes, &p);
+    int32_t code = give_out(a, bytes, 1, &p);
     if (TNI_UNLIKELY(code)) return code;
     tni_storage *s = &p->storage;
     atomic_init(&s->refs, 1);
@@ -159,6 +206,28 @@ int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage *
     s->bytes = bytes;
     *out = s;
     return TN_OK;
+}
+
+void tni_cache_free_storage(struct tni_allocator *a, tni_piece *p)
+{
+    tn_context *ctx = a->device->ctx;
+    if (TNI_UNLIKELY(take_back(a, p, 1))) tni_context_unown(ctx);
+}
+
+/*
+ * Shard by shard: what was given out by one that still counts itself and given back to one that no longer
+ * does has taken an owner away that is not there yet, which is why the caller holds many meanwhile.
+ */
+void tni_allocator_count_storages(struct tni_allocator *a)
+{
+    for (uint32_t i = 0; a->shards && i < TNI_SHARDS; i++) {
+        tni_shard *s = &a->shards[i];
+        take(s);
+        int64_t storages = s->counts_owners ? 0 : s->storages;
+        s->counts_owners = 1;
+        leave(s);
+        atomic_fetch_add_explicit(&a->device->ctx->owners, (uint64_t)storages, memory_order_relaxed);
+    }
 }
 
 void tni_storage_embed(tni_piece *p)
@@ -172,18 +241,4 @@ void tni_storage_embed(tni_piece *p)
         .host = p->block.host,
         .block = &p->block,
     };
-}
-
-void tni_cache_free(struct tni_allocator *a, tni_piece *p)
-{
-    tni_shard *s = own_shard(a);
-    uint64_t bytes = p->block.bytes;
-    take(s);
-    p->next = s->bins[p->cache_bin];
-    s->bins[p->cache_bin] = p;
-    uint64_t cached = s->cached += bytes;
-    int64_t changed = s->allocated -= (int64_t)bytes;
-    s->blocks--;
-    leave(s);
-    if (TNI_UNLIKELY(changed < -SETTLE_BYTES || cached > SHARD_BYTES)) maintain(a, s, changed, cached);
 }

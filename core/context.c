@@ -191,9 +191,16 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
     return status;
 }
 
+/* More owners than there can be storages: keeps the context while its storages are being counted. */
+#define WHILE_COUNTING (1ull << 48)
+
 void tn_context_destroy(tn_context *ctx)
 {
-    if (ctx) tni_context_unown(ctx);
+    if (!ctx || ctx->pid != tni_process) return;
+    atomic_fetch_add_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
+    tni_devices_count_storages(ctx);
+    atomic_fetch_sub_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
+    tni_context_unown(ctx);
 }
 
 void tni_context_own(tn_context *ctx)

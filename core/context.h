@@ -37,7 +37,9 @@ struct tn_context {
     _Atomic(int32_t) threads;
     pid_t pid; /* of the process that made it: after fork calls answer TN_E_FORKED */
 
-    atomic_uint_fast64_t owners; /* 1 for the user, 1 for each live storage: the last one frees it */
+    /* 1 for the user, 1 for each live storage: the last one frees it. Storages of the caches are counted
+     * there while the user holds the context. */
+    atomic_uint_fast64_t owners;
 
     pthread_mutex_t lock;           /* protects the interning table and device types */
     tni_vector interned;            /* char * each, index + 1 is the number */

@@ -80,9 +80,8 @@ int32_t tni_current_set_index(const tn_context *ctx, uint32_t type, int32_t inde
     return TN_OK;
 }
 
-tn_stream *tni_current_stream(tni_device *device)
+tn_stream *tni_chosen_stream(tni_device *device)
 {
-    if (TNI_LIKELY(!tni_tls.current)) return device->default_stream;
     tni_slot *slot = find(device->ctx, device->id);
     if (!slot) return device->default_stream;
     uint64_t id = atomic_load_explicit(&slot->stream->id, memory_order_relaxed);

@@ -193,6 +193,18 @@ static tni_device *open_device(tni_device *d)
     return code ? NULL : d;
 }
 
+void tni_devices_count_storages(tn_context *ctx)
+{
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t i = 0; i < ctx->types[k]->count; i++) {
+            tni_device *d = &ctx->types[k]->devices[i];
+            if (atomic_load_explicit(&d->open, memory_order_acquire))
+                tni_allocator_count_storages(d->allocator);
+        }
+    }
+}
+
 void tni_devices_finish(tn_context *ctx)
 {
     if (tni_context_check(ctx)) return;

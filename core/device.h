@@ -8,6 +8,7 @@
 
 #include "core/context.h"
 #include "core/error.h"
+#include "core/thread.h"
 
 /* What a loaded plugin hands over to register its device type; tables are complete, absent slots NULL. */
 typedef struct tni_driver {
@@ -62,13 +63,19 @@ struct tni_device {
 int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what);
 /* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
 int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver);
+/* The program lets go of the context: storages that the devices' caches have given out become its owners. */
+void tni_devices_count_storages(tn_context *ctx);
 /* Closes all devices. */
 void tni_devices_finish(tn_context *ctx);
 /* The open device of an id (index -1: current); NULL and an error when there is none. Fast. */
 tni_device *tni_device_get(tn_context *ctx, tn_device id);
 tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type);
 /* Current stream of this thread for a device; never NULL for an open device. */
-tn_stream *tni_current_stream(tni_device *device);
+tn_stream *tni_chosen_stream(tni_device *device);
+static inline tn_stream *tni_current_stream(tni_device *device)
+{
+    return TNI_LIKELY(!tni_tls.current) ? device->default_stream : tni_chosen_stream(device);
+}
 
 /*
  * Streams. The struct outlives its last reference until the device closes (`id` is then TNI_DEAD_STREAM), so
@@ -124,6 +131,8 @@ typedef struct tni_block {
 } tni_block;
 int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out);
 void tni_allocator_destroy(struct tni_allocator *allocator);
+/* Makes each storage that is out, and each that will be, an owner of the context. */
+void tni_allocator_count_storages(struct tni_allocator *allocator);
 /* bytes 0 gives a block without memory. On out of memory: caches are freed, the plugin trimmed, tried once
  * more. */
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);

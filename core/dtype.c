@@ -26,64 +26,36 @@ static const struct {
     {"cfloat", TN_COMPLEX64}, {"cdouble", TN_COMPLEX128},
 };
 
-/*
- * [row of the code][log2 of the bits] -> index + 1. Codes up to 15 are rows of their own, those from 128
- * follow.
- */
-#define ROW(code) ((code) < 128u ? (code) : (code)-112u)
-#define ROWS      20u
-static const uint8_t indices[ROWS][8] = {
-    [ROW(TN_CODE_INT)] = {[3] = TNI_INDEX_INT8 + 1,
-                          TNI_INDEX_INT16 + 1,
-                          TNI_INDEX_INT32 + 1,
-                          TNI_INDEX_INT64 + 1},
-    [ROW(TN_CODE_UINT)] = {[3] = TNI_INDEX_UINT8 + 1,
-                           TNI_INDEX_UINT16 + 1,
-                           TNI_INDEX_UINT32 + 1,
-                           TNI_INDEX_UINT64 + 1},
-    [ROW(TN_CODE_FLOAT)] = {[4] = TNI_INDEX_FLOAT16 + 1, TNI_INDEX_FLOAT32 + 1, TNI_INDEX_FLOAT64 + 1},
-    [ROW(TN_CODE_BFLOAT)] = {[4] = TNI_INDEX_BFLOAT16 + 1},
-    [ROW(TN_CODE_COMPLEX)] = {[5] = TNI_INDEX_COMPLEX32 + 1,
-                              TNI_INDEX_COMPLEX64 + 1,
-                              TNI_INDEX_COMPLEX128 + 1},
-    [ROW(TN_CODE_BOOL)] = {[3] = TNI_INDEX_BOOL + 1},
-    [ROW(TN_CODE_FLOAT8_E4M3FN)] = {[3] = TNI_INDEX_FLOAT8_E4M3FN + 1},
-    [ROW(TN_CODE_FLOAT8_E4M3FNUZ)] = {[3] = TNI_INDEX_FLOAT8_E4M3FNUZ + 1},
-    [ROW(TN_CODE_FLOAT8_E5M2)] = {[3] = TNI_INDEX_FLOAT8_E5M2 + 1},
-    [ROW(TN_CODE_FLOAT8_E5M2FNUZ)] = {[3] = TNI_INDEX_FLOAT8_E5M2FNUZ + 1},
-    [ROW(TN_CODE_FLOAT8_E8M0FNU)] = {[3] = TNI_INDEX_FLOAT8_E8M0FNU + 1},
-    [ROW(TN_CODE_QUINT8)] = {[3] = TNI_INDEX_QUINT8 + 1},
-    [ROW(TN_CODE_QINT8)] = {[3] = TNI_INDEX_QINT8 + 1},
-    [ROW(TN_CODE_QINT32)] = {[5] = TNI_INDEX_QINT32 + 1},
-    [ROW(TN_CODE_QUINT4X2)] = {[3] = TNI_INDEX_QUINT4X2 + 1},
+const uint8_t tni_dtype_indices[TNI_DTYPE_ROWS][8] = {
+    [TNI_DTYPE_ROW(TN_CODE_INT)] = {[3] = TNI_INDEX_INT8 + 1,
+                                    TNI_INDEX_INT16 + 1,
+                                    TNI_INDEX_INT32 + 1,
+                                    TNI_INDEX_INT64 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_UINT)] = {[3] = TNI_INDEX_UINT8 + 1,
+                                     TNI_INDEX_UINT16 + 1,
+                                     TNI_INDEX_UINT32 + 1,
+                                     TNI_INDEX_UINT64 + 1},
+    [TNI_DTYPE_ROW(
+        TN_CODE_FLOAT)] = {[4] = TNI_INDEX_FLOAT16 + 1, TNI_INDEX_FLOAT32 + 1, TNI_INDEX_FLOAT64 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_BFLOAT)] = {[4] = TNI_INDEX_BFLOAT16 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_COMPLEX)] = {[5] = TNI_INDEX_COMPLEX32 + 1,
+                                        TNI_INDEX_COMPLEX64 + 1,
+                                        TNI_INDEX_COMPLEX128 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_BOOL)] = {[3] = TNI_INDEX_BOOL + 1},
+    [TNI_DTYPE_ROW(TN_CODE_FLOAT8_E4M3FN)] = {[3] = TNI_INDEX_FLOAT8_E4M3FN + 1},
+    [TNI_DTYPE_ROW(TN_CODE_FLOAT8_E4M3FNUZ)] = {[3] = TNI_INDEX_FLOAT8_E4M3FNUZ + 1},
+    [TNI_DTYPE_ROW(TN_CODE_FLOAT8_E5M2)] = {[3] = TNI_INDEX_FLOAT8_E5M2 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_FLOAT8_E5M2FNUZ)] = {[3] = TNI_INDEX_FLOAT8_E5M2FNUZ + 1},
+    [TNI_DTYPE_ROW(TN_CODE_FLOAT8_E8M0FNU)] = {[3] = TNI_INDEX_FLOAT8_E8M0FNU + 1},
+    [TNI_DTYPE_ROW(TN_CODE_QUINT8)] = {[3] = TNI_INDEX_QUINT8 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_QINT8)] = {[3] = TNI_INDEX_QINT8 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_QINT32)] = {[5] = TNI_INDEX_QINT32 + 1},
+    [TNI_DTYPE_ROW(TN_CODE_QUINT4X2)] = {[3] = TNI_INDEX_QUINT4X2 + 1},
 };
-
-int32_t tni_dtype_index(tn_dtype dtype)
-{
-    uint32_t code = TN_DTYPE_CODE(dtype), bits = TN_DTYPE_BITS(dtype);
-    if (dtype >> 16 != 1 || !bits || (bits & (bits - 1)) || (code > 15 && code < 128)) return -1;
-    uint32_t row = ROW(code);
-    return row < ROWS ? (int32_t)indices[row][__builtin_ctz(bits)] - 1 : -1;
-}
 
 tn_dtype tni_dtype_at(int32_t index)
 {
     return index >= 0 && index < TNI_DTYPE_COUNT ? dtypes[index] : 0;
-}
-
-int32_t tni_dtype_category(tn_dtype dtype)
-{
-    switch (TN_DTYPE_CODE(dtype)) {
-    case TN_CODE_BOOL:
-        return TNI_CATEGORY_BOOL;
-    case TN_CODE_INT:
-    case TN_CODE_UINT:
-        return TNI_CATEGORY_INT;
-    case TN_CODE_COMPLEX:
-        return TNI_CATEGORY_COMPLEX;
-    default:
-        return TN_DTYPE_CODE(dtype) < 128 ? TNI_CATEGORY_FLOAT : TNI_CATEGORY_OTHER;
-    }
 }
 
 int32_t tni_dtype_is_signed(tn_dtype dtype)

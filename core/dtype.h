@@ -10,14 +10,15 @@
 #include <tenon/value.h>
 
 /* Small dense numbers of dtypes, for tables and sets. */
-#define TNI_DTYPE_LIST(X)                                                                                 \
-    X(BOOL, bool_)                                                                                        \
-    X(UINT8, uint8) X(INT8, int8) X(INT16, int16) X(INT32, int32) X(INT64, int64) X(UINT16, uint16)       \
-        X(UINT32, uint32) X(UINT64, uint64) X(FLOAT16, float16) X(BFLOAT16, bfloat16) X(FLOAT32, float32) \
-            X(FLOAT64, float64) X(COMPLEX32, complex32) X(COMPLEX64, complex64) X(COMPLEX128, complex128) \
-                X(FLOAT8_E4M3FN, float8_e4m3fn) X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz)                       \
-                    X(FLOAT8_E5M2, float8_e5m2) X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz)                       \
-                        X(FLOAT8_E8M0FNU, float8_e8m0fnu) X(QUINT8, quint8) X(QINT8, qint8)               \
+#define TNI_DTYPE_LIST(X)                                                                                   \
+    X(BOOL, bool_)                                                                                          \
+    X(UINT8, uint8)                                                                                         \
+    X(INT8, int8) X(INT16, int16) X(INT32, int32) X(INT64, int64) X(UINT16, uint16) X(UINT32, uint32)       \
+        X(UINT64, uint64) X(FLOAT16, float16) X(BFLOAT16, bfloat16) X(FLOAT32, float32) X(FLOAT64, float64) \
+            X(COMPLEX32, complex32) X(COMPLEX64, complex64) X(COMPLEX128, complex128)                       \
+                X(FLOAT8_E4M3FN, float8_e4m3fn) X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz)                         \
+                    X(FLOAT8_E5M2, float8_e5m2) X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz)                         \
+                        X(FLOAT8_E8M0FNU, float8_e8m0fnu) X(QUINT8, quint8) X(QINT8, qint8)                 \
                             X(QINT32, qint32) X(QUINT4X2, quint4x2)
 #define TNI_DTYPE_ENUM(upper, lower) TNI_INDEX_##upper,
 enum { TNI_DTYPE_LIST(TNI_DTYPE_ENUM) TNI_DTYPE_COUNT };
@@ -28,10 +29,34 @@ enum { TNI_DTYPE_LIST(TNI_DTYPE_ENUM) TNI_DTYPE_COUNT };
 #define TNI_CATEGORY_COMPLEX 3
 #define TNI_CATEGORY_OTHER   4 /* quantised */
 
+/* [row of the code][log2 of the bits] -> index + 1. Codes up to 15 are rows of their own, those from 128
+ * follow. */
+#define TNI_DTYPE_ROW(code) ((code) < 128u ? (code) : (code)-112u)
+#define TNI_DTYPE_ROWS      20u
+extern const uint8_t tni_dtype_indices[TNI_DTYPE_ROWS][8];
 /* Index in the list above, or -1. */
-int32_t tni_dtype_index(tn_dtype dtype);
+static inline int32_t tni_dtype_index(tn_dtype dtype)
+{
+    uint32_t code = TN_DTYPE_CODE(dtype), bits = TN_DTYPE_BITS(dtype);
+    if (dtype >> 16 != 1 || !bits || (bits & (bits - 1)) || (code > 15 && code < 128)) return -1;
+    uint32_t row = TNI_DTYPE_ROW(code);
+    return row < TNI_DTYPE_ROWS ? (int32_t)tni_dtype_indices[row][__builtin_ctz(bits)] - 1 : -1;
+}
 tn_dtype tni_dtype_at(int32_t index);
-int32_t tni_dtype_category(tn_dtype dtype);
+static inline int32_t tni_dtype_category(tn_dtype dtype)
+{
+    switch (TN_DTYPE_CODE(dtype)) {
+    case TN_CODE_BOOL:
+        return TNI_CATEGORY_BOOL;
+    case TN_CODE_INT:
+    case TN_CODE_UINT:
+        return TNI_CATEGORY_INT;
+    case TN_CODE_COMPLEX:
+        return TNI_CATEGORY_COMPLEX;
+    default:
+        return TN_DTYPE_CODE(dtype) < 128 ? TNI_CATEGORY_FLOAT : TNI_CATEGORY_OTHER;
+    }
+}
 int32_t tni_dtype_is_signed(tn_dtype dtype);
 /* float32 of complex64 and so on; others unchanged. And back. */
 tn_dtype tni_dtype_to_real(tn_dtype dtype);

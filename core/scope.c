@@ -182,7 +182,7 @@ int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
     return code;
 }
 
-static __attribute__((noinline)) int32_t grow_owned(tn_scope *s)
+static int32_t grow_owned(tn_scope *s)
 {
     uint64_t bytes = s->capacity * sizeof(tn_tensor *);
     tn_tensor **owned = tni_alloc(s->ctx, bytes * 2);
@@ -194,9 +194,9 @@ static __attribute__((noinline)) int32_t grow_owned(tn_scope *s)
     return TN_OK;
 }
 
-tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)
+tn_tensor *tni_scope_own_more(tn_scope *s, tn_tensor *t)
 {
-    if (TNI_UNLIKELY(s->count == s->capacity) && grow_owned(s)) {
+    if (grow_owned(s)) {
         tn_release(t);
         tni_scope_record(s, TN_E_OUT_OF_MEMORY);
         return NULL;
@@ -207,6 +207,10 @@ tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)
 
 int32_t tni_scope_disown(tn_scope *s, tn_tensor *t)
 {
+    if (TNI_LIKELY(s->count && s->owned[s->count - 1] == t)) {
+        s->count--;
+        return 1;
+    }
     for (uint32_t i = s->count; i-- > 0;) {
         if (s->owned[i] != t) continue;
         memmove(&s->owned[i], &s->owned[i + 1], (s->count - i - 1) * sizeof(tn_tensor *));

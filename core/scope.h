@@ -37,7 +37,13 @@ struct tn_scope {
 /* Records the thread's error in the scope, if it is the first. Returns the scope's status. */
 int32_t tni_scope_record(tn_scope *s, int32_t code);
 /* Takes a reference; on failure (no memory) releases it, records, returns NULL. */
-tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t);
+tn_tensor *tni_scope_own_more(tn_scope *s, tn_tensor *t); /* the list is full */
+static inline tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)
+{
+    if (TNI_UNLIKELY(s->count == s->capacity)) return tni_scope_own_more(s, t);
+    s->owned[s->count++] = t;
+    return t;
+}
 /* Removes t from the scope without releasing it: the caller has the reference. 0 if it was not owned. */
 int32_t tni_scope_disown(tn_scope *s, tn_tensor *t);
 

@@ -46,11 +46,8 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
     tni_block *block;
     tn_context *ctx = device->ctx;
     int32_t code;
-    if (TNI_LIKELY(device->allocator->shards && bytes - 1 < TNI_SMALL_BLOCK)) {
-        code = tni_cache_storage(device->allocator, bytes, out);
-        if (TNI_LIKELY(!code)) tni_context_own(ctx);
-        return code;
-    }
+    if (TNI_LIKELY(device->allocator->shards && bytes - 1 < TNI_SMALL_BLOCK))
+        return tni_cache_storage(device->allocator, bytes, out);
     tni_storage *s = new_storage(ctx, device, bytes);
     if (TNI_UNLIKELY(!s)) return TN_E_OUT_OF_MEMORY;
     code = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
@@ -164,16 +161,14 @@ static void free_old_blocks(tni_storage *s, const tni_block *home)
 
 static void destroy_embedded(tni_storage *s)
 {
-    tn_context *ctx = s->ctx;
     tni_block *home = home_of(s);
-    if (TNI_UNLIKELY(ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
+    if (TNI_UNLIKELY(s->ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
     if (TNI_UNLIKELY(s->block != home)) {
         tni_block_free(s->block);
         free_old_blocks(s, home);
         tni_storage_embed((tni_piece *)home);
     }
-    tni_cache_free(home->allocator, (tni_piece *)home);
-    tni_context_unown(ctx);
+    tni_cache_free_storage(home->allocator, (tni_piece *)home);
 }
 
 static void destroy(tni_storage *s)

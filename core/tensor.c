@@ -36,7 +36,9 @@ static void free_dims(tn_tensor *t)
         tni_free(t->ctx, t->dims, 2 * t->desc.rank * sizeof *t->dims);
 }
 
-static int32_t new_header(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank, tn_tensor **out)
+static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx, tn_device device,
+                                                                tn_dtype dtype, uint32_t rank,
+                                                                tn_tensor **out)
 {
     tn_tensor *t = tni_alloc(ctx, sizeof *t);
     if (TNI_UNLIKELY(!t)) return TN_E_OUT_OF_MEMORY;

@@ -14,9 +14,8 @@
 
 typedef struct inputs {
     tn_tensor *tensors[MAX_ALIKE];
-    uint8_t is_number[MAX_ALIKE];
     uint32_t count;
-    uint32_t n_numbers;
+    uint32_t numbers; /* bits of those that are */
     tn_tensor *model; /* what the others are like */
 } inputs;
 
@@ -44,6 +43,11 @@ static int32_t same_geometry(const tn_tensor *model, const tn_tensor *t)
            same_sizes(model, t);
 }
 
+static int32_t same_kind(const tn_tensor *model, const tn_tensor *t)
+{
+    return t->desc.dtype == model->desc.dtype && same_geometry(model, t);
+}
+
 /* A tensor of the host without dimensions that takes part by its value and leaves the model's dtype alone:
  * tensors with dimensions come before those without, both before wrapped numbers, within a category. */
 static int32_t is_number(const tn_tensor *model, const tn_tensor *t)
@@ -66,18 +70,23 @@ static tn_tensor *find_model(const inputs *in)
     return model;
 }
 
-/* Two 0-dim tensors might clash with each other, so only one may stand beside the model. */
-static int32_t are_alike(inputs *in)
+static int32_t can_be_model(const tn_tensor *t)
+{
+    return !t->desc.flags && tni_is_contiguous(t) && t->storage->device && t->numel > 0;
+}
+
+/* With numbers among them. Two 0-dim tensors might clash with each other, so only one may stand beside the
+ * model. */
+static __attribute__((noinline)) int32_t sort_out(inputs *in)
 {
     uint32_t zeros = 0;
+    in->model = find_model(in);
+    if (!in->model || !can_be_model(in->model)) return 0;
     for (uint32_t i = 0; i < in->count; i++) {
         const tn_tensor *t = in->tensors[i];
-        in->is_number[i] = 0;
-        if (t == in->model || (t->desc.dtype == in->model->desc.dtype && same_geometry(in->model, t)))
-            continue;
+        if (t == in->model || same_kind(in->model, t)) continue;
         if (!is_number(in->model, t)) return 0;
-        in->is_number[i] = 1;
-        in->n_numbers++;
+        in->numbers |= 1u << i;
         zeros += !t->desc.flags;
     }
     return zeros <= 1;
@@ -85,17 +94,17 @@ static int32_t are_alike(inputs *in)
 
 static int32_t gather(const tni_frame *f, inputs *in)
 {
-    const tn_tensor *model;
-    in->count = in->n_numbers = 0;
+    uint32_t alike = 1;
+    in->count = in->numbers = 0;
     for (uint32_t i = 0; i < f->n_args; i++) {
         if (f->args[i].tag != TN_TAG_TENSOR) continue;
         if (in->count == MAX_ALIKE) return 0;
         in->tensors[in->count++] = f->args[i].as.tensor;
     }
-    in->model = find_model(in);
-    model = in->model;
-    return model && !model->desc.flags && tni_is_contiguous(model) && model->storage->device &&
-           model->numel > 0 && are_alike(in);
+    if (!in->count) return 0;
+    in->model = in->tensors[0];
+    while (alike < in->count && same_kind(in->model, in->tensors[alike])) alike++;
+    return alike == in->count && can_be_model(in->model) ? 1 : sort_out(in);
 }
 
 /* The dtype of the result, where it follows from that of the model; 0: not here. Sets f->call_dtype. */
@@ -108,13 +117,13 @@ static tn_dtype find_dtypes(tni_frame *f, const inputs *in, int32_t *out_status)
     case TNI_PROMOTE_COMMON:
         return dtype;
     case TNI_PROMOTE_SAME:
-        return in->is_number[0] ? 0 : dtype;
+        return in->numbers & 1u ? 0 : dtype;
     case TNI_PROMOTE_FLOAT:
         return tni_dtype_category(dtype) >= TNI_CATEGORY_FLOAT ? dtype : 0;
     case TNI_PROMOTE_COMPARE:
         return TN_BOOL;
     case TNI_PROMOTE_CUSTOM:
-        if (in->n_numbers) return 0;
+        if (in->numbers) return 0;
         *out_status = base->entry->promote_rule(f);
         return f->call_dtype == dtype && !f->keep_dtype ? f->meta[0].dtype : 0;
     default:
@@ -129,7 +138,7 @@ static int32_t fits_given(const inputs *in, const tn_tensor *out, tn_dtype dtype
     for (uint32_t i = 0; i < in->count; i++) {
         const tn_tensor *t = in->tensors[i];
         if (t == out || t->storage != out->storage) continue;
-        if (in->is_number[i] || t->desc.byte_offset != out->desc.byte_offset || t->desc.dtype != dtype)
+        if (in->numbers >> i & 1u || t->desc.byte_offset != out->desc.byte_offset || t->desc.dtype != dtype)
             return 0;
     }
     return 1;
@@ -150,7 +159,7 @@ static tn_operand *add_operand(one_loop *l, const tn_tensor *t, uint32_t flags)
 }
 
 /* A number in the dtype of the call, for the kernel to take by value. */
-static void add_number(one_loop *l, const tn_tensor *t, uint32_t i, tn_dtype dtype)
+static __attribute__((noinline)) void add_number(one_loop *l, const tn_tensor *t, uint32_t i, tn_dtype dtype)
 {
     tn_operand *o = add_operand(l, t, TN_OPERAND_IMMEDIATE);
     tni_element e;
@@ -176,7 +185,7 @@ static void build_loop(one_loop *l, const inputs *in, const tn_tensor *out)
                         .operands = l->operands};
     add_operand(l, out, TN_OPERAND_OUTPUT);
     for (uint32_t i = 0; i < in->count; i++) {
-        if (in->is_number[i])
+        if (in->numbers >> i & 1u)
             add_number(l, in->tensors[i], i, in->model->desc.dtype);
         else
             add_operand(l, in->tensors[i], 0);
@@ -189,12 +198,13 @@ static const tni_kernel *find_kernel(tni_frame *f, const inputs *in)
     f->device = in->model->desc.device;
     f->open_device = in->model->storage->device;
     f->stream = tni_current_stream(f->open_device);
-    const tni_kernel *k = tni_kernel_next(f, f->op->base, f->call_dtype, NULL);
-    return !k || k->row.can_run || (in->n_numbers && k->row.flags & TN_ROW_CASTS) ? NULL : k;
+    const tni_kernel *k = tni_kernel_first(f, f->op->base, f->call_dtype);
+    return !k || k->row.can_run || (in->numbers && k->row.flags & TN_ROW_CASTS) ? NULL : k;
 }
 
 /* 1: done with *out_status; 0: the kernel would not. */
-static int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, tn_tensor *out, int32_t *out_status)
+static inline int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, tn_tensor *out,
+                          int32_t *out_status)
 {
     one_loop loop;
     const char *reason;

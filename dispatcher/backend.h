@@ -58,9 +58,25 @@ int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n);
 int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to);
 
 /* ---- kernels ---- */
-/* The next kernel after `after` (NULL: the first) of the operator for the device and dtype; NULL: none. */
-const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype,
-                                  const tni_kernel *after);
+/* `k`, or the next after it that takes the dtype; NULL: none. */
+static inline const tni_kernel *tni_kernel_for(const tni_kernel *k, tn_dtype dtype)
+{
+    int32_t index = tni_dtype_index(dtype);
+    uint32_t bit = index >= 0 ? 1u << index : 0;
+    while (k && (k->disabled || !(k->dtypes == UINT32_MAX || k->dtypes & bit))) k = k->next;
+    return k;
+}
+/* The first kernel of the operator for the frame's open device, and the next one. */
+static inline const tni_kernel *tni_kernel_first(const tni_frame *f, const tni_op *op, tn_dtype dtype)
+{
+    if (!f->open_device) return NULL;
+    return tni_kernel_for(
+        atomic_load_explicit(&op->kernels[f->open_device->type->slot], memory_order_acquire), dtype);
+}
+static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtype dtype)
+{
+    return tni_kernel_for(after->next, dtype);
+}
 /* Asks can_run and runs. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was
  * written. */
 int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,

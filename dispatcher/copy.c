@@ -125,8 +125,8 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
     tni_prepared_init(&p, &f);
     p.outs[0] = args[0];
     status = TN_E_UNSUPPORTED;
-    for (k = tni_kernel_next(&f, op, dst->desc.dtype, NULL); k && status == TN_E_UNSUPPORTED;
-         k = tni_kernel_next(&f, op, dst->desc.dtype, k)) {
+    for (k = tni_kernel_first(&f, op, dst->desc.dtype); k && status == TN_E_UNSUPPORTED;
+         k = tni_kernel_next(k, dst->desc.dtype)) {
         uint32_t lazy = (dst->desc.flags | (src ? src->desc.flags : 0)) & (TN_DESC_CONJ | TN_DESC_NEG);
         if (lazy && !(k->row.flags & TN_ROW_LAZY_BITS)) continue;
         status = tni_kernel_run(&f, k, op, p.args, p.outs, nest, &reason);

@@ -3,19 +3,6 @@
 #include "core/finding.h"
 #include "dispatcher/backend.h"
 
-const tni_kernel *tni_kernel_next(const tni_frame *f, const tni_op *op, tn_dtype dtype,
-                                  const tni_kernel *after)
-{
-    int32_t index = tni_dtype_index(dtype);
-    uint32_t bit = index >= 0 ? 1u << index : 0;
-    const tni_kernel *k;
-    if (!f->open_device) return NULL;
-    k = after ? after->next
-              : atomic_load_explicit(&op->kernels[f->open_device->type->slot], memory_order_acquire);
-    while (k && (k->disabled || !(k->dtypes == UINT32_MAX || k->dtypes & bit))) k = k->next;
-    return k;
-}
-
 static void fill_call(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
                       const tn_value *outs, const tn_nest *nest)
 {

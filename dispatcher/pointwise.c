@@ -183,10 +183,10 @@ int32_t tni_run_pointwise(tni_frame *f)
     if (!status) status = tni_find_device(f);
     if (status) return status;
     if (f->open_device) {
-        k = tni_kernel_next(f, f->op->base, f->call_dtype, NULL);
+        k = tni_kernel_first(f, f->op->base, f->call_dtype);
         if (!k && f->op->base->promote == TNI_PROMOTE_LOGICAL) {
             f->call_dtype = TN_BOOL; /* whether an element is zero is all that counts */
-            k = tni_kernel_next(f, f->op->base, TN_BOOL, NULL);
+            k = tni_kernel_first(f, f->op->base, TN_BOOL);
         }
         if (!k) return tni_fall_back(f, reason);
     }
@@ -196,7 +196,7 @@ int32_t tni_run_pointwise(tni_frame *f)
         status = TN_E_UNSUPPORTED;
         while (k && status == TN_E_UNSUPPORTED) {
             status = run_kernel(f, k, &in, &shape, targets, &outputs, &reason);
-            k = tni_kernel_next(f, f->op->base, f->call_dtype, k);
+            k = tni_kernel_next(k, f->call_dtype);
         }
     }
     if (!status) status = tni_finish_outputs(f, targets);

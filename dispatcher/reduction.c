@@ -59,7 +59,7 @@ static int32_t run_kernels(tni_frame *f, const tni_kernel *k, tni_prepared *outp
                            int32_t scan, const char **reason)
 {
     int32_t status = TN_E_UNSUPPORTED;
-    for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, f->call_dtype, k)) {
+    for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(k, f->call_dtype)) {
         tn_tensor *input = tni_arg_tensor(f, 0);
         tni_prepared p;
         tni_nest nest;
@@ -91,7 +91,7 @@ static int32_t run(tni_frame *f, int32_t scan)
     status = tni_find_device(f);
     if (status) return status;
     if (f->open_device) {
-        k = tni_kernel_next(f, f->op->base, f->call_dtype, NULL);
+        k = tni_kernel_first(f, f->op->base, f->call_dtype);
         if (!k) return tni_fall_back(f, reason);
     }
     status = tni_make_outputs(f, &outputs, targets, 0);

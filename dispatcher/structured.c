@@ -147,7 +147,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
     int32_t status = tni_make_outputs(f, &outputs, targets, 1);
     if (!status && k) {
         status = TN_E_UNSUPPORTED;
-        for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, dtype, k)) {
+        for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(k, dtype)) {
             tni_prepared p;
             tni_prepared_init(&p, f);
             memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
@@ -174,7 +174,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
     f->outs[0] = tn_value_tensor(tn_retain(self));
-    for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(f, f->op->base, dtype, k)) {
+    for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(k, dtype)) {
         tni_prepared p;
         tn_tensor *t = self;
         tni_prepared_init(&p, f);
@@ -254,7 +254,7 @@ int32_t tni_run_structured(tni_frame *f)
     if (status) return status;
     if (base->body) return base->body(f);
     if (f->open_device) {
-        k = tni_kernel_next(f, base, dtype_of_call(f), NULL);
+        k = tni_kernel_first(f, base, dtype_of_call(f));
         if (!k) return tni_fall_back(f, reason);
     }
     status = writing ? run_writing(f, k, &reason) : run_functional(f, k, &reason);

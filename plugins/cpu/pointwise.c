@@ -117,18 +117,33 @@ typedef struct pointwise_call {
     cpu_scalars scalars;
 } pointwise_call;
 
+static void read_scalar(tn_value v, cpu_scalars *s, uint32_t n)
+{
+    s->imaginary[n] = 0;
+    s->absent[n] = v.tag == TN_TAG_NONE;
+    switch (v.tag) {
+    case TN_TAG_INT:
+    case TN_TAG_BOOL:
+        s->f[n] = (double)v.as.i;
+        s->i[n] = v.as.i;
+        return;
+    case TN_TAG_COMPLEX:
+        s->imaginary[n] = v.as.floats[1];
+        break;
+    default:
+        break;
+    }
+    s->f[n] = tn_value_as_float(v);
+    s->i[n] = tn_value_as_int(v);
+}
+
 /* Numbers go to the kernel; a string chooses a variant. */
 static void read_scalars(const tn_call *call, cpu_scalars *s)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < call->n_args && n < CPU_MAX_SCALARS; i++) {
-        tn_value v = call->args[i];
-        if (v.tag == TN_TAG_TENSOR || v.tag == TN_TAG_STRING) continue;
-        s->f[n] = tn_value_as_float(v);
-        s->imaginary[n] = v.tag == TN_TAG_COMPLEX ? v.as.floats[1] : 0;
-        s->i[n] = tn_value_as_int(v);
-        s->absent[n] = v.tag == TN_TAG_NONE;
-        n++;
+        if (call->args[i].tag != TN_TAG_TENSOR && call->args[i].tag != TN_TAG_STRING)
+            read_scalar(call->args[i], s, n++);
     }
     s->count = n;
     s->absent_first = call->n_args > 1 && call->args[1].tag == TN_TAG_NONE;
@@ -240,19 +255,33 @@ static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot
     }
 }
 
-/* A short run of dense operands in the types that the kernel computes in needs no plan. */
-static int32_t run_directly(const tn_nest *nest, const int32_t *want, cpu_pointwise_fn fn,
-                            const cpu_scalars *scalars)
+/* Operators that an argument, the dtype or an element may make another one, or refuse. */
+static const uint8_t looks_closer[CPU_OP_COUNT] = {
+    [CPU_OP_div_mode] = 1,  [CPU_OP_gelu] = 1,      [CPU_OP_gelu_backward] = 1,
+    [CPU_OP_remainder] = 1, [CPU_OP_fmod] = 1,      [CPU_OP_floor_divide] = 1,
+    [CPU_OP_div_trunc] = 1, [CPU_OP_nextafter] = 1, [CPU_OP_bitwise_not] = 1,
+};
+
+/* A short run of dense operands in the types that the row's own kernel computes in needs no plan: 1 if it was
+ * one and is done. */
+static int32_t run_directly(const tn_call *call, const char *types, int32_t number, tn_dtype dtype,
+                            int32_t slot)
 {
+    const tn_nest *nest = call->nest;
     void *pointers[CPU_MAX_OPERANDS];
-    if (nest->rank > 1 || nest->numel > CPU_CHUNK) return 0;
+    cpu_scalars scalars;
+    cpu_pointwise_fn fn = kernels[number][slot];
+    if (!fn || nest->rank > 1 || nest->numel > CPU_CHUNK) return 0;
     for (uint32_t i = 0; i < nest->n_operands; i++) {
         const tn_operand *o = cpu_operand(nest, i);
-        if (cpu_slot(o->dtype) != want[i]) return 0;
-        if (nest->numel != 1 && o->strides[0] != cpu_slot_bytes[want[i]]) return 0;
+        char letter = types[i] ? types[i] : 'T';
+        if (o->dtype != (letter == 'T' ? dtype : letter == 'B' ? TN_BOOL : 0)) return 0;
+        if (nest->numel != 1 && o->strides[0] != cpu_slot_bytes[letter == 'T' ? slot : CPU_BOOL]) return 0;
         pointers[i] = o->host;
     }
-    fn(pointers, nest->numel, scalars);
+    read_scalars(call, &scalars);
+    scalars.slot = (uint32_t)slot;
+    fn(pointers, nest->numel, &scalars);
     return 1;
 }
 
@@ -265,13 +294,18 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     uint32_t lead = nest->n_outputs;
     while (types[lead] != 'T') lead++;
     if (nest->n_operands > CPU_MAX_OPERANDS) return TN_E_UNSUPPORTED;
-    int32_t slot = cpu_slot(cpu_operand(nest, lead)->dtype);
+    tn_dtype dtype = cpu_operand(nest, lead)->dtype;
+    int32_t slot = cpu_slot(dtype);
     if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
-    int32_t number = choose_variant(call, op->number, slot);
-    if (number < 0)
-        return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
-                         op->schema);
-    if (divides_by_zero(nest, number, slot)) return cpu_error(call, TN_E_ARGUMENT, "ZeroDivisionError");
+    int32_t number = (int32_t)op->number;
+    if (looks_closer[number]) {
+        number = choose_variant(call, op->number, slot);
+        if (number < 0)
+            return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
+                             op->schema);
+        if (divides_by_zero(nest, number, slot)) return cpu_error(call, TN_E_ARGUMENT, "ZeroDivisionError");
+    }
+    if (run_directly(call, types, number, dtype, slot)) return TN_OK;
     int32_t hub = choose_hub((uint32_t)number, nest, types, slot);
     if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
     /* A result type that the variant has and the row has not. */
@@ -283,7 +317,6 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     read_scalars(call, &c.scalars);
     c.scalars.slot = (uint32_t)slot;
     c.fn = kernels[number][hub];
-    if (run_directly(nest, want, c.fn, &c.scalars)) return TN_OK;
     int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);
     if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
     cpu_plan_elementwise(&c.plan);
