@@ -270,10 +270,9 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
     return status;
 }
 
-static int32_t run_entry(tni_backward_run *run, tni_entry *e)
+/* `s` is emptied after each entry, so that gradients go as soon as they have been used. */
+static int32_t run_entry(tni_backward_run *run, tn_scope *s, tni_entry *e)
 {
-    tn_scope *s = tn_scope_open_child(run->scope, NULL);
-    if (!s) return TN_E_OUT_OF_MEMORY;
     tn_stream *own = own_stream(e->node);
     run->left = switch_stream(run->ctx, own);
     int32_t status = tni_hook_count(e->node) ? tni_run_tensor_hooks(e->node, s, e->in) : TN_OK;
@@ -284,6 +283,16 @@ static int32_t run_entry(tni_backward_run *run, tni_entry *e)
         if (!status) status = left;
     }
     if (status && !tn_scope_failed(s)) tni_scope_record(s, status);
+    tni_scope_empty(s);
+    return status;
+}
+
+static int32_t run_entries(tni_backward_run *run)
+{
+    int32_t status = TN_OK;
+    tn_scope *s = tn_scope_open_child(run->scope, NULL);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    while (!status && run->heap_count) status = run_entry(run, s, pop(run));
     tn_scope_close(s);
     return status;
 }
@@ -333,7 +342,7 @@ static int32_t run_all(tni_backward_run *run)
 {
     int32_t status = tni_plan(run);
     if (!status) status = start(run);
-    while (!status && run->heap_count) status = run_entry(run, pop(run));
+    if (!status) status = run_entries(run);
     if (!status) status = join_streams(run);
     if (!status) status = call_back(run);
     return status;

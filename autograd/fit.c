@@ -12,15 +12,6 @@
 
 #include <tenon/ops.h>
 
-static int32_t same_sizes(const tn_tensor *grad, const tni_meta *note)
-{
-    if (grad->desc.rank != note->rank) return 0;
-    for (uint32_t i = 0; i < note->rank; i++) {
-        if (grad->desc.sizes[i] != note->sizes[i]) return 0;
-    }
-    return 1;
-}
-
 static int32_t can_sum(const tn_tensor *grad, const tni_meta *note)
 {
     if (grad->desc.rank < note->rank) return 0;
@@ -43,10 +34,10 @@ static tn_tensor *sum_to_size(tn_scope *s, tn_tensor *grad, const tni_meta *note
     return lead ? tn_reshape(s, grad, ((tn_ints){note->sizes ? note->sizes : dims, note->rank})) : grad;
 }
 
-tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
-                            uint32_t i)
+tn_tensor *tni_change_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
+                               uint32_t i)
 {
-    if (!same_sizes(grad, note)) {
+    if (!tni_has_sizes(grad, note)) {
         if (!can_sum(grad, note)) {
             char have[256], want[256];
             tni_scope_record(

@@ -393,7 +393,8 @@ tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i)
         tni_scope_record(s, tni_freed_error());
         return NULL;
     }
-    return tni_unpack(call->saved + i, s, &call->node);
+    tn_tensor *t = tni_unpack(call->saved + i, s, &call->node);
+    return t ? tni_scope_own(s, tn_retain(t)) : NULL; /* the program may look at it after the run */
 }
 
 int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i)

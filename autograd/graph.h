@@ -141,7 +141,19 @@ int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output);
 /* Takes the history away; t is then a leaf that wants no gradient. */
 void tni_clear_history(tn_tensor *t);
 /* Where a gradient of t goes. node is NULL if nowhere; else borrowed while t and its history stay. */
-int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out);
+int32_t tni_gradient_edge_of_view(tn_tensor *t, tni_edge *out);
+static inline int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
+{
+    const tni_autograd_meta *meta = t->autograd;
+    if (TNI_UNLIKELY(t->base != NULL)) return tni_gradient_edge_of_view(t, out);
+    *out = (tni_edge){NULL, 0};
+    if (!(t->state & TNI_WANTS_GRAD) || !meta) return TN_OK;
+    if (meta->grad_fn)
+        *out = (tni_edge){meta->grad_fn, meta->output};
+    else if (meta->leaf)
+        *out = (tni_edge){&meta->leaf->node, 0};
+    return TN_OK;
+}
 static inline int32_t tni_is_differentiable(tn_dtype dtype)
 {
     uint32_t code = TN_DTYPE_CODE(dtype);
@@ -157,8 +169,6 @@ static inline int32_t tni_wants_grad(const tn_tensor *t)
 {
     return (t->state & TNI_WANTS_GRAD) || tni_follows_base(t);
 }
-/* A detached alias of t in a new reference: same storage, bits and version, no base, no history. */
-int32_t tni_detached(tn_tensor *t, tn_tensor **out);
 tni_meta tni_note(const tn_tensor *t);
 /* "[torch.FloatTensor [2, 3]]" */
 const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes);
@@ -241,8 +251,22 @@ typedef struct tni_goal {
 } tni_goal;
 int32_t tni_engine_run(tn_scope *s, const tni_goal *goal);
 /* Brings a gradient to the sizes, dtype and kind of what it is the gradient of. Borrowed from the scope. */
-tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
-                            uint32_t i);
+tn_tensor *tni_change_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
+                               uint32_t i);
+static inline int32_t tni_has_sizes(const tn_tensor *t, const tni_meta *note)
+{
+    if (t->desc.rank != note->rank) return 0;
+    for (uint32_t i = 0; i < note->rank; i++) {
+        if (t->desc.sizes[i] != note->sizes[i]) return 0;
+    }
+    return 1;
+}
+static inline tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note,
+                                          const tn_node *from, uint32_t i)
+{
+    if (TNI_LIKELY(grad->desc.dtype == note->dtype && tni_has_sizes(grad, note))) return grad;
+    return tni_change_gradient(s, grad, note, from, i);
+}
 
 /* ---- room ---- */
 int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options);

@@ -103,7 +103,7 @@ static int32_t retain_one(tn_scope *s, tn_tensor *t, tn_tensor *grad)
     tn_tensor *kept = NULL;
     if (tni_grad_enabled())
         kept = tn_retain(grad);
-    else if (tni_detached(grad, &kept))
+    else if (tni_tensor_twin(grad, &kept))
         return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
     return tni_accumulate(s, t, &tni_autograd_of(t->ctx)->lock, kept);
 }

@@ -16,9 +16,9 @@
 tni_autograd_meta *tni_meta_ensure(tn_tensor *t)
 {
     if (t->autograd) return t->autograd;
-    tni_autograd_meta *meta = tni_alloc_zeroed(t->ctx, sizeof *meta);
+    tni_autograd_meta *meta = tni_alloc(t->ctx, sizeof *meta);
     if (!meta) return NULL;
-    meta->tensor = t;
+    *meta = (tni_autograd_meta){.tensor = t};
     t->autograd = meta;
     return meta;
 }
@@ -55,10 +55,10 @@ void tni_clear_history(tn_tensor *t)
     tni_node_release(old);
 }
 
-int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
+int32_t tni_gradient_edge_of_view(tn_tensor *t, tni_edge *out)
 {
     *out = (tni_edge){NULL, 0};
-    if (t->base && tni_follows_base(t)) {
+    if (tni_follows_base(t)) {
         int32_t status = tni_view_refresh(t);
         if (status) return status;
     }
@@ -74,14 +74,6 @@ int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
 tni_meta tni_note(const tn_tensor *t)
 {
     return (tni_meta){t->desc.dtype, t->desc.rank, t->desc.device, t->desc.sizes};
-}
-
-int32_t tni_detached(tn_tensor *t, tn_tensor **out)
-{
-    const tn_tensor_desc *d = &t->desc;
-    int32_t status = tni_tensor_alias(t, d->dtype, d->rank, d->sizes, d->strides, tni_tensor_offset(t), out);
-    if (!status) (*out)->desc.flags = d->flags;
-    return status;
 }
 
 static const char *type_name(tn_dtype dtype)
@@ -261,7 +253,7 @@ tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
         return NULL;
     }
     tn_tensor *out = NULL;
-    int32_t status = tni_detached(t, &out);
+    int32_t status = tni_tensor_twin(t, &out);
     if (status) {
         tni_scope_record(s, status);
         return NULL;

@@ -72,6 +72,7 @@ typedef struct measure {
     uint64_t bytes;
     uint32_t slots;
     uint32_t saves;
+    uint32_t results; /* of the saves */
 } measure;
 
 static uint64_t note_bytes(const tn_tensor *t)
@@ -82,7 +83,7 @@ static uint64_t note_bytes(const tn_tensor *t)
 static measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
                             uint32_t n_outs)
 {
-    measure m = {ALIGN(sizeof(tni_op_node)) + ALIGN(f->n_args * sizeof(tn_value)), 0, 0};
+    measure m = {.bytes = ALIGN(sizeof(tni_op_node)) + ALIGN(f->n_args * sizeof(tn_value))};
     for (uint32_t i = 0; i < f->n_args; i++) {
         tn_value v = f->args[i];
         if (v.tag == TN_TAG_TENSOR) {
@@ -100,20 +101,21 @@ static measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, 
         const tni_save *save = rule->saves + i;
         tn_value v = save->kind == TNI_SAVE_ARG ? f->args[save->index] : tn_value_none();
         m.saves += v.tag == TN_TAG_TENSORS ? v.count : 1;
+        m.results += save->kind == TNI_SAVE_RESULT;
     }
     m.bytes += ALIGN(m.slots * sizeof(tni_edge)) + ALIGN(m.saves * sizeof(tni_saved)) + 64;
     return m;
 }
 
-static tni_meta copy_note(arena *a, const tn_tensor *t, uint32_t spare)
+static inline tni_meta copy_note(arena *a, const tn_tensor *t, uint32_t spare)
 {
     if (!t) return (tni_meta){0};
     int64_t *sizes = take(a, (t->desc.rank + spare) * sizeof *sizes);
-    memcpy(sizes, t->desc.sizes, t->desc.rank * sizeof *sizes);
+    for (uint32_t i = 0; i < t->desc.rank; i++) sizes[i] = t->desc.sizes[i];
     return (tni_meta){t->desc.dtype, t->desc.rank, t->desc.device, sizes};
 }
 
-static int32_t add_slot(tni_op_node *n, arena *a, uint32_t slot, tn_tensor *t)
+static inline int32_t add_slot(tni_op_node *n, arena *a, uint32_t slot, tn_tensor *t)
 {
     n->slots[slot] = copy_note(a, t, 0);
     if (!t) return TN_OK;
@@ -176,7 +178,7 @@ static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
 static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
 {
     *saved = (tni_saved){.output = TNI_SAVED_INPUT, .copied = 1};
-    return tni_detached(self, &saved->tensor);
+    return tni_tensor_twin(self, &saved->tensor);
 }
 
 static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
@@ -240,13 +242,12 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     measure m = measure_call(f, rule, outs, n_outs);
     tni_op_node *n = tni_alloc(f->ctx, m.bytes);
     if (!n) return TN_E_OUT_OF_MEMORY;
-    memset(n, 0, sizeof *n);
+    *n = (tni_op_node){.n_args = f->n_args};
     tni_node_init(&n->node, f->ctx, &tni_op_node_class, m.bytes);
     arena a = {(char *)n};
     take(&a, sizeof *n);
     n->op = f->op->base;
     n->rule = rule;
-    n->n_args = f->n_args;
     n->args = take(&a, f->n_args * sizeof *n->args);
     n->node.n_edges = m.slots;
     n->node.edges = take(&a, m.slots * sizeof *n->node.edges);
@@ -260,7 +261,7 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     n->node.stream = tni_working_stream(n_outs ? outs[0] : NULL);
     int32_t status = copy_args(n, &a, f);
     if (!status) status = save_args(n, f, inplace);
-    if (!status && !inplace) status = tni_op_node_save_results(n, outs, n_outs);
+    if (!status && !inplace && m.results) status = tni_op_node_save_results(n, outs, n_outs);
     if (status) {
         tni_node_release(&n->node);
         return status;

@@ -56,9 +56,9 @@ static void finish_results(const tni_frame *f, results *r)
     if (r->bytes) tni_free(f->ctx, r->items, r->bytes);
 }
 
-static int32_t is_recorded(const tni_gradient_entry *rule, const results *r, uint32_t i)
+static int32_t is_recorded(const tni_gradient_entry *rule, const tn_tensor *result, uint32_t i)
 {
-    return r->items[i] && tni_is_differentiable(r->items[i]->desc.dtype) &&
+    return result && tni_is_differentiable(result->desc.dtype) &&
            !(i < 32 && rule->non_differentiable >> i & 1u);
 }
 
@@ -151,23 +151,23 @@ static int32_t has_edges(const tn_node *node)
     return 0;
 }
 
-static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, const results *r)
+static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, tn_tensor **items, uint32_t count)
 {
     uint32_t any = 0;
-    for (uint32_t i = 0; i < r->count; i++) any |= (uint32_t)is_recorded(rule, r, i);
+    for (uint32_t i = 0; i < count; i++) any |= (uint32_t)is_recorded(rule, items[i], i);
     if (!any) return TN_OK;
     tni_op_node *node;
-    int32_t status = tni_op_node_create(f, rule, r->items, r->count, 0, &node);
+    int32_t status = tni_op_node_create(f, rule, items, count, 0, &node);
     if (status) return status;
     if (!has_edges(&node->node)) { /* nothing but views that stay out of their bases' history */
         tni_node_release(&node->node);
         return TN_OK;
     }
     int32_t many = f->op->is_view && f->outs[0].tag == TN_TAG_TENSORS;
-    for (uint32_t i = 0; i < r->count && !status; i++) {
-        if (!is_recorded(rule, r, i)) continue;
-        status = tni_set_history(r->items[i], &node->node, i);
-        if (!status && many) r->items[i]->autograd->creation = TNI_VIEW_ONE_OF_MANY;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        if (!is_recorded(rule, items[i], i)) continue;
+        status = tni_set_history(items[i], &node->node, i);
+        if (!status && many) items[i]->autograd->creation = TNI_VIEW_ONE_OF_MANY;
     }
     tni_node_release(&node->node);
     return status;
@@ -179,14 +179,12 @@ static int32_t record_functional(tni_frame *f, const tni_gradient_entry *rule)
     if (!status) status = separate_results(f);
     if (status) return status;
     if (f->n_outs == 1 && f->outs[0].tag == TN_TAG_TENSOR) { /* most calls */
-        results r = {.count = 1};
-        r.inline_items[0] = f->outs[0].as.tensor;
-        r.items = r.inline_items;
-        return record_results(f, rule, &r);
+        tn_tensor *one = f->outs[0].as.tensor;
+        return record_results(f, rule, &one, 1);
     }
     results r;
     status = gather_results(f, &r);
-    if (!status) status = record_results(f, rule, &r);
+    if (!status) status = record_results(f, rule, r.items, r.count);
     finish_results(f, &r);
     return status;
 }

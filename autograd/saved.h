@@ -16,7 +16,8 @@ typedef struct tni_packed {
 } tni_packed;
 
 /*
- * Of an input the tensor itself; of an output an alias without history, for the output refers to the node.
+ * A twin of the tensor without history: the history of an output is the node itself, and that of an input may
+ * become one that leads here, when it is written to in place. Leaves, which cannot, are kept themselves.
  * Empty when all is NULL: the argument was absent or not needed.
  */
 typedef struct tni_saved {
@@ -25,7 +26,7 @@ typedef struct tni_saved {
     uint64_t version;   /* of the storage when it was saved */
     uint32_t output;    /* number of the output, or TNI_SAVED_INPUT */
     uint32_t copied;    /* a clone of its own, which nobody can write to */
-    tni_edge history;   /* packed inputs: where their gradient goes (a reference) */
+    tni_edge history;   /* inputs: where their gradient goes (a reference) */
 } tni_saved;
 
 /* Saves an input, or output `output` of the node. */
@@ -34,7 +35,7 @@ int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output);
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
 /*
  * The tensor, checked against later writes, with its history when the backward run is recorded; owned by the
- * scope. NULL if it was empty or on failure.
+ * scope or by `saved`. NULL if it was empty or on failure.
  */
 tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node);
 /* Moves (keep 0) or copies what is saved in `from` to `to`. */

@@ -28,7 +28,7 @@ static int32_t pack(tni_saved *saved, tn_tensor *t, uint32_t output)
     packed->ctx = ctx;
     packed->hooks = frame->hooks;
     tn_tensor *seen = NULL;
-    int32_t status = tni_detached(t, &seen);
+    int32_t status = tni_tensor_twin(t, &seen);
     tn_scope *s = status ? NULL
                          : tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options),
                                                                        .grad_mode = TN_GRAD_OFF});
@@ -39,16 +39,17 @@ static int32_t pack(tni_saved *saved, tn_tensor *t, uint32_t output)
         status = TN_E_OUT_OF_MEMORY;
     }
     tn_release(seen);
-    if (!status && output == TNI_SAVED_INPUT) {
-        status = tni_gradient_edge(t, &saved->history);
-        tni_node_retain(saved->history.node);
-    }
     if (status) {
         tni_free(ctx, packed, sizeof *packed);
         return status;
     }
     saved->packed = packed;
     return TN_OK;
+}
+
+static int32_t is_leaf_edge(tni_edge edge)
+{
+    return edge.node && edge.node->is_leaf;
 }
 
 int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
@@ -60,8 +61,14 @@ int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
                          "Inference tensors cannot be saved for backward. To work around you can make a "
                          "clone to get a normal tensor and use it in autograd.");
     saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    if (tni_tls.saved_hooks && tni_is_differentiable(t->desc.dtype)) return pack(saved, t, output);
-    if (output != TNI_SAVED_INPUT) return tni_detached(t, &saved->tensor);
+    int32_t differentiable = tni_is_differentiable(t->desc.dtype);
+    if (output == TNI_SAVED_INPUT && differentiable) {
+        int32_t status = tni_gradient_edge(t, &saved->history);
+        if (status) return status;
+        tni_node_retain(saved->history.node);
+    }
+    if (tni_tls.saved_hooks && differentiable) return pack(saved, t, output);
+    if (differentiable && !is_leaf_edge(saved->history)) return tni_tensor_twin(t, &saved->tensor);
     saved->tensor = tn_retain(t);
     return TN_OK;
 }
@@ -69,23 +76,21 @@ int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t)
 {
     tn_tensor *alias = NULL;
-    int32_t status = t ? tni_detached(t, &alias) : TN_OK;
+    int32_t status = t ? tni_tensor_twin(t, &alias) : TN_OK;
     if (!status) status = tni_save_tensor(saved, alias, TNI_SAVED_INPUT);
     tn_release(alias);
     return status;
 }
 
-static int32_t check_version(const tni_saved *saved, const tn_node *node)
+static int32_t refuse_written(const tni_saved *saved, const tn_node *node, uint64_t now)
 {
     const tn_tensor *t = saved->tensor;
-    uint64_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    if (now == saved->version || saved->copied) return TN_OK;
     char text[320], origin[96] = "";
     if (saved->output != TNI_SAVED_INPUT)
         snprintf(origin, sizeof origin, ", which is output %u of %s,", saved->output, tn_node_name(node));
-    else if (t->autograd && t->autograd->grad_fn)
-        snprintf(origin, sizeof origin, ", which is output %u of %s,", t->autograd->output,
-                 tn_node_name(t->autograd->grad_fn));
+    else if (saved->history.node && !saved->history.node->is_leaf)
+        snprintf(origin, sizeof origin, ", which is output %u of %s,", saved->history.input,
+                 tn_node_name(saved->history.node));
     return tni_error(
         TN_E_AUTOGRAD,
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -109,7 +114,7 @@ static tn_tensor *unpack_hooks(const tni_saved *saved, tn_scope *s, tn_node *nod
     tn_node *source = saved->output == TNI_SAVED_INPUT ? saved->history.node : node;
     if (!tni_grad_enabled() || !source) return t;
     tn_tensor *alias = NULL;
-    int32_t status = tni_detached(t, &alias);
+    int32_t status = tni_tensor_twin(t, &alias);
     if (status) return fail(s, status);
     tni_scope_own(s, alias);
     uint32_t output = saved->output == TNI_SAVED_INPUT ? saved->history.input : saved->output;
@@ -121,13 +126,14 @@ tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
 {
     if (saved->packed) return unpack_hooks(saved, s, node);
     if (!saved->tensor) return NULL;
-    int32_t status = check_version(saved, node);
-    if (status) return fail(s, status);
-    if (saved->output == TNI_SAVED_INPUT || !tni_grad_enabled())
-        return tni_scope_own(s, tn_retain(saved->tensor));
+    uint64_t now = atomic_load_explicit(&saved->tensor->storage->version, memory_order_relaxed);
+    if (TNI_UNLIKELY(now != saved->version && !saved->copied))
+        return fail(s, refuse_written(saved, node, now));
+    tni_edge history = saved->output == TNI_SAVED_INPUT ? saved->history : (tni_edge){node, saved->output};
+    if (!tni_grad_enabled() || !history.node || is_leaf_edge(history)) return saved->tensor;
     tn_tensor *alias = NULL;
-    status = tni_detached(saved->tensor, &alias);
-    if (!status) status = tni_set_history(alias, node, saved->output);
+    int32_t status = tni_tensor_twin(saved->tensor, &alias);
+    if (!status) status = tni_set_history(alias, history.node, history.input);
     if (status) {
         tn_release(alias);
         return fail(s, status);
@@ -137,11 +143,14 @@ tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
 
 void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep)
 {
-    memcpy(to, from, count * sizeof *to);
     if (!keep) {
-        memset(from, 0, count * sizeof *from);
+        for (uint32_t i = 0; i < count; i++) {
+            to[i] = from[i];
+            from[i] = (tni_saved){0};
+        }
         return;
     }
+    memcpy(to, from, count * sizeof *to);
     for (uint32_t i = 0; i < count; i++) {
         tn_retain(to[i].tensor);
         tni_node_retain(to[i].history.node);
@@ -151,7 +160,7 @@ void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep
 
 static void release_packed(tni_packed *packed)
 {
-    if (!packed || atomic_fetch_sub_explicit(&packed->refs, 1, memory_order_acq_rel) != 1) return;
+    if (atomic_fetch_sub_explicit(&packed->refs, 1, memory_order_acq_rel) != 1) return;
     if (packed->hooks.destroy) packed->hooks.destroy(packed->hooks.user, packed->value);
     tni_free(packed->ctx, packed, sizeof *packed);
 }
@@ -160,7 +169,7 @@ void tni_saved_finish(tni_saved *saved, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         tn_release(saved[i].tensor);
-        release_packed(saved[i].packed);
+        if (TNI_UNLIKELY(saved[i].packed != NULL)) release_packed(saved[i].packed);
         tni_node_release(saved[i].history.node);
     }
 }

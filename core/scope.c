@@ -134,6 +134,15 @@ static __attribute__((noinline)) void close_rest(tn_scope *s)
     }
 }
 
+void tni_scope_empty(tn_scope *s)
+{
+    while (s->count) tn_release(s->owned[--s->count]);
+    if (TNI_UNLIKELY(s->memory != NULL)) {
+        free_memory(s);
+        s->memory = NULL;
+    }
+}
+
 int32_t tn_scope_close(tn_scope *s)
 {
     if (!s) return TN_OK;

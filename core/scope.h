@@ -44,6 +44,8 @@ static inline tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)
     s->owned[s->count++] = t;
     return t;
 }
+/* Lets go of all that the scope owns, as closing it would; it stays open. */
+void tni_scope_empty(tn_scope *s);
 /* Removes t from the scope without releasing it: the caller has the reference. 0 if it was not owned. */
 int32_t tni_scope_disown(tn_scope *s, tn_tensor *t);
 

@@ -8,6 +8,8 @@
 #include "core/shape.h"
 #include "core/thread.h"
 
+#define SHAPE_STATE (TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D)
+
 static uint64_t item_bytes(tn_dtype dtype)
 {
     return (uint64_t)tn_dtype_bytes(dtype);
@@ -219,8 +221,7 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
     if (TNI_UNLIKELY(code)) return code;
     for (uint32_t i = 0; i < 2 * model->desc.rank; i++) t->dims[i] = model->dims[i];
     t->numel = model->numel;
-    t->state = mode_state() |
-               (model->state & (TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D));
+    t->state = mode_state() | (model->state & SHAPE_STATE);
     code = tni_storage_create(model->storage->device, (uint64_t)(t->numel * tn_dtype_bytes(dtype)), &s);
     if (TNI_UNLIKELY(code)) {
         free_header(t);
@@ -295,6 +296,21 @@ int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int6
     return TN_OK;
 }
 
+int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
+{
+    tn_tensor *v;
+    int32_t code = new_header(t->ctx, t->desc.device, t->desc.dtype, t->desc.rank, &v);
+    if (TNI_UNLIKELY(code)) return code;
+    for (uint32_t i = 0; i < 2 * t->desc.rank; i++) v->dims[i] = t->dims[i];
+    v->numel = t->numel;
+    v->state = t->state & (SHAPE_STATE | TNI_INFERENCE);
+    v->desc.flags = t->desc.flags;
+    tni_storage_retain(t->storage);
+    point(v, t->storage, t->offset);
+    *out = v;
+    return TN_OK;
+}
+
 int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                         int64_t offset, tn_tensor **out)
 {
@@ -313,7 +329,6 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
     tn_tensor *v; /* takes the new shape first, so that a failure leaves t as it was */
     int32_t code = tni_tensor_on(t->storage, t->desc.dtype, rank, sizes, strides, offset, &v);
     if (code) return code;
-    const uint32_t shape_bits = TNI_CONTIGUOUS | TNI_DENSE | TNI_CHANNELS_LAST | TNI_CHANNELS_LAST_3D;
     free_dims(t);
     if (v->dims == v->inline_dims) {
         memcpy(t->inline_dims, v->inline_dims, sizeof t->inline_dims);
@@ -326,7 +341,7 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
     t->desc.sizes = t->dims;
     t->desc.strides = t->dims + rank;
     t->numel = v->numel;
-    t->state = (t->state & ~shape_bits) | (v->state & shape_bits);
+    t->state = (t->state & ~SHAPE_STATE) | (v->state & SHAPE_STATE);
     point(t, t->storage, offset);
     free_header(v);
     return TN_OK;

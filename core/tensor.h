@@ -53,8 +53,9 @@ struct tn_tensor {
 };
 
 /* Storages */
-#define TNI_STORAGE_EMBEDDED 1u /* the struct is part of its first block, which goes when the storage goes \
-                                 */
+#define TNI_STORAGE_EMBEDDED                                                      \
+    1u /* the struct is part of its first block, which goes when the storage goes \
+        */
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out);
 /* A storage of the "meta" device: a size without memory. */
 int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **out);
@@ -77,7 +78,10 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
  * storage. */
 int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                          const int64_t *strides, int64_t offset, tn_tensor **out);
-/* The same, remembering `t` (or its base) as base: what view operators give. Keeps conj and neg bits. */
+/* As tni_tensor_alias, with the sizes, strides and flags of `t` itself. */
+int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out);
+/* As tni_tensor_alias, remembering `t` (or its base) as base: what view operators give. Keeps conj and neg
+ * bits. */
 int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                         int64_t offset, tn_tensor **out);
 /* A tensor over a storage (reference taken over on success only). offset in elements. */

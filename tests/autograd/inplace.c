@@ -191,3 +191,34 @@ Test(inplace, conjugated_view)
     EXPECT(s, tn_view_as_real(s, tn_grad_of(s, x)), 1, 30, 100, 3000);
     end();
 }
+
+/* What a call saved may be written to by a call that depends on it. The memory that is left is counted at the
+ * end. */
+Test(inplace, a_saved_tensor_that_comes_to_depend_on_its_node_is_let_go)
+{
+    tn_tensor *w = VECTOR(s, 1, 2, 3), *constant = VECTOR(s, 0, 1, 1), *whole = VECTOR(s, 0, 1, 1, 1, 1);
+    tn_add_(s, constant, tn_mul(s, constant, w));
+    EXPECT(s, constant, 3, 4);
+    tn_tensor *y = tn_mul_scalar(s, w, 2);
+    tn_add_(s, y, tn_mul(s, y, w));
+    EXPECT(s, y, 12, 24);
+    tn_tensor *part = tn_narrow(s, whole, 0, 0, 2);
+    tn_add_(s, part, tn_mul(s, part, w));
+    EXPECT(s, whole, 3, 4, 1, 1);
+    tn_backward(s, tn_sum(s, y));
+    expect_error(s, "which is output 0 of MulBackward, is at version 1; expected version 0 instead.");
+    end();
+}
+
+/* A saved tensor keeps the history it had, whatever happens to the tensor afterwards. */
+Test(inplace, second_derivatives_through_what_was_saved)
+{
+    tn_tensor *x = VECTOR(s, 1, 2, 3), *y = tn_mul(s, x, x), *z = tn_mul(s, y, y); /* x^4 */
+    tn_tensor *first, *second;
+    tn_grad(s, TN_TENSORS(tn_sum(s, z)), TN_TENSORS(x),
+            &(tn_backward_options){.size = sizeof(tn_backward_options), .create_graph = 1}, &first);
+    EXPECT(s, first, 32, 108);
+    tn_grad(s, TN_TENSORS(tn_sum(s, first)), TN_TENSORS(x), NULL, &second);
+    EXPECT(s, second, 48, 108);
+    end();
+}
