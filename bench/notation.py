@@ -17,8 +17,9 @@ class Dtype(str):
     pass
 
 
-class Layouts:
+class Torch:
     strided = {"layout": "strided"}
+    bool = Dtype("bool")
 
 
 def T(sizes, dtype, stride=None):
@@ -32,7 +33,7 @@ def T(sizes, dtype, stride=None):
     return wish
 
 
-NAMES = {"T": T, "torch": Layouts, "inf": math.inf, "nan": math.nan, "__builtins__": {},
+NAMES = {"T": T, "torch": Torch, "inf": math.inf, "nan": math.nan, "__builtins__": {},
          **{short: Dtype(name) for short, name in DTYPES.items()}}
 
 
@@ -112,3 +113,21 @@ def table(path):
     """Lines of a table: lists of columns; the first line names them, lines with # are comments."""
     lines = [line.rstrip("\n") for line in open(path, encoding="utf-8")]
     return [line.split("\t") for line in lines[1:] if line and not line.startswith("#")]
+
+
+def main():
+    """Lines of JSON from a table: operator, how often it was called, its arguments. What `tenon check` replays."""
+    import gzip  # pylint: disable=import-outside-toplevel
+    import json  # pylint: disable=import-outside-toplevel
+    import sys   # pylint: disable=import-outside-toplevel
+    with (gzip.open if sys.argv[1].endswith(".gz") else open)(sys.argv[1], "rt", encoding="utf-8") as lines:
+        for line in list(lines)[1:]:
+            if line.strip() and not line.startswith("#"):
+                operator, count, arguments = line.rstrip("\n").split("\t")
+                call = request(operator, arguments)
+                print(json.dumps({"op": call["op"], "n": int(count), "args": call["args"], "kwargs": call["kwargs"]},
+                                 separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "check/check.h"
+#include "check/modes.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -15,7 +16,10 @@ static const char help[] =
     "Says what a device plugin does rightly, wrongly, and not at all. It is loaded beside the CPU plugin, "
     "with\n"
     "which its results are compared; the CPU plugin itself is compared with the reference device.\n\n"
-    "  --mode M                 test (default), precision\n"
+    "  --mode M                 test (default); gradient: rules against finite differences; speed: operators "
+    "of the\n"
+    "                           workload; coverage: what of it runs where, what to write next; precision: "
+    "ULP\n"
     "  --device D               acme:1; default: the first of the plugin\n"
     "  --tier N                 only tiers 0 to N, and what is absent there fails; default: all, absence is "
     "told\n"
@@ -29,6 +33,7 @@ static const char help[] =
     "line\n"
     "  --expected-failures FILE cases that may fail, for now; one that passes fails\n"
     "  --golden DIR             the recorded calls in DIR/cases, too (tier 1)\n"
+    "  --trace FILE             calls to replay (speed, coverage; default: the installed workload)\n"
     "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
     "  --html FILE              everything, as one page\n"
     "  --against FILE           an earlier JSON report: what moved (precision)\n"
@@ -43,8 +48,8 @@ typedef struct mode {
 } mode;
 
 static const mode modes[] = {
-    {"test", check_test},
-    {"precision", check_precision},
+    {"test", check_test},         {"gradient", check_gradient},   {"speed", check_speed},
+    {"coverage", check_coverage}, {"precision", check_precision},
 };
 
 enum {
@@ -59,6 +64,7 @@ enum {
     UNSUPPORTED,
     EXPECTED,
     GOLDEN,
+    TRACE,
     JSON,
     HTML,
     ALL,
@@ -78,6 +84,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"unsupported", required_argument, NULL, UNSUPPORTED},
                                       {"expected-failures", required_argument, NULL, EXPECTED},
                                       {"golden", required_argument, NULL, GOLDEN},
+                                      {"trace", required_argument, NULL, TRACE},
                                       {"json", required_argument, NULL, JSON},
                                       {"html", required_argument, NULL, HTML},
                                       {"against", required_argument, NULL, AGAINST},
@@ -146,6 +153,9 @@ static int take(check_options *o, int letter, const char *text)
         return 0;
     case GOLDEN:
         o->golden = text;
+        return 0;
+    case TRACE:
+        o->trace = text;
         return 0;
     case JSON:
         o->json = text;

@@ -6,30 +6,15 @@
  *
  * Sums are taken of multiples of 1/4, so that no order of adding rounds: they agree exactly or are wrong.
  */
-#include "call.h"
-#include "sources.h"
+#include "table.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    CONTIGUOUS,
-    TRANSPOSED,
-    SLICED,
-    BROADCAST,
-    CHANNELS_LAST,
-    NO_DIMENSIONS,
-    EMPTY,
-    LARGE,
-    HOST_NUMBER, /* 0-dim tensors of the CPU beside one of the device */
-    CONJUGATED,
-    SPECIAL, /* NaN, infinities, zeros of both signs */
-    CLASSES
-};
-static const char *const class_names[CLASSES] = {"contiguous",    "transposed", "sliced", "broadcast",
-                                                 "channels-last", "0-dim",      "empty",  "large",
-                                                 "host-number",   "conjugated", "special"};
+static const char *const class_names[TABLE_CLASSES] = {"contiguous",    "transposed", "sliced", "broadcast",
+                                                       "channels-last", "0-dim",      "empty",  "large",
+                                                       "host-number",   "conjugated", "special"};
 
 /* What a device must have: the primitives of these three kernels. */
 static const char primitives[] =
@@ -96,12 +81,6 @@ static const domain domains[] = {
     {"special_scaled_modified_bessel_k1", 0.2, 6, 0, 0},
     {"special_log_ndtr", -3, 3, 0, 0},
 };
-
-typedef struct table_case {
-    uint32_t op;
-    const char *name, *kind;
-    tn_dtype dtype;
-} table_case;
 
 /* ---- Contents --------------------------------------------------------------------------------------------
  */
@@ -187,26 +166,26 @@ static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t
     static const int64_t plain[] = {5, 33}, sliced[] = {5, 17}, pictures[] = {2, 3, 4, 5}, none[] = {0, 5},
                          large[] = {19, 1061}, column[] = {5, 1}, row[] = {33};
     call_shape(x, 2, plain);
-    if (class == TRANSPOSED && position == 0) set_view(x, (const int64_t[]){1, 5}, 0);
-    if (class == SLICED) {
+    if (class == TABLE_TRANSPOSED && position == 0) set_view(x, (const int64_t[]){1, 5}, 0);
+    if (class == TABLE_SLICED) {
         call_shape(x, 2, sliced);
         set_view(x, (const int64_t[]){71, 2}, 3 + (int64_t)position);
     }
-    if (class == BROADCAST && n_tensors == 1) set_view(x, (const int64_t[]){0, 1}, 0);
-    if (class == BROADCAST && n_tensors > 1) call_shape(x, position ? 1 : 2, position ? row : column);
-    if (class == CHANNELS_LAST) {
+    if (class == TABLE_BROADCAST && n_tensors == 1) set_view(x, (const int64_t[]){0, 1}, 0);
+    if (class == TABLE_BROADCAST && n_tensors > 1) call_shape(x, position ? 1 : 2, position ? row : column);
+    if (class == TABLE_CHANNELS_LAST) {
         call_shape(x, 4, pictures);
         set_view(x, (const int64_t[]){60, 1, 15, 3}, 0);
     }
-    if (class == NO_DIMENSIONS) call_shape(x, 0, NULL);
-    if (class == EMPTY) call_shape(x, 2, none);
-    if (class == LARGE) call_shape(x, 2, large);
-    if (class == HOST_NUMBER && position > 0) {
+    if (class == TABLE_NO_DIMENSIONS) call_shape(x, 0, NULL);
+    if (class == TABLE_EMPTY) call_shape(x, 2, none);
+    if (class == TABLE_LARGE) call_shape(x, 2, large);
+    if (class == TABLE_HOST_NUMBER && position > 0) {
         call_shape(x, 0, NULL);
         x->on_host = 1;
     }
-    x->conjugated = class == CONJUGATED && tn_dtype_is_complex(x->dtype);
-    if (class == SPECIAL) set_special(x, position, n_tensors, pointwise);
+    x->conjugated = class == TABLE_CONJUGATED && tn_dtype_is_complex(x->dtype);
+    if (class == TABLE_SPECIAL) set_special(x, position, n_tensors, pointwise);
 }
 
 /* ---- Arguments that are no tensors ------------------------------------------------------------------------
@@ -228,21 +207,21 @@ static tn_value number_argument(const table_case *c, const tn_argument_info *a)
 static tn_value dims_argument(const tn_argument_info *a, int64_t class)
 {
     static const int64_t last[] = {-1}, first[] = {0}, both[] = {0, 1}, inner[] = {2, 3};
-    const int64_t *dims = class == TRANSPOSED      ? first
-                          : class == BROADCAST     ? both
-                          : class == CHANNELS_LAST ? inner
-                                                   : last;
-    if (!(a->flags & TN_ARG_LIST)) return tn_value_int(class == TRANSPOSED ? 0 : -1);
-    return tn_value_ints(dims, class == BROADCAST || class == CHANNELS_LAST ? 2 : 1);
+    const int64_t *dims = class == TABLE_TRANSPOSED      ? first
+                          : class == TABLE_BROADCAST     ? both
+                          : class == TABLE_CHANNELS_LAST ? inner
+                                                         : last;
+    if (!(a->flags & TN_ARG_LIST)) return tn_value_int(class == TABLE_TRANSPOSED ? 0 : -1);
+    return tn_value_ints(dims, class == TABLE_BROADCAST || class == TABLE_CHANNELS_LAST ? 2 : 1);
 }
 
 static tn_value other_argument(const table_case *c, const tn_argument_info *a, int64_t class)
 {
     int is_number = strncmp(a->type, "Scalar", 6) == 0 && strncmp(a->type, "ScalarType", 10) != 0;
     if (!strcmp(a->name, "dim")) return dims_argument(a, class);
-    if (!strcmp(a->name, "keepdim")) return tn_value_bool(class == SLICED);
+    if (!strcmp(a->name, "keepdim")) return tn_value_bool(class == TABLE_SLICED);
     if (!strcmp(a->name, "rounding_mode"))
-        return tn_value_string(class == TRANSPOSED || class == SPECIAL ? "trunc" : "floor");
+        return tn_value_string(class == TABLE_TRANSPOSED || class == TABLE_SPECIAL ? "trunc" : "floor");
     if (is_number) return number_argument(c, a);
     if (a->default_text || a->flags & TN_ARG_OPTIONAL) return tn_value_none();
     if (!strncmp(a->type, "int", 3)) return tn_value_int(strcmp(a->name, "decimals") ? 2 : 1);
@@ -265,27 +244,35 @@ static uint32_t count_tensors(check_target *t, uint32_t op)
     return n;
 }
 
-static void run_table_case(check_target *t, const check_case *c, check_result *out)
+uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_plan *p, call_tensor *tensors)
 {
-    const table_case *data = c->data;
-    call_tensor tensors[CALL_MAX_ARGS] = {{0}};
-    call_plan p = {.op = data->op, .name = data->name, .seed = check_seed(t, c), .tolerance = {-1, 0}};
-    uint32_t n_tensors = count_tensors(t, data->op), position = 0;
-    int pointwise = strcmp(data->kind, "pointwise") == 0;
-    p.n_args = tn_inspect_argument_count(t->ctx, data->op, 0);
-    for (uint32_t i = 0; i < p.n_args && i < CALL_MAX_ARGS; i++) {
+    uint32_t n_tensors = count_tensors(t, c->op), position = 0;
+    p->op = c->op;
+    p->name = c->name;
+    p->tolerance = (check_tolerance){-1, 0};
+    p->n_args = tn_inspect_argument_count(t->ctx, c->op, 0);
+    if (p->n_args > CALL_MAX_ARGS) p->n_args = CALL_MAX_ARGS;
+    for (uint32_t i = 0; i < p->n_args; i++) {
         tn_argument_info a = {.size = sizeof a};
-        tn_inspect_argument(t->ctx, data->op, 0, i, &a);
+        tn_inspect_argument(t->ctx, c->op, 0, i, &a);
         if (strncmp(a.type, "Tensor", 6) != 0) {
-            p.args[i] = other_argument(data, &a, c->number);
+            p->args[i] = other_argument(c, &a, class);
             continue;
         }
         call_tensor *x = &tensors[i];
-        x->dtype = !strcmp(a.name, "condition") || !strcmp(a.name, "mask") ? TN_BOOL : data->dtype;
-        set_contents(data, x, position);
-        set_shape(x, c->number, position++, n_tensors, pointwise);
-        p.args[i] = call_argument(x);
+        x->dtype = !strcmp(a.name, "condition") || !strcmp(a.name, "mask") ? TN_BOOL : c->dtype;
+        set_contents(c, x, position);
+        set_shape(x, class, position++, n_tensors, strcmp(c->kind, "pointwise") == 0);
+        p->args[i] = call_argument(x);
     }
+    return n_tensors;
+}
+
+static void run_table_case(check_target *t, const check_case *c, check_result *out)
+{
+    call_tensor tensors[CALL_MAX_ARGS] = {{0}};
+    call_plan p = {.seed = check_seed(t, c)};
+    table_plan(t, c->data, c->number, &p, tensors);
     call_compare(t, &p, out);
 }
 
@@ -306,11 +293,12 @@ static int class_fits(const char *name, int64_t class, int pointwise, int primit
     /* What ATen answers at infinity for these is an accident of its formulas. */
     int accidental = base_is(name, "i0") || base_is(name, "igamma") || base_is(name, "igammac"),
         floating = tn_dtype_is_floating(dtype);
-    if (class == CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
-    if (class == HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
-    if (class == SPECIAL) return floating && primitive && n_tensors <= 2 && !accidental;
+    if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
+    if (class == TABLE_HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
+    if (class == TABLE_SPECIAL) return floating && primitive && n_tensors <= 2 && !accidental;
     if (primitive) return 1;
-    return class == CONTIGUOUS || class == SLICED || class == BROADCAST || class == EMPTY;
+    return class == TABLE_CONTIGUOUS || class == TABLE_SLICED || class == TABLE_BROADCAST ||
+           class == TABLE_EMPTY;
 }
 
 static void add_operator(check_target *t, check_list *list, const tn_operator_info *op)
@@ -328,12 +316,12 @@ static void add_operator(check_target *t, check_list *list, const tn_operator_in
             continue;
         table_case *data = check_memory(list, sizeof *data);
         *data = (table_case){op->number, op->name, op->kind, dtype};
-        for (int64_t class = 0; class < CLASSES; class ++) {
+        for (int64_t class = 0; class < TABLE_CLASSES; class ++) {
             if (!class_fits(op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
             check_add(list,
                       &(check_case){.tier = 1,
                                     /* Nothing empty ever reaches a kernel. */
-                                    .tags = primitive && class != EMPTY ? 0 : CHECK_TAG_OPTIONAL,
+                                    .tags = primitive && class != TABLE_EMPTY ? 0 : CHECK_TAG_OPTIONAL,
                                     .run = run_table_case,
                                     .data = data,
                                     .number = class},

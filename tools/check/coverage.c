@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The coverage map: which calls of a recorded workload the plugin runs itself, which run through other
+ * kernels, which on the CPU, what that copies, and which kernels would save most. One call of each form is
+ * run, the smallest; the others are taken to go the same way, and what they copy to grow with their bytes.
+ */
+#include "../calls/request.h"
+#include "modes.h"
+#include "trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_OUTS 16
+
+/* ---- One form
+ * ----------------------------------------------------------------------------------------------------- */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The operators that ran on the CPU since the watch began. */
+static cJSON *fallbacks(check_target *t)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (uint32_t i = 0; i < tn_inspect_fallback_count(t->ctx); i++) {
+        tn_fallback_info f = {.size = sizeof f};
+        if (tn_inspect_fallback(t->ctx, i, &f) || !f.count) continue;
+        cJSON *j = cJSON_CreateObject();
+        cJSON_AddStringToObject(j, "op", f.name);
+        cJSON_AddNumberToObject(j, "count", (double)f.count);
+        cJSON_AddNumberToObject(j, "bytes", (double)f.bytes);
+        cJSON_AddStringToObject(j, "reason", f.reason ? f.reason : "");
+        cJSON_AddItemToArray(list, j);
+    }
+    return list;
+}
+
+static void run_form(check_target *t, const check_case *c, check_result *out)
+{
+    const trace_form *f = c->data;
+    tn_value args[REQUEST_MAX_ARGUMENTS], outs[MAX_OUTS];
+    check_watch watch;
+    uint32_t op = tn_operator_find(t->ctx, f->op), n_outs = op ? tn_inspect_argument_count(t->ctx, op, 1) : 0;
+    if (!op || n_outs > MAX_OUTS) {
+        check_skip(out, "Tenon has no operator %s", f->op);
+        return;
+    }
+    tn_scope *s = tn_scope_open(t->ctx);
+    uint32_t n = trace_arguments(s, op, f->text, t->device, args);
+    tn_device_synchronize(t->ctx, t->device);
+    check_watch_begin(t, &watch);
+    double start = seconds_now();
+    int32_t status = tn_scope_failed(s) ? tn_scope_failed(s) : tn_scope_call(s, op, args, n, outs, n_outs);
+    if (!status) status = tn_device_synchronize(t->ctx, t->device);
+    start = seconds_now() - start;
+    out->way = check_watch_end(t, &watch);
+    out->data = cJSON_CreateObject();
+    cJSON_AddStringToObject(out->data, "op", f->op);
+    cJSON_AddNumberToObject(out->data, "calls", (double)f->calls);
+    cJSON_AddNumberToObject(out->data, "distinct", f->distinct);
+    /* How much more all calls move than the one that ran. */
+    cJSON_AddNumberToObject(out->data, "scale",
+                            f->text_bytes > 0 ? f->bytes / f->text_bytes : (double)f->calls);
+    cJSON_AddNumberToObject(out->data, "call_seconds", start);
+    cJSON_AddItemToObject(out->data, "fallbacks", fallbacks(t));
+    if (status)
+        check_fail_with_error(out, tn_scope_failed(s) ? s : NULL, f->op);
+    else if (out->way == CHECK_WAY_CPU)
+        check_absent(out, "the CPU answers for %s", watch.fallbacks);
+    tn_scope_close(s);
+}
+
+static void run_no_trace(check_target *t, const check_case *c, check_result *out)
+{
+    check_fail(out, "%s", (const char *)c->data);
+}
+
+static void add_forms(check_target *t, check_list *list)
+{
+    trace tr;
+    trace_read(list, t->options, &tr);
+    if (tr.error[0]) {
+        check_add(list, &(check_case){.run = run_no_trace, .data = check_text(list, "%s", tr.error)},
+                  "coverage/trace");
+        return;
+    }
+    for (uint32_t i = 0; i < tr.count; i++)
+        check_add(list, &(check_case){.tags = CHECK_TAG_OPTIONAL, .run = run_form, .data = &tr.forms[i]},
+                  "coverage/%s/%s", tr.forms[i].op, tr.forms[i].key);
+}
+
+/* ---- Sums
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct sum {
+    char name[96];
+    double calls, ways[CHECK_WAYS], failed, bytes, seconds;
+    double forms;
+    char reason[96];
+} sum;
+
+typedef struct sums {
+    sum *items;
+    uint32_t count;
+} sums;
+
+static sum *sum_of(sums *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (strcmp(all->items[i].name, name) == 0) return &all->items[i];
+    }
+    sum *larger = realloc(all->items, (all->count + 1) * sizeof *larger);
+    if (!larger) exit(2);
+    all->items = larger;
+    all->items[all->count] = (sum){.calls = 0};
+    snprintf(all->items[all->count].name, sizeof larger->name, "%s", name);
+    return &all->items[all->count++];
+}
+
+static double number(const cJSON *j, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(j, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static const char *text(const cJSON *j, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(j, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+/* A call may have several fallbacks inside; its time is shared among them by their bytes. */
+static void take_fallbacks(sums *missing, sum *op, const cJSON *data)
+{
+    const cJSON *f;
+    double scale = number(data, "scale"), all = 0;
+    cJSON_ArrayForEach(f, cJSON_GetObjectItem(data, "fallbacks")) all += number(f, "bytes");
+    cJSON_ArrayForEach(f, cJSON_GetObjectItem(data, "fallbacks"))
+    {
+        sum *m = sum_of(missing, text(f, "op"));
+        double bytes = number(f, "bytes");
+        m->calls += number(f, "count") * number(data, "calls");
+        m->bytes += bytes * scale;
+        m->seconds += all > 0 ? number(data, "call_seconds") * scale * bytes / all : 0;
+        m->forms++;
+        snprintf(m->reason, sizeof m->reason, "%s", text(f, "reason"));
+        op->bytes += bytes * scale;
+    }
+}
+
+static void add_up(const check_run *run, sums *operators, sums *missing, sum *total)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        const check_result *r = &run->entries[i].result;
+        double calls = number(r->data, "calls");
+        if (!r->data) continue;
+        sum *op = sum_of(operators, text(r->data, "op"));
+        op->calls += calls;
+        op->forms++;
+        if (r->outcome == CHECK_FAILED || r->outcome == CHECK_CRASHED)
+            op->failed += calls;
+        else
+            op->ways[r->way] += calls;
+        take_fallbacks(missing, op, r->data);
+    }
+    for (uint32_t i = 0; i < operators->count; i++) {
+        const sum *op = &operators->items[i];
+        total->calls += op->calls;
+        total->failed += op->failed;
+        total->bytes += op->bytes;
+        for (int k = 0; k < CHECK_WAYS; k++) total->ways[k] += op->ways[k];
+    }
+}
+
+/* ---- Tables
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static int by_calls(const void *a, const void *b)
+{
+    const sum *x = a, *y = b;
+    return x->calls < y->calls ? 1 : x->calls > y->calls ? -1 : strcmp(x->name, y->name);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sum *x = a, *y = b;
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : by_calls(a, b);
+}
+
+static double megabytes(double bytes)
+{
+    return (double)(int64_t)(bytes / 1e4) / 100;
+}
+
+static void add_numbers(cJSON *row, const sum *s)
+{
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(s->calls));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(s->ways[CHECK_WAY_NATIVE] + s->ways[CHECK_WAY_NONE]));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(s->ways[CHECK_WAY_COMPOSITE]));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(s->ways[CHECK_WAY_CPU]));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(s->failed));
+    cJSON_AddItemToArray(row, cJSON_CreateNumber(megabytes(s->bytes)));
+}
+
+static void add_tables(check_run *run, sums *operators, sums *missing, const sum *total)
+{
+    static const char *const by_operator[] = {"operator", "calls",  "native",    "composite",
+                                              "cpu",      "failed", "MB copied", NULL};
+    static const char *const next[] = {"kernel", "MB saved",          "calls", "ms on the CPU",
+                                       "forms",  "why it falls back", NULL};
+    cJSON *table = check_table(run, "coverage", "Coverage of the workload, in calls", by_operator), *row;
+    qsort(operators->items, operators->count, sizeof *operators->items, by_calls);
+    qsort(missing->items, missing->count, sizeof *missing->items, by_bytes);
+    for (uint32_t i = 0; i <= operators->count; i++) {
+        const sum *s = i < operators->count ? &operators->items[i] : total;
+        row = cJSON_CreateArray();
+        cJSON_AddItemToArray(row, cJSON_CreateString(s->name));
+        add_numbers(row, s);
+        check_table_row(table, row);
+    }
+    table = check_table(run, "next",
+                        missing->count ? "Implement these next" : "Implement these next: nothing falls back",
+                        next);
+    for (uint32_t i = 0; i < missing->count; i++) {
+        const sum *s = &missing->items[i];
+        row = cJSON_CreateArray();
+        cJSON_AddItemToArray(row, cJSON_CreateString(s->name));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(megabytes(s->bytes)));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(s->calls));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber((double)(int64_t)(s->seconds * 1e4) / 10));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(s->forms));
+        cJSON_AddItemToArray(row, cJSON_CreateString(s->reason));
+        check_table_row(table, row);
+    }
+}
+
+int32_t check_coverage(check_run *run)
+{
+    static const check_source sources[] = {add_forms};
+    sums operators = {0}, missing = {0};
+    sum total = {.name = "all"};
+    if (!check_execute(run, sources, 1)) {
+        add_up(run, &operators, &missing, &total);
+        if (total.calls > 0) add_tables(run, &operators, &missing, &total);
+    }
+    free(operators.items);
+    free(missing.items);
+    return check_verdict(run);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments for pointwise operators, reductions and scans, by schema; table.c has the cases of tier 1. */
+#ifndef TENON_TOOLS_CHECK_TABLE_H
+#define TENON_TOOLS_CHECK_TABLE_H
+
+#include "call.h"
+#include "sources.h"
+
+/* Classes of strides and contents. */
+enum {
+    TABLE_CONTIGUOUS,
+    TABLE_TRANSPOSED,
+    TABLE_SLICED,
+    TABLE_BROADCAST,
+    TABLE_CHANNELS_LAST,
+    TABLE_NO_DIMENSIONS,
+    TABLE_EMPTY,
+    TABLE_LARGE,
+    TABLE_HOST_NUMBER, /* 0-dim tensors of the CPU beside one of the device */
+    TABLE_CONJUGATED,
+    TABLE_SPECIAL, /* NaN, infinities, zeros of both signs */
+    TABLE_CLASSES
+};
+
+typedef struct table_case {
+    uint32_t op;
+    const char *name, *kind;
+    tn_dtype dtype;
+} table_case;
+
+/* Fills the plan but its seed; `tensors` has room for CALL_MAX_ARGS. The number of tensors among them. */
+uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_plan *p, call_tensor *tensors);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recorded calls without their data: a file (plain or gzip) with a call a line, as tools/calls/request.h
+ * describes them, and "n", how often it was made. Calls of one operator whose arguments differ in sizes and
+ * numbers only are of one *form*; one of each form is run for all.
+ */
+#ifndef TENON_TOOLS_CHECK_TRACE_H
+#define TENON_TOOLS_CHECK_TRACE_H
+
+#include "check.h"
+
+typedef struct trace_form {
+    const char *op;    /* "aten::add.Tensor" */
+    const char *text;  /* the smallest call of the form, a line of JSON */
+    const char *large; /* the largest one up to TRACE_LARGE bytes, for measurements; may be `text` */
+    const char *key;   /* what its calls have in common */
+    uint64_t calls;    /* how often, all together */
+    uint32_t distinct;
+    double bytes;       /* of the tensors among the arguments, of all calls together */
+    double text_bytes;  /* of the call in `text` */
+    double large_bytes; /* of the one in `large` */
+} trace_form;
+#define TRACE_LARGE (48.0 * 1048576.0)
+
+typedef struct trace {
+    trace_form *forms;
+    uint32_t count;
+    char error[256]; /* the file cannot be used; or "" */
+} trace;
+
+/* Reads the file that the options name, or the installed one. All memory is the list's. */
+void trace_read(check_list *list, const check_options *options, trace *out);
+/* Makes the arguments of a call on a device, with the strides they had. The number of arguments; errors are
+ * the scope's. `args` has room for REQUEST_MAX_ARGUMENTS. */
+uint32_t trace_arguments(tn_scope *s, uint32_t op, const char *text, tn_device device, tn_value *args);
+
+#endif
