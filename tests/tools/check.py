@@ -6,6 +6,7 @@
 """
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -135,6 +136,79 @@ def check_two_of_tier1(suite):
         expect(len(passed) > 200 and all(c["way"] == "native" for c in passed), f"{plugin}: {len(passed)} passed")
 
 
+def check_networks(suite):
+    """Tiers 2 to 4: with the twelve kernels alone a perceptron learns; parts of networks agree, gradients, too."""
+    report = suite.report(suite.reference, "--filter", "^(2/perceptron/primitives/float32|3/(convolution/padded|attention/products|"
+                          "norm/layer)/float32|4/)", TENON_REFERENCE_DEVICES="2")
+    outcomes = {c["name"]: c["outcome"] for c in report["cases"]}
+    expect(outcomes["2/perceptron/primitives/float32"] == "passed", f"{outcomes}")
+    expect(outcomes["3/attention/products/float32"] == "passed", f"{outcomes}")
+    expect(outcomes["3/convolution/padded/float32"] == "absent", "nobody asks the reference device for convolutions")
+    expect(outcomes["4/devices/copies"] == outcomes["4/devices/gradients"] == "passed", f"{outcomes}")
+    expect(outcomes["4/graph/capture"] == "skipped", "what is not offered is said")
+    report = suite.report(suite.wrong, "--filter", "^2/perceptron/primitives/float32", expect=1, TENON_TEST_FAULT="strides")
+    expect(report["cases"][0]["outcome"] == "failed" and "loss" in report["cases"][0]["reason"], "a wrong product learns otherwise")
+
+
+def check_modes(suite):
+    calls = suite.file("calls.jsonl", "\n".join([
+        '{"op":"aten::add.Tensor","n":3,"args":[{"t":[8,16],"d":"float32"},{"t":[16],"d":"float32"}],"kwargs":{"alpha":2}}',
+        '{"op":"aten::add.Tensor","n":2,"args":[{"t":[64,64],"d":"float32"},{"t":[64],"d":"float32"}],"kwargs":{"alpha":1}}',
+        '{"op":"aten::exp","n":5,"args":[{"t":[100],"d":"float32"}],"kwargs":{}}',
+        '{"op":"aten::softmax.int","n":1,"args":[{"t":[4,5],"d":"float32","s":[1,4]},1],"kwargs":{}}']) + "\n")
+    report = suite.report(suite.wrong, "--mode", "coverage", "--trace", calls)
+    rows = {row[0]: row[1:] for row in report["tables"]["coverage"]["rows"]}
+    expect(rows["aten::add.Tensor"] == [5, 5, 0, 0, 0, 0], f"two calls of one form, native: {rows}")
+    expect(rows["all"][0] == 11, f"all calls: {rows}")
+    report = suite.report(suite.wrong, "--mode", "coverage", "--trace", calls, TENON_TEST_FAULT="no-kernels")
+    rows = {row[0]: row[1:] for row in report["tables"]["coverage"]["rows"]}
+    expect(rows["aten::exp"] == [5, 0, 0, 5, 0, 0] and rows["aten::add.Tensor"][:5] == [5, 0, 0, 5, 0], f"on the CPU: {rows}")
+    # Smallest call: 576 bytes in, 512 out; all five have 3 * 576 + 2 * 16640 bytes in: 60.8 times as much.
+    expect(rows["aten::add.Tensor"][5] == 0.06, f"megabytes copied: {rows}")
+    kernels = [row[0] for row in report["tables"]["next"]["rows"]]
+    expect(kernels[0] == "aten::add.Tensor" and "aten::exp" in kernels, f"what to write next: {kernels}")
+    done = suite.run(suite.wrong, "--mode", "coverage", "--trace", suite.file("none.jsonl", "nonsense\n"), expect=1)
+    expect("none.jsonl:1 is no call" in done.stdout, "a file that is none")
+    report = suite.report(suite.wrong, "--mode", "speed", "--trace", calls)
+    expect(len(report["tables"]["speed"]["rows"]) == 3 and all(row[4] > 0 for row in report["tables"]["speed"]["rows"]),
+           f"{report['tables']}")
+    report = suite.report(suite.cpu, "--mode", "speed", "--filter", "^speed/aten::neg/")
+    expect(report["cases"], "the installed workload is found")
+    report = suite.report(suite.reference, "--mode", "gradient", "--filter", "^gradient/aten::(mul.Tensor|exp|sum|cumsum)/")
+    expect([c["outcome"] for c in report["cases"]] == ["passed"] * 4, f"{report['cases']}")
+    report = suite.report(suite.wrong, "--mode", "gradient", "--filter", "^gradient/aten::mul.Tensor/", expect=0)
+    expect(report["cases"][0]["name"].endswith("float32"), "without float64 the CPU's gradients are the measure")
+
+
+def check_golden(suite):
+    """A folder of two recorded calls: their results are those of arithmetic."""
+    folder = suite.folder / "golden" / "cases"
+    folder.mkdir(parents=True)
+    header = json.dumps({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]},
+                         "b": {"dtype": "F32", "shape": [3], "data_offsets": [12, 24]},
+                         "c": {"dtype": "F32", "shape": [3], "data_offsets": [24, 36]}})
+    header += " " * (-len(header) % 8)
+    data = struct.pack("<9f", 1, 2, 3, 10, 20, 30, 11, 22, 33)
+    (folder / "add.safetensors").write_bytes(struct.pack("<Q", len(header)) + header.encode() + data)
+
+    def tensor(key, name=None):
+        entry = {"tensor": key, "dtype": "float32", "shape": [3]}
+        return {"name": name, **entry} if name else entry
+
+    lines = []
+    for i, want in enumerate(("c", "b")):
+        lines.append(json.dumps({"id": i, "op": "aten::add.Tensor", "dtype": "f32",
+                                 "args": [tensor("a", "self"), tensor("b", "other"), {"name": "alpha", "int": 1}],
+                                 "out": [tensor(want)], "rtol": 1e-6, "atol": 1e-6}, separators=(",", ":")))
+    (folder / "add.jsonl").write_text("\n".join(lines) + "\n")
+    report = suite.report(suite.wrong, "--golden", folder.parent, "--filter", "^1/golden", expect=1)
+    outcomes = {c["name"]: c["outcome"] for c in report["cases"]}
+    expect(outcomes == {"1/golden/aten::add.Tensor/f32/add:0": "passed", "1/golden/aten::add.Tensor/f32/add:1": "failed"},
+           f"{outcomes}")
+    done = suite.run(suite.wrong, "--golden", "/nonexistent", "--filter", "^1/golden", expect=1)
+    expect("no folder /nonexistent/cases" in done.stdout, "a folder that is not there")
+
+
 def check_lists(suite):
     known = suite.file("known", "# for now\n0/copy/bytes/*   long copies lose a bit\n0/copy/*  the same\n"
                                 "0/context/* the same\n0/memory/* the same\n0/stream/* the same\n")
@@ -187,7 +261,8 @@ def check_determinism(suite):
 
 
 def main():
-    checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_lists, check_report, check_determinism]
+    checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_networks, check_modes,
+              check_golden, check_lists, check_report, check_determinism]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         suite = Suite(*sys.argv[1:], folder)
