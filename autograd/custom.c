@@ -115,7 +115,9 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     call.host = &f->ctx->host;
     call.state = f;
     call.threads = atomic_load(&f->ctx->threads);
+    tni_frame_lend(f);
     int32_t status = def->backward(def->self, &call);
+    tni_frame_take_back(f);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, op->schema->full_name));
     for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) {
         if (outs[i].tag == TN_TAG_TENSOR) tni_grad_set(g, i, outs[i].as.tensor);

@@ -103,6 +103,8 @@ tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t smal
 /* A used piece from the free lists, or NULL. */
 tni_piece *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes);
 void tni_pool_give(struct tni_allocator *a, tni_piece *piece);
+/* What a plugin's alloc gave is what it must be. */
+int32_t tni_check_memory(const tni_device *device, const void *allocation, const void *host);
 /* A new segment of at least `bytes`, all free, in the pool. */
 int32_t tni_segment_create(struct tni_allocator *a, tni_pool *pool, uint64_t bytes);
 /* Gives free whole segments back until at most `keep` bytes of them are left. No stream may still use them.

@@ -156,6 +156,20 @@ void tni_pool_give(struct tni_allocator *a, tni_piece *p)
     if (a->keep && a->idle > a->keep && !p->before && !p->after) tni_segments_release(a, a->keep);
 }
 
+/* Kernels rely on it without looking. */
+int32_t tni_check_memory(const tni_device *d, const void *allocation, const void *host)
+{
+    uint64_t alignment = d->facts.alignment > 64 || !d->synchronous ? d->facts.alignment : 64;
+    if (!allocation) return tni_no_handle(d->type, "memory.alloc");
+    if (d->synchronous && !host)
+        return tni_error(TN_E_CONTRACT, "plugin %s: memory of a host device has no address",
+                         d->type->driver.plugin);
+    if (host && alignment && (uintptr_t)host % alignment)
+        return tni_error(TN_E_CONTRACT, "plugin %s: memory at %p is not aligned to %llu bytes",
+                         d->type->driver.plugin, host, (unsigned long long)alignment);
+    return TN_OK;
+}
+
 int32_t tni_segment_create(struct tni_allocator *a, tni_pool *pool, uint64_t bytes)
 {
     tni_device *d = a->device;
@@ -171,10 +185,8 @@ int32_t tni_segment_create(struct tni_allocator *a, tni_pool *pool, uint64_t byt
         code = driver->memory.alloc(driver->self, d->handle, bytes, d->memory_kind, &s->allocation, &host);
         if (code) code = tni_driver_error(d->type, code, "allocation of device memory");
     }
-    if (!code && d->synchronous && !host) {
+    if (!code && (code = tni_check_memory(d, s->allocation, host)) && s->allocation)
         driver->memory.free(driver->self, d->handle, s->allocation, bytes);
-        code = tni_error(TN_E_CONTRACT, "plugin %s: memory of a host device has no address", driver->plugin);
-    }
     if (code) {
         tni_free(d->ctx, s, sizeof *s);
         tni_free(d->ctx, p, sizeof *p);

@@ -42,6 +42,8 @@ static int32_t check_driver(const tni_driver *d)
     return TN_OK;
 }
 
+#define MAX_ALIGNMENT (64u << 20) /* huge pages and more */
+
 /* The kind of memory that tensors live in: what the host can read where the device loses nothing by it. */
 static uint32_t memory_kind(const tn_device_facts *facts)
 {
@@ -52,16 +54,38 @@ static uint32_t memory_kind(const tn_device_facts *facts)
     return kinds & TN_MEMORY_UNIFIED ? TN_MEMORY_UNIFIED : TN_MEMORY_HOST;
 }
 
+/* Facts are asked for once, so there is room to see whether a plugin writes past what it was given. */
+static int32_t read_facts(const tni_device_type *type, uint32_t index, tn_device_facts *out)
+{
+    struct {
+        tn_device_facts facts;
+        unsigned char behind[1024];
+    } room;
+    memset(&room, 0, sizeof room);
+    room.facts.size = sizeof room.facts;
+    int32_t code = type->driver.device.facts(type->driver.self, index, &room.facts);
+    if (code) return tni_driver_error(type, code, "facts of a device");
+    for (uint32_t i = 0; i < sizeof room.behind; i++) {
+        if (room.behind[i])
+            return tni_error(TN_E_CONTRACT, "plugin %s: facts wrote past the %zu bytes it was given",
+                             type->driver.plugin, sizeof room.facts);
+    }
+    if (room.facts.alignment & (room.facts.alignment - 1) || room.facts.alignment > MAX_ALIGNMENT)
+        return tni_error(TN_E_CONTRACT, "plugin %s: an alignment of %u bytes (a power of two, at most %u)",
+                         type->driver.plugin, room.facts.alignment, MAX_ALIGNMENT);
+    room.facts.size = sizeof room.facts;
+    *out = room.facts;
+    return TN_OK;
+}
+
 static int32_t init_device(tni_device_type *type, uint32_t index)
 {
     tni_device *d = &type->devices[index];
     d->id = TN_DEVICE(type->type, index);
     d->ctx = type->ctx;
     d->type = type;
-    d->facts.size = sizeof d->facts;
-    int32_t code = type->driver.device.facts(type->driver.self, index, &d->facts);
-    if (code) return tni_driver_error(type, code, "facts of a device");
-    d->facts.size = sizeof d->facts;
+    int32_t code = read_facts(type, index, &d->facts);
+    if (code) return code;
     d->facts.name[sizeof d->facts.name - 1] = 0;
     d->facts.architecture[sizeof d->facts.architecture - 1] = 0;
     d->memory_kind = memory_kind(&d->facts);
@@ -72,6 +96,12 @@ static int32_t init_device(tni_device_type *type, uint32_t index)
     if (!pthread_mutex_init(&d->lock, NULL)) return TN_OK;
     tni_late_finish(d);
     return tni_error(TN_E_INTERNAL, "no mutex for a device");
+}
+
+int32_t tni_no_handle(const tni_device_type *type, const char *slot)
+{
+    return tni_error(TN_E_CONTRACT, "plugin %s: %s said it is done, but gave no handle", type->driver.plugin,
+                     slot);
 }
 
 static void free_type(tni_device_type *type)
@@ -169,7 +199,8 @@ static int32_t open_locked(tni_device *d)
         d->handle = NULL;
         return tni_driver_error(d->type, code, "opening a device");
     }
-    if (!code) code = tni_streams_init(d);
+    if (!d->handle) return tni_no_handle(d->type, "open");
+    code = tni_streams_init(d);
     if (!code) code = tni_allocator_create(d, &d->allocator);
     if (!code) {
         pthread_mutex_lock(&d->ctx->lock);

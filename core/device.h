@@ -61,6 +61,8 @@ struct tni_device {
 
 /* Makes a failure of a plugin's slot a full error: names the plugin and what was asked. */
 int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what);
+/* A slot that makes something returned TN_OK and NULL. */
+int32_t tni_no_handle(const tni_device_type *type, const char *slot);
 /* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
 int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver);
 /* The program lets go of the context: storages that the devices' caches have given out become its owners. */

@@ -30,9 +30,10 @@ int32_t tni_event_create(tni_device *d, uint32_t flags, tn_event **out)
     e->internal = 1;
     int32_t code = TN_OK;
     if (has_events(d)) code = driver->event.create(driver->self, d->handle, flags, &e->handle);
-    if (code) {
+    if (code || (has_events(d) && !e->handle)) {
         tni_free(d->ctx, e, sizeof *e);
-        return tni_driver_error(d->type, code, "making an event");
+        return code ? tni_driver_error(d->type, code, "making an event")
+                    : tni_no_handle(d->type, "event.create");
     }
     *out = e;
     return TN_OK;

@@ -32,6 +32,7 @@ static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out
         s->handle = NULL;
         return tni_driver_error(device->type, code, "making a stream");
     }
+    if (!s->handle) return tni_no_handle(device->type, "stream.create");
     atomic_store(&s->refs, 1);
     atomic_store_explicit(&s->id, device->default_stream ? ++device->last_stream_id : 0,
                           memory_order_release);

@@ -20,6 +20,7 @@ typedef struct tni_thread {
     struct tni_saved_hook_frame *saved_hooks; /* autograd's */
     void *engine;                             /* autograd's: the backward call that runs here */
     void *dying;                              /* autograd's: nodes whose last reference is gone */
+    void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
     uint64_t observer_count;
 } tni_thread;
 

@@ -46,7 +46,9 @@ int32_t tni_custom_infer(tni_frame *f)
     if (!op->def->infer) return like_first(f);
     make_call(f, &call, outs);
     for (uint32_t i = 0; i < op->n_returns; i++) outs[i] = tn_value_none();
+    tni_frame_lend(f);
     status = op->def->infer(op->def->self, &call);
+    tni_frame_take_back(f);
     for (uint32_t i = 0; i < op->n_returns && !status; i++) {
         if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR &&
             !op->schema->returns[i].is_optional) {
@@ -63,7 +65,9 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
     int32_t status;
     make_call(f, &call, outs);
     f->scope = s;
+    tni_frame_lend(f);
     status = op->def->composite(op->def->self, &call);
+    tni_frame_take_back(f);
     f->scope = NULL;
     if (status && !tn_scope_failed(s)) {
         tni_error_ensure(status, tni_op_name(op));

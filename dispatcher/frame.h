@@ -7,6 +7,7 @@
 #define TNI_DISPATCHER_FRAME_H
 
 #include "core/iter.h"
+#include "core/thread.h"
 #include "dispatcher/registry.h"
 
 #define TNI_MAX_ARGS    32
@@ -58,9 +59,22 @@ struct tni_frame {
     tn_stream *stream;
     uint64_t arena_used;
     tni_kept *kept;
-    tn_scope *scope; /* of a composite or gradient body, made when asked for */
+    tn_scope *scope;  /* of a composite or gradient body, made when asked for */
+    tni_frame *outer; /* the one that was in a plugin's hands before, while this one is */
     int64_t arena[512];
 };
+
+/* Around a function that gets the frame's call: only then, and on this thread, the host's functions take it.
+ */
+static inline void tni_frame_lend(tni_frame *f)
+{
+    f->outer = tni_tls.running;
+    tni_tls.running = f;
+}
+static inline void tni_frame_take_back(const tni_frame *f)
+{
+    tni_tls.running = f->outer;
+}
 
 /* ---- what shape rules use ---- */
 /* Argument readers; index is that of the schema. */

@@ -6,22 +6,37 @@
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
 
-static tni_frame *frame_of(const tn_call *call)
+/* The frame of a call that runs on this thread; else NULL and an error. A call that is over is not trusted.
+ */
+static tni_frame *frame_of(const tn_call *call, const char *what)
 {
-    return call->state;
+    tni_frame *f = tni_tls.running;
+    while (f && call && f != call->state) f = f->outer;
+    if (!f || !call) {
+        tni_error(TN_E_CONTRACT, "%s: %s", what,
+                  call ? "the call is over, or runs on another thread" : "no call was given");
+        return NULL;
+    }
+    return f;
+}
+
+/* A status that a plugin may name. */
+static int32_t status_of(int32_t code)
+{
+    return code > TN_OK && code < TN_STATUS_COUNT ? code : TN_E_CONTRACT;
 }
 
 static int32_t host_error(void *context, int32_t code, const char *message)
 {
     (void)context;
-    return tni_error(code, "%s", message ? message : "");
+    return tni_error(status_of(code), "%s", message ? message : "");
 }
 
 static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
                                  const char *native_text)
 {
     (void)context;
-    tni_error(code, "%s", message ? message : "");
+    code = tni_error(status_of(code), "%s", message ? message : "");
     tni_error_native(native_code, native_text);
     return code;
 }
@@ -56,9 +71,10 @@ static void release_block(void *block)
 int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset,
                            void **out_host)
 {
-    tni_frame *f = frame_of(call);
+    tni_frame *f = frame_of(call, "workspace");
     tni_block *block;
     int32_t status;
+    if (!f) return TN_E_CONTRACT;
     if (!f->open_device) return tni_error(TN_E_STATE, "workspace: the call has no device");
     status = tni_block_alloc(f->open_device, bytes, f->stream, &block);
     if (status) return status;
@@ -79,7 +95,10 @@ int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_alloc
  */
 int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
 {
-    tni_frame *f = frame_of(call);
+    tni_frame *f = frame_of(call, "keep_alive");
+    if (!f) return TN_E_CONTRACT;
+    if (!f->open_device || !release)
+        return tni_error(TN_E_STATE, "keep_alive: no kernel's call, or no release");
     tni_kept *kept = tni_alloc(f->ctx, sizeof *kept);
     if (!kept) return TN_E_OUT_OF_MEMORY;
     *kept = (tni_kept){
@@ -90,7 +109,7 @@ int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(
 
 int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, const int64_t *sizes)
 {
-    tni_frame *f = frame_of(call);
+    if (!frame_of(call, "resize_output")) return TN_E_CONTRACT;
     int64_t strides[TN_MAX_RANK], numel;
     tn_tensor *t = i < call->n_outs ? tn_value_as_tensor(call->outs[i]) : NULL;
     int32_t status;
@@ -101,14 +120,14 @@ int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, c
     if ((uint64_t)numel * (uint64_t)tn_dtype_bytes(t->desc.dtype) > t->storage->bytes) {
         status = tni_storage_resize(t->storage, (uint64_t)numel * (uint64_t)tn_dtype_bytes(t->desc.dtype));
     }
-    (void)f;
     return status ? status : tni_tensor_set_view(t, rank, sizes, strides, 0);
 }
 
 int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
                                const int64_t *sizes, tn_device device)
 {
-    tni_frame *f = frame_of(call);
+    tni_frame *f = frame_of(call, "define_output");
+    if (!f) return TN_E_CONTRACT;
     if (i >= f->op->base->n_returns || rank > TN_MAX_RANK)
         return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
     if (tni_dtype_index(dtype) < 0)
@@ -119,6 +138,7 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, 
 
 int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
 {
+    if (!frame_of(call, "set_output")) return TN_E_CONTRACT;
     if (i >= call->n_outs) return tni_error(TN_E_CONTRACT, "set_output: no output %u", i);
     call->outs[i] = tn_value_tensor(t);
     return TN_OK;
@@ -126,17 +146,53 @@ int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
 
 tn_scope *tni_host_call_scope(const tn_call *call)
 {
-    return frame_of(call)->scope;
+    const tni_frame *f = frame_of(call, "call_scope");
+    return f ? f->scope : NULL;
 }
 
 int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
                                 uint64_t *out_seed, uint64_t *out_offset)
 {
-    tni_frame *f = frame_of(call);
+    tni_frame *f = frame_of(call, "random_reserve");
+    if (!f) return TN_E_CONTRACT;
     if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
     if (!generator) return tni_error(TN_E_STATE, "random_reserve: the call has no device");
     tni_generator_reserve(generator, count, out_seed, out_offset);
     return TN_OK;
+}
+
+/* Scope functions for plugins: a kernel has no scope, and then NULL comes. */
+static int32_t no_scope(const char *what)
+{
+    return tni_error(TN_E_CONTRACT, "%s: no scope (only composites and gradients have one)", what);
+}
+
+static int32_t host_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args,
+                               tn_value *outs, uint32_t n_outs)
+{
+    return s ? tn_scope_call(s, op, args, n_args, outs, n_outs) : no_scope("scope_call");
+}
+
+static int32_t host_scope_failed(const tn_scope *s)
+{
+    return s ? tn_scope_failed(s) : no_scope("scope_failed");
+}
+
+static int32_t host_scope_fail(tn_scope *s, int32_t code, const char *message)
+{
+    return s ? tn_scope_fail(s, status_of(code), message ? message : "") : no_scope("scope_fail");
+}
+
+static void *host_scope_memory(tn_scope *s, uint64_t bytes)
+{
+    if (s) return tn_scope_memory(s, bytes);
+    no_scope("scope_memory");
+    return NULL;
+}
+
+static void host_drop(tn_scope *s, tn_tensor *t)
+{
+    if (s) tn_drop(s, t);
 }
 
 static int32_t host_register_operator(void *context, const tn_operator_def *def)
@@ -184,11 +240,11 @@ void tni_host_fill(tn_context *ctx)
         .register_operator = host_register_operator,
         .register_kernels = host_register_kernels,
         .find_operator = host_find_operator,
-        .scope_call = tn_scope_call,
-        .scope_failed = tn_scope_failed,
-        .scope_fail = tn_scope_fail,
-        .scope_memory = tn_scope_memory,
-        .drop = tn_drop,
+        .scope_call = host_scope_call,
+        .scope_failed = host_scope_failed,
+        .scope_fail = host_scope_fail,
+        .scope_memory = host_scope_memory,
+        .drop = host_drop,
         .report = host_report,
     };
 }

@@ -62,6 +62,18 @@ static void release_kept(tni_frame *f)
     }
 }
 
+/* Makes the failure of a row a full error; what is no status becomes one. */
+static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t status)
+{
+    if (status < 0 || status >= TN_STATUS_COUNT) {
+        tni_error(TN_E_CONTRACT, "the kernel of %s returned %d, which is no status", tni_op_name(op), status);
+        status = TN_E_CONTRACT;
+    }
+    tni_error_ensure(status, tni_op_name(op));
+    tni_error_plugin(k->plugin);
+    return status;
+}
+
 int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
                        const tn_value *outs, const tn_nest *nest, const char **reason)
 {
@@ -78,7 +90,9 @@ int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, cons
             tni_op_name(op));
     }
     if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
+    tni_frame_lend(f);
     status = k->row.run(k->self, &f->call);
+    tni_frame_take_back(f);
     if (TNI_UNLIKELY(f->kept != NULL)) release_kept(f);
     if (TNI_LIKELY(status == TN_OK)) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {
@@ -87,7 +101,5 @@ int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, cons
         *reason = "the kernel refused after it had agreed";
         return status;
     }
-    tni_error_ensure(status, tni_op_name(op));
-    tni_error_plugin(k->plugin);
-    return status;
+    return kernel_failed(k, op, status);
 }

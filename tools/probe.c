@@ -74,7 +74,7 @@ static char interned[MAX_INTERNED][64] = {"", "cpu", "meta", "strided"};
 static uint32_t host_intern(void *context, const char *text)
 {
     (void)context;
-    for (uint32_t i = 1; i < MAX_INTERNED; i++) {
+    for (uint32_t i = 1; text && i < MAX_INTERNED; i++) {
         if (!interned[i][0]) snprintf(interned[i], sizeof(interned[i]), "%s", text);
         if (strncmp(interned[i], text, sizeof(interned[i]) - 1) == 0) return i;
     }

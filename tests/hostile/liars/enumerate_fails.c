@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fails with a number that is no status and says nothing. */
+#include "../honest.h"
+
+static int32_t fail(void *self, uint32_t *out_count, const char **out_reason)
+{
+    return 4711;
+}
+
+void lie(void)
+{
+    the.device.enumerate = fail;
+}

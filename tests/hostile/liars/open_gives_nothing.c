@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* open succeeds and gives no device. */
+#include "../honest.h"
+
+static int32_t open_nothing(void *self, uint32_t index, void **out_device)
+{
+    return TN_OK;
+}
+
+void lie(void)
+{
+    the.device.open = open_nothing;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a stream succeeds and gives none. */
+#include "../honest.h"
+
+static int32_t create_nothing(void *self, void *device, int32_t priority, void **out_stream)
+{
+    *out_stream = NULL;
+    return TN_OK;
+}
+
+void lie(void)
+{
+    the.stream.create = create_nothing;
+}
