@@ -4,10 +4,13 @@
  * beforehand from the length of the text and the number of its commas, so parsing allocates once.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/error.h"
 #include "dispatcher/schema.h"
+
+#define LONGEST_LIST 100000000 /* int[N] with more digits is refused */
 
 typedef struct parser {
     tn_context *ctx;
@@ -109,28 +112,39 @@ static const struct {
     {"ConstQuantizerPtr", TNI_TYPE_ANY},
 };
 
+/* One side of an alias annotation: "a", "a|b", "*". */
+static int32_t alias_names(parser *p)
+{
+    do {
+        const char *start = p->at;
+        if (*p->at == '*')
+            p->at++;
+        else
+            while (is_name_char(*p->at)) p->at++;
+        if (p->at == start) return 0;
+    } while (*p->at == '|' && p->at++);
+    return 1;
+}
+
 /* "(a)", "(a!)", "(a|b)", "(a -> *)", "(*!)" after a type. */
 static void alias_annotation(parser *p, tni_argument *a)
 {
-    const char *start;
-    if (*p->at != '(') return;
-    start = ++p->at;
-    while (is_name_char(*p->at) || (*p->at && strchr("*|-> ", *p->at))) p->at++;
-    if (p->at == start) {
-        fail(p, "an alias set");
-        return;
-    }
-    a->alias_set = copy_text(p, start, (uint64_t)(p->at - start));
+    const char *start = ++p->at;
+    uint64_t length;
+    if (!alias_names(p)) return (void)fail(p, "an alias set");
+    length = (uint64_t)(p->at - start);
     if (*p->at == '!') {
         a->written = 1;
         p->at++;
-        while (is_name_char(*p->at) || (*p->at && strchr("*|-> ", *p->at))) p->at++;
     }
-    if (*p->at != ')') {
-        fail(p, "')' after the alias set");
-        return;
+    if (strncmp(p->at, " -> ", 4) == 0) {
+        p->at += 4;
+        if (!alias_names(p)) return (void)fail(p, "an alias set");
+        if (!a->written) length = (uint64_t)(p->at - start);
     }
+    if (*p->at != ')') return (void)fail(p, "')' after the alias set");
     p->at++;
+    a->alias_set = copy_text(p, start, length);
 }
 
 static void list_suffix(parser *p, tni_argument *a)
@@ -139,11 +153,44 @@ static void list_suffix(parser *p, tni_argument *a)
     a->optional_items = a->is_optional;
     a->is_optional = 0;
     p->at++;
-    if (isdigit((unsigned char)*p->at)) a->list_length = (int32_t)strtol(p->at, (char **)&p->at, 10);
+    while (isdigit((unsigned char)*p->at) && a->list_length < LONGEST_LIST)
+        a->list_length = a->list_length * 10 + (*p->at++ - '0');
     if (*p->at != ']')
         fail(p, "']'");
     else
         p->at++;
+}
+
+static void type(parser *p, tni_argument *a);
+
+/* "Dict(Tensor, Tensor)": read, and passed on as a value of any kind. */
+static void dictionary(parser *p, tni_argument *a, const char *start)
+{
+    tni_argument key = {0}, value = {0};
+    p->at++;
+    type(p, &key);
+    if (!p->status && *p->at++ != ',') p->at--, fail(p, "',' between key and value");
+    if (!p->status) type(p, &value);
+    if (p->status) return;
+    if (*p->at != ')') return (void)fail(p, "')'");
+    p->at++;
+    a->type = TNI_TYPE_ANY;
+    a->type_text = copy_text(p, start, (uint64_t)(p->at - start));
+}
+
+/* "?", "[2]" and the alias set, in the orders that ATen writes them. */
+static void suffixes(parser *p, tni_argument *a)
+{
+    while (!p->status) {
+        if (*p->at == '(' && !a->alias_set)
+            alias_annotation(p, a);
+        else if (*p->at == '?' && !a->is_optional)
+            a->is_optional = 1, p->at++;
+        else if (*p->at == '[' && !a->is_list)
+            list_suffix(p, a);
+        else
+            return;
+    }
 }
 
 static void type(parser *p, tni_argument *a)
@@ -155,6 +202,7 @@ static void type(parser *p, tni_argument *a)
     start = p->at;
     base = name(p, "a type", ".");
     if (p->status) return;
+    if (strcmp(base, "Dict") == 0 && *p->at == '(') return dictionary(p, a, start);
     a->type = strchr(base, '.') ? TNI_TYPE_ANY : TNI_TYPE_COUNT;
     for (i = 0; i < sizeof type_names / sizeof *type_names && a->type == TNI_TYPE_COUNT; i++) {
         if (strcmp(base, type_names[i].name) == 0) a->type = type_names[i].type;
@@ -164,17 +212,8 @@ static void type(parser *p, tni_argument *a)
         fail(p, "a known type");
         return;
     }
-    for (;;) {
-        if (*p->at == '(')
-            alias_annotation(p, a);
-        else if (*p->at == '?' && !a->is_optional)
-            a->is_optional = 1, p->at++;
-        else if (*p->at == '[' && !a->is_list)
-            list_suffix(p, a);
-        else
-            break;
-        if (p->status) return;
-    }
+    suffixes(p, a);
+    if (p->status) return;
     length = strlen(base);
     text = take(p, length + 24);
     if (!text) return (void)fail(p, "a shorter schema");
@@ -231,31 +270,41 @@ static tn_value number_default(parser *p, uint8_t type)
 {
     char *end_int, *end_float;
     double f = strtod(p->at, &end_float);
-    int64_t i = strtoll(p->at, &end_int, 10);
-    if (end_float == p->at) {
+    int64_t i;
+    errno = 0;
+    i = strtoll(p->at, &end_int, 10);
+    if (end_float == p->at || (end_int == end_float && errno && type != TNI_TYPE_FLOAT)) {
         fail(p, "a default value");
         return tn_value_none();
     }
-    if (end_int == end_float) {
-        p->at = end_int;
-        return type == TNI_TYPE_FLOAT           ? tn_value_float((double)i)
-               : type == TNI_TYPE_DTYPE         ? tn_value_dtype(dtype_of_number(i))
-               : type == TNI_TYPE_BOOL          ? tn_value_bool(i != 0)
-               : type == TNI_TYPE_MEMORY_FORMAT ? tn_value_memory_format((int32_t)i)
-                                                : tn_value_int(i);
-    }
     p->at = end_float;
-    return tn_value_float(f);
+    if (end_int != end_float || type == TNI_TYPE_FLOAT) return tn_value_float(f);
+    return type == TNI_TYPE_DTYPE           ? tn_value_dtype(dtype_of_number(i))
+           : type == TNI_TYPE_BOOL          ? tn_value_bool(i != 0)
+           : type == TNI_TYPE_MEMORY_FORMAT ? tn_value_memory_format((int32_t)i)
+                                            : tn_value_int(i);
 }
 
-static tn_value item_default(parser *p, uint8_t type)
+/* Whether a default may stand for an argument of that type; None may always. */
+static int32_t default_fits(uint8_t type, const tn_value *v)
+{
+    static const uint8_t tags[TNI_TYPE_COUNT] = {
+        [TNI_TYPE_INT] = TN_TAG_INT,       [TNI_TYPE_FLOAT] = TN_TAG_FLOAT,
+        [TNI_TYPE_BOOL] = TN_TAG_BOOL,     [TNI_TYPE_STRING] = TN_TAG_STRING,
+        [TNI_TYPE_DTYPE] = TN_TAG_DTYPE,   [TNI_TYPE_LAYOUT] = TN_TAG_LAYOUT,
+        [TNI_TYPE_DEVICE] = TN_TAG_DEVICE, [TNI_TYPE_MEMORY_FORMAT] = TN_TAG_MEMORY_FORMAT};
+    if (v->tag == TN_TAG_NONE || type == TNI_TYPE_ANY || v->tag == tags[type]) return 1;
+    return (type == TNI_TYPE_SCALAR || type == TNI_TYPE_COMPLEX) &&
+           (v->tag == TN_TAG_INT || v->tag == TN_TAG_FLOAT || v->tag == TN_TAG_BOOL);
+}
+
+static tn_value word_or_number(parser *p, uint8_t type)
 {
     static const struct {
         const char *name;
         int64_t value;
     } words[] = {
         {"contiguous_format", 0}, {"preserve_format", 1}, {"channels_last", 2}, {"Mean", 1}, {"Sum", 2}};
-    skip_space(p);
     if (word(p, "None")) return tn_value_none();
     if (word(p, "True")) return tn_value_bool(1);
     if (word(p, "False")) return tn_value_bool(0);
@@ -271,6 +320,20 @@ static tn_value item_default(parser *p, uint8_t type)
         return tn_value_device(tn_device_parse(p->ctx, name(p, "a device", ":")));
     }
     return number_default(p, type);
+}
+
+static tn_value item_default(parser *p, uint8_t type)
+{
+    const char *start;
+    tn_value v;
+    skip_space(p);
+    start = p->at;
+    v = word_or_number(p, type);
+    if (!p->status && !default_fits(type, &v)) {
+        p->at = start;
+        fail(p, "a default value of the argument's type");
+    }
+    return v;
 }
 
 /* A list of numbers becomes the list that the argument's type asks for. */
