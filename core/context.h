@@ -26,12 +26,16 @@ typedef struct tni_autograd_hooks {
     void (*describe)(const tn_tensor *t, char *buffer, uint64_t bytes);
 } tni_autograd_hooks;
 
+/* A storage that several tensors show was moved by a resize: from then on calls bring the descriptors of
+ * their arguments up to date. */
+#define TNI_CONTEXT_MOVED 0x80000000u
+
 struct tn_context {
     uint64_t id; /* never reused in a process */
     tn_host_allocator allocator;
     tn_log_sink log;
     void *log_user;
-    uint32_t flags;
+    _Atomic(uint32_t) flags; /* TN_CONTEXT_..., TNI_CONTEXT_MOVED */
     _Atomic(tn_dtype) default_dtype;
     _Atomic(int32_t) deterministic;
     _Atomic(int32_t) threads;
@@ -53,7 +57,8 @@ struct tn_context {
     void *autograd_state;          /* autograd */
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
-    tn_host host;              /* the table that plugins and scopes see */
+    _Atomic(tn_scope *) dead_scopes; /* closed ones, kept likewise; linked by `parent` */
+    tn_host host;                    /* the table that plugins and scopes see */
 
     pthread_mutex_t findings_lock; /* of the two below; see finding.h */
     tni_vector findings;           /* tn_finding * each */

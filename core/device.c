@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/current.h"
 #include "core/finding.h"
+#include "core/scope.h"
 #include "core/tensor.h"
 
 int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what)
@@ -240,6 +241,7 @@ void tni_devices_finish(tn_context *ctx)
 {
     if (tni_context_check(ctx)) return;
     tni_dead_tensors_finish(ctx);
+    tni_dead_scopes_finish(ctx);
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
     while (n-- > 0) {
         tni_device_type *type = ctx->types[n];

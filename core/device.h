@@ -93,6 +93,8 @@ struct tn_stream {
 };
 /* One more reference. */
 tn_stream *tni_stream_retain(tn_stream *stream);
+/* TN_OK, or the error of a stream that is missing, was released, or was made before a fork. */
+int32_t tni_stream_check(const tn_stream *stream);
 /* Makes the default stream of a device that is being opened, and ends all streams of one that is closed. */
 int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);

@@ -19,6 +19,12 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static int32_t check(const tn_event *event)
+{
+    if (!event) return tni_error(TN_E_ARGUMENT, "an event is missing");
+    return tni_context_check(event->device->ctx);
+}
+
 int32_t tni_event_create(tni_device *d, uint32_t flags, tn_event **out)
 {
     const tni_driver *driver = &d->type->driver;
@@ -71,10 +77,11 @@ void tn_event_release(tn_event *event)
 
 int32_t tn_event_record(tn_event *event, tn_stream *stream)
 {
+    int32_t code = check(event);
+    if (!code) code = tni_stream_check(stream);
+    if (code) return code;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t code = tni_context_check(d->ctx);
-    if (code) return code;
     if (stream->device != d)
         return tni_error(TN_E_DEVICE, "an event and the stream it is recorded on are of different devices");
     if (has_events(d)) {
@@ -92,10 +99,10 @@ int32_t tn_event_record(tn_event *event, tn_stream *stream)
 
 int32_t tn_event_query(tn_event *event)
 {
+    int32_t done = 0, code = check(event);
+    if (code) return -code;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t done = 0, code = tni_context_check(d->ctx);
-    if (code) return -code;
     if (!event->recorded) return 1;
     if (!has_events(d)) return tn_stream_query(event->stream);
     code = driver->event.query(driver->self, d->handle, event->handle, &done);
@@ -104,10 +111,10 @@ int32_t tn_event_query(tn_event *event)
 
 int32_t tn_event_synchronize(tn_event *event)
 {
+    int32_t code = check(event);
+    if (code || !event->recorded) return code;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t code = tni_context_check(d->ctx);
-    if (code || !event->recorded) return code;
     if (!has_events(d)) return tn_stream_synchronize(event->stream);
     code = driver->event.synchronize(driver->self, d->handle, event->handle);
     return code ? tni_driver_error(d->type, code, "waiting for an event") : TN_OK;
@@ -115,6 +122,9 @@ int32_t tn_event_synchronize(tn_event *event)
 
 int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
 {
+    int32_t code = check(start);
+    if (!code) code = check(end);
+    if (code) return code;
     tni_device *d = start->device;
     const tni_driver *driver = &d->type->driver;
     if (end->device != d) return tni_error(TN_E_DEVICE, "the two events are of different devices");
@@ -126,16 +136,17 @@ int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
         *out_ms = (double)(end->nanoseconds - start->nanoseconds) * 1e-6;
         return TN_OK;
     }
-    int32_t code = driver->event.elapsed(driver->self, d->handle, start->handle, end->handle, out_ms);
+    code = driver->event.elapsed(driver->self, d->handle, start->handle, end->handle, out_ms);
     return code ? tni_driver_error(d->type, code, "time between events") : TN_OK;
 }
 
 int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
 {
+    int32_t code = tni_stream_check(stream);
+    if (!code) code = check(event);
+    if (code || !event->recorded) return code;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t code = tni_context_check(d->ctx);
-    if (code || !event->recorded) return code;
     if (event->device != d || !has_events(d) || !driver->stream.wait_event) {
         if (!has_events(event->device) && event->stream == stream) return TN_OK;
         return tn_event_synchronize(event);
@@ -146,10 +157,12 @@ int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
 
 int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
 {
-    if (stream == other || other->device->synchronous) return TN_OK;
+    int32_t code = tni_stream_check(stream);
+    if (!code) code = tni_stream_check(other);
+    if (code || stream == other || other->device->synchronous) return code;
     if (!has_events(other->device)) return tn_stream_synchronize(other);
     tn_event *event = NULL;
-    int32_t code = tni_event_create(other->device, 0, &event);
+    code = tni_event_create(other->device, 0, &event);
     if (!code) code = tn_event_record(event, other);
     if (!code) code = tn_stream_wait_event(stream, event);
     tn_event_release(event);

@@ -12,6 +12,7 @@
 #define RESTORE_GRAD_MODE 1u
 #define RESTORE_DTYPE     2u
 #define RESTORE_DEVICE    4u
+#define CLOSED            8u /* among the dead scopes of the context */
 
 #define CHUNK_HEADER 32u /* sizeof(tni_scope_chunk) rounded up to the alignment of 16 */
 #define CHUNK_FIRST  TNI_SMALL_BYTES
@@ -37,7 +38,40 @@ static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
     s->capacity = TNI_SCOPE_INLINE;
     s->owned = s->inline_owned;
     s->memory = NULL;
+    s->thread = &tni_tls;
     return s;
+}
+
+int32_t tni_scope_check(const tn_scope *s)
+{
+    if (TNI_UNLIKELY(!s))
+        return tni_error(TN_E_STATE, "a scope is missing: opening it failed, or NULL was given in its place");
+    if (TNI_LIKELY(!(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES))) return TN_OK;
+    if (s->restores & CLOSED)
+        return tni_error(TN_E_DEAD_HANDLE, "scope %p was closed and is used again", (const void *)s);
+    if (s->thread == &tni_tls) return TN_OK;
+    return tni_error(TN_E_STATE, "scope %p belongs to the thread that opened it and is used on another one",
+                     (const void *)s);
+}
+
+static void keep_dead(tn_scope *s)
+{
+    tn_context *ctx = s->ctx;
+    s->restores |= CLOSED;
+    s->error = NULL;
+    s->status = TN_OK;
+    s->parent = atomic_load(&ctx->dead_scopes);
+    while (!atomic_compare_exchange_weak(&ctx->dead_scopes, &s->parent, s)) continue;
+}
+
+void tni_dead_scopes_finish(tn_context *ctx)
+{
+    tn_scope *s = atomic_exchange(&ctx->dead_scopes, NULL);
+    while (s) {
+        tn_scope *next = s->parent;
+        tni_free(ctx, s, sizeof(*s));
+        s = next;
+    }
 }
 
 static int32_t check_options(const tn_scope_options *o)
@@ -102,6 +136,7 @@ tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options)
 
 tn_scope *tn_scope_open_child(tn_scope *parent, const tn_scope_options *options)
 {
+    if (TNI_UNLIKELY(tni_scope_check(parent))) return NULL;
     tn_scope *s = open_scope(parent->ctx, parent);
     if (TNI_UNLIKELY(!s)) {
         tni_scope_record(parent, tn_last_error()->code);
@@ -146,10 +181,17 @@ void tni_scope_empty(tn_scope *s)
 int32_t tn_scope_close(tn_scope *s)
 {
     if (!s) return TN_OK;
+    if (TNI_UNLIKELY(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
+        int32_t wrong = tni_scope_check(s);
+        if (wrong) return wrong;
+    }
     while (s->count) tn_release(s->owned[--s->count]);
     int32_t status = s->status;
     if (TNI_UNLIKELY(s->memory || s->restores || status || s->owned != s->inline_owned)) close_rest(s);
-    tni_free(s->ctx, s, sizeof(*s));
+    if (TNI_UNLIKELY(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES))
+        keep_dead(s);
+    else
+        tni_free(s->ctx, s, sizeof(*s));
     return status;
 }
 
@@ -160,16 +202,18 @@ tn_context *tn_scope_context(const tn_scope *s)
 
 int32_t tn_scope_failed(const tn_scope *s)
 {
-    return s ? s->status : TN_E_STATE;
+    int32_t wrong = tni_scope_check(s);
+    return TNI_UNLIKELY(wrong) ? wrong : s->status;
 }
 
 const tn_error *tn_scope_error(const tn_scope *s)
 {
-    return s->error;
+    return TNI_UNLIKELY(tni_scope_check(s)) ? tn_last_error() : s->error;
 }
 
 void tn_scope_clear(tn_scope *s)
 {
+    if (TNI_UNLIKELY(tni_scope_check(s))) return;
     tn_error_release(s->error);
     s->error = NULL;
     s->status = TN_OK;
@@ -186,6 +230,7 @@ int32_t tni_scope_record(tn_scope *s, int32_t code)
 int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
 {
     if (!code) return TN_OK;
+    if (TNI_UNLIKELY(tni_scope_check(s))) return tn_scope_failed(s);
     tni_error(code, "%s", message ? message : tn_status_text(code));
     tni_scope_record(s, code);
     return code;
@@ -231,14 +276,17 @@ int32_t tni_scope_disown(tn_scope *s, tn_tensor *t)
 
 tn_tensor *tn_scope_adopt(tn_scope *s, tn_tensor *t)
 {
-    return t ? tni_scope_own(s, t) : NULL;
+    if (!t) return NULL;
+    if (TNI_LIKELY(!tni_scope_check(s))) return tni_scope_own(s, t);
+    tn_release(t);
+    return NULL;
 }
 
 /* A tensor that the scope does not own stays where it is; the caller of a root scope still gets a reference.
  */
 tn_tensor *tn_scope_return(tn_scope *s, tn_tensor *t)
 {
-    if (!t) return NULL;
+    if (!t || TNI_UNLIKELY(tni_scope_check(s))) return NULL;
     int32_t owned = tni_scope_disown(s, t);
     if (!s->parent) return owned ? t : tn_retain(t);
     return owned ? tni_scope_own(s->parent, t) : t;
@@ -246,7 +294,7 @@ tn_tensor *tn_scope_return(tn_scope *s, tn_tensor *t)
 
 void tn_drop(tn_scope *s, tn_tensor *t)
 {
-    if (t && tni_scope_disown(s, t)) tn_release(t);
+    if (t && TNI_LIKELY(!tni_scope_check(s)) && tni_scope_disown(s, t)) tn_release(t);
 }
 
 /* A chunk with room for `bytes`. A large request gets a chunk of its own behind the current one. */
@@ -273,8 +321,8 @@ static tni_scope_chunk *add_chunk(tn_scope *s, uint64_t bytes)
 
 void *tn_scope_memory(tn_scope *s, uint64_t bytes)
 {
+    if (tn_scope_failed(s)) return NULL;
     tni_scope_chunk *c = s->memory;
-    if (s->status) return NULL;
     if (bytes > INT64_MAX) {
         tni_scope_record(s, tni_error_no_memory("tn_scope_memory", bytes));
         return NULL;

@@ -31,9 +31,17 @@ struct tn_scope {
     uint32_t capacity;
     tn_tensor **owned; /* inline_owned, or memory */
     tni_scope_chunk *memory;
+    const void *thread; /* of the one that opened it: its tni_tls */
     tn_tensor *inline_owned[TNI_SCOPE_INLINE];
 };
 
+/*
+ * TN_OK, or the error of a scope that is missing and, with TN_CONTEXT_DEBUG_HANDLES, of one that was closed
+ * or belongs to another thread. Such an error is the thread's alone: nothing is written to the scope.
+ */
+int32_t tni_scope_check(const tn_scope *s);
+/* Frees the closed scopes that a context with TN_CONTEXT_DEBUG_HANDLES keeps. */
+void tni_dead_scopes_finish(tn_context *ctx);
 /* Records the thread's error in the scope, if it is the first. Returns the scope's status. */
 int32_t tni_scope_record(tn_scope *s, int32_t code);
 /* Takes a reference; on failure (no memory) releases it, records, returns NULL. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "core/allocator.h"
 
-/* Blocks that a resize left behind while other views may still show them. */
+/* Blocks that a resize left behind: work that was given other views of them may not have finished. */
 typedef struct tni_old_block {
     struct tni_old_block *next;
     tni_block *block;
@@ -136,6 +136,7 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     }
     show_block(s, block);
     s->bytes = bytes;
+    if (atomic_load(&s->refs) > 1) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_MOVED);
     if (old) {
         *old = (tni_old_block){s->old, before};
         s->old = old;
@@ -196,6 +197,9 @@ void tni_storage_release(tni_storage *s)
 
 int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)
 {
+    int32_t code = tni_tensor_check(t);
+    if (!code) code = tni_stream_check(stream);
+    if (code) return code;
     tni_storage *s = t->storage;
     if (s->device != stream->device)
         return tni_error(TN_E_DEVICE, "a tensor of one device cannot be recorded on a stream of another");

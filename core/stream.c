@@ -5,9 +5,11 @@
  */
 #include "core/current.h"
 
+/* A released handle is used again for another stream, unless dead handles are to be found. */
 static tn_stream *take_struct(tni_device *device)
 {
-    for (tn_stream *s = device->streams; s; s = s->next) {
+    int32_t reuse = !(device->ctx->flags & TN_CONTEXT_DEBUG_HANDLES);
+    for (tn_stream *s = device->streams; s && reuse; s = s->next) {
         if (s != device->default_stream &&
             atomic_load_explicit(&s->id, memory_order_relaxed) == TNI_DEAD_STREAM && !s->handle)
             return s;
@@ -139,27 +141,35 @@ int32_t tn_stream_set_current(tn_context *ctx, tn_stream *stream)
 {
     if (!stream) return tni_error(TN_E_ARGUMENT, "tn_stream_set_current: no stream (the default one resets)");
     if (stream->device->ctx != ctx) return tni_error(TN_E_ARGUMENT, "the stream belongs to another context");
-    if (atomic_load(&stream->id) == TNI_DEAD_STREAM)
-        return tni_error(TN_E_DEAD_HANDLE, "the stream was released");
+    int32_t code = tni_stream_check(stream);
+    if (code) return code;
     return tni_current_set_stream(stream->device, stream);
+}
+
+int32_t tni_stream_check(const tn_stream *stream)
+{
+    if (!stream) return tni_error(TN_E_ARGUMENT, "a stream is missing");
+    if (atomic_load_explicit(&stream->id, memory_order_relaxed) == TNI_DEAD_STREAM)
+        return tni_error(TN_E_DEAD_HANDLE, "the stream was released and is used again");
+    return tni_context_check(stream->device->ctx);
 }
 
 int32_t tn_stream_synchronize(tn_stream *stream)
 {
+    int32_t code = tni_stream_check(stream);
+    if (code) return code;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t code = tni_context_check(d->ctx);
-    if (code) return code;
     code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
     return code ? tni_driver_error(d->type, code, "waiting for a stream") : tni_late_take(d);
 }
 
 int32_t tn_stream_query(tn_stream *stream)
 {
+    int32_t done = 0, code = tni_stream_check(stream);
+    if (code) return -code;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t done = 0, code = tni_context_check(d->ctx);
-    if (code) return -code;
     code = driver->stream.query(driver->self, d->handle, stream->handle, &done);
     if (!code) code = tni_late_take(d);
     return code ? -tni_driver_error(d->type, code, "asking a stream") : done != 0;

@@ -394,10 +394,20 @@ void tn_release(tn_tensor *t)
         destroy(t);
 }
 
+/* After a resize the storage has another block than what the descriptors of its other views say. */
+static void follow_storage(const tn_tensor *t)
+{
+    if (TNI_LIKELY(!(atomic_load_explicit(&t->ctx->flags, memory_order_relaxed) & TNI_CONTEXT_MOVED))) return;
+    if (t->storage->block) point((tn_tensor *)(uintptr_t)t, t->storage, t->offset);
+}
+
 int32_t tni_tensor_check(const tn_tensor *t)
 {
     if (TNI_UNLIKELY(!t)) return tni_error(TN_E_ARGUMENT, "a tensor is missing");
-    if (TNI_LIKELY(!(t->state & TNI_DEAD))) return TN_OK;
+    if (TNI_LIKELY(!(t->state & TNI_DEAD))) {
+        follow_storage(t);
+        return TN_OK;
+    }
     char sizes[256];
     const char *dtype = tn_dtype_name(t->desc.dtype);
     return tni_error(TN_E_DEAD_HANDLE, "tensor %p of sizes %s and dtype %s was released and is used again",
@@ -434,6 +444,7 @@ int64_t tn_tensor_storage_offset(const tn_tensor *t)
 
 void *tn_tensor_data(const tn_tensor *t)
 {
+    follow_storage(t);
     return t->desc.host;
 }
 

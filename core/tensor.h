@@ -22,7 +22,7 @@ typedef struct tni_storage {
     uint64_t bytes;
     atomic_uint_fast64_t version;
     tni_block *block;            /* NULL for foreign memory */
-    struct tni_old_block *old;   /* blocks before a resize that other views still show */
+    struct tni_old_block *old;   /* blocks before a resize */
     void (*deleter)(void *user); /* foreign memory */
     void *deleter_user;
 } tni_storage;
@@ -94,7 +94,8 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
 int64_t tni_tensor_offset(const tn_tensor *t);
 /*
  * TN_E_DEAD_HANDLE for a tensor that was released, where the context keeps headers
- * (TN_CONTEXT_DEBUG_HANDLES); TN_E_ARGUMENT for NULL.
+ * (TN_CONTEXT_DEBUG_HANDLES); TN_E_ARGUMENT for NULL. A tensor whose storage was moved by a resize shows the
+ * new place afterwards.
  */
 int32_t tni_tensor_check(const tn_tensor *t);
 /* Frees the kept headers; the context is about to go. */

@@ -138,8 +138,9 @@ int32_t tni_tensor_write(tn_tensor *t, const void *from, uint64_t bytes)
 
 int32_t tn_to_host(tn_scope *s, const tn_tensor *t, void *out, uint64_t bytes)
 {
-    if (tn_scope_failed(s)) return s->status;
-    int32_t code = tni_tensor_read(t, out, bytes);
+    int32_t code = tn_scope_failed(s);
+    if (code) return code;
+    code = tni_tensor_read(t, out, bytes);
     return code ? tni_scope_record(s, code) : TN_OK;
 }
 
@@ -200,7 +201,7 @@ int32_t tn_item_bool(tn_scope *s, const tn_tensor *t)
 int32_t tn_item_complex(tn_scope *s, const tn_tensor *t, double out[2])
 {
     tni_element e;
-    if (!read_item(s, t, &e)) return s->status;
+    if (!read_item(s, t, &e)) return tn_scope_failed(s);
     out[0] = e.is_int ? e.is_unsigned ? (double)(uint64_t)e.i : (double)e.i : e.re;
     out[1] = tn_dtype_is_complex(t->desc.dtype) ? e.im : 0;
     return TN_OK;

@@ -22,14 +22,20 @@ static int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
     return s->status;
 }
 
+static __attribute__((noinline)) int32_t refuse(int32_t status, tn_value *outs, uint32_t n_outs)
+{
+    for (uint32_t i = 0; i < n_outs; i++) outs[i] = tn_value_none();
+    return status;
+}
+
 /* A complex result points into the frame that is gone: its parts move to the scope. */
 int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                       uint32_t n_outs)
 {
     int32_t status;
-    if (TNI_UNLIKELY(s->status)) {
-        for (uint32_t i = 0; i < n_outs; i++) outs[i] = tn_value_none();
-        return s->status;
+    if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
+        status = tn_scope_failed(s);
+        if (status) return refuse(status, outs, n_outs);
     }
     status = tni_call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
     if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);
@@ -46,10 +52,7 @@ int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uin
 {
     int32_t status = tni_call(ctx, tni_op_get(ctx->registry, op), args, n_args, outs, n_outs);
     if (status && error) *error = tni_error_copy();
-    if (status) {
-        for (uint32_t i = 0; i < n_outs; i++) outs[i] = tn_value_none();
-    }
-    return status;
+    return status ? refuse(status, outs, n_outs) : TN_OK;
 }
 
 void tn_value_release(tn_context *ctx, tn_value *v)

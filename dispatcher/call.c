@@ -32,6 +32,10 @@ static int32_t check_handles(const tni_frame *f)
         for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count && !status; k++) {
             status = v->as.tensors[k] ? tni_tensor_check(v->as.tensors[k]) : TN_OK;
         }
+        if (status == TN_E_DEAD_HANDLE) {
+            return tni_error(status, "%s(): argument '%s' (position %u): %s", f->op->schema->name,
+                             f->op->schema->args[i].name, i + 1, tn_last_error()->message);
+        }
         if (status) return status;
     }
     return TN_OK;
@@ -163,7 +167,9 @@ int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32
     c.n_wrapped = 0;
     status = tni_check_arguments(&c, op, args, n_args);
     if (TNI_LIKELY(!status)) {
-        if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) status = check_handles(f);
+        if (TNI_UNLIKELY(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
+                         (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED)))
+            status = check_handles(f);
         if (!status) {
             tni_tls.call_depth++;
             status = run_layers(f);

@@ -108,7 +108,9 @@ static void take(walk *w, const tn_index_item *item, int64_t ellipsis)
 static int32_t walk_items(walk *w, const tn_index_item *items, int64_t count)
 {
     int64_t ellipsis = 0;
-    if (tn_scope_failed(w->s) || check(w->s, w->x, items, count, &ellipsis)) return w->s->status;
+    int32_t status = tn_scope_failed(w->s);
+    if (status) return status;
+    if (check(w->s, w->x, items, count, &ellipsis)) return w->s->status;
     for (int64_t i = 0; i < count && !w->s->status; i++) take(w, &items[i], ellipsis);
     return w->s->status;
 }

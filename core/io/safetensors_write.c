@@ -241,7 +241,8 @@ static int32_t save(tn_context *ctx, const char *path, const tn_named_tensor *te
 int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors, uint64_t count,
                             const char *const *metadata, uint64_t n_metadata)
 {
-    if (tn_scope_failed(s)) return s->status;
-    int32_t code = save(s->ctx, path, tensors, count, metadata, n_metadata);
+    int32_t code = tn_scope_failed(s);
+    if (code) return code;
+    code = save(s->ctx, path, tensors, count, metadata, n_metadata);
     return code ? tni_scope_record(s, code) : TN_OK;
 }

@@ -29,8 +29,10 @@ typedef struct tn_host_allocator {
 /* Receives log lines, without newline. Called from any thread; must not call the library. */
 typedef void (*tn_log_sink)(void *user, int32_t level, const char *text);
 
-#define TN_CONTEXT_NO_DISCOVERY  1u /* look for no plugins; the program loads its own */
-#define TN_CONTEXT_DEBUG_HANDLES 2u /* dead handles are found and refused, at the cost of kept headers */
+#define TN_CONTEXT_NO_DISCOVERY 1u /* look for no plugins; the program loads its own */
+/* Handles that were released, closed scopes and scopes on another thread than theirs are refused, at the cost
+ * of kept headers. */
+#define TN_CONTEXT_DEBUG_HANDLES 2u
 /* A shim that was asked for and is not to be had is a failed candidate and no error: for tools that explain.
  */
 #define TN_CONTEXT_TOLERATE_SHIMS 4u

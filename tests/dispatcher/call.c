@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bad calls as a program makes them: each gives an error that names the operator, the argument, what came and
+ * what was expected, changes nothing and leaves the context usable.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+static tn_context *ctx;
+static tn_scope *s;
+static tn_tensor *x; /* 2 x 3, float32 */
+
+static void open_with(uint32_t flags)
+{
+    tn_context_options options = {.size = sizeof options, .flags = flags};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
+    s = tn_scope_open(ctx);
+    x = tn_ones(s, TN_INTS(2, 3));
+    cr_assert_not_null(x);
+}
+
+static void set_up(void)
+{
+    open_with(0);
+}
+
+/* Every test ends with a call that works. */
+static void tear_down(void)
+{
+    cr_assert_eq(tn_item_double(s, tn_sum(s, x)), 6);
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
+TestSuite(call, .init = set_up, .fini = tear_down);
+
+static void set_up_debug(void)
+{
+    open_with(TN_CONTEXT_DEBUG_HANDLES);
+}
+
+TestSuite(handles, .init = set_up_debug, .fini = tear_down);
+
+static void expect_text(const tn_error *error, int32_t code, const char *part)
+{
+    cr_assert_not_null(error, "no error; expected: %s", part);
+    cr_expect_eq(error->code, code, "%d: %s", error->code, error->message);
+    cr_expect_not_null(strstr(error->message, part), "\"%s\" in \"%s\"", part, error->message);
+}
+
+static void expect_error(int32_t code, const char *part)
+{
+    expect_text(tn_scope_error(s), code, part);
+    tn_scope_clear(s);
+}
+
+/* Makes a boxed call that must fail with this text. */
+static void refuse(const char *op, const tn_value *args, uint32_t n_args, int32_t code, const char *part)
+{
+    tn_value out = tn_value_int(7);
+    tn_error *error = NULL;
+    uint32_t number = tn_operator_find(ctx, op);
+    cr_assert_neq(number, 0, "%s", op);
+    cr_expect_eq(tn_call_operator(ctx, number, args, n_args, &out, 1, &error), code, "%s", op);
+    cr_expect_eq(out.tag, TN_TAG_NONE);
+    expect_text(error, code, part);
+    cr_expect_str_eq(error->op, op);
+    tn_error_release(error);
+}
+#define REFUSE(op, code, part, ...)                                                                         \
+    refuse(op, (const tn_value[]){__VA_ARGS__}, sizeof((const tn_value[]){__VA_ARGS__}) / sizeof(tn_value), \
+           code, part)
+
+Test(call, arity)
+{
+    tn_value t = tn_value_tensor(x), one = tn_value_int(1);
+    refuse("aten::relu", NULL, 0, TN_E_ARGUMENT, "relu() missing argument 'self' (position 1)");
+    REFUSE("aten::add.Tensor", TN_E_ARGUMENT, "add() missing argument 'other' (position 2)", t);
+    REFUSE("aten::relu", TN_E_ARGUMENT, "relu() takes 1 arguments but 2 were given", t, t);
+    REFUSE("aten::add.Tensor", TN_E_ARGUMENT, "add() takes 3 arguments but 4 were given", t, t, one, one);
+    /* The schema is quoted, so that a reader sees what belongs there. */
+    REFUSE("aten::relu", TN_E_ARGUMENT, "relu(Tensor self) -> Tensor", t, t);
+}
+
+Test(call, results)
+{
+    tn_value t = tn_value_tensor(x), dim = tn_value_int(0), out;
+    const tn_value args[] = {t, dim};
+    tn_error *error = NULL;
+    uint32_t op = tn_operator_find(ctx, "aten::max.dim");
+    cr_assert_eq(tn_call_operator(ctx, op, args, 2, &out, 1, &error), TN_E_ARGUMENT);
+    expect_text(error, TN_E_ARGUMENT, "2 results, space for 1 was given");
+    tn_error_release(error);
+    error = NULL;
+    cr_assert_eq(tn_call_operator(ctx, 0, args, 2, &out, 1, &error), TN_E_NOT_FOUND);
+    expect_text(error, TN_E_NOT_FOUND, "no operator with this number");
+    tn_error_release(error);
+    cr_assert_eq(tn_call_operator(ctx, 4000000000u, args, 2, &out, 1, NULL), TN_E_NOT_FOUND);
+    cr_assert_eq(tn_operator_find(ctx, "aten::no_such"), 0);
+    expect_text(tn_last_error(), TN_E_NOT_FOUND, "no operator \"aten::no_such\"");
+    cr_assert_eq(tn_operator_find(ctx, NULL), 0);
+}
+
+Test(call, tags)
+{
+    const double pair[] = {1, 2};
+    const int64_t ints[] = {0};
+    tn_value t = tn_value_tensor(x), text = tn_value_string("a"), number = tn_value_float(1.5);
+    tn_value unknown = tn_value_make(99, 0), complex = tn_value_complex(pair), list = tn_value_ints(ints, 1);
+    REFUSE("aten::relu", TN_E_ARGUMENT, "relu(): argument 'self' (position 1) must be Tensor, not str", text);
+    REFUSE("aten::relu", TN_E_ARGUMENT, "must be Tensor, not int[]", list);
+    REFUSE("aten::relu", TN_E_ARGUMENT, "must be Tensor, not an unknown tag", unknown);
+    REFUSE("aten::select.int", TN_E_ARGUMENT, "select(): argument 'dim' (position 2) must be int, not float",
+           t, number, tn_value_int(0));
+    REFUSE("aten::select.int", TN_E_ARGUMENT, "argument 'index' (position 3) must be SymInt, not Tensor", t,
+           tn_value_int(0), t);
+    REFUSE("aten::sum.dim_IntList", TN_E_ARGUMENT, "argument 'dim' (position 2) must be int[]?, not str", t,
+           text);
+    REFUSE("aten::sum.dim_IntList", TN_E_ARGUMENT,
+           "argument 'keepdim' (position 3) must be bool, not complex", t, list, complex);
+    REFUSE("aten::add.Tensor", TN_E_ARGUMENT, "argument 'alpha' (position 3) must be Scalar, not str", t, t,
+           text);
+    REFUSE("aten::cat", TN_E_ARGUMENT, "cat(): argument 'tensors' (position 1) must be Tensor[], not Tensor",
+           t);
+    REFUSE("aten::to.dtype", TN_E_ARGUMENT, "argument 'dtype' (position 2) must be ScalarType, not int", t,
+           tn_value_int(6));
+    REFUSE("aten::div.Tensor_mode", TN_E_ARGUMENT, "argument 'rounding_mode'", t, t, tn_value_int(1));
+}
+
+Test(call, null)
+{
+    tn_value t = tn_value_tensor(x), none = tn_value_none();
+    tn_tensor *const holes[] = {x, NULL};
+    REFUSE("aten::add.Tensor", TN_E_ARGUMENT, "add(): argument 'other' (position 2) must be Tensor, not None",
+           t, none);
+    REFUSE("aten::cat", TN_E_ARGUMENT, "cat(): argument 'tensors': item 1 is None",
+           tn_value_tensors(holes, 2));
+    REFUSE("aten::select.int", TN_E_ARGUMENT, "argument 'dim' (position 2) must be int, not None", t, none,
+           none);
+    cr_assert_null(tn_mul(s, x, NULL));
+    expect_error(TN_E_ARGUMENT, "mul(): argument 'other' (position 2) must be Tensor, not None");
+    cr_assert_null(tn_linear(s, NULL, x));
+    expect_error(TN_E_ARGUMENT, "linear(): argument 'input' (position 1)");
+    /* Where the schema says Tensor? it is legal. */
+    cr_assert_not_null(tn_linear(s, x, x, .bias = NULL));
+}
+
+Test(call, a_failed_scope_does_nothing)
+{
+    tn_add(s, x, NULL);
+    cr_assert_null(tn_add(s, x, x));
+    cr_assert_null(tn_mul(s, tn_add(s, x, x), x));
+    /* The first error stays. */
+    expect_error(TN_E_ARGUMENT, "add(): argument 'other'");
+}
+
+Test(call, dtypes)
+{
+    tn_tensor *i = tn_ones(s, TN_INTS(2, 3), .dtype = TN_INT64),
+              *d = tn_ones(s, TN_INTS(3, 2), .dtype = TN_FLOAT64);
+    tn_add_(s, i, x);
+    expect_error(TN_E_DTYPE, "result type Float can't be cast to the desired output type Long");
+    tn_mm(s, x, d);
+    expect_error(TN_E_DTYPE, "mm");
+    tn_gather(s, x, 0, x);
+    expect_error(TN_E_DTYPE, "gather(): Expected dtype int32/int64 for index");
+    tn_bitwise_and(s, x, x);
+    expect_error(TN_E_UNSUPPORTED, "bitwise_and");
+    tn_embedding(s, x, x);
+    expect_error(TN_E_DTYPE, "embedding");
+    tn_masked_fill_scalar(s, x, i, TN_SCALAR(1));
+    expect_error(TN_E_DTYPE, "masked_fill");
+    tn_mean(s, i);
+    expect_error(TN_E_DTYPE, "mean");
+    cr_assert_eq(tn_item_int(s, tn_sum(s, i)), 6);
+}
+
+Test(call, shapes)
+{
+    tn_mm(s, x, x);
+    expect_error(TN_E_SHAPE, "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)");
+    tn_view(s, x, TN_INTS(4));
+    expect_error(TN_E_SHAPE, "shape '[4]' is invalid for input of size 6");
+    tn_add(s, x, tn_ones(s, TN_INTS(2, 2)));
+    expect_error(TN_E_SHAPE,
+                 "The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1");
+    tn_select(s, x, 2, 0);
+    expect_error(TN_E_INDEX, "Dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    tn_select(s, x, 0, 2);
+    expect_error(TN_E_INDEX, "index 2 out of range for tensor of size [2, 3] at dimension 0");
+    tn_cat(s, TN_TENSORS(x, tn_ones(s, TN_INTS(2, 4))), .dim = 0);
+    expect_error(TN_E_SHAPE, "Sizes of tensors must match except in dimension 0");
+    tn_conv2d(s, x, x);
+    expect_error(TN_E_SHAPE, "conv2d");
+    tn_reshape(s, x, TN_INTS(-1, -1));
+    expect_error(TN_E_SHAPE, "only one dimension can be inferred");
+    tn_permute(s, x, TN_INTS(0, 0));
+    expect_error(TN_E_SHAPE, "permute(): duplicate dims are not allowed");
+    tn_ones(s, TN_INTS(-1));
+    expect_error(TN_E_SHAPE, "negative dimension");
+}
+
+Test(call, a_refused_write_changes_nothing)
+{
+    uint64_t version = tn_tensor_version(x);
+    tn_add_(s, x, tn_ones(s, TN_INTS(4, 2, 3)));
+    cr_expect_eq(tn_scope_failed(s), TN_E_SHAPE);
+    tn_scope_clear(s);
+    tn_mul_(s, x, tn_ones(s, TN_INTS(2, 3), .dtype = TN_COMPLEX64));
+    cr_expect_eq(tn_scope_failed(s), TN_E_DTYPE);
+    tn_scope_clear(s);
+    cr_expect_eq(tn_tensor_version(x), version);
+    cr_expect(tn_tensor_rank(x) == 2 && tn_tensor_size(x, 0) == 2 && tn_tensor_size(x, 1) == 3);
+    tn_tensor *shared = tn_expand(s, tn_ones(s, TN_INTS(1)), TN_INTS(4));
+    tn_add_(s, shared, tn_ones(s, TN_INTS(4)));
+    expect_error(TN_E_ARGUMENT,
+                 "more than one element of the written-to tensor refers to a single memory location");
+}
+
+Test(call, devices)
+{
+    tn_device device = tn_device_parse(ctx, "reference:0");
+    if (!device) cr_skip("skipped: no device reference:0");
+    tn_tensor *far = tn_ones(s, TN_INTS(2, 3), .device = device);
+    tn_add(s, x, far);
+    expect_error(TN_E_DEVICE,
+                 "Expected all tensors to be on the same device, but found at least two devices");
+    tn_mm(s, far, tn_t(s, x));
+    expect_error(TN_E_DEVICE, "cpu");
+    tn_cat(s, TN_TENSORS(x, far));
+    expect_error(TN_E_DEVICE, "reference:0");
+    tn_gather(s, far, 0, tn_zeros(s, TN_INTS(1, 3), .dtype = TN_INT64));
+    expect_error(TN_E_DEVICE, "reference:0");
+    tn_copy_(s, far, x); /* the one operator that may */
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+}
+
+Test(call, unknown_devices)
+{
+    cr_assert_eq(tn_device_parse(ctx, "cpu:x"), 0);
+    expect_text(tn_last_error(), TN_E_DEVICE, "cpu:x");
+    cr_assert_eq(tn_device_parse(ctx, ""), 0);
+    cr_assert_eq(tn_device_parse(ctx, NULL), 0);
+    tn_ones(s, TN_INTS(1), .device = tn_device_parse(ctx, "nothing:0"));
+    expect_error(TN_E_DEVICE, "nothing");
+    tn_ones(s, TN_INTS(1), .device = TN_DEVICE(TN_INTERNED_CPU, 77));
+    expect_error(TN_E_DEVICE, "77");
+    tn_ones(s, TN_INTS(1), .device = TN_DEVICE(4000, 0));
+    cr_assert_neq(tn_scope_failed(s), TN_OK);
+    tn_scope_clear(s);
+}
+
+/* ---- Handles ------------------------------------------------------------------------------------------- */
+
+Test(handles, released_tensors)
+{
+    tn_tensor *y = tn_ones(s, TN_INTS(4, 5));
+    tn_drop(s, y);
+    cr_assert_null(tn_add(s, x, y));
+    expect_error(TN_E_DEAD_HANDLE, "add(): argument 'other' (position 2): tensor");
+    cr_assert_null(tn_cat(s, TN_TENSORS(x, y)));
+    expect_error(TN_E_DEAD_HANDLE, "of sizes [4, 5] and dtype float32 was released and is used again");
+    tn_format(s, y, NULL);
+    expect_error(TN_E_DEAD_HANDLE, "was released");
+    tn_release(y); /* once more: nothing happens */
+}
+
+Test(handles, a_closed_scope)
+{
+    tn_scope *closed = tn_scope_open(ctx);
+    tn_scope_close(closed);
+    cr_assert_null(tn_relu(closed, x));
+    cr_assert_eq(tn_scope_failed(closed), TN_E_DEAD_HANDLE);
+    expect_text(tn_scope_error(closed), TN_E_DEAD_HANDLE, "was closed and is used again");
+    cr_assert_null(tn_ones(closed, TN_INTS(1)));
+    cr_assert_null(tn_scope_open_child(closed, NULL));
+    cr_assert_null(tn_scope_memory(closed, 8));
+    cr_assert_null(tn_format(closed, x, NULL));
+    cr_assert_eq(tn_backward(closed, x), TN_E_DEAD_HANDLE);
+    cr_assert_null(tn_index(closed, x, TN_AT(0)));
+    cr_assert_eq(tn_scope_close(closed), TN_E_DEAD_HANDLE);
+}
+
+static void *use_scope(void *unused)
+{
+    (void)unused;
+    double item;
+    cr_expect_null(tn_relu(s, x));
+    cr_expect_eq(tn_scope_failed(s), TN_E_STATE);
+    expect_text(tn_scope_error(s), TN_E_STATE, "belongs to the thread that opened it");
+    item = tn_item_double(s, x);
+    cr_expect(item != item || item == 0);
+    cr_expect_eq(tn_scope_close(s), TN_E_STATE);
+    /* A scope of its own may use the same tensor. */
+    tn_scope *own = tn_scope_open(ctx);
+    cr_expect_eq(tn_item_double(own, tn_sum(own, x)), 6);
+    tn_scope_close(own);
+    return NULL;
+}
+
+Test(handles, the_scope_of_another_thread)
+{
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, use_scope, NULL), 0);
+    pthread_join(thread, NULL);
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+}
+
+Test(handles, released_streams)
+{
+    tn_device device = tn_device_parse(ctx, "reference:0");
+    tn_stream *stream = NULL;
+    tn_event *event = NULL;
+    if (!device) cr_skip("skipped: no device reference:0");
+    tn_tensor *far = tn_ones(s, TN_INTS(2), .device = device);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &stream), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    tn_stream_release(stream);
+    const int32_t refusals[] = {tn_stream_set_current(ctx, stream),
+                                tn_stream_synchronize(stream),
+                                -tn_stream_query(stream),
+                                tn_stream_wait_stream(stream, tn_stream_default(ctx, device)),
+                                tn_stream_wait_event(stream, event),
+                                tn_event_record(event, stream),
+                                tn_record_stream(far, stream)};
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        cr_expect_eq(refusals[i], TN_E_DEAD_HANDLE, "%zu: %d", i, refusals[i]);
+    expect_text(tn_last_error(), TN_E_DEAD_HANDLE, "the stream was released and is used again");
+    tn_stream_release(stream);
+    tn_event_release(event);
+}
+
+Test(call, missing_handles)
+{
+    cr_assert_null(tn_relu(NULL, x));
+    expect_text(tn_last_error(), TN_E_STATE, "a scope is missing");
+    cr_assert_eq(tn_scope_failed(NULL), TN_E_STATE);
+    cr_assert_not_null(tn_scope_error(NULL));
+    cr_assert_null(tn_scope_open_child(NULL, NULL));
+    cr_assert_eq(tn_scope_close(NULL), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(NULL), TN_E_ARGUMENT);
+    cr_assert_eq(tn_event_record(NULL, NULL), TN_E_ARGUMENT);
+    cr_assert_eq(tn_record_stream(x, NULL), TN_E_ARGUMENT);
+    tn_release(NULL);
+    tn_stream_release(NULL);
+    tn_event_release(NULL);
+    tn_item_double(s, NULL);
+    expect_error(TN_E_ARGUMENT, "a tensor is missing");
+    tn_format(s, NULL, NULL);
+    expect_error(TN_E_ARGUMENT, "a tensor is missing");
+    tn_backward(s, NULL);
+    cr_assert_neq(tn_scope_failed(s), TN_OK);
+    tn_scope_clear(s);
+    tn_index(s, NULL, TN_AT(0));
+    cr_assert_neq(tn_scope_failed(s), TN_OK);
+    tn_scope_clear(s);
+}
