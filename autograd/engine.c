@@ -159,11 +159,6 @@ static void arrive(tni_backward_run *run, tni_entry *to)
     if (--to->missing == 0) push(run, to);
 }
 
-static int32_t wants(const tni_backward_run *run, const tni_entry *e)
-{
-    return e && (!run->goal->inputs.count || e->needed || e->captured);
-}
-
 /* Brings the results of a node to those behind it. */
 static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tensor **out)
 {
@@ -173,7 +168,7 @@ static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tens
         tni_entry *to = e->next[i];
         tn_tensor *grad = out[i];
         out[i] = NULL;
-        if (!wants(run, to) || status) {
+        if (!tni_is_wanted(run, to) || status) {
             tn_release(grad);
             continue;
         }
@@ -236,7 +231,7 @@ static int32_t find_wanted(const tni_backward_run *run, tn_scope *s, const tni_e
     if (!run->goal->inputs.count || !n) return TN_OK;
     uint8_t *wanted = tn_scope_memory(s, n);
     if (!wanted) return tn_scope_failed(s);
-    for (uint32_t i = 0; i < n; i++) wanted[i] = (uint8_t)wants(run, e->next[i]);
+    for (uint32_t i = 0; i < n; i++) wanted[i] = (uint8_t)tni_is_wanted(run, e->next[i]);
     *out = wanted;
     return TN_OK;
 }

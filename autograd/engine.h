@@ -17,6 +17,8 @@ typedef struct tni_entry {
     uint8_t is_root;
 } tni_entry;
 
+typedef struct tni_multi_state tni_multi_state;
+
 typedef struct tni_callback {
     void (*run)(void *user, tn_scope *s);
     void *user;
@@ -48,11 +50,20 @@ typedef struct tni_backward_run {
     tn_stream *left;  /* the caller's current stream while a node's is current; NULL: the same */
     tn_stream *visited[TNI_VISITED]; /* streams other than the caller's that nodes worked on */
     uint32_t n_visited;
+    tni_multi_state *multi; /* what has come to hooks of several tensors */
 } tni_backward_run;
 
 /* Finds all nodes that the roots lead to, counts their edges, marks those on the way to the inputs. */
 int32_t tni_plan(tni_backward_run *run);
 tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node);
+/* 1 if the run comes to the entry (NULL: no). */
+static inline int32_t tni_is_wanted(const tni_backward_run *run, const tni_entry *e)
+{
+    return e && (!run->goal->inputs.count || e->needed || e->captured);
+}
+/* Zeroed memory that goes with the run; NULL when there is none. */
+void *tni_run_memory(tni_backward_run *run, uint64_t bytes);
+void tni_multi_states_finish(tni_backward_run *run);
 void tni_plan_finish(tni_backward_run *run);
 
 #endif

@@ -60,16 +60,23 @@ typedef struct tni_node_class {
 } tni_node_class;
 
 /* Hooks of one node, made when the first is registered. */
-enum { TNI_HOOK_TENSOR, TNI_HOOK_PRE, TNI_HOOK_POST, TNI_HOOK_RETAIN, TNI_HOOK_ACCUMULATE };
+enum { TNI_HOOK_TENSOR, TNI_HOOK_PRE, TNI_HOOK_POST, TNI_HOOK_RETAIN, TNI_HOOK_ACCUMULATE, TNI_HOOK_MULTI };
+/* One of the tensors of a hook of several. */
+typedef struct tni_multi_place {
+    tn_multi_hook *hook;
+    tn_node *node; /* a reference */
+    uint64_t handle;
+} tni_multi_place;
 typedef struct tni_hook {
     uint64_t handle;
     uint32_t kind;
-    uint32_t input; /* TENSOR and RETAIN: of which incoming gradient */
+    uint32_t input; /* TENSOR, RETAIN and MULTI: of which incoming gradient */
     void *user;
     union {
         tn_tensor_hook tensor;
         tn_node_hook node;
         tn_accumulate_hook accumulate;
+        const tni_multi_place *multi;
         tn_tensor *retain; /* not a reference: the tensor takes the hook out when it goes */
     } as;
 } tni_hook;
@@ -203,6 +210,12 @@ void tni_hook_drop_retain(tn_node *node, const tn_tensor *t);
 int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads);
 int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor **grads, uint32_t count);
 void tni_run_accumulate_hooks(tn_node *node, tn_scope *s, tn_tensor *leaf);
+
+/* ---- multi_hook.c ---- */
+void tni_multi_hook_retain(tn_multi_hook *hook);
+void tni_multi_hook_release(tn_multi_hook *hook);
+/* A gradient (or none) has come to one of the tensors in the run of this thread. */
+int32_t tni_multi_hook_visit(const tni_multi_place *place, tn_scope *s, tn_tensor *grad);
 
 /* ---- accumulate.c ---- */
 tni_leaf_node *tni_leaf_create(tn_tensor *t);

@@ -80,6 +80,7 @@ static int32_t copy_hooks(tn_node *node, tn_scope *s, uint32_t kinds, tni_hook *
     for (uint32_t i = 0; i < node->hooks.count && n < room; i++) {
         if (!(kinds >> hooks[i].kind & 1u)) continue;
         if (hooks[i].kind == TNI_HOOK_RETAIN && !try_retain(hooks[i].as.retain)) continue;
+        if (hooks[i].kind == TNI_HOOK_MULTI) tni_multi_hook_retain(hooks[i].as.multi->hook);
         copy[n++] = hooks[i];
     }
     tni_spin_unlock(&node->lock);
@@ -112,14 +113,17 @@ int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)
 {
     tni_hook *hooks = NULL;
     uint32_t n = 0;
-    int32_t status = copy_hooks(node, s, 1u << TNI_HOOK_TENSOR | 1u << TNI_HOOK_RETAIN, &hooks, &n);
+    uint32_t kinds = 1u << TNI_HOOK_TENSOR | 1u << TNI_HOOK_MULTI | 1u << TNI_HOOK_RETAIN;
+    int32_t status = copy_hooks(node, s, kinds, &hooks, &n);
     for (uint32_t i = 0; i < n && !status; i++) {
         tn_tensor **grad = grads + hooks[i].input;
+        if (hooks[i].kind == TNI_HOOK_MULTI) status = tni_multi_hook_visit(hooks[i].as.multi, s, *grad);
         if (hooks[i].kind != TNI_HOOK_TENSOR || !*grad) continue;
         replace(grad, hooks[i].as.tensor(hooks[i].user, s, *grad));
         status = tn_scope_failed(s);
     }
     for (uint32_t i = 0; i < n; i++) {
+        if (hooks[i].kind == TNI_HOOK_MULTI) tni_multi_hook_release(hooks[i].as.multi->hook);
         if (hooks[i].kind != TNI_HOOK_RETAIN) continue;
         if (!status) status = retain_one(s, hooks[i].as.retain, grads[hooks[i].input]);
         tn_release(hooks[i].as.retain);

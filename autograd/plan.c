@@ -10,7 +10,7 @@
 
 #define CHUNK_BYTES 65536u
 
-static void *take(tni_backward_run *run, uint64_t bytes)
+void *tni_run_memory(tni_backward_run *run, uint64_t bytes)
 {
     bytes = (bytes + 15u) & ~(uint64_t)15u;
     if ((uint64_t)(run->end - run->at) < bytes) {
@@ -54,8 +54,8 @@ tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node)
 static int32_t grow(tni_backward_run *run)
 {
     uint32_t size = run->table_size ? run->table_size * 2 : 64, capacity = size / 2;
-    tni_entry **all = take(run, capacity * sizeof *all);
-    tni_entry **table = take(run, size * sizeof *table);
+    tni_entry **all = tni_run_memory(run, capacity * sizeof *all);
+    tni_entry **table = tni_run_memory(run, size * sizeof *table);
     if (!all || !table) return TN_E_OUT_OF_MEMORY;
     if (run->count) memcpy(all, run->all, run->count * sizeof *all);
     run->all = all;
@@ -71,7 +71,8 @@ static tni_entry *find_or_make(tni_backward_run *run, tn_node *node)
     if (run->count == run->all_capacity && grow(run)) return NULL;
     tni_entry **slot = slot_of(run, node);
     if (*slot) return *slot;
-    tni_entry *e = take(run, sizeof *e + node->n_edges * sizeof *e->next + node->n_inputs * sizeof *e->in);
+    tni_entry *e =
+        tni_run_memory(run, sizeof *e + node->n_edges * sizeof *e->next + node->n_inputs * sizeof *e->in);
     if (!e) return NULL;
     e->node = node;
     e->next = (tni_entry **)(e + 1);
@@ -136,7 +137,7 @@ static int32_t mark_needed(tni_backward_run *run)
 static int32_t find_inputs(tni_backward_run *run)
 {
     const tni_goal *goal = run->goal;
-    run->inputs = take(run, (uint64_t)goal->inputs.count * sizeof *run->inputs);
+    run->inputs = tni_run_memory(run, (uint64_t)goal->inputs.count * sizeof *run->inputs);
     if (!run->inputs) return TN_E_OUT_OF_MEMORY;
     for (int64_t i = 0; i < goal->inputs.count; i++) {
         int32_t status = tni_gradient_edge(goal->inputs.data[i], run->inputs + i);
@@ -168,12 +169,13 @@ int32_t tni_plan(tni_backward_run *run)
     int32_t status = walk(run);
     if (!status && goal->inputs.count) status = find_inputs(run);
     if (status) return status;
-    run->heap = take(run, (run->count + 1ull) * sizeof *run->heap);
+    run->heap = tni_run_memory(run, (run->count + 1ull) * sizeof *run->heap);
     return run->heap ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 
 void tni_plan_finish(tni_backward_run *run)
 {
+    tni_multi_states_finish(run);
     for (uint32_t i = 0; i < run->count; i++) {
         tni_entry *e = run->all[i];
         for (uint32_t k = 0; k < e->node->n_inputs; k++) tn_release(e->in[k]);

@@ -62,6 +62,20 @@ TN_API int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook h
                                            TN_OUT uint64_t *out_handle);
 TN_API void tn_hook_remove(tn_tensor *t, uint64_t handle);
 
+/*
+ * A hook of several tensors, which must not change the gradients. ALL: called in each backward call once the
+ * gradients of all those tensors that take part in it have come; `grads` has one for each tensor, NULL for
+ * the others. ANY: called with the first gradient alone. The hook keeps the graph of its tensors until it is
+ * removed.
+ */
+#define TN_MULTI_HOOK_ALL 0u
+#define TN_MULTI_HOOK_ANY 1u
+typedef struct tn_multi_hook tn_multi_hook;
+typedef void (*tn_multi_hook_fn)(void *user, tn_scope *s, tn_tensor *const *grads, uint32_t count);
+TN_API int32_t tn_register_multi_hook(tn_tensors tensors, uint32_t mode, tn_multi_hook_fn hook, void *user,
+                                      TN_OUT TN_GIVES tn_multi_hook **out);
+TN_API void tn_multi_hook_remove(TN_TAKES TN_NULLABLE tn_multi_hook *hook);
+
 /* The graph: nodes are borrowed from the tensor that leads to them. */
 typedef struct tn_node tn_node;
 TN_API TN_NULLABLE tn_node *tn_grad_fn(const tn_tensor *t) TN_ANY_THREAD;
