@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/device.h"
+#include "core/dtype.h"
 #include "core/error.h"
 #include "core/finding.h"
 #include "core/thread.h"
@@ -272,6 +273,17 @@ tn_dtype tni_default_dtype(const tn_context *ctx)
 {
     tn_dtype dtype = tni_tls.default_dtype;
     return dtype ? dtype : atomic_load_explicit(&ctx->default_dtype, memory_order_relaxed);
+}
+
+int32_t tni_infer_dtype(const tn_context *ctx, tn_value number, tn_dtype *out)
+{
+    tn_dtype dtype = tni_default_dtype(ctx);
+    if (number.tag == TN_TAG_COMPLEX && dtype == TN_BFLOAT16)
+        return tni_error(TN_E_DTYPE,
+                         "a complex number has no dtype while the default dtype is bfloat16, which has no "
+                         "complex counterpart: name one");
+    *out = tni_dtype_of_scalar(number, dtype);
+    return TN_OK;
 }
 
 int32_t tn_set_default_dtype(tn_context *ctx, tn_dtype dtype)

@@ -83,6 +83,8 @@ int32_t tni_struct_read(void *to, uint32_t known, const void *from, const char *
 void tni_host_init(tn_context *ctx);
 /* The default dtype in force here: scope, then context. */
 tn_dtype tni_default_dtype(const tn_context *ctx);
+/* The dtype of a tensor made of a number; an error for a complex one when the default dtype is bfloat16. */
+int32_t tni_infer_dtype(const tn_context *ctx, tn_value number, tn_dtype *out);
 
 /*
  * Rooms above the core take part in a context's life through this list, defined once where the library is put

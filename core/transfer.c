@@ -310,7 +310,9 @@ tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_
         scalar.tag != TN_TAG_COMPLEX)
         code = tni_error(TN_E_ARGUMENT, "tn_scalar_tensor_of: the value is no number (tag %u)", scalar.tag);
     if (!code) {
-        if (!dtype) dtype = tni_dtype_of_scalar(scalar, tni_default_dtype(s->ctx));
+        if (!dtype) code = tni_infer_dtype(s->ctx, scalar, &dtype);
+    }
+    if (!code) {
         tni_scalar_store(element, dtype, scalar);
         code = from_data(s->ctx, dtype, (tn_ints){NULL, 0}, element, device_or_default(device), &t);
     }

@@ -253,6 +253,9 @@ int32_t tni_run_structured(tni_frame *f)
     status = tni_find_device(f);
     if (status) return status;
     if (base->body) return base->body(f);
+    if (!f->open_device && base->kind == TNI_KIND_DATA_DEPENDENT)
+        return tni_fail(f, TN_E_UNSUPPORTED,
+                        "the sizes of the result depend on the data, and a meta tensor has none");
     if (f->open_device) {
         k = tni_kernel_first(f, base, dtype_of_call(f));
         if (!k) return tni_fall_back(f, reason);

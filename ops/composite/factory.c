@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* New tensors filled with a number, with steps, with a pattern. */
 #include <math.h>
+#include "core/scope.h"
 #include "ops/composite/composite.h"
 
 /* dtype, layout, device, pin_memory from index `at` on; `like` lends what is absent. */
@@ -35,10 +36,12 @@ static tn_tensor *filled(tn_scope *s, tn_tensor *t, tn_value number)
 
 /* ---- one number ---- */
 
-/* The dtype that a tensor full of a number has. */
+/* The dtype that a tensor full of a number has; 0 and a failed scope where there is none. */
 static tn_dtype dtype_of_number(tn_scope *s, tn_value v)
 {
-    return tni_dtype_of_scalar(v, tni_default_dtype(s->ctx));
+    tn_dtype dtype = 0;
+    tni_scope_record(s, tni_infer_dtype(s->ctx, v, &dtype));
+    return dtype;
 }
 
 void composite_full(tn_scope *s, const tn_value *args, tn_value *outs)

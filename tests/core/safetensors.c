@@ -13,11 +13,12 @@
 static tn_context *ctx;
 static fake cpu, gpu;
 static tn_scope *s;
-static char folder[64], path[96];
+static char folder[512], path[640];
 
 static void setup(void)
 {
-    strcpy(folder, "/tmp/tenon-safetensors-XXXXXX");
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/tenon-safetensors-XXXXXX", temporary ? temporary : P_tmpdir);
     cr_assert_not_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/file", folder);
     gpu = (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
