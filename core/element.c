@@ -13,77 +13,71 @@ static void set_float(tni_element *out, double re, double im)
     *out = (tni_element){.re = re, .im = im};
 }
 
+typedef union element_bits {
+    uint8_t u8;
+    int8_t i8;
+    uint16_t u16[2];
+    int16_t i16;
+    uint32_t u32;
+    int32_t i32;
+    uint64_t u64;
+    int64_t i64;
+    float f32[2];
+    double f64[2];
+} element_bits;
+
+static void load_float(const element_bits *b, tn_dtype dtype, tni_element *out)
+{
+    switch (dtype) {
+    case TN_FLOAT16:
+        return set_float(out, tni_half_to_float(b->u16[0]), 0);
+    case TN_BFLOAT16:
+        return set_float(out, tni_bfloat_to_float(b->u16[0]), 0);
+    case TN_FLOAT32:
+        return set_float(out, b->f32[0], 0);
+    case TN_FLOAT64:
+        return set_float(out, b->f64[0], 0);
+    case TN_COMPLEX32:
+        return set_float(out, tni_half_to_float(b->u16[0]), tni_half_to_float(b->u16[1]));
+    case TN_COMPLEX64:
+        return set_float(out, b->f32[0], b->f32[1]);
+    case TN_COMPLEX128:
+        return set_float(out, b->f64[0], b->f64[1]);
+    default:
+        return set_float(out, tni_float8_to_float(b->u8, dtype), 0);
+    }
+}
+
 void tni_element_load(const void *from, tn_dtype dtype, tni_element *out)
 {
-    union {
-        uint8_t u8;
-        int8_t i8;
-        uint16_t u16[2];
-        int16_t i16;
-        uint32_t u32;
-        int32_t i32;
-        uint64_t u64;
-        int64_t i64;
-        float f32[2];
-        double f64[2];
-    } b;
+    element_bits b;
     memcpy(&b, from, TN_DTYPE_BITS(dtype) / 8u);
     switch (dtype) {
     case TN_BOOL:
-        set_int(out, b.u8 != 0);
-        return;
+        return set_int(out, b.u8 != 0);
     case TN_UINT8:
     case TN_QUINT8:
     case TN_QUINT4X2:
-        set_int(out, b.u8);
-        return;
+        return set_int(out, b.u8);
     case TN_INT8:
     case TN_QINT8:
-        set_int(out, b.i8);
-        return;
+        return set_int(out, b.i8);
     case TN_INT16:
-        set_int(out, b.i16);
-        return;
+        return set_int(out, b.i16);
     case TN_UINT16:
-        set_int(out, b.u16[0]);
-        return;
+        return set_int(out, b.u16[0]);
     case TN_INT32:
     case TN_QINT32:
-        set_int(out, b.i32);
-        return;
+        return set_int(out, b.i32);
     case TN_UINT32:
-        set_int(out, b.u32);
-        return;
+        return set_int(out, b.u32);
     case TN_INT64:
-        set_int(out, b.i64);
-        return;
+        return set_int(out, b.i64);
     case TN_UINT64:
         *out = (tni_element){.re = (double)b.u64, .i = b.i64, .is_int = 1, .is_unsigned = 1};
         return;
-    case TN_FLOAT16:
-        set_float(out, tni_half_to_float(b.u16[0]), 0);
-        return;
-    case TN_BFLOAT16:
-        set_float(out, tni_bfloat_to_float(b.u16[0]), 0);
-        return;
-    case TN_FLOAT32:
-        set_float(out, b.f32[0], 0);
-        return;
-    case TN_FLOAT64:
-        set_float(out, b.f64[0], 0);
-        return;
-    case TN_COMPLEX32:
-        set_float(out, tni_half_to_float(b.u16[0]), tni_half_to_float(b.u16[1]));
-        return;
-    case TN_COMPLEX64:
-        set_float(out, b.f32[0], b.f32[1]);
-        return;
-    case TN_COMPLEX128:
-        set_float(out, b.f64[0], b.f64[1]);
-        return;
     default:
-        set_float(out, tni_float8_to_float(b.u8, dtype), 0);
-        return;
+        return load_float(&b, dtype, out);
     }
 }
 

@@ -43,8 +43,38 @@ static double complex power(double complex a, double complex b)
     return cpow(a, b);
 }
 
+/* Functions of one number. */
+static const struct {
+    int32_t opcode;
+    double complex (*run)(double complex z);
+} functions[] = {
+    {OP_SQRT, csqrt},
+    {OP_EXP, cexp},
+    {OP_EXPM1, exponential_minus_one},
+    {OP_LOG, clog},
+    {OP_LOG1P, logarithm_of_one_plus},
+    {OP_SIN, csin},
+    {OP_COS, ccos},
+    {OP_TAN, ctan},
+    {OP_ASIN, casin},
+    {OP_ACOS, cacos},
+    {OP_ATAN, catan},
+    {OP_SINH, csinh},
+    {OP_COSH, ccosh},
+    {OP_TANH, ctanh},
+    {OP_ASINH, casinh},
+    {OP_ACOSH, cacosh},
+    {OP_ATANH, catanh},
+    {OP_CONJ, conj},
+};
+
 static int unary(int32_t opcode, double complex z, double complex *out)
 {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (functions[i].opcode != opcode) continue;
+        *out = functions[i].run(z);
+        return 1;
+    }
     switch (opcode) {
     case OP_ABS:
         *out = cabs(z);
@@ -55,29 +85,14 @@ static int unary(int32_t opcode, double complex z, double complex *out)
     case OP_SGN:
         *out = z == 0 ? 0 : z / cabs(z);
         break;
-    case OP_SQRT:
-        *out = csqrt(z);
-        break;
     case OP_RSQRT:
         *out = 1 / csqrt(z);
         break;
     case OP_RECIPROCAL:
         *out = 1 / z;
         break;
-    case OP_EXP:
-        *out = cexp(z);
-        break;
     case OP_EXP2:
         *out = cexp(z * M_LN2);
-        break;
-    case OP_EXPM1:
-        *out = exponential_minus_one(z);
-        break;
-    case OP_LOG:
-        *out = clog(z);
-        break;
-    case OP_LOG1P:
-        *out = logarithm_of_one_plus(z);
         break;
     case OP_LOG2:
         *out = clog(z) / M_LN2;
@@ -85,47 +100,8 @@ static int unary(int32_t opcode, double complex z, double complex *out)
     case OP_LOG10:
         *out = clog(z) / M_LN10;
         break;
-    case OP_SIN:
-        *out = csin(z);
-        break;
-    case OP_COS:
-        *out = ccos(z);
-        break;
-    case OP_TAN:
-        *out = ctan(z);
-        break;
-    case OP_ASIN:
-        *out = casin(z);
-        break;
-    case OP_ACOS:
-        *out = cacos(z);
-        break;
-    case OP_ATAN:
-        *out = catan(z);
-        break;
-    case OP_SINH:
-        *out = csinh(z);
-        break;
-    case OP_COSH:
-        *out = ccosh(z);
-        break;
-    case OP_TANH:
-        *out = ctanh(z);
-        break;
-    case OP_ASINH:
-        *out = casinh(z);
-        break;
-    case OP_ACOSH:
-        *out = cacosh(z);
-        break;
-    case OP_ATANH:
-        *out = catanh(z);
-        break;
     case OP_SIGMOID:
         *out = 1 / (1 + cexp(-z));
-        break;
-    case OP_CONJ:
-        *out = conj(z);
         break;
     default:
         return 0;

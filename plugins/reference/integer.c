@@ -109,32 +109,10 @@ static int unary(int32_t opcode, domain d, int64_t a, const pointwise_parameters
     return 1;
 }
 
-static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwise_parameters *p, int64_t *out)
+static int compare(int32_t opcode, domain d, int64_t a, int64_t b, int64_t *out)
 {
-    int64_t alpha = number_in(DOMAIN_SIGNED, p->alpha).i;
     int order = number_compare((number){d, a, 0, 0}, (number){d, b, 0, 0});
     switch (opcode) {
-    case OP_ADD:
-        *out = add(a, multiply(alpha, b));
-        break;
-    case OP_SUB:
-        *out = subtract(a, multiply(alpha, b));
-        break;
-    case OP_RSUB:
-        *out = subtract(b, multiply(alpha, a));
-        break;
-    case OP_MUL:
-        *out = multiply(a, b);
-        break;
-    case OP_POW:
-        *out = power(d, a, b);
-        break;
-    case OP_POW_NUMBER:
-        *out = power(d, a, alpha);
-        break;
-    case OP_NUMBER_POW:
-        *out = power(d, alpha, a);
-        break;
     case OP_MAXIMUM:
         *out = order > 0 ? a : b;
         break;
@@ -158,6 +136,37 @@ static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwis
         break;
     case OP_GE:
         *out = order >= 0;
+        break;
+    default:
+        return 0;
+    }
+    return 1;
+}
+
+static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwise_parameters *p, int64_t *out)
+{
+    int64_t alpha = number_in(DOMAIN_SIGNED, p->alpha).i;
+    switch (opcode) {
+    case OP_ADD:
+        *out = add(a, multiply(alpha, b));
+        break;
+    case OP_SUB:
+        *out = subtract(a, multiply(alpha, b));
+        break;
+    case OP_RSUB:
+        *out = subtract(b, multiply(alpha, a));
+        break;
+    case OP_MUL:
+        *out = multiply(a, b);
+        break;
+    case OP_POW:
+        *out = power(d, a, b);
+        break;
+    case OP_POW_NUMBER:
+        *out = power(d, a, alpha);
+        break;
+    case OP_NUMBER_POW:
+        *out = power(d, alpha, a);
         break;
     case OP_BITWISE_AND:
         *out = a & b;
@@ -185,7 +194,7 @@ static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwis
         *out = !a != !b;
         break;
     default:
-        return 0;
+        return compare(opcode, d, a, b, out);
     }
     return 1;
 }

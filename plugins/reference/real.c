@@ -49,33 +49,60 @@ static double smaller(double a, double b)
     return isnan(a) || isnan(b) ? NAN : a < b ? a : b;
 }
 
+/* Functions of one number. */
+static const struct {
+    int32_t opcode;
+    double (*run)(double x);
+} functions[] = {
+    {OP_ABS, fabs},
+    {OP_CEIL, ceil},
+    {OP_FLOOR, floor},
+    {OP_TRUNC, trunc},
+    {OP_SQRT, sqrt},
+    {OP_EXP, exp},
+    {OP_EXP2, exp2},
+    {OP_EXPM1, expm1},
+    {OP_LOG, log},
+    {OP_LOG1P, log1p},
+    {OP_LOG2, log2},
+    {OP_LOG10, log10},
+    {OP_SIN, sin},
+    {OP_COS, cos},
+    {OP_TAN, tan},
+    {OP_ASIN, asin},
+    {OP_ACOS, acos},
+    {OP_ATAN, atan},
+    {OP_SINH, sinh},
+    {OP_COSH, cosh},
+    {OP_TANH, tanh},
+    {OP_ASINH, asinh},
+    {OP_ACOSH, acosh},
+    {OP_ATANH, atanh},
+    {OP_ERF, erf},
+    {OP_ERFC, erfc},
+    {OP_ERFINV, special_erfinv},
+    {OP_LGAMMA, special_lgamma},
+    {OP_DIGAMMA, special_digamma},
+    {OP_I0, special_i0},
+};
+
 /* One operand. 0 when the opcode is none of these. */
 static int unary(int32_t opcode, double x, const pointwise_parameters *p, double *out)
 {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (functions[i].opcode != opcode) continue;
+        *out = functions[i].run(x);
+        return 1;
+    }
     switch (opcode) {
-    case OP_ABS:
-        *out = fabs(x);
-        break;
     case OP_NEG:
         *out = -x;
         break;
     case OP_SGN:
         *out = (double)((x > 0) - (x < 0));
         break;
-    case OP_CEIL:
-        *out = ceil(x);
-        break;
-    case OP_FLOOR:
-        *out = floor(x);
-        break;
-    case OP_TRUNC:
-        *out = trunc(x);
-        break;
     case OP_ROUND:
         *out = round_to(x, p);
-        break;
-    case OP_SQRT:
-        *out = sqrt(x);
         break;
     case OP_RSQRT:
         *out = 1 / sqrt(x);
@@ -83,86 +110,11 @@ static int unary(int32_t opcode, double x, const pointwise_parameters *p, double
     case OP_RECIPROCAL:
         *out = 1 / x;
         break;
-    case OP_EXP:
-        *out = exp(x);
-        break;
-    case OP_EXP2:
-        *out = exp2(x);
-        break;
-    case OP_EXPM1:
-        *out = expm1(x);
-        break;
-    case OP_LOG:
-        *out = log(x);
-        break;
-    case OP_LOG1P:
-        *out = log1p(x);
-        break;
-    case OP_LOG2:
-        *out = log2(x);
-        break;
-    case OP_LOG10:
-        *out = log10(x);
-        break;
-    case OP_SIN:
-        *out = sin(x);
-        break;
-    case OP_COS:
-        *out = cos(x);
-        break;
-    case OP_TAN:
-        *out = tan(x);
-        break;
-    case OP_ASIN:
-        *out = asin(x);
-        break;
-    case OP_ACOS:
-        *out = acos(x);
-        break;
-    case OP_ATAN:
-        *out = atan(x);
-        break;
-    case OP_SINH:
-        *out = sinh(x);
-        break;
-    case OP_COSH:
-        *out = cosh(x);
-        break;
-    case OP_TANH:
-        *out = tanh(x);
-        break;
-    case OP_ASINH:
-        *out = asinh(x);
-        break;
-    case OP_ACOSH:
-        *out = acosh(x);
-        break;
-    case OP_ATANH:
-        *out = atanh(x);
-        break;
     case OP_SIGMOID:
         *out = 1 / (1 + exp(-x));
         break;
-    case OP_ERF:
-        *out = erf(x);
-        break;
-    case OP_ERFC:
-        *out = erfc(x);
-        break;
-    case OP_ERFINV:
-        *out = special_erfinv(x);
-        break;
-    case OP_LGAMMA:
-        *out = special_lgamma(x);
-        break;
-    case OP_DIGAMMA:
-        *out = special_digamma(x);
-        break;
     case OP_POLYGAMMA:
         *out = special_polygamma(p->integer, x);
-        break;
-    case OP_I0:
-        *out = special_i0(x);
         break;
     case OP_CONJ:
         *out = x;

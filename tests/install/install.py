@@ -190,20 +190,51 @@ def check_cplusplus(house):
     expect(output == "well\n", "the C++ client", output)
 
 
+# What fragments of the documents may use without saying where it is from.
+PREAMBLE = """#include <stdio.h>
+#include <tenon/tenon.h>
+int main(void)
+{
+    tn_context *ctx;
+    if (tn_context_create(NULL, &ctx)) return 1;
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 5, 5)), *w = tn_ones(s, TN_INTS(2, 2, 3, 3));
+    tn_tensor *a = tn_ones(s, TN_INTS(2)), *b = tn_ones(s, TN_INTS(2)), *out = tn_empty(s, TN_INTS(2));
+    (void)x, (void)w, (void)a, (void)b, (void)out;
+"""
+EPILOGUE = """
+    int status = tn_scope_failed(s);
+    if (status) puts(tn_scope_error(s)->message);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    return status;
+}
+"""
+
+
+def whole_program(block):
+    """The block itself, or a program around a fragment, in which a line may be an expression without its semicolon."""
+    if re.search(r"\bmain\(", block):
+        return block
+    lines = [f"    (void){m[1]};{m[2]}" if (m := re.match(r"(\w[^;{}]*?\))(\s*(?:/\*.*\*/)?)$", line)) else "    " + line
+             for line in block.splitlines()]
+    return PREAMBLE + "\n".join(lines) + EPILOGUE
+
+
 def check_documents(house):
-    """Every whole program in the documents compiles and runs; where a comment says what it prints, it does."""
+    """Every C block of the documents compiles and runs; where a comment says what it prints, it does."""
     folder, programs = house.folder("documents"), 0
-    for document in [house.source / "README.md", *sorted((house.source / "docs").glob("*.md"))]:
+    documents = [house.source / "README.md", *sorted((house.source / "docs").rglob("*.md")),
+                 *sorted((house.source / "examples").rglob("*.md"))]
+    for document in documents:
         for block in re.findall(r"^```c\n(.*?)^```", document.read_text(), re.M | re.S):
-            if not re.search(r"\bmain\(", block):
-                continue
             source = folder / f"program{programs}.c"
-            source.write_text(block)
+            source.write_text(whole_program(block))
             output = house.use(house.program(source, f"program{programs}"))
             for said in re.findall(r"/\* (tensor\(.*\)) \*/", block):
                 expect("".join(output.split()) == "".join(said.split()), f"{document.name} says {said}", output)
             programs += 1
-    expect(programs > 0, "the README has a program")
+    expect(programs > 1, "the README has a program, and a page a fragment")
 
 
 CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson,
