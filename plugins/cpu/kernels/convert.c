@@ -5,6 +5,7 @@
  * "not zero". Floats go to integers as C does it, by way of a signed type that holds all values in range.
  */
 #include "convert.h"
+#include "../blocks.h"
 #include "float8.h"
 #include "vocabulary.h"
 
@@ -179,8 +180,8 @@ static void from_f16(void *to, const void *from, int64_t n)
     float *o = to;
     const half_t *a = from;
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(a + i))));
+    for (; i + CPU_BLOCK <= n; i += CPU_BLOCK) cpu_widen(o + i, a + i, CPU_BLOCK);
+    for (; i + CPU_SMALL_BLOCK <= n; i += CPU_SMALL_BLOCK) cpu_widen(o + i, a + i, CPU_SMALL_BLOCK);
     for (; i < n; i++) o[i] = float_of_half(a[i]);
 }
 static void to_f16(void *to, const void *from, int64_t n)
@@ -188,9 +189,8 @@ static void to_f16(void *to, const void *from, int64_t n)
     half_t *o = to;
     const float *a = from;
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(o + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i + CPU_BLOCK <= n; i += CPU_BLOCK) cpu_narrow(o + i, a + i, CPU_BLOCK);
+    for (; i + CPU_SMALL_BLOCK <= n; i += CPU_SMALL_BLOCK) cpu_narrow(o + i, a + i, CPU_SMALL_BLOCK);
     for (; i < n; i++) o[i] = half_of_float(a[i]);
 }
 #else

@@ -10,38 +10,23 @@
 #ifndef TENON_CPU_LOOPS_H
 #define TENON_CPU_LOOPS_H
 
+#include "../blocks.h"
 #include "pointwise_ops.h"
 #include "vocabulary.h"
 
 #if defined(DTYPE_F16) && defined(__F16C__)
-enum { BLOCK = 32 };
+enum { BLOCK = CPU_BLOCK };
 ALWAYS_INLINE void widen(T *to, const E *from)
 {
-#if defined(__AVX512F__)
-    for (int j = 0; j < BLOCK; j += 16)
-        _mm512_storeu_ps(to + j,
-                         _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + j))));
-#else
-    for (int j = 0; j < BLOCK; j += 8)
-        _mm256_storeu_ps(to + j, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + j))));
-#endif
+    cpu_widen(to, from, CPU_BLOCK);
 }
 ALWAYS_INLINE void narrow(E *to, const T *from)
 {
-#if defined(__AVX512F__)
-    for (int j = 0; j < BLOCK; j += 16)
-        _mm256_storeu_si256((__m256i *)(void *)(to + j),
-                            _mm512_cvtps_ph(_mm512_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
-#else
-    for (int j = 0; j < BLOCK; j += 8)
-        _mm_storeu_si128((__m128i *)(void *)(to + j),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
-#endif
+    cpu_narrow(to, from, CPU_BLOCK);
 }
-#define IN_BLOCKS 1
-#elif defined(DTYPE_BF16)
-/* In steps, too: the compiler would join the conditions of function and rounding. */
-enum { BLOCK = 32 };
+#else
+/* bfloat16 needs blocks, too: else the compiler would join the conditions of function and rounding. */
+enum { BLOCK = CPU_IS_HALF ? CPU_BLOCK : 1 };
 ALWAYS_INLINE void widen(T *to, const E *from)
 {
     for (int j = 0; j < BLOCK; j++) to[j] = load(from + j);
@@ -50,24 +35,12 @@ ALWAYS_INLINE void narrow(E *to, const T *from)
 {
     for (int j = 0; j < BLOCK; j++) store(to + j, from[j]);
 }
-#define IN_BLOCKS 1
-#else
-enum { BLOCK = 1 };
-ALWAYS_INLINE void widen(T *to, const E *from)
-{
-    *to = load(from);
-}
-ALWAYS_INLINE void narrow(E *to, const T *from)
-{
-    store(to, *from);
-}
-#define IN_BLOCKS 0
 #endif
 
 /* Elements that are taken in blocks; the others follow one by one. */
 ALWAYS_INLINE int64_t in_blocks(int64_t n)
 {
-    return IN_BLOCKS ? n / BLOCK * BLOCK : 0;
+    return CPU_IS_HALF ? n / BLOCK * BLOCK : 0;
 }
 
 ALWAYS_INLINE void unary(void *const *p, int64_t n, T (*f)(T))

@@ -6,6 +6,7 @@
 #include "lanes.h"
 #include "norm.h"
 #include "params.h"
+#include "runs.h"
 
 static void round_values(void *values, int64_t count, tn_dtype dtype, double factor)
 {
@@ -91,15 +92,32 @@ static void channel_moments(void *context, int64_t begin, int64_t end)
     }
 }
 
+static acc affine_of(acc x, acc y, acc scale, acc shift, const acc *c)
+{
+    return x * c[0] + c[1];
+}
+static acc affine_by_channel(acc x, acc y, acc scale, acc shift, const acc *c)
+{
+    return x * scale + shift;
+}
+static acc times_scale(acc g, acc y, acc v, acc w, const acc *c)
+{
+    return g * c[0];
+}
+static acc train_gradient(acc g, acc x, acc v, acc w, const acc *c)
+{
+    return (g - c[1] - (x - c[2]) * c[3]) * c[0];
+}
+
 static void channel_affine(void *context, int64_t begin, int64_t end)
 {
     const channel_job *job = context;
     const tni_channels *d = job->d;
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *restrict x = (const T *)d->x + plane * d->inner;
-        T *restrict out = (T *)d->out + plane * d->inner;
-        acc scale = job->scale[plane % d->channels], shift = job->shift[plane % d->channels];
-        for (int64_t i = 0; i < d->inner; i++) out[i] = store(load(x[i]) * scale + shift);
+        int64_t c = plane % d->channels;
+        run_operands r = {.x = (const T *)d->x + plane * d->inner};
+        run_map(r, d->inner, (const acc[]){job->scale[c], job->shift[c]}, affine_of,
+                (T *)d->out + plane * d->inner);
     }
 }
 
@@ -128,16 +146,13 @@ static void channel_backward(void *context, int64_t begin, int64_t end)
     const tni_channels *d = job->d;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t c = plane % d->channels;
-        const T *restrict x = (const T *)d->x + plane * d->inner, *restrict g =
-                                                                      (const T *)d->grad + plane * d->inner;
-        T *restrict out = (T *)d->out + plane * d->inner;
-        acc scale = job->scale[c], factor = job->shift[c], mean = job->mean[c], sum = job->sum[c];
-        if (job->train) {
-            for (int64_t i = 0; i < d->inner; i++)
-                out[i] = store((load(g[i]) - sum - (load(x[i]) - mean) * factor) * scale);
-        } else {
-            for (int64_t i = 0; i < d->inner; i++) out[i] = store(load(g[i]) * scale);
-        }
+        const acc constants[] = {job->scale[c], job->sum[c], job->mean[c], job->shift[c]};
+        const T *g = (const T *)d->grad + plane * d->inner, *x = (const T *)d->x + plane * d->inner;
+        T *out = (T *)d->out + plane * d->inner;
+        if (job->train)
+            run_map((run_operands){.x = g, .y = x}, d->inner, constants, train_gradient, out);
+        else
+            run_map((run_operands){.x = g}, d->inner, constants, times_scale, out);
     }
 }
 
@@ -148,6 +163,24 @@ enum { ROW_PARTS = 64 };
 static int64_t rows_of(const tni_channels *d)
 {
     return d->batch * d->inner;
+}
+
+/* Channels that are read at a time. */
+enum { STRETCH = 256 };
+
+/* Adds `length` channels from c on, which stand at `at`, to the two sums. */
+static void add_row(const channel_job *job, int64_t at, int64_t c, int64_t length, double *restrict sum,
+                    double *restrict second)
+{
+    acc rooms[2][STRETCH];
+    const acc *restrict x = run_read((const T *)job->d->x + at, length, rooms[0]), *restrict mean =
+                                                                                       job->mean + c;
+    const acc *restrict g = job->d->grad ? run_read((const T *)job->d->grad + at, length, rooms[1]) : NULL;
+    for (int64_t i = 0; i < length; i++) {
+        acc apart = x[i] - mean[i], value = g ? g[i] : apart;
+        sum[i] += (double)value;
+        second[i] += (double)(value * apart);
+    }
 }
 
 /* Part p adds two sums for each channel over its rows; job->a is the value subtracted from x. */
@@ -161,13 +194,8 @@ static void row_sums(void *context, int64_t begin, int64_t end)
         int64_t first = rows_of(d) * part / ROW_PARTS, last = rows_of(d) * (part + 1) / ROW_PARTS;
         memset(sum, 0, (size_t)(2 * channels) * sizeof(double));
         for (int64_t r = first; r < last; r++) {
-            const T *restrict x = (const T *)d->x + r * channels;
-            const T *restrict g = d->grad ? (const T *)d->grad + r * channels : NULL;
-            for (int64_t c = 0; c < channels; c++) {
-                acc apart = load(x[c]) - job->mean[c], value = g ? load(g[c]) : apart;
-                sum[c] += (double)value;
-                second[c] += (double)(value * apart);
-            }
+            for (int64_t c = 0; c < channels; c += STRETCH)
+                add_row(job, r * channels + c, c, min_i64(STRETCH, channels - c), sum + c, second + c);
         }
     }
 }
@@ -193,10 +221,21 @@ static void row_affine(void *context, int64_t begin, int64_t end)
     const channel_job *job = context;
     const tni_channels *d = job->d;
     for (int64_t r = begin; r < end; r++) {
-        const T *restrict x = (const T *)d->x + r * d->channels;
-        T *restrict out = (T *)d->out + r * d->channels;
-        for (int64_t c = 0; c < d->channels; c++) out[c] = store(load(x[c]) * job->scale[c] + job->shift[c]);
+        run_operands row = {.x = (const T *)d->x + r * d->channels, .v = job->scale, .w = job->shift};
+        run_map(row, d->channels, NULL, affine_by_channel, (T *)d->out + r * d->channels);
     }
+}
+
+static void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t length)
+{
+    acc rooms[2][STRETCH], result[STRETCH];
+    const acc *restrict x = run_read((const T *)job->d->x + at, length, rooms[0]);
+    const acc *restrict g = run_read((const T *)job->d->grad + at, length, rooms[1]);
+    for (int64_t i = 0; i < length; i++) {
+        acc apart = job->train ? job->sum[c + i] + (x[i] - job->mean[c + i]) * job->shift[c + i] : 0;
+        result[i] = (g[i] - apart) * job->scale[c + i];
+    }
+    run_write(result, 1, length, (T *)job->d->out + at);
 }
 
 static void row_backward(void *context, int64_t begin, int64_t end)
@@ -204,13 +243,8 @@ static void row_backward(void *context, int64_t begin, int64_t end)
     const channel_job *job = context;
     const tni_channels *d = job->d;
     for (int64_t r = begin; r < end; r++) {
-        const T *restrict x = (const T *)d->x + r * d->channels, *restrict g =
-                                                                     (const T *)d->grad + r * d->channels;
-        T *restrict out = (T *)d->out + r * d->channels;
-        for (int64_t c = 0; c < d->channels; c++) {
-            acc apart = job->train ? job->sum[c] + (load(x[c]) - job->mean[c]) * job->shift[c] : 0;
-            out[c] = store((load(g[c]) - apart) * job->scale[c]);
-        }
+        for (int64_t c = 0; c < d->channels; c += STRETCH)
+            row_stretch(job, r * d->channels + c, c, min_i64(STRETCH, d->channels - c));
     }
 }
 

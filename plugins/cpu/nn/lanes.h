@@ -40,6 +40,12 @@ static inline lanes lanes_load(const T *x)
     return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
 #elif TNI_KEY == 3 && defined(__F16C__)
     return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
+#elif TNI_KEY == 4
+    typedef uint16_t halves __attribute__((vector_size(LANE_BYTES / 2)));
+    typedef uint32_t words __attribute__((vector_size(LANE_BYTES)));
+    halves h;
+    memcpy(&h, x, sizeof h);
+    return (lanes)(__builtin_convertvector(h, words) << 16);
 #else
     lanes v;
     for (int j = 0; j < LANE_COUNT; j++) v[j] = load(x[j]);

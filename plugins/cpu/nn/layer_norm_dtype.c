@@ -7,6 +7,7 @@
 #include "lanes.h"
 #include "norm.h"
 #include "params.h"
+#include "runs.h"
 
 static inline int64_t channel_of(const tni_runs *runs, int64_t run, int64_t segment)
 {
@@ -38,6 +39,33 @@ static void run_moments(const tni_runs *runs, const T *x, int64_t length, int64_
     ((acc *)runs->rstd)[run] = (acc)(1 / sqrt(var + runs->eps));
 }
 
+/* Constants: mean, factor, addend. */
+static acc normalised(acc x, acc y, acc v, acc w, const acc *c)
+{
+    return (x - c[0]) * c[1] + c[2];
+}
+static acc by_weight_and_bias(acc x, acc y, acc weight, acc bias, const acc *c)
+{
+    return (x - c[0]) * c[1] * weight + bias;
+}
+static acc by_weight(acc x, acc y, acc weight, acc bias, const acc *c)
+{
+    return (x - c[0]) * c[1] * weight;
+}
+static acc by_bias(acc x, acc y, acc weight, acc bias, const acc *c)
+{
+    return (x - c[0]) * c[1] + bias;
+}
+/* Constants: mean, rstd, average of h, factor of x - mean, weight. */
+static acc gradient(acc g, acc x, acc v, acc w, const acc *c)
+{
+    return (g * c[4] - c[2] - (x - c[0]) * c[3]) * c[1];
+}
+static acc gradient_by_element(acc g, acc x, acc weight, acc w, const acc *c)
+{
+    return (g * weight - c[2] - (x - c[0]) * c[3]) * c[1];
+}
+
 static void forward(const tni_runs *runs, int64_t begin, int64_t end)
 {
     int64_t length = runs->segments * runs->width;
@@ -50,17 +78,21 @@ static void forward(const tni_runs *runs, int64_t begin, int64_t end)
         mean = ((const acc *)runs->mean)[run];
         rstd = ((const acc *)runs->rstd)[run];
         if (runs->by_element && (weight || bias)) {
-            for (int64_t i = 0; i < length; i++) {
-                acc w = weight ? weight[i] : 1, b = bias ? bias[i] : 0;
-                out[i] = store((load(x[i]) - mean) * rstd * w + b);
-            }
+            const acc constants[] = {mean, rstd};
+            if (weight && bias)
+                run_map((run_operands){.x = x, .v = weight, .w = bias}, length, constants, by_weight_and_bias,
+                        out);
+            else if (weight)
+                run_map((run_operands){.x = x, .v = weight}, length, constants, by_weight, out);
+            else
+                run_map((run_operands){.x = x, .w = bias}, length, constants, by_bias, out);
             continue;
         }
         for (int64_t s = 0; s < runs->segments; s++) {
-            int64_t c = channel_of(runs, run, s);
+            int64_t c = channel_of(runs, run, s), first = s * runs->width;
             acc by = weight ? rstd * weight[c] : rstd, b = bias ? bias[c] : 0;
-            for (int64_t i = s * runs->width; i < (s + 1) * runs->width; i++)
-                out[i] = store((load(x[i]) - mean) * by + b);
+            run_map((run_operands){.x = x + first}, runs->width, (const acc[]){mean, by, b}, normalised,
+                    out + first);
         }
     }
 }
@@ -102,25 +134,35 @@ static void backward(const tni_runs *runs, int64_t begin, int64_t end)
         for (int64_t s = 0; s < runs->segments; s++) {
             acc w = weight && !runs->by_element ? weight[channel_of(runs, run, s)] : 1;
             int64_t first = s * runs->width;
-            for (int64_t i = first; i < first + runs->width; i++) {
-                acc h = load(g[i]) * (weight && runs->by_element ? weight[i] : w);
-                out[i] = store((h - average - (load(x[i]) - mean) * factor) * rstd);
-            }
+            const acc constants[] = {mean, rstd, average, factor, w};
+            run_operands r = {.x = g + first, .y = x + first};
+            if (weight && runs->by_element) {
+                r.v = weight;
+                run_map(r, runs->width, constants, gradient_by_element, out + first);
+            } else
+                run_map(r, runs->width, constants, gradient, out + first);
         }
     }
 }
+
+/* Elements that are read at a time. */
+enum { STRETCH = 256 };
 
 static void row_parameters(const tni_runs *runs, int64_t begin, int64_t end, void *weight_v, void *bias_v)
 {
     acc *restrict weight = weight_v, *restrict bias = bias_v;
     for (int64_t run = begin; run < end; run++) {
-        const T *restrict x = (const T *)runs->x + run * runs->width;
-        const T *restrict g = (const T *)runs->grad + run * runs->width;
+        const T *x = (const T *)runs->x + run * runs->width, *g = (const T *)runs->grad + run * runs->width;
         acc mean = ((const acc *)runs->mean)[run], rstd = ((const acc *)runs->rstd)[run];
-        for (int64_t i = 0; i < runs->width; i++) {
-            acc value = load(g[i]);
-            weight[i] += value * (load(x[i]) - mean) * rstd;
-            bias[i] += value;
+        for (int64_t first = 0; first < runs->width; first += STRETCH) {
+            acc rooms[2][STRETCH];
+            int64_t length = min_i64(STRETCH, runs->width - first);
+            const acc *restrict values = run_read(g + first, length, rooms[0]);
+            const acc *restrict from = run_read(x + first, length, rooms[1]);
+            for (int64_t i = 0; i < length; i++) {
+                weight[first + i] += values[i] * (from[i] - mean) * rstd;
+                bias[first + i] += values[i];
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
  */
 #include "exponential.h"
 #include "lanes.h"
+#include "runs.h"
 #include "softmax.h"
 
 enum { BLOCK = TNI_SOFTMAX_BLOCK };
@@ -19,20 +20,30 @@ static acc line_exponentials(const T *restrict x, int64_t count, acc max, acc *r
     acc sum = 0;
     for (int64_t first = 0; first < count; first += KEPT) {
         int64_t length = min_i64(KEPT, count - first);
-        for (int64_t i = 0; i < length; i++) terms[i] = exponential(load(x[first + i]) - max);
+        const acc *from = run_read(x + first, length, terms);
+        for (int64_t i = 0; i < length; i++) terms[i] = exponential(from[i] - max);
         sum += lanes_sum_acc(terms, length);
     }
     return sum;
+}
+
+static acc scaled_exponential(acc x, acc y, acc v, acc w, const acc *c)
+{
+    return exponential(x - c[0]) * c[1];
+}
+static acc less_both(acc x, acc y, acc v, acc w, const acc *c)
+{
+    return x - c[0] - c[1];
 }
 
 static void softmax_line(const T *restrict x, int64_t count, T *restrict out)
 {
     acc terms[KEPT], max = lanes_max(x, count), scale = 1 / line_exponentials(x, count, max, terms);
     if (count <= KEPT) {
-        for (int64_t i = 0; i < count; i++) out[i] = store(terms[i] * scale);
+        run_write(terms, scale, count, out);
         return;
     }
-    for (int64_t i = 0; i < count; i++) out[i] = store(exponential(load(x[i]) - max) * scale);
+    run_map((run_operands){.x = x}, count, (const acc[]){max, scale}, scaled_exponential, out);
 }
 
 /* The sum and its logarithm are rounded to T before they are used, as ATen does. */
@@ -40,25 +51,32 @@ static void log_softmax_line(const T *restrict x, int64_t count, T *restrict out
 {
     acc terms[KEPT], max = lanes_max(x, count), sum = line_exponentials(x, count, max, terms);
     acc less = load(store((acc)log((double)load(store(sum)))));
-    for (int64_t i = 0; i < count; i++) out[i] = store(load(x[i]) - max - less);
+    run_map((run_operands){.x = x}, count, (const acc[]){max, less}, less_both, out);
 }
 
 /* Elements of a block that are kept between passes: lines whose elements lie a power of two apart would push
  * each other out of the caches. */
 enum { BLOCK_KEPT = 128 };
 
-static void finish_block(const acc *restrict x, const acc *restrict max, const acc *restrict sum,
-                         int64_t width, bool logarithm, T *restrict out)
+static void finish_block(acc *restrict x, const acc *restrict max, const acc *restrict sum, int64_t width,
+                         bool logarithm, T *restrict out)
 {
     if (logarithm)
-        for (int64_t j = 0; j < width; j++) out[j] = store(x[j] - max[j] - sum[j]);
+        for (int64_t j = 0; j < width; j++) x[j] = x[j] - max[j] - sum[j];
     else
-        for (int64_t j = 0; j < width; j++) out[j] = store(exponential(x[j] - max[j]) * sum[j]);
+        for (int64_t j = 0; j < width; j++) x[j] = exponential(x[j] - max[j]) * sum[j];
+    run_write(x, 1, width, out);
 }
 
-static void read_row(const T *restrict x, int64_t width, acc *restrict to)
+/* Row i of the block: kept, or read into the first place. */
+static acc *block_row(acc kept[][BLOCK], bool keep, const T *x, int64_t i, int64_t step, int64_t width,
+                      bool read)
 {
-    for (int64_t j = 0; j < width; j++) to[j] = load(x[j]);
+    acc *row = kept[keep ? i : 0];
+    if (!read && keep) return row;
+    const acc *from = run_read(x + i * step, width, row);
+    if (from != row) memcpy(row, from, (size_t)width * sizeof(acc));
+    return row;
 }
 
 /* `width` neighbouring lines, whose elements are `step` apart. */
@@ -71,22 +89,18 @@ static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width
         sum[j] = 0;
     }
     for (int64_t i = 0; i < count; i++) {
-        acc *row = kept[keep ? i : 0];
-        read_row(x + i * step, width, row);
+        const acc *row = block_row(kept, keep, x, i, step, width, true);
         for (int64_t j = 0; j < width; j++) max[j] = larger(row[j], max[j]);
     }
     for (int64_t i = 0; i < count; i++) {
-        acc *row = kept[keep ? i : 0];
-        if (!keep) read_row(x + i * step, width, row);
+        const acc *row = block_row(kept, keep, x, i, step, width, false);
         for (int64_t j = 0; j < width; j++) sum[j] += exponential(row[j] - max[j]);
     }
     for (int64_t j = 0; j < width; j++)
         sum[j] = logarithm ? load(store((acc)log((double)load(store(sum[j]))))) : 1 / sum[j];
-    for (int64_t i = 0; i < count; i++) {
-        acc *row = kept[keep ? i : 0];
-        if (!keep) read_row(x + i * step, width, row);
-        finish_block(row, max, sum, width, logarithm, out + i * step);
-    }
+    for (int64_t i = 0; i < count; i++)
+        finish_block(block_row(kept, keep, x, i, step, width, false), max, sum, width, logarithm,
+                     out + i * step);
 }
 
 /* Where block `index` begins, and how many lines it has. */
@@ -112,33 +126,53 @@ static void forward(const tni_softmax *s, int64_t begin, int64_t end)
     }
 }
 
+static acc less_share(acc g, acc y, acc v, acc w, const acc *c)
+{
+    return g - exponential(y) * c[0];
+}
+static acc times_apart(acc g, acc y, acc v, acc w, const acc *c)
+{
+    return (g - c[0]) * y;
+}
+
 static void backward_line(const T *restrict g, const T *restrict y, int64_t count, bool logarithm,
                           T *restrict out)
 {
     acc sum, dot = 0;
     if (logarithm) {
         sum = lanes_sum(g, count);
-        for (int64_t i = 0; i < count; i++) out[i] = store(load(g[i]) - exponential(load(y[i])) * sum);
+        run_map((run_operands){.x = g, .y = y}, count, &sum, less_share, out);
         return;
     }
     lanes_products(g, y, NULL, count, 0, &sum, &dot);
-    for (int64_t i = 0; i < count; i++) out[i] = store((load(g[i]) - dot) * load(y[i]));
+    run_map((run_operands){.x = g, .y = y}, count, &dot, times_apart, out);
+}
+
+static acc less_shares(acc g, acc y, acc sum, acc w, const acc *c)
+{
+    return g - exponential(y) * sum;
+}
+static acc times_aparts(acc g, acc y, acc sum, acc w, const acc *c)
+{
+    return (g - sum) * y;
 }
 
 static void backward_block(const T *g, const T *y, int64_t count, int64_t step, int64_t width, bool logarithm,
                            T *out)
 {
-    acc sum[BLOCK];
+    acc sum[BLOCK], grads[BLOCK], values[BLOCK];
     for (int64_t j = 0; j < width; j++) sum[j] = 0;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < width; j++)
-            sum[j] += load(g[i * step + j]) * (logarithm ? 1 : load(y[i * step + j]));
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = 0; j < width; j++) {
-            acc grad = load(g[i * step + j]), value = load(y[i * step + j]);
-            out[i * step + j] =
-                store(logarithm ? grad - exponential(value) * sum[j] : (grad - sum[j]) * value);
-        }
+        const acc *grad = run_read(g + i * step, width, grads);
+        const acc *value = logarithm ? NULL : run_read(y + i * step, width, values);
+        for (int64_t j = 0; j < width; j++) sum[j] += value ? grad[j] * value[j] : grad[j];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        run_operands r = {.x = g + i * step, .y = y + i * step, .v = sum};
+        if (logarithm)
+            run_map(r, width, NULL, less_shares, out + i * step);
+        else
+            run_map(r, width, NULL, times_aparts, out + i * step);
     }
 }
 
