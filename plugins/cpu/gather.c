@@ -18,6 +18,19 @@ static const tn_tensor_desc *written(const tn_call *call)
     return cpu_out(call, 0);
 }
 
+/* 1 if the elements of a dense int64 tensor are in [low, size): by the signs of differences. */
+static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, int64_t size)
+{
+    const int64_t *x = index->host;
+    int64_t expected = tn_dtype_bytes(index->dtype), last = size - 1 - low, outside = 0;
+    for (uint32_t k = index->rank; k-- > 0;) {
+        if (index->sizes[k] != 1 && cpu_stride(index, k) != expected) return 0;
+        expected *= index->sizes[k];
+    }
+    for (int64_t i = 0; i < n; i++) outside |= (x[i] - low) | (last - (x[i] - low));
+    return outside >= 0;
+}
+
 /* The first element of an index tensor outside [low, size), or low - 1 with *out_bad 0. */
 static int64_t find_outside(const tn_tensor_desc *index, int64_t low, int64_t size, int32_t *out_bad)
 {
@@ -25,6 +38,7 @@ static int64_t find_outside(const tn_tensor_desc *index, int64_t low, int64_t si
     int32_t wide = index->dtype == TN_INT64;
     const char *p = index->host;
     *out_bad = 0;
+    if (wide && all_inside(index, n, low, size)) return 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t x = cpu_index_at(p, wide);
         if (x < low || x >= size) {
@@ -71,38 +85,31 @@ static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, co
 /* ---- Reductions into self
  * ---------------------------------------------------------------------------------------- */
 
-#define COMBINE_TYPES(X)      X(f32) X(f64) X(f16) X(bf16) X(i8) X(u8) X(i16) X(i32) X(i64) X(c64) X(c128)
-#define DECLARE_COMBINE(name) extern const cpu_combine_fn cpu_combine_##name##_base[CPU_COMBINE_COUNT];
-COMBINE_TYPES(DECLARE_COMBINE)
+#define COMBINE_TYPES(X, level)                                                                     \
+    X(f32, CPU_F32, level)                                                                          \
+    X(f64, CPU_F64, level)                                                                          \
+    X(f16, CPU_F16, level) X(bf16, CPU_BF16, level) X(i8, CPU_I8, level) X(u8, CPU_U8, level)       \
+        X(i16, CPU_I16, level) X(i32, CPU_I32, level) X(i64, CPU_I64, level) X(c64, CPU_C64, level) \
+            X(c128, CPU_C128, level)
+#define DECLARE_COMBINE(name, slot, level) \
+    extern const cpu_combine_fn cpu_combine_##name##_##level[CPU_COMBINE_COUNT];
+#define ENTER_COMBINE(name, slot, level) [slot] = cpu_combine_##name##_##level,
+/* Filled per level, NULL for dtypes that nothing is joined in. */
+COMBINE_TYPES(DECLARE_COMBINE, base)
+static const cpu_combine_fn *const base_combine[CPU_SLOT_COUNT] = {COMBINE_TYPES(ENTER_COMBINE, base)};
+#ifdef CPU_HAVE_AVX2
+COMBINE_TYPES(DECLARE_COMBINE, avx2)
+static const cpu_combine_fn *const avx2_combine[CPU_SLOT_COUNT] = {COMBINE_TYPES(ENTER_COMBINE, avx2)};
+#endif
 
+/* Wider vectors than AVX2's are of no use to scattered elements. */
 static const cpu_combine_fn *combine_list(int32_t slot)
 {
-    switch (slot) {
-    case CPU_F32:
-        return cpu_combine_f32_base;
-    case CPU_F64:
-        return cpu_combine_f64_base;
-    case CPU_F16:
-        return cpu_combine_f16_base;
-    case CPU_BF16:
-        return cpu_combine_bf16_base;
-    case CPU_I8:
-        return cpu_combine_i8_base;
-    case CPU_U8:
-        return cpu_combine_u8_base;
-    case CPU_I16:
-        return cpu_combine_i16_base;
-    case CPU_I32:
-        return cpu_combine_i32_base;
-    case CPU_I64:
-        return cpu_combine_i64_base;
-    case CPU_C64:
-        return cpu_combine_c64_base;
-    case CPU_C128:
-        return cpu_combine_c128_base;
-    default:
-        return NULL;
-    }
+    if (slot < 0) return NULL;
+#ifdef CPU_HAVE_AVX2
+    if (cpu_level() >= CPU_LEVEL_AVX2) return avx2_combine[slot];
+#endif
+    return base_combine[slot];
 }
 
 typedef struct combination {
@@ -121,9 +128,9 @@ static void combine_row(void *user, const cpu_row *row)
 static cpu_combine_fn find_combine(tn_dtype dtype, int32_t op)
 {
     if (dtype == TN_BOOL)
-        return cpu_combine_u8_base[op == CPU_COMBINE_ADD        ? CPU_COMBINE_MAX
-                                   : op == CPU_COMBINE_MULTIPLY ? CPU_COMBINE_MIN
-                                                                : op];
+        return combine_list(CPU_U8)[op == CPU_COMBINE_ADD        ? CPU_COMBINE_MAX
+                                    : op == CPU_COMBINE_MULTIPLY ? CPU_COMBINE_MIN
+                                                                 : op];
     const cpu_combine_fn *list = combine_list(cpu_slot(dtype));
     return list ? list[op] : NULL;
 }
@@ -221,7 +228,7 @@ static int32_t mean_of(const tn_call *call, const cpu_walk *w, const tn_tensor_d
     as_counts.host = counts;
     as_counts.strides = strides;
     cpu_walk count = *w;
-    combination add = {cpu_combine_i64_base[CPU_COMBINE_ADD], 1, 0, 1};
+    combination add = {combine_list(CPU_I64)[CPU_COMBINE_ADD], 1, 0, 1};
     cpu_walk_lines(&count, shape, dim, &as_counts, NULL, by_list ? NULL : index);
     count.self = (char *)counts;
     count.other = (char *)&one;

@@ -182,17 +182,23 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
     plan.operands[0].stride = plan.rank ? plan.operands[0].strides[0] : c->input.bytes;
     cpu_plan_finish(&plan);
     cpu_plan_operand *o = &plan.operands[0];
-    int32_t dense = o->linear && o->stride == o->bytes && o->slot == c->hub;
+    int32_t neighbours = o->linear && o->stride == o->bytes;
+    int32_t dense = neighbours && o->slot == c->hub, converted = neighbours && !dense;
+    _Alignas(64) char buffer[CPU_CHUNK * 16];
     char *address = input_at(c, first);
     for (int64_t i = 0; i < n; i++) {
         run_state r = {c, lanes_at(states, i)};
         o->base = nest->kept == 1 ? address + i * c->input.strides[0] : input_at(c, first + i);
-        if (!dense) {
+        if (!dense && !converted) {
             cpu_plan_walk(&plan, begin, end, take_walked, &r);
             continue;
         }
-        for (int64_t k = begin; k < end; k += CPU_CHUNK)
-            take_run(c, r.total, o->base + k * o->bytes, end - k < CPU_CHUNK ? end - k : CPU_CHUNK, k);
+        for (int64_t k = begin; k < end; k += CPU_CHUNK) {
+            int64_t m = end - k < CPU_CHUNK ? end - k : CPU_CHUNK;
+            const void *from = o->base + k * o->bytes;
+            if (converted) cpu_convert(buffer, c->hub, from, o->slot, m);
+            take_run(c, r.total, converted ? buffer : from, m, k);
+        }
     }
 }
 
@@ -212,6 +218,25 @@ static void take_across(void *user, void *const *pointers, int64_t n, int64_t po
                           a->call->power);
 }
 
+/* Rows of another dtype are brought to the kernel's in stretches that stay in the first-level cache. */
+static void take_rows(const reduce_call *c, cpu_lanes states, const cpu_plan_operand *o, const char *x,
+                      int64_t row_bytes, int64_t rows, int64_t n)
+{
+    enum { STRETCH = 256 };
+    _Alignas(64) char buffer[CPU_REDUCE_ROWS * STRETCH * 8];
+    int64_t bytes = cpu_slot_bytes[c->hub];
+    if (o->slot == c->hub) {
+        c->kernel->rows(states, x, row_bytes, rows, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += STRETCH) {
+        int64_t m = n - i < STRETCH ? n - i : STRETCH;
+        for (int64_t r = 0; r < rows; r++)
+            cpu_convert(buffer + r * STRETCH * bytes, c->hub, x + r * row_bytes + i * o->bytes, o->slot, m);
+        c->kernel->rows(lanes_at(states, i), buffer, STRETCH * bytes, rows, m);
+    }
+}
+
 static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first, int64_t n, int64_t begin,
                           int64_t end)
 {
@@ -228,14 +253,14 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
         rest /= nest->sizes[d];
         o->base += index[d] * o->strides[d];
     }
-    int32_t dense = o->linear && o->stride == o->bytes && o->slot == c->hub;
+    int32_t neighbours = o->linear && o->stride == o->bytes, dense = neighbours && o->slot == c->hub;
     for (a.index = begin; a.index < end; a.index++) {
-        if (dense && c->kernel->rows) {
+        if (neighbours && c->kernel->rows) {
             int32_t any = nest->kept < nest->rank;
             int64_t rows = any ? nest->sizes[nest->kept] - index[nest->kept] : 1;
             if (rows > CPU_REDUCE_ROWS) rows = CPU_REDUCE_ROWS;
             if (rows > end - a.index) rows = end - a.index;
-            c->kernel->rows(states, o->base + first * o->bytes, any ? o->strides[nest->kept] : 0, rows, n);
+            take_rows(c, states, o, o->base + first * o->bytes, any ? o->strides[nest->kept] : 0, rows, n);
             /* The last of the rows is passed below. */
             a.index += rows - 1;
             if (any) o->base += (rows - 1) * o->strides[nest->kept];

@@ -235,7 +235,7 @@ static void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t l
         acc apart = job->train ? job->sum[c + i] + (x[i] - job->mean[c + i]) * job->shift[c + i] : 0;
         result[i] = (g[i] - apart) * job->scale[c + i];
     }
-    run_write(result, 1, length, (T *)job->d->out + at);
+    run_write(result, length, (T *)job->d->out + at);
 }
 
 static void row_backward(void *context, int64_t begin, int64_t end)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of embedding: gathering table rows, their gradient, and the in-place limit on norms. Gradients are
- * cut by rows of the table: each part reads all indices and adds what is its own, in order.
+ * The rows of embedding: gathering table rows, their gradient, and the in-place limit on norms. Indices are
+ * sorted by the row that they name, so that each row of a gradient is summed once, in their order.
  */
 #include "embedding.h"
 #include "dense.h"
@@ -21,10 +21,12 @@ int32_t tni_indices_open(const tn_call *call, const tensor *t, int64_t limit, tn
         tni_dense_finish(&dense, false);
         return TN_E_OUT_OF_MEMORY;
     }
-    for (int64_t i = 0; i < out->count; i++) {
-        to[i] = t->dtype == TN_INT32 ? ((const int32_t *)dense.data)[i] : ((const int64_t *)dense.data)[i];
-        if (limit >= 0 && (to[i] < 0 || to[i] >= limit)) status = TN_E_INDEX;
-    }
+    if (t->dtype == TN_INT32)
+        for (int64_t i = 0; i < out->count; i++) to[i] = ((const int32_t *)dense.data)[i];
+    else
+        memcpy(to, dense.data, (size_t)out->count * 8);
+    for (int64_t i = 0; limit >= 0 && i < out->count; i++)
+        if (to[i] < 0 || to[i] >= limit) status = TN_E_INDEX;
     out->data = to;
     tni_dense_finish(&dense, false);
     return status == TN_OK ? TN_OK : tni_fail(call, status, "index out of range in self");
@@ -86,22 +88,50 @@ typedef struct table_job {
 
 static void table_rows(void *context, int64_t begin, int64_t end)
 {
+    const table_job *job = context;
+    job->kernels->backward(job->bags, begin, end);
+}
+
+static void table_rows_max(void *context, int64_t begin, int64_t end)
+{
     table_job *job = context;
     int64_t bytes = (end - begin) * job->bags->width * job->kernels->acc_bytes;
     void *sums = tni_scratch(job->call, bytes);
     if (!sums)
         job->status = TN_E_OUT_OF_MEMORY;
     else
-        job->kernels->backward(job->bags, begin, end, sums);
+        job->kernels->backward_max(job->bags, begin, end, sums);
     tni_scratch_free(job->call, sums, bytes);
 }
 
-int32_t tni_table_gradient(const tn_call *call, tn_dtype dtype, const tni_bags *bags)
+/* Sorts the indices by row, by counting; those of a row stay in order. `starts` has rows + 2 elements. */
+static void sort_indices(const tni_bags *bags, int64_t *starts, int64_t *order)
+{
+    int64_t *next = starts + 1;
+    memset(starts, 0, (size_t)(bags->rows + 2) * 8);
+    for (int64_t i = 0; i < bags->count; i++) starts[bags->indices[i] + 2]++;
+    for (int64_t r = 1; r <= bags->rows; r++) next[r] += next[r - 1];
+    for (int64_t i = 0; i < bags->count; i++) order[next[bags->indices[i]]++] = i;
+}
+
+int32_t tni_table_gradient(const tn_call *call, tn_dtype dtype, tni_bags *bags)
 {
     table_job job = {.call = call, .kernels = tni_embeddings_of(dtype), .bags = bags};
     int64_t parts = max_i64(1, min_i64(16, bags->rows * bags->width / 16384));
-    tni_for_ranges(call, bags->rows, max_i64(1, ceil_div(bags->rows, parts)), table_rows, &job);
-    return job.status;
+    int64_t grain = max_i64(1, ceil_div(bags->rows, parts)), bytes = (bags->rows + 2 + bags->count) * 8,
+            *starts;
+    if (bags->mode == TNI_BAG_MAX) {
+        tni_for_ranges(call, bags->rows, grain, table_rows_max, &job);
+        return job.status;
+    }
+    starts = tni_scratch(call, bytes);
+    if (!starts) return TN_E_OUT_OF_MEMORY;
+    sort_indices(bags, starts, starts + bags->rows + 2);
+    bags->row_starts = starts;
+    bags->row_order = starts + bags->rows + 2;
+    tni_for_ranges(call, bags->rows, grain, table_rows, &job);
+    tni_scratch_free(call, starts, bytes);
+    return TN_OK;
 }
 
 int64_t *tni_frequencies(const tn_call *call, const tni_indices *indices, int64_t rows)

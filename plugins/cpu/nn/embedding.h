@@ -16,7 +16,10 @@ typedef struct tni_bags {
     const int64_t *sizes;     /* backward of means: of each bag, without padding */
     const int64_t *largest;   /* max: row that gave each element */
     const int64_t *frequency; /* of each row, or NULL */
-    int64_t padding;          /* index that counts for nothing, or -1 */
+    /* Backward: the indices that name row r are row_order[row_starts[r]] to row_order[row_starts[r + 1] - 1].
+     */
+    const int64_t *row_starts, *row_order;
+    int64_t padding; /* index that counts for nothing, or -1 */
     int32_t mode;
     const void *table, *weights; /* weights: one for each index, or NULL */
     const void *grad;            /* [bags, width], or [count, width] where each index is its own bag */
@@ -28,8 +31,10 @@ typedef struct tni_embedding_kernels {
     int64_t acc_bytes;
     /* Bags [begin, end). */
     void (*forward)(const tni_bags *b, int64_t begin, int64_t end);
-    /* Rows [begin, end) of the table's gradient, summed in `sums` (that many rows of accumulators). */
-    void (*backward)(const tni_bags *b, int64_t begin, int64_t end, void *sums);
+    /* Rows [begin, end) of the table's gradient. */
+    void (*backward)(const tni_bags *b, int64_t begin, int64_t end);
+    /* The same of maxima, summed in `sums` (that many rows of accumulators). */
+    void (*backward_max)(const tni_bags *b, int64_t begin, int64_t end, void *sums);
     /* Gradient of the weights of indices [begin, end). */
     void (*backward_weights)(const tni_bags *b, int64_t begin, int64_t end);
     /* Scales a row whose norm is above the limit. */
@@ -50,6 +55,6 @@ void tni_indices_close(tni_indices *indices);
 /* How often each row occurs, in scratch memory of rows * 8 bytes; NULL when there is none. */
 int64_t *tni_frequencies(const tn_call *call, const tni_indices *indices, int64_t rows);
 /* The gradient of the table, in parts over the threads. */
-int32_t tni_table_gradient(const tn_call *call, tn_dtype dtype, const tni_bags *bags);
+int32_t tni_table_gradient(const tn_call *call, tn_dtype dtype, tni_bags *bags);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bags of table rows and their gradients for one dtype and level; sums in accumulators, rounded once. */
 #include "embedding.h"
-#include "types.h"
+#include "lanes.h"
+#include "runs.h"
 
 static const T *table_row(const tni_bags *b, int64_t i)
 {
@@ -13,22 +14,58 @@ static acc weight_of(const tni_bags *b, int64_t i)
     return b->weights ? load(((const T *)b->weights)[i]) : 1;
 }
 
-/* Columns are taken in stretches whose sums fit on the stack. */
-enum { STRETCH = 256 };
+/* ---- Sums of rows ------------------------------------------------------------------------------------ */
+
+/* Columns are taken in stretches whose sums fit on the stack, rows in groups. */
+enum { STRETCH = 256, GROUP = 64, SETS = 8 };
+
+typedef struct row_group {
+    const T *rows[GROUP];
+    acc factors[GROUP];
+    int count;
+} row_group;
+
+/* Adds `sets` vectors of columns of all rows; the vectors stay in registers. */
+static inline __attribute__((always_inline)) void add_columns(const row_group *g, int64_t first, int sets,
+                                                              acc *sum)
+{
+    lanes total[SETS];
+    for (int s = 0; s < sets; s++) total[s] = lanes_of_acc(sum + s * LANE_COUNT);
+    for (int k = 0; k < g->count; k++)
+        for (int s = 0; s < sets; s++)
+            total[s] += lanes_load(g->rows[k] + first + s * LANE_COUNT) * g->factors[k];
+    for (int s = 0; s < sets; s++) memcpy(sum + s * LANE_COUNT, &total[s], sizeof(total[s]));
+}
+
+/* Adds columns [first, first + width) of the rows, and empties the group. */
+static void add_group(row_group *g, int64_t first, int64_t width, acc *sum)
+{
+    int64_t j = 0;
+    for (; j + SETS * LANE_COUNT <= width; j += SETS * LANE_COUNT) add_columns(g, first + j, SETS, sum + j);
+    for (; j + LANE_COUNT <= width; j += LANE_COUNT) add_columns(g, first + j, 1, sum + j);
+    for (; j < width; j++)
+        for (int k = 0; k < g->count; k++) sum[j] += load(g->rows[k][first + j]) * g->factors[k];
+    g->count = 0;
+}
+
+static void enter_row(row_group *g, const T *row, acc factor, int64_t first, int64_t width, acc *sum)
+{
+    if (g->count == GROUP) add_group(g, first, width, sum);
+    g->rows[g->count] = row;
+    g->factors[g->count++] = factor;
+}
 
 static void sum_bag(const tni_bags *b, int64_t bag, int64_t first, int64_t width, int64_t used)
 {
-    acc sum[STRETCH];
+    acc sum[STRETCH] = {0};
+    row_group g;
     T *out = (T *)b->out + bag * b->width + first;
-    for (int64_t j = 0; j < width; j++) sum[j] = 0;
-    for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) {
-        const T *restrict row = table_row(b, i) + first;
-        acc w = weight_of(b, i);
-        if (b->indices[i] == b->padding) continue;
-        for (int64_t j = 0; j < width; j++) sum[j] += load(row[j]) * w;
-    }
-    for (int64_t j = 0; j < width; j++)
-        out[j] = store(b->mode == TNI_BAG_MEAN && used > 0 ? sum[j] / (acc)used : sum[j]);
+    g.count = 0;
+    for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++)
+        if (b->indices[i] != b->padding) enter_row(&g, table_row(b, i), weight_of(b, i), first, width, sum);
+    add_group(&g, first, width, sum);
+    for (int64_t j = 0; b->mode == TNI_BAG_MEAN && used > 0 && j < width; j++) sum[j] /= (acc)used;
+    run_write(sum, width, out);
 }
 
 static void max_bag(const tni_bags *b, int64_t bag)
@@ -74,15 +111,27 @@ static acc share_of(const tni_bags *b, int64_t i, int64_t bag)
     return share;
 }
 
-static void add_indices(const tni_bags *b, int64_t begin, int64_t end, acc *sums)
+/* The indices of each row, in their order; rows that none names are zero. */
+static void backward(const tni_bags *b, int64_t begin, int64_t end)
 {
-    for (int64_t i = 0; i < b->count; i++) {
-        int64_t row = b->indices[i], bag = b->bag_of ? b->bag_of[i] : i;
-        const T *restrict grad = (const T *)b->grad + bag * b->width;
-        acc *restrict sum = sums + (row - begin) * b->width, share;
-        if (row < begin || row >= end || row == b->padding) continue;
-        share = share_of(b, i, bag);
-        for (int64_t j = 0; j < b->width; j++) sum[j] += load(grad[j]) * share;
+    for (int64_t row = begin; row < end; row++) {
+        T *out = (T *)b->out + row * b->width;
+        if (b->row_starts[row] == b->row_starts[row + 1] || row == b->padding) {
+            memset(out, 0, (size_t)b->width * sizeof(T));
+            continue;
+        }
+        for (int64_t first = 0; first < b->width; first += STRETCH) {
+            acc sum[STRETCH] = {0};
+            int64_t width = min_i64(STRETCH, b->width - first);
+            row_group g;
+            g.count = 0;
+            for (int64_t k = b->row_starts[row]; k < b->row_starts[row + 1]; k++) {
+                int64_t i = b->row_order[k], bag = b->bag_of ? b->bag_of[i] : i;
+                enter_row(&g, (const T *)b->grad + bag * b->width, share_of(b, i, bag), first, width, sum);
+            }
+            add_group(&g, first, width, sum);
+            run_write(sum, width, out + first);
+        }
     }
 }
 
@@ -98,17 +147,12 @@ static void add_largest(const tni_bags *b, int64_t begin, int64_t end, acc *sums
     }
 }
 
-static void backward(const tni_bags *b, int64_t begin, int64_t end, void *sums_v)
+static void backward_max(const tni_bags *b, int64_t begin, int64_t end, void *sums)
 {
-    T *out = (T *)b->out + begin * b->width;
-    acc *sums = sums_v;
     int64_t elements = (end - begin) * b->width;
     memset(sums, 0, (size_t)elements * sizeof(acc));
-    if (b->mode == TNI_BAG_MAX)
-        add_largest(b, begin, end, sums);
-    else
-        add_indices(b, begin, end, sums);
-    for (int64_t i = 0; i < elements; i++) out[i] = store(sums[i]);
+    add_largest(b, begin, end, sums);
+    run_write(sums, elements, (T *)b->out + begin * b->width);
 }
 
 static void backward_weights(const tni_bags *b, int64_t begin, int64_t end)
@@ -145,6 +189,7 @@ const tni_embedding_kernels K(tni_embedding_kernels) = {
     .acc_bytes = sizeof(acc),
     .forward = forward,
     .backward = backward,
+    .backward_max = backward_max,
     .backward_weights = backward_weights,
     .renorm = renorm,
 };

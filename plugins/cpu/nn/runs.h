@@ -41,7 +41,15 @@ static inline const acc *run_read(const T *x, int64_t count, acc *restrict room)
 #endif
 }
 
-static inline __attribute__((always_inline)) void write_block(const acc *from, acc scale, T *out, int n)
+static inline void run_write(const acc *restrict from, int64_t count, T *restrict out)
+{
+    int64_t i = 0;
+    for (; i + CPU_BLOCK <= count; i += CPU_BLOCK) narrow(from + i, out + i, CPU_BLOCK);
+    for (; i + CPU_SMALL_BLOCK <= count; i += CPU_SMALL_BLOCK) narrow(from + i, out + i, CPU_SMALL_BLOCK);
+    for (; i < count; i++) out[i] = store(from[i]);
+}
+
+static inline __attribute__((always_inline)) void scale_block(const acc *from, acc scale, T *out, int n)
 {
     acc x[CPU_BLOCK];
     for (int j = 0; j < n; j++) x[j] = from[j] * scale;
@@ -49,12 +57,12 @@ static inline __attribute__((always_inline)) void write_block(const acc *from, a
 }
 
 /* out = from * scale */
-static inline void run_write(const acc *restrict from, acc scale, int64_t count, T *restrict out)
+static inline void run_scale(const acc *restrict from, acc scale, int64_t count, T *restrict out)
 {
     int64_t i = 0;
-    for (; i + CPU_BLOCK <= count; i += CPU_BLOCK) write_block(from + i, scale, out + i, CPU_BLOCK);
+    for (; i + CPU_BLOCK <= count; i += CPU_BLOCK) scale_block(from + i, scale, out + i, CPU_BLOCK);
     for (; i + CPU_SMALL_BLOCK <= count; i += CPU_SMALL_BLOCK)
-        write_block(from + i, scale, out + i, CPU_SMALL_BLOCK);
+        scale_block(from + i, scale, out + i, CPU_SMALL_BLOCK);
     for (; i < count; i++) out[i] = store(from[i] * scale);
 }
 

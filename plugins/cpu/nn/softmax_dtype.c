@@ -40,7 +40,7 @@ static void softmax_line(const T *restrict x, int64_t count, T *restrict out)
 {
     acc terms[KEPT], max = lanes_max(x, count), scale = 1 / line_exponentials(x, count, max, terms);
     if (count <= KEPT) {
-        run_write(terms, scale, count, out);
+        run_scale(terms, scale, count, out);
         return;
     }
     run_map((run_operands){.x = x}, count, (const acc[]){max, scale}, scaled_exponential, out);
@@ -65,7 +65,7 @@ static void finish_block(acc *restrict x, const acc *restrict max, const acc *re
         for (int64_t j = 0; j < width; j++) x[j] = x[j] - max[j] - sum[j];
     else
         for (int64_t j = 0; j < width; j++) x[j] = exponential(x[j] - max[j]) * sum[j];
-    run_write(x, 1, width, out);
+    run_write(x, width, out);
 }
 
 /* Row i of the block: kept, or read into the first place. */
