@@ -5,7 +5,10 @@
  * output.
  */
 #include "pool.h"
-#include "types.h"
+#include "runs.h"
+#if IS_FLOATING
+#include "lanes.h"
+#endif
 
 enum { ROW = 256 };
 
@@ -132,10 +135,16 @@ static void max_backward(const tni_pool *p, int64_t begin, int64_t end, void *su
         T *to = (T *)p->y + plane * in;
         acc *sums = sizeof(T) == sizeof(acc) ? (acc *)(void *)to : sums_v;
         memset(sums, 0, (size_t)in * sizeof(acc));
-        for (int64_t o = 0; o < out; o++)
-            if (index[o] >= 0 && index[o] < in) sums[index[o]] += load(g[o]);
-        if (sizeof(T) != sizeof(acc))
-            for (int64_t i = 0; i < in; i++) to[i] = store(sums[i]);
+        for (int64_t first = 0; first < out; first += ROW) {
+            acc room[ROW];
+            int64_t count = min_i64(ROW, out - first);
+            const acc *grads = run_read(g + first, count, room);
+            for (int64_t o = 0; o < count; o++) {
+                int64_t at = index[first + o];
+                if (at >= 0 && at < in) sums[at] += grads[o];
+            }
+        }
+        if (sizeof(T) != sizeof(acc)) run_write(sums, in, to);
     }
 }
 
@@ -195,12 +204,36 @@ static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, 
     }
 }
 
+/* 1 if each plane has one output, whose window is the plane. */
+static bool is_global(const tni_pool *p)
+{
+    for (int i = 0; i < 3; i++)
+        if (p->out[i] != 1 || p->lo[i][0] != 0 || p->hi[i][0] != p->in[i]) return false;
+    return true;
+}
+
+static acc sum_plane(const T *x, int64_t count)
+{
+#if IS_FLOATING
+    return lanes_sum(x, count);
+#else
+    acc sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += load(x[i]);
+    return sum;
+#endif
+}
+
 static void average(const tni_pool *p, int64_t begin, int64_t end)
 {
     int64_t in = volume(p->in), out = volume(p->out);
+    bool global = is_global(p);
     for (int64_t plane = begin; plane < end; plane++) {
         const T *x = (const T *)p->x + plane * in;
         T *y = (T *)p->y + plane * out;
+        if (global) {
+            *y = divided(sum_plane(x, in), divisor_of(p, 0, 0, 0));
+            continue;
+        }
         for (int64_t line = 0; line < p->out[0] * p->out[1]; line++, y += p->out[2]) {
             int64_t oz = line / p->out[1], oy = line % p->out[1];
             for (int64_t o = 0; p->plain && o < p->out[2]; o += ROW)
@@ -231,8 +264,7 @@ static void average_backward(const tni_pool *p, int64_t begin, int64_t end, void
             int64_t ox = o % p->out[2], oy = o / p->out[2] % p->out[1], oz = o / p->out[2] / p->out[1];
             spread_output(p, load(g[o]) / (acc)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
         }
-        if (sizeof(T) != sizeof(acc))
-            for (int64_t i = 0; i < in; i++) to[i] = store(sums[i]);
+        if (sizeof(T) != sizeof(acc)) run_write(sums, in, to);
     }
 }
 

@@ -156,15 +156,42 @@ static void backward(const tni_resample *r, int64_t begin, int64_t end, void *li
     }
 }
 
+/* Outputs [*first, *last) of a line are neighbours in the input: the middle of a padded line. */
+static void find_neighbours(const int64_t *at, int64_t count, int64_t *first, int64_t *last)
+{
+    int64_t begin = 0;
+    *first = *last = 0;
+    for (int64_t o = 1; o <= count; o++) {
+        if (o < count && at[o] == at[o - 1] + 1) continue;
+        if (o - begin > *last - *first) *first = begin, *last = o;
+        begin = o;
+    }
+}
+
+static void move_line(const T *restrict from, const int64_t *at, int64_t begin, int64_t end, T *restrict out)
+{
+    for (int64_t o = begin; o < end; o++) out[o] = from[at[o]];
+}
+
 static void move(const tni_resample *r, int64_t begin, int64_t end)
 {
-    int64_t in = r->in[0] * r->in[1] * r->in[2];
+    int64_t in = r->in[0] * r->in[1] * r->in[2], width = r->out[2], first, last;
+    const int64_t *x = r->taps[2].at;
     T *out = (T *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
+    find_neighbours(x, width, &first, &last);
     for (int64_t plane = begin; plane < end; plane++) {
-        for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += r->out[2]) {
+        int64_t before = -1;
+        for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += width) {
             int64_t at = r->taps[0].at[row / r->out[1]] * r->in[1] + r->taps[1].at[row % r->out[1]];
             const T *from = (const T *)r->x + plane * in + at * r->in[2];
-            for (int64_t o = 0; o < r->out[2]; o++) out[o] = from[r->taps[2].at[o]];
+            if (at == before) {
+                memcpy(out, out - width, (size_t)width * sizeof(T));
+                continue;
+            }
+            before = at;
+            move_line(from, x, 0, first, out);
+            memcpy(out + first, from + x[first], (size_t)(last - first) * sizeof(T));
+            move_line(from, x, last, width, out);
         }
     }
 }

@@ -30,14 +30,14 @@ static inline __attribute__((always_inline)) void narrow(const acc *from, T *to,
 /* The elements as accumulators: themselves where they are, else in `room`. */
 static inline const acc *run_read(const T *x, int64_t count, acc *restrict room)
 {
-#if IS_HALF
+#if IS_FLOATING && !IS_HALF
+    return (const acc *)x;
+#else
     int64_t i = 0;
     for (; i + CPU_BLOCK <= count; i += CPU_BLOCK) widen(x + i, room + i, CPU_BLOCK);
     for (; i + CPU_SMALL_BLOCK <= count; i += CPU_SMALL_BLOCK) widen(x + i, room + i, CPU_SMALL_BLOCK);
     for (; i < count; i++) room[i] = load(x[i]);
     return room;
-#else
-    return (const acc *)x;
 #endif
 }
 
