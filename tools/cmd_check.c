@@ -202,15 +202,17 @@ int cmd_check(int argc, char **argv)
                        .max_tier = 4,
                        .jobs = cores > 0 && cores < 64 ? (uint32_t)cores : 1,
                        .timeout = 120};
-    int letter;
+    int letter, jobs_given = 0;
     while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
         if (letter == 'h') {
             fputs(help, stdout);
             return CMD_OK;
         }
         if (letter == '?') return wrong("an option that is not known, or without its argument", NULL);
+        jobs_given |= letter == JOBS;
         if (take(&o, letter, optarg)) return wrong("an argument that cannot be:", optarg);
     }
+    if (!jobs_given && !strcmp(o.mode, "speed")) o.jobs = 1; /* nothing else may run beside a sample */
     if (optind + 1 < argc) return wrong("one plugin, please; what is", argv[optind + 1]);
     if (optind < argc) o.plugin = argv[optind];
     if (!o.plugin && !o.device) return wrong("which plugin?", NULL);

@@ -122,6 +122,9 @@ def check_absence(suite):
     expect(tier["optional"] == ["pointwise/aten::silu"] and not tier["whole"], f"{tier}")
     report = suite.report(suite.wrong, "--filter", some, "--tier", 1, expect=1, TENON_TEST_FAULT="no-kernels")
     expect(report["not_as_expected"] == 3, "asked for, absence fails")
+    report = suite.report(suite.wrong, "--tier", 1, "--filter", "^1/pointwise/aten::(add.Tensor|polygamma)/float32/contiguous")
+    tier = report["tiers"][0]
+    expect(tier["lacking"] == ["pointwise/aten::polygamma"] and tier["whole"], "a kernel may lack an operator: it is told")
     report = suite.report(suite.wrong, "--filter", some)
     ways = {c["name"].split("/")[2]: c.get("way") for c in report["cases"]}
     expect(ways["aten::add.Tensor"] == "native" and ways["aten::silu"] == "cpu", f"{ways}")

@@ -95,6 +95,8 @@ typedef struct check_result {
 #define CHECK_TAG_RANDOM           8u
 #define CHECK_TAG_GRADIENT         16u
 #define CHECK_TAG_ALONE            32u /* runs in a process of its own whatever the options say */
+/* The runner sets it: absent, but the kernel is there for other operators or dtypes. */
+#define CHECK_TAG_PARTLY 64u
 
 typedef struct check_case check_case;
 typedef void (*check_fn)(check_target *t, const check_case *c, check_result *out);

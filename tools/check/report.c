@@ -130,14 +130,19 @@ static void print_entries(const check_run *run)
     if (left) printf("... and %u more; --json has all of them\n", left);
 }
 
-static void print_names(const char *what, const cJSON *list)
+/* At most `most` of them. */
+static void print_names(const char *what, const cJSON *list, int most)
 {
     const cJSON *item;
-    int column = 0;
-    if (!cJSON_GetArraySize(list)) return;
+    int column = 0, count = cJSON_GetArraySize(list), shown = 0;
+    if (!count) return;
     printf("        %s:", what);
     cJSON_ArrayForEach(item, list)
     {
+        if (shown++ == most) {
+            printf(" and %d more", count - most);
+            break;
+        }
         column += (int)strlen(item->valuestring) + 1;
         if (column > 96) {
             fputs("\n           ", stdout);
@@ -148,7 +153,7 @@ static void print_names(const char *what, const cJSON *list)
     putchar('\n');
 }
 
-static void print_tier(uint32_t i, const check_tier *t)
+static void print_tier(uint32_t i, const check_tier *t, int all)
 {
     uint32_t wrong = t->outcomes[CHECK_FAILED] + t->outcomes[CHECK_CRASHED];
     const char *word = t->bad                                   ? "not as expected"
@@ -165,8 +170,9 @@ static void print_tier(uint32_t i, const check_tier *t)
         if (t->outcomes[k]) printf(", %u %s", t->outcomes[k], check_outcome_name(k));
     }
     putchar('\n');
-    print_names("no kernel, the CPU answers", t->missing);
-    print_names("no kernel, and none is asked for", t->optional);
+    print_names("no kernel, the CPU answers", t->missing, 100);
+    print_names("the kernel lacks, the CPU answers", t->lacking, 100);
+    print_names("no kernel, and none is asked for", t->optional, all ? 1000 : 12);
 }
 
 /* Reasons of what was skipped, each once. */
@@ -229,7 +235,7 @@ static void print_text(const check_run *run)
     print_skips(run);
     check_tiers_init(tiers, run);
     for (uint32_t i = 0; i < CHECK_TIERS && !strcmp(run->options->mode, "test"); i++) {
-        if (tiers[i].count) print_tier(i, &tiers[i]);
+        if (tiers[i].count) print_tier(i, &tiers[i], run->options->all);
     }
     check_tiers_finish(tiers);
     cJSON_ArrayForEach(table, run->tables) print_table(table);

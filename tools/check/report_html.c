@@ -79,7 +79,9 @@ static void put_tiers(FILE *f, const check_run *run)
     check_tiers_init(tiers, run);
     fputs("<table><tr><th>tier</th><th></th><th>whole</th>", f);
     for (int32_t k = 0; k < CHECK_OUTCOMES; k++) fprintf(f, "<th>%s</th>", check_outcome_name(k));
-    fputs("<th>no kernel, the CPU answers</th><th>none, and none is asked for</th></tr>\n", f);
+    fputs("<th>no kernel, the CPU answers</th><th>lacking in a kernel, the CPU answers</th><th>none, and "
+          "none is asked for</th></tr>\n",
+          f);
     for (uint32_t i = 0; i < CHECK_TIERS; i++) {
         const check_tier *t = &tiers[i];
         if (!t->count) continue;
@@ -90,6 +92,7 @@ static void put_tiers(FILE *f, const check_run *run)
                 t->whole ? "yes" : "no");
         for (int32_t k = 0; k < CHECK_OUTCOMES; k++) fprintf(f, "<td class=\"n\">%u</td>", t->outcomes[k]);
         put_list(f, t->missing);
+        put_list(f, t->lacking);
         put_list(f, t->optional);
         fputs("</tr>\n", f);
     }

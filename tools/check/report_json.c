@@ -6,8 +6,8 @@
 
 static cJSON *tag_names(uint32_t tags)
 {
-    static const char *const names[] = {"optional", "nondeterministic", "data_dependent",
-                                        "random",   "gradient",         "alone"};
+    static const char *const names[] = {
+        "optional", "nondeterministic", "data_dependent", "random", "gradient", "alone", "partly"};
     cJSON *list = cJSON_CreateArray();
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (tags >> i & 1u) cJSON_AddItemToArray(list, cJSON_CreateString(names[i]));
@@ -46,6 +46,7 @@ static cJSON *tier_json(uint32_t i, const check_tier *t)
     for (int32_t k = 0; k < CHECK_OUTCOMES; k++)
         cJSON_AddNumberToObject(j, check_outcome_name(k), t->outcomes[k]);
     cJSON_AddItemToObject(j, "missing", cJSON_Duplicate(t->missing, 1));
+    cJSON_AddItemToObject(j, "lacking", cJSON_Duplicate(t->lacking, 1));
     cJSON_AddItemToObject(j, "optional", cJSON_Duplicate(t->optional, 1));
     return j;
 }

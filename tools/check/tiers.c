@@ -39,14 +39,18 @@ static void note_once(cJSON *list, const char *text)
 static void note_missing(check_tier *t, const check_entry *e)
 {
     static const char words[] = "the CPU answers for ";
-    cJSON *list = e->tags & CHECK_TAG_OPTIONAL ? t->optional : t->missing;
+    cJSON *list = e->tags & CHECK_TAG_OPTIONAL ? t->optional
+                  : e->tags & CHECK_TAG_PARTLY ? t->lacking
+                                               : t->missing;
     char part[256];
+    size_t length = strlen(e->name);
+    if (length > 5 && strcmp(e->name + length - 5, "empty") == 0) return; /* no kernel would have run */
     if (e->tier < 2 || strncmp(e->result.reason, words, sizeof words - 1)) {
         if (!part_of_name(e->name, part, sizeof part)) note_once(list, part);
         return;
     }
     for (const char *at = e->result.reason + sizeof words - 1; *at;) {
-        size_t length = strcspn(at, ",");
+        length = strcspn(at, ",");
         snprintf(part, sizeof part, "%.*s", (int)length, at);
         note_once(list, part);
         at += length;
@@ -57,7 +61,8 @@ static void note_missing(check_tier *t, const check_entry *e)
 void check_tiers_init(check_tier *tiers, const check_run *run)
 {
     for (uint32_t i = 0; i < CHECK_TIERS; i++)
-        tiers[i] = (check_tier){.missing = cJSON_CreateArray(), .optional = cJSON_CreateArray()};
+        tiers[i] = (check_tier){
+            .missing = cJSON_CreateArray(), .lacking = cJSON_CreateArray(), .optional = cJSON_CreateArray()};
     for (uint32_t i = 0; i < run->count; i++) {
         const check_entry *e = &run->entries[i];
         check_tier *t = &tiers[e->tier < CHECK_TIERS ? e->tier : CHECK_TIERS - 1];
@@ -75,6 +80,7 @@ void check_tiers_finish(check_tier *tiers)
 {
     for (uint32_t i = 0; i < CHECK_TIERS; i++) {
         cJSON_Delete(tiers[i].missing);
+        cJSON_Delete(tiers[i].lacking);
         cJSON_Delete(tiers[i].optional);
     }
 }

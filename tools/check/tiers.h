@@ -12,7 +12,8 @@ typedef struct check_tier {
     uint32_t outcomes[CHECK_OUTCOMES];
     uint32_t bad;
     int whole;       /* nothing failed, nothing that the tier asks for is absent */
-    cJSON *missing;  /* texts: what ran on the CPU, "pointwise/aten::erfinv" */
+    cJSON *missing;  /* texts: kernels that are not there at all, "sort/aten::sort.stable" */
+    cJSON *lacking;  /* what a kernel that is there lacks, "pointwise/aten::erfinv": the CPU answers */
     cJSON *optional; /* the same of what is speed only */
 } check_tier;
 
