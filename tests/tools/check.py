@@ -73,7 +73,7 @@ def check_tier0(suite):
 def check_faults(suite):
     """Each fault is found by the case that is about it."""
     faults = {"copy": ("0/copy/bytes/4097", "byte 4096 of 4097 is"),
-              "alignment": ("0/memory/alignment", "the facts promise alignment 64"),
+              "alignment": ("0/memory/alignment", "is not aligned to 64 bytes"),
               "query": ("0/stream/create", "query of an empty stream: 0, expected 1")}
     for fault, (case, text) in faults.items():
         report = suite.report(suite.wrong, "--tier", 0, expect=1, TENON_TEST_FAULT=fault)
