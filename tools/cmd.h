@@ -22,6 +22,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_new_plugin(int argc, char **argv);
 int cmd_golden(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 
 /* Flags and operands of a command, as cmd_parse finds them. */
 #define CMD_MAX_FLAGS 8

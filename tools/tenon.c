@@ -19,6 +19,8 @@ static const command commands[] = {
     {"doctor", cmd_doctor, "where plugins were looked for, what was found, and what does not work"},
     {"check", cmd_check, "the conformance suite: what a plugin does rightly, wrongly, not at all"},
     {"new-plugin", cmd_new_plugin, "a device plugin to begin with, written into a folder"},
+    {"replay", cmd_replay,
+     "a recording of a plugin's calls (TENON_RECORD=FILE), played on a plugin and compared"},
     {"golden", cmd_golden, "recorded calls with their results, replayed and compared"},
 };
 
@@ -73,7 +75,8 @@ tn_context *cmd_context(uint32_t flags)
 {
     static int32_t level = TN_LOG_ERROR;
     const char *wish = getenv("TENON_LOG");
-    tn_context_options options = {.size = sizeof(options), .flags = flags, .log = print_log, .log_user = &level};
+    tn_context_options options = {
+        .size = sizeof(options), .flags = flags, .log = print_log, .log_user = &level};
     tn_context *ctx = NULL;
     if (wish) level = (int32_t)strtol(wish, NULL, 10);
     if (tn_context_create(&options, &ctx) == TN_OK) return ctx;

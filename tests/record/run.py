@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training step is recorded on two devices and played on both: the same plugin gives the same bits, the other one the same
+numbers; a broken kernel, a file that is cut off and one that is damaged are found."""
+import argparse
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def replay(o, file, *arguments):
+    run = subprocess.run([o.tenon, "replay", str(file), *arguments], capture_output=True, text=True, timeout=300)
+    return run.returncode, run.stdout + run.stderr
+
+
+def with_unknown_slot(data):
+    """The same recording in which the first memory.alloc is called otherwise."""
+    at = data.index(b"memory.alloc")
+    return data[:at] + b"memory.frob_" + data[at + 12:]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("tenon", "program", "cpu", "reference", "broken"):
+        parser.add_argument("--" + name, required=True)
+    o = parser.parse_args()
+    checks = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for device in ("cpu", "reference:0"):
+            short = device.split(":")[0]
+            file = folder / (short + ".rec")
+            plain = subprocess.run([o.program, device], capture_output=True, text=True)
+            run = subprocess.run([o.program, device], capture_output=True, text=True, env=dict(os.environ, TENON_RECORD=str(file)))
+            checks[f"{short}: recording changes no result"] = (run.returncode == 0 and run.stdout == plain.stdout, run.stderr + run.stdout)
+            for plugin in ("cpu", "reference"):
+                status, text = replay(o, file, "--of", short, "--plugin", getattr(o, plugin))
+                want = "all as recorded, bit for bit" if plugin == short else "all as recorded, within tolerance"
+                checks[f"{short} played on {plugin}"] = (status == 0 and want in text and "\n0 kernels" not in "\n" + text, text)
+                print(text.splitlines()[0] if text else "")
+            status, text = replay(o, file, "--list")
+            checks[f"{short}: listed"] = (status == 0 and "memory.alloc" in text and "kernel aten::tanh" in text, text[-300:])
+            data = file.read_bytes()
+            cut = folder / "cut.rec"
+            cut.write_bytes(data[: len(data) * 2 // 3])
+            status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
+            checks[f"{short}: a file that is cut off"] = (status == 1 and "is cut off after" in text, text)
+            cut.write_bytes(with_unknown_slot(data))
+            status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
+            checks[f"{short}: an unknown slot"] = (status == 1 and "memory.frob_: this tenon cannot play that slot" in text, text)
+        status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.broken)
+        checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text, text)
+        (folder / "no.rec").write_bytes(b"TENONREC" + struct.pack("<II", 99, 0))
+        status, text = replay(o, folder / "no.rec", "--list")
+        checks["another version"] = (status == 1 and "is of version 99" in text, text)
+        status, text = replay(o, Path(o.tenon), "--list")
+        checks["no recording"] = (status == 1 and "is no recording" in text, text)
+    for text, (good, why) in checks.items():
+        print("ok  " if good else "FAIL", text, "" if good else why[-1500:])
+    failed = sum(not good for good, _ in checks.values())
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

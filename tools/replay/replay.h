@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tenon replay`: plays the file of TENON_RECORD on one plugin, with a host in miniature and plugin.h alone.
+ *
+ *   read.c     the file: records, blobs
+ *   target.c   loads the plugin, its host
+ *   slots.c    calls of slots other than kernels
+ *   kernel.c   a kernel call: arguments, memory, the row that takes it
+ *   values.c   arguments as the file has them
+ *   compare.c  results
+ */
+#ifndef TENON_TOOLS_REPLAY_H
+#define TENON_TOOLS_REPLAY_H
+
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+
+#include <stdio.h>
+
+/* ---- read.c ------------------------------------------------------------------------------------------ */
+
+/* A place in bytes; reading past the end gives zeros and sets `bad`. */
+typedef struct replay_cursor {
+    const char *at, *end;
+    int32_t bad;
+} replay_cursor;
+uint32_t replay_u32(replay_cursor *c);
+uint64_t replay_u64(replay_cursor *c);
+/* `bytes` in the file, or NULL. */
+const void *replay_bytes(replay_cursor *c, uint64_t bytes);
+/* Copies at most room - 1 characters. */
+void replay_text(replay_cursor *c, char *out, size_t room);
+
+typedef struct replay_record {
+    uint32_t tag;
+    replay_cursor payload;
+} replay_record;
+
+typedef struct replay_blob {
+    uint64_t id;
+    const char *data;
+    uint64_t bytes;
+} replay_blob;
+
+typedef struct replay_file {
+    char *data;
+    uint64_t bytes;
+    replay_record *records;
+    uint64_t n_records;
+    replay_blob *blobs; /* by id, ascending */
+    uint64_t n_blobs;
+    int32_t whole;     /* it has an end */
+    char problem[160]; /* why it has none */
+} replay_file;
+/* 0, or -1 with a message in `problem`. A file that is cut off is read as far as it goes. */
+int replay_open(replay_file *f, const char *path);
+void replay_close(replay_file *f);
+/* NULL for id 0 and for one that is not there. */
+const replay_blob *replay_find(const replay_file *f, uint64_t id);
+
+/* ---- target.c ---------------------------------------------------------------------------------------- */
+
+/* What a handle of the file is here. */
+typedef struct replay_handle {
+    uint64_t recorded;
+    void *here;
+    void *host; /* allocations: address for the host, or NULL */
+    uint64_t bytes;
+    int32_t kind;      /* 'd'evice, 's'tream, 'e'vent, 'a'llocation */
+    int32_t temporary; /* of one kernel call */
+} replay_handle;
+
+typedef struct replay_block {
+    struct replay_block *next;
+    max_align_t memory[];
+} replay_block;
+
+typedef struct replay_player {
+    const replay_file *file;
+    uint32_t index; /* of the plugin in the file */
+    int32_t same;   /* the same plugin: results are compared bit for bit */
+    void *library;
+    const tn_plugin_info *info;
+    tn_host host;
+    tn_plugin_table table;
+    void *self;
+    const tn_device_interface *device;
+    const tn_memory_interface *memory;
+    const tn_copy_interface *copy;
+    const tn_stream_interface *stream;
+    const tn_event_interface *event;
+    const tn_kernels_interface *kernels;
+    uint32_t memory_kind;
+    char error[256];
+    replay_handle *handles;
+    size_t n_handles, handle_room;
+    /* of the kernel call under way */
+    replay_block *blocks;
+    void *call_device, *call_stream;
+    const replay_cursor *host_calls; /* as they were recorded */
+    uint32_t n_host_calls;
+    uint32_t next_random; /* of the recorded random_reserve */
+    struct {
+        void *pointer;
+        void (*release)(void *pointer);
+    } kept[16];
+    uint32_t n_kept;
+    /* what became of it */
+    uint64_t slots, kernels_played, kernels_absent, passed_over;
+    char first_absent[96];
+    char difference[512]; /* the first one, "" while there is none */
+    uint64_t differences;
+} replay_player;
+
+/* 0, or -1 with the cause in p->error. */
+int replay_load(replay_player *p, const char *path);
+void replay_unload(replay_player *p);
+replay_handle *replay_handle_find(replay_player *p, int32_t kind, uint64_t recorded);
+replay_handle *replay_handle_add(replay_player *p, int32_t kind, uint64_t recorded, void *here);
+void replay_handle_remove(replay_player *p, replay_handle *h);
+/* Memory that lives for one kernel call, zeroed. */
+void *replay_memory(replay_player *p, uint64_t bytes);
+/* A temporary allocation on the call's device under this recorded handle. */
+replay_handle *replay_temporary(replay_player *p, uint64_t recorded, uint64_t bytes);
+void replay_end_call(replay_player *p);
+
+/* ---- values.c ---------------------------------------------------------------------------------------- */
+
+/* A tensor of a call; its address stands in values. */
+typedef struct replay_tensor {
+    tn_tensor_desc desc; /* first */
+    struct replay_tensor *next;
+    uint64_t recorded; /* handle */
+    uint64_t blob;
+    uint64_t extent; /* bytes from the first element to the end of the last */
+    uint32_t place;
+    uint32_t reserved;
+} replay_tensor;
+uint64_t replay_extent(const tn_tensor_desc *d);
+/* Reads a value; its tensors are added to *list, without memory. */
+tn_value replay_value(replay_player *p, replay_cursor *c, replay_tensor **list);
+tn_value *replay_values(replay_player *p, replay_cursor *c, uint32_t count, replay_tensor **list);
+
+/* ---- the rest ---------------------------------------------------------------------------------------- */
+
+/* 0, or -1 when the call cannot be played at all (p->error). */
+int replay_slot(replay_player *p, replay_cursor *c);
+int replay_kernel(replay_player *p, replay_cursor *c);
+/* Notes a difference. */
+void replay_differs(replay_player *p, uint64_t number, const char *op, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Elements of `found`, which lies as `d` says, against the bytes that `want` has; differences are noted. */
+void replay_compare(replay_player *p, uint64_t number, const char *op, uint32_t output,
+                    const tn_tensor_desc *d, const char *found, const tn_tensor_desc *want_desc,
+                    const char *want);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin and the host it sees: enough of one to run what was recorded. Handles of the file are mapped to
+ * those that the plugin gives here.
+ */
+#include "replay.h"
+
+#include "record_format.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The host ---------------------------------------------------------------------------------------- */
+
+static int32_t host_error(void *context, int32_t code, const char *message)
+{
+    replay_player *p = context;
+    snprintf(p->error, sizeof(p->error), "%s", message ? message : "");
+    return code;
+}
+
+static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
+                                 const char *native_text)
+{
+    replay_player *p = context;
+    snprintf(p->error, sizeof(p->error), "%s (%d: %s)", message ? message : "", native_code,
+             native_text ? native_text : "");
+    return code;
+}
+
+static void host_log(void *context, int32_t level, const char *text) {}
+
+static const char *const interned[] = {"", "cpu", "meta", "strided"};
+
+static uint32_t host_intern(void *context, const char *text)
+{
+    for (uint32_t i = 1; text && i < 4; i++)
+        if (!strcmp(interned[i], text)) return i;
+    return 4;
+}
+
+static const char *host_interned(void *context, uint32_t id)
+{
+    return id && id < 4 ? interned[id] : NULL;
+}
+
+static void *host_alloc(void *context, uint64_t bytes)
+{
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void host_free(void *context, void *memory, uint64_t bytes)
+{
+    free(memory);
+}
+
+static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation,
+                              uint64_t *out_offset, void **out_host)
+{
+    replay_player *p = call->state;
+    const replay_handle *h = replay_temporary(p, 0, bytes);
+    if (!h) return TN_E_OUT_OF_MEMORY;
+    if (out_allocation) *out_allocation = h->here;
+    if (out_offset) *out_offset = 0;
+    if (out_host) *out_host = h->host;
+    return TN_OK;
+}
+
+static int32_t host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, const int64_t *sizes)
+{
+    replay_player *p = call->state;
+    replay_tensor *t = i < call->n_outs ? (replay_tensor *)(void *)tn_value_as_tensor(call->outs[i]) : NULL;
+    int64_t *dims = t ? replay_memory(p, 2ull * rank * sizeof(int64_t) + 8) : NULL, numel = 1;
+    if (!dims) return TN_E_CONTRACT;
+    for (uint32_t d = rank; d-- > 0;) {
+        dims[d] = sizes[d];
+        dims[rank + d] = numel;
+        numel *= sizes[d];
+    }
+    t->desc.rank = rank;
+    t->desc.sizes = dims;
+    t->desc.strides = dims + rank;
+    t->desc.byte_offset = 0;
+    uint64_t bytes = replay_extent(&t->desc);
+    const replay_handle *h = bytes ? replay_temporary(p, 0, bytes) : NULL;
+    if (bytes && !h) return TN_E_OUT_OF_MEMORY;
+    t->desc.allocation = h ? h->here : NULL;
+    t->desc.host = h ? h->host : NULL;
+    return TN_OK;
+}
+
+/* The numbers that were recorded, so that the same ones are drawn. */
+static int32_t host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
+                                   uint64_t *out_seed, uint64_t *out_offset)
+{
+    replay_player *p = call->state;
+    replay_cursor c = *p->host_calls;
+    for (uint32_t i = 0, seen = 0; i < p->n_host_calls; i++) {
+        uint32_t type = replay_u32(&c);
+        uint64_t n = replay_u64(&c);
+        replay_cursor v = c;
+        replay_bytes(&c, n * 8);
+        if (type != RECORD_RANDOM_RESERVE || seen++ != p->next_random) continue;
+        replay_u64(&v);
+        *out_seed = replay_u64(&v);
+        *out_offset = replay_u64(&v);
+        p->next_random++;
+        return TN_OK;
+    }
+    return host_error(p, TN_E_STATE, "the recorded kernel asked for fewer random numbers");
+}
+
+static int32_t host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
+{
+    replay_player *p = call->state;
+    if (p->n_kept == sizeof(p->kept) / sizeof(p->kept[0])) return TN_E_OUT_OF_MEMORY;
+    p->kept[p->n_kept].pointer = pointer;
+    p->kept[p->n_kept++].release = release;
+    return TN_OK;
+}
+
+/* What only composites and gradients ask for. */
+static int32_t host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
+{
+    return TN_E_UNSUPPORTED;
+}
+static tn_scope *host_call_scope(const tn_call *call)
+{
+    return NULL;
+}
+static int32_t host_register_operator(void *context, const tn_operator_def *def)
+{
+    return TN_OK;
+}
+static int32_t host_register_kernels(void *context, const char *device_type, void *self,
+                                     const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
+{
+    return TN_OK;
+}
+static uint32_t host_find_operator(void *context, const char *name)
+{
+    return 0;
+}
+
+static void make_host(replay_player *p)
+{
+    p->host = (tn_host){.size = sizeof(tn_host),
+                        .abi_major = TN_ABI_MAJOR,
+                        .abi_minor = TN_ABI_MINOR,
+                        .context = p,
+                        .error = host_error,
+                        .error_native = host_error_native,
+                        .log = host_log,
+                        .intern = host_intern,
+                        .interned = host_interned,
+                        .alloc = host_alloc,
+                        .free = host_free,
+                        .workspace = host_workspace,
+                        .resize_output = host_resize_output,
+                        .set_output = host_set_output,
+                        .call_scope = host_call_scope,
+                        .random_reserve = host_random_reserve,
+                        .keep_alive = host_keep_alive,
+                        .register_operator = host_register_operator,
+                        .register_kernels = host_register_kernels,
+                        .find_operator = host_find_operator};
+}
+
+/* ---- Handles ----------------------------------------------------------------------------------------- */
+
+replay_handle *replay_handle_find(replay_player *p, int32_t kind, uint64_t recorded)
+{
+    for (size_t i = p->n_handles; i-- > 0;)
+        if (p->handles[i].kind == kind && p->handles[i].recorded == recorded) return &p->handles[i];
+    return NULL;
+}
+
+replay_handle *replay_handle_add(replay_player *p, int32_t kind, uint64_t recorded, void *here)
+{
+    if (p->n_handles == p->handle_room) {
+        size_t room = 2 * p->handle_room + 64;
+        replay_handle *grown = realloc(p->handles, room * sizeof(*grown));
+        if (!grown) return NULL;
+        p->handles = grown;
+        p->handle_room = room;
+    }
+    p->handles[p->n_handles] = (replay_handle){.recorded = recorded, .here = here, .kind = kind};
+    return &p->handles[p->n_handles++];
+}
+
+void replay_handle_remove(replay_player *p, replay_handle *h)
+{
+    *h = p->handles[--p->n_handles];
+}
+
+/* ---- Memory of one call ------------------------------------------------------------------------------ */
+
+void *replay_memory(replay_player *p, uint64_t bytes)
+{
+    replay_block *b = calloc(1, sizeof(*b) + (size_t)bytes);
+    if (!b) return NULL;
+    b->next = p->blocks;
+    p->blocks = b;
+    return b->memory;
+}
+
+replay_handle *replay_temporary(replay_player *p, uint64_t recorded, uint64_t bytes)
+{
+    void *here = NULL, *host = NULL;
+    if (p->memory->alloc(p->self, p->call_device, bytes ? bytes : 1, p->memory_kind, &here, &host))
+        return NULL;
+    replay_handle *h = replay_handle_add(p, 'a', recorded, here);
+    if (!h) {
+        p->memory->free(p->self, p->call_device, here, bytes ? bytes : 1);
+        return NULL;
+    }
+    h->host = host;
+    h->bytes = bytes ? bytes : 1;
+    h->temporary = 1;
+    return h;
+}
+
+void replay_end_call(replay_player *p)
+{
+    while (p->n_kept) {
+        p->n_kept--;
+        p->kept[p->n_kept].release(p->kept[p->n_kept].pointer);
+    }
+    for (size_t i = p->n_handles; i-- > 0;) {
+        replay_handle *h = &p->handles[i];
+        if (!h->temporary) continue;
+        p->memory->free(p->self, p->call_device, h->here, h->bytes);
+        replay_handle_remove(p, h);
+    }
+    while (p->blocks) {
+        replay_block *next = p->blocks->next;
+        free(p->blocks);
+        p->blocks = next;
+    }
+}
+
+/* ---- Loading ----------------------------------------------------------------------------------------- */
+
+static int negotiate(replay_player *p)
+{
+    char reason[160] = "";
+    tn_host_offer offer = {.size = sizeof(offer),
+                           .abi_min = TN_ABI_GENERATION,
+                           .abi_max = TN_ABI_GENERATION,
+                           .reason = reason,
+                           .reason_bytes = sizeof(reason) - 1};
+    p->table.size = sizeof(p->table);
+    if (p->info->entry(&offer, &p->table)) {
+        snprintf(p->error, sizeof(p->error), "it declines: %s", reason);
+        return -1;
+    }
+    if (p->table.init(&p->host, &p->self)) {
+        memmove(p->error + 13, p->error, sizeof(p->error) - 14);
+        memcpy(p->error, "init failed: ", 13);
+        return -1;
+    }
+    return 0;
+}
+
+/* Tensors live where the host reads them if the device offers that: it is a host device then. */
+static void choose_memory(replay_player *p)
+{
+    tn_device_facts facts = {.size = sizeof(facts)};
+    (void)p->device->facts(p->self, 0, &facts);
+    p->memory_kind = facts.device_class == TN_DEVICE_HOST && facts.memory_kinds & TN_MEMORY_HOST
+                         ? TN_MEMORY_HOST
+                     : facts.memory_kinds & TN_MEMORY_DEVICE  ? TN_MEMORY_DEVICE
+                     : facts.memory_kinds & TN_MEMORY_UNIFIED ? TN_MEMORY_UNIFIED
+                                                              : TN_MEMORY_HOST;
+}
+
+int replay_load(replay_player *p, const char *path)
+{
+    make_host(p);
+    p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    p->info = p->library ? dlsym(p->library, TN_PLUGIN_SYMBOL) : NULL;
+    if (!p->info || memcmp(p->info->magic, "TENON", 5) || !p->info->entry) {
+        snprintf(p->error, sizeof(p->error), "%s", p->library ? "it is no plugin" : dlerror());
+        return -1;
+    }
+    if (negotiate(p)) return -1;
+    p->device = p->table.get_interface(p->self, "tenon.device", 1);
+    p->memory = p->table.get_interface(p->self, "tenon.memory", 1);
+    p->copy = p->table.get_interface(p->self, "tenon.copy", 1);
+    p->stream = p->table.get_interface(p->self, "tenon.stream", 1);
+    p->event = p->table.get_interface(p->self, "tenon.event", 1);
+    p->kernels = p->table.get_interface(p->self, "tenon.kernels", 1);
+    uint32_t count = 0;
+    const char *reason = NULL;
+    if (!p->device || !p->memory || !p->copy || !p->stream)
+        snprintf(p->error, sizeof(p->error), "it lacks a required interface");
+    else if (p->device->enumerate(p->self, &count, &reason) || !count)
+        snprintf(p->error, sizeof(p->error), "it has no device: %s", reason ? reason : "");
+    else
+        choose_memory(p);
+    return count ? 0 : -1;
+}
+
+/* Ends what the recording left open, in the order of the contract. */
+static void close_all(replay_player *p, int32_t kind)
+{
+    const replay_handle *device = NULL;
+    for (size_t i = 0; i < p->n_handles && !device; i++)
+        if (p->handles[i].kind == 'd') device = &p->handles[i];
+    for (size_t i = 0; i < p->n_handles && device; i++) {
+        const replay_handle *h = &p->handles[i];
+        if (h->kind != kind) continue;
+        if (kind == 'a') p->memory->free(p->self, device->here, h->here, h->bytes);
+        if (kind == 'e') p->event->destroy(p->self, device->here, h->here);
+        if (kind == 's') p->stream->destroy(p->self, device->here, h->here);
+        if (kind == 'd') p->device->close(p->self, h->here);
+    }
+}
+
+void replay_unload(replay_player *p)
+{
+    if (p->self) {
+        for (size_t i = 0; i < p->n_handles; i++)
+            if (p->handles[i].kind == 'd') (void)p->device->synchronize(p->self, p->handles[i].here);
+        close_all(p, 'a');
+        close_all(p, 'e');
+        close_all(p, 's');
+        if (p->table.quiesce) (void)p->table.quiesce(p->self);
+        close_all(p, 'd');
+        p->table.shutdown(p->self);
+    }
+    free(p->handles);
+    p->handles = NULL;
+}
