@@ -9,10 +9,35 @@
 /* Numbers repeat after so many elements: drawing 64 MiB of them would cost more than the case. */
 #define PERIOD 4096
 
+/* Not by _Float16: not every compiler has it on every target. Rounds to even, as all conversions do. */
+static uint16_t half_bits(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000u : 0;
+    double magnitude = fabs(value);
+    int exponent;
+    if (isnan(value)) return 0x7e00u;
+    if (magnitude == 0) return sign;
+    if (magnitude >= 65520.0) return (uint16_t)(sign | 0x7c00u);
+    frexp(magnitude, &exponent);
+    if (exponent < -13) exponent = -13; /* denormal: steps of 2^-24 */
+    double steps = nearbyint(ldexp(magnitude, 11 - exponent));
+    /* 1024 steps reach the next exponent; adding lets a carry go there by itself. */
+    return (uint16_t)(sign | (uint16_t)((exponent + 13) * 1024 + (int)steps));
+}
+
+double fill_half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31;
+    double mantissa = bits & 0x3ffu, sign = bits & 0x8000u ? -1.0 : 1.0;
+    if (exponent == 31) return mantissa > 0 ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0) return sign * ldexp(mantissa, -24);
+    return sign * ldexp(1024.0 + mantissa, exponent - 25);
+}
+
 void fill_store(void *at, tn_dtype dtype, double value)
 {
     float single = (float)value;
-    _Float16 half = (_Float16)single;
+    uint16_t half = half_bits((double)single);
     uint32_t bits;
     int64_t whole = (int64_t)value;
     switch (dtype) {

@@ -19,5 +19,7 @@ typedef struct fill_wish {
 tn_tensor *fill_tensor(tn_scope *s, const fill_wish *wish);
 /* Writes one number in a dtype that is not complex (or one part of a complex one). */
 void fill_store(void *at, tn_dtype dtype, double value);
+/* The value of a float16. */
+double fill_half(uint16_t bits);
 
 #endif

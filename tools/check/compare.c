@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "../calls/fill.h"
 
 check_tolerance check_tolerance_of(tn_dtype dtype)
 {
@@ -31,9 +32,9 @@ check_tolerance check_tolerance_of(tn_dtype dtype)
 
 static double read_half(const char *at)
 {
-    _Float16 value;
-    memcpy(&value, at, 2);
-    return (double)value;
+    uint16_t bits;
+    memcpy(&bits, at, 2);
+    return fill_half(bits);
 }
 
 static double read_bfloat(const char *at)
