@@ -21,9 +21,6 @@ struct tni_current {
     tni_slot slots[SLOTS];
 };
 
-/* Not in tni_tls: a library that is loaded late has little room for static thread storage. */
-static _Thread_local struct tni_current table;
-
 static tni_slot *find(const tn_context *ctx, tn_device key)
 {
     struct tni_current *c = tni_tls.current;
@@ -36,20 +33,25 @@ static tni_slot *find(const tn_context *ctx, tn_device key)
 static tni_slot *find_or_make(const tn_context *ctx, tn_device key)
 {
     tni_slot *slot = find(ctx, key);
+    struct tni_current *table = tni_tls.current;
     if (slot) return slot;
-    tni_tls.current = &table;
+    if (!table) table = tni_thread_alloc(&tni_tls.current, sizeof(*table));
+    if (!table) {
+        tni_error_no_memory("current devices and streams", sizeof(*table));
+        return NULL;
+    }
     for (uint32_t i = 0; i < SLOTS; i++) {
-        if (table.slots[i].context) continue;
-        if (i >= table.used) table.used = i + 1;
-        slot = &table.slots[i];
+        if (table->slots[i].context) continue;
+        if (i >= table->used) table->used = i + 1;
+        slot = &table->slots[i];
         *slot = (tni_slot){ctx->id, key, NULL, 0};
         return slot;
     }
     /* All are taken, most likely by contexts that have gone: the others begin anew with defaults. */
     for (uint32_t i = 0; i < SLOTS; i++) {
-        if (table.slots[i].context == ctx->id) continue;
-        table.slots[i] = (tni_slot){ctx->id, key, NULL, 0};
-        return &table.slots[i];
+        if (table->slots[i].context == ctx->id) continue;
+        table->slots[i] = (tni_slot){ctx->id, key, NULL, 0};
+        return &table->slots[i];
     }
     tni_error(TN_E_UNSUPPORTED, "more than %d current devices and streams on one thread", SLOTS);
     return NULL;
@@ -57,9 +59,9 @@ static tni_slot *find_or_make(const tn_context *ctx, tn_device key)
 
 static void clear(tni_slot *slot)
 {
+    struct tni_current *table = tni_tls.current;
     if (slot) slot->context = 0;
-    while (table.used && !table.slots[table.used - 1].context) table.used--;
-    if (!table.used) tni_tls.current = NULL;
+    while (table && table->used && !table->slots[table->used - 1].context) table->used--;
 }
 
 int32_t tni_current_index(const tn_context *ctx, uint32_t type)
@@ -75,7 +77,7 @@ int32_t tni_current_set_index(const tn_context *ctx, uint32_t type, int32_t inde
         return TN_OK;
     }
     tni_slot *slot = find_or_make(ctx, TN_DEVICE(type, -1));
-    if (!slot) return TN_E_UNSUPPORTED;
+    if (!slot) return tn_last_error()->code;
     slot->value = (uint64_t)index;
     return TN_OK;
 }
@@ -95,7 +97,7 @@ int32_t tni_current_set_stream(tni_device *device, tn_stream *stream)
         return TN_OK;
     }
     tni_slot *slot = find_or_make(device->ctx, device->id);
-    if (!slot) return TN_E_UNSUPPORTED;
+    if (!slot) return tn_last_error()->code;
     slot->stream = stream;
     slot->value = atomic_load_explicit(&stream->id, memory_order_relaxed);
     return TN_OK;

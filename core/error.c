@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors. Each thread has a fixed slot that holds the last error and up to three causes, so that recording
- * one never needs memory. A copy is one block from malloc with all texts and the whole chain of causes in it;
- * when there is no memory even for that, the copy is a static error that says so. This file must not know
- * contexts or scopes.
+ * Errors. Each thread has a fixed slot that holds the last error and up to three causes; it is made at the
+ * thread's first error and not static thread storage, of which a library that is loaded late gets little. A
+ * copy is one block from malloc with all texts and the whole chain of causes in it. When there is no memory
+ * for the slot or a copy, a static error that says so stands in its place. This file must not know contexts
+ * or scopes.
  */
 #include "core/error.h"
+#include "core/thread.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,8 +33,6 @@ typedef struct error_slot {
     uint32_t depth;
     error_record records[MAX_CHAIN];
 } error_slot;
-
-static _Thread_local error_slot slot;
 
 static const tn_error no_memory_error = {
     .size = sizeof(tn_error),
@@ -81,19 +81,28 @@ const char *tn_status_text(int32_t status)
 
 static error_record *top(void)
 {
-    return slot.depth ? &slot.records[slot.depth - 1] : NULL;
+    error_slot *slot = tni_tls.errors;
+    return slot && slot->depth ? &slot->records[slot->depth - 1] : NULL;
+}
+
+/* This thread's slot, or NULL without memory for it. */
+static error_slot *make_slot(void)
+{
+    if (!tni_tls.errors) tni_thread_alloc(&tni_tls.errors, sizeof(error_slot));
+    tni_tls.error_lost = !tni_tls.errors;
+    return tni_tls.errors;
 }
 
 /* Causes point into the slot, so they are set again whenever records move. */
-static void link_records(void)
+static void link_records(error_slot *slot)
 {
-    for (uint32_t i = 0; i < slot.depth; i++) {
-        error_record *r = &slot.records[i];
+    for (uint32_t i = 0; i < slot->depth; i++) {
+        error_record *r = &slot->records[i];
         r->error.message = r->message;
         r->error.op = r->op[0] ? r->op : NULL;
         r->error.plugin = r->plugin[0] ? r->plugin : NULL;
         r->error.native_text = r->native_text[0] ? r->native_text : NULL;
-        r->error.cause = i ? &slot.records[i - 1].error : NULL;
+        r->error.cause = i ? &slot->records[i - 1].error : NULL;
     }
 }
 
@@ -114,9 +123,11 @@ static void set_record(error_record *r, int32_t code, const char *message)
 
 static int32_t put(int32_t code, const char *message)
 {
-    slot.depth = 1;
-    set_record(&slot.records[0], code, message);
-    link_records();
+    error_slot *slot = make_slot();
+    if (!slot) return code;
+    slot->depth = 1;
+    set_record(&slot->records[0], code, message);
+    link_records(slot);
     return code;
 }
 
@@ -138,13 +149,15 @@ int32_t tni_error_wrap(int32_t code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    error_slot *slot = make_slot();
+    if (!slot) return code;
     /* A full chain keeps its root and loses the cause in the middle. */
-    if (slot.depth == MAX_CHAIN) {
-        slot.records[MAX_CHAIN - 2] = slot.records[MAX_CHAIN - 1];
-        slot.depth--;
+    if (slot->depth == MAX_CHAIN) {
+        slot->records[MAX_CHAIN - 2] = slot->records[MAX_CHAIN - 1];
+        slot->depth--;
     }
-    set_record(&slot.records[slot.depth++], code, text);
-    link_records();
+    set_record(&slot->records[slot->depth++], code, text);
+    link_records(slot);
     return code;
 }
 
@@ -160,7 +173,7 @@ void tni_error_native(int32_t code, const char *text)
     if (!r) return;
     r->error.native_code = code;
     if (text) set_text(r->native_text, sizeof(r->native_text), text);
-    link_records();
+    link_records(tni_tls.errors);
 }
 
 void tni_error_operator(const char *op)
@@ -168,7 +181,7 @@ void tni_error_operator(const char *op)
     error_record *r = top();
     if (!r || !op) return;
     set_text(r->op, sizeof(r->op), op);
-    link_records();
+    link_records(tni_tls.errors);
 }
 
 void tni_error_plugin(const char *plugin)
@@ -176,7 +189,7 @@ void tni_error_plugin(const char *plugin)
     error_record *r = top();
     if (!r || !plugin) return;
     set_text(r->plugin, sizeof(r->plugin), plugin);
-    link_records();
+    link_records(tni_tls.errors);
 }
 
 int32_t tni_error_ensure(int32_t code, const char *who)
@@ -189,12 +202,14 @@ int32_t tni_error_ensure(int32_t code, const char *who)
 const tn_error *tn_last_error(void)
 {
     const error_record *r = top();
-    return r ? &r->error : NULL;
+    return r ? &r->error : tni_tls.error_lost ? &no_memory_error : NULL;
 }
 
 void tn_clear_error(void)
 {
-    slot.depth = 0;
+    error_slot *slot = tni_tls.errors;
+    if (slot) slot->depth = 0;
+    tni_tls.error_lost = 0;
 }
 
 _Static_assert(TN_VERSION_MAJOR == 0 && TN_VERSION_MINOR == 1 && TN_VERSION_PATCH == 0, "tn_version");
@@ -228,7 +243,8 @@ tn_error *tni_error_copy(void)
                                      .code = TN_E_INTERNAL,
                                      .error_class = TN_CLASS_INTERNAL,
                                      .message = "unknown error"};
-    const tn_error *first = slot.depth ? &top()->error : &nothing;
+    const error_record *last = top();
+    const tn_error *first = last ? &last->error : tni_tls.error_lost ? &no_memory_error : &nothing;
     uint64_t bytes = 0, count = 0;
     for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof(*e) + texts_bytes(e);
     tn_error *copy = malloc(bytes);
@@ -250,19 +266,20 @@ void tni_error_restore(const tn_error *error)
 {
     const tn_error *chain[MAX_CHAIN];
     uint32_t count = 0;
-    if (!error || (slot.depth && error == &top()->error)) return;
+    error_slot *slot;
+    if (!error || (top() && error == &top()->error) || !(slot = make_slot())) return;
     for (const tn_error *e = error; e && count < MAX_CHAIN; e = e->cause) chain[count++] = e;
     for (uint32_t i = 0; i < count; i++) {
         const tn_error *e = chain[count - 1 - i];
-        error_record *r = &slot.records[i];
+        error_record *r = &slot->records[i];
         set_record(r, e->code, e->message);
         r->error.native_code = e->native_code;
         set_text(r->op, sizeof(r->op), e->op);
         set_text(r->plugin, sizeof(r->plugin), e->plugin);
         set_text(r->native_text, sizeof(r->native_text), e->native_text);
     }
-    slot.depth = count;
-    link_records();
+    slot->depth = count;
+    link_records(slot);
 }
 
 void tn_error_release(tn_error *error)

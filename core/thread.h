@@ -6,7 +6,6 @@
 #include <tenon/context.h>
 
 struct tni_magazine;
-struct tni_current;
 struct tni_saved_hook_frame;
 
 typedef struct tni_thread {
@@ -16,15 +15,26 @@ typedef struct tni_thread {
     tn_dtype default_dtype;   /* of the innermost scope that sets one, else 0 */
     tn_device default_device;
     struct tni_magazine *magazine;            /* cache of small blocks, see memory.h */
-    struct tni_current *current;              /* current devices and streams, see device.h */
+    void *current;                            /* current.c's: current devices and streams */
     struct tni_saved_hook_frame *saved_hooks; /* autograd's */
     void *engine;                             /* autograd's: the backward call that runs here */
     void *dying;                              /* autograd's: nodes whose last reference is gone */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
     uint64_t observer_count;
+    void *errors;        /* error.c's */
+    uint32_t error_lost; /* there was no memory for `errors` */
+    uint32_t reserved;
 } tni_thread;
 
+/* Initial-exec, so that reading it costs one instruction; so it must stay small. A program that loads this
+ * library late, a Python interpreter for one, has some hundred bytes of static thread storage left for all
+ * its libraries. What is larger hangs from a pointer. */
 extern _Thread_local tni_thread tni_tls __attribute__((tls_model("initial-exec")));
+
+_Static_assert(sizeof(tni_thread) <= 128, "tni_tls is static thread storage");
+
+/* Zeroed memory in a member of this thread's tni_tls, until the thread ends. NULL when there is none. */
+void *tni_thread_alloc(void **member, uint64_t bytes);
 
 /* 1 if operators on this thread record gradients. */
 static inline int32_t tni_grad_enabled(void)
