@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon doctor: search path, every candidate with its state and reason, devices. Exits with 1 when something
- * that is configured does not work; absent hardware is no fault.
+ * tenon doctor: search path, every candidate with its state and reason, devices, and what of all that was
+ * asked for and does not work: a plugin that fails, a device or a plugin that a variable names and that is
+ * not there. Absent hardware is no fault, and neither is a plugin that is switched off.
  */
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/device.h>
@@ -10,17 +12,31 @@
 #include "cmd.h"
 
 static const char help[] =
-    "usage: tenon doctor [--json] [--fallbacks]\n\n"
+    "usage: tenon doctor [--json] [--fallbacks] [--forget]\n\n"
     "Says where plugins were looked for, what became of each, and which devices there are. The exit status "
-    "is 1 when a\n"
-    "plugin could not be loaded or there is no device.\n\n"
+    "is 1 when\n"
+    "something that is configured does not work: a plugin could not be loaded, a variable names a plugin or "
+    "a "
+    "device that\n"
+    "is not there, or there is no device at all.\n\n"
     "  --fallbacks  for each device other than the CPU, the operators that would run on the CPU instead\n"
+    "  --forget     first forgets what the probes of unknown plugins have found, so that they are asked "
+    "again\n"
     "  --json       the same as JSON\n";
 
-static const char *const variables[] = {"TENON_PLUGIN_PATH",    "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT",
-                                        "TENON_PLUGIN_DISABLE", "TENON_PLUGIN_PROBE", "TENON_DEVICE",
-                                        "TENON_FALLBACK",       "TENON_CPU_LEVEL",    "TENON_RECORD",
-                                        "TENON_VALIDATE",       "TENON_INJECT",       NULL};
+static const char *const variables[] = {"TENON_PLUGIN_PATH",
+                                        "TENON_PLUGIN_ADD",
+                                        "TENON_PLUGIN_SELECT",
+                                        "TENON_PLUGIN_DISABLE",
+                                        "TENON_PLUGIN_PROBE",
+                                        "TENON_PLUGIN_ALLOW",
+                                        "TENON_DEVICE",
+                                        "TENON_FALLBACK",
+                                        "TENON_CPU_LEVEL",
+                                        "TENON_RECORD",
+                                        "TENON_VALIDATE",
+                                        "TENON_INJECT",
+                                        NULL};
 
 static const char *state_name(uint32_t state)
 {
@@ -31,8 +47,20 @@ static const char *state_name(uint32_t state)
 typedef struct report {
     tn_context *ctx;
     json *j; /* NULL: text */
-    uint32_t failed;
+    uint32_t problems;
 } report;
+
+/* One line of the last part: what was asked for, and why it does not work. */
+static void problem(report *r, const char *what, const char *why)
+{
+    char line[1200];
+    snprintf(line, sizeof(line), "%s: %s", what, why && *why ? why : "no reason is known");
+    if (r->j)
+        json_text(r->j, NULL, line);
+    else
+        printf("%s  %s\n", r->problems ? "" : "\nproblems\n", line);
+    r->problems++;
+}
 
 static void report_environment(report *r)
 {
@@ -104,7 +132,6 @@ static void report_candidates(report *r)
     for (uint32_t i = 0; i < count; i++) {
         tn_candidate_info c = {.size = sizeof(c)};
         if (tn_inspect_candidate(r->ctx, i, &c) != TN_OK) continue;
-        r->failed += c.state == TN_CANDIDATE_FAILED;
         if (r->j)
             json_candidate(r->j, &c);
         else
@@ -133,7 +160,74 @@ static void report_devices(report *r)
     }
     if (r->j) json_close(r->j, ']');
     if (r->j) json_text(r->j, "choice", reason);
-    r->failed += count <= 0;
+}
+
+/* ---- What does not work ------------------------------------------------------------------------------- */
+
+static void check_candidates(report *r)
+{
+    for (uint32_t i = 0; i < tn_inspect_candidate_count(r->ctx); i++) {
+        tn_candidate_info c = {.size = sizeof(c)};
+        if (tn_inspect_candidate(r->ctx, i, &c) != TN_OK || c.state != TN_CANDIDATE_FAILED) continue;
+        problem(r, c.manifest ? c.manifest : c.library, c.reason);
+    }
+}
+
+static int is_found(tn_context *ctx, const char *glob)
+{
+    for (uint32_t i = 0; i < tn_inspect_candidate_count(ctx); i++) {
+        tn_candidate_info c = {.size = sizeof(c)};
+        if (tn_inspect_candidate(ctx, i, &c) == TN_OK && c.name && fnmatch(glob, c.name, 0) == 0) return 1;
+    }
+    return 0;
+}
+
+/* Names of plugins in a variable: one that fits none is most likely misspelt. */
+static void check_names(report *r, const char *variable)
+{
+    const char *list = getenv(variable);
+    char what[160];
+    while (list && *list) {
+        size_t length = strcspn(list, ",");
+        char glob[96];
+        snprintf(glob, sizeof(glob), "%.*s", (int)length, list);
+        snprintf(what, sizeof(what), "%s=%s", variable, getenv(variable));
+        if (length > 0 && !is_found(r->ctx, glob)) {
+            char why[160];
+            snprintf(why, sizeof(why), "no plugin of the search path is called '%s'", glob);
+            problem(r, what, why);
+        }
+        list += length + (list[length] == ',');
+    }
+}
+
+static void check_wishes(report *r)
+{
+    const char *device = getenv("TENON_DEVICE"), *probe = getenv("TENON_PLUGIN_PROBE"), *why = NULL;
+    check_names(r, "TENON_PLUGIN_SELECT");
+    check_names(r, "TENON_PLUGIN_DISABLE");
+    if (probe && *probe && strcmp(probe, "always") != 0 && strcmp(probe, "unknown") != 0 &&
+        strcmp(probe, "never") != 0)
+        problem(r, "TENON_PLUGIN_PROBE", "neither always nor unknown nor never; unknown is assumed");
+    if (tn_device_count(r->ctx, NULL) <= 0) {
+        problem(r, "devices", "there is none");
+    } else if (device && *device && !tn_device_choose(r->ctx, NULL, &why)) {
+        const tn_error *error = tn_last_error();
+        problem(r, "TENON_DEVICE", error ? error->message : why);
+    }
+}
+
+static void report_problems(report *r)
+{
+    if (r->j) json_open(r->j, "not_working", '[');
+    check_candidates(r);
+    check_wishes(r);
+    if (r->j) {
+        json_close(r->j, ']');
+        json_number(r->j, "problems", r->problems);
+    } else if (!r->problems) {
+        puts("\nall is well");
+    }
 }
 
 /* ---- What would fall back ---------------------------------------------------------------------------- */
@@ -192,10 +286,11 @@ static void report_fallbacks(report *r)
 
 int cmd_doctor(int argc, char **argv)
 {
-    cmd_options o = {.help = help, .flags = {"--json", "--fallbacks"}};
+    cmd_options o = {.help = help, .flags = {"--json", "--fallbacks", "--forget"}};
     json j = {.file = stdout};
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
+    if (o.set[2]) tn_inspect_forget_probes();
     report r = {.ctx = cmd_context(TN_CONTEXT_TOLERATE_SHIMS), .j = o.set[0] ? &j : NULL};
     if (!r.ctx) return CMD_FAILED;
     if (r.j) {
@@ -207,13 +302,8 @@ int cmd_doctor(int argc, char **argv)
     report_candidates(&r);
     report_devices(&r);
     if (o.set[1]) report_fallbacks(&r);
-    if (r.j) {
-        json_number(r.j, "problems", r.failed);
-        json_close(r.j, '}');
-    } else {
-        printf("\n%s\n",
-               r.failed ? "something configured does not work; see the reasons above" : "all is well");
-    }
+    report_problems(&r);
+    if (r.j) json_close(r.j, '}');
     tn_context_destroy(r.ctx);
-    return r.failed ? CMD_FAILED : CMD_OK;
+    return r.problems ? CMD_FAILED : CMD_OK;
 }

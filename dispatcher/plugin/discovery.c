@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <tenon/inspect.h>
 #include <unistd.h>
+#include "dispatcher/plugin/allow.h"
 #include "dispatcher/plugin/shims.h"
 #include "dispatcher/plugin/trust.h"
 
@@ -119,6 +120,7 @@ static int32_t examine_file(tni_candidate *c, const char *path, tni_reason *reas
     c->inode = file.st_ino;
     int32_t status = tni_trust_check(path, &file, reason);
     if (status == TN_OK) status = tni_trust_check_folder(path, reason);
+    if (status == TN_OK) status = tni_allow_check(fd, path, reason);
     if (status == TN_OK) status = tni_elf_info_read(fd, &c->elf, reason);
     if (status == TN_OK) status = tni_elf_info_check(&c->elf, &host, reason);
     close(fd);

@@ -47,11 +47,16 @@ static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reas
 {
     tn_context *ctx = p->ctx;
     const char *type = p->has_device ? p->driver.device.type : c->device_type;
+    const tni_device_type *taken;
     int32_t status = TN_OK;
     if (p->has_device && c->device_type[0] && strcmp(c->device_type, type) != 0)
         return tni_reason_set(reason, TN_E_STATE, "device type: the manifest says '%s', the plugin '%s'",
                               c->device_type, type);
     if (p->has_device && (status = tni_reserved_check(type, p->info->vendor, reason))) return status;
+    taken = p->has_device ? tni_device_type_find(ctx, tn_intern(ctx, type)) : NULL;
+    if (taken)
+        return tni_reason_set(reason, TN_E_EXISTS, "the device type '%s' is taken by the plugin '%s'", type,
+                              taken->driver.plugin);
     if (p->has_device && (status = tni_device_type_add(ctx, &p->driver)))
         return fail_with_error(reason, status);
     if (p->kernels.count > 0 && !type[0])

@@ -2,8 +2,12 @@
 /* SHA-256, FIPS 180-4 sections 5 and 6.2. */
 #include "dispatcher/plugin/sha256.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define READ_BYTES 65536
 
 /* Fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t constants[64] = {
@@ -79,4 +83,26 @@ void tni_sha256_text(tni_sha256 *h, char text[TNI_SHA256_TEXT_BYTES])
     tni_sha256_add(h, padding, 1 + (119 - h->bytes % 64) % 64);
     tni_sha256_add(h, length, 8);
     for (int i = 0; i < 8; i++) snprintf(text + 8 * i, 9, "%08x", h->state[i]);
+}
+
+int32_t tni_sha256_add_file(tni_sha256 *h, int fd)
+{
+    char buffer[READ_BYTES];
+    for (off_t at = 0;;) {
+        ssize_t n = pread(fd, buffer, sizeof(buffer), at);
+        if (n == 0) return 1;
+        if (n < 0 && errno != EINTR) return 0;
+        if (n < 0) continue;
+        tni_sha256_add(h, buffer, (size_t)n);
+        at += n;
+    }
+}
+
+int32_t tni_sha256_file(int fd, char text[TNI_SHA256_TEXT_BYTES])
+{
+    tni_sha256 h;
+    tni_sha256_init(&h);
+    if (!tni_sha256_add_file(&h, fd)) return 0;
+    tni_sha256_text(&h, text);
+    return 1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 of a file's content (FIPS 180-4), by which the verdicts of probes are remembered. */
+/* SHA-256 of a file's content (FIPS 180-4), by which the verdicts of probes are remembered and libraries
+ * are allowed. */
 #ifndef TNI_PLUGIN_SHA256_H
 #define TNI_PLUGIN_SHA256_H
 
@@ -16,7 +17,11 @@ typedef struct tni_sha256 {
 
 void tni_sha256_init(tni_sha256 *h);
 void tni_sha256_add(tni_sha256 *h, const void *data, size_t bytes);
+/* Adds a file from its beginning; 0 when it cannot be read (errno says why). */
+int32_t tni_sha256_add_file(tni_sha256 *h, int fd);
 /* The digest as 64 hexadecimal digits. */
 void tni_sha256_text(tni_sha256 *h, char text[TNI_SHA256_TEXT_BYTES]);
+/* Of a whole file; 0 as above. */
+int32_t tni_sha256_file(int fd, char text[TNI_SHA256_TEXT_BYTES]);
 
 #endif

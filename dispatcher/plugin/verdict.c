@@ -2,20 +2,23 @@
 /* Files of verdicts; see verdict.h. */
 #include "dispatcher/plugin/verdict.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <tenon/base.h>
+#include <tenon/inspect.h>
+#include <time.h>
 #include <unistd.h>
 #include "dispatcher/plugin/sha256.h"
 #include "dispatcher/plugin/trust.h"
 
-#define READ_BYTES 65536
-#define OK_TEXT    "ok"
-#define BAD_TEXT   "bad "
+/* A file that changed so recently may change again without its times telling. */
+#define SETTLED_SECONDS 2
+#define OK_TEXT         "ok"
+#define BAD_TEXT        "bad "
 
 /* Makes the folder, each part 0700; 0 when there is no place for it. */
 static int32_t cache_folder(char *folder, size_t bytes)
@@ -41,27 +44,66 @@ static int32_t cache_folder(char *folder, size_t bytes)
 static int32_t hash_file(const char *path, char text[TNI_SHA256_TEXT_BYTES])
 {
     static const char host[] = "tenon probe, generation 1, version 1";
-    char buffer[READ_BYTES];
     tni_sha256 h;
-    ssize_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
     tni_sha256_init(&h);
     tni_sha256_add(&h, host, sizeof(host));
-    do {
-        n = read(fd, buffer, sizeof(buffer));
-        if (n > 0) tni_sha256_add(&h, buffer, (size_t)n);
-    } while (n > 0 || (n < 0 && errno == EINTR));
+    int32_t whole = tni_sha256_add_file(&h, fd);
     close(fd);
     tni_sha256_text(&h, text);
-    return n == 0;
+    return whole;
+}
+
+/* Reads a small file of ours; 0 when it is not there or others may have written it. */
+static int32_t read_note(const char *path, char *text, size_t bytes, struct stat *file)
+{
+    tni_reason ignored;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return 0;
+    int32_t sound =
+        fstat(fd, file) == 0 && S_ISREG(file->st_mode) && tni_trust_check(path, file, &ignored) == TN_OK;
+    ssize_t n = sound ? read(fd, text, bytes - 1) : -1;
+    close(fd);
+    if (n >= 0) text[n] = 0;
+    return n >= 0;
+}
+
+/* Whole or not at all. Failures are of no consequence. */
+static void write_note(const char *path, const char *text)
+{
+    char temporary[PATH_MAX + 16];
+    ssize_t length = (ssize_t)strlen(text);
+    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) return;
+    int32_t written = write(fd, text, (size_t)length) == length;
+    if (close(fd) != 0 || !written || rename(temporary, path) != 0) unlink(temporary);
+}
+
+/* The hash of a library from the note on it, else from its content. */
+static int32_t find_hash(const char *folder, const char *library, char hash[TNI_SHA256_TEXT_BYTES])
+{
+    char note[PATH_MAX];
+    struct stat file, ignored;
+    if (stat(library, &file) != 0) return 0;
+    size_t length = (size_t)snprintf(
+        note, sizeof(note), "%s/%llx-%llx-%llx-%llx.%lx-%llx.%lx", folder, (unsigned long long)file.st_dev,
+        (unsigned long long)file.st_ino, (unsigned long long)file.st_size, (long long)file.st_mtim.tv_sec,
+        file.st_mtim.tv_nsec, (long long)file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
+    if (length >= sizeof(note)) return 0;
+    if (read_note(note, hash, TNI_SHA256_TEXT_BYTES, &ignored) && strlen(hash) == TNI_SHA256_TEXT_BYTES - 1)
+        return 1;
+    if (!hash_file(library, hash)) return 0;
+    if (time(NULL) > file.st_ctim.tv_sec + SETTLED_SECONDS) write_note(note, hash);
+    return 1;
 }
 
 void tni_verdict_locate(const char *library, tni_verdict *verdict)
 {
     char folder[PATH_MAX], hash[TNI_SHA256_TEXT_BYTES];
     verdict->path[0] = 0;
-    if (!cache_folder(folder, sizeof(folder)) || !hash_file(library, hash)) return;
+    if (!cache_folder(folder, sizeof(folder)) || !find_hash(folder, library, hash)) return;
     if ((size_t)snprintf(verdict->path, sizeof(verdict->path), "%s/%s", folder, hash) >=
         sizeof(verdict->path))
         verdict->path[0] = 0;
@@ -69,36 +111,44 @@ void tni_verdict_locate(const char *library, tni_verdict *verdict)
 
 int32_t tni_verdict_read(const tni_verdict *verdict, int32_t *status, tni_reason *reason)
 {
-    char text[TNI_REASON_BYTES / 2] = "";
+    char text[TNI_REASON_BYTES / 2] = "", when[32];
     struct stat file;
-    tni_reason ignored;
-    int fd = verdict->path[0] ? open(verdict->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0) return 0;
-    int32_t sound = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
-                    tni_trust_check(verdict->path, &file, &ignored) == TN_OK;
-    ssize_t n = sound ? read(fd, text, sizeof(text) - 1) : -1;
-    close(fd);
-    if (n < 0) return 0;
-    text[n] = 0;
+    struct tm utc;
+    if (!verdict->path[0] || !read_note(verdict->path, text, sizeof(text), &file)) return 0;
     if (strcmp(text, OK_TEXT) == 0) {
         *status = TN_OK;
         return 1;
     }
     if (strncmp(text, BAD_TEXT, strlen(BAD_TEXT)) != 0) return 0;
-    *status = tni_reason_set(reason, TN_E_CONTRACT, "%s (remembered; TENON_PLUGIN_PROBE=always asks again)",
-                             text + strlen(BAD_TEXT));
+    if (!gmtime_r(&file.st_mtime, &utc) || !strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &utc))
+        snprintf(when, sizeof(when), "an unknown time");
+    *status =
+        tni_reason_set(reason, TN_E_CONTRACT, "%s (remembered from %s; 'tenon doctor --forget' forgets)",
+                       text + strlen(BAD_TEXT), when);
     return 1;
 }
 
 void tni_verdict_write(const tni_verdict *verdict, int32_t status, const tni_reason *reason)
 {
-    char temporary[PATH_MAX + 16], text[TNI_REASON_BYTES / 2];
+    char text[TNI_REASON_BYTES / 2];
     if (!verdict->path[0] || (status != TN_OK && status != TN_E_CONTRACT)) return;
-    int length = status == TN_OK ? snprintf(text, sizeof(text), OK_TEXT)
-                                 : snprintf(text, sizeof(text), BAD_TEXT "%.400s", reason->text);
-    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", verdict->path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) return;
-    int32_t written = write(fd, text, (size_t)length) == length;
-    if (close(fd) != 0 || !written || rename(temporary, verdict->path) != 0) unlink(temporary);
+    if (status == TN_OK)
+        snprintf(text, sizeof(text), OK_TEXT);
+    else
+        snprintf(text, sizeof(text), BAD_TEXT "%.400s", reason->text);
+    write_note(verdict->path, text);
+}
+
+uint32_t tn_inspect_forget_probes(void)
+{
+    char folder[PATH_MAX];
+    const struct dirent *entry;
+    uint32_t verdicts = 0;
+    DIR *files = cache_folder(folder, sizeof(folder)) ? opendir(folder) : NULL;
+    while (files && (entry = readdir(files))) {
+        if (entry->d_name[0] == '.' || unlinkat(dirfd(files), entry->d_name, 0) != 0) continue;
+        verdicts += strlen(entry->d_name) == TNI_SHA256_TEXT_BYTES - 1;
+    }
+    if (files) closedir(files);
+    return verdicts;
 }

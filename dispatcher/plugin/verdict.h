@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Verdicts of probes, remembered by the content of the library, so that an unknown plugin is probed once and
- * not at every start. Kept are "ok" and crashes and hangs; a plugin that declined in good order (no licence,
- * no driver) is asked again each time. They lie in $XDG_CACHE_HOME/tenon/probe, else
+ * not at every start. Kept are "ok" and crashes and hangs, with the time; a plugin that declined in good
+ * order (no licence, no driver) is asked again each time. They lie in $XDG_CACHE_HOME/tenon/probe, else
  * $HOME/.cache/tenon/probe, a file each; without such a folder, and in set-id processes, nothing is
- * remembered. TENON_PLUGIN_PROBE=always asks again and renews.
+ * remembered. TENON_PLUGIN_PROBE=always asks again and renews; tn_inspect_forget_probes removes all.
+ *
+ * Beside the verdicts lie notes of what a file that looks like this one (device, inode, size, times of
+ * change) hashed to, so that large libraries are read once, too.
  */
 #ifndef TNI_PLUGIN_VERDICT_H
 #define TNI_PLUGIN_VERDICT_H

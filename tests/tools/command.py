@@ -6,6 +6,7 @@
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,72 @@ def check_doctor(tool, _):
     done = run(tool, "doctor", TENON_PLUGIN_DISABLE="cpu", TENON_PLUGIN_ADD="relative/folder")
     expect(done.returncode == 1 and "disabled: TENON_PLUGIN_DISABLE is 'cpu'" in done.stdout, "disabled", done)
     expect("'relative/folder' in the search path is not absolute" in done.stdout, "a relative folder", done)
+    for name, value, expected in (
+            ("TENON_DEVICE", "absent:0", "device absent:0: no plugin offers this type"),
+            ("TENON_PLUGIN_SELECT", "cpu,mistake", "no plugin of the search path is called 'mistake'"),
+            ("TENON_PLUGIN_DISABLE", "mistake", "no plugin of the search path is called 'mistake'"),
+            ("TENON_PLUGIN_PROBE", "often", "neither always nor unknown nor never"),
+            ("TENON_PLUGIN_ALLOW", "/nowhere/list", "the list of allowed libraries '/nowhere/list' cannot be read"),
+            ("TENON_PLUGIN_ADD", "/nowhere", "cannot search '/nowhere': No such file or directory")):
+        done = run(tool, "doctor", "--json", **{name: value})
+        report = json.loads(done.stdout)
+        expect(done.returncode == 1 and report["problems"] == len(report["not_working"]) > 0, f"{name} is a problem", done)
+        expect(any(expected in line for line in report["not_working"]), f"{name}: {expected}", done)
+        expect(report["environment"][name] == value, f"{name} is shown", done)
+
+
+def check_forget(tool, skewed):
+    """A verdict is shown with its time, until it is forgotten."""
+    with tempfile.TemporaryDirectory(dir=skewed) as folder:
+        os.chmod(folder, 0o755)
+        manifest = {"tenon_manifest": 1, "name": "skewed", "library": f"{skewed}/libskewed_constructor_crashes.so"}
+        path = Path(folder) / "a.json"
+        path.write_text(json.dumps(manifest))
+        path.chmod(0o644)
+        crash = "probe: crashed with SIGABRT (6) while loading"
+        remembered = re.compile(re.escape(crash) + r" \(remembered from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; "
+                                r"'tenon doctor --forget' forgets\)\n")
+        for flags, again in (([], False), ([], True), (["--forget"], False), ([], True)):
+            done = run(tool, "doctor", *flags, TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder)
+            expect(done.returncode == 1 and crash in done.stdout, "the crash is found", done)
+            expect(bool(remembered.search(done.stdout)) == again, f"{flags}: remembered is {again}", done)
+
+
+def check_new_plugin(tool, _):
+    """Wrong calls; what it writes is built and used by tests/install."""
+    with tempfile.TemporaryDirectory() as folder:
+        full = Path(folder) / "full"
+        full.mkdir()
+        (full / "file").touch()
+        for arguments, status, expected in (
+                ([], 2, "--name is missing"),
+                (["--name"], 2, "--name needs a value"),
+                (["--name", "acme", "--what"], 2, "unexpected argument '--what'"),
+                (["--name", ""], 2, "is empty"),
+                (["--name", "9a"], 2, "the name '9a' must be small letters, digits and '_', with a letter first"),
+                (["--name", "ac-me"], 2, "must be small letters"),
+                (["--name", "Acme"], 2, "must be small letters"),
+                (["--name", "a" * 32], 2, "is longer than 31 characters"),
+                (["--name", "cpu"], 2, "the name 'cpu' is reserved: it is Tenon's own device for the processor"),
+                (["--name", "cuda"], 2, "the name 'cuda' is reserved"),
+                (["--name", "reference"], 2, "the name 'reference' is reserved"),
+                (["--name", "meta"], 2, "the name 'meta' is reserved"),
+                (["--name", "best"], 2, "the name 'best' is reserved: it means the device that Tenon chooses"),
+                (["--name", "acme", "--vendor", 'A "quoted" one'], 2, "simple punctuation only"),
+                (["--name", "acme", "--license", "*/"], 2, "simple punctuation only"),
+                (["--name", "acme", "--dir", str(full)], 2, "is not empty; nothing was written"),
+                (["--name", "acme", "--dir", str(full / "file")], 1, "Not a directory"),
+                (["--name", "acme", "--dir", "/nowhere/at/all"], 1, "cannot make the folder '/nowhere/at/all': No such")):
+            done = run(tool, "new-plugin", *arguments)
+            expect(done.returncode == status and expected in done.stderr, f"{arguments}: {expected}", done)
+        expect(os.listdir(full) == ["file"], "nothing was written", done)
+        empty = Path(folder) / "empty"
+        empty.mkdir()
+        done = run(tool, "new-plugin", "--name", "acme", "--dir", str(empty))
+        expect(done.returncode == 0 and "sh check.sh" in done.stdout, "an empty folder is filled", done)
+        written = sorted(str(p.relative_to(empty)) for p in empty.rglob("*") if p.is_file())
+        expect({"plugin.c", "acme.json", "meson.build", "README.md", ".gitignore", "check.sh",
+                ".github/workflows/check.yml"} <= set(written), f"files: {written}", done)
 
 
 def check_broken(tool, skewed):
@@ -93,7 +160,7 @@ def check_broken(tool, skewed):
 def main():
     tool, skewed = sys.argv[1:]
     failed = 0
-    checks = [check_usage, check_devices, check_ops, check_doctor, check_broken]
+    checks = [check_usage, check_devices, check_ops, check_doctor, check_broken, check_forget, check_new_plugin]
     for check in checks:
         try:
             check(tool, skewed)

@@ -87,6 +87,11 @@ TN_API uint32_t tn_inspect_candidate_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candidate_info *out) TN_ANY_THREAD;
 /* Why a vendor's device may not have this name ("cpu", "best", ...): a static text, or NULL when it may. */
 TN_API const char *tn_inspect_reserved_name(const char *device_type) TN_ANY_THREAD;
+/*
+ * Unknown plugins are probed by another process before they are loaded, and the verdict is remembered for the
+ * user. This forgets all verdicts and gives their number: the next context asks again.
+ */
+TN_API uint32_t tn_inspect_forget_probes(void) TN_ANY_THREAD;
 /* The folders that were searched, in order; NULL past the end. */
 TN_API const char *tn_inspect_search_path(tn_context *ctx, uint32_t i) TN_ANY_THREAD;
 

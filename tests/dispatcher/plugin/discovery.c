@@ -165,6 +165,87 @@ Test(discovery, what_others_may_write_is_refused)
     cr_assert_eq(chmod(folder, 0755), 0);
 }
 
+Test(discovery, links_are_resolved_and_seen_through)
+{
+    tni_plugin_settings s = {.path = folder};
+    char path[2 * PATH_MAX];
+    copy_plugin("sound", "libx.so");
+    snprintf(path, sizeof(path), "%s/liblink.so", folder);
+    cr_assert_eq(symlink("libx.so", path), 0);
+    manifest_for("a.json", "skewed", "liblink.so", "");
+    manifest_for("b.json", "skewed", "libx.so", "");
+    snprintf(path, sizeof(path), "%s/c.json", folder);
+    cr_assert_eq(symlink("nowhere.json", path), 0);
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
+    snprintf(path, sizeof(path), "%s/libx.so", folder);
+    cr_assert_str_eq(tni_candidate_at(&d, 0)->library, path);
+    expect(&d, 1, "skewed", TN_CANDIDATE_SKIPPED, "the same file as");
+    expect(&d, 2, "", TN_CANDIDATE_FAILED, "cannot open manifest: No such file or directory");
+    tni_discovery_finish(&d);
+}
+
+/* Refused by who could have written them: only root can make such files, so others pass over this. */
+Test(discovery, what_belongs_to_another_user_is_refused)
+{
+    tni_plugin_settings s = {.path = folder};
+    char path[2 * PATH_MAX];
+    if (geteuid() != 0) cr_skip_test("needs root");
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    snprintf(path, sizeof(path), "%s/libx.so", folder);
+    cr_assert_eq(chown(path, 12345, 0), 0);
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED,
+           "belongs to user 12345, who is neither root nor the user of this process");
+    tni_discovery_finish(&d);
+    cr_assert_eq(chown(path, 0, 12345), 0);
+    cr_assert_eq(chmod(path, 0664), 0);
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "is writable by group 12345 (mode 0664)");
+    tni_discovery_finish(&d);
+}
+
+/* ---- Lists of allowed libraries ----------------------------------------------------------------------- */
+
+/* Writes a list with one line and makes it the user's. */
+static void allow(const char *line)
+{
+    char path[2 * PATH_MAX];
+    write_text(folder, "allow", line);
+    snprintf(path, sizeof(path), "%s/allow", folder);
+    setenv("TENON_PLUGIN_ALLOW", path, 1);
+}
+
+Test(discovery, a_list_allows_by_content)
+{
+    tni_plugin_settings s = {.path = folder};
+    char line[128], path[2 * PATH_MAX];
+    write_text(folder, "libx.so", "abc"); /* whose hash is in the standard */
+    manifest_for("x.json", "skewed", "libx.so", "");
+    allow("# none of these\n\nba7816bf8f01cfea  libx.so\n");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED,
+           "allows no library with the SHA-256 "
+           "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    tni_discovery_finish(&d);
+    snprintf(line, sizeof(line),
+             "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD  libx.so\n");
+    allow(line);
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "not an ELF file"); /* allowed, and looked at */
+    tni_discovery_finish(&d);
+    snprintf(path, sizeof(path), "%s/allow", folder);
+    cr_assert_eq(chmod(path, 0666), 0);
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "allow' is writable by everybody (mode 0666)");
+    tni_discovery_finish(&d);
+    cr_assert_eq(unlink(path), 0);
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "cannot be read: No such file or directory");
+    tni_discovery_finish(&d);
+}
+
 Test(discovery, relative_and_missing_places_are_refused)
 {
     tni_plugin_settings s = {.path = ".:/nowhere/at/all::", .add = folder};

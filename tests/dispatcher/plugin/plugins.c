@@ -102,16 +102,19 @@ Test(plugins, a_crash_or_a_failure_costs_only_that_plugin)
     tn_context_destroy(ctx);
 }
 
-Test(plugins, a_verdict_is_remembered)
+Test(plugins, a_verdict_is_remembered_until_it_is_forgotten)
 {
     manifest("a.json", "skewed", "skewed_constructor_crashes", "");
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 4; round++) {
         if (round == 2) setenv("TENON_PLUGIN_PROBE", "always", 1);
+        if (round == 3) unsetenv("TENON_PLUGIN_PROBE"); /* forgotten by then */
         tn_context *ctx = context_of(folder);
-        cr_assert_str_eq(candidate(ctx, 0).reason,
-                         round == 1 ? "probe: crashed with SIGABRT (6) while loading (remembered; "
-                                      "TENON_PLUGIN_PROBE=always asks again)"
-                                    : "probe: crashed with SIGABRT (6) while loading");
+        const char *reason = candidate(ctx, 0).reason;
+        if (round == 1)
+            assert_contains(reason, "probe: crashed with SIGABRT (6) while loading (remembered from 2");
+        else
+            cr_assert_str_eq(reason, "probe: crashed with SIGABRT (6) while loading");
+        if (round == 2) cr_assert_eq(tn_inspect_forget_probes(), 1);
         tn_context_destroy(ctx);
     }
 }
@@ -122,6 +125,48 @@ Test(plugins, the_manifest_must_name_the_right_device_type)
     tn_context *ctx = context_of(folder);
     cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
     cr_assert_str_eq(candidate(ctx, 0).reason, "device type: the manifest says 'other', the plugin 'skewed'");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, names_of_tenons_own_devices_are_reserved)
+{
+    const char *const expected[] = {
+        "the device type 'best' is reserved: it means the device that Tenon chooses; a plugin of vendor "
+        "'Tests' must "
+        "choose another name",
+        "the device type 'cpu' is reserved: it is Tenon's own device for the processor; a plugin of vendor "
+        "'Tests' "
+        "must choose another name",
+        "the device type 'cuda' is reserved: it is Tenon's own device for NVIDIA's processors; a plugin of "
+        "vendor "
+        "'Tests' must choose another name",
+        "the device type 'meta' is reserved: it is the host's own device for shapes without data; a plugin "
+        "of vendor "
+        "'Tests' must choose another name",
+    };
+    manifest("a.json", "other_best", "skewed_named_best", "");
+    manifest("b.json", "other_cpu", "skewed_named_cpu", "");
+    manifest("c.json", "other_cuda", "skewed_named_cuda", "");
+    manifest("d.json", "other_meta", "skewed_named_meta", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(tn_inspect_candidate_count(ctx), 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_eq(candidate(ctx, i).state, TN_CANDIDATE_FAILED);
+        cr_assert_str_eq(candidate(ctx, i).reason, expected[i]);
+    }
+    cr_assert_str_eq(tn_inspect_reserved_name("xpu"), "it is Tenon's own device for Intel's processors");
+    cr_assert_null(tn_inspect_reserved_name("acme"));
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, two_vendors_cannot_share_a_device_type)
+{
+    manifest("a.json", "skewed", "skewed_sound", "");
+    manifest("b.json", "other_skewed", "skewed_named_skewed", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED);
+    cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_FAILED);
+    cr_assert_str_eq(candidate(ctx, 1).reason, "the device type 'skewed' is taken by the plugin 'skewed'");
     tn_context_destroy(ctx);
 }
 

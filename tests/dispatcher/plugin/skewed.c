@@ -7,6 +7,14 @@
 #include <tenon/plugin.h>
 #include <unistd.h>
 
+/* Names, for the cases that are about them. */
+#ifndef PLUGIN_NAME
+#define PLUGIN_NAME "skewed"
+#endif
+#ifndef DEVICE_TYPE
+#define DEVICE_TYPE "skewed"
+#endif
+
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     (void)self;
@@ -56,7 +64,7 @@ static const longer_device_interface device_interface = {
 #else
             .size = sizeof(tn_device_interface),
 #endif
-            .type = "skewed",
+            .type = DEVICE_TYPE,
             .enumerate = enumerate,
 #ifndef CASE_missing_slot
             .facts = facts,
@@ -311,5 +319,5 @@ const tn_plugin_info tenon_plugin = {
     .entry = entry,
 };
 #else
-TN_DEFINE_PLUGIN("skewed", "1.2", "Tests", 0, entry);
+TN_DEFINE_PLUGIN(PLUGIN_NAME, "1.2", "Tests", 0, entry);
 #endif

@@ -3,7 +3,11 @@
  * changes. */
 #include "fixture.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <tenon/inspect.h>
+#include <time.h>
 #include <unistd.h>
 #include "dispatcher/plugin/sha256.h"
 #include "dispatcher/plugin/verdict.h"
@@ -34,6 +38,9 @@ Test(verdict, is_remembered_by_content)
     tni_verdict v, other;
     tni_reason reason = {"probe: crashed"}, found = {""};
     int32_t status = -1;
+    char expected[128];
+    struct stat file;
+    struct tm utc;
     snprintf(folder, sizeof(folder), "%s", make_folder());
     setenv("XDG_CACHE_HOME", folder, 1);
     write_text(folder, "a", "one");
@@ -47,7 +54,11 @@ Test(verdict, is_remembered_by_content)
     tni_verdict_write(&v, TN_E_CONTRACT, &reason);
     cr_assert(tni_verdict_read(&v, &status, &found));
     cr_assert_eq(status, TN_E_CONTRACT);
-    cr_assert_str_eq(found.text, "probe: crashed (remembered; TENON_PLUGIN_PROBE=always asks again)");
+    cr_assert_eq(stat(v.path, &file), 0);
+    cr_assert_not_null(gmtime_r(&file.st_mtime, &utc));
+    strftime(expected, sizeof(expected),
+             "probe: crashed (remembered from %Y-%m-%d %H:%M:%S UTC; 'tenon doctor --forget' forgets)", &utc);
+    cr_assert_str_eq(found.text, expected);
     tni_verdict_write(&v, TN_OK, &reason);
     cr_assert(tni_verdict_read(&v, &status, &found));
     cr_assert_eq(status, TN_OK);
@@ -91,4 +102,64 @@ Test(verdict, without_a_place_nothing_is_remembered)
     cr_assert_str_eq(v.path, "");
     tni_verdict_write(&v, TN_OK, &found);
     cr_assert_not(tni_verdict_read(&v, &status, &found));
+}
+
+static uint32_t count_files(const char *folder)
+{
+    uint32_t count = 0;
+    const struct dirent *entry;
+    DIR *files = opendir(folder);
+    cr_assert_not_null(files, "%s", folder);
+    while ((entry = readdir(files))) count += entry->d_name[0] != '.';
+    closedir(files);
+    return count;
+}
+
+/* A file is read once: then its looks are enough, until they change. */
+Test(verdict, a_file_that_looks_the_same_is_not_read_again)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 64], cache[PATH_MAX + 64];
+    tni_verdict v, again;
+    struct timespec past[2] = {{1000000000, 0}, {1000000000, 0}};
+    snprintf(folder, sizeof(folder), "%s", make_folder());
+    setenv("XDG_CACHE_HOME", folder, 1);
+    snprintf(cache, sizeof(cache), "%s/tenon/probe", folder);
+    write_text(folder, "a", "one");
+    snprintf(path, sizeof(path), "%s/a", folder);
+    tni_verdict_locate(path, &v);
+    cr_assert_eq(count_files(cache), 0, "a file that has just changed may change again unseen");
+    sleep(4);
+    tni_verdict_locate(path, &v);
+    cr_assert_eq(count_files(cache), 1, "what it hashed to is noted");
+    cr_assert_eq(chmod(path, 0),
+                 0); /* changes the time of change: noted anew, or (but for root) unreadable */
+    cr_assert_eq(chmod(path, 0644), 0);
+    tni_verdict_locate(path, &again);
+    cr_assert_str_eq(again.path, v.path);
+    write_text(folder, "a", "two");
+    cr_assert_eq(utimensat(AT_FDCWD, path, past, 0),
+                 0); /* times of writing can be set, those of change not */
+    tni_verdict_locate(path, &again);
+    cr_assert_str_neq(again.path, v.path);
+    remove_folder(folder);
+}
+
+Test(verdict, all_are_forgotten_when_asked)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 64];
+    tni_verdict v;
+    tni_reason found = {"probe: did not end within 10000 ms while loading"};
+    int32_t status = -1;
+    snprintf(folder, sizeof(folder), "%s", make_folder());
+    setenv("XDG_CACHE_HOME", folder, 1);
+    cr_assert_eq(tn_inspect_forget_probes(), 0);
+    write_text(folder, "a", "one");
+    snprintf(path, sizeof(path), "%s/a", folder);
+    tni_verdict_locate(path, &v);
+    tni_verdict_write(&v, TN_E_CONTRACT, &found);
+    cr_assert(tni_verdict_read(&v, &status, &found));
+    assert_contains(found.text, "probe: did not end within 10000 ms while loading (remembered from 2");
+    cr_assert_eq(tn_inspect_forget_probes(), 1);
+    cr_assert_not(tni_verdict_read(&v, &status, &found));
+    remove_folder(folder);
 }

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the places that are searched; privileged.py runs it with and without privileges. */
+#include <stdio.h>
+#include <tenon/inspect.h>
+
+int main(void)
+{
+    tn_context *ctx;
+    const char *place;
+    if (tn_context_create(NULL, &ctx) != TN_OK) return 1;
+    for (uint32_t i = 0; (place = tn_inspect_search_path(ctx, i)); i++) puts(place);
+    tn_context_destroy(ctx);
+    return 0;
+}
