@@ -10,7 +10,9 @@ read out of the text: nothing is run, so a model that this machine cannot run is
 
 What may change: constants, functions, operators and structs may be added. A struct that begins with `uint32_t size`
 may get fields at its end, behind every byte it had before; a reserved field may get a name. All else is frozen:
-values, order and types of fields, signatures, and whole structs without a size (tn_value, tn_plugin_info, ...).
+values, order and types of fields, signatures, and whole structs without a size (tn_value, tn_plugin_info, ...). So are the
+macros that say who owns what and which threads may call, and what the host requires of a plugin: neither may something
+optional become required, nor the other way about.
 """
 import argparse
 import re
@@ -98,7 +100,7 @@ def signed(value):
     return value - (1 << 64) if value >> 63 else value
 
 
-def lock_lines(api, models, operators):
+def lock_lines(api, models, operators, demands):
     def columns(*keys):
         return " ".join(":".join(str(signed(m[k])) for k in keys) for m in models.values())
 
@@ -113,6 +115,10 @@ def lock_lines(api, models, operators):
         yield f"type {name} {text}"
     for name, signature in api.functions.items():
         yield f"function {name} {signature}"
+    for name, notes in api.notes.items():
+        yield f"notes {name} {notes}"
+    for name, demand in demands.items():
+        yield f"demand {name} {demand}"
     for number, (name, constant) in sorted(operators.items()):
         yield f"operator {number} {name} {constant}"
 
@@ -140,6 +146,10 @@ class Lock:
             else:
                 name, value = rest.split(" ", 1)
                 self.others[word, name] = value
+
+    @property
+    def demands(self):
+        return any(kind == "demand" for kind, _ in self.others)
 
     def grows(self, name):
         members = self.fields[name]
@@ -196,7 +206,13 @@ def compare(old, new):
         elif now != value:
             breaches.append(f"{kind} {name} changed: '{value}', now '{now}'")
     additions += [f"struct {n}" for n in new.structs if n not in old.structs]
-    additions += [f"{kind} {name}" for kind, name in new.others if (kind, name) not in old.others]
+    for (kind, name), value in new.others.items():
+        if (kind, name) in old.others:
+            continue
+        if value == "required" and old.demands and (name.partition(".")[0] in old.structs or name.startswith("tenon.")):
+            breaches.append(f"{name} is new and required: plugins that are there lack it")
+        else:
+            additions.append(f"{kind} {name}")
     return breaches, additions
 
 
@@ -223,7 +239,7 @@ def read_headers(args):
     operators = scan.scan_operators(args.include / "tenon", args.numbers)
     models = measure_models(api, args.include)
     holes = list(padding(api, models))
-    return list(lock_lines(api, models, operators)), holes
+    return list(lock_lines(api, models, operators, scan.scan_demands(api, args.loader))), holes
 
 
 def command_check(args, lines, holes):
@@ -263,6 +279,7 @@ def main():
     parser.add_argument("--include", type=Path, default=HERE / "include")
     parser.add_argument("--lock", type=Path, default=HERE / "layout.lock")
     parser.add_argument("--numbers", type=Path, default=HERE.parent / "ops" / "table" / "numbers.txt")
+    parser.add_argument("--loader", type=Path, default=HERE.parent / "dispatcher" / "plugin" / "load.c")
     parser.add_argument("--strict", action="store_true", help="check: additions that the lock lacks are failures too")
     parser.add_argument("--breaking", action="store_true", help="update: accept breaches (needs a line in CHANGES)")
     args = parser.parse_args()

@@ -28,6 +28,7 @@ class ScanError(Exception):
 class Field:
     name: str
     type: str
+    notes: str = None  # of a slot
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Interface:
     constants: dict = field(default_factory=dict)  # name -> None, or the text of a string
     functions: dict = field(default_factory=dict)  # name -> signature
     types: dict = field(default_factory=dict)  # typedefs of functions and numbers: name -> text
+    notes: dict = field(default_factory=dict)  # functions and slots: name -> who owns what, and which threads may call
 
 
 def strip_comments(text):
@@ -98,12 +100,22 @@ def without_names(parameters):
     return ",".join(out)
 
 
+def notes_of(text):
+    """The macros of ownership and threads of a function or slot: `0:BORROWS 2:OUT ANY_THREAD`, numbers being those of
+    parameters; '-' when there are none."""
+    match = re.search(r"\(\*\w+\)\s*\(|\btn_\w+\s*\(", text)
+    end = matching(text, match.end() - 1)
+    found = [f"{i}:{n}" for i, p in enumerate(split_top(text[match.end():end - 1], ",")) for n in NOTES.findall(p)]
+    found += [n for n in NOTES.findall(text[:match.start()] + " " + text[end:]) if n not in ("API", "BEGIN_DECLS", "END_DECLS")]
+    return " ".join(found) or "-"
+
+
 def read_field(text, where):
     """One declaration of a struct's member."""
-    text = squeeze(text)
+    raw, text = text, squeeze(text)
     pointer = re.match(r"^(.*?)\(\*(\w+)\)\((.*)\)$", text)
     if pointer:
-        return [Field(pointer[2], f"{pointer[1].strip()}(*)({without_names(pointer[3])})")]
+        return [Field(pointer[2], f"{pointer[1].strip()}(*)({without_names(pointer[3])})", notes_of(raw))]
     plain = re.match(r"^(.*?[\s*])(\w+)((?:\[[^\]]*\])*)$", text)
     if not plain or "(" in text or "," in text or ":" in text:
         raise ScanError(f"{where}: cannot read the member {text!r}")
@@ -136,11 +148,12 @@ def read_aggregate(head, body, tail, api, where):
         raise ScanError(f"{where}: cannot read {head!r} {{...}}")
     name = tail if match[1] else match[2]
     api.structs[name] = Struct(name, name if match[1] else f"struct {name}", read_fields(body, f"{where}: {name}"))
+    api.notes.update({f"{name}.{f.name}": f.notes for f in api.structs[name].fields if f.notes})
 
 
 def read_plain(item, api, where):
     """A declaration without a body: function, typedef, forward declaration."""
-    item = squeeze(item)
+    raw, item = item, squeeze(item)
     if not item or item.startswith("extern") or re.match(r"^(typedef )?struct \w+( \w+)?$", item):
         return
     pointer = re.match(r"^typedef (.*?)\(\*(\w+)\)\((.*)\)$", item)
@@ -155,6 +168,7 @@ def read_plain(item, api, where):
     if not function:
         raise ScanError(f"{where}: cannot read {item!r}")
     api.functions[function[2]] = f"{squeeze(function[1])}({without_names(function[3])})"
+    api.notes[function[2]] = notes_of(raw)
 
 
 def read_declarations(text, api, where):
@@ -162,7 +176,7 @@ def read_declarations(text, api, where):
     while True:
         match = re.compile(r"[;{]").search(text, at)
         if not match:
-            if text[at:].strip():
+            if squeeze(text[at:]):
                 raise ScanError(f"{where}: text behind the last declaration: {text[at:at + 60]!r}")
             return
         head = text[at:match.start()]
@@ -253,8 +267,21 @@ def scan(folder):
         text = strip_comments((Path(folder) / header).read_text()).replace("\\\n", " ")
         read_constants(text, api)
         declarations = re.sub(r"^[ \t]*#[^\n]*$", "", text, flags=re.M)
-        read_declarations(NOTES.sub(" ", re.sub(r"\)(TN_)", r") \1", declarations)), api, header)
+        read_declarations(re.sub(r"\)(TN_)", r") \1", declarations), api, header)
     return api
+
+
+def scan_demands(api, loader):
+    """What the loader refuses a plugin for lacking, from its tables: interface or slot -> "required" or "optional"."""
+    text = strip_comments(Path(loader).read_text())
+    interfaces = re.findall(r'\{"(tenon\.\w+)",\s*PLACE\([\w.]+\),\s*([01]),', text)
+    required = {f"{struct}.{slot}" for struct, slot in re.findall(r"\bSLOT\((tn_\w+),\s*(\w+)\)", text)}
+    slots = [f"{s.name}.{f.name}" for s in api.structs.values() if s.name.endswith("_interface") for f in s.fields[1:]
+             if not f.name.startswith("reserved")]
+    if not interfaces or not required <= set(slots):
+        raise ScanError(f"{loader}: the tables of required slots and interfaces are not where they were")
+    demands = {name: "required" if flag == "1" else "optional" for name, flag in interfaces}
+    return demands | {name: "required" if name in required else "optional" for name in slots}
 
 
 def scan_operators(folder, numbers):
