@@ -148,8 +148,9 @@ class Lock:
                 self.others[word, name] = value
 
     @property
-    def demands(self):
-        return any(kind == "demand" for kind, _ in self.others)
+    def demanding(self):
+        """Interfaces of which the lock knows what the host requires."""
+        return {name.partition(".")[0] for kind, name in self.others if kind == "demand"}
 
     def grows(self, name):
         members = self.fields[name]
@@ -209,7 +210,7 @@ def compare(old, new):
     for (kind, name), value in new.others.items():
         if (kind, name) in old.others:
             continue
-        if value == "required" and old.demands and (name.partition(".")[0] in old.structs or name.startswith("tenon.")):
+        if value == "required" and (name.partition(".")[0] in old.demanding or name.startswith("tenon.") and old.demanding):
             breaches.append(f"{name} is new and required: plugins that are there lack it")
         else:
             additions.append(f"{kind} {name}")
