@@ -233,21 +233,25 @@ static int32_t wanted(const walk *w, const tni_manifest *m, tni_reason *reason)
     return index >= 0 && w->settings->shims >> index & 1u;
 }
 
-static int32_t take_manifest(walk *w, const char *path, int32_t trusted)
+/* `listed`: found in a folder and not named by anybody, so that it need not be a manifest. */
+static int32_t take_manifest(walk *w, const char *path, int32_t trusted, int32_t listed)
 {
     tni_discovery *d = w->d;
     tni_reason reason = {""};
     tni_manifest m;
     tni_candidate *c;
     char library[2 * PATH_MAX], resolved[PATH_MAX];
-    if (!realpath(path, resolved))
-        tni_reason_set(&reason, TN_E_IO, "cannot open manifest: %s", strerror(errno));
-    int32_t failed = reason.text[0] || read_manifest(resolved, &m, &reason) != TN_OK;
+    int32_t failed = realpath(path, resolved)
+                         ? read_manifest(resolved, &m, &reason)
+                         : tni_reason_set(&reason, TN_E_IO, "cannot open manifest: %s", strerror(errno));
     if (w->only_shims && (failed || !m.shim[0])) return TN_OK;
     int32_t status = candidate_add(d, path, &c);
     if (status != TN_OK) return status;
     c->trusted = trusted;
-    if (failed) return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
+    if (failed) {
+        uint32_t state = listed && failed == TN_E_NOT_FOUND ? TN_CANDIDATE_SKIPPED : TN_CANDIDATE_FAILED;
+        return tni_candidate_set(d->ctx, c, state, reason.text);
+    }
     locate_library(resolved, &m, library, sizeof(library));
     if ((status = take_names(d->ctx, c, &m)) || (status = tni_candidate_text(d->ctx, &c->library, library)))
         return status;
@@ -281,7 +285,7 @@ static int32_t take_folder(walk *w, const char *path, int32_t trusted)
     }
     for (int i = 0; i < count; i++) {
         snprintf(manifest, sizeof(manifest), "%s/%s", path, entries[i]->d_name);
-        if (status == TN_OK && count <= MAX_MANIFESTS) status = take_manifest(w, manifest, trusted);
+        if (status == TN_OK && count <= MAX_MANIFESTS) status = take_manifest(w, manifest, trusted, 1);
         free(entries[i]);
     }
     free(entries);
@@ -327,7 +331,8 @@ static int32_t take_place(void *user, const char *path, int32_t standard)
     int32_t sound = S_ISDIR(file.st_mode) ? tni_trust_check(resolved, &file, &reason)
                                           : tni_trust_check_folder(resolved, &reason);
     if (sound != TN_OK) return refuse_place(w->d, resolved, TN_CANDIDATE_FAILED, &reason);
-    return S_ISDIR(file.st_mode) ? take_folder(w, resolved, standard) : take_manifest(w, resolved, standard);
+    return S_ISDIR(file.st_mode) ? take_folder(w, resolved, standard)
+                                 : take_manifest(w, resolved, standard, 0);
 }
 
 int32_t tni_discover(tn_context *ctx, const tni_plugin_settings *settings, tni_discovery *d)

@@ -125,7 +125,7 @@ static int32_t take_version(const cJSON *root, tni_reason *reason)
     const cJSON *item;
     int32_t status = find_member(root, "tenon_manifest", &item, reason);
     if (status != TN_OK) return status;
-    if (!item) return tni_reason_set(reason, TN_E_CORRUPT, "manifest: \"tenon_manifest\" is missing");
+    if (!item) return tni_reason_set(reason, TN_E_NOT_FOUND, "no manifest: \"tenon_manifest\" is missing");
     if (!cJSON_IsNumber(item)) return wrong_kind(reason, "tenon_manifest", "a number", item);
     if (item->valuedouble != TNI_MANIFEST_VERSION)
         return tni_reason_set(reason, TN_E_VERSION, "manifest: version %g, this library reads version %d",
@@ -202,7 +202,8 @@ int32_t tni_manifest_parse(const char *text, size_t bytes, tni_manifest *out, tn
     if (stopped < bytes)
         status = corrupt_at(reason, text, stopped, "text after the end");
     else if (!cJSON_IsObject(root))
-        status = tni_reason_set(reason, TN_E_CORRUPT, "manifest: must be an object, found %s", kind_of(root));
+        status =
+            tni_reason_set(reason, TN_E_NOT_FOUND, "no manifest: must be an object, found %s", kind_of(root));
     if (status == TN_OK) status = take_version(root, reason);
     if (status == TN_OK) status = take_required(root, &m, reason);
     if (status == TN_OK) status = take_optional(root, &m, reason);
@@ -231,7 +232,7 @@ int32_t tni_manifest_read(int fd, tni_manifest *out, tni_reason *reason)
         return tni_reason_set(reason, TN_E_IO, "manifest: cannot be read: %s", strerror(errno));
     if (!S_ISREG(file.st_mode)) return tni_reason_set(reason, TN_E_CORRUPT, "manifest: not a regular file");
     if (file.st_size > (off_t)MAX_BYTES)
-        return tni_reason_set(reason, TN_E_CORRUPT, "manifest: %lld bytes, at most %u",
+        return tni_reason_set(reason, TN_E_NOT_FOUND, "no manifest: %lld bytes, at most %u",
                               (long long)file.st_size, MAX_BYTES);
     size_t bytes = (size_t)file.st_size;
     char *text = malloc(bytes + 1);

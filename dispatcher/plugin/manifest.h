@@ -31,7 +31,8 @@ typedef struct tni_manifest {
     char requires[TNI_MANIFEST_MAX_REQUIRES][TNI_MANIFEST_NAME_BYTES];
 } tni_manifest;
 
-/* Reads an open file. TN_E_IO, TN_E_CORRUPT (the reason has line and column), TN_E_OUT_OF_MEMORY. */
+/* Reads an open file. TN_E_IO, TN_E_CORRUPT (the reason has line and column), TN_E_OUT_OF_MEMORY;
+ * TN_E_NOT_FOUND for other JSON, such as build tools leave in their folders. */
 int32_t tni_manifest_read(int fd, TN_OUT tni_manifest *out, TN_OUT tni_reason *reason);
 /* The same from memory. */
 int32_t tni_manifest_parse(const char *text, size_t bytes, TN_OUT tni_manifest *out,

@@ -174,13 +174,37 @@ def check_plugin_cc(house):
 def check_plugin_meson(house):
     """As its README says; then installed into the plugin folder, where it is found without a word."""
     folder = new_plugin(house, "array")  # a name that its own sources have, too
-    house.run([house.meson, "setup", "build"], folder)
-    house.run(["ninja", "-C", "build"], folder)
+    output = house.use("sh", folder / "check.sh")  # green at once: two tiers
+    expect("passed: " in output and ", 0 not as expected" in output, "check.sh", output[-2000:])
     device_works(house, "array", TENON_PLUGIN_ADD=str(folder / "build"))
     house.run(["ninja", "-C", "build", "install"], folder)
     device_works(house, "array")
     report = house.use("tenon", "doctor")
     expect("loaded   array 0.1 (Array): 1 device 'array'" in report, "doctor names it", report)
+
+
+def check_two_vendors(house):
+    """Both are there at once, a tensor goes from one to the other, and neither may have the other's name."""
+    zeta, array = house.root / "plugin_zeta_9", house.root / "plugin_array/build"
+    report = house.use("tenon", "doctor", TENON_PLUGIN_ADD=f"{zeta}:{array}")
+    for line in ("zeta_9 0.1 (Zeta & Sons): 1 device 'zeta_9'", "array 0.1 (Array): 1 device 'array'"):
+        expect(f"loaded   {line}" in report, line, report)
+    output = house.use(house.root / "on_device/on_device", "zeta_9:0", "array:0", TENON_PLUGIN_ADD=f"{zeta}:{array}")
+    expect(output.endswith("well\n"), "a tensor from one vendor's device to the other's", output)
+
+
+def check_allowed(house):
+    """A list beside the library: what it lacks is not loaded, the processor's plugin included."""
+    plugins = Path(house.config("--variable=plugindir")[0])
+    allowed = house.library / "tenon/plugins.allow"
+    sums = house.run(["sha256sum", plugins / "libtenon_cpu.so"])
+    allowed.write_text(f"# what may be loaded here\n{sums}")
+    try:
+        report = house.run(["tenon", "doctor"], expect=1, LD_LIBRARY_PATH=str(house.library))
+        expect("loaded   cpu" in report, "cpu is allowed", report)
+        expect(f"refused: '{allowed}' allows no library with the SHA-256" in report, "reference is not", report)
+    finally:
+        allowed.unlink()
 
 
 def check_cplusplus(house):
@@ -237,8 +261,8 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson,
-          check_cplusplus, check_documents]
+CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson, check_two_vendors,
+          check_allowed, check_cplusplus, check_documents]
 
 
 def main():

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program on the device of a plugin that `tenon new-plugin` wrote (argument: the device): its own kernels,
- * an operator that falls back, printing. */
+/* A program on the device of a plugin that `tenon new-plugin` wrote (arguments: the device, and one to copy
+ * to): its own kernels, an operator that falls back, printing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static uint64_t fallbacks(tn_context *ctx, const char *name)
     return count;
 }
 
-static int compute(tn_context *ctx, tn_scope *s, tn_device device, const char *name)
+static int compute(tn_context *ctx, tn_scope *s, tn_device device, const char *name, tn_device other)
 {
     const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {10, 20, 30};
     tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2, 3), a, device);
@@ -37,6 +37,12 @@ static int compute(tn_context *ctx, tn_scope *s, tn_device device, const char *n
     float back[6];
     if (tn_to_host(s, gamma, back, sizeof(back)) || back[0] != 0 || back[3] != logf(6))
         return wrong("lgamma", "wrong value");
+    if (other) {
+        tn_tensor *there =
+            tn_to(s, tn_to(s, tn_mul(s, x, y), TN_FLOAT32, .device = other), TN_FLOAT32, .device = TN_CPU);
+        if (tn_to_host(s, there, back, sizeof(back)) || back[0] != 10 || back[5] != 180)
+            return wrong("copy", "wrong on the other device");
+    }
     if (tn_inspect_fallback_count(ctx) == 0) return wrong("fallbacks", "not counted");
     return tn_scope_failed(s);
 }
@@ -46,8 +52,9 @@ int main(int argc, char **argv)
     tn_context *ctx;
     if (tn_context_create(NULL, &ctx)) return wrong("context", tn_last_error()->message);
     tn_device device = argc > 1 ? tn_device_parse(ctx, argv[1]) : 0;
+    tn_device other = argc > 2 ? tn_device_parse(ctx, argv[2]) : 0;
     tn_scope *s = tn_scope_open(ctx);
-    int status = device ? compute(ctx, s, device, argv[1]) : wrong("device", "not there");
+    int status = device ? compute(ctx, s, device, argv[1], other) : wrong("device", "not there");
     if (tn_scope_failed(s)) status = wrong("error", tn_scope_error(s)->message);
     tn_scope_close(s);
     tn_context_destroy(ctx);

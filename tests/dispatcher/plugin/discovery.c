@@ -106,6 +106,23 @@ Test(discovery, everything_is_kept_in_order_with_its_reason)
     tni_discovery_finish(&d);
 }
 
+Test(discovery, other_json_in_a_folder_is_passed_over_and_a_named_one_refused)
+{
+    char path[2 * PATH_MAX];
+    tni_plugin_settings s = {.path = folder};
+    write_text(folder, "compile_commands.json", "[]");
+    write_text(folder, "package.json", "{\"name\": \"other\"}");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "", TN_CANDIDATE_SKIPPED, "no manifest: must be an object, found an array");
+    expect(&d, 1, "", TN_CANDIDATE_SKIPPED, "no manifest: \"tenon_manifest\" is missing");
+    tni_discovery_finish(&d);
+    snprintf(path, sizeof(path), "%s/package.json", folder);
+    s.path = path;
+    d = discover(&s);
+    expect(&d, 0, "", TN_CANDIDATE_FAILED, "no manifest: \"tenon_manifest\" is missing");
+    tni_discovery_finish(&d);
+}
+
 Test(discovery, one_file_by_two_names_is_found_by_its_inode)
 {
     tni_plugin_settings s = {.path = folder};
