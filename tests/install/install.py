@@ -151,7 +151,9 @@ def new_plugin(house, name, *options):
 def device_works(house, name, **environment):
     program = house.root / "on_device/on_device"
     if not program.exists():
-        house.program(shutil.copy(HERE / "on_device.c", house.folder("on_device")) and program.with_suffix(".c"), "on_device", libraries=["-lm"])
+        program.parent.mkdir(mode=0o755, exist_ok=True)
+        shutil.copy(HERE / "on_device.c", program.parent)
+        house.program(program.with_suffix(".c"), "on_device", libraries=["-lm"])
     devices = house.use("tenon", "devices", **environment)
     expect(f"{name}:0" in devices, f"{name}: tenon devices lists it", devices)
     output = house.use(program, f"{name}:0", **environment)
@@ -200,7 +202,7 @@ def check_allowed(house):
     sums = house.run(["sha256sum", plugins / "libtenon_cpu.so"])
     allowed.write_text(f"# what may be loaded here\n{sums}")
     try:
-        report = house.run(["tenon", "doctor"], expect=1, LD_LIBRARY_PATH=str(house.library))
+        report = house.run([house.prefix / "bin/tenon", "doctor"], expect=1, LD_LIBRARY_PATH=str(house.library))
         expect("loaded   cpu" in report, "cpu is allowed", report)
         expect(f"refused: '{allowed}' allows no library with the SHA-256" in report, "reference is not", report)
     finally:

@@ -38,8 +38,9 @@ static int compute(tn_context *ctx, tn_scope *s, tn_device device, const char *n
     if (tn_to_host(s, gamma, back, sizeof(back)) || back[0] != 0 || back[3] != logf(6))
         return wrong("lgamma", "wrong value");
     if (other) {
-        tn_tensor *there =
-            tn_to(s, tn_to(s, tn_mul(s, x, y), TN_FLOAT32, .device = other), TN_FLOAT32, .device = TN_CPU);
+        tn_tensor *away = tn_to_device(s, tn_mul(s, x, y), other, TN_FLOAT32);
+        tn_tensor *there = tn_to_device(s, away, TN_CPU, TN_FLOAT32);
+        if (!away || tn_tensor_device(away) != other) return wrong("copy", "not on the other device");
         if (tn_to_host(s, there, back, sizeof(back)) || back[0] != 10 || back[5] != 180)
             return wrong("copy", "wrong on the other device");
     }
