@@ -203,6 +203,7 @@ static int32_t open_next(void *next, const tn_host *host, void **out_self, tn_pl
     }
     int32_t status = p->table.init(host, out_self);
     if (status == TN_OK) {
+        p->shim_behind = p->table.get_interface(*out_self, "tenon.shim", 1) != NULL;
         uint32_t size = out->size;
         tn_plugin_table table = p->table;
         table.init = NULL;

@@ -25,6 +25,7 @@ typedef struct tni_plugin {
     tn_layout_interface layout;
     tn_autocast_interface autocast;
     tn_shim_interface shim; /* size not 0: it is a shim */
+    int32_t shim_behind;    /* it is one, and stands behind others, which hide its interface */
 } tni_plugin;
 
 /* The shims that stand before a plugin, the host's end first. */

@@ -96,7 +96,7 @@ static int32_t check_shim(const tni_plugin *p, const tni_candidate *c, tni_reaso
     if (c->shim[0] && (!p->shim.size || p->has_device))
         return tni_reason_set(reason, TN_E_CONTRACT, "the manifest says shim '%s', but the library %s",
                               c->shim, p->has_device ? "has a device" : "has no interface 'tenon.shim'");
-    if (!c->shim[0] && p->shim.size)
+    if (!c->shim[0] && (p->shim.size || p->shim_behind))
         return tni_reason_set(reason, TN_E_CONTRACT,
                               "a shim, which its manifest must say (\"shim\"), and which is asked for by the "
                               "environment or tn_context_options.shims");

@@ -181,12 +181,18 @@ typedef struct callback {
     shim_plugin *plugin;
     void (*function)(void *user);
     void *user;
+    void *note;
+    uint64_t mark;
 } callback;
 
 static void run_callback(void *user)
 {
     callback b = *(callback *)user;
-    shim_call c = {.slot = &shim_slots[SHIM_CALLBACK_RUN], .plugin = b.plugin, .id = SHIM_CALLBACK_RUN};
+    shim_call c = {.slot = &shim_slots[SHIM_CALLBACK_RUN],
+                   .plugin = b.plugin,
+                   .id = SHIM_CALLBACK_RUN,
+                   .note = b.note,
+                   .mark = b.mark};
     free(user);
     (void)shim_enter(&c);
     b.function(b.user);
@@ -197,7 +203,7 @@ static int32_t adapt_callback(shim_call *c)
 {
     callback *b = malloc(sizeof(*b));
     if (!b) return shim_error(c->plugin->outer, TN_E_OUT_OF_MEMORY, "%s: out of memory", shim_tool_here.name);
-    *b = (callback){c->plugin, c->values[2].function, c->values[3].pointer};
+    *b = (callback){c->plugin, c->values[2].function, c->values[3].pointer, c->note, c->mark};
     c->values[2].function = run_callback;
     c->values[3].pointer = b;
     return TN_OK;
@@ -246,6 +252,14 @@ int32_t shim_host_call(shim_call *c, const tn_call *given, tn_call *out)
     return 1;
 }
 
+/* The call of the plugin's that an error is recorded in. */
+static void count_error(const shim_call *c)
+{
+    shim_call *outer = c->outer;
+    while (outer && outer->slot->of_host) outer = outer->outer;
+    if (outer) outer->errors++;
+}
+
 int32_t shim_enter(shim_call *c)
 {
     c->number = atomic_fetch_add_explicit(&c->plugin->shim->calls, 1, memory_order_relaxed) + 1;
@@ -256,6 +270,7 @@ int32_t shim_enter(shim_call *c)
         c->call = kernel ? kernel->call : NULL;
         c->row = kernel ? kernel->row : NULL;
     }
+    if (c->id == SHIM_HOST_ERROR || c->id == SHIM_HOST_ERROR_NATIVE) count_error(c);
     int32_t status = shim_tool_here.before ? shim_tool_here.before(c) : TN_OK;
     if (status == TN_OK && c->id == SHIM_HOST_REGISTER_KERNELS) status = adapt_rows(c);
     if (status == TN_OK && c->id == SHIM_STREAM_HOST_CALLBACK) status = adapt_callback(c);

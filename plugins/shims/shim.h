@@ -113,7 +113,10 @@ struct shim_call {
     const tn_call *call;                   /* of the kernel, as the host gave it; also for the host's slots
                                               that take one */
     shim_call *outer; /* the call of this shim that is under way on this thread, around this one */
-    void *note;       /* the tool's, from before to after */
+    void *note;       /* the tool's, from before to after; a host_callback's goes on to its callback.run */
+    uint64_t mark;    /* the same, for a number */
+    uint32_t errors;  /* errors that the plugin recorded meanwhile on this thread */
+    uint32_t reserved;
 };
 
 /* The innermost call under way on this thread that has a kernel in it, or NULL. */
