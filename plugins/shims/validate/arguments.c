@@ -44,10 +44,7 @@ static void say_dead(const shim_call *c, const shim_argument *a, const validate_
     const char *kind = again ? (memory ? "double-free" : "double-destroy")
                              : (memory ? "use-after-free" : "use-after-destroy");
     validate_say(c, kind, &o->ended, "the host gives %s, for '%s', %s that was %s before", c->slot->name,
-                 a->name,
-                 a->kind == SHIM_EVENT || memory ? memory ? "an allocation" : "an event"
-                 : a->kind == SHIM_DEVICE        ? "a device"
-                                                 : "a stream",
+                 a->name, validate_a(a->kind),
                  memory                   ? "freed"
                  : a->kind == SHIM_DEVICE ? "closed"
                                           : "destroyed");
@@ -71,8 +68,8 @@ static void say_not_alive(validate_state *v, const shim_call *c, uint32_t i)
     }
     o = validate_find_anywhere(v, a->kind, handle);
     if (o)
-        validate_say(c, "wrong-plugin", &o->made, "the host gives %s, for '%s', a %s of plugin %s",
-                     c->slot->name, a->name, validate_kind_name(a->kind), o->plugin->info->name);
+        validate_say(c, "wrong-plugin", &o->made, "the host gives %s, for '%s', %s of plugin %s",
+                     c->slot->name, a->name, validate_a(a->kind), o->plugin->info->name);
     else
         validate_say(c, "unknown-handle", NULL, "the host gives %s, for '%s', what is no %s of this plugin's",
                      c->slot->name, a->name, validate_kind_name(a->kind));

@@ -25,6 +25,14 @@ const char *validate_kind_name(shim_kind kind)
                                  : "allocation";
 }
 
+const char *validate_a(shim_kind kind)
+{
+    return kind == SHIM_DEVICE   ? "a device"
+           : kind == SHIM_STREAM ? "a stream"
+           : kind == SHIM_EVENT  ? "an event"
+                                 : "an allocation";
+}
+
 static validate_object **bucket(validate_state *v, const void *handle)
 {
     uint64_t h = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15ull;
@@ -152,7 +160,7 @@ void validate_leaks(validate_state *v, const shim_call *c, const validate_object
                 validate_say(c, "leak", &o->made, "an allocation of %llu bytes was never freed",
                              (unsigned long long)o->bytes);
             else
-                validate_say(c, "leak", &o->made, "a %s was never %s", validate_kind_name(o->kind),
+                validate_say(c, "leak", &o->made, "%s was never %s", validate_a(o->kind),
                              o->kind == SHIM_DEVICE ? "closed" : "destroyed");
             if (o->clock != VALIDATE_NO_CLOCK) v->clock_used[o->clock] = 0;
             end(v, c, o);

@@ -126,6 +126,8 @@ void validate_leaks(validate_state *v, const shim_call *c, const validate_object
 /* Forgets all that a plugin had. */
 void validate_forget(validate_state *v, const shim_plugin *w);
 const char *validate_kind_name(shim_kind kind);
+/* The same with its article: "an event". */
+const char *validate_a(shim_kind kind);
 
 /* ---- Findings ---------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host that breaks the contract, seen by `validate`. The host is one in miniature: it loads the shim and
+ * plugins by hand, so that it can do what the real one never would. Each test does one thing wrong and
+ * expects one kind of finding. Nothing of the library is linked.
+ */
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The host ---------------------------------------------------------------------------------------- */
+
+static char found[64][32], texts[64][512], others[64][192];
+static uint64_t streams[64];
+static uint32_t n_found;
+
+static int32_t host_report(void *context, const tn_finding *f)
+{
+    if (n_found == 64) return TN_OK;
+    snprintf(found[n_found], sizeof(found[0]), "%s", f->kind);
+    snprintf(texts[n_found], sizeof(texts[0]), "%s", f->text);
+    snprintf(others[n_found], sizeof(others[0]), "%s", f->other ? f->other : "");
+    streams[n_found++] = f->stream;
+    return TN_OK;
+}
+
+static int32_t host_error(void *context, int32_t code, const char *message)
+{
+    return code;
+}
+
+static uint32_t host_intern(void *context, const char *text)
+{
+    return 1u + (uint32_t)text[0];
+}
+
+static void *host_alloc(void *context, uint64_t bytes)
+{
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void host_free(void *context, void *memory, uint64_t bytes)
+{
+    free(memory);
+}
+
+static const tn_host host = {.size = sizeof(tn_host),
+                             .error = host_error,
+                             .intern = host_intern,
+                             .alloc = host_alloc,
+                             .free = host_free,
+                             .report = host_report};
+
+static tn_plugin_table load(const char *variable, const tn_plugin_info **out_info)
+{
+    void *library = dlopen(getenv(variable), RTLD_NOW | RTLD_LOCAL);
+    cr_assert_not_null(library, "%s", dlerror());
+    const tn_plugin_info *info = dlsym(library, TN_PLUGIN_SYMBOL);
+    tn_plugin_table table = {.size = sizeof(table)};
+    const tn_host_offer offer = {
+        .size = sizeof(offer), .abi_min = TN_ABI_GENERATION, .abi_max = TN_ABI_GENERATION};
+    cr_assert_eq(info->entry(&offer, &table), TN_OK);
+    *out_info = info;
+    return table;
+}
+
+/* A plugin behind the shim. */
+typedef struct wrapped {
+    void *self;
+    tn_plugin_table table;
+    const tn_device_interface *device;
+    const tn_memory_interface *memory;
+    const tn_copy_interface *copy;
+    const tn_stream_interface *stream;
+    const tn_event_interface *event;
+    const tn_kernels_interface *kernels;
+    void *devices[2];
+} wrapped;
+
+static void *shim_self;
+static const tn_shim_interface *shim;
+static tn_plugin_table shim_plugin_table;
+
+static int32_t open_plugin(void *next, const tn_host *given, void **out_self, tn_plugin_table *out)
+{
+    *out = *(const tn_plugin_table *)next;
+    return out->init(given, out_self);
+}
+
+static void load_shim(void)
+{
+    const tn_plugin_info *info;
+    setenv("TENON_NULL_DEVICES", "2", 1);
+    n_found = 0;
+    shim_plugin_table = load("TENON_TEST_SHIM", &info);
+    cr_assert_eq(shim_plugin_table.init(&host, &shim_self), TN_OK);
+    shim = shim_plugin_table.get_interface(shim_self, "tenon.shim", 1);
+    cr_assert_eq(shim->configure(shim_self, "1"), TN_OK);
+}
+
+static void unload_shim(void)
+{
+    shim_plugin_table.shutdown(shim_self);
+}
+
+static void wrap(const char *variable, wrapped *w)
+{
+    tn_shim_target target = {.size = sizeof(target), .open = open_plugin};
+    tn_plugin_table plugin = load(variable, &target.info);
+    target.next = &plugin;
+    *w = (wrapped){.table = {.size = sizeof(w->table)}};
+    cr_assert_eq(shim->wrap(shim_self, &host, &target, &w->self, &w->table), TN_OK);
+    w->device = w->table.get_interface(w->self, "tenon.device", 1);
+    w->memory = w->table.get_interface(w->self, "tenon.memory", 1);
+    w->copy = w->table.get_interface(w->self, "tenon.copy", 1);
+    w->stream = w->table.get_interface(w->self, "tenon.stream", 1);
+    w->event = w->table.get_interface(w->self, "tenon.event", 1);
+    w->kernels = w->table.get_interface(w->self, "tenon.kernels", 1);
+    cr_assert_null(w->table.get_interface(w->self, "tenon.none", 1));
+    cr_assert_null(w->table.get_interface(w->self, "tenon.device", 2));
+    uint32_t count = 0;
+    const char *reason = NULL;
+    cr_assert_eq(w->device->enumerate(w->self, &count, &reason), TN_OK);
+    for (uint32_t i = 0; i < count && i < 2; i++) {
+        tn_device_facts facts = {.size = sizeof(facts)};
+        cr_assert_eq(w->device->facts(w->self, i, &facts), TN_OK);
+        cr_assert_eq(w->device->open(w->self, i, &w->devices[i]), TN_OK);
+    }
+}
+
+static void unwrap(wrapped *w)
+{
+    for (int i = 0; i < 2; i++)
+        if (w->devices[i]) w->device->close(w->self, w->devices[i]);
+    w->table.shutdown(w->self);
+}
+
+static void *allocate(const wrapped *w, int device, uint64_t bytes)
+{
+    void *allocation = NULL, *address = NULL;
+    cr_assert_eq(
+        w->memory->alloc(w->self, w->devices[device], bytes, TN_MEMORY_UNIFIED, &allocation, &address),
+        TN_OK);
+    return allocation;
+}
+
+static void release(const wrapped *w, int device, void *allocation, uint64_t bytes)
+{
+    w->memory->free(w->self, w->devices[device], allocation, bytes);
+}
+
+static void *make_stream(const wrapped *w, int device)
+{
+    void *stream = NULL;
+    cr_assert_eq(w->stream->create(w->self, w->devices[device], 0, &stream), TN_OK);
+    return stream;
+}
+
+static void end_stream(const wrapped *w, int device, void *stream)
+{
+    w->stream->synchronize(w->self, w->devices[device], stream);
+    w->stream->destroy(w->self, w->devices[device], stream);
+}
+
+static void expect(const char *kind, const char *part)
+{
+    cr_assert_eq(n_found, 1, "%u findings, expected one '%s': %s %s", n_found, kind, n_found ? found[0] : "",
+                 n_found ? texts[0] : "");
+    cr_assert_str_eq(found[0], kind, "%s: %s", found[0], texts[0]);
+    cr_assert_not_null(strstr(texts[0], part), "%s", texts[0]);
+    n_found = 0;
+}
+
+static void expect_none(void)
+{
+    cr_assert_eq(n_found, 0, "%s: %s", found[0], texts[0]);
+}
+
+TestSuite(host, .init = load_shim, .fini = unload_shim);
+
+/* ---- Handles ----------------------------------------------------------------------------------------- */
+
+Test(host, a_sound_life_has_no_findings)
+{
+    wrapped w;
+    char bytes[64] = "";
+    wrap("TENON_TEST_NULL", &w);
+    void *a = allocate(&w, 0, 64), *b = allocate(&w, 0, 64), *s = make_stream(&w, 0), *e = NULL;
+    cr_assert_eq(w.memory->fill(w.self, w.devices[0], a, 0, 64, 255, s), TN_OK);
+    cr_assert_eq(w.copy->device_to_device(w.self, w.devices[0], b, 0, a, 32, 32, s), TN_OK);
+    cr_assert_eq(w.event->create(w.self, w.devices[0], TN_EVENT_TIMING, &e), TN_OK);
+    cr_assert_eq(w.event->record(w.self, w.devices[0], e, s), TN_OK);
+    cr_assert_eq(w.copy->device_to_host(w.self, w.devices[0], bytes, b, 0, 64, s), TN_OK);
+    cr_assert_eq((unsigned char)bytes[31], 255);
+    w.event->destroy(w.self, w.devices[0], e);
+    end_stream(&w, 0, s);
+    release(&w, 0, a, 64);
+    release(&w, 0, b, 64);
+    if (w.table.quiesce) w.table.quiesce(w.self);
+    unwrap(&w);
+    expect_none();
+}
+
+Test(host, memory_that_was_freed)
+{
+    wrapped w;
+    wrap("TENON_TEST_REFERENCE", &w); /* it refuses what is not there, so that the breach does no harm */
+    void *address = NULL, *a = NULL, *s = make_stream(&w, 0);
+    cr_assert_eq(w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address), TN_OK);
+    release(&w, 0, a, 64);
+    cr_assert_neq(w.memory->fill(w.self, w.devices[0], a, 0, 8, 0, s), TN_OK);
+    cr_assert_not_null(strstr(others[0], "memory.free, call"), "%s", others[0]); /* where it ended */
+    expect("use-after-free", "gives memory.fill, for 'allocation', an allocation that was freed before");
+    w.memory->free(w.self, w.devices[0], a, 64);
+    expect("double-free", "freed before");
+    cr_assert_neq(w.memory->fill(w.self, w.devices[0], &w, 0, 8, 0, s), TN_OK);
+    expect("unknown-handle", "what is no allocation of this plugin's");
+    end_stream(&w, 0, s);
+    unwrap(&w);
+    expect_none();
+}
+
+Test(host, a_stream_and_an_event_that_were_destroyed)
+{
+    wrapped w;
+    int32_t done;
+    void *s, *e = NULL;
+    wrap("TENON_TEST_NULL", &w);
+    s = make_stream(&w, 0);
+    end_stream(&w, 0, s);
+    w.stream->query(w.self, w.devices[0], s, &done);
+    expect("use-after-destroy", "a stream that was destroyed before");
+    w.stream->destroy(w.self, w.devices[0], s);
+    expect("double-destroy", "a stream that was destroyed before");
+    w.event->create(w.self, w.devices[0], 0, &e);
+    w.event->destroy(w.self, w.devices[0], e);
+    w.event->query(w.self, w.devices[0], e, &done);
+    expect("use-after-destroy", "an event that was destroyed before");
+    unwrap(&w);
+    w.device = NULL;
+}
+
+Test(host, a_handle_of_another_device_or_plugin)
+{
+    wrapped w, other;
+    wrap("TENON_TEST_NULL", &w);
+    wrap("TENON_TEST_REFERENCE", &other);
+    void *a = allocate(&w, 0, 64), *s = make_stream(&w, 0), *t = make_stream(&w, 1);
+    w.memory->fill(w.self, w.devices[1], a, 0, 8, 0, t);
+    expect("wrong-device", "the allocation of another device");
+    void *far = NULL, *address = NULL, *u = make_stream(&other, 0);
+    other.memory->alloc(other.self, other.devices[0], 64, TN_MEMORY_DEVICE, &far, &address);
+    cr_assert_neq(other.memory->fill(other.self, other.devices[0], a, 0, 8, 0, u), TN_OK);
+    expect("wrong-plugin", "an allocation of plugin null");
+    other.memory->free(other.self, other.devices[0], far, 64);
+    end_stream(&other, 0, u);
+    end_stream(&w, 0, s);
+    end_stream(&w, 1, t);
+    release(&w, 0, a, 64);
+    unwrap(&other);
+    unwrap(&w);
+    expect_none();
+}
+
+Test(host, a_handle_that_is_null)
+{
+    wrapped w;
+    wrap("TENON_TEST_NULL", &w);
+    void *s = make_stream(&w, 0);
+    w.stream->synchronize(w.self, w.devices[0], NULL);
+    expect("null-handle", "gives stream.synchronize no 'stream'");
+    end_stream(&w, 0, s);
+    unwrap(&w);
+    expect_none();
+}
+
+/* ---- Ranges and numbers ------------------------------------------------------------------------------ */
+
+Test(host, ranges_outside_an_allocation)
+{
+    wrapped w;
+    char bytes[256];
+    wrap("TENON_TEST_REFERENCE", &w);
+    void *address = NULL, *a = NULL, *s = make_stream(&w, 0);
+    w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
+    w.copy->host_to_device(w.self, w.devices[0], a, 60, bytes, 5, s);
+    expect("out-of-range", "spans bytes 60 to 65 of an allocation of 64");
+    w.copy->device_to_host(w.self, w.devices[0], bytes, a, UINT64_MAX, 2, s);
+    expect("out-of-range", "device_to_host");
+    w.memory->fill(w.self, w.devices[0], a, 65, 1, 0, s);
+    expect("out-of-range", "of an allocation of 64");
+    w.memory->fill(w.self, w.devices[0], a, 0, 0, 0, s);
+    expect("zero-bytes", "asks memory.fill for 0 bytes");
+    w.memory->fill(w.self, w.devices[0], a, 0, 8, 256, s);
+    expect("bad-value", "256");
+    w.copy->device_to_device(w.self, w.devices[0], a, 0, a, 8, 16, s);
+    expect("overlap", "16 bytes onto a part of themselves");
+    end_stream(&w, 0, s);
+    w.memory->free(w.self, w.devices[0], a, 32);
+    expect("wrong-size", "64 bytes as one of 32");
+    unwrap(&w);
+    expect_none();
+}
+
+Test(host, flags_and_kinds_that_are_unknown)
+{
+    wrapped w;
+    void *e = NULL, *a = NULL, *address = NULL;
+    wrap("TENON_TEST_REFERENCE", &w);
+    w.event->create(w.self, w.devices[0], 6, &e);
+    expect("unknown-flags", "flags 0x6");
+    if (e) w.event->destroy(w.self, w.devices[0], e);
+    w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_UNIFIED, &a, &address);
+    expect("unknown-kind", "the facts list 0x1");
+    if (a) w.memory->free(w.self, w.devices[0], a, 64);
+    unwrap(&w);
+    expect_none();
+}
+
+/* ---- Life -------------------------------------------------------------------------------------------- */
+
+Test(host, what_is_left_at_the_end)
+{
+    wrapped w;
+    wrap("TENON_TEST_NULL", &w);
+    void *a = allocate(&w, 0, 96);
+    make_stream(&w, 1);
+    w.device->close(w.self, w.devices[0]);
+    cr_assert_not_null(strstr(others[0], "memory.alloc, call"), "%s", others[0]); /* where it was made */
+    expect("leak", "an allocation of 96 bytes was never freed");
+    w.table.shutdown(w.self);
+    cr_assert_eq(n_found, 2); /* the stream and the other device */
+    cr_assert_str_eq(found[0], "leak");
+    cr_assert_str_eq(found[1], "leak");
+    cr_assert(strstr(texts[0], "a stream was never destroyed") ||
+              strstr(texts[1], "a stream was never destroyed"));
+    cr_assert(strstr(texts[0], "a device was never closed") || strstr(texts[1], "a device was never closed"));
+    free(a);
+}
+
+Test(host, a_call_after_quiesce)
+{
+    wrapped w;
+    wrap("TENON_TEST_NULL", &w);
+    w.table.quiesce(w.self);
+    void *a = allocate(&w, 0, 64);
+    expect("after-quiesce", "the host calls memory.alloc after quiesce");
+    release(&w, 0, a, 64); /* allowed */
+    unwrap(&w);
+    expect_none();
+}
+
+static wrapped *shared;
+static pthread_barrier_t inside;
+
+static void wait_inside(void *user)
+{
+    pthread_barrier_wait(&inside);
+    pthread_barrier_wait(&inside);
+}
+
+/* The self test of this plugin waits until the other thread has called. */
+static int32_t slow_self_test(void *self)
+{
+    wait_inside(NULL);
+    return TN_OK;
+}
+
+static int32_t open_slow(void *next, const tn_host *given, void **out_self, tn_plugin_table *out)
+{
+    int32_t status = open_plugin(next, given, out_self, out);
+    out->self_test = slow_self_test;
+    return status;
+}
+
+static void *test_itself(void *unused)
+{
+    shared->table.self_test(shared->self);
+    return NULL;
+}
+
+Test(host, two_threads_in_a_slot_for_one)
+{
+    wrapped w = {.table = {.size = sizeof(w.table)}};
+    pthread_t thread;
+    tn_shim_target target = {.size = sizeof(target), .open = open_slow};
+    tn_plugin_table plugin = load("TENON_TEST_NULL", &target.info);
+    target.next = &plugin;
+    cr_assert_eq(shim->wrap(shim_self, &host, &target, &w.self, &w.table), TN_OK);
+    pthread_barrier_init(&inside, NULL, 2);
+    shared = &w;
+    pthread_create(&thread, NULL, test_itself, NULL);
+    pthread_barrier_wait(&inside);
+    w.table.quiesce(w.self);
+    pthread_barrier_wait(&inside);
+    pthread_join(thread, NULL);
+    expect("concurrent-call", "the host calls plugin.quiesce while another thread is in plugin.self_test");
+    w.table.shutdown(w.self);
+}
+
+/* ---- Order ------------------------------------------------------------------------------------------- */
+
+Test(host, two_streams_without_an_event)
+{
+    wrapped w;
+    void *address = NULL, *a = NULL, *e = NULL;
+    wrap("TENON_TEST_REFERENCE", &w);
+    void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
+    w.memory->alloc(w.self, w.devices[0], 128, TN_MEMORY_DEVICE, &a, &address);
+    w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
+    w.memory->fill(w.self, w.devices[0], a, 64, 64, 1, t); /* other bytes */
+    expect_none();
+    w.memory->fill(w.self, w.devices[0], a, 63, 1, 2, t);
+    cr_assert_eq(streams[0], 1);
+    cr_assert_not_null(strstr(others[0], "memory.fill, call"), "%s", others[0]);
+    expect("race",
+           "memory.fill on stream 1 writes bytes 63 to 63 of an allocation that memory.fill on stream 0 "
+           "writes");
+    w.event->create(w.self, w.devices[0], 0, &e);
+    w.event->record(w.self, w.devices[0], e, t);
+    w.stream->wait_event(w.self, w.devices[0], s, e);
+    w.memory->fill(w.self, w.devices[0], a, 0, 128, 3, s);
+    expect_none(); /* the event puts all that t did before */
+    w.memory->fill(w.self, w.devices[0], a, 0, 8, 4, t);
+    expect("race", "memory.fill on stream 1"); /* and nothing of what s did afterwards */
+    w.stream->synchronize(w.self, w.devices[0], s);
+    w.stream->synchronize(w.self, w.devices[0], t);
+    w.memory->fill(w.self, w.devices[0], a, 0, 128, 5, t);
+    expect_none(); /* the host has seen both finish */
+    w.event->destroy(w.self, w.devices[0], e);
+    w.memory->free(w.self, w.devices[0], a, 128);
+    expect("freed-in-use", "memory.fill on stream 1 writes; the host has not seen that finish");
+    w.stream->destroy(w.self, w.devices[0], t);
+    expect("destroyed-in-use", "stream 1, which it has not seen finish");
+    end_stream(&w, 0, s);
+    unwrap(&w);
+    expect_none();
+}
+
+Test(host, two_reads_are_no_race)
+{
+    wrapped w;
+    void *address = NULL, *a = NULL;
+    char bytes[2][64];
+    wrap("TENON_TEST_REFERENCE", &w);
+    void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
+    w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
+    w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
+    w.stream->synchronize(w.self, w.devices[0], s);
+    w.copy->device_to_host(w.self, w.devices[0], bytes[0], a, 0, 64, s);
+    w.copy->device_to_host(w.self, w.devices[0], bytes[1], a, 0, 64, t);
+    expect_none();
+    w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
+    expect("race", "that copy.device_to_host on stream 1 reads");
+    w.stream->synchronize(w.self, w.devices[0], s);
+    w.stream->synchronize(w.self, w.devices[0], t);
+    w.memory->free(w.self, w.devices[0], a, 64);
+    end_stream(&w, 0, s);
+    end_stream(&w, 0, t);
+    unwrap(&w);
+    expect_none();
+}
+
+/* ---- Kernel calls ------------------------------------------------------------------------------------ */
+
+static const tn_kernel_row *find_row(const wrapped *w, const char *name)
+{
+    for (uint32_t i = 0; i < w->kernels->count; i++) {
+        const tn_kernel_row *row =
+            (const tn_kernel_row *)((const char *)w->kernels->rows + (size_t)i * w->kernels->row_bytes);
+        if (strncmp(row->schema, name, strlen(name)) == 0) return row;
+    }
+    cr_assert_fail("no row %s", name);
+    return NULL;
+}
+
+/* A call of prim::copy between two float vectors in one allocation; the reference device checks operands,
+ * too. */
+typedef struct copy_call {
+    tn_tensor_desc to, from;
+    int64_t size, stride;
+    tn_value args[2], outs[1];
+    tn_call call;
+} copy_call;
+
+static void fill_copy(copy_call *k, const wrapped *w, void *allocation, void *stream)
+{
+    const tn_device id = TN_DEVICE(1u + (uint32_t)'r', 0);
+    const tn_tensor_desc d = {.size = sizeof(d),
+                              .dtype = TN_FLOAT32,
+                              .layout = TN_INTERNED_STRIDED,
+                              .rank = 1,
+                              .device = id,
+                              .allocation = allocation,
+                              .sizes = &k->size,
+                              .strides = &k->stride};
+    k->size = 4;
+    k->stride = 1;
+    k->to = k->from = d;
+    k->from.byte_offset = 16;
+    k->args[0] = k->outs[0] = tn_value_tensor((tn_tensor *)&k->to);
+    k->args[1] = tn_value_tensor((tn_tensor *)&k->from);
+    k->call = (tn_call){.size = sizeof(k->call),
+                        .n_args = 2,
+                        .n_outs = 1,
+                        .args = k->args,
+                        .outs = k->outs,
+                        .device = w->devices[0],
+                        .stream = stream,
+                        .host = &host,
+                        .threads = 1};
+}
+
+Test(host, descriptors_of_a_kernel_call)
+{
+    wrapped w;
+    copy_call k;
+    void *address = NULL, *a = NULL;
+    wrap("TENON_TEST_REFERENCE", &w);
+    void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
+    const tn_kernel_row *row = find_row(&w, "prim::copy(");
+    w.memory->alloc(w.self, w.devices[0], 32, TN_MEMORY_DEVICE, &a, &address);
+    fill_copy(&k, &w, a, s);
+    k.call.data = row->data;
+    cr_assert_eq(row->run(w.self, &k.call), TN_OK);
+    expect_none();
+    k.from.byte_offset = 20;
+    row->run(w.self, &k.call);
+    expect("out-of-range", "argument 1 of prim::copy spans bytes 20 to 36 of an allocation of 32");
+    k.from.byte_offset = 8;
+    k.stride = -1; /* both go backwards, the first one from byte 0 */
+    row->run(w.self, &k.call);
+    cr_assert_gt(n_found, 0);
+    cr_assert_not_null(strstr(texts[0], "argument 0 of prim::copy begins 12 bytes before"), "%s", texts[0]);
+    n_found = 0;
+    fill_copy(&k, &w, a, s);
+    k.call.data = row->data;
+    k.from.size = 0;
+    row->run(w.self, &k.call);
+    expect("bad-struct", "the descriptor of argument 1 of prim::copy has size 0");
+    fill_copy(&k, &w, a, s);
+    k.call.data = row->data;
+    k.call.flags = 64;
+    row->run(w.self, &k.call);
+    expect("bad-struct", "flags 0x40");
+    fill_copy(&k, &w, a, t);
+    k.call.data = row->data;
+    k.call.stream_id = 1;
+    row->run(w.self, &k.call);
+    expect("race",
+           "prim::copy on stream 1 writes bytes 0 to 15 of an allocation that prim::copy on stream 0 writes");
+    end_stream(&w, 0, s);
+    end_stream(&w, 0, t);
+    w.memory->free(w.self, w.devices[0], a, 32);
+    unwrap(&w);
+    expect_none();
+}
