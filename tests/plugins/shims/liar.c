@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plugin that breaks the contract in the one way that TENON_LIAR names. Its device is host memory that does
+ * everything at once; it has one kernel, of aten::add.Tensor, that writes what its arguments hold together.
+ */
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const tn_host *host;
+static char streams[8];
+static int n_streams;
+static void *last_allocation;
+
+static int lies(const char *how)
+{
+    const char *lie = getenv("TENON_LIAR");
+    return lie && strcmp(lie, how) == 0;
+}
+
+/* ---- Device and memory ------------------------------------------------------------------------------- */
+
+static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    *out_count = 1;
+    *out_reason = NULL;
+    return TN_OK;
+}
+
+static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
+    uint32_t size = out->size;
+    *out = (tn_device_facts){.size = size,
+                             .device_class = TN_DEVICE_VIRTUAL,
+                             .memory_kinds = TN_MEMORY_UNIFIED,
+                             .alignment = 64,
+                             .dtypes = dtypes,
+                             .name = "Liar"};
+    if (lies("facts-past-size")) memset((char *)out + size, 7, 4);
+    if (lies("size-changed")) out->size = size + 8;
+    return TN_OK;
+}
+
+static int32_t open_device(void *self, uint32_t index, void **out_device)
+{
+    static char device;
+    *out_device = lies("null-device") ? NULL : &device;
+    return TN_OK;
+}
+
+static void close_device(void *self, void *device) {}
+
+static int32_t synchronize(void *self, void *device)
+{
+    return lies("no-status") ? 4711 : TN_OK;
+}
+
+static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                            void **out_host)
+{
+    static int calls;
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (lies("written-on-failure") && calls++ == 0) {
+        free(memory);
+        *out_allocation = &calls;
+        return host->error(host->context, TN_E_OUT_OF_MEMORY, "liar: out of memory");
+    }
+    if (lies("duplicate-handle") && last_allocation) {
+        free(memory);
+        memory = last_allocation;
+    }
+    last_allocation = memory;
+    *out_allocation = memory;
+    if (!lies("output-not-written")) *out_host = memory;
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    if (!lies("duplicate-handle")) free(allocation);
+}
+
+static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                    uint32_t value, void *stream)
+{
+    memset((char *)allocation + offset, (int)value, bytes);
+    return TN_OK;
+}
+
+static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    *out_free = *out_total = 0;
+    return TN_OK;
+}
+
+static int32_t to_device(void *self, void *device, void *allocation, uint64_t offset, const void *from,
+                         uint64_t bytes, void *stream)
+{
+    memcpy((char *)allocation + offset, from, bytes);
+    return TN_OK;
+}
+
+static int32_t to_host(void *self, void *device, void *to, void *allocation, uint64_t offset, uint64_t bytes,
+                       void *stream)
+{
+    memcpy(to, (char *)allocation + offset, bytes);
+    return TN_OK;
+}
+
+static int32_t within(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                      uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    memcpy((char *)to + to_offset, (char *)from + from_offset, bytes);
+    return TN_OK;
+}
+
+/* ---- Streams ----------------------------------------------------------------------------------------- */
+
+static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+{
+    *out_stream = &streams[n_streams++ % 8];
+    return TN_OK;
+}
+
+static void stream_destroy(void *self, void *device, void *stream) {}
+
+static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
+{
+    *out_done = 1;
+    return TN_OK;
+}
+
+static int32_t stream_synchronize(void *self, void *device, void *stream)
+{
+    return TN_OK;
+}
+
+static int32_t host_callback(void *self, void *device, void *stream, void (*callback)(void *user), void *user)
+{
+    callback(user);
+    return TN_OK;
+}
+
+/* ---- The kernel -------------------------------------------------------------------------------------- */
+
+static void *ask_elsewhere(void *call)
+{
+    void *allocation = NULL, *address = NULL;
+    uint64_t offset = 0;
+    host->workspace(call, 64, &allocation, &offset, &address);
+    return NULL;
+}
+
+static void release(void *pointer)
+{
+    host->free(host->context, host->alloc(host->context, 16), 16);
+}
+
+static float *first(const tn_tensor_desc *d)
+{
+    return (float *)(void *)((char *)d->allocation + d->byte_offset);
+}
+
+static int32_t add(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *a = tn_desc(call->args[0].as.tensor), *b = tn_desc(call->args[1].as.tensor);
+    const tn_tensor_desc *to = tn_desc(call->outs[0].as.tensor);
+    int64_t n = tn_tensor_numel(call->outs[0].as.tensor);
+    pthread_t thread;
+    if (lies("refused-after-yes")) return TN_E_UNSUPPORTED;
+    if (lies("no-status-kernel")) return -3;
+    if (lies("error-then-ok")) host->error(host->context, TN_E_INTERNAL, "liar: something went wrong");
+    if (lies("not-in-kernel")) host->intern(host->context, "liar");
+    if (lies("reentry")) host->keep_alive(call, &n_streams, release);
+    if (lies("call-outside") && pthread_create(&thread, NULL, ask_elsewhere, (void *)(uintptr_t)call) == 0)
+        pthread_join(thread, NULL);
+    for (int64_t i = 0; i < n; i++) first(to)[i] = first(a)[i] + first(b)[i];
+    return TN_OK;
+}
+
+static tn_kernel_row rows[] = {
+    {.size = sizeof(tn_kernel_row),
+     .schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .run = add},
+};
+
+/* ---- Tables ------------------------------------------------------------------------------------------ */
+
+static const tn_device_interface device_table = {.size = sizeof(device_table),
+                                                 .type = "liar",
+                                                 .enumerate = enumerate,
+                                                 .facts = facts,
+                                                 .open = open_device,
+                                                 .close = close_device,
+                                                 .synchronize = synchronize};
+static const tn_memory_interface memory_table = {
+    .size = sizeof(memory_table), .alloc = memory_alloc, .free = memory_free, .fill = fill, .info = info};
+static const tn_copy_interface copy_table = {.size = sizeof(copy_table),
+                                             .host_to_device = to_device,
+                                             .device_to_host = to_host,
+                                             .device_to_device = within};
+static const tn_stream_interface stream_table = {.size = sizeof(stream_table),
+                                                 .create = stream_create,
+                                                 .destroy = stream_destroy,
+                                                 .query = stream_query,
+                                                 .synchronize = stream_synchronize,
+                                                 .host_callback = host_callback};
+static const tn_kernels_interface kernels_table = {
+    .size = sizeof(kernels_table), .count = 1, .row_bytes = sizeof(tn_kernel_row), .rows = rows};
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    return strcmp(name, "tenon.device") == 0    ? (const void *)&device_table
+           : strcmp(name, "tenon.memory") == 0  ? (const void *)&memory_table
+           : strcmp(name, "tenon.copy") == 0    ? (const void *)&copy_table
+           : strcmp(name, "tenon.stream") == 0  ? (const void *)&stream_table
+           : strcmp(name, "tenon.kernels") == 0 ? (const void *)&kernels_table
+                                                : NULL;
+}
+
+static int32_t init(const tn_host *given, void **out_self)
+{
+    host = given;
+    rows[0].flags = lies("unknown-flags") ? 1u << 20 : 0;
+    rows[0].size = lies("no-size") ? 0 : (uint32_t)sizeof(tn_kernel_row);
+    *out_self = rows;
+    return TN_OK;
+}
+
+static void finish(void *self) {}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+    out->shutdown = finish;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("liar", "1.0", "Tests", 0, entry);
