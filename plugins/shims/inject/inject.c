@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inject: lets the n-th call of a slot fail, without the slot being called.
+ * inject: lets the n-th call of a slot fail, without the slot being called (a wait waits first).
  *
  *     TENON_INJECT=memory.alloc:3                    the third allocation: TN_E_INTERNAL
  *     TENON_INJECT=memory.alloc:3:TN_E_OUT_OF_MEMORY
@@ -134,23 +134,50 @@ static int32_t fits(const item *i, const shim_call *c)
     return i->any ? !c->slot->of_host : strcmp(c->slot->name, i->name) == 0;
 }
 
-static int32_t inject_before(shim_call *c)
+/* The status that this call is to answer; TN_OK: none. */
+static int32_t chosen_status(const shim_call *c)
 {
     injection *all = c->plugin->shim->state;
-    if (!all || c->slot->result != SHIM_STATUS) return TN_OK;
-    for (uint32_t k = 0; k < all->count; k++) {
+    for (uint32_t k = 0; all && k < all->count; k++) {
         item *i = &all->items[k];
         if (!fits(i, c)) continue;
         uint64_t n = atomic_fetch_add(&i->count, 1) + 1;
-        if (n != i->at && !(i->on && n > i->at)) continue;
-        char place[256], line[320];
-        snprintf(line, sizeof(line), "inject: %s fails", shim_place(c, place, sizeof(place)));
-        if (c->plugin->outer->log) c->plugin->outer->log(c->plugin->outer->context, TN_LOG_INFO, line);
-        return shim_error(c->plugin->outer, i->status, "injected failure of %s of plugin %s",
-                          shim_place(c, place, sizeof(place)), c->plugin->info->name);
+        if (n == i->at || (i->on && n > i->at)) return i->status;
     }
     return TN_OK;
 }
 
-const shim_tool shim_tool_here = {
-    .name = "inject", .configure = inject_configure, .finish = inject_finish, .before = inject_before};
+static int32_t fail(const shim_call *c, int32_t status)
+{
+    const tn_host *host = c->plugin->outer;
+    char place[256], line[320];
+    snprintf(line, sizeof(line), "inject: %s fails", shim_place(c, place, sizeof(place)));
+    if (host->log) host->log(host->context, TN_LOG_INFO, line);
+    return shim_error(host, status, "injected failure of %s of plugin %s", place, c->plugin->info->name);
+}
+
+/* Waits that fail have waited all the same: so do late errors come, and the host may let go of memory then.
+ */
+static int32_t is_wait(const shim_call *c)
+{
+    return c->id == SHIM_STREAM_SYNCHRONIZE || c->id == SHIM_EVENT_SYNCHRONIZE ||
+           c->id == SHIM_DEVICE_SYNCHRONIZE;
+}
+
+static int32_t inject_before(shim_call *c)
+{
+    int32_t status = c->slot->result == SHIM_STATUS ? chosen_status(c) : TN_OK;
+    c->mark = is_wait(c) ? (uint64_t)status : 0;
+    return status == TN_OK || c->mark ? TN_OK : fail(c, status);
+}
+
+static void inject_after(shim_call *c)
+{
+    if (c->mark && c->status == TN_OK) c->status = fail(c, (int32_t)c->mark);
+}
+
+const shim_tool shim_tool_here = {.name = "inject",
+                                  .configure = inject_configure,
+                                  .finish = inject_finish,
+                                  .before = inject_before,
+                                  .after = inject_after};
