@@ -29,9 +29,10 @@ void composite_mvlgamma(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_add_scalar(s, tn_sum_dim(s, terms, TN_INTS(-1)), TN_SCALAR(constant)));
 }
 
-/* Area under the normal curve: (1 + erf(x / sqrt 2)) / 2. */
+/* Area under the normal curve: erfc(-x / sqrt 2) / 2, which has digits on both sides. */
 void composite_ndtr(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *z = tn_mul_scalar(s, arg_tensor(args, 0), 0.70710678118654752440); /* 1 / sqrt 2 */
-    give(outs, 0, tn_mul_scalar(s, tn_add_scalar(s, tn_erf(s, z), TN_SCALAR(1)), 0.5));
+    tn_tensor *self = arg_tensor(args, 0), *z = tn_mul_scalar(s, wide(s, self), -0.70710678118654752440);
+    tn_tensor *area = tn_mul_scalar(s, tn_erfc(s, z), 0.5);
+    give(outs, 0, wide_dtype(dtype_of(self)) == dtype_of(self) ? area : tni_cast(s, area, dtype_of(self)));
 }

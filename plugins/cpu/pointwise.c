@@ -27,6 +27,8 @@ static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
     X(integer_i64, CPU_I64, level)      \
     X(function_f32, CPU_F32, level)     \
     X(function_f64, CPU_F64, level)     \
+    X(smooth_f32, CPU_F32, level)       \
+    X(smooth_f64, CPU_F64, level)       \
     X(bytes_u8, CPU_U8, level)          \
     X(truth_u8, CPU_BOOL, level)
 /* Lists that have no use for vectors. */

@@ -22,7 +22,7 @@ static double number(const cJSON *j, const char *key)
 {
     const cJSON *item = member(j, key);
     if (cJSON_IsNumber(item)) return item->valuedouble;
-    return cJSON_IsString(item) && item->valuestring[0] != 'n' ? (double)INFINITY : (double)NAN;
+    return cJSON_IsString(item) ? strtod(item->valuestring, NULL) : (double)NAN;
 }
 
 static const char *text(const cJSON *j, const char *key)

@@ -5,6 +5,7 @@
  * texts.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "precision.h"
 #include "sources.h"
@@ -13,10 +14,11 @@
 
 void precision_add_number(cJSON *j, const char *key, double x)
 {
-    cJSON *item = isfinite(x) ? cJSON_CreateNumber(x)
-                              : cJSON_CreateString(x != x  ? "nan"
-                                                   : x > 0 ? "inf"
-                                                           : "-inf");
+    char text[32];
+    cJSON *item;
+    /* cJSON writes too few digits of the largest numbers, which then read as infinity. */
+    snprintf(text, sizeof(text), x != x ? "nan" : isinf(x) ? (x > 0 ? "inf" : "-inf") : "%.17g", x);
+    item = fabs(x) < 1e300 ? cJSON_CreateNumber(x) : cJSON_CreateString(text);
     if (key)
         cJSON_AddItemToObject(j, key, item);
     else

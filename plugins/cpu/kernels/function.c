@@ -1,40 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library. One
- * that is more than that function is written in steps over the run, which stays in the first-level cache:
- * before it, the function, after it; the steps are inline functions of the elements.
+ * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library; those
+ * that are smooth activations are in smooth.c.
  */
 #include "convert.h"
-#include "loops.h"
-#include "vector_math.h"
-
-#include "../chunk.h"
+#include "steps.h"
 
 #define PI ((T)3.14159265358979323846)
-
-/* before(a, scalars) -> function -> after(a, that, scalars). */
-ALWAYS_INLINE void through(void *const *p, int64_t n, T x, T y, T (*before)(T, T), V (*f)(V),
-                           T (*after)(T, T, T, T))
-{
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1];
-    for (int64_t i = 0; i < n; i++) t[i] = before(a[i], x);
-    vector_unary(t, t, n, f);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = after(a[i], t[i], x, y);
-}
-
-/* The same for two operands. */
-ALWAYS_INLINE void through_two(void *const *p, int64_t n, T x, T y, T (*before)(T, T, T), V (*f)(V),
-                               T (*after)(T, T, T, T, T))
-{
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1], *b = p[2];
-    for (int64_t i = 0; i < n; i++) t[i] = before(a[i], b[i], x);
-    vector_unary(t, t, n, f);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = after(a[i], b[i], t[i], x, y);
-}
 
 /* ---- The function alone ------------------------------------------------------------------------------ */
 
@@ -142,9 +114,18 @@ static void erf_of(void *const *p, int64_t n, const cpu_scalars *s)
     vector_erf(p[0], p[1], n);
 }
 
+/* SLEEF's loses its digits around the roots below 0; the C library's, of float64, keeps them. */
 static void lgamma_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    vector_unary(p[0], p[1], n, SLEEF(lgamma, 10));
+    T *o = p[0], t[CPU_CHUNK];
+    const T *a = p[1];
+    int32_t any = 0, sign;
+    vector_unary(t, a, n, SLEEF(lgamma, 10));
+    for (int64_t i = 0; i < n; i++) any |= a[i] < 0;
+    if (any)
+        for (int64_t i = 0; i < n; i++)
+            if (a[i] < 0) t[i] = (T)lgamma_r((double)a[i], &sign);
+    memcpy(o, t, (size_t)n * sizeof(T));
 }
 
 static void erfc_of(void *const *p, int64_t n, const cpu_scalars *s)
@@ -263,202 +244,6 @@ static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
     }
 }
 
-/* ---- Activations ------------------------------------------------------------------------------------- */
-
-ALWAYS_INLINE T minus(T a, T x)
-{
-    return -a;
-}
-ALWAYS_INLINE T itself(T a, T x)
-{
-    return a;
-}
-ALWAYS_INLINE T times(T a, T x)
-{
-    return a * x;
-}
-ALWAYS_INLINE T minus_second(T a, T b, T x)
-{
-    return -b;
-}
-ALWAYS_INLINE T times_second(T a, T b, T x)
-{
-    return b * x;
-}
-
-/* t = exp(-a) */
-ALWAYS_INLINE T sigmoid_after(T a, T t, T x, T y)
-{
-    return 1 / (1 + t);
-}
-static void sigmoid(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through(p, n, 0, 0, minus, SLEEF(exp, 10), sigmoid_after);
-}
-ALWAYS_INLINE T silu_after(T a, T t, T x, T y)
-{
-    return a / (1 + t);
-}
-static void silu(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through(p, n, 0, 0, minus, SLEEF(exp, 10), silu_after);
-}
-ALWAYS_INLINE T silu_backward_after(T g, T a, T t, T x, T y)
-{
-    T sigma = 1 / (1 + t);
-    return g * sigma * (1 + a * (1 - sigma));
-}
-static void silu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through_two(p, n, 0, 0, minus_second, SLEEF(exp, 10), silu_backward_after);
-}
-
-/* gelu = a / 2 * (1 + erf(a / sqrt 2)) */
-#define SQRT_HALF    ((T)0.70710678118654752440)
-#define SQRT_2_PI    ((T)0.79788456080286535588) /* sqrt(2 / pi) */
-#define DENSITY_AT_0 ((T)0.39894228040143267794) /* 1 / sqrt(2 pi) */
-#define GELU_CUBIC   ((T)0.044715)
-ALWAYS_INLINE T gelu_after(T a, T t, T x, T y)
-{
-    return (T)0.5 * a * (1 + t);
-}
-static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1];
-    for (int64_t i = 0; i < n; i++) t[i] = a[i] * SQRT_HALF;
-    vector_erf(t, t, n);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = gelu_after(a[i], t[i], 0, 0);
-}
-ALWAYS_INLINE T gelu_tanh_before(T a, T x)
-{
-    return SQRT_2_PI * (a + GELU_CUBIC * a * a * a);
-}
-static void gelu_tanh(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through(p, n, 0, 0, gelu_tanh_before, SLEEF(tanh, 10), gelu_after);
-}
-static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0], t[CPU_CHUNK], density[CPU_CHUNK];
-    const T *g = p[1], *a = p[2];
-    for (int64_t i = 0; i < n; i++) {
-        t[i] = a[i] * SQRT_HALF;
-        density[i] = (T)-0.5 * a[i] * a[i];
-    }
-    vector_erf(t, t, n);
-    vector_unary(density, density, n, SLEEF(exp, 10));
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = g[i] * ((T)0.5 * (1 + t[i]) + a[i] * density[i] * DENSITY_AT_0);
-}
-ALWAYS_INLINE T gelu_tanh_second(T g, T a, T x)
-{
-    return gelu_tanh_before(a, x);
-}
-ALWAYS_INLINE T gelu_tanh_backward_after(T g, T a, T t, T x, T y)
-{
-    T slope = SQRT_2_PI * (1 + 3 * GELU_CUBIC * a * a);
-    return g * ((T)0.5 * (1 + t) + (T)0.5 * a * (1 - t * t) * slope);
-}
-static void gelu_tanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through_two(p, n, 0, 0, gelu_tanh_second, SLEEF(tanh, 10), gelu_tanh_backward_after);
-}
-
-/*
- * mish = a tanh(log(1 + e^a)); with e = e^a and m = e (e + 2) the tanh is m / (m + 2). From MISH_ONE on it
- * rounds to 1.
- */
-#define MISH_ONE ((T)(sizeof(T) == 4 ? 20 : 40))
-ALWAYS_INLINE T mish_after(T a, T t, T x, T y)
-{
-    T m = t * (t + 2);
-    return a > MISH_ONE ? a : a * (m / (m + 2));
-}
-static void mish(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through(p, n, 0, 0, itself, SLEEF(exp, 10), mish_after);
-}
-ALWAYS_INLINE T second(T a, T b, T x)
-{
-    return b;
-}
-ALWAYS_INLINE T mish_backward_after(T g, T a, T t, T x, T y)
-{
-    T m = t * (t + 2), w = m / (m + 2), sigma = t / (1 + t);
-    T slope = w + a * sigma * (4 * (m + 1) / ((m + 2) * (m + 2)));
-    return a > MISH_ONE ? g : g * slope;
-}
-static void mish_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through_two(p, n, 0, 0, second, SLEEF(exp, 10), mish_backward_after);
-}
-
-/* elu(a; alpha, scale, input_scale) */
-static void elu(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1];
-    T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
-    for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
-    vector_unary(t, t, n, SLEEF(expm1, 10));
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = a[i] <= 0 ? t[i] * negative : a[i] * positive;
-}
-/* (alpha, scale, input_scale, is_result); the derivative below 0 from the result or from the input. */
-static void elu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0], t[CPU_CHUNK];
-    const T *g = p[1], *a = p[2];
-    T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
-    if (s->i[3]) {
-        for (int64_t i = 0; i < n; i++) t[i] = inner * (a[i] + negative);
-    } else {
-        for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
-        vector_unary(t, t, n, SLEEF(exp, 10));
-        for (int64_t i = 0; i < n; i++) t[i] *= inner * negative;
-    }
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = g[i] * (a[i] <= 0 ? t[i] : positive);
-}
-
-/* softplus(a; beta, threshold) */
-static void softplus(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1];
-    T beta = (T)s->f[0], threshold = (T)s->f[1];
-    for (int64_t i = 0; i < n; i++) t[i] = a[i] * beta;
-    vector_unary(t, t, n, SLEEF(exp, 10));
-    vector_log1p(t, t, n);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = a[i] * beta > threshold ? a[i] : t[i] / beta;
-}
-ALWAYS_INLINE T softplus_backward_after(T g, T a, T t, T beta, T threshold)
-{
-    return a * beta > threshold ? g : g * t / (t + 1);
-}
-static void softplus_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through_two(p, n, (T)s->f[0], (T)s->f[1], times_second, SLEEF(exp, 10), softplus_backward_after);
-}
-
-/* From the input alone: what the forward kept in `buffer` differs between devices. */
-ALWAYS_INLINE T minus_magnitude(T g, T a, T x)
-{
-    return a < 0 ? a : -a;
-}
-ALWAYS_INLINE T log_sigmoid_backward_after(T g, T a, T t, T x, T y)
-{
-    T share = t / (1 + t);
-    return g * (a < 0 ? 1 - share : share);
-}
-static void log_sigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through_two(p, n, 0, 0, minus_magnitude, SLEEF(exp, 10), log_sigmoid_backward_after);
-}
-
 /* ---- Logarithms -------------------------------------------------------------------------------------- */
 
 /* What a half type holds of a number: ATen rounds the steps of logit, which is badly conditioned around 0.5.
@@ -473,8 +258,21 @@ ALWAYS_INLINE void odds(T *t, const T *a, int64_t n, T eps, uint32_t slot)
 {
     for (int64_t i = 0; i < n; i++) {
         T inside = eps < 0 ? a[i] : a[i] < eps ? eps : a[i] > 1 - eps ? 1 - eps : a[i];
-        t[i] = kept_by(slot, inside / kept_by(slot, 1 - inside));
+        t[i] = slot == CPU_F32 ? (T)((double)inside / (1 - (double)inside))
+                               : kept_by(slot, inside / kept_by(slot, 1 - inside));
     }
+}
+/* Around a half, where a / (1 - a) is nearly 1, the logarithm of 1 + (2a - 1) / (1 - a). */
+ALWAYS_INLINE void logit_middle(T *t, const T *a, int64_t n, T eps)
+{
+    const T low = (T)0.25, high = (T)0.75;
+    T near[CPU_CHUNK];
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++) any |= (a[i] > low) & (a[i] < high);
+    if (!any || eps > low) return;
+    for (int64_t i = 0; i < n; i++) near[i] = a[i] > low && a[i] < high ? (2 * a[i] - 1) / (1 - a[i]) : 0;
+    vector_log1p(near, near, n);
+    for (int64_t i = 0; i < n; i++) t[i] = a[i] > low && a[i] < high ? near[i] : t[i];
 }
 static void logit(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -485,7 +283,9 @@ static void logit(void *const *p, int64_t n, const cpu_scalars *s)
         odds(t, p[1], n, eps, CPU_BF16);
     else
         odds(t, p[1], n, eps, CPU_F32);
-    vector_unary(p[0], t, n, SLEEF(log, 10));
+    vector_unary(t, t, n, SLEEF(log, 10));
+    if (s->slot == CPU_F32 || s->slot == CPU_F64) logit_middle(t, p[1], n, eps);
+    memcpy(p[0], t, (size_t)n * sizeof(T));
 }
 
 /* log(e^a + e^b) = larger + log(1 + e^-|a - b|); equal infinities stay as they are. */
@@ -537,10 +337,14 @@ static void entr(void *const *p, int64_t n, const cpu_scalars *s)
     through(p, n, 0, 0, itself, SLEEF(log, 10), entr_after);
 }
 
+/* sin(pi a) / a / pi, the factor in two parts. */
+#define PER_PI      ((T)0.31830988618379067154)
+#define PER_PI_REST (sizeof(T) == 4 ? (T)1.2841276486e-8 : (T)-1.9678676675182486e-17)
 ALWAYS_INLINE T sinc_after(T a, T t, T x, T y)
 {
-    T turned = PI * a;
-    return a == 0 ? 1 : turned - turned == 0 ? t / turned : NAN;
+    T turned = PI * a, ratio = t / a;
+    int32_t tiny = FN(fabs)(a) < (sizeof(T) == 4 ? (T)1e-4 : (T)1e-9);
+    return tiny ? 1 : turned - turned == 0 ? ratio * PER_PI + ratio * PER_PI_REST : NAN;
 }
 static void sinc(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -578,20 +382,6 @@ const cpu_pointwise_entry CPU_NAME(cpu_function)[] = {
     {CPU_OP_floor_divide, floor_divide},
     {CPU_OP_pow, power},
     {CPU_OP_pow_scalar, power_scalar},
-    {CPU_OP_sigmoid, sigmoid},
-    {CPU_OP_silu, silu},
-    {CPU_OP_silu_backward, silu_backward},
-    {CPU_OP_gelu, gelu},
-    {CPU_OP_gelu_tanh, gelu_tanh},
-    {CPU_OP_gelu_backward, gelu_backward},
-    {CPU_OP_gelu_tanh_backward, gelu_tanh_backward},
-    {CPU_OP_mish, mish},
-    {CPU_OP_mish_backward, mish_backward},
-    {CPU_OP_elu, elu},
-    {CPU_OP_elu_backward, elu_backward},
-    {CPU_OP_softplus, softplus},
-    {CPU_OP_softplus_backward, softplus_backward},
-    {CPU_OP_log_sigmoid_backward, log_sigmoid_backward},
     {CPU_OP_logit, logit},
     {CPU_OP_logaddexp, logaddexp},
     {CPU_OP_logaddexp2, logaddexp2},

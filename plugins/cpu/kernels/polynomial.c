@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orthogonal polynomials of a number and a degree, by recurrence in the dtype itself (DTYPE=f32|f64), so that
- * they overflow where ATen's do. A degree below 0 gives 0.
+ * Orthogonal polynomials of a number and a degree, by recurrence (DTYPE=f32|f64) in a wider type than the
+ * result's, since the terms cancel around the roots. A degree below 0 gives 0.
  */
 #include "loops.h"
 
+/* Up to this degree the recurrence is taken inside of [-1, 1], too, where it costs more than cosines and is
+ * better. */
+#define RECURRENCE_LIMIT 64
+
 #if defined(DTYPE_F32)
+typedef double W;
+#define WIDE(name)    name
+#define MOST          __FLT_MAX__
 #define HERMITE_LIMIT 128 /* beyond it the values overflow for nearly all arguments */
 #else
+typedef long double W;
+#define WIDE(name)    name##l
+#define MOST          __DBL_MAX__
 #define HERMITE_LIMIT 512
 #endif
+
+/* Terms overflow where the result's type does, as ATen's. */
+ALWAYS_INLINE W limited(W x)
+{
+    return x > MOST ? (W)INFINITY : x < -MOST ? (W)-INFINITY : x;
+}
 
 static int64_t degree_of(T n)
 {
@@ -17,123 +33,127 @@ static int64_t degree_of(T n)
 }
 
 /* Recurrence of Chebyshev's polynomials from the first two. */
-static T chebyshev(T x, int64_t n, T first, T second)
+static W chebyshev(W x, int64_t n, W first, W second)
 {
     if (n == 0) return first;
+    second = limited(second);
     for (int64_t k = 2; k <= n && second == second; k++) {
-        T next = 2 * x * second - first;
+        W next = limited(limited(2 * x) * second) - first;
         first = second;
-        second = next;
+        second = limited(next);
     }
     return second;
 }
-static T chebyshev_t(T x, T degree)
+static W chebyshev_t(W x, int64_t n)
 {
-    int64_t n = degree_of(degree);
     if (n < 0) return 0;
-    if (FN(fabs)(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
-    if (n > 6 && FN(fabs)(x) < 1) return FN(cos)((T)n * FN(acos)(x));
+    if (WIDE(fabs)(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
+    if (n > RECURRENCE_LIMIT && WIDE(fabs)(x) < 1) return WIDE(cos)((W)n * WIDE(acos)(x));
     return chebyshev(x, n, 1, x);
 }
-static T chebyshev_u(T x, T degree)
+static W chebyshev_u(W x, int64_t n)
 {
-    int64_t n = degree_of(degree);
     if (n < 0) return 0;
-    if (FN(fabs)(x) == 1) return x > 0 || n % 2 == 0 ? (T)(n + 1) : -(T)(n + 1);
-    if (n > 8 && FN(fabs)(x) < 1) return FN(sin)((T)(n + 1) * FN(acos)(x)) / FN(sin)(FN(acos)(x));
+    if (WIDE(fabs)(x) == 1) return x > 0 || n % 2 == 0 ? (W)(n + 1) : -(W)(n + 1);
+    if (n > RECURRENCE_LIMIT && WIDE(fabs)(x) < 1)
+        return WIDE(sin)((W)(n + 1) * WIDE(acos)(x)) / WIDE(sin)(WIDE(acos)(x));
     return chebyshev(x, n, 1, 2 * x);
 }
-static T chebyshev_v(T x, T degree)
+static W chebyshev_v(W x, int64_t n)
 {
-    int64_t n = degree_of(degree);
     if (n < 0) return 0;
     if (x == 1) return 1;
-    if (x == -1) return n % 2 == 0 ? (T)(2 * n + 1) : -(T)(2 * n + 1);
-    if (n > 8 && FN(fabs)(x) < 1) return FN(cos)(((T)n + (T)0.5) * FN(acos)(x)) / FN(cos)(FN(acos)(x) / 2);
+    if (x == -1) return n % 2 == 0 ? (W)(2 * n + 1) : -(W)(2 * n + 1);
+    if (n > RECURRENCE_LIMIT && WIDE(fabs)(x) < 1)
+        return WIDE(cos)(((W)n + (W)0.5) * WIDE(acos)(x)) / WIDE(cos)(WIDE(acos)(x) / 2);
     return chebyshev(x, n, 1, 2 * x - 1);
 }
-static T chebyshev_w(T x, T degree)
+static W chebyshev_w(W x, int64_t n)
 {
-    int64_t n = degree_of(degree);
     if (n < 0) return 0;
-    if (x == 1) return (T)(2 * n + 1);
+    if (x == 1) return (W)(2 * n + 1);
     if (x == -1) return n % 2 == 0 ? 1 : -1;
-    if (n > 8 && FN(fabs)(x) < 1) return FN(sin)(((T)n + (T)0.5) * FN(acos)(x)) / FN(sin)(FN(acos)(x) / 2);
+    if (n > RECURRENCE_LIMIT && WIDE(fabs)(x) < 1)
+        return WIDE(sin)(((W)n + (W)0.5) * WIDE(acos)(x)) / WIDE(sin)(WIDE(acos)(x) / 2);
     return chebyshev(x, n, 1, 2 * x + 1);
 }
 /* scale 2: physicists', 1: probabilists'. */
-static T hermite(T x, int64_t n, T scale)
+static W hermite(W x, int64_t n, W scale)
 {
-    T first = 1, second = scale * x;
+    W first = 1, second = limited(scale * x);
     if (n < 0) return 0;
     if (n == 0) return 1;
     if (n > HERMITE_LIMIT) return NAN;
     for (int64_t k = 1; k < n && second == second; k++) {
-        T next = scale * x * second - scale * (T)k * first;
+        W next = limited(limited(scale * x) * second) - limited(scale * (W)k * first);
         first = second;
-        second = next;
+        second = limited(next);
     }
     return second;
 }
-static T hermite_h(T x, T degree)
+static W hermite_h(W x, int64_t n)
 {
-    return hermite(x, degree_of(degree), 2);
+    return hermite(x, n, 2);
 }
-static T hermite_he(T x, T degree)
+static W hermite_he(W x, int64_t n)
 {
-    return hermite(x, degree_of(degree), 1);
+    return hermite(x, n, 1);
 }
-static T laguerre(T x, T degree)
+static W laguerre(W x, int64_t n)
 {
-    int64_t n = degree_of(degree);
-    T first = 1, second = 1 - x;
+    W first = 1, second = 1 - x;
     if (n < 0) return 0;
     if (x == 0 || n == 0) return 1;
     for (int64_t k = 1; k < n && second == second; k++) {
-        T next = (((T)(2 * k + 1) - x) * second - (T)k * first) / (T)(k + 1);
+        W next = (limited(((W)(2 * k + 1) - x) * second) - limited((W)k * first)) / (W)(k + 1);
         first = second;
-        second = next;
+        second = limited(next);
     }
     return second;
 }
-static T legendre(T x, T degree)
+static W legendre(W x, int64_t n)
 {
-    int64_t n = degree_of(degree);
-    T first = 1, second = x;
+    W first = 1, second = x;
     if (n < 0) return 0;
-    if (FN(fabs)(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
+    if (WIDE(fabs)(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
     if (n == 0) return 1;
     for (int64_t k = 1; k < n && second == second; k++) {
-        T next = ((T)(2 * k + 1) * x * second - (T)k * first) / (T)(k + 1);
+        W next = (limited(limited((W)(2 * k + 1) * x) * second) - limited((W)k * first)) / (W)(k + 1);
         first = second;
-        second = next;
+        second = limited(next);
     }
     return second;
 }
 
-/* Shifted polynomials are those of 2 x - 1. */
-ALWAYS_INLINE void shifted(void *const *p, int64_t n, T (*f)(T, T))
+ALWAYS_INLINE void each(void *const *p, int64_t n, W (*f)(W, int64_t))
 {
     T *o = p[0];
     const T *a = p[1], *b = p[2];
-    for (int64_t i = 0; i < n; i++) o[i] = f(2 * a[i] - 1, b[i]);
+    for (int64_t i = 0; i < n; i++) o[i] = (T)f(a[i], degree_of(b[i]));
+}
+/* Shifted polynomials are those of 2 x - 1. */
+ALWAYS_INLINE void shifted(void *const *p, int64_t n, W (*f)(W, int64_t))
+{
+    T *o = p[0];
+    const T *a = p[1], *b = p[2];
+    for (int64_t i = 0; i < n; i++) o[i] = (T)f(2 * (W)a[i] - 1, degree_of(b[i]));
 }
 
 static void chebyshev_polynomial_t(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, chebyshev_t);
+    each(p, n, chebyshev_t);
 }
 static void chebyshev_polynomial_u(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, chebyshev_u);
+    each(p, n, chebyshev_u);
 }
 static void chebyshev_polynomial_v(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, chebyshev_v);
+    each(p, n, chebyshev_v);
 }
 static void chebyshev_polynomial_w(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, chebyshev_w);
+    each(p, n, chebyshev_w);
 }
 static void shifted_chebyshev_polynomial_t(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -153,19 +173,19 @@ static void shifted_chebyshev_polynomial_w(void *const *p, int64_t n, const cpu_
 }
 static void hermite_polynomial_h(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, hermite_h);
+    each(p, n, hermite_h);
 }
 static void hermite_polynomial_he(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, hermite_he);
+    each(p, n, hermite_he);
 }
 static void laguerre_polynomial_l(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, laguerre);
+    each(p, n, laguerre);
 }
 static void legendre_polynomial_p(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    binary(p, n, legendre);
+    each(p, n, legendre);
 }
 
 extern const cpu_pointwise_entry CPU_NAME(cpu_polynomial)[];

@@ -7,61 +7,77 @@
 #include "special.h"
 
 #define PI      3.14159265358979323846
+#define PI_LONG 3.14159265358979323846264338327950288L
 #define EULER   0.57721566490153286061
 #define SQRT_PI 1.77245385090551602730
 #define SQRT_2  1.41421356237309504880
 #define TINY    1e-17 /* a term below this share of the sum changes nothing */
 
 /* Bernoulli numbers B2, B4, ... B24. */
-static const double bernoulli[12] = {1.0 / 6,       -1.0 / 30,       1.0 / 42,       -1.0 / 30,
-                                     5.0 / 66,      -691.0 / 2730,   7.0 / 6,        -3617.0 / 510,
-                                     43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
+static const long double bernoulli[12] = {
+    1.0L / 6, -1.0L / 30,     1.0L / 42,      -1.0L / 30,       5.0L / 66,       -691.0L / 2730,
+    7.0L / 6, -3617.0L / 510, 43867.0L / 798, -174611.0L / 330, 854513.0L / 138, -236364091.0L / 2730};
 
 /* ---- Gamma and its derivatives
  * ------------------------------------------------------------------------------------ */
 
 /* Upward to x >= 10 by psi(x) = psi(x + 1) - 1 / x, there the asymptotic series. */
+static long double positive_digamma(long double x)
+{
+    long double shift = 0, series = 0, power = 1;
+    for (; x < 10; x += 1) shift -= 1 / x;
+    for (int k = 0; k < 12; k++) {
+        power /= x * x;
+        series += bernoulli[k] / (2 * (k + 1)) * power;
+    }
+    return shift + logl(x) - 0.5L / x - series;
+}
+
+/* In extended precision: around its roots, and next to its poles, most digits cancel. */
 double special_digamma(double x)
 {
-    double shift = 0, series = 0, power;
     if (x == 0) return copysign(INFINITY, -x);
     if (x < 0) {
         if (x == floor(x)) return NAN;
         /* The fraction keeps the angle exact. */
-        double fraction = x - trunc(x);
-        return special_digamma(1 - x) - PI / tan(PI * fraction);
+        long double fraction = x - trunc(x);
+        return (double)(positive_digamma(1 - (long double)x) - PI_LONG / tanl(PI_LONG * fraction));
     }
-    if (x == INFINITY) return x;
-    for (; x < 10; x += 1) shift -= 1 / x;
-    power = 1;
-    for (int k = 0; k < 8; k++) {
-        power /= x * x;
-        series += bernoulli[k] / (2 * (k + 1)) * power;
-    }
-    return shift + log(x) - 0.5 / x - series;
+    return isinf(x) ? x : (double)positive_digamma(x);
 }
 
-/* Hurwitz's zeta of x > 1 and 0 < q < inf by Euler and Maclaurin's formula. */
-static double positive_zeta(double x, double q)
+/* a^-x, by products where x is a small whole number. */
+static long double inverse_power(long double a, double x)
 {
-    double sum = 0, term, a = q, factor, power;
+    long double power = 1;
+    if (x != floor(x) || x > 64) return powl(a, -(long double)x);
+    for (int32_t k = (int32_t)x; k > 0; k /= 2, a *= a)
+        if (k % 2) power *= a;
+    return 1 / power;
+}
+
+/* Hurwitz's zeta of x > 1 and 0 < q < inf by Euler and Maclaurin's formula, in extended precision, since an
+ * error of q counts x times. */
+static long double positive_zeta(double x, long double q)
+{
+    long double sum = 0, term, a = q, factor, power, factorial = 2;
     for (int k = 0; k < 12 || a <= 12; k++, a += 1) {
-        term = pow(a, -x);
+        term = inverse_power(a, x);
         sum += term;
-        if (k >= 12 && fabs(term) < fabs(sum) * TINY) return sum;
+        if (k >= 12 && fabsl(term) < fabsl(sum) * TINY) return sum;
     }
-    power = pow(a, -x);
+    power = inverse_power(a, x);
     if (!isfinite(sum) || power == 0) return sum;
-    sum += a * power / (x - 1) + 0.5 * power;
+    sum += a * power / (x - 1) + 0.5L * power;
     factor = x;
     for (int k = 0; k < 12; k++) {
         /* B_2k / (2k)! x (x + 1) ... (x + 2k - 2) a^(-x - 2k + 1) */
-        double factorial = tgamma(2 * k + 3.0);
         power /= a;
         term = bernoulli[k] / factorial * factor * power;
         sum += term;
-        if (fabs(term) < fabs(sum) * TINY) break;
+        if (fabsl(term) < fabsl(sum) * TINY) break;
         factor *= (x + 2 * k + 1) * (x + 2 * k + 2);
+        factorial *= (2 * k + 3.0L) * (2 * k + 4.0L);
         power /= a;
     }
     return sum;
@@ -73,8 +89,8 @@ static double positive_zeta(double x, double q)
  */
 static double negative_zeta(double x, double q)
 {
-    double mirrored = positive_zeta(x, ceil(q) - q) - positive_zeta(x, 1 - q);
-    return positive_zeta(x, q - floor(q)) + (fmod(x, 2) == 0 ? mirrored : -mirrored);
+    long double exact = q, mirrored = positive_zeta(x, ceill(exact) - exact) - positive_zeta(x, 1 - exact);
+    return (double)(positive_zeta(x, exact - floorl(exact)) + (fmod(x, 2) == 0 ? mirrored : -mirrored));
 }
 
 double special_zeta(double x, double q)
@@ -87,7 +103,7 @@ double special_zeta(double x, double q)
     }
     if (x != x || q != q) return NAN;
     if (isinf(q) || isinf(x)) return q < 1 ? INFINITY : q == 1 ? 1 : 0;
-    return q < 0 ? negative_zeta(x, q) : positive_zeta(x, q);
+    return q < 0 ? negative_zeta(x, q) : (double)positive_zeta(x, q);
 }
 
 double special_polygamma(double n, double x)
