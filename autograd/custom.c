@@ -120,6 +120,11 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     tni_frame_take_back(f);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, op->schema->full_name));
     for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) {
+        uint32_t tag = tni_grad_arg(g, i).tag;
+        if (outs[i].tag != TN_TAG_NONE && tag != TN_TAG_TENSOR && tag != TN_TAG_TENSORS)
+            tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
+                                          "%s: backward gave a gradient for argument %u, which is no tensor",
+                                          op->schema->full_name, i));
         if (outs[i].tag == TN_TAG_TENSOR) tni_grad_set(g, i, outs[i].as.tensor);
         for (uint32_t k = 0; outs[i].tag == TN_TAG_TENSORS && k < outs[i].count; k++)
             tni_grad_set_item(g, i, k, outs[i].as.tensors[k]);

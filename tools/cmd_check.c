@@ -12,7 +12,8 @@
 
 static const char help[] =
     "usage: tenon check PLUGIN.so [OPTIONS]\n"
-    "       tenon check --device D [OPTIONS]          a plugin that is installed\n\n"
+    "       tenon check --device D [OPTIONS]          a plugin that is installed\n"
+    "       tenon check LIB.so --op NS::NAME [OPTIONS]  a custom operator of a library\n\n"
     "Says what a device plugin does rightly, wrongly, and not at all. It is loaded beside the CPU plugin, "
     "with\n"
     "which its results are compared; the CPU plugin itself is compared with the reference device.\n\n"
@@ -36,6 +37,11 @@ static const char help[] =
     "  --trace FILE             calls to replay (speed, coverage; default: the installed workload)\n"
     "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
     "  --html FILE              everything, as one page\n"
+    "  --op NS::NAME            whether that operator keeps its schema, has its gradient, shape rule and "
+    "body right\n"
+    "  --args JSON              its arguments, [{\"t\": [2, 3], \"d\": \"float64\"}, 1], or a file of them "
+    "or of\n"
+    "                           {\"calls\": [...]}; default: guessed from the schema\n"
     "  --against FILE           an earlier JSON report: what moved (precision)\n"
     "  --max-ulp N              greatest error that is demanded: who meets it (precision)\n"
     "  --samples N              inputs of each class (precision; default 1000, and all of 16-bit types)\n"
@@ -70,7 +76,7 @@ enum {
     ALL,
     AGAINST,
     MAX_ULP,
-    SAMPLES
+    SAMPLES, OP, ARGS
 };
 
 static const struct option names[] = {{"mode", required_argument, NULL, MODE},
@@ -89,6 +95,8 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"html", required_argument, NULL, HTML},
                                       {"against", required_argument, NULL, AGAINST},
                                       {"max-ulp", required_argument, NULL, MAX_ULP},
+                                      {"op", required_argument, NULL, OP},
+                                      {"args", required_argument, NULL, ARGS},
                                       {"samples", required_argument, NULL, SAMPLES},
                                       {"all", no_argument, NULL, ALL},
                                       {"help", no_argument, NULL, 'h'},
@@ -163,6 +171,12 @@ static int take(check_options *o, int letter, const char *text)
     case HTML:
         o->html = text;
         return 0;
+    case OP:
+        o->op = text;
+        return 0;
+    case ARGS:
+        o->args = text;
+        return 0;
     case AGAINST:
         o->against = text;
         return 0;
@@ -216,6 +230,11 @@ int cmd_check(int argc, char **argv)
     if (optind + 1 < argc) return wrong("one plugin, please; what is", argv[optind + 1]);
     if (optind < argc) o.plugin = argv[optind];
     if (!o.plugin && !o.device) return wrong("which plugin?", NULL);
+    if (o.args && !o.op) return wrong("--args are those of an operator; which one is --op", NULL);
+    if (o.op) {
+        o.mode = "op";
+        return run_mode(&(mode){"op", check_custom}, &o);
+    }
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(modes[i].name, o.mode) == 0) return run_mode(&modes[i], &o);
     }

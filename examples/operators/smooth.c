@@ -21,12 +21,19 @@ enum { X, Y, BETA };
 
 /* ---- Shape rule: both of one shape and dtype, and so is the result ---- */
 
+static int32_t is_float(tn_dtype dtype)
+{
+    return dtype == TN_FLOAT64 || dtype == TN_FLOAT32 || dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
+}
+
 static int32_t infer(void *self, const tn_call *call)
 {
     const tn_tensor_desc *x = tn_desc(call->args[X].as.tensor), *y = tn_desc(call->args[Y].as.tensor);
     int32_t same = x->rank == y->rank && x->dtype == y->dtype;
     for (uint32_t i = 0; same && i < x->rank; i++) same = x->sizes[i] == y->sizes[i];
     if (!same) return fail(call, TN_E_SHAPE, "smooth_max: x and y must have the same shape and dtype");
+    /* The body would give the default float for integers: better refused than not what this rule says. */
+    if (!is_float(x->dtype)) return fail(call, TN_E_DTYPE, "smooth_max: x and y must be floating");
     if (tn_value_as_float(call->args[BETA]) <= 0)
         return fail(call, TN_E_ARGUMENT, "smooth_max: beta must be positive");
     return call->host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);

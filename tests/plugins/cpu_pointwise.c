@@ -21,14 +21,16 @@ static void run(fixture *f, const char *name, fixture_tensor *const *operands, u
     cr_assert_eq(fixture_run(f, name, args, n, &out, 1, &nest.nest), TN_OK, "%s: %s", name, f->error_message);
 }
 
-static void unary_f32(const char *name, const float *in, const float *want, int64_t n, float tolerance)
+/* `extra` follows the tensor, where it is given. */
+static void unary_f32_with(const char *name, const tn_value *extra, const float *in, const float *want,
+                           int64_t n, float tolerance)
 {
     fixture f;
     float got[64];
     fixture_open(&f);
     fixture_tensor a = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, in);
     fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
-    run(&f, name, (fixture_tensor *[]){&o, &a}, 2, NULL, 0);
+    run(&f, name, (fixture_tensor *[]){&o, &a}, 2, extra, extra ? 1 : 0);
     fixture_read(&f, &o, got);
     for (int64_t i = 0; i < n; i++) {
         if (isnan(want[i]))
@@ -44,6 +46,11 @@ static void unary_f32(const char *name, const float *in, const float *want, int6
     fixture_close(&f);
 }
 
+static void unary_f32(const char *name, const float *in, const float *want, int64_t n, float tolerance)
+{
+    unary_f32_with(name, NULL, in, want, n, tolerance);
+}
+
 Test(cpu_pointwise, functions_of_known_values)
 {
     unary_f32("aten::exp", (float[]){0, 1, -1, INFINITY, -INFINITY, NAN},
@@ -52,7 +59,8 @@ Test(cpu_pointwise, functions_of_known_values)
               (float[]){0, 1, -INFINITY, NAN, INFINITY}, 5, 3e-7f);
     unary_f32("aten::erf", (float[]){0, 0.5f, -0.5f, 1, 2, 6},
               (float[]){0, 0.52049988f, -0.52049988f, 0.84270079f, 0.99532227f, 1}, 6, 3e-7f);
-    unary_f32("aten::sigmoid", (float[]){0, 100, -100, 2}, (float[]){0.5f, 1, 0, 0.88079708f}, 4, 3e-7f);
+    unary_f32("aten::sigmoid", (float[]){0, 100, -100, 2}, (float[]){0.5f, 1, 3.7835059e-44f, 0.88079708f}, 4,
+              3e-7f); /* e^-100 is 27 of the smallest denormal numbers */
     unary_f32("aten::digamma", (float[]){1, 0.5f, 10}, (float[]){-0.57721566f, -1.96351003f, 2.25175259f}, 3,
               3e-7f);
     unary_f32("aten::special_ndtri", (float[]){0.5f, 0.975f, 0.025f, 0, 1},
@@ -60,6 +68,22 @@ Test(cpu_pointwise, functions_of_known_values)
     unary_f32("aten::special_airy_ai", (float[]){0, 1, -2, 5},
               (float[]){0.35502805f, 0.13529242f, 0.22740743f, 1.08344428e-4f}, 4, 3e-7f);
     unary_f32("aten::log1p", (float[]){3e38f, 1e-20f}, (float[]){88.5968247f, 1e-20f}, 2, 3e-7f);
+}
+
+/* Where the plain formulas subtract what is nearly equal, or a power is no normal number. */
+Test(cpu_pointwise, digits_are_kept)
+{
+    const tn_value exact = tn_value_string("none"), by_tanh = tn_value_string("tanh"), none = tn_value_none();
+    unary_f32_with("aten::gelu", &exact, (float[]){-5, -13, 1, 3},
+                   (float[]){-1.43325786e-6f, -7.95231372e-38f, 0.84134475f, 2.99595031f}, 4, 2e-7f);
+    unary_f32_with("aten::gelu", &by_tanh, (float[]){-5, 1}, (float[]){-2.29179620e-7f, 0.84119199f}, 2,
+                   2e-7f);
+    unary_f32("aten::silu", (float[]){-90, -1}, (float[]){-7.37461136e-38f, -0.26894142f}, 2, 2e-7f);
+    unary_f32("aten::mish", (float[]){-90, 1}, (float[]){-7.37461136e-38f, 0.86509839f}, 2, 2e-7f);
+    unary_f32_with("aten::logit", &none, (float[]){0.50001f, 0.25f}, (float[]){4.00543213e-5f, -1.09861229f},
+                   2, 2e-7f);
+    unary_f32("aten::lgamma", (float[]){-2.5f, -2.457f}, (float[]){-0.05624372f, 3.74702848e-5f}, 2, 2e-6f);
+    unary_f32("aten::sinh", (float[]){89}, (float[]){2.24480641e38f}, 1, 2e-7f);
 }
 
 Test(cpu_pointwise, extremes_carry_nan_and_rounding_is_to_even)

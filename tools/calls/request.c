@@ -57,6 +57,7 @@ static tn_tensor *tensor_of(tn_scope *s, const cJSON *j)
                    .strides = ints_of(s, cJSON_GetObjectItem(j, "s")),
                    .low = number_or(j, "low", 0),
                    .high = number_or(j, "high", 1),
+                   .seed = (uint64_t)number_or(j, "seed", 0),
                    .offsets = cJSON_IsTrue(cJSON_GetObjectItem(j, "offsets"))};
     w.dtype = cJSON_IsString(dtype) ? tn_dtype_parse(dtype->valuestring) : 0;
     if (w.dtype) return fill_tensor(s, &w);

@@ -24,6 +24,7 @@ typedef struct check_options {
     const char *device;            /* "acme:1"; NULL: the first of the plugin */
     const char *mode;              /* "test", "gradient", "speed", "coverage", "precision" */
     const char *op;                /* --op ns::name: a custom operator of the library, or NULL */
+    const char *args;              /* --args: calls of that operator, JSON or a file of it, or NULL */
     const char *filter;            /* extended regular expression over names of cases, NULL: all */
     const char *golden;            /* folder of recorded calls, or NULL */
     const char *unsupported;       /* lists of exceptions, or NULL */
@@ -193,6 +194,7 @@ int check_is_bad(const check_run *run, const check_entry *e);
 /* Modes: each fills the run and returns check_verdict(run). */
 int32_t check_test(check_run *run);
 int32_t check_precision(check_run *run);
+int32_t check_custom(check_run *run); /* --op, whatever the mode */
 
 /* A table of the report: rows are arrays of texts and numbers, as many as columns (NULL ends). The run owns
  * it. `key` names it in the JSON report. */

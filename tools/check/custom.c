@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `tenon check --op ns::name LIB.so`: whether a custom operator is what its schema and its registration say.
+ * Five parts, each a case for each call that the operator takes: schema, shape, gradient, traced,
+ * differences.
+ */
+#include "custom.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/inspect.h>
+#include "sources.h"
+
+static void *bytes_of(tn_scope *s, const tn_tensor *t)
+{
+    int64_t bytes = tn_tensor_numel(t) * tn_dtype_bytes(tn_tensor_dtype(t));
+    void *data = tn_scope_memory(s, (uint64_t)bytes + 1);
+    return data && tn_to_host(s, t, data, (uint64_t)bytes) == TN_OK ? data : NULL;
+}
+
+static int same_bytes(tn_scope *s, const tn_tensor *t, const void *before)
+{
+    int64_t bytes = tn_tensor_numel(t) * tn_dtype_bytes(tn_tensor_dtype(t));
+    void *now = bytes_of(s, t);
+    return now && before && memcmp(now, before, (size_t)bytes) == 0;
+}
+
+/* ---- 1: the schema holds ------------------------------------------------------------------------------- */
+
+/* What an argument was before the call. */
+typedef struct state {
+    tn_tensor *tensor;
+    void *bytes;
+    uint64_t version;
+} state;
+
+static void check_argument(check_target *t, const custom_call *call, custom_run *r, uint32_t i,
+                           const state *before, check_result *out)
+{
+    tn_argument_info info = custom_argument(t, call->op, 0, i);
+    int written = (info.flags & TN_ARG_WRITTEN) != 0;
+    tn_tensor *x = before->tensor;
+    if (!x) return;
+    if (!written && !same_bytes(r->s, x, before->bytes))
+        check_fail(out,
+                   "argument '%s' changed, and the schema does not say that it is written (write Tensor(a!))",
+                   info.name);
+    if (!written && tn_tensor_version(x) != before->version)
+        check_fail(out, "argument '%s' counts a write, and the schema does not say that it is written",
+                   info.name);
+    if (written && tn_tensor_numel(x) && tn_tensor_version(x) == before->version)
+        check_fail(out, "argument '%s' is written by the schema, but no write was counted", info.name);
+}
+
+/* Results share memory with an argument only where both are of one alias set. */
+static void check_alias(check_target *t, const custom_call *call, custom_run *r, uint32_t result,
+                        check_result *out)
+{
+    tn_argument_info returned = custom_argument(t, call->op, 1, result);
+    tn_tensor *y = tn_value_as_tensor(r->outs[result]), *other;
+    if (!y || tn_tensor_numel(y) == 0) return;
+    for (uint32_t i = 0; i < r->n_args; i++) {
+        tn_argument_info info = custom_argument(t, call->op, 0, i);
+        if (r->args[i].tag != TN_TAG_TENSOR) continue;
+        int allowed = returned.alias_set && info.alias_set && strcmp(returned.alias_set, info.alias_set) == 0;
+        int shared = tn_tensor_is_alias(y, r->args[i].as.tensor);
+        if (shared && !allowed)
+            check_fail(out, "result %u shares memory with argument '%s', and the schema does not say so",
+                       result, info.name);
+        if (!shared && allowed)
+            check_fail(out, "result %u does not share memory with argument '%s', as the schema says", result,
+                       info.name);
+    }
+    for (uint32_t k = 0; k < result; k++) {
+        other = tn_value_as_tensor(r->outs[k]);
+        if (other && !returned.alias_set && tn_tensor_is_alias(y, other))
+            check_fail(out, "results %u and %u share memory", k, result);
+    }
+}
+
+void custom_schema(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    state before[REQUEST_MAX_ARGUMENTS] = {{0}};
+    custom_run r;
+    custom_open(&r, t, call, t->device, TN_GRAD_OFF);
+    for (uint32_t i = 0; i < r.n_args; i++) {
+        tn_tensor *x = tn_value_as_tensor(r.args[i]);
+        if (x) before[i] = (state){x, bytes_of(r.s, x), tn_tensor_version(x)};
+    }
+    if (custom_do(&r, call)) {
+        check_fail_with_error(out, r.s, "the call");
+    } else {
+        for (uint32_t i = 0; i < r.n_args; i++) check_argument(t, call, &r, i, &before[i], out);
+        for (uint32_t i = 0; i < r.n_outs; i++) check_alias(t, call, &r, i, out);
+    }
+    custom_close(&r);
+}
+
+/* ---- 2: the shape rule agrees with what computes --------------------------------------------------------
+ */
+
+static void compare_shapes(check_result *out, const char *rule, const char *real, tn_tensor *a, tn_tensor *b,
+                           uint32_t i)
+{
+    if (!a || !b) {
+        check_that(out, !a && !b, "result %u: %s gives %s, %s %s", i, rule, a ? "a tensor" : "none", real,
+                   b ? "a tensor" : "none");
+        return;
+    }
+    check_that(out, tn_tensor_dtype(a) == tn_tensor_dtype(b), "result %u: %s says %s, %s gives %s", i, rule,
+               tn_dtype_name(tn_tensor_dtype(a)), real, tn_dtype_name(tn_tensor_dtype(b)));
+    check_that(out, tn_tensor_rank(a) == tn_tensor_rank(b), "result %u: %s says %d dimensions, %s gives %d",
+               i, rule, (int)tn_tensor_rank(a), real, (int)tn_tensor_rank(b));
+    for (int64_t d = 0; d < tn_tensor_rank(a) && tn_tensor_rank(a) == tn_tensor_rank(b); d++)
+        check_that(out, tn_tensor_size(a, d) == tn_tensor_size(b, d),
+                   "result %u: %s says size %lld at %d, %s gives %lld", i, rule,
+                   (long long)tn_tensor_size(a, d), (int)d, real, (long long)tn_tensor_size(b, d));
+}
+
+/* Leaves memory of that many bytes in the caches with a pattern in it: what a kernel does not write shows. */
+static void stain(custom_run *r, const tn_tensor *like, double pattern)
+{
+    tn_tensor *t = tn_full_like(r->s, (tn_tensor *)(uintptr_t)like, tn_value_float(pattern));
+    tn_drop(r->s, t);
+}
+
+/* The same call after two stains. */
+static void check_whole(check_target *t, const custom_call *call, check_result *out)
+{
+    void *bytes[CUSTOM_MAX_OUTS] = {NULL};
+    custom_run first, again;
+    custom_open(&first, t, call, t->device, TN_GRAD_OFF);
+    custom_open(&again, t, call, t->device, TN_GRAD_OFF);
+    for (int k = 0; k < 2; k++) {
+        custom_run *r = k ? &again : &first;
+        if (custom_do(r, call)) continue;
+        /* Once for the sizes, then over the stain. */
+        for (uint32_t i = 0; i < r->n_outs; i++) {
+            tn_tensor *y = tn_value_as_tensor(r->outs[i]);
+            if (y) stain(r, y, k ? 1 : 2);
+        }
+        if (custom_do(r, call)) continue;
+        for (uint32_t i = 0; i < r->n_outs; i++) {
+            tn_tensor *y = tn_value_as_tensor(r->outs[i]);
+            if (!y) continue;
+            if (k == 0) bytes[i] = bytes_of(first.s, y);
+            if (k == 1 && bytes[i] && !same_bytes(again.s, y, bytes[i]))
+                check_fail(out,
+                           "result %u differs between two equal calls: the kernel does not write all of it, "
+                           "or reads "
+                           "what is not its own",
+                           i);
+        }
+    }
+    custom_close(&again);
+    custom_close(&first);
+}
+
+void custom_shape(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    tn_device places[2] = {t->device, t->other};
+    tn_operator_info op = {.size = sizeof op};
+    custom_run meta;
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    if (op.tags && strstr(op.tags, "data_dependent")) {
+        check_skip(out, "shapes depend on data");
+        return;
+    }
+    custom_open(&meta, t, call, tn_device_parse(t->ctx, "meta"), TN_GRAD_OFF);
+    if (custom_do(&meta, call))
+        check_fail_with_error(out, meta.s, "on the device 'meta', which asks the shape rule alone,");
+    for (int k = 0; k < 2 && out->outcome == CHECK_PASSED; k++) {
+        custom_run real;
+        if (!places[k]) continue;
+        custom_open(&real, t, call, places[k], TN_GRAD_OFF);
+        if (custom_do(&real, call))
+            check_fail_with_error(out, real.s, k ? "on the other device" : "the call");
+        else
+            for (uint32_t i = 0; i < real.n_outs; i++)
+                compare_shapes(out, "the shape rule", k ? t->other_name : t->name,
+                               tn_value_as_tensor(meta.outs[i]), tn_value_as_tensor(real.outs[i]), i);
+        custom_close(&real);
+    }
+    custom_close(&meta);
+    if (out->outcome == CHECK_PASSED && !(op.tags && strstr(op.tags, "nondeterministic")))
+        check_whole(t, call, out);
+}
+
+/* ---- The cases ------------------------------------------------------------------------------------------
+ */
+
+/* Nothing that was guessed is taken. */
+static void no_call(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    custom_run r;
+    if (!call->op) {
+        check_fail(out, "the library defines no operator '%s'", t->options->op);
+        return;
+    }
+    custom_open(&r, t, call, t->device, TN_GRAD_OFF);
+    if (custom_do(&r, call))
+        check_fail(out, "no call made from the schema is taken; give one by --args. The first said: %s",
+                   tn_scope_error(r.s) ? tn_scope_error(r.s)->message : "nothing");
+    custom_close(&r);
+}
+
+static void refused_call(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    custom_run r;
+    custom_open(&r, t, call, t->device, TN_GRAD_OFF);
+    if (custom_do(&r, call)) check_fail_with_error(out, r.s, "the given call");
+    custom_close(&r);
+}
+
+static void unreadable(check_target *t, const check_case *c, check_result *out)
+{
+    check_fail(out, "--args is neither JSON nor a file of it: %s", t->options->args);
+}
+
+void check_custom_operator(check_target *t, check_list *list)
+{
+    static const struct {
+        const char *name;
+        check_fn run;
+    } parts[] = {{"schema", custom_schema},
+                 {"shape", custom_shape},
+                 {"gradient", custom_gradient},
+                 {"differences", custom_differences},
+                 {"traced", custom_traced}};
+    uint32_t op = tn_operator_find(t->ctx, t->options->op), n = 0, taken = 0;
+    custom_call none = {0}, *calls = op ? custom_calls(t, list, op, &n) : NULL,
+                *first = check_memory(list, sizeof none);
+    const char *name = t->options->op;
+    if (n) *first = calls[0];
+    tn_clear_error();
+    for (uint32_t i = 0; i < n; i++) {
+        check_case c = {.tier = 1, .data = &calls[i], .run = refused_call};
+        if (calls[i].refused && calls[i].given)
+            check_add(list, &c, "1/custom/%s/call/%s", name, calls[i].name);
+        taken += !calls[i].refused;
+        for (uint32_t k = 0; !calls[i].refused && k < sizeof parts / sizeof *parts; k++) {
+            c.run = parts[k].run;
+            check_add(list, &c, "1/custom/%s/%s/%s", name, parts[k].name, calls[i].name);
+        }
+    }
+    if (t->options->args && op && n == 0)
+        check_add(list, &(check_case){.tier = 1, .data = first, .run = unreadable}, "1/custom/%s/call", name);
+    else if (!taken && !(n && calls[0].given))
+        check_add(list, &(check_case){.tier = 1, .data = first, .run = no_call}, "1/custom/%s/call", name);
+}
+
+/* Parts, with what was found in each. */
+static void tell(check_run *run)
+{
+    static const char *const columns[] = {"part",    "calls",         "passed", "failed",
+                                          "skipped", "first finding", NULL};
+    static const char *const names[] = {"call", "schema", "shape", "gradient", "differences", "traced"};
+    cJSON *table = check_table(run, "custom", run->options->op, columns);
+    for (uint32_t p = 0; p < sizeof names / sizeof *names; p++) {
+        uint32_t counts[CHECK_OUTCOMES] = {0}, count = 0;
+        const char *finding = "";
+        char part[64];
+        cJSON *row = cJSON_CreateArray();
+        snprintf(part, sizeof part, "/%s", names[p]);
+        for (uint32_t i = 0; i < run->count; i++) {
+            const char *at =
+                strstr(run->entries[i].name + strlen("1/custom/") + strlen(run->options->op), part);
+            if (at != run->entries[i].name + strlen("1/custom/") + strlen(run->options->op)) continue;
+            const check_result *result = &run->entries[i].result;
+            count++;
+            counts[result->outcome]++;
+            if (result->outcome != CHECK_PASSED && !*finding) finding = result->reason;
+        }
+        if (!count) {
+            cJSON_Delete(row);
+            continue;
+        }
+        cJSON_AddItemToArray(row, cJSON_CreateString(names[p]));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(count));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(counts[CHECK_PASSED]));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(counts[CHECK_FAILED] + counts[CHECK_CRASHED]));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(counts[CHECK_SKIPPED]));
+        cJSON_AddItemToArray(row, cJSON_CreateString(finding));
+        check_table_row(table, row);
+    }
+}
+
+int32_t check_custom(check_run *run)
+{
+    static const check_source sources[] = {check_custom_operator};
+    if (check_execute(run, sources, 1) == 0) tell(run);
+    return check_verdict(run);
+}

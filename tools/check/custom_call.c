@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of a custom operator: those that the user gives, or guesses from its schema (all tensors of one shape
+ * and dtype, other arguments their defaults or the simplest value of the type), tried once to see which it
+ * takes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/inspect.h>
+#include "custom.h"
+
+tn_argument_info custom_argument(const check_target *t, uint32_t op, int32_t returns, uint32_t i)
+{
+    tn_argument_info info = {.size = sizeof info};
+    tn_inspect_argument(t->ctx, op, returns, i, &info);
+    return info;
+}
+
+/* ---- Guesses ------------------------------------------------------------------------------------------- */
+
+typedef struct shape {
+    const char *sizes;
+    const char *strides; /* "" for row-major */
+} shape;
+
+static const shape shapes[] = {{"[3,4]", ""},   {"[3,4]", "[1,3]"}, {"[5]", ""},       {"[]", ""},
+                               {"[2,3,4]", ""}, {"[4,4]", ""},      {"[2,3,4,5]", ""}, {"[0,3]", ""}};
+static const char *const dtypes[] = {"float64", "float32", "float16",  "bfloat16",
+                                     "int64",   "bool",    "complex64"};
+
+/* One tensor; the seed makes those of a call differ. */
+static void print_tensor(char *at, size_t bytes, const shape *form, const char *dtype, uint32_t seed)
+{
+    int32_t floating = dtype[0] == 'f' || dtype[0] == 'c' || (dtype[0] == 'b' && dtype[1] == 'f');
+    snprintf(at, bytes, "{\"t\":%s,\"d\":\"%s\"%s%s,\"low\":%s,\"high\":%s,\"seed\":%u}", form->sizes, dtype,
+             *form->strides ? ",\"s\":" : "", form->strides, floating ? "0.25" : "0", floating ? "1.75" : "2",
+             seed);
+}
+
+/* What stands for an argument; 0 when its default will do or it may be absent. */
+static int print_argument(char *at, size_t bytes, const tn_argument_info *info, const shape *form,
+                          const char *dtype, uint32_t seed)
+{
+    char one[256];
+    if (info->default_text || info->flags & TN_ARG_OPTIONAL) return 0;
+    print_tensor(one, sizeof one, form, dtype, seed);
+    if (strcmp(info->type, "Tensor") == 0)
+        snprintf(at, bytes, "%s", one);
+    else if (strncmp(info->type, "Tensor[", 7) == 0)
+        snprintf(at, bytes, "[%s,%s]", one, one);
+    else if (strncmp(info->type, "int[", 4) == 0)
+        snprintf(at, bytes, "[1]");
+    else if (strncmp(info->type, "float[", 6) == 0)
+        snprintf(at, bytes, "[0.5]");
+    else if (strcmp(info->type, "float") == 0)
+        snprintf(at, bytes, "{\"f\":\"0.5\"}");
+    else if (strcmp(info->type, "bool") == 0)
+        snprintf(at, bytes, "false");
+    else if (strcmp(info->type, "str") == 0)
+        snprintf(at, bytes, "\"\"");
+    else if (strcmp(info->type, "ScalarType") == 0)
+        snprintf(at, bytes, "{\"dtype\":\"float32\"}");
+    else
+        snprintf(at, bytes, "1");
+    return 1;
+}
+
+static const char *guess(check_target *t, check_list *list, uint32_t op, const shape *form, const char *dtype)
+{
+    char text[8000] = "{\"args\":[],\"kwargs\":{", one[600];
+    const char *comma = "";
+    uint32_t n = tn_inspect_argument_count(t->ctx, op, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        tn_argument_info info = custom_argument(t, op, 0, i);
+        size_t used = strlen(text);
+        if (!print_argument(one, sizeof one, &info, form, dtype, i + 1)) continue;
+        snprintf(text + used, sizeof text - used, "%s\"%s\":%s", comma, info.name, one);
+        comma = ",";
+    }
+    strncat(text, "}}", sizeof text - strlen(text) - 1);
+    /* Not through check_text, which is for names. */
+    return strcpy(check_memory(list, strlen(text) + 1), text);
+}
+
+/* ---- Given calls ----------------------------------------------------------------------------------------
+ */
+
+/* The text of --args: JSON itself, or a file of it. NULL and a message when there is none. */
+static cJSON *read_given(const char *wish)
+{
+    char *bytes = NULL;
+    long length = -1;
+    cJSON *j = cJSON_Parse(wish);
+    if (j) return j;
+    FILE *file = fopen(wish, "rb");
+    if (file && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
+    if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = malloc((size_t)length + 1);
+    if (bytes) j = cJSON_ParseWithLength(bytes, fread(bytes, 1, (size_t)length, file));
+    free(bytes);
+    if (file) fclose(file);
+    return j;
+}
+
+/* One call, {"args": ...}, or a list of arguments. */
+static void take_given(check_list *list, custom_call *c, const cJSON *j, uint32_t number)
+{
+    cJSON *call = cJSON_Duplicate(j, 1);
+    if (cJSON_IsArray(j)) {
+        cJSON *outer = cJSON_CreateObject();
+        cJSON_AddItemToObject(outer, "args", call);
+        call = outer;
+    }
+    char *text = cJSON_PrintUnformatted(call);
+    c->text = strcpy(check_memory(list, strlen(text) + 1), text);
+    c->name = check_text(list, "given %u", number);
+    c->given = 1;
+    free(text);
+    cJSON_Delete(call);
+}
+
+static custom_call *given_calls(check_list *list, const char *wish, uint32_t *n)
+{
+    cJSON *j = read_given(wish), *calls = cJSON_GetObjectItem(j, "calls");
+    uint32_t count = calls ? (uint32_t)cJSON_GetArraySize(calls) : j != NULL;
+    custom_call *out = check_memory(list, (count + 1) * sizeof *out);
+    for (uint32_t i = 0; i < count; i++)
+        take_given(list, &out[i], calls ? cJSON_GetArrayItem(calls, (int)i) : j, i + 1);
+    cJSON_Delete(j);
+    *n = count;
+    return out;
+}
+
+static custom_call *guessed_calls(check_target *t, check_list *list, uint32_t op, uint32_t *n)
+{
+    uint32_t n_shapes = sizeof shapes / sizeof *shapes, n_dtypes = sizeof dtypes / sizeof *dtypes, k = 0;
+    custom_call *out = check_memory(list, n_shapes * n_dtypes * sizeof *out);
+    for (uint32_t d = 0; d < n_dtypes; d++) {
+        /* All shapes in the dtypes that gradients are checked in, the first two in the others. */
+        for (uint32_t i = 0; i < (d < 2 ? n_shapes : 2); i++, k++) {
+            out[k].text = guess(t, list, op, &shapes[i], dtypes[d]);
+            out[k].name = check_text(list, "%s %s%s", dtypes[d], shapes[i].sizes,
+                                     *shapes[i].strides ? " transposed" : "");
+            out[k].dtype = tn_dtype_parse(dtypes[d]);
+        }
+    }
+    *n = k;
+    return out;
+}
+
+custom_call *custom_calls(check_target *t, check_list *list, uint32_t op, uint32_t *n)
+{
+    const char *wish = t->options->args;
+    custom_call *calls = wish ? given_calls(list, wish, n) : guessed_calls(t, list, op, n);
+    for (uint32_t i = 0; i < *n; i++) {
+        custom_run r;
+        calls[i].op = op;
+        custom_open(&r, t, &calls[i], t->device, TN_GRAD_OFF);
+        calls[i].refused = custom_do(&r, &calls[i]);
+        custom_close(&r);
+    }
+    tn_clear_error();
+    t->error_line[0] = 0;
+    return calls;
+}
+
+/* ---- Running --------------------------------------------------------------------------------------------
+ */
+
+static tn_value moved(tn_scope *s, tn_value v, tn_device device)
+{
+    if (v.tag == TN_TAG_TENSOR) return tn_value_tensor(tn__to_copy(s, v.as.tensor, .device = device));
+    if (v.tag != TN_TAG_TENSORS) return v;
+    tn_tensor **items = tn_scope_memory(s, (v.count + 1u) * sizeof *items);
+    for (uint32_t i = 0; items && i < v.count; i++)
+        items[i] = v.as.tensors[i] ? tn__to_copy(s, v.as.tensors[i], .device = device) : NULL;
+    return tn_value_tensors(items, v.count);
+}
+
+void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device device, uint32_t grad_mode)
+{
+    cJSON *request = cJSON_Parse(c->text);
+    memset(r, 0, sizeof *r);
+    r->s = tn_scope_open_with(
+        t->ctx,
+        &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = grad_mode, .device = device});
+    r->n_outs = tn_inspect_argument_count(t->ctx, c->op, 1);
+    if (r->n_outs > CUSTOM_MAX_OUTS) tn_scope_fail(r->s, TN_E_ARGUMENT, "more results than are looked at");
+    r->n_args = request_arguments(r->s, c->op, request, r->args);
+    for (uint32_t i = 0; i < r->n_args; i++)
+        if (device && device != TN_CPU) r->args[i] = moved(r->s, r->args[i], device);
+    /* Defaults between the arguments that are given: trailing ones the library fills in. */
+    for (uint32_t i = 0; i < r->n_args; i++) {
+        tn_argument_info info = custom_argument(t, c->op, 0, i);
+        if (r->args[i].tag != TN_TAG_NONE || !info.default_text || strcmp(info.default_text, "None") == 0)
+            continue;
+        cJSON *value = cJSON_Parse(info.default_text);
+        if (cJSON_IsNumber(value))
+            r->args[i] = strcmp(info.type, "float") == 0 ? tn_value_float(value->valuedouble)
+                                                         : tn_value_int((int64_t)value->valuedouble);
+        else
+            r->args[i] = tn_value_bool(strcmp(info.default_text, "True") == 0);
+        cJSON_Delete(value);
+    }
+    cJSON_Delete(request);
+}
+
+int custom_do(custom_run *r, const custom_call *c)
+{
+    if (tn_scope_failed(r->s)) return 1;
+    return tn_scope_call(r->s, c->op, r->args, r->n_args, r->outs, r->n_outs) != TN_OK;
+}
+
+void custom_close(custom_run *r)
+{
+    tn_scope_close(r->s);
+}

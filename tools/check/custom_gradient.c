@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Custom operators under autograd, and called in several ways: the gradient is registered rightly and agrees
+ * with finite differences; recorded, watched, strided and on another device the operator gives what it gives
+ * plainly.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/inspect.h>
+#include "custom.h"
+
+#define MAX_INPUTS 16
+
+/* ---- 3: the gradient is registered rightly --------------------------------------------------------------
+ */
+
+static int takes_gradient(const tn_tensor *t)
+{
+    return t && (tn_dtype_is_floating(tn_tensor_dtype(t)) || tn_dtype_is_complex(tn_tensor_dtype(t)));
+}
+
+/* The tensor arguments that can take a gradient and are not written, asking for one; their numbers. */
+static uint32_t watch_inputs(check_target *t, const custom_call *call, custom_run *r, uint32_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_args && n < MAX_INPUTS; i++) {
+        tn_tensor *x = tn_value_as_tensor(r->args[i]);
+        if (!takes_gradient(x) || custom_argument(t, call->op, 0, i).flags & TN_ARG_WRITTEN) continue;
+        tn_set_requires_grad(x, 1);
+        out[n++] = i;
+    }
+    return n;
+}
+
+/* The results that a gradient can come to. */
+static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_outs; i++) {
+        tn_tensor *y = tn_value_as_tensor(r->outs[i]);
+        if (!takes_gradient(y) || !tn_requires_grad(y)) continue;
+        ones[n] = tn_ones_like(r->s, y);
+        roots[n++] = y;
+    }
+    return n;
+}
+
+static int has_gradient(check_target *t, const custom_call *call, check_result *out)
+{
+    tn_operator_info op = {.size = sizeof op};
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    if (!op.has_gradient)
+        check_skip(out, "no gradient is registered: results of this operator end the graph");
+    return op.has_gradient != 0;
+}
+
+static void check_gradients(check_target *t, const custom_call *call, custom_run *r, const uint32_t *which,
+                            uint32_t n, check_result *out)
+{
+    tn_tensor *roots[CUSTOM_MAX_OUTS], *ones[CUSTOM_MAX_OUTS], *inputs[MAX_INPUTS],
+        *grads[MAX_INPUTS] = {NULL};
+    uint32_t n_roots = roots_of(r, roots, ones), defined = 0;
+    if (!check_that(out, n_roots > 0, "no result carries a gradient, though inputs ask for one")) return;
+    for (uint32_t i = 0; i < n; i++) inputs[i] = r->args[which[i]].as.tensor;
+    tn_backward_options options = {
+        .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n_roots}};
+    if (tn_grad(r->s, (tn_tensors){roots, n_roots}, (tn_tensors){inputs, n}, &options, grads) != TN_OK) {
+        check_fail_with_error(out, r->s, "backward, which may read only what `saves` names,");
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        tn_argument_info info = custom_argument(t, call->op, 0, which[i]);
+        if (!grads[i]) continue;
+        defined++;
+        check_that(out, tn_tensor_dtype(grads[i]) == tn_tensor_dtype(inputs[i]),
+                   "the gradient of '%s' is %s, and the argument %s", info.name,
+                   tn_dtype_name(tn_tensor_dtype(grads[i])), tn_dtype_name(tn_tensor_dtype(inputs[i])));
+        int same = tn_tensor_rank(grads[i]) == tn_tensor_rank(inputs[i]);
+        for (int64_t d = 0; same && d < tn_tensor_rank(inputs[i]); d++)
+            same = tn_tensor_size(grads[i], d) == tn_tensor_size(inputs[i], d);
+        check_that(out, same, "the gradient of '%s' has another shape than the argument", info.name);
+    }
+    check_that(out, defined > 0, "backward gave no gradient at all");
+}
+
+void custom_gradient(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    uint32_t which[MAX_INPUTS], n;
+    custom_run r;
+    if (!has_gradient(t, call, out)) return;
+    custom_open(&r, t, call, t->device, TN_GRAD_ON);
+    n = watch_inputs(t, call, &r, which);
+    if (n == 0)
+        check_skip(out, "no argument of this call takes a gradient");
+    else if (custom_do(&r, call))
+        check_fail_with_error(out, r.s, "the call, recorded,");
+    else
+        check_gradients(t, call, &r, which, n, out);
+    custom_close(&r);
+}
+
+/* ---- and agrees with finite differences -----------------------------------------------------------------
+ */
+
+typedef struct differences {
+    const custom_call *call;
+    custom_run *r;
+    const uint32_t *which;
+    uint32_t n;
+    uint32_t results[CUSTOM_MAX_OUTS], n_results;
+} differences;
+
+static int32_t call_again(void *user, tn_scope *s, tn_tensors inputs, tn_tensor **out)
+{
+    differences *d = user;
+    tn_value args[REQUEST_MAX_ARGUMENTS], outs[CUSTOM_MAX_OUTS];
+    memcpy(args, d->r->args, sizeof args);
+    for (uint32_t i = 0; i < d->n; i++) args[d->which[i]] = tn_value_tensor(inputs.data[i]);
+    int32_t status = tn_scope_call(s, d->call->op, args, d->r->n_args, outs, d->r->n_outs);
+    for (uint32_t i = 0; status == TN_OK && i < d->n_results; i++)
+        out[i] = tn_value_as_tensor(outs[d->results[i]]);
+    return status;
+}
+
+void custom_differences(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    uint32_t which[MAX_INPUTS];
+    tn_tensor *inputs[MAX_INPUTS];
+    tn_operator_info op = {.size = sizeof op};
+    custom_run r;
+    if (!has_gradient(t, call, out)) return;
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    custom_open(&r, t, call, t->device, TN_GRAD_ON);
+    differences d = {.call = call, .r = &r, .which = which, .n = watch_inputs(t, call, &r, which)};
+    for (uint32_t i = 0; i < d.n; i++) inputs[i] = r.args[which[i]].as.tensor;
+    int exact = d.n > 0;
+    for (uint32_t i = 0; i < d.n; i++)
+        exact = exact &&
+                (tn_tensor_dtype(inputs[i]) == TN_FLOAT64 || tn_tensor_dtype(inputs[i]) == TN_COMPLEX128);
+    if (!exact) {
+        check_skip(out, "finite differences need float64 or complex128");
+    } else if (custom_do(&r, call)) {
+        check_fail_with_error(out, r.s, "the call, recorded,");
+    } else {
+        for (uint32_t i = 0; i < r.n_outs; i++)
+            if (takes_gradient(tn_value_as_tensor(r.outs[i]))) d.results[d.n_results++] = i;
+        tn_gradcheck_options options = {.size = sizeof options,
+                                        .n_outs = d.n_results,
+                                        .second = !(op.tags && strstr(op.tags, "differentiable_once"))};
+        if (d.n_results && tn_gradcheck(r.s, call_again, &d, (tn_tensors){inputs, d.n}, &options) != TN_OK)
+            check_fail_with_error(out, r.s, "finite differences");
+    }
+    custom_close(&r);
+}
+
+/* ---- 4: traced equals eager -----------------------------------------------------------------------------
+ */
+
+typedef struct trace {
+    uint32_t op, seen;
+    int32_t status;
+} trace;
+
+static void note_call(void *user, const tn_call_info *info, uint64_t token)
+{
+    trace *seen = user;
+    if (info->op != seen->op || info->depth) return;
+    seen->seen++;
+    seen->status = info->status;
+}
+
+static void compare_results(check_target *t, custom_run *a, custom_run *b, const char *way, check_result *out)
+{
+    (void)t;
+    for (uint32_t i = 0; i < a->n_outs; i++) {
+        tn_tensor *x = tn_value_as_tensor(a->outs[i]), *y = tn_value_as_tensor(b->outs[i]);
+        char what[120];
+        if (!x || !y) continue;
+        snprintf(what, sizeof what, "result %u %s", i, way);
+        check_same(out, a->s, what, y, x, check_tolerance_of(tn_tensor_dtype(x)));
+    }
+}
+
+/* The call done in one more way, against the plain one. */
+static void one_way(check_target *t, const custom_call *call, custom_run *plain, tn_device device,
+                    uint32_t mode, const char *way, check_result *out)
+{
+    uint32_t which[MAX_INPUTS];
+    custom_run r;
+    custom_open(&r, t, call, device, mode);
+    if (mode == TN_GRAD_ON) watch_inputs(t, call, &r, which);
+    if (custom_do(&r, call))
+        check_fail_with_error(out, r.s, way);
+    else
+        compare_results(t, plain, &r, way, out);
+    custom_close(&r);
+}
+
+static void boxed_way(check_target *t, const custom_call *call, custom_run *plain, check_result *out)
+{
+    custom_run r;
+    tn_error *error = NULL;
+    custom_open(&r, t, call, t->device, TN_GRAD_OFF);
+    if (tn_call_operator(t->ctx, call->op, r.args, r.n_args, r.outs, r.n_outs, &error) != TN_OK) {
+        check_fail(out, "boxed: %s", error ? error->message : "failed");
+        tn_error_release(error);
+    } else {
+        compare_results(t, plain, &r, "boxed", out);
+        for (uint32_t i = 0; i < r.n_outs; i++) tn_value_release(t->ctx, &r.outs[i]);
+    }
+    custom_close(&r);
+}
+
+void custom_traced(check_target *t, const check_case *c, check_result *out)
+{
+    const custom_call *call = c->data;
+    trace seen = {.op = call->op};
+    const tn_observer observer = {.size = sizeof observer, .user = &seen, .leave = note_call};
+    tn_operator_info op = {.size = sizeof op};
+    uint64_t handle = 0;
+    custom_run plain;
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    if (op.tags && strstr(op.tags, "nondeterministic")) {
+        check_skip(out, "results are not the same from call to call");
+        return;
+    }
+    custom_open(&plain, t, call, t->device, TN_GRAD_OFF);
+    if (custom_do(&plain, call)) {
+        check_fail_with_error(out, plain.s, "the call");
+    } else {
+        boxed_way(t, call, &plain, out);
+        one_way(t, call, &plain, t->device, TN_GRAD_ON, "recorded", out);
+        if (tn_observer_add(t->ctx, &observer, &handle) == TN_OK) {
+            one_way(t, call, &plain, t->device, TN_GRAD_OFF, "watched", out);
+            tn_observer_remove(t->ctx, handle);
+            check_that(out, seen.seen == 1 && seen.status == TN_OK, "an observer saw %u calls, not 1",
+                       seen.seen);
+        }
+        if (t->other)
+            one_way(t, call, &plain, t->other, TN_GRAD_OFF, "on the other device, by the body,", out);
+    }
+    custom_close(&plain);
+}
