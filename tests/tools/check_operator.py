@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon check --op`: the example passes, and each operator that is wrong is found in the part that it is wrong in.
+
+    check_operator.py TENON EXAMPLE WRONG_OPERATORS
+"""
+import json
+import os
+import subprocess
+import sys
+
+# operator: (part, a word of the finding)
+WRONG = {
+    "mutates": ("schema", "argument 'x' changed"),
+    "aliases": ("schema", "shares memory with argument 'x'"),
+    "reads_unsaved": ("gradient", "backward"),
+    "gradient_of_number": ("gradient", "which is no tensor"),
+    "no_gradient": ("gradient", "no gradient at all"),
+    "wrong_gradient": ("differences", "finite differences"),
+    "longer": ("shape", "the shape rule"),
+    "leaves_one": ("shape", "does not write all of it"),
+    "two_bodies": ("traced", "by the body"),
+}
+
+
+def run(tool, *arguments):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
+    done = subprocess.run([tool, "check", *arguments], capture_output=True, text=True, env=clean, timeout=120)
+    try:
+        return done, json.loads(done.stdout)
+    except json.JSONDecodeError:
+        return done, None
+
+
+def expect(condition, what, done):
+    if not condition:
+        sys.exit(f"{what}\nstatus {done.returncode}\n{done.stdout[:3000]}\n{done.stderr[:1000]}")
+
+
+def parts_failed(report):
+    return {c["name"].split("/")[3]: c.get("reason", "") for c in reversed(report["cases"])
+            if c["outcome"] in ("failed", "crashed")}
+
+
+def main():
+    tool, example, wrong = sys.argv[1:4]
+    done, report = run(tool, example, "--op", "mylib::smooth_max", "--json", "-")
+    expect(done.returncode == 0 and report, "the example is as it should be", done)
+    passed = {c["name"].split("/")[3] for c in report["cases"] if c["outcome"] == "passed"}
+    expect(passed == {"schema", "shape", "gradient", "differences", "traced"}, f"all parts ran: {passed}", done)
+
+    done, report = run(tool, wrong, "--op", "wrong::right", "--json", "-")
+    expect(done.returncode == 0 and report, "one of them is right", done)
+    for name, (part, words) in WRONG.items():
+        done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-", "--filter", "float64")
+        expect(done.returncode == 1 and report, f"{name} fails", done)
+        failed = parts_failed(report)
+        expect(part in failed and words in failed[part], f"{name} is found in '{part}' by '{words}', not {failed}", done)
+
+    call = '[{"t": [2, 3], "d": "float64", "low": 1, "high": 2}, 7]'
+    done, report = run(tool, wrong, "--op", "wrong::needs_number", "--args", call, "--json", "-")
+    expect(done.returncode == 0 and report and all("given 1" in c["name"] for c in report["cases"]), "a given call", done)
+    done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", '[{"t": [2], "d": "float64"}, "seven"]')
+    expect(done.returncode == 1 and "given call" in done.stdout, "a given call that is refused", done)
+    done, _ = run(tool, wrong, "--op", "wrong::nothing")
+    expect(done.returncode == 1 and "no operator 'wrong::nothing'" in done.stdout, "an operator that is not there", done)
+    done, _ = run(tool, wrong, "--args", "[]")
+    expect(done.returncode == 2, "--args without --op", done)
+
+
+main()

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A library of operators that are all wrong, each in one way: what `tenon check --op` must find, and in which
+ * part. All of them copy x, times two where that matters, over tensors of float64.
+ */
+#define TN_PLUGIN
+#include <tenon/ops.h>
+#include <tenon/plugin.h>
+
+static const tn_dtype doubles[] = {TN_FLOAT64, 0};
+
+static const double *input(const tn_call *call)
+{
+    return tn_desc(call->args[0].as.tensor)->host;
+}
+static double *output(const tn_call *call)
+{
+    return tn_desc(call->outs[0].as.tensor)->host;
+}
+static int64_t count(const tn_call *call)
+{
+    return tn_tensor_numel(call->outs[0].as.tensor);
+}
+
+static int32_t like_input(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    if (x->dtype != TN_FLOAT64)
+        return call->host->error(call->host->context, TN_E_DTYPE, "x must be float64");
+    return call->host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
+}
+static int32_t doubled(void *self, const tn_call *call)
+{
+    for (int64_t i = 0; i < count(call); i++) output(call)[i] = 2 * input(call)[i];
+    return TN_OK;
+}
+static int32_t doubled_body(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 2));
+}
+static int32_t doubled_backward(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 2));
+}
+
+/* ---- Schema ---- */
+
+/* Writes to its argument, which the schema says it only reads. */
+static int32_t mutates(void *self, const tn_call *call)
+{
+    double *x = tn_desc(call->args[0].as.tensor)->host;
+    for (int64_t i = 0; i < count(call); i++) output(call)[i] = x[i], x[i] = -1;
+    return TN_OK;
+}
+/* Gives its argument back as the result. */
+static int32_t aliases(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, call->args[0].as.tensor);
+}
+
+/* ---- Gradient ---- */
+
+/* Reads x, which it did not ask to be saved. */
+static int32_t reads_unsaved(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *g = call->args[0].as.tensor, *x = call->args[1].as.tensor;
+    return call->host->set_output(call, 0, tn_mul(s, g, x));
+}
+/* Gives a gradient for the number, too. */
+static int32_t gradient_of_number(void *self, const tn_call *call)
+{
+    tn_tensor *g = call->args[0].as.tensor;
+    call->host->set_output(call, 0, g);
+    return call->host->set_output(call, 1, g);
+}
+static int32_t no_gradient(void *self, const tn_call *call)
+{
+    return TN_OK;
+}
+static int32_t wrong_gradient(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 3));
+}
+
+/* ---- Shape rule ---- */
+
+/* The body gives twice as many rows as the rule says. */
+static int32_t longer(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *x = call->args[0].as.tensor;
+    return call->host->set_output(call, 0, tn_cat(s, TN_TENSORS(x, x)));
+}
+/* Leaves the last element as it was. */
+static int32_t leaves_one(void *self, const tn_call *call)
+{
+    for (int64_t i = 0; i + 1 < count(call); i++) output(call)[i] = input(call)[i];
+    return TN_OK;
+}
+
+/* ---- Traced and eager ---- */
+
+/* The kernel doubles, the body triples. */
+static int32_t tripled_body(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 3));
+}
+
+#define OPERATOR(name, tail) "wrong::" name "(Tensor x" tail ") -> Tensor"
+
+static const tn_operator_def operators[] = {
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("right", ""),
+     .infer = like_input,
+     .composite = doubled_body,
+     .backward = doubled_backward},
+    {.size = sizeof(tn_operator_def), .schema = OPERATOR("mutates", "")},
+    {.size = sizeof(tn_operator_def), .schema = OPERATOR("aliases", ""), .composite = aliases},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("reads_unsaved", ""),
+     .composite = doubled_body,
+     .backward = reads_unsaved},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("gradient_of_number", ", float k=1.0"),
+     .composite = doubled_body,
+     .backward = gradient_of_number},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("no_gradient", ""),
+     .composite = doubled_body,
+     .backward = no_gradient},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("wrong_gradient", ""),
+     .composite = doubled_body,
+     .backward = wrong_gradient},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("longer", ""),
+     .infer = like_input,
+     .composite = longer},
+    {.size = sizeof(tn_operator_def), .schema = OPERATOR("leaves_one", "")},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("two_bodies", ""),
+     .infer = like_input,
+     .composite = tripled_body},
+    {.size = sizeof(tn_operator_def),
+     .schema = OPERATOR("needs_number", ", int k"),
+     .composite = doubled_body},
+};
+
+#define ROW(operator_name, function)                                              \
+    {                                                                             \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS,          \
+        .schema = OPERATOR(operator_name, ""), .dtypes = doubles, .run = function \
+    }
+
+static const tn_kernel_row rows[] = {ROW("right", doubled), ROW("mutates", mutates),
+                                     ROW("leaves_one", leaves_one), ROW("two_bodies", doubled)};
+
+static int32_t init(const tn_host *host, void **out_self)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < sizeof operators / sizeof *operators && !status; i++)
+        status = host->register_operator(host->context, &operators[i]);
+    if (!status)
+        status = host->register_kernels(host->context, "cpu", NULL, rows, sizeof rows / sizeof *rows,
+                                        sizeof(tn_kernel_row));
+    *out_self = NULL;
+    return status;
+}
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    return NULL;
+}
+
+static void shutdown_library(void *self) {}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+    out->shutdown = shutdown_library;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("wrong_operators", "1.0", "tenon tests", 0, entry);
