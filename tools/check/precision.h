@@ -57,10 +57,11 @@ int32_t precision_unit(const precision_format *f, mpfr_srcptr exact);
 typedef void (*precision_real)(mpfr_t out, mpfr_t *x, const double *p);
 
 /* What is asked of a function's inputs. */
-#define PRECISION_DEGREE   1u /* the second input is a small whole number */
-#define PRECISION_LIMITED  2u /* the second input is within the first one's range, too */
-#define PRECISION_EXACT    4u /* nothing is rounded: any error is a wrong result */
-#define PRECISION_NO_SLOPE 8u /* no gradient, or one that is 0 nearly everywhere */
+#define PRECISION_DEGREE   1u  /* the second input is a small whole number */
+#define PRECISION_LIMITED  2u  /* the second input is within the first one's range, too */
+#define PRECISION_EXACT    4u  /* nothing is rounded: any error is a wrong result */
+#define PRECISION_TERMS    16u /* a sum: errors are counted in units of its greatest term or result */
+#define PRECISION_NO_SLOPE 8u  /* no gradient, or one that is 0 nearly everywhere */
 
 /* One operator with one set of arguments. */
 typedef struct precision_function {

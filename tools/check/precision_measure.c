@@ -61,8 +61,26 @@ static int32_t class_of(const work *w, const precision_format *out, int64_t i)
     return class != PRECISION_SPECIAL && tiny && w->parts == 1 ? PRECISION_DENORMAL : class;
 }
 
+/* A sum whose terms cancel cannot be better than they are: how many units of the greatest make one of the
+ * result's. */
+static double of_terms(const work *w, const precision_format *out, int64_t i)
+{
+    int32_t unit = precision_unit(out, w->exact[i]), greatest = unit;
+    mpfr_t term;
+    mpfr_init2(term, 53);
+    /* Of three inputs the last two make one term, of two both are one. */
+    for (int32_t k = 0; k < (w->row->function->inputs == 2 ? 2 : 1); k++) {
+        mpfr_set_d(term, w->inputs.x[k][i], MPFR_RNDN);
+        if (mpfr_number_p(term) && precision_unit(out, term) > greatest) greatest = precision_unit(out, term);
+    }
+    mpfr_clear(term);
+    return ldexp(1, unit - greatest);
+}
+
 static double error_of(const work *w, const precision_format *out, int64_t i)
 {
+    if (w->parts == 1 && w->row->function->flags & PRECISION_TERMS)
+        return precision_error(out, w->got[i], w->exact[i]) * of_terms(w, out, i);
     if (w->parts == 1) return precision_error(out, w->got[i], w->exact[i]);
     if (out->complex) return precision_error_pair(out, w->got + 2 * i, w->exact + 2 * i);
     return precision_error(out, w->got[i], w->exact[2 * i]);

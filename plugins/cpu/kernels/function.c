@@ -262,7 +262,10 @@ ALWAYS_INLINE void odds(T *t, const T *a, int64_t n, T eps, uint32_t slot)
                                : kept_by(slot, inside / kept_by(slot, 1 - inside));
     }
 }
-/* Around a half, where a / (1 - a) is nearly 1, the logarithm of 1 + (2a - 1) / (1 - a). */
+/*
+ * Around a half, where a / (1 - a) is nearly 1: from there up the logarithm of 1 + (2a - 1) / (1 - a), below
+ * it that of the mirror image. Numerators and denominators are exact.
+ */
 ALWAYS_INLINE void logit_middle(T *t, const T *a, int64_t n, T eps)
 {
     const T low = (T)0.25, high = (T)0.75;
@@ -270,9 +273,15 @@ ALWAYS_INLINE void logit_middle(T *t, const T *a, int64_t n, T eps)
     int32_t any = 0;
     for (int64_t i = 0; i < n; i++) any |= (a[i] > low) & (a[i] < high);
     if (!any || eps > low) return;
-    for (int64_t i = 0; i < n; i++) near[i] = a[i] > low && a[i] < high ? (2 * a[i] - 1) / (1 - a[i]) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        T twice = 2 * a[i] - 1, over = a[i] < (T)0.5 ? -twice / a[i] : twice / (1 - a[i]);
+        near[i] = a[i] > low && a[i] < high ? over : 0;
+    }
     vector_log1p(near, near, n);
-    for (int64_t i = 0; i < n; i++) t[i] = a[i] > low && a[i] < high ? near[i] : t[i];
+    for (int64_t i = 0; i < n; i++) {
+        T mirrored = a[i] < (T)0.5 ? -near[i] : near[i];
+        t[i] = a[i] > low && a[i] < high ? mirrored : t[i];
+    }
 }
 static void logit(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -337,18 +346,24 @@ static void entr(void *const *p, int64_t n, const cpu_scalars *s)
     through(p, n, 0, 0, itself, SLEEF(log, 10), entr_after);
 }
 
-/* sin(pi a) / a / pi, the factor in two parts. */
-#define PER_PI      ((T)0.31830988618379067154)
-#define PER_PI_REST (sizeof(T) == 4 ? (T)1.2841276486e-8 : (T)-1.9678676675182486e-17)
+/* sin(pi a) / a / pi, rounded once for float32 and with the factor in two parts for float64. */
+#define PER_PI      0.31830988618379067154
+#define PER_PI_REST (-1.9678676675182487e-17)
 ALWAYS_INLINE T sinc_after(T a, T t, T x, T y)
 {
-    T turned = PI * a, ratio = t / a;
+    T turned = PI * a;
+    double ratio = (double)t / (double)a, value = ratio * PER_PI + (sizeof(T) == 8 ? ratio * PER_PI_REST : 0);
     int32_t tiny = FN(fabs)(a) < (sizeof(T) == 4 ? (T)1e-4 : (T)1e-9);
-    return tiny ? 1 : turned - turned == 0 ? ratio * PER_PI + ratio * PER_PI_REST : NAN;
+    return tiny ? 1 : turned - turned == 0 ? (T)value : NAN;
+}
+/* SLEEF's ends where numbers still have halves. */
+ALWAYS_INLINE T whole_turns_off(T a, T x)
+{
+    return a - 2 * FN(rint)(a / 2);
 }
 static void sinc(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through(p, n, 0, 0, itself, SLEEF(sinpi, 05), sinc_after);
+    through(p, n, 0, 0, whole_turns_off, SLEEF(sinpi, 05), sinc_after);
 }
 
 extern const cpu_pointwise_entry CPU_NAME(cpu_function)[];
