@@ -76,7 +76,9 @@ enum {
     ALL,
     AGAINST,
     MAX_ULP,
-    SAMPLES, OP, ARGS
+    SAMPLES,
+    OP,
+    ARGS
 };
 
 static const struct option names[] = {{"mode", required_argument, NULL, MODE},
