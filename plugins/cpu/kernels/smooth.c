@@ -280,14 +280,16 @@ static void mish_backward(void *const *p, int64_t n, const cpu_scalars *s)
     through_two(p, n, 0, 0, second, SLEEF(exp, 10), mish_backward_after);
 }
 
-/* elu(a; alpha, scale, input_scale) */
+/* elu(a; alpha, scale, input_scale); a run without negative numbers needs no function. */
 static void elu(void *const *p, int64_t n, const cpu_scalars *s)
 {
     T *o = p[0], t[CPU_CHUNK];
     const T *a = p[1];
     T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++) any |= a[i] <= 0;
     for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
-    vector_unary(t, t, n, SLEEF(expm1, 10));
+    if (any) vector_unary(t, t, n, SLEEF(expm1, 10));
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) o[i] = a[i] <= 0 ? t[i] * negative : a[i] * positive;
 }
