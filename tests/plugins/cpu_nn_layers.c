@@ -198,3 +198,70 @@ Test(cpu_nn_layers, upsampling_and_padding)
     nn_expect(&f, &out, (const double[]){9, 9, 0, 2, 6, 9}, 0, "constant");
     fixture_close(&f);
 }
+
+/* Whole numbers below 2048 are exact in float16: its bits from one, for expected values. */
+static uint16_t half_bits(int whole)
+{
+    int exponent = 0, magnitude = whole < 0 ? -whole : whole;
+    if (whole == 0) return 0;
+    while (magnitude >> (exponent + 1)) exponent++;
+    return (uint16_t)((whole < 0 ? 0x8000 : 0) | (15 + exponent) << 10 |
+                      ((magnitude << (10 - exponent)) & 0x3ff));
+}
+
+/* More indices of a row than are taken at a time, a row that none names, columns that fill no vector. */
+Test(cpu_nn_layers, gradients_of_a_table_of_halves)
+{
+    enum { ROWS = 4, COLUMNS = 77, COUNT_OF_INDICES = 210 };
+    static uint16_t grad[COUNT_OF_INDICES * COLUMNS], got[ROWS * COLUMNS];
+    static int want[ROWS * COLUMNS];
+    int64_t index[COUNT_OF_INDICES];
+    fixture f;
+    fixture_open(&f);
+    for (int i = 0; i < COUNT_OF_INDICES; i++) {
+        index[i] = i % 3;
+        for (int j = 0; j < COLUMNS; j++) {
+            int value = (i + j) % 7 - 3;
+            grad[i * COLUMNS + j] = half_bits(value);
+            want[i % 3 * COLUMNS + j] += i % 3 == 1 ? 0 : value; /* row 1 is padding */
+        }
+    }
+    fixture_tensor g = fixture_tensor_make(&f, TN_FLOAT16, 2, SIZES(COUNT_OF_INDICES, COLUMNS), grad);
+    fixture_tensor at = fixture_tensor_make(&f, TN_INT64, 1, SIZES(COUNT_OF_INDICES), index);
+    fixture_tensor out = fixture_tensor_make(&f, TN_FLOAT16, 2, SIZES(ROWS, COLUMNS), NULL);
+    tn_value args[] = {fixture_value(&g), fixture_value(&at), tn_value_int(ROWS), tn_value_int(1),
+                       tn_value_bool(0)};
+    tn_value outs[] = {fixture_value(&out)};
+    for (int threads = 1; threads <= 2; threads++) {
+        cr_assert_eq(nn_run(&f, "aten::embedding_dense_backward", args, 5, outs, 1, threads, 0), TN_OK);
+        fixture_read(&f, &out, got);
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            cr_assert_eq(got[i], half_bits(want[i]), "element %d: 0x%04x, not %d", i, got[i], want[i]);
+    }
+    fixture_tensor_free(&f, &g);
+    fixture_tensor_free(&f, &at);
+    fixture_tensor_free(&f, &out);
+    fixture_close(&f);
+}
+
+Test(cpu_nn_layers, reflected_lines_of_halves)
+{
+    enum { WIDTH = 50, OUT = WIDTH + 5 };
+    uint16_t x[WIDTH], got[OUT];
+    const int64_t pads[] = {2, 3};
+    fixture f;
+    fixture_open(&f);
+    for (int i = 0; i < WIDTH; i++) x[i] = half_bits(i + 1);
+    fixture_tensor in = fixture_tensor_make(&f, TN_FLOAT16, 2, SIZES(1, WIDTH), x);
+    fixture_tensor out = fixture_tensor_make(&f, TN_FLOAT16, 2, SIZES(1, OUT), NULL);
+    tn_value args[] = {fixture_value(&in), tn_value_ints(pads, 2)}, outs[] = {fixture_value(&out)};
+    cr_assert_eq(nn_run(&f, "aten::reflection_pad1d", args, 2, outs, 1, 1, 0), TN_OK);
+    fixture_read(&f, &out, got);
+    cr_assert_eq(got[0], half_bits(3));
+    cr_assert_eq(got[1], half_bits(2));
+    for (int i = 0; i < WIDTH; i++) cr_assert_eq(got[i + 2], half_bits(i + 1));
+    for (int i = 0; i < 3; i++) cr_assert_eq(got[WIDTH + 2 + i], half_bits(WIDTH - 1 - i));
+    fixture_tensor_free(&f, &in);
+    fixture_tensor_free(&f, &out);
+    fixture_close(&f);
+}
