@@ -18,6 +18,8 @@ extern const tn_kernel_row cpu_reduce_rows[];
 extern const uint32_t cpu_reduce_row_count;
 extern const tn_kernel_row cpu_random_rows[];
 extern const uint32_t cpu_random_row_count;
+extern const tn_kernel_row cpu_sample_rows[];
+extern const uint32_t cpu_sample_row_count;
 extern const tn_kernel_row cpu_scan_rows[];
 extern const uint32_t cpu_scan_row_count;
 extern const tn_kernel_row cpu_gather_rows[];
@@ -42,10 +44,11 @@ static const struct row_list {
 } row_lists[] = {
     {cpu_memory_rows, &cpu_memory_row_count},       {cpu_copy_rows, &cpu_copy_row_count},
     {cpu_pointwise_rows, &cpu_pointwise_row_count}, {cpu_reduce_rows, &cpu_reduce_row_count},
-    {cpu_random_rows, &cpu_random_row_count},       {cpu_scan_rows, &cpu_scan_row_count},
-    {cpu_gather_rows, &cpu_gather_row_count},       {cpu_shape_rows, &cpu_shape_row_count},
-    {cpu_mask_rows, &cpu_mask_row_count},           {cpu_sort_rows, &cpu_sort_row_count},
-    {cpu_unique_rows, &cpu_unique_row_count},       {cpu_search_rows, &cpu_search_row_count},
+    {cpu_sample_rows, &cpu_sample_row_count},       {cpu_random_rows, &cpu_random_row_count},
+    {cpu_scan_rows, &cpu_scan_row_count},           {cpu_gather_rows, &cpu_gather_row_count},
+    {cpu_shape_rows, &cpu_shape_row_count},         {cpu_mask_rows, &cpu_mask_row_count},
+    {cpu_sort_rows, &cpu_sort_row_count},           {cpu_unique_rows, &cpu_unique_row_count},
+    {cpu_search_rows, &cpu_search_row_count},
 };
 #define ROW_LISTS (sizeof(row_lists) / sizeof(row_lists[0]))
 

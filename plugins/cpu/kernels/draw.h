@@ -18,9 +18,10 @@ typedef void (*cpu_draw_fn)(void *out, int64_t n, int64_t position, const cpu_dr
 
 /* Four words of a counter: ten rounds of two multiplications, the key raised between rounds (Philox-4x32-10,
  * Salmon et al. 2011). */
-static inline __attribute__((always_inline)) void cpu_philox(uint64_t seed, uint64_t counter, uint32_t *out)
+static inline __attribute__((always_inline)) void cpu_philox_step(uint64_t seed, uint64_t counter,
+                                                                  uint32_t step, uint32_t *out)
 {
-    uint32_t x0 = (uint32_t)counter, x1 = (uint32_t)(counter >> 32), x2 = 0, x3 = 0;
+    uint32_t x0 = (uint32_t)counter, x1 = (uint32_t)(counter >> 32), x2 = step, x3 = 0;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t first = (uint64_t)0xD2511F53u * x0, second = (uint64_t)0xCD9E8D57u * x2;
@@ -35,6 +36,10 @@ static inline __attribute__((always_inline)) void cpu_philox(uint64_t seed, uint
     out[1] = x1;
     out[2] = x2;
     out[3] = x3;
+}
+static inline __attribute__((always_inline)) void cpu_philox(uint64_t seed, uint64_t counter, uint32_t *out)
+{
+    cpu_philox_step(seed, counter, 0, out);
 }
 
 #endif

@@ -251,7 +251,11 @@
     X(laguerre_polynomial_l, "TTT", float, 1,                                                        \
       "aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor")                           \
     X(legendre_polynomial_p, "TTT", float, 1,                                                        \
-      "aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor")
+      "aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor")                           \
+    X(standard_gamma_grad, "TTT", float, 1,                                                          \
+      "aten::_standard_gamma_grad(Tensor self, Tensor output) -> Tensor")                            \
+    X(dirichlet_grad, "TTTT", float, 1,                                                              \
+      "aten::_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor")
 
 #define CPU_POINTWISE_OPS(X) \
     CPU_ARITHMETIC_OPS(X)    \

@@ -11,6 +11,8 @@ double special_zeta(double x, double q);
 double special_polygamma(double n, double x);
 double special_igamma(double a, double x);
 double special_igammac(double a, double x);
+double special_standard_gamma_grad(double a, double x);
+double special_dirichlet_grad(double x, double alpha, double total);
 double special_erfcx(double x);
 double special_erfinv(double x);
 double special_ndtri(double p);

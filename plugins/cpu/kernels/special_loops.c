@@ -38,6 +38,16 @@ static void igammac(void *const *p, int64_t n, const cpu_scalars *s)
 {
     each_two(p, n, special_igammac);
 }
+static void standard_gamma_grad(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    each_two(p, n, special_standard_gamma_grad);
+}
+static void dirichlet_grad(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    double *o = p[0];
+    const double *x = p[1], *alpha = p[2], *total = p[3];
+    for (int64_t i = 0; i < n; i++) o[i] = special_dirichlet_grad(x[i], alpha[i], total[i]);
+}
 static void i0(void *const *p, int64_t n, const cpu_scalars *s)
 {
     each(p, n, special_i0);
@@ -126,6 +136,8 @@ const cpu_pointwise_entry CPU_NAME(cpu_special_loops)[] = {
     {CPU_OP_polygamma, polygamma},
     {CPU_OP_igamma, igamma},
     {CPU_OP_igammac, igammac},
+    {CPU_OP_standard_gamma_grad, standard_gamma_grad},
+    {CPU_OP_dirichlet_grad, dirichlet_grad},
     {CPU_OP_i0, i0},
     {CPU_OP_i0e, i0e},
     {CPU_OP_i1, i1},
