@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of operators (ops/table/*.toml, numbers.txt): its entries, their forms, C names and numbers."""
+import os
+import re
+import tomllib
+
+from gen.schema import Bad, Schema, derive_functional, derive_inplace, derive_out
+
+KINDS = ("pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random", "factory", "composite")
+PROMOTIONS = ("common", "float", "compare", "logical", "same", "real")
+FIELDS = {"schema", "inplace", "out", "functional", "forms", "kind", "promote", "infer", "composite", "calls", "gradient",
+          "saves", "differentiable_outputs", "tags", "mutates", "doc", "alias_of"}
+TAGS = ("core", "pointwise", "reduction", "view_copy", "nondeterministic_seeded", "data_dependent_output",
+        "dynamic_output_shape", "inplace_view", "maybe_aliasing_or_mutating", "inplace", "out")
+
+# The overload that bears the plain name: the first of these that the operator has.
+MAIN = ("self", "", "self_Tensor", "Tensor", "Tensor_Tensor", "src", "int", "dtype", "x", "sections", "scalarint",
+        "bin_ct", "int_Scalar", "input", "Scalar", "float", "memory_format")
+# Overload names that are shortened, or lengthened because another operator bears the name.
+SHORT = {"scatter.reduce": "src_reduce", "dim_IntList": "dim", "dim_int": "dim", "ScalarOpt_dim": "dim", "ScalarOpt_dim_dtype": "dim_dtype",
+         "ScalarOpt_dtype": "dtype", "int_Scalar": "scalar", "int_Tensor": "tensor"}
+# Names of the runtime itself, and prefixes that it keeps. An operator that would bear one gets its overload appended,
+# and tn_aten_ where that is no help. The headers are searched as well, so that a clash cannot slip in.
+RESERVED = re.compile(r"tn_(retain|release|drop|backward|copy|detach|index|index_put|version|can_cast|promote_types"
+                      r"|(scope|tensor|item|context|device|stream|event|generator|library|plugin)_.*"
+                      r"|value_(as|make|none|same|opt|tensor|int|float|bool|complex|string|scalar|dtype|layout|device|memory).*)$")
+
+
+class Form:
+    """One schema: the base of an entry or derived from it."""
+
+    def __init__(self, entry, kind, schema):
+        self.entry, self.kind, self.schema = entry, kind, schema
+        self.number = self.cname = None
+
+
+class Entry:
+    def __init__(self, family, raw):
+        self.family, self.raw = family, raw
+        where = f"{family}: {raw.get('schema', '(no schema)')}"
+        unknown = set(raw) - FIELDS
+        if unknown:
+            raise Bad(f"{where}: unknown field {', '.join(sorted(unknown))}")
+        if "schema" not in raw:
+            raise Bad(f"{where}: an entry needs a schema")
+        self.schema = Schema.parse(raw["schema"])
+        self.name = self.schema.name
+        self.alias_of = raw.get("alias_of")
+        self.doc = raw.get("doc", "")
+        self.target = self.callee = None
+        self.saves = []
+        if self.alias_of:
+            extra = set(raw) - {"schema", "alias_of", "forms", "inplace", "out", "functional", "tags"}
+            if extra:
+                raise Bad(f"{self.name}: an alias has no {', '.join(sorted(extra))}")
+        else:
+            self.check(raw)
+        self.kind = raw.get("kind")
+        for tag in raw.get("tags", []):
+            if tag not in TAGS:
+                raise Bad(f"{self.name}: unknown tag {tag}")
+        self.forms = [Form(self, "inplace" if self.schema.is_inplace else "functional", self.schema)]
+        for text in raw.get("forms", []):
+            self.forms.append(self.derive(text))
+        for kind in ("functional", "inplace", "out"):
+            given = raw.get(kind, [])
+            for text in [given] if isinstance(given, str) else given:
+                self.forms.append(Form(self, kind, Schema.parse(text)))
+
+    def check(self, raw):
+        kind, promote = raw.get("kind"), raw.get("promote")
+        if kind not in KINDS:
+            raise Bad(f"{self.name}: kind {kind!r} is not one of {', '.join(KINDS)}")
+        if not self.doc.endswith("."):
+            raise Bad(f"{self.name}: doc must be a sentence")
+        if (kind == "pointwise") != (promote is not None):
+            raise Bad(f"{self.name}: promote belongs to pointwise entries, and to all of them")
+        if promote and promote not in PROMOTIONS and not promote.startswith("custom:"):
+            raise Bad(f"{self.name}: promote {promote!r} is unknown")
+        # The infer of a pointwise entry is a check of its arguments beyond promotion.
+        if kind not in ("pointwise", "composite") and "infer" not in raw:
+            raise Bad(f"{self.name}: kind {kind} needs infer")
+        if kind == "composite" and "composite" not in raw:
+            raise Bad(f"{self.name}: kind composite needs composite")
+        for key in ("infer", "composite", "gradient"):
+            if key in raw and not re.fullmatch(r"[a-z][a-z0-9_]*", raw[key]):
+                raise Bad(f"{self.name}: {key} {raw[key]!r} is not a C name")
+        if "saves" in raw and "gradient" not in raw:
+            raise Bad(f"{self.name}: saves without gradient")
+        for item in filter(None, (x.strip() for x in raw.get("saves", "").split(","))):
+            self.saves.append(self.save(item))
+        for i in raw.get("differentiable_outputs", []):
+            if not 0 <= i < len(self.schema.returns):
+                raise Bad(f"{self.name}: there is no output {i}")
+        self.mutates = 0
+        for name in filter(None, (x.strip() for x in raw.get("mutates", "").split(","))):
+            self.mutates |= 1 << self.argument(name)
+
+    def argument(self, name):
+        for i, arg in enumerate(self.schema.args):
+            if arg.name == name:
+                if not arg.type.is_tensor:
+                    raise Bad(f"{self.name}: argument {name} is no tensor; those are always there")
+                return i
+        raise Bad(f"{self.name}: there is no argument {name}")
+
+    def save(self, item):
+        what, _, needs = item.partition(":")
+        if_needs = self.argument(needs) if needs else -1
+        m = re.fullmatch(r"result(\d*)", what)
+        if m:
+            index = int(m.group(1) or 0)
+            if index >= len(self.schema.returns):
+                raise Bad(f"{self.name}: there is no {what}")
+            return "RESULT", index, if_needs
+        return "ARG", self.argument(what), if_needs
+
+    def derive(self, text):
+        m = re.fullmatch(r"(inplace|out|functional)(?:=(\w+(?:\.\w+)?)(?:\(([\w, ]+)\))?)?", text)
+        if not m:
+            raise Bad(f"{self.name}: form {text!r} does not parse")
+        kind, name, names = m.groups()
+        base = self.schema
+        stem = base.stem[:-1] if base.is_inplace else base.stem
+        if name is None:
+            ov = base.overload
+            if kind == "out":
+                ov = f"{ov}_out" if ov else "out"
+            name = (stem + "_" if kind == "inplace" else stem) + (f".{ov}" if ov else "")
+        name = f"{base.space}::{name}"
+        names = [x.strip() for x in names.split(",")] if names else None
+        if kind == "out":
+            return Form(self, kind, derive_out(base, name, names))
+        return Form(self, kind, (derive_inplace if kind == "inplace" else derive_functional)(base, name))
+
+    def called(self, form):
+        """What a composite over one other operator calls for a form of its own. A view has nothing but itself."""
+        return self.callee.forms[0] if self.callee.kind == "view" else self.callee.form(form.kind)
+
+    def form(self, kind):
+        for form in self.forms:
+            if form.kind == kind:
+                return form
+        return None
+
+
+class Table:
+    def __init__(self, folder, public=frozenset()):
+        self.folder, self.entries, self.families = folder, [], []
+        for file in sorted(os.listdir(folder)):
+            if not file.endswith(".toml"):
+                continue
+            with open(os.path.join(folder, file), "rb") as f:
+                try:
+                    data = tomllib.load(f)
+                except tomllib.TOMLDecodeError as e:
+                    raise Bad(f"{file}: {e}")
+            if set(data) - {"family", "op"}:
+                raise Bad(f"{file}: only family and op belong here")
+            family = file[:-5]
+            self.families.append((family, data.get("family", "")))
+            self.entries += [Entry(family, raw) for raw in data.get("op", [])]
+        self.public = public
+        self.by_name = {}
+        for form in self.all_forms():
+            if form.schema.name in self.by_name:
+                raise Bad(f"{form.schema.name} is declared twice")
+            self.by_name[form.schema.name] = form
+        self.link()
+        self.name_forms()
+
+    def all_forms(self):
+        return [f for e in self.entries for f in e.forms]
+
+    def find(self, name, who):
+        if name not in self.by_name:
+            raise Bad(f"{who}: there is no {name}")
+        return self.by_name[name].entry
+
+    def link(self):
+        for e in self.entries:
+            if e.alias_of:
+                e.target = self.find(e.alias_of, e.name)
+                if e.target.alias_of:
+                    raise Bad(f"{e.name}: {e.alias_of} is itself an alias")
+                for f in e.forms:
+                    to = e.target.form(f.kind)
+                    if not to:
+                        raise Bad(f"{f.schema.name}: {e.alias_of} has no {f.kind} form")
+                    if to.schema.signature != f.schema.signature:
+                        raise Bad(f"{f.schema.name}: its arguments are not those of {to.schema.name}")
+                e.doc = e.target.doc
+            elif "calls" in e.raw:
+                e.callee = self.find(e.raw["calls"], e.name)
+                for f in e.forms:
+                    if not e.called(f):
+                        raise Bad(f"{f.schema.name}: {e.raw['calls']} has no {f.kind} form to call")
+
+    def name_forms(self):
+        groups = {}
+        for e in self.entries:
+            first = e.form("functional") or e.forms[0]
+            e.stem = first.schema.stem[:-1] if first.schema.is_inplace else first.schema.stem
+            e.overload = first.schema.overload
+            groups.setdefault((first.schema.space, e.stem), []).append(e)
+        taken = {}
+        for (space, stem), entries in groups.items():
+            overloads = [e.overload for e in entries]
+            main = overloads[0] if len(set(overloads)) == 1 else next((m for m in MAIN if m in overloads), None)
+            if main is None:
+                raise Bad(f"{stem}: none of {', '.join(overloads)} is a main overload")
+            prefix = "tn_" if space == "aten" else f"tn_{space}_"
+            for e in entries:
+                long = f"{prefix}{stem}_{SHORT.get(f'{stem}.{e.overload}', SHORT.get(e.overload, e.overload)) or 'default'}".lower()
+                plain = long if e.overload != main else (prefix + stem).lower()
+                seen = set()
+                for f in e.forms:
+                    tail = {"functional": "", "inplace": "_", "out": "_out"}[f.kind]
+                    if f.kind in seen:
+                        tail = f"_{f.schema.overload.lower()}{'_' if f.kind == 'inplace' else ''}"
+                    seen.add(f.kind)
+                    f.cname = plain + tail
+                    if RESERVED.match(f.cname):
+                        f.cname = long + tail
+                    if RESERVED.match(f.cname):
+                        f.cname = "tn_aten_" + (plain + tail)[3:]
+                    if f.cname in self.public or f.cname in taken:
+                        raise Bad(f"{f.schema.name}: the C name {f.cname} is taken by {taken.get(f.cname, 'the runtime')}")
+                    taken[f.cname] = f.schema.name
+        macros = {}
+        for f in self.all_forms():
+            f.macro = "TN_OP_" + f.cname[3:].upper()
+            if f.macro in macros:
+                raise Bad(f"{f.schema.name} and {macros[f.macro]} share {f.macro}")
+            macros[f.macro] = f.schema.name
+
+    def read_numbers(self):
+        path, numbers = os.path.join(self.folder, "numbers.txt"), {}
+        seen = set()
+        if os.path.exists(path):
+            with open(path) as f:
+                for line in f:
+                    if line.startswith("#") or not line.strip():
+                        continue
+                    number, _, name = line.rstrip("\n").partition("\t")
+                    if not number.isdigit() or int(number) in seen or name in numbers:
+                        raise Bad(f"numbers.txt: {line.strip()!r} is malformed or given twice")
+                    seen.add(int(number))
+                    numbers[name] = int(number)
+        return numbers
+
+    def number(self):
+        numbers = self.read_numbers()
+        missing = [f.schema.name for f in self.all_forms() if f.schema.name not in numbers]
+        if missing:
+            raise Bad(f"numbers.txt has no number for {missing[0]} and {len(missing) - 1} more (tools/gen_ops.py --number)")
+        for f in self.all_forms():
+            f.number = numbers[f.schema.name]
+        gone = set(numbers) - set(self.by_name)
+        if gone:
+            raise Bad(f"numbers.txt numbers {sorted(gone)[0]}, which the table lacks; a built-in number is for ever")
+
+    def append_numbers(self):
+        numbers = self.read_numbers()
+        last = max(numbers.values(), default=0)
+        lines = []
+        for f in self.all_forms():
+            if f.schema.name not in numbers:
+                last += 1
+                lines.append(f"{last}\t{f.schema.name}\n")
+        path = os.path.join(self.folder, "numbers.txt")
+        fresh = not os.path.exists(path)
+        with open(path, "a") as out:
+            if fresh:
+                out.write("# SPDX-License-Identifier: Apache-2.0\n# NUMBER<TAB>name.overload of every built-in schema. "
+                          "Append only: a number is ABI for ever.\n")
+            out.writelines(lines)
+        return len(lines)
