@@ -214,7 +214,7 @@ static int write_file(const request *r, const embedded_file *file)
 
 static void print_next(const request *r)
 {
-    printf("%s: the plugin '%s' of %s. Next:\n\n"
+    printf("%s: the plugin '%s' of %s; next:\n\n"
            "  cd %s\n"
            "  sh check.sh    builds it, says whether it is taken, and checks it\n\n"
            "README.md says what to change first.\n",
