@@ -128,14 +128,30 @@ static tn_dtype dtype_of_call(const tni_frame *f)
     return f->meta[0].dtype;
 }
 
+static int32_t is_written(const tni_frame *f, uint32_t i)
+{
+    const tni_op *base = f->op->base;
+    return f->args[i].tag == TN_TAG_TENSOR &&
+           (base->entry->mutates >> i & 1u || base->schema->args[i].written);
+}
+
 /* Counts the writes to arguments that are written besides the result. */
 static void bump_written(const tni_frame *f)
 {
-    const tni_op *base = f->op->base;
     for (uint32_t i = 0; i < f->n_args; i++) {
-        int32_t written = base->entry->mutates >> i & 1u || base->schema->args[i].written;
-        if (written && f->args[i].tag == TN_TAG_TENSOR) tni_bump_version(f->args[i].as.tensor);
+        if (is_written(f, i)) tni_bump_version(f->args[i].as.tensor);
     }
+}
+
+/* What the kernel wrote to copies of such arguments goes into the arguments themselves. */
+static int32_t write_back(const tni_frame *f, const tni_prepared *p)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < f->n_args && !status; i++) {
+        if (is_written(f, i) && p->args[i].as.tensor != f->args[i].as.tensor)
+            status = tni_copy_tensor(f->args[i].as.tensor, p->args[i].as.tensor);
+    }
+    return status;
 }
 
 /* Functional operators: fresh or given outputs. */
@@ -153,6 +169,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
             memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
             status = bring_arguments(f, &p, k, -1);
             if (!status) status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, NULL, reason);
+            if (!status) status = write_back(f, &p);
             tni_prepared_finish(&p);
         }
     }
@@ -182,7 +199,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
         p.args[0] = p.outs[0] = tn_value_tensor(t);
         if (!status) status = bring_arguments(f, &p, k, 0);
         if (!status && self->numel) status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, NULL, reason);
-        if (!status && t != self) status = tni_copy_tensor(self, t);
+        if (!status) status = write_back(f, &p);
         tni_prepared_finish(&p);
     }
     if (!status) tni_bump_version(self);

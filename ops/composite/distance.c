@@ -183,6 +183,18 @@ void composite_pairwise_distance(tn_scope *s, const tn_value *args, tn_value *ou
                      .keepdim = arg_bool(args, 4)));
 }
 
+/* A copy of the norms, none below eps. The gradient knows nothing of the bound: that is ATen's. */
+static tn_tensor *bounded_norm(tn_scope *s, tn_tensor *norm, double eps)
+{
+    tn_tensor *copy = tn_clone(s, norm);
+    tn_scope_options silent = {.size = sizeof silent, .grad_mode = TN_GRAD_OFF};
+    tn_scope *child = tn_scope_open_child(s, &silent);
+    if (!child) return NULL;
+    tn_clamp_min_(child, copy, TN_SCALAR(eps));
+    tn_scope_close(child);
+    return copy;
+}
+
 void composite_cosine_similarity(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[] = {arg_tensor(args, 0), arg_tensor(args, 1)};
@@ -200,7 +212,7 @@ void composite_cosine_similarity(tn_scope *s, const tn_value *args, tn_value *ou
         x[i] = tn_expand(s, x[i], size);
         if (x[i] && is_integer(dtype_of(x[i]))) x[i] = tni_cast(s, x[i], dtype);
         norm = tn_linalg_vector_norm(s, x[i], .ord = TN_SCALAR(2), .dim = dim, .keepdim = 1);
-        x[i] = tn_div(s, x[i], tn_clamp_min(s, norm, TN_SCALAR(arg_float(args, 3))));
+        x[i] = tn_div(s, x[i], bounded_norm(s, norm, arg_float(args, 3)));
     }
     give(outs, 0, tn_sum_dim(s, tn_mul(s, x[0], x[1]), dim));
 }

@@ -160,3 +160,13 @@ ON_EACH_DEVICE(forms, numbers_and_recording)
     tn_mul_out(p->s, w, w, VECTOR(p, TN_FLOAT32, 0, 0));
     expect_error(p, "don't support automatic differentiation");
 }
+
+/* Running statistics are arguments that are written: also where a kernel wants them laid out differently. */
+ON_EACH_DEVICE(forms, running_statistics_with_gaps)
+{
+    tn_tensor *x = MAKE(p, TN_FLOAT32, TN_INTS(4, 2), 1, 10, 2, 20, 3, 30, 4, 40);
+    tn_tensor *both = tn_zeros(p->s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = p->device);
+    tn_tensor *mean = tn_select(p->s, both, 1, 0), *variance = tn_select(p->s, both, 1, 1);
+    tn_native_batch_norm(p->s, x, NULL, NULL, mean, variance, 1, 0.5, 1e-5);
+    EXPECT_NEAR(p, both, 1e-4, 1.25, 0.5 * 5 / 3, 12.5, 0.5 * 500 / 3);
+}

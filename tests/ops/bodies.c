@@ -197,3 +197,15 @@ Test(bodies, resizing_by_factors)
     expect_error(s, "Must specify exactly one of output_size and scale_factors");
     end();
 }
+
+/* Norms below eps are replaced by it in the value, while the gradient is that of the norms. */
+Test(bodies, cosine_similarity_of_tiny_vectors)
+{
+    tn_tensor *x = matrix(1, 2, VALUES(3e-9, 4e-9)), *y = matrix(1, 2, VALUES(1, 2));
+    tn_set_requires_grad(x, 1);
+    tn_tensor *z = tn_cosine_similarity(s, x, y);
+    EXPECT(s, z, 0.4919349550499537);
+    tn_backward(s, tn_sum(s, z));
+    EXPECT(s, tn_mul_scalar(s, tn_grad_of(s, x), 1e-7), 1.5205262246998575, 5.008792269599529);
+    end();
+}
