@@ -70,22 +70,23 @@ enum {
 enum { TNI_TAG_LIST(TNI_TAG_ENUM) TNI_TAG_NONE = 0 };
 #undef TNI_TAG_ENUM
 
+/* Small fields together: there are two thousand entries. */
 typedef struct tni_op_entry {
-    uint32_t number;
     const char *schema;
-    uint32_t kind;
-    uint32_t form;
-    uint32_t base; /* number of the form that the kernel implements; itself for that form */
-    uint32_t promote;
     tni_promote_fn *promote_rule; /* of TNI_PROMOTE_CUSTOM */
     tni_infer_fn *infer;
     tni_composite_fn *composite;
-    uint32_t calls;               /* composite "scalar_other" and its like: the operator they lead to */
-    uint32_t alias_of;            /* this entry is another name of that one */
-    uint32_t mutates;             /* bits of arguments that are written although ATen's schema is silent */
-    uint32_t tags;                /* TNI_TAG_... */
-    uint32_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
     const char *doc;
+    uint32_t mutates; /* bits of arguments that are written although ATen's schema is silent */
+    uint32_t tags;    /* TNI_TAG_... */
+    uint16_t number;
+    uint16_t base;     /* number of the form that the kernel implements; itself for that form */
+    uint16_t calls;    /* composite "scalar_other" and its like: the operator they lead to */
+    uint16_t alias_of; /* this entry is another name of that one */
+    uint8_t kind;
+    uint8_t form;
+    uint8_t promote;
+    uint8_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
 } tni_op_entry;
 
 extern const tni_op_entry tni_builtin_ops[]; /* in order of numbers, gaps have schema NULL */
