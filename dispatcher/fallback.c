@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happens without a kernel: a composite body if the operator has one, else the CPU with copies both
- * ways, counted with its bytes, else an error. The CPU itself has nothing to fall back to.
+ * ways, counted with its bytes, else an error. The CPU itself has nothing to fall back to. A body that stands
+ * beside kernels takes the dtypes that the CPU has kernels for, so that an operator takes the same
+ * everywhere.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -159,13 +161,25 @@ void tni_fallback_count(tn_context *ctx, const tni_op *base, tn_device device, u
     atomic_fetch_add(&op->fallback_bytes, bytes);
 }
 
+/* Whether the CPU has kernels of the operator, and none for the dtype of the call. */
+static int32_t unknown_dtype(const tni_frame *f)
+{
+    const tni_op *op = f->op->base;
+    const tni_device *cpu = tni_device_get(f->ctx, TN_CPU);
+    const tni_kernel *k;
+    if (op->kind != TNI_KIND_POINTWISE && op->kind != TNI_KIND_REDUCTION && op->kind != TNI_KIND_SCAN)
+        return 0;
+    k = cpu ? atomic_load_explicit(&op->kernels[cpu->type->slot], memory_order_acquire) : NULL;
+    return k && !tni_kernel_for(k, f->call_dtype);
+}
+
 int32_t tni_fall_back(tni_frame *f, const char *reason)
 {
     moved m;
     int32_t status;
     f->arena_used = 0;
     if (f->op->base->entry->composite || (f->op->base->def && f->op->base->def->composite))
-        return tni_run_composite(f);
+        return unknown_dtype(f) ? not_implemented(f) : tni_run_composite(f);
     if (!f->open_device || TN_DEVICE_TYPE(f->device) == TN_INTERNED_CPU) return not_implemented(f);
     status = tni_fallback_allowed(f->ctx, f->op->base, reason);
     if (!status) status = run_on_cpu(f, &m);

@@ -2,7 +2,7 @@
 /* Bodies of special functions that are made of others. */
 #include <math.h>
 #include <tenon/autograd.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/formula.h"
 
 void composite_polygamma_inplace(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -35,4 +35,47 @@ void composite_ndtr(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *self = arg_tensor(args, 0);
     tn_tensor *z = tn_mul_scalar(s, tni_cast(s, self, TN_FLOAT64), -0.70710678118654752440);
     give(outs, 0, tni_cast(s, tn_mul_scalar(s, tn_erfc(s, z), 0.5), float_of(s, dtype_of(self))));
+}
+
+/* ---- x log y and its like: 0 where x is 0, unless y is NaN ---- */
+
+static void x_log(tn_scope *s, const tn_value *args, tn_value *outs,
+                  tn_tensor *(*log_of)(tn_scope *, tn_tensor *))
+{
+    tn_tensor *x[2];
+    tn_dtype dtype = tni_formula_open_float(s, args, 2, x);
+    tn_tensor *zero = tn_logical_and(s, tn_eq_scalar(s, x[0], 0), tn_logical_not(s, tn_isnan(s, x[1])));
+    formula_give(s, outs, zero_where(s, zero, tn_mul(s, x[0], log_of(s, x[1]))), dtype);
+}
+
+void composite_xlogy(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    x_log(s, args, outs, tn_log);
+}
+void composite_xlog1py(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    x_log(s, args, outs, tn_log1p);
+}
+
+/* -x log x, -inf below 0. */
+void composite_entr(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *x[1];
+    tn_dtype dtype = tni_formula_open_float(s, args, 1, x);
+    tn_tensor *out = zero_where(s, tn_eq_scalar(s, x[0], 0), tn_mul(s, tn_neg(s, x[0]), tn_log(s, x[0])));
+    formula_give(s, outs, tn_where_scalarself(s, tn_lt_scalar(s, x[0], 0), -(double)INFINITY, out), dtype);
+}
+
+/* sin(pi x) / (pi x); whole turns are taken off before pi is rounded. */
+void composite_sinc(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *x[1];
+    tn_dtype dtype = tni_formula_open_float(s, args, 1, x);
+    tn_tensor *rest = x[0];
+    if (!is_complex(dtype))
+        rest = tn_sub(s, rest, tn_mul_scalar(s, tn_round(s, tn_mul_scalar(s, rest, 0.5)), 2));
+    tn_tensor *sine = tn_sin(s, tn_mul_scalar(s, rest, M_PI));
+    tn_tensor *whole = tn_mul_scalar(s, x[0], M_PI), *out = tn_div(s, sine, whole);
+    if (!is_complex(dtype)) out = tn_where_scalarself(s, tn_isinf(s, whole), (double)NAN, out);
+    formula_give(s, outs, tn_where_scalarself(s, tn_eq_scalar(s, x[0], 0), 1, out), dtype);
 }

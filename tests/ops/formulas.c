@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators on a device that has the primitives alone, against closed forms. The CPU may not stand in: each
+ * must get along with its body.
+ */
+#include <math.h>
+#include <tenon/inspect.h>
+#include "tests/autograd/fixture.h"
+
+static tn_context *ctx;
+static tn_scope *s;
+static tn_device device;
+
+static void begin(void)
+{
+    ctx = open_context();
+    device = tn_device_parse(ctx, "reference:0");
+    cr_assert(device, "%s", tn_last_error()->message);
+    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
+    s = tn_scope_open(ctx);
+}
+
+static void end(void)
+{
+    expect_sound(s);
+    tn_scope_close(s);
+    close_context(ctx);
+}
+
+TestSuite(formulas, .init = begin);
+
+static tn_tensor *there(tn_ints sizes, const double *values)
+{
+    return tn__to_copy(s, make(s, sizes, values, 0), .device = device);
+}
+#define ROW(...) \
+    there(TN_INTS((int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8)), (const double[]){__VA_ARGS__})
+
+/* ---- activations ---- */
+
+Test(formulas, straight_lines)
+{
+    tn_tensor *x = ROW(-4, -1, 0, 2, 5), *g = ROW(1, 2, 3, 4, 5);
+    EXPECT(s, tn_relu(s, x), 0, 0, 0, 2, 5);
+    EXPECT(s, tn_threshold(s, x, 1, 7), 7, 7, 7, 2, 5);
+    EXPECT(s, tn_threshold_backward(s, g, x, 0), 0, 0, 0, 4, 5);
+    EXPECT(s, tn_hardtanh(s, x, .min_val = TN_SCALAR(-2), .max_val = TN_SCALAR(3)), -2, -1, 0, 2, 3);
+    EXPECT(s, tn_hardtanh_backward(s, g, x, -1, 3), 0, 0, 3, 4, 0);
+    EXPECT(s, tn_hardsigmoid(s, x), 0, 1.0 / 3, 0.5, 5.0 / 6, 1);
+    EXPECT(s, tn_hardsigmoid_backward(s, g, x), 0, 1.0 / 3, 0.5, 2.0 / 3, 0);
+    EXPECT(s, tn_hardswish(s, x), 0, -1.0 / 3, 0, 5.0 / 3, 5);
+    EXPECT(s, tn_hardswish_backward(s, g, x), 0, 1.0 / 3, 1.5, 14.0 / 3, 5);
+    EXPECT(s, tn_hardshrink(s, x, .lambd = TN_SCALAR(2)), -4, 0, 0, 0, 5);
+    EXPECT(s, tn_hardshrink_backward(s, g, x, 2), 1, 0, 0, 0, 5);
+    EXPECT(s, tn_softshrink(s, x, .lambd = TN_SCALAR(1)), -3, 0, 0, 1, 4);
+    EXPECT(s, tn_leaky_relu(s, x, .negative_slope = TN_SCALAR(0.5)), -2, -0.5, 0, 2, 5);
+    EXPECT(s, tn_leaky_relu_backward(s, g, x, 0.5, 0), 0.5, 1, 1.5, 4, 5);
+    EXPECT(s, tn_prelu(s, x, ROW(0.25)), -1, -0.25, 0, 2, 5);
+    end();
+}
+
+Test(formulas, curves)
+{
+    double e = exp(1), area = 0.5 * erfc(-sqrt(0.5)), density = exp(-0.5) / sqrt(2 * M_PI),
+           gate = e / (e + 1);
+    tn_tensor *x = ROW(0, 1), *g = ROW(2, 3);
+    EXPECT(s, tn_sigmoid_backward(s, g, ROW(0.25, 0.5)), 2 * 0.1875, 3 * 0.25);
+    EXPECT(s, tn_tanh_backward(s, g, ROW(0, 0.5)), 2, 3 * 0.75);
+    EXPECT(s, tn_gelu(s, x), 0, area);
+    EXPECT(s, tn_gelu_backward(s, g, x), 1, 3 * (area + density));
+    double u = sqrt(2 / M_PI) * 1.044715, slope = sqrt(2 / M_PI) * (1 + 3 * 0.044715), t = tanh(u);
+    EXPECT(s, tn_gelu(s, x, .approximate = "tanh"), 0, 0.5 * (1 + t));
+    EXPECT(s, tn_gelu_backward(s, g, x, .approximate = "tanh"), 1, 1.5 * (1 + t) + 1.5 * (1 - t * t) * slope);
+    EXPECT(s, tn_silu(s, x), 0, gate);
+    EXPECT(s, tn_silu_backward(s, g, x), 1, 3 * gate * (1 + (1 - gate)));
+    EXPECT(s, tn_mish(s, x), 0, tanh(log(1 + e)));
+    EXPECT(s, tn_elu(s, ROW(-1, 2), .alpha = TN_SCALAR(3)), 3 * (1 / e - 1), 2);
+    EXPECT(s, tn_elu_backward(s, g, 3, 1, 1, 0, ROW(-1, 2)), 6 / e, 3);
+    EXPECT(s, tn_softplus(s, ROW(0, 30)), log(2), 30);
+    EXPECT(s, tn_softplus_backward(s, g, ROW(0, 30), 1, 20), 1, 3);
+    EXPECT(s, tn_log_sigmoid(s, x), -log(2), log(gate));
+    EXPECT(s, tn_logit(s, ROW(0.2, 0.5)), log(0.25), 0);
+    EXPECT(s, tn_logaddexp(s, ROW(0, -INFINITY), ROW(0, -INFINITY)), log(2), -INFINITY);
+    end();
+}
+
+Test(formulas, gradients_of_activations)
+{
+    tn_tensor *x = ROW(-1, 0, 1);
+    double gate = 1 / (1 + exp(-1)), area = 0.5 * erfc(-sqrt(0.5)), density = exp(-0.5) / sqrt(2 * M_PI);
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_backward(s, tn_sum(s, tn_add(s, tn_gelu(s, tn_relu(s, x)), tn_silu(s, x))));
+    double below = (1 - gate) * (1 - gate), above = gate * (2 - gate);
+    EXPECT(s, tn_grad_of(s, x), below, 0.5, area + density + above);
+    end();
+}
+
+/* The steps in float32, one rounding at the end. */
+Test(formulas, half_types_are_rounded_once)
+{
+    tn_tensor *x = tn_to(s, ROW(0.7, -1.3, 2.1), TN_BFLOAT16);
+    const double held[] = {0.69921875, -1.296875, 2.09375};
+    double want[3], rounded[3];
+    for (int32_t i = 0; i < 3; i++) want[i] = held[i] / (1 + exp(-held[i]));
+    tn_tensor *exact = make(s, TN_INTS(3), want, 0);
+    tn_tensor *once = tn_to(s, exact, TN_BFLOAT16), *have = tn_silu(s, x);
+    cr_assert_eq(tn_tensor_dtype(have), TN_BFLOAT16);
+    cr_assert_eq(tn_to_host(s, tn_to(s, once, TN_FLOAT64), rounded, sizeof rounded), TN_OK);
+    expect_values(s, have, 3, rounded, 0);
+    end();
+}
+
+/* ---- arithmetic ---- */
+
+Test(formulas, limits_and_choices)
+{
+    tn_tensor *x = ROW(-2, 0.5, NAN, INFINITY), *i = tn_to(s, ROW(-4, 6, 0), TN_INT64);
+    EXPECT(s, tn_clamp(s, ROW(-2, 0.5, 9), .min = TN_SCALAR(-1), .max = TN_SCALAR(2)), -1, 0.5, 2);
+    EXPECT(s, tn_clamp_tensor(s, ROW(1, 2, 3), .min = ROW(2), .max = ROW(2.5)), 2, 2, 2.5);
+    tn_tensor *promoted = tn_clamp(s, i, .min = TN_SCALAR(0.5));
+    EXPECT(s, promoted, 0.5, 6, 0.5);
+    cr_assert_eq(tn_tensor_dtype(promoted), TN_FLOAT32);
+    EXPECT(s, tn_nan_to_num(s, x, .nan = 3, .posinf = 4), -2, 0.5, 3, 4);
+    EXPECT(s, tn_lcm(s, i, tn_to(s, ROW(6, 4, 0), TN_INT64)), 12, 12, 0);
+    EXPECT(s, tn_fmax(s, x, ROW(1, NAN, 1, 1)), 1, 0.5, 1, INFINITY);
+    EXPECT(s, tn_heaviside(s, ROW(-1, 0, 2), ROW(7)), 0, 7, 1);
+    EXPECT(s, tn_isposinf(s, x), 0, 0, 0, 1);
+    end();
+}
+
+Test(formulas, sums_and_angles)
+{
+    EXPECT(s, tn_lerp_scalar(s, ROW(0, 1), ROW(10, 3), 0.75), 7.5, 2.5);
+    EXPECT(s, tn_addcmul(s, ROW(1, 2), ROW(3, 4), ROW(5, 6), .value = TN_SCALAR(2)), 31, 50);
+    EXPECT(s, tn_addcdiv(s, ROW(1, 2), ROW(3, 4), ROW(2, 8)), 2.5, 2.5);
+    EXPECT(s, tn_hypot(s, ROW(3e200, 0), ROW(4e200, 0)), 5e200, 0);
+    EXPECT(s, tn_copysign(s, ROW(3, -3), ROW(-0.0, 2)), -3, 3);
+    EXPECT(s, tn_angle(s, ROW(-2, 2)), M_PI, 0);
+    EXPECT(s, tn_xlogy(s, ROW(0, 2), ROW(0, 3)), 0, 2 * log(3));
+    EXPECT(s, tn_sinc(s, ROW(0, 0.5, 3)), 1, 2 / M_PI, 0);
+    end();
+}
+
+/* A body takes what the kernels of the CPU take, and names its operator. */
+Test(formulas, other_dtypes_are_refused)
+{
+    tn_gelu(s, tn_to(s, ROW(1, 2), TN_INT64));
+    expect_error(s, "\"gelu\" not implemented for 'Long' on device reference:0");
+    tn_relu(s, tn_to(s, ROW(1, 0), TN_BOOL));
+    expect_error(s, "\"relu\" not implemented for 'Bool' on device reference:0");
+    end();
+}
