@@ -150,3 +150,66 @@ Test(formulas, other_dtypes_are_refused)
     expect_error(s, "\"relu\" not implemented for 'Bool' on device reference:0");
     end();
 }
+
+/* ---- reductions ---- */
+
+static tn_tensor *rows(void)
+{
+    return there(TN_INTS(2, 4), VALUES(1, 3, 5, 7, -2, -2, 0, 0));
+}
+
+Test(formulas, moments)
+{
+    tn_tensor *x = rows();
+    EXPECT(s, tn_var_correction(s, x, .dim = TN_INTS(1), .correction = TN_SCALAR(0)), 5, 1);
+    EXPECT(s, tn_var(s, x, 1), 74.0 / 7);
+    tn_var_mean_correction_result r =
+        tn_var_mean_correction(s, x, .dim = TN_INTS(1), .correction = TN_SCALAR(1), .keepdim = 1);
+    EXPECT(s, r.result0, 20.0 / 3, 4.0 / 3);
+    EXPECT(s, r.result1, 4, -1);
+    cr_assert_eq(tn_tensor_rank(r.result1), 2);
+    EXPECT(s, tn_std_correction(s, x, .dim = TN_INTS(0), .correction = TN_SCALAR(0)), 1.5, 2.5, 2.5, 3.5);
+    tn_tensor *complex = tn_complex(s, ROW(0, 2), ROW(0, 4));
+    EXPECT(s, tn_var_correction(s, complex, .correction = TN_SCALAR(0)), 5);
+    end();
+}
+
+Test(formulas, norms)
+{
+    tn_tensor *x = rows();
+    EXPECT(s, tn_linalg_vector_norm(s, x, .dim = TN_INTS(1)), sqrt(84), sqrt(8));
+    EXPECT(s, tn_linalg_vector_norm(s, x, .ord = TN_SCALAR(1), .dim = TN_INTS(1)), 16, 4);
+    EXPECT(s, tn_linalg_vector_norm(s, x, .ord = TN_SCALAR(0), .dim = TN_INTS(1)), 4, 2);
+    EXPECT(s, tn_linalg_vector_norm(s, x, .ord = TN_SCALAR(3)), cbrt(1 + 27 + 125 + 343 + 16));
+    EXPECT(s, tn_linalg_vector_norm(s, x, .ord = TN_SCALAR((double)INFINITY), .dim = TN_INTS(0)), 2, 3, 5, 7);
+    expect_values(s, tn_div_scalar(s, tn_linalg_vector_norm(s, ROW(3e200, 4e200)), 1e200), 1, VALUES(5),
+                  1e-12);
+    end();
+}
+
+Test(formulas, counts_and_extremes)
+{
+    tn_tensor *x = rows();
+    EXPECT(s, tn_nansum(s, ROW(1, NAN, 2)), 3);
+    EXPECT(s, tn_count_nonzero_dim(s, x, TN_INTS(1)), 4, 2);
+    tn_aminmax_result both = tn_aminmax(s, x, .dim = 1);
+    EXPECT(s, both.min, 1, -2);
+    EXPECT(s, both.max, 7, 0);
+    tn_max_dim_result top = tn_max_dim(s, x, 1);
+    EXPECT(s, top.values, 7, 0);
+    EXPECT(s, tn_narrow(s, top.indices, 0, 0, 1), 3);
+    tn_min_dim_result low = tn_min_dim(s, x, 0, .keepdim = 1);
+    EXPECT(s, low.values, -2, -2, 0, 0);
+    EXPECT(s, low.indices, 1, 1, 1, 1);
+    end();
+}
+
+Test(formulas, additions_at_rows)
+{
+    tn_tensor *index = tn_to(s, ROW(2, 0, 2), TN_INT64);
+    tn_tensor *source = there(TN_INTS(3, 2), VALUES(1, 2, 3, 4, 5, 6));
+    tn_tensor *sum = tn_index_add(s, there(TN_INTS(3, 2), VALUES(9, 9, 9, 9, 9, 9)), 0, index, source,
+                                  .alpha = TN_SCALAR(2));
+    EXPECT(s, sum, 15, 17, 9, 9, 21, 25);
+    end();
+}
