@@ -3,6 +3,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
+#include "ops/pooled.h"
 
 /* Dimensions of space that the operator's name says: max_pool3d has 3. */
 static int64_t space_of(const tni_frame *f)
@@ -80,19 +81,6 @@ static int32_t read_window(tni_frame *f, int64_t space, window *w)
     return TN_OK;
 }
 
-static int64_t floor_divide(int64_t a, int64_t b)
-{
-    return a / b - (a % b != 0 && a < 0);
-}
-
-static int64_t pooled(int64_t size, const window *w, int64_t i)
-{
-    int64_t room = size + 2 * w->padding[i] - w->dilation[i] * (w->kernel[i] - 1) - 1;
-    int64_t out = floor_divide(room + (w->ceil ? w->stride[i] - 1 : 0), w->stride[i]) + 1;
-    /* The last window begins inside the input or its left padding. */
-    return w->ceil && (out - 1) * w->stride[i] >= size + w->padding[i] ? out - 1 : out;
-}
-
 static int32_t too_small(tni_frame *f, const tn_tensor *self, int64_t space, const int64_t *sizes)
 {
     const int64_t *in = sizes_of(self) + rank_of(self) - space - 1, *out = sizes + rank_of(self) - space - 1;
@@ -118,7 +106,8 @@ static int32_t window_sizes(tni_frame *f, const tn_tensor *self, int64_t space, 
     memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
     for (int64_t i = 0; i < space; i++) {
         int64_t d = rank - space + i;
-        sizes[d] = pooled(sizes_of(self)[d], w, i);
+        sizes[d] =
+            tni_pooled(sizes_of(self)[d], w->kernel[i], w->stride[i], w->padding[i], w->dilation[i], w->ceil);
         fits &= sizes[d] > 0;
     }
     return fits ? TN_OK : too_small(f, self, space, sizes);

@@ -213,3 +213,71 @@ Test(formulas, additions_at_rows)
     EXPECT(s, sum, 15, 17, 9, 9, 21, 25);
     end();
 }
+
+/* ---- windows ---- */
+
+static tn_tensor *counted(tn_ints sizes)
+{
+    tn_tensor *line = tn_arange(s, TN_SCALAR(9), .dtype = TN_FLOAT64, .device = device);
+    return tn_reshape(s, line, sizes);
+}
+
+/* A kernel of ones adds up windows; the weight's gradient is the sum of what each of its items met. */
+Test(formulas, convolution)
+{
+    tn_tensor *x = counted(TN_INTS(1, 1, 3, 3)),
+              *w = tn_ones(s, TN_INTS(1, 1, 2, 2), .dtype = TN_FLOAT64, .device = device);
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    cr_assert_eq(tn_set_requires_grad(w, 1), TN_OK);
+    tn_tensor *out = tn_conv2d(s, x, w, .bias = ROW(100));
+    EXPECT(s, out, 108, 112, 120, 124);
+    tn_backward(s, tn_sum(s, out));
+    EXPECT(s, tn_grad_of(s, w), 8, 12, 20, 24);
+    EXPECT(s, tn_grad_of(s, x), 1, 2, 1, 2, 4, 2, 1, 2, 1);
+    EXPECT(s, tn_conv2d(s, x, w, .stride = TN_INTS(2), .padding = TN_INTS(1), .dilation = TN_INTS(2)), 4, 4,
+           4, 4);
+    end();
+}
+
+Test(formulas, convolution_of_groups_and_transposed)
+{
+    tn_tensor *x = there(TN_INTS(1, 2, 3), VALUES(1, 2, 3, 4, 5, 6));
+    tn_tensor *w = there(TN_INTS(2, 1, 2), VALUES(1, 10, 2, 3));
+    EXPECT(s, tn_conv1d(s, x, w, .groups = 2), 21, 32, 23, 28);
+    tn_tensor *line = there(TN_INTS(1, 1, 2), VALUES(1, 2)), *k = there(TN_INTS(1, 1, 3), VALUES(1, 10, 100));
+    cr_assert_eq(tn_set_requires_grad(line, 1), TN_OK);
+    tn_tensor *out = tn_conv_transpose1d(s, line, k, .stride = TN_INTS(2));
+    EXPECT(s, out, 1, 10, 102, 20, 200);
+    tn_backward(s, tn_sum(s, out));
+    EXPECT(s, tn_grad_of(s, line), 111, 111);
+    end();
+}
+
+Test(formulas, largest_of_windows)
+{
+    tn_tensor *x = counted(TN_INTS(1, 3, 3));
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_max_pool2d_with_indices_result r =
+        tn_max_pool2d_with_indices(s, x, TN_INTS(2), .stride = TN_INTS(1), .padding = TN_INTS(1));
+    EXPECT(s, r.result0, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 6, 7, 8, 8);
+    EXPECT(s, r.result1, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 6, 7, 8, 8);
+    tn_backward(s, tn_sum(s, r.result0));
+    EXPECT(s, tn_grad_of(s, x), 1, 1, 2, 1, 1, 2, 2, 2, 4);
+    tn_tensor *low = there(TN_INTS(1, 1, 2), VALUES(-INFINITY, -INFINITY));
+    r = tn_max_pool2d_with_indices(s, low, TN_INTS(2), .stride = TN_INTS(2), .padding = TN_INTS(1));
+    EXPECT(s, r.result1, 0, 1);
+    end();
+}
+
+Test(formulas, mean_of_windows)
+{
+    tn_tensor *x = counted(TN_INTS(1, 3, 3));
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_tensor *out = tn_avg_pool2d(s, x, TN_INTS(2), .padding = TN_INTS(1), .count_include_pad = 0);
+    EXPECT(s, out, 0, 1.5, 4.5, 6);
+    tn_backward(s, tn_sum(s, out));
+    EXPECT(s, tn_grad_of(s, x), 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.5, 0.25, 0.25);
+    EXPECT(s, tn_avg_pool2d(s, x, TN_INTS(2), .ceil_mode = 1), 2, 3.5, 6.5, 8);
+    EXPECT(s, tn_avg_pool2d(s, x, TN_INTS(3), .divisor_override = 4), 9);
+    end();
+}
