@@ -53,24 +53,7 @@ void composite_std_mean_correction(tn_scope *s, const tn_value *args, tn_value *
     give_mean(s, args, outs);
 }
 
-/* ---- norms ---- */
-
-/* The largest element, 1 where that cannot be divided by. */
-static tn_tensor *unit_of(tn_scope *s, tn_tensor *t, tn_ints dims, int32_t keepdim)
-{
-    tn_tensor *top = tn_amax(s, t, .dim = dims, .keepdim = keepdim);
-    tn_tensor *useless = tn_logical_or(s, tn_eq_scalar(s, top, 0), tn_logical_not(s, tn_isfinite(s, top)));
-    return tn_where_scalarself(s, useless, 1, top);
-}
-
-/* Over the largest element, so that no square overflows or vanishes. */
-static tn_tensor *euclidean(tn_scope *s, tn_tensor *t, tn_ints dims, int32_t keepdim)
-{
-    if (!t || tn_tensor_numel(t) == 0) return tn_sum_dim(s, t, dims, .keepdim = keepdim);
-    tn_tensor *share = tn_div(s, t, unit_of(s, t, dims, 1));
-    tn_tensor *sum = tn_sum_dim(s, tn_mul(s, share, share), dims, .keepdim = keepdim);
-    return tn_mul(s, tn_sqrt(s, sum), unit_of(s, t, dims, keepdim));
-}
+/* ---- norms: what overflows in the dtype does so here ---- */
 
 static tn_tensor *norm_of(tn_scope *s, tn_tensor *t, double order, tn_ints dims, int32_t keepdim)
 {
@@ -79,7 +62,7 @@ static tn_tensor *norm_of(tn_scope *s, tn_tensor *t, double order, tn_ints dims,
     if (order == -INFINITY) return tn_amin(s, t, .dim = dims, .keepdim = keepdim);
     if (order == 0) return tn_sum_dim(s, tn_ne_scalar(s, t, 0), dims, .keepdim = keepdim);
     if (order == 1) return tn_sum_dim(s, t, dims, .keepdim = keepdim);
-    if (order == 2) return euclidean(s, t, dims, keepdim);
+    if (order == 2) return tn_sqrt(s, tn_sum_dim(s, tn_mul(s, t, t), dims, .keepdim = keepdim));
     tn_tensor *sum = tn_sum_dim(s, tn_pow_tensor_scalar(s, t, order), dims, .keepdim = keepdim);
     return tn_pow_tensor_scalar(s, sum, 1 / order);
 }
