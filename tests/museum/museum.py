@@ -38,7 +38,7 @@ class Exhibits:
             target.write_bytes(gzip.decompress(path.read_bytes()) if packed else path.read_bytes())
             target.chmod(0o755 if target.suffix == "" else 0o644)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
-        self.environment |= {"LD_LIBRARY_PATH": str(build), "TENON_PLUGIN_ADD": str(folder), "TENON_NULL_DEVICES": "1",
+        self.environment |= {"LD_LIBRARY_PATH": str(build), "TENON_PLUGIN_PATH": f"{build}/tenon/plugins:{folder}", "TENON_NULL_DEVICES": "1",
                              "XDG_CACHE_HOME": str(self.folder / "cache")}
 
     def run(self, *command):
