@@ -196,7 +196,8 @@ TN_API int32_t tn_namespace_remove(tn_context *ctx, const char *name) TN_ANY_THR
 typedef struct tn_library tn_library;
 TN_API int32_t tn_library_open(tn_context *ctx, const char *path,
                                TN_OUT TN_NULLABLE tn_library **out) TN_ANY_THREAD;
-/* Takes its operators and kernels out of the registry. TN_E_STATE while a call in it runs. */
+/* Takes its operators and kernels out of the registry. TN_E_STATE from inside an operator, and for a plugin
+ * with a device. Calls that other threads are in run to their end: the code stays until the context goes. */
 TN_API int32_t tn_library_close(TN_TAKES TN_NULLABLE tn_library *library) TN_ANY_THREAD;
 
 /* ---- Calling ----------------------------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ TN_BEGIN_DECLS
  * Bernoulli u < a; exponential -ln(1 - u) / a; geometric ceil(ln(1 - u) / ln(1 - a)) at least 1; cauchy
  * a + b * tan(pi * (u - 0.5)); with u of float32 for dtypes up to 32 bits (integers too), of float64 for
  * others. Counters used: ceil(numel / 4), by the 64-bit rule ceil(numel / 2).
+ * Poisson, binomial, gamma and Dirichlet numbers take as many words as they need: element i uses counters
+ * {c low, c high, j, 0} with c = offset + i and j = 1, 2, ...; numel counters are used.
  */
 
 /* Distributions of prim::random. Parameters a, b as said. */
