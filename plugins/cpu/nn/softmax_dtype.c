@@ -46,11 +46,10 @@ static void softmax_line(const T *restrict x, int64_t count, T *restrict out)
     run_map((run_operands){.x = x}, count, (const acc[]){max, scale}, scaled_exponential, out);
 }
 
-/* The sum and its logarithm are rounded to T before they are used, as ATen does. */
 static void log_softmax_line(const T *restrict x, int64_t count, T *restrict out)
 {
     acc terms[KEPT], max = lanes_max(x, count), sum = line_exponentials(x, count, max, terms);
-    acc less = load(store((acc)log((double)load(store(sum)))));
+    acc less = (acc)log((double)sum);
     run_map((run_operands){.x = x}, count, (const acc[]){max, less}, less_both, out);
 }
 
@@ -96,8 +95,7 @@ static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width
         const acc *row = block_row(kept, keep, x, i, step, width, false);
         for (int64_t j = 0; j < width; j++) sum[j] += exponential(row[j] - max[j]);
     }
-    for (int64_t j = 0; j < width; j++)
-        sum[j] = logarithm ? load(store((acc)log((double)load(store(sum[j]))))) : 1 / sum[j];
+    for (int64_t j = 0; j < width; j++) sum[j] = logarithm ? (acc)log((double)sum[j]) : 1 / sum[j];
     for (int64_t i = 0; i < count; i++)
         finish_block(block_row(kept, keep, x, i, step, width, false), max, sum, width, logarithm,
                      out + i * step);
