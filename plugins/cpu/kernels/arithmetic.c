@@ -4,6 +4,7 @@
  * an inline function of the elements and a loop for each. Formulas are ATen's where its results differ from
  * the obvious ones (signs of zero, NaN, infinities).
  */
+#include "compare.h"
 #include "convert.h"
 #include "extremes.h"
 #include "loops.h"
@@ -412,60 +413,6 @@ static void native_dropout_backward(void *const *p, int64_t n, const cpu_scalars
 
 /* ---- Comparisons ------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE int32_t eq_one(T a, T b)
-{
-    return a == b;
-}
-static void eq(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, eq_one);
-}
-
-ALWAYS_INLINE int32_t ne_one(T a, T b)
-{
-    return a != b;
-}
-static void ne(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, ne_one);
-}
-
-ALWAYS_INLINE int32_t lt_one(T a, T b)
-{
-    return a < b;
-}
-static void lt(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, lt_one);
-}
-
-ALWAYS_INLINE int32_t le_one(T a, T b)
-{
-    return a <= b;
-}
-static void le(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, le_one);
-}
-
-ALWAYS_INLINE int32_t gt_one(T a, T b)
-{
-    return a > b;
-}
-static void gt(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, gt_one);
-}
-
-ALWAYS_INLINE int32_t ge_one(T a, T b)
-{
-    return a >= b;
-}
-static void ge(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, ge_one);
-}
-
 ALWAYS_INLINE int32_t isnan_of_one(T a)
 {
     return a != a;
@@ -527,42 +474,6 @@ ALWAYS_INLINE int32_t signbit_of_one(T a)
 static void signbit_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
     test(p, n, signbit_of_one);
-}
-
-ALWAYS_INLINE int32_t logical_and_one(T a, T b)
-{
-    return (a != 0) & (b != 0);
-}
-static void logical_and(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_and_one);
-}
-
-ALWAYS_INLINE int32_t logical_or_one(T a, T b)
-{
-    return (a != 0) | (b != 0);
-}
-static void logical_or(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_or_one);
-}
-
-ALWAYS_INLINE int32_t logical_xor_one(T a, T b)
-{
-    return (a != 0) ^ (b != 0);
-}
-static void logical_xor(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_xor_one);
-}
-
-ALWAYS_INLINE int32_t logical_not_one(T a)
-{
-    return a == 0;
-}
-static void logical_not(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    test(p, n, logical_not_one);
 }
 
 extern const cpu_pointwise_entry CPU_NAME(cpu_arithmetic)[];

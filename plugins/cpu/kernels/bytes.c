@@ -3,6 +3,8 @@
  * Pointwise operators of bytes (DTYPE=u8): of uint8 and of bool those that images and masks are made of,
  * which would otherwise be widened to int32 and back.
  */
+#include "bits.h"
+#include "compare.h"
 #include "loops.h"
 
 static void add(void *const *p, int64_t n, const cpu_scalars *s)
@@ -35,46 +37,6 @@ static void mul(void *const *p, int64_t n, const cpu_scalars *s)
 {
     binary(p, n, mul_one);
 }
-ALWAYS_INLINE T maximum_one(T a, T b)
-{
-    return a > b ? a : b;
-}
-static void maximum(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, maximum_one);
-}
-ALWAYS_INLINE T minimum_one(T a, T b)
-{
-    return a < b ? a : b;
-}
-static void minimum(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, minimum_one);
-}
-ALWAYS_INLINE T bitwise_and_one(T a, T b)
-{
-    return a & b;
-}
-static void bitwise_and(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, bitwise_and_one);
-}
-ALWAYS_INLINE T bitwise_or_one(T a, T b)
-{
-    return a | b;
-}
-static void bitwise_or(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, bitwise_or_one);
-}
-ALWAYS_INLINE T bitwise_xor_one(T a, T b)
-{
-    return a ^ b;
-}
-static void bitwise_xor(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, bitwise_xor_one);
-}
 ALWAYS_INLINE T bitwise_not_one(T a)
 {
     return (T)~a;
@@ -83,87 +45,6 @@ static void bitwise_not(void *const *p, int64_t n, const cpu_scalars *s)
 {
     unary(p, n, bitwise_not_one);
 }
-ALWAYS_INLINE int32_t eq_one(T a, T b)
-{
-    return a == b;
-}
-static void eq(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, eq_one);
-}
-ALWAYS_INLINE int32_t ne_one(T a, T b)
-{
-    return a != b;
-}
-static void ne(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, ne_one);
-}
-ALWAYS_INLINE int32_t lt_one(T a, T b)
-{
-    return a < b;
-}
-static void lt(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, lt_one);
-}
-ALWAYS_INLINE int32_t le_one(T a, T b)
-{
-    return a <= b;
-}
-static void le(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, le_one);
-}
-ALWAYS_INLINE int32_t gt_one(T a, T b)
-{
-    return a > b;
-}
-static void gt(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, gt_one);
-}
-ALWAYS_INLINE int32_t ge_one(T a, T b)
-{
-    return a >= b;
-}
-static void ge(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, ge_one);
-}
-ALWAYS_INLINE int32_t logical_and_one(T a, T b)
-{
-    return (a != 0) & (b != 0);
-}
-static void logical_and(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_and_one);
-}
-ALWAYS_INLINE int32_t logical_or_one(T a, T b)
-{
-    return (a != 0) | (b != 0);
-}
-static void logical_or(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_or_one);
-}
-ALWAYS_INLINE int32_t logical_xor_one(T a, T b)
-{
-    return (a != 0) ^ (b != 0);
-}
-static void logical_xor(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_xor_one);
-}
-ALWAYS_INLINE int32_t logical_not_one(T a)
-{
-    return a == 0;
-}
-static void logical_not(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    test(p, n, logical_not_one);
-}
-
 extern const cpu_pointwise_entry CPU_NAME(cpu_bytes)[];
 const cpu_pointwise_entry CPU_NAME(cpu_bytes)[] = {
     {CPU_OP_maximum, maximum},

@@ -4,6 +4,8 @@
  * zero gives 0, where the core has not refused it before. Smaller integers and bool are computed in these
  * types and cut afterwards, which gives the same bits.
  */
+#include "bits.h"
+#include "compare.h"
 #include "loops.h"
 
 #include <limits.h>
@@ -126,24 +128,6 @@ ALWAYS_INLINE T same_one(T a)
 static void same(void *const *p, int64_t n, const cpu_scalars *s)
 {
     unary(p, n, same_one);
-}
-
-ALWAYS_INLINE T maximum_one(T a, T b)
-{
-    return a > b ? a : b;
-}
-static void maximum(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, maximum_one);
-}
-
-ALWAYS_INLINE T minimum_one(T a, T b)
-{
-    return a < b ? a : b;
-}
-static void minimum(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, minimum_one);
 }
 
 /* ---- Choosing ---------------------------------------------------------------------------------------- */
@@ -279,33 +263,6 @@ static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
 
 /* ---- Bits -------------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE T bitwise_and_one(T a, T b)
-{
-    return a & b;
-}
-static void bitwise_and(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, bitwise_and_one);
-}
-
-ALWAYS_INLINE T bitwise_or_one(T a, T b)
-{
-    return a | b;
-}
-static void bitwise_or(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, bitwise_or_one);
-}
-
-ALWAYS_INLINE T bitwise_xor_one(T a, T b)
-{
-    return a ^ b;
-}
-static void bitwise_xor(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, bitwise_xor_one);
-}
-
 ALWAYS_INLINE T bitwise_not_one(T a)
 {
     return ~a;
@@ -361,60 +318,6 @@ static void lcm(void *const *p, int64_t n, const cpu_scalars *s)
 
 /* ---- Comparisons ------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE int32_t eq_one(T a, T b)
-{
-    return a == b;
-}
-static void eq(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, eq_one);
-}
-
-ALWAYS_INLINE int32_t ne_one(T a, T b)
-{
-    return a != b;
-}
-static void ne(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, ne_one);
-}
-
-ALWAYS_INLINE int32_t lt_one(T a, T b)
-{
-    return a < b;
-}
-static void lt(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, lt_one);
-}
-
-ALWAYS_INLINE int32_t le_one(T a, T b)
-{
-    return a <= b;
-}
-static void le(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, le_one);
-}
-
-ALWAYS_INLINE int32_t gt_one(T a, T b)
-{
-    return a > b;
-}
-static void gt(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, gt_one);
-}
-
-ALWAYS_INLINE int32_t ge_one(T a, T b)
-{
-    return a >= b;
-}
-static void ge(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, ge_one);
-}
-
 ALWAYS_INLINE int32_t never_one(T a)
 {
     return 0;
@@ -440,42 +343,6 @@ ALWAYS_INLINE int32_t negative_one(T a)
 static void negative(void *const *p, int64_t n, const cpu_scalars *s)
 {
     test(p, n, negative_one);
-}
-
-ALWAYS_INLINE int32_t logical_and_one(T a, T b)
-{
-    return (a != 0) & (b != 0);
-}
-static void logical_and(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_and_one);
-}
-
-ALWAYS_INLINE int32_t logical_or_one(T a, T b)
-{
-    return (a != 0) | (b != 0);
-}
-static void logical_or(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_or_one);
-}
-
-ALWAYS_INLINE int32_t logical_xor_one(T a, T b)
-{
-    return (a != 0) ^ (b != 0);
-}
-static void logical_xor(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    compare(p, n, logical_xor_one);
-}
-
-ALWAYS_INLINE int32_t logical_not_one(T a)
-{
-    return a == 0;
-}
-static void logical_not(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    test(p, n, logical_not_one);
 }
 
 extern const cpu_pointwise_entry CPU_NAME(cpu_integer)[];
