@@ -5,6 +5,7 @@
 #include "dispatcher/backend.h"
 #include "dispatcher/define.h"
 
+/* The scope takes over what the call gave: tensors, and the memory of lists and complex numbers. */
 static int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -17,6 +18,11 @@ static int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
             uint32_t count = outs[i].count;
             tni_value_release(s->ctx, &outs[i]);
             if (list && !s->status) outs[i] = tn_value_tensors(list, count);
+        } else if (outs[i].tag == TN_TAG_COMPLEX) {
+            double *pair = tn_scope_memory(s, 2 * sizeof *pair);
+            if (pair) memcpy(pair, outs[i].as.floats, 2 * sizeof *pair);
+            tni_value_release(s->ctx, &outs[i]);
+            if (pair) outs[i] = tn_value_complex(pair);
         }
     }
     return s->status;
@@ -28,7 +34,6 @@ static __attribute__((noinline)) int32_t refuse(int32_t status, tn_value *outs, 
     return status;
 }
 
-/* A complex result points into the frame that is gone: its parts move to the scope. */
 int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                       uint32_t n_outs)
 {

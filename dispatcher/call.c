@@ -192,6 +192,8 @@ void tni_value_release(tn_context *ctx, tn_value *v)
     } else if (v->tag == TN_TAG_TENSORS) {
         for (uint32_t i = 0; i < v->count; i++) tn_release(v->as.tensors[i]);
         tni_free(ctx, (void *)(uintptr_t)v->as.tensors, (v->count ? v->count : 1) * sizeof(tn_tensor *));
+    } else if (v->tag == TN_TAG_COMPLEX) {
+        tni_free(ctx, (void *)(uintptr_t)v->as.floats, 2 * sizeof(double));
     }
     *v = tn_value_none();
 }

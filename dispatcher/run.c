@@ -38,9 +38,20 @@ static int32_t take_result(tni_frame *f, tn_scope *s, const tn_value *v, tn_valu
         tn_retain(v->as.tensor);
     } else if (v->tag == TN_TAG_TENSORS) {
         tn_tensor **list = tni_alloc(f->ctx, (v->count ? v->count : 1) * sizeof *list);
-        if (!list) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+        if (!list) {
+            *out = tn_value_none();
+            return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+        }
         for (uint32_t i = 0; i < v->count; i++) list[i] = tn_retain(v->as.tensors[i]);
         out->as.tensors = list;
+    } else if (v->tag == TN_TAG_COMPLEX) {
+        double *pair = tni_alloc(f->ctx, 2 * sizeof *pair);
+        if (!pair) {
+            *out = tn_value_none();
+            return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+        }
+        memcpy(pair, v->as.floats, 2 * sizeof *pair);
+        *out = tn_value_complex(pair);
     }
     return TN_OK;
 }

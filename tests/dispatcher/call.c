@@ -106,6 +106,22 @@ Test(call, results)
     cr_assert_eq(tn_operator_find(ctx, NULL), 0);
 }
 
+/* A complex result has memory of its own: the scope's, or the caller's to release. */
+Test(call, complex_results)
+{
+    tn_tensor *z = tn_full(s, TN_NO_INTS, TN_SCALAR(0), .dtype = TN_COMPLEX128);
+    tn_value arg = tn_value_tensor(tn_add_scalar(s, z, tn_value_complex((const double[]){1.5, -2}))), out,
+             more;
+    cr_assert_eq(tn_scope_call(s, tn_operator_find(ctx, "aten::item"), &arg, 1, &out, 1), TN_OK);
+    cr_assert_eq(tn_call_operator(ctx, tn_operator_find(ctx, "aten::item"), &arg, 1, &more, 1, NULL), TN_OK);
+    for (int i = 0; i < 50; i++) tn_ones(s, TN_INTS(3)); /* what was freed would be given out again */
+    cr_expect_eq(out.tag, TN_TAG_COMPLEX);
+    cr_expect(out.as.floats[0] == 1.5 && out.as.floats[1] == -2);
+    cr_expect(more.as.floats[0] == 1.5 && more.as.floats[1] == -2);
+    tn_value_release(ctx, &more);
+    cr_expect_eq(more.tag, TN_TAG_NONE);
+}
+
 Test(call, tags)
 {
     const double pair[] = {1, 2};
