@@ -21,6 +21,7 @@ typedef struct plugins {
     tni_discovery found;
     tni_vector loaded;    /* tni_plugin * each, in the order of loading */
     tni_vector retired;   /* char * each: texts that were replaced */
+    tn_library *opened;   /* handles that were given out, linked by `next` */
     tni_shim_chain chain; /* stands before every plugin that is loaded */
     pthread_mutex_t lock; /* of the lists, and of loading */
     tni_plugin_settings
@@ -31,6 +32,7 @@ struct tn_library {
     tn_context *ctx;
     tni_plugin *plugin;
     tni_candidate *candidate;
+    tn_library *next;
 };
 
 /* ---- One candidate ----------------------------------------------------------------------------------- */
@@ -307,6 +309,11 @@ static void destroy(tn_context *ctx, plugins *all)
         tni_free(ctx, text, strlen(text) + 1);
     }
     tni_vector_finish(ctx, &all->retired, sizeof(char *));
+    while (all->opened) {
+        tn_library *library = all->opened;
+        all->opened = library->next;
+        tni_free(ctx, library, sizeof(*library));
+    }
     tni_discovery_finish(&all->found);
     pthread_mutex_destroy(&all->lock);
     tni_free(ctx, all, sizeof(*all));
@@ -367,11 +374,13 @@ int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
     library->ctx = ctx;
     pthread_mutex_lock(&all->lock);
     int32_t status = open_locked(all, path, library);
-    pthread_mutex_unlock(&all->lock);
-    if (status == TN_OK && out)
-        *out = library;
-    else
+    if (status == TN_OK && out) {
+        library->next = all->opened;
+        all->opened = *out = library;
+    } else {
         tni_free(ctx, library, sizeof(*library));
+    }
+    pthread_mutex_unlock(&all->lock);
     return status;
 }
 
@@ -406,6 +415,9 @@ int32_t tn_library_close(tn_library *library)
         /* Its code and state stay until the context ends: a call on another thread may still be in it. */
         withdraw(p, library->candidate);
         library->candidate->state = TN_CANDIDATE_SKIPPED;
+        tn_library **link = &all->opened;
+        while (*link != library) link = &(*link)->next;
+        *link = library->next;
     }
     pthread_mutex_unlock(&all->lock);
     if (status == TN_OK) tni_free(ctx, library, sizeof(*library));

@@ -97,6 +97,11 @@ void fixture_open(fixture *f)
 
 void fixture_close(fixture *f)
 {
+    if (f->stream && f->n_kept > 0) f->streams->synchronize(f->self, f->device, f->stream);
+    while (f->device && f->n_kept > 0) {
+        f->n_kept--;
+        f->memory->free(f->self, f->device, f->kept[f->n_kept].allocation, f->kept[f->n_kept].bytes);
+    }
     if (f->stream) f->streams->destroy(f->self, f->device, f->stream);
     if (f->table.quiesce) cr_assert_eq(f->table.quiesce(f->self), TN_OK);
     if (f->device) f->device_interface->close(f->self, f->device);
@@ -124,6 +129,9 @@ fixture_tensor fixture_tensor_make(fixture *f, tn_dtype dtype, uint32_t rank, co
     cr_assert_eq(f->memory->alloc(f->self, f->device, t.bytes, facts.memory_kinds & (0u - facts.memory_kinds),
                                   &t.desc.allocation, &t.desc.host),
                  TN_OK, "%s", f->error_message);
+    cr_assert_lt(f->n_kept, sizeof f->kept / sizeof *f->kept);
+    f->kept[f->n_kept].allocation = t.desc.allocation;
+    f->kept[f->n_kept++].bytes = t.bytes;
     if (data)
         cr_assert_eq(
             f->copy->host_to_device(f->self, f->device, t.desc.allocation, 0, data, t.bytes, f->stream),
@@ -137,6 +145,9 @@ fixture_tensor fixture_tensor_make(fixture *f, tn_dtype dtype, uint32_t rank, co
 
 void fixture_tensor_free(fixture *f, fixture_tensor *t)
 {
+    uint32_t i = 0;
+    while (i < f->n_kept && f->kept[i].allocation != t->desc.allocation) i++;
+    if (i < f->n_kept) f->kept[i] = f->kept[--f->n_kept];
     if (t->desc.allocation) f->memory->free(f->self, f->device, t->desc.allocation, t->bytes);
     t->desc.allocation = NULL;
 }

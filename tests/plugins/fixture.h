@@ -32,6 +32,11 @@ typedef struct fixture {
     void *scratch[16]; /* workspace of the running call */
     uint32_t scratch_count;
     int32_t threads; /* of the next calls, 0: one */
+    struct {
+        void *allocation;
+        uint64_t bytes;
+    } kept[256]; /* of tensors that no test has freed: fixture_close does */
+    uint32_t n_kept;
 } fixture;
 
 /* A tensor in the device's memory. Its address is what stands in values. */
