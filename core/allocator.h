@@ -74,7 +74,7 @@ typedef struct tni_shard {
     _Alignas(64) atomic_int lock;
     uint32_t counts_owners; /* each storage is an owner of the context: its program has let go of it */
     int64_t storages;       /* given out here less given back here */
-    int64_t allocated; /* change since it was last added to the allocator's statistics */
+    int64_t allocated;      /* change since it was last added to the allocator's statistics */
     int64_t blocks;
     uint64_t allocations;
     uint64_t cached; /* bytes */

@@ -6,8 +6,8 @@
  *
  * Numbers, bools, null, strings and lists stand for themselves, but a float is {"f": "0.5"}, a dtype is
  * {"dtype": "float16"}, a layout {"layout": "strided"}, and a tensor
- * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true, "seed": 0}, where the last five may
- * be absent. What type a list has, the schema says.
+ * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true, "seed": 0}, where the last
+ * five may be absent. What type a list has, the schema says.
  */
 #ifndef TENON_TOOLS_REQUEST_H
 #define TENON_TOOLS_REQUEST_H
