@@ -129,23 +129,52 @@ static int small(const char *text, uint32_t least, uint32_t most, uint32_t *out)
     return 0;
 }
 
+/* Where the text of an option goes; NULL for an option that is no text. */
+static const char **text_place(check_options *o, int letter)
+{
+    switch (letter) {
+    case MODE:
+        return &o->mode;
+    case DEVICE:
+        return &o->device;
+    case FILTER:
+        return &o->filter;
+    case UNSUPPORTED:
+        return &o->unsupported;
+    case EXPECTED:
+        return &o->expected_failures;
+    case GOLDEN:
+        return &o->golden;
+    case TRACE:
+        return &o->trace;
+    case JSON:
+        return &o->json;
+    case HTML:
+        return &o->html;
+    case OP:
+        return &o->op;
+    case ARGS:
+        return &o->args;
+    case AGAINST:
+        return &o->against;
+    default:
+        return NULL;
+    }
+}
+
 /* One option; 1 when its argument is wrong. */
 static int take(check_options *o, int letter, const char *text)
 {
     char *end;
+    const char **place = text_place(o, letter);
+    if (place) {
+        *place = text;
+        return 0;
+    }
     switch (letter) {
-    case MODE:
-        o->mode = text;
-        return 0;
-    case DEVICE:
-        o->device = text;
-        return 0;
     case TIER:
         o->demand_tier = 1;
         return small(text, 0, 4, &o->max_tier);
-    case FILTER:
-        o->filter = text;
-        return 0;
     case SEED:
         return whole(text, 0, UINT64_MAX, &o->seed);
     case JOBS:
@@ -155,33 +184,6 @@ static int take(check_options *o, int letter, const char *text)
         return 0;
     case TIMEOUT:
         return small(text, 1, 86400, &o->timeout);
-    case UNSUPPORTED:
-        o->unsupported = text;
-        return 0;
-    case EXPECTED:
-        o->expected_failures = text;
-        return 0;
-    case GOLDEN:
-        o->golden = text;
-        return 0;
-    case TRACE:
-        o->trace = text;
-        return 0;
-    case JSON:
-        o->json = text;
-        return 0;
-    case HTML:
-        o->html = text;
-        return 0;
-    case OP:
-        o->op = text;
-        return 0;
-    case ARGS:
-        o->args = text;
-        return 0;
-    case AGAINST:
-        o->against = text;
-        return 0;
     case MAX_ULP:
         o->max_ulp = strtod(text, &end);
         return *end || end == text || !(o->max_ulp > 0);

@@ -44,11 +44,12 @@ Test(shims, the_environment_asks)
 
 Test(shims, one_that_cannot_be_had_is_an_error)
 {
-    char folder[] = "/tmp/tenon-shims-XXXXXX";
+    const char *temporary = getenv("TMPDIR");
+    char folder[4096], path[4200];
+    snprintf(folder, sizeof folder, "%s/tenon-shims-XXXXXX", temporary ? temporary : P_tmpdir);
     tn_context *ctx = NULL;
     cr_assert_not_null(mkdtemp(folder));
     /* A manifest that names a library that is none. */
-    char path[128];
     snprintf(path, sizeof(path), "%s/broken.json", folder);
     FILE *f = fopen(path, "w");
     fputs("{\"tenon_manifest\": 1, \"name\": \"inject\", \"library\": \"none.so\", \"shim\": \"record\"}", f);
