@@ -7,6 +7,7 @@
 #include "autograd/record.h"
 
 #include "core/scope.h"
+#include "dispatcher/custom.h"
 #include "gradient_rules.h"
 
 #include <string.h>
@@ -118,7 +119,7 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     tni_frame_lend(f);
     int32_t status = def->backward(def->self, &call);
     tni_frame_take_back(f);
-    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, op->schema->full_name));
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the gradient", status));
     for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) {
         uint32_t tag = tni_grad_arg(g, i).tag;
         if (outs[i].tag != TN_TAG_NONE && tag != TN_TAG_TENSOR && tag != TN_TAG_TENSORS)

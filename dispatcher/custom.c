@@ -49,6 +49,7 @@ int32_t tni_custom_infer(tni_frame *f)
     tni_frame_lend(f);
     status = op->def->infer(op->def->self, &call);
     tni_frame_take_back(f);
+    status = tni_plugin_status(op, "the shape rule", status);
     for (uint32_t i = 0; i < op->n_returns && !status; i++) {
         if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR &&
             !op->schema->returns[i].is_optional) {
@@ -69,8 +70,5 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
     status = op->def->composite(op->def->self, &call);
     tni_frame_take_back(f);
     f->scope = NULL;
-    if (status && !tn_scope_failed(s)) {
-        tni_error_ensure(status, tni_op_name(op));
-        tni_scope_record(s, status);
-    }
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the body", status));
 }

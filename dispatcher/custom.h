@@ -8,6 +8,10 @@
 /* Chooses the kind: composite if it has nothing but a body. */
 void tni_custom_prepare(tni_op *op);
 
+/* What a plugin's function ("the kernel", "the body") answered, with an error recorded: what is no status
+ * becomes TN_E_CONTRACT. */
+int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status);
+
 /* The functions of tn_host that take a call; see plugin.h. */
 int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset,
                            void **out_host);

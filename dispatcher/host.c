@@ -89,6 +89,14 @@ int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_alloc
     return TN_OK;
 }
 
+int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status)
+{
+    if (status < 0 || status >= TN_STATUS_COUNT)
+        status = tni_error(TN_E_CONTRACT, "%s of %s returned %d, which is no status", function,
+                           tni_op_name(op), status);
+    return status == TN_OK ? TN_OK : tni_error_ensure(status, tni_op_name(op));
+}
+
 /*
  * What is kept alive is released when the kernel function has returned: memory of the allocator may be given
  * to later work of the same stream only, which comes after.
@@ -97,7 +105,7 @@ int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(
 {
     tni_frame *f = frame_of(call, "keep_alive");
     if (!f) return TN_E_CONTRACT;
-    if (!f->open_device || !release)
+    if (!f->open_device || f->scope || !release)
         return tni_error(TN_E_STATE, "keep_alive: no kernel's call, or no release");
     tni_kept *kept = tni_alloc(f->ctx, sizeof *kept);
     if (!kept) return TN_E_OUT_OF_MEMORY;
@@ -128,7 +136,9 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, 
 {
     tni_frame *f = frame_of(call, "define_output");
     if (!f) return TN_E_CONTRACT;
-    if (i >= f->op->base->n_returns || rank > TN_MAX_RANK)
+    if (f->open_device || f->scope)
+        return tni_fail(f, TN_E_CONTRACT, "define_output: only a shape rule defines outputs");
+    if (i >= f->op->base->n_returns || rank > TN_MAX_RANK || (rank && !sizes))
         return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
     if (tni_dtype_index(dtype) < 0)
         return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
@@ -138,7 +148,10 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, 
 
 int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
 {
-    if (!frame_of(call, "set_output")) return TN_E_CONTRACT;
+    const tni_frame *f = frame_of(call, "set_output");
+    if (!f) return TN_E_CONTRACT;
+    if (!f->scope)
+        return tni_error(TN_E_CONTRACT, "set_output: only composites and gradients give outputs by it");
     if (i >= call->n_outs) return tni_error(TN_E_CONTRACT, "set_output: no output %u", i);
     call->outs[i] = tn_value_tensor(t);
     return TN_OK;

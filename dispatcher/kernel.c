@@ -2,6 +2,7 @@
 /* Choosing and running a kernel row. */
 #include "core/finding.h"
 #include "dispatcher/backend.h"
+#include "dispatcher/custom.h"
 
 static void fill_call(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
                       const tn_value *outs, const tn_nest *nest)
@@ -65,11 +66,7 @@ static void release_kept(tni_frame *f)
 /* Makes the failure of a row a full error; what is no status becomes one. */
 static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t status)
 {
-    if (status < 0 || status >= TN_STATUS_COUNT) {
-        tni_error(TN_E_CONTRACT, "the kernel of %s returned %d, which is no status", tni_op_name(op), status);
-        status = TN_E_CONTRACT;
-    }
-    tni_error_ensure(status, tni_op_name(op));
+    status = tni_plugin_status(op, "the kernel", status);
     tni_error_plugin(k->plugin);
     return status;
 }

@@ -6,7 +6,8 @@
 
 For every slot of every interface, of the plugin's table and of the host's: its number, what its arguments are (by the
 types, names and notes in the header), and one function that makes a shim_call, lets the tool see it, and calls what is
-behind. What cannot be understood is refused, so that a slot that is appended to the header cannot be missed in silence.
+behind. For every function of a tn_operator_def (op.h): its number and what stands for it. What cannot be understood is
+refused, so that a slot that is appended to the header cannot be missed in silence.
 """
 import re
 import sys
@@ -169,9 +170,20 @@ def read(folder):
     return tables, [Slot("plugin", s) for s in plugin.values()], [s for s in host if wraps(s)]
 
 
-def print_header(tables, plugin, host):
+def read_definition(folder):
+    """The functions of a definition of an operator."""
+    text = (Path(folder) / "tenon" / "op.h").read_text()
+    fields = re.search(r"typedef struct tn_operator_def \{(.*?)\} tn_operator_def;", text, re.S).group(1)
+    found = re.findall(r"tn_kernel_fn (\w+);", fields)
+    if "(*" in fields or not found:
+        raise scan.ScanError("tn_operator_def: a function that is no tn_kernel_fn; tell tools/gen_shim.py")
+    return found
+
+
+def print_header(tables, plugin, host, functions):
     names = [s.name for t in tables.values() for s in t] + [s.name for s in plugin]
-    names += ["kernel.can_run", "kernel.run", "callback.run"] + [s.name for s in host]
+    names += ["kernel.can_run", "kernel.run", *(f"operator.{f}" for f in functions), "callback.run"]
+    names += [s.name for s in host]
     lines = ["/* Printed by tools/gen_shim.py from plugin.h. */", "#ifndef TENON_SHIM_SLOTS_H",
              "#define TENON_SHIM_SLOTS_H", "", "enum {"]
     lines += [f"    {constant(n)}," for n in names] + ["    SHIM_SLOT_COUNT", "};", "",
@@ -180,7 +192,18 @@ def print_header(tables, plugin, host):
     return "\n".join(lines)
 
 
-def print_source(tables, plugin, host):
+def print_operator_functions(functions):
+    out = []
+    for f in functions:
+        out += [f"static int32_t operator_{f}(void *self, const tn_call *call)", "{",
+                "    const shim_operator *o = self;",
+                f"    return shim_run_operator(o, call, {constant('operator.' + f)}, o->def.{f});", "}", ""]
+    out += ["const shim_wrapped_slot shim_operator_slots[] = {"]
+    out += [f"    {{offsetof(tn_operator_def, {f}), (void (*)(void))operator_{f}}}," for f in functions]
+    return out + ["};", f"const uint32_t shim_operator_slot_count = {len(functions)};", ""]
+
+
+def print_source(tables, plugin, host, functions):
     slots = [s for t in tables.values() for s in t]
     out = ["/* Printed by tools/gen_shim.py from plugin.h. */", '#include "shim.h"', "", "#include <stddef.h>", ""]
     out += [d for s in [*slots, *plugin, *host] if (d := s.describe())]
@@ -189,12 +212,15 @@ def print_source(tables, plugin, host):
     out += [s.entry() for s in [*slots, *plugin, *host]]
     out += ['    [SHIM_KERNEL_CAN_RUN] = {"kernel.can_run", 0, 0, SHIM_VALUE, 1, kernel_arguments},',
             '    [SHIM_KERNEL_RUN] = {"kernel.run", 0, 0, SHIM_STATUS, 1, kernel_arguments},',
+            *(f'    [{constant("operator." + f)}] = {{"operator.{f}", 0, 0, SHIM_STATUS, 1, kernel_arguments}},'
+              for f in functions),
             '    [SHIM_CALLBACK_RUN] = {"callback.run", 0, 0, SHIM_NOTHING, 0, NULL},', "};", ""]
     for name, table in tables.items():
         out += [s.forward(f"w->inner.{name}.{s.plain}") + "\n" for s in table]
         out += [f"static const shim_wrapped_slot {name}_slots[] = {{"]
         out += [f"    {{offsetof(tn_{name}_interface, {s.plain}), (void (*)(void)){s.function()}}}," for s in table]
         out += ["};", ""]
+    out += print_operator_functions(functions)
     out += [s.forward(f"w->outer->{s.plain}") + "\n" for s in host]
     out += ["const shim_wrapped_slot shim_host_slots[] = {"]
     out += [f"    {{offsetof(tn_host, {s.plain}), (void (*)(void)){s.function()}}}," for s in host]
@@ -211,7 +237,7 @@ def print_source(tables, plugin, host):
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    found = read(sys.argv[1])
+    found = [*read(sys.argv[1]), read_definition(sys.argv[1])]
     Path(sys.argv[2]).write_text(print_header(*found))
     Path(sys.argv[3]).write_text(print_source(*found))
 

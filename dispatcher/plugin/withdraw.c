@@ -15,7 +15,10 @@ static void withdraw_rows(tni_op *op, const char *library)
 {
     for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
         for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = k->next) {
-            if (!k->disabled && lies_in((const void *)(uintptr_t)k->row.run, library)) k->disabled = 1;
+            /* Behind a shim the function is the shim's, while the texts stay the library's. */
+            if (!k->disabled &&
+                (lies_in((const void *)(uintptr_t)k->row.run, library) || lies_in(k->row.schema, library)))
+                k->disabled = 1;
         }
     }
 }

@@ -23,14 +23,13 @@ struct shim_rows {
     shim_row row[];
 };
 
-static void fill_call(tn_call *inner, const tn_call *call, const shim_row *row, shim_call *c)
+void shim_fill_call(tn_call *inner, const tn_call *call, shim_call *c)
 {
     *inner = (tn_call){0};
     memcpy(inner, call, call->size < sizeof(*inner) ? call->size : sizeof(*inner));
     inner->size = call->size < sizeof(*inner) ? call->size : (uint32_t)sizeof(*inner);
-    inner->data = row->row.data;
-    inner->host = &row->plugin->host;
-    inner->state = c;
+    if (c->row) inner->data = c->row->row.data;
+    inner->host = &c->plugin->host;
 }
 
 static int32_t run_kernel(void *self, const tn_call *call)
@@ -42,8 +41,9 @@ static int32_t run_kernel(void *self, const tn_call *call)
                    .id = SHIM_KERNEL_RUN,
                    .values = {{.pointer = &inner}},
                    .row = row,
-                   .call = call};
-    fill_call(&inner, call, row, &c);
+                   .call = call,
+                   .op = row->op};
+    shim_fill_call(&inner, call, &c);
     if (shim_enter(&c)) c.status = row->row.run(row->self, c.values[0].pointer);
     shim_leave(&c);
     return c.status;
@@ -58,8 +58,9 @@ static const char *can_run_kernel(void *self, const tn_call *call)
                    .id = SHIM_KERNEL_CAN_RUN,
                    .values = {{.pointer = &inner}},
                    .row = row,
-                   .call = call};
-    fill_call(&inner, call, row, &c);
+                   .call = call,
+                   .op = row->op};
+    shim_fill_call(&inner, call, &c);
     if (shim_enter(&c)) c.value.text = row->row.can_run(row->self, c.values[0].pointer);
     shim_leave(&c);
     return c.value.text;
@@ -221,16 +222,17 @@ const shim_call *shim_kernel_call(const shim_call *c)
 
 const char *shim_place(const shim_call *c, char *buffer, size_t bytes)
 {
-    snprintf(buffer, bytes, "%s%s%s, call %llu", c->slot->name, c->row ? " of " : "",
-             c->row ? c->row->op : "", (unsigned long long)c->number);
+    snprintf(buffer, bytes, "%s%s%s, call %llu", c->slot->name, c->op ? " of " : "", c->op ? c->op : "",
+             (unsigned long long)c->number);
     return buffer;
 }
 
-/* The kernel of this thread that a call given to the host belongs to; NULL: it runs elsewhere or no more. */
-static const shim_call *find_kernel(const shim_call *c, const tn_call *given)
+/* The kernel or operator of this thread that a call given to the host belongs to; NULL: it runs elsewhere or
+ * no more. */
+static shim_call *find_owner(const shim_call *c, const tn_call *given)
 {
-    for (c = c->outer; c; c = c->outer) {
-        if (c->call && c == given->state) return c;
+    for (shim_call *at = c->outer; at; at = at->outer) {
+        if (at->call && (void *)(uintptr_t)at->number == given->state) return at;
     }
     return NULL;
 }
@@ -265,14 +267,17 @@ int32_t shim_enter(shim_call *c)
     c->number = atomic_fetch_add_explicit(&c->plugin->shim->calls, 1, memory_order_relaxed) + 1;
     c->outer = innermost;
     innermost = c;
+    /* By its number a call is told from a later one in the same place of the stack. */
+    if (c->call) ((tn_call *)c->values[0].pointer)->state = (void *)(uintptr_t)c->number;
     if (c->slot->of_host && c->slot->n_arguments && c->slot->arguments[0].kind == SHIM_CALL) {
-        const shim_call *kernel = find_kernel(c, c->values[0].pointer);
-        c->call = kernel ? kernel->call : NULL;
-        c->row = kernel ? kernel->row : NULL;
+        c->of = find_owner(c, c->values[0].pointer);
+        c->call = c->of ? c->of->call : NULL;
+        c->op = c->of ? c->of->op : NULL;
     }
     if (c->id == SHIM_HOST_ERROR || c->id == SHIM_HOST_ERROR_NATIVE) count_error(c);
     int32_t status = shim_tool_here.before ? shim_tool_here.before(c) : TN_OK;
     if (status == TN_OK && c->id == SHIM_HOST_REGISTER_KERNELS) status = adapt_rows(c);
+    if (status == TN_OK && c->id == SHIM_HOST_REGISTER_OPERATOR) status = shim_adapt_operator(c);
     if (status == TN_OK && c->id == SHIM_STREAM_HOST_CALLBACK) status = adapt_callback(c);
     c->status = status;
     return status == TN_OK;

@@ -23,11 +23,10 @@ int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
 
 /* ---- Tables ------------------------------------------------------------------------------------------ */
 
-/* Replaces the slots that are there by the functions that stand for them. */
-static void replace_slots(char *table, uint32_t size, const shim_wrapped_slot *slots, uint32_t count)
+void shim_replace_slots(void *table, uint32_t size, const shim_wrapped_slot *slots, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        char *place = table + slots[i].offset;
+        char *place = (char *)table + slots[i].offset;
         void (*function)(void);
         if (slots[i].offset + sizeof(function) > size) continue;
         memcpy(&function, place, sizeof(function));
@@ -42,7 +41,7 @@ static void make_host(shim_plugin *w)
     memcpy(&w->host, w->outer, size);
     w->host.size = size;
     w->host.context = w;
-    replace_slots((char *)&w->host, size, shim_host_slots, shim_host_slot_count);
+    shim_replace_slots(&w->host, size, shim_host_slots, shim_host_slot_count);
 }
 
 /* Copies a table of any age: at most `bytes` of it, its size cut to that. */
@@ -67,7 +66,7 @@ static int32_t take_interfaces(shim_plugin *w)
         take_table(inner, table, known->bytes);
         memcpy(given, inner, known->bytes);
         memcpy(&size, given, sizeof(size));
-        replace_slots(given, size, known->slots, known->n_slots);
+        shim_replace_slots(given, size, known->slots, known->n_slots);
     }
     const void *kernels = w->table.get_interface(w->self, "tenon.kernels", 1);
     if (!kernels) return TN_OK;
@@ -125,6 +124,7 @@ static void destroy(shim_plugin *w)
 {
     if (shim_tool_here.detach) shim_tool_here.detach(w);
     shim_free_rows(w);
+    shim_free_operators(w);
     pthread_mutex_destroy(&w->rows_lock);
     free(w);
 }

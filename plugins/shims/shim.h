@@ -4,10 +4,11 @@
  *
  *     host  ->  record  ->  validate  ->  inject  ->  plugin        (each asked for, each absent otherwise)
  *
- * shim.c makes one of a tool: it wraps each interface table, each kernel row, and the host's table that the
- * plugin gets. Every call in either direction becomes a `shim_call`, which the tool sees before and after.
- * slots.c, printed by tools/gen_shim.py from plugin.h, has the forwarding function of each slot and says what
- * each argument is; a slot that is appended to plugin.h is there after a rebuild.
+ * shim.c makes one of a tool: it wraps each interface table, each kernel row, the functions of each operator
+ * that the plugin defines, and the host's table that the plugin gets. Every call in either direction becomes
+ * a `shim_call`, which the tool sees before and after. slots.c, printed by tools/gen_shim.py from plugin.h,
+ * has the forwarding function of each slot and says what each argument is; a slot that is appended to
+ * plugin.h is there after a rebuild.
  *
  * What the plugin lacks stays absent, what it has behind the end of a struct that is known here is left out.
  * Nothing is assumed of threads: calls run at once on as many as the host has. No global state.
@@ -84,6 +85,7 @@ extern const shim_slot shim_slots[SHIM_SLOT_COUNT];
 typedef struct shim shim;
 typedef struct shim_plugin shim_plugin;
 typedef struct shim_row shim_row;
+typedef struct shim_operator shim_operator;
 typedef struct shim_call shim_call;
 
 typedef union shim_value {
@@ -110,8 +112,11 @@ struct shim_call {
     shim_value values[SHIM_MAX_ARGUMENTS]; /* in the order of slot->arguments (without `self`) */
     shim_value value;                      /* of slots with SHIM_VALUE */
     const shim_row *row;                   /* kernel.run and kernel.can_run */
-    const tn_call *call;                   /* of the kernel, as the host gave it; also for the host's slots
-                                              that take one */
+    const shim_operator *definition;       /* operator.infer and its like */
+    const tn_call *call;                   /* of the kernel or operator, as the host gave it; also for the
+                                              host's slots that take one */
+    const char *op;                        /* "aten::add.Tensor", where `call` is there */
+    shim_call *of;                         /* host's slots that take a call: whose it is */
     shim_call *outer; /* the call of this shim that is under way on this thread, around this one */
     void *note;       /* the tool's, from before to after; a host_callback's goes on to its callback.run */
     uint64_t mark;    /* the same, for a number */
@@ -119,7 +124,7 @@ struct shim_call {
     uint32_t reserved;
 };
 
-/* The innermost call under way on this thread that has a kernel in it, or NULL. */
+/* The innermost call of a kernel that is under way on this thread, or NULL. */
 const shim_call *shim_kernel_call(const shim_call *c);
 /* "memory.free, call 12" or "aten::add.Tensor, call 12". Returns buffer. */
 const char *shim_place(const shim_call *c, char *buffer, size_t bytes);
@@ -134,6 +139,15 @@ struct shim_row {
     const char *op;    /* "aten::add.Tensor" */
 };
 
+/* An operator that the plugin defined; `self` of the functions that the host sees. */
+struct shim_operator {
+    shim_operator *next;
+    shim_plugin *plugin;
+    tn_operator_def def;   /* the plugin's, complete */
+    tn_operator_def given; /* what the host gets; texts are the plugin's */
+    char *op;              /* "mylib::myop" */
+};
+
 /* One plugin in one context; what the host has as its `self`. */
 struct shim_plugin {
     shim *shim;
@@ -146,8 +160,9 @@ struct shim_plugin {
     shim_tables given;      /* what the host gets */
     uint32_t present;       /* bit i: interface i of shim_interfaces; the one behind them: tenon.kernels */
     struct shim_rows *rows; /* wrapped kernel rows */
-    pthread_mutex_t rows_lock;
-    void *tool; /* the tool's, from attach */
+    shim_operator *operators;
+    pthread_mutex_t rows_lock; /* of both lists */
+    void *tool;                /* the tool's, from attach */
 };
 
 /* ---- A tool ------------------------------------------------------------------------------------------ */
@@ -210,5 +225,10 @@ extern const uint32_t shim_interface_count;
 /* The host's table: slots that take a context or a call; the others are the host's own. */
 extern const shim_wrapped_slot shim_host_slots[];
 extern const uint32_t shim_host_slot_count;
+/* The functions of a tn_operator_def. */
+extern const shim_wrapped_slot shim_operator_slots[];
+extern const uint32_t shim_operator_slot_count;
+/* One call of such a function. */
+int32_t shim_run_operator(const shim_operator *o, const tn_call *call, uint32_t id, tn_kernel_fn function);
 
 #endif

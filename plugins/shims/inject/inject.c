@@ -5,6 +5,7 @@
  *     TENON_INJECT=memory.alloc:3                    the third allocation: TN_E_INTERNAL
  *     TENON_INJECT=memory.alloc:3:TN_E_OUT_OF_MEMORY
  *     TENON_INJECT=kernel:aten::add.Tensor:2         the second time that kernel runs
+ *     TENON_INJECT=operator.backward:1               the first gradient that a plugin's own operator computes
  *     TENON_INJECT=any:100                           the hundredth call that can fail
  *
  * Counted are calls of the host to plugins, over all plugins of the context, that return a status. With N

@@ -233,7 +233,7 @@ static void record_after(shim_call *c)
         after_kernel(c);
     else if (c->slot->of_host)
         after_host_call(c);
-    else if (c->id != SHIM_KERNEL_CAN_RUN && c->id != SHIM_CALLBACK_RUN &&
+    else if (!c->definition && c->id != SHIM_KERNEL_CAN_RUN && c->id != SHIM_CALLBACK_RUN &&
              c->id != SHIM_PLUGIN_GET_INTERFACE && c->id != SHIM_MEMORY_FREE && c->id != SHIM_PLUGIN_INIT)
         after_slot(c);
 }

@@ -95,7 +95,7 @@ int32_t validate_range(const shim_call *c, const validate_object *o, const char 
     if (offset <= o->bytes && bytes <= o->bytes - offset) return 1;
     validate_say(c, "out-of-range", &o->made,
                  "%s of %s spans bytes %" PRIu64 " to %" PRIu64 " of an allocation of %" PRIu64, what,
-                 c->row ? c->row->op : c->slot->name, offset, offset + bytes, o->bytes);
+                 c->op ? c->op : c->slot->name, offset, offset + bytes, o->bytes);
     return 0;
 }
 

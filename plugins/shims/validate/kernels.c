@@ -68,11 +68,11 @@ static validate_object *find_memory(validate_state *v, const shim_call *c, const
     if (device->in_order) return NULL;
     if (o)
         validate_say(c, "use-after-free", &o->ended, "the host hands %s of %s in memory that was freed", what,
-                     c->row ? c->row->op : c->slot->name);
+                     c->op ? c->op : c->slot->name);
     else
         validate_say(c, "unknown-handle", NULL,
                      "the host hands %s of %s in what is no allocation of this device", what,
-                     c->row ? c->row->op : c->slot->name);
+                     c->op ? c->op : c->slot->name);
     return NULL;
 }
 
@@ -83,14 +83,14 @@ static void check_memory(validate_state *v, const shim_call *c, const char *what
     if (!o) return;
     if (e->low < 0 && d->byte_offset < (uint64_t)-e->low) {
         validate_say(c, "out-of-range", &o->made, "%s of %s begins %" PRIu64 " bytes before its allocation",
-                     what, c->row ? c->row->op : c->slot->name, (uint64_t)-e->low - d->byte_offset);
+                     what, c->op ? c->op : c->slot->name, (uint64_t)-e->low - d->byte_offset);
         return;
     }
     if (!validate_range(c, o, what, d->byte_offset + (uint64_t)e->low, (uint64_t)(e->high - e->low))) return;
     if (o->host && d->host && o->host + d->byte_offset != (char *)d->host)
         validate_say(c, "wrong-address", &o->made,
                      "the host address of %s of %s is not that of its first element", what,
-                     c->row ? c->row->op : c->slot->name);
+                     c->op ? c->op : c->slot->name);
 }
 
 static void check_descriptor(validate_state *v, const shim_call *c, const char *what, const tn_tensor_desc *d,
@@ -100,12 +100,12 @@ static void check_descriptor(validate_state *v, const shim_call *c, const char *
     if (!d) return;
     if (d->size == 0 || d->dtype == 0 || d->rank > TN_MAX_RANK) {
         validate_say(c, "bad-struct", NULL, "the descriptor of %s of %s has size %u, dtype 0x%x and rank %u",
-                     what, c->row->op, d->size, d->dtype, d->rank);
+                     what, c->op, d->size, d->dtype, d->rank);
         return;
     }
     if (d->device != device->id) {
         if (d->rank != 0)
-            validate_say(c, "wrong-device", NULL, "%s of %s is a tensor of another device", what, c->row->op);
+            validate_say(c, "wrong-device", NULL, "%s of %s is a tensor of another device", what, c->op);
         return;
     }
     /* A data-dependent output has no memory yet. */
@@ -136,23 +136,23 @@ static void check_operand(validate_state *v, const shim_call *c, const tn_nest *
     char what[32];
     snprintf(what, sizeof(what), "operand %u", i);
     if (p->size == 0 || p->dtype == 0 || !p->strides) {
-        validate_say(c, "bad-struct", NULL, "%s of the nest of %s has size %u, dtype 0x%x%s", what,
-                     c->row->op, p->size, p->dtype, p->strides ? "" : " and no strides");
+        validate_say(c, "bad-struct", NULL, "%s of the nest of %s has size %u, dtype 0x%x%s", what, c->op,
+                     p->size, p->dtype, p->strides ? "" : " and no strides");
         return;
     }
     if (((p->flags & TN_OPERAND_OUTPUT) != 0) != (i < n->n_outputs))
         validate_say(c, "bad-struct", NULL, "%s of the nest of %s: outputs come first, and %u are announced",
-                     what, c->row->op, n->n_outputs);
+                     what, c->op, n->n_outputs);
     if (p->flags & TN_OPERAND_IMMEDIATE) {
         if (!p->host)
             validate_say(c, "bad-struct", NULL, "%s of the nest of %s is immediate and has no address", what,
-                         c->row->op);
+                         c->op);
         return;
     }
     const validate_object *o = find_memory(v, c, what, p->allocation, device);
     if (!o || !find_extent(n->rank, n->sizes, p->strides, 1, tn_dtype_bytes(p->dtype), &e)) return;
     if (e.low < 0 && p->byte_offset < (uint64_t)-e.low)
-        validate_say(c, "out-of-range", &o->made, "%s of %s begins before its allocation", what, c->row->op);
+        validate_say(c, "out-of-range", &o->made, "%s of %s begins before its allocation", what, c->op);
     else
         validate_range(c, o, what, p->byte_offset + (uint64_t)e.low, (uint64_t)(e.high - e.low));
 }
@@ -166,13 +166,13 @@ static void check_nest(validate_state *v, const shim_call *c, const validate_obj
         validate_say(
             c, "bad-struct", NULL,
             "the nest of %s has size %u, operands %u bytes apart, %u of %u dimensions kept, %u outputs of %u",
-            c->row->op, n->size, n->operand_bytes, n->kept, n->rank, n->n_outputs, n->n_operands);
+            c->op, n->size, n->operand_bytes, n->kept, n->rank, n->n_outputs, n->n_operands);
         return;
     }
     for (uint32_t i = 0; i < n->rank; i++) numel *= n->sizes[i];
     if (numel != n->numel)
-        validate_say(c, "bad-struct", NULL, "the nest of %s has numel %" PRId64 ", its sizes %" PRId64,
-                     c->row->op, n->numel, numel);
+        validate_say(c, "bad-struct", NULL, "the nest of %s has numel %" PRId64 ", its sizes %" PRId64, c->op,
+                     n->numel, numel);
     for (uint32_t i = 0; i < n->n_operands; i++)
         check_operand(v, c, n, i,
                       (const tn_operand *)((const char *)n->operands + (size_t)i * n->operand_bytes), device);
@@ -228,14 +228,13 @@ static void say_handle(validate_state *v, const shim_call *c, shim_kind kind, co
     const validate_object *o = validate_find(v, c->plugin, kind, handle, NULL);
     const char *name = validate_kind_name(kind);
     if (o && !o->alive)
-        validate_say(c, "use-after-destroy", &o->ended, "the host runs %s on a %s that was %s", c->row->op,
-                     name, kind == SHIM_DEVICE ? "closed" : "destroyed");
+        validate_say(c, "use-after-destroy", &o->ended, "the host runs %s on a %s that was %s", c->op, name,
+                     kind == SHIM_DEVICE ? "closed" : "destroyed");
     else if (o)
-        validate_say(c, "wrong-device", &o->made, "the host runs %s on a %s of another device", c->row->op,
-                     name);
+        validate_say(c, "wrong-device", &o->made, "the host runs %s on a %s of another device", c->op, name);
     else
-        validate_say(c, "unknown-handle", NULL, "the host runs %s on what is no %s of this plugin's",
-                     c->row->op, name);
+        validate_say(c, "unknown-handle", NULL, "the host runs %s on what is no %s of this plugin's", c->op,
+                     name);
 }
 
 void validate_kernel_before(validate_state *v, const shim_call *c)
@@ -243,8 +242,8 @@ void validate_kernel_before(validate_state *v, const shim_call *c)
     const tn_call *call = c->call;
     validate_object *device = device_of_call(v, c);
     if (call->size == 0 || call->flags & ~TN_CALL_DETERMINISTIC)
-        validate_say(c, "bad-struct", NULL, "the call of %s has size %u and flags 0x%x", c->row->op,
-                     call->size, call->flags);
+        validate_say(c, "bad-struct", NULL, "the call of %s has size %u and flags 0x%x", c->op, call->size,
+                     call->flags);
     if (!device) {
         /* A row for a device of another plugin: what belongs to that is not known here. */
         if (!validate_find_anywhere(v, SHIM_DEVICE, call->device))

@@ -7,7 +7,7 @@
 
 validate_place validate_here(const shim_call *c)
 {
-    return (validate_place){c->slot->name, c->row ? c->row->op : NULL, c->number};
+    return (validate_place){c->slot->name, c->op, c->number};
 }
 
 const char *validate_place_text(const validate_place *p, char *buffer, size_t bytes)

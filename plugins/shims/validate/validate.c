@@ -40,7 +40,7 @@ static void say(const shim_call *c, const char *kind, uint64_t stream, const val
                     .plugin = c->plugin->info->name,
                     .text = text,
                     .slot = c->slot->name,
-                    .op = c->row ? c->row->op : NULL,
+                    .op = c->op,
                     .place = shim_place(c, place, sizeof(place)),
                     .other = other ? validate_place_text(other, second, sizeof(second)) : NULL,
                     .stream = stream,
@@ -110,7 +110,7 @@ static void check_caller(const shim_call *c)
     if (!outer || c->id == SHIM_CALLBACK_RUN) return;
     if (of_host && outer->id == SHIM_KERNEL_RUN && !(c->slot->notes & SHIM_IN_KERNEL))
         validate_say(c, "not-in-kernel", NULL, "the kernel of %s calls %s, which is not for kernels",
-                     outer->row->op, c->slot->name);
+                     outer->op, c->slot->name);
     if (outer->id == SHIM_CALLBACK_RUN && !(of_host && c->slot->notes & SHIM_IN_CALLBACK))
         validate_say(c, "reentry", NULL, "%s is called from a stream's host callback", c->slot->name);
 }
@@ -169,7 +169,11 @@ static int32_t validate_before(shim_call *c)
     else if (!c->slot->of_host)
         validate_arguments(v, c);
     pthread_mutex_unlock(&v->lock);
-    if (c->slot->result == SHIM_STATUS && c->id != SHIM_KERNEL_RUN) validate_outputs_before(c);
+    if (c->of) validate_host_call_before(c);
+    if (c->id == SHIM_KERNEL_RUN || c->definition)
+        validate_values_before(c);
+    else if (c->slot->result == SHIM_STATUS)
+        validate_outputs_before(c);
     return TN_OK;
 }
 
@@ -179,11 +183,11 @@ static void check_status(const shim_call *c)
 {
     if (c->slot->result != SHIM_STATUS || c->slot->of_host) return;
     if (c->status < 0 || c->status >= TN_STATUS_COUNT)
-        validate_say(c, "no-status", NULL, "%s returns %d, which is no status",
-                     c->row ? c->row->op : c->slot->name, c->status);
+        validate_say(c, "no-status", NULL, "%s returns %d, which is no status", c->op ? c->op : c->slot->name,
+                     c->status);
     if (c->status == TN_OK && c->errors)
         validate_say(c, "error-then-ok", NULL, "%s records an error and returns success",
-                     c->row ? c->row->op : c->slot->name);
+                     c->op ? c->op : c->slot->name);
 }
 
 static void note_facts(const shim_call *c)
@@ -214,7 +218,10 @@ static void validate_after(shim_call *c)
     validate_state *v = validate_of(c);
     const tn_host *host = c->plugin->outer;
     uint32_t type = 0;
-    if (c->note && c->id != SHIM_CALLBACK_RUN && c->id != SHIM_STREAM_HOST_CALLBACK)
+    if (c->of && c->status == TN_OK) validate_host_call_after(c);
+    if (c->id == SHIM_KERNEL_RUN || c->definition)
+        validate_values_after(c);
+    else if (c->note && c->id != SHIM_CALLBACK_RUN && c->id != SHIM_STREAM_HOST_CALLBACK)
         validate_outputs_after(c);
     check_status(c);
     if (c->id == SHIM_DEVICE_OPEN && c->plugin->inner.device.type)

@@ -9,6 +9,7 @@
  *   arguments.c  handles, ranges and numbers in the arguments of slots
  *   outputs.c    outputs of slots: untouched on failure, written on success, never past their size
  *   kernels.c    calls of kernels and rows: structs, descriptors, nests
+ *   operators.c  the values of those calls, and functions of operators that a plugin defines
  *   objects.c    devices, streams, events, allocations, alive and dead
  *   order.c      the race detector
  *
@@ -37,7 +38,7 @@ typedef struct validate_clock {
 /* A place in the run: "memory.free, call 12". Texts are static or the plugin's. */
 typedef struct validate_place {
     const char *slot;
-    const char *op; /* NULL but for kernels */
+    const char *op; /* NULL but for kernels and functions of operators */
     uint64_t number;
 } validate_place;
 
@@ -161,6 +162,13 @@ void validate_descriptor_access(validate_state *v, const shim_call *c, const tn_
 /* Outputs are led to storage of the shim's own for the length of the call. Without the lock. */
 void validate_outputs_before(shim_call *c);
 void validate_outputs_after(shim_call *c);
+
+/* Kernels and functions of operators get copies of the values of their call. Without the lock. */
+void validate_values_before(shim_call *c);
+void validate_values_after(shim_call *c);
+/* Calls of the host's that a kernel or such a function makes with its call. */
+void validate_host_call_before(const shim_call *c);
+void validate_host_call_after(const shim_call *c);
 
 /* ---- order.c: with the lock held --------------------------------------------------------------------- */
 

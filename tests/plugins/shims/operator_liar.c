@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An operator library that breaks the contract in the one way that TENON_LIAR names. It defines
+ * odd::twice(Tensor x, *, float by=2.0) -> Tensor with a shape rule, a body, a gradient, and a kernel for the
+ * CPU; all of them right but for the lie.
+ */
+#define TN_PLUGIN
+#include <tenon/ops.h>
+#include <tenon/plugin.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tn_call kept;
+
+static int lies(const char *how)
+{
+    const char *lie = getenv("TENON_LIAR");
+    return lie && strcmp(lie, how) == 0;
+}
+
+static int32_t fail(const tn_call *call)
+{
+    return call->host->error(call->host->context, TN_E_ARGUMENT, "liar: it fails");
+}
+
+static void *ask_for_scope(void *call)
+{
+    const tn_call *c = call;
+    c->host->call_scope(c);
+    return NULL;
+}
+
+static void elsewhere(const tn_call *call)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, ask_for_scope, (void *)(uintptr_t)call) == 0)
+        pthread_join(thread, NULL);
+}
+
+static void release(void *pointer) {}
+
+/* ---- Shape rule -------------------------------------------------------------------------------------- */
+
+static int32_t infer(void *self, const tn_call *call)
+{
+    const tn_host *host = call->host;
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    const int64_t negative[] = {-1};
+    if (lies("rule-not-defined")) return TN_OK;
+    if (lies("rule-dtype")) return host->define_output(call, 0, 0x1234, x->rank, x->sizes, 0);
+    if (lies("rule-size")) return host->define_output(call, 0, x->dtype, 1, negative, 0);
+    if (lies("rule-no-sizes")) return host->define_output(call, 0, x->dtype, 1, NULL, 0);
+    if (lies("rule-output")) return host->define_output(call, 7, x->dtype, x->rank, x->sizes, 0);
+    if (lies("rule-device")) return host->define_output(call, 0, x->dtype, x->rank, x->sizes, TN_CPU);
+    if (lies("rule-scope")) host->call_scope(call);
+    if (lies("rule-writes")) call->outs[0] = call->args[0];
+    if (lies("rule-writes-and-fails")) {
+        call->outs[0] = call->args[0];
+        return fail(call);
+    }
+    if (lies("rule-no-status")) return -77;
+    return host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
+}
+
+/* ---- Body -------------------------------------------------------------------------------------------- */
+
+static int32_t body(void *self, const tn_call *call)
+{
+    const tn_host *host = call->host;
+    const tn_value two = tn_value_float(2);
+    tn_scope *s = host->call_scope(call);
+    tn_tensor *y = tn_mul_scalar(s, call->args[0].as.tensor, two);
+    if (lies("body-not-given")) return TN_OK;
+    if (lies("body-dtype")) y = tn_to(s, y, TN_FLOAT64);
+    if (lies("body-shape")) y = tn_unsqueeze(s, y, 0);
+    if (lies("body-device")) y = tn_zeros(s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = TN_CPU);
+    if (lies("body-defines")) host->define_output(call, 0, TN_FLOAT32, 0, NULL, 0);
+    if (lies("body-keeps")) host->keep_alive(call, &kept, release);
+    if (lies("body-elsewhere")) elsewhere(call);
+    if (lies("body-error-then-ok")) fail(call);
+    if (lies("body-no-status")) return 4711;
+    if (lies("body-arguments")) ((tn_value *)(uintptr_t)call->args)[0] = two;
+    if (lies("body-output")) host->set_output(call, 3, y);
+    if (lies("body-writes")) {
+        call->outs[0] = tn_value_tensor(y);
+        return TN_OK;
+    }
+    if (lies("body-writes-and-fails")) {
+        call->outs[0] = tn_value_tensor(y);
+        return fail(call);
+    }
+    if (lies("call-is-over")) {
+        if (kept.size) kept.host->call_scope(&kept);
+        kept = *call;
+    }
+    return host->set_output(call, 0, y);
+}
+
+/* ---- Gradient: its arguments are that of the output, then x and by --------------------------------------
+ */
+
+static int32_t backward(void *self, const tn_call *call)
+{
+    const tn_host *host = call->host;
+    tn_scope *s = host->call_scope(call);
+    tn_tensor *g = tn_mul_scalar(s, call->args[0].as.tensor, tn_value_float(2));
+    if (lies("gradient-dtype")) g = tn_to(s, g, TN_FLOAT64);
+    if (lies("gradient-shape")) g = tn_sum(s, g);
+    if (lies("gradient-device")) g = tn_zeros(s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = TN_CPU);
+    if (lies("gradient-of-number")) host->set_output(call, 1, g);
+    if (lies("gradient-error-then-ok")) fail(call);
+    if (lies("gradient-writes")) {
+        call->outs[0] = tn_value_tensor(g);
+        return TN_OK;
+    }
+    return host->set_output(call, 0, g);
+}
+
+/* ---- Kernel ------------------------------------------------------------------------------------------ */
+
+static int32_t kernel(void *self, const tn_call *call)
+{
+    const float *x = tn_desc(call->args[0].as.tensor)->host;
+    tn_tensor *out = call->outs[0].as.tensor;
+    float *y = tn_desc(out)->host;
+    int64_t n = tn_tensor_numel(out);
+    for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
+    if (lies("kernel-sets")) call->host->set_output(call, 0, call->args[0].as.tensor);
+    if (lies("kernel-writes")) call->outs[0] = tn_value_none();
+    return TN_OK;
+}
+
+/* ---- The plugin -------------------------------------------------------------------------------------- */
+
+#define SCHEMA "odd::twice(Tensor x, *, float by=2.0) -> Tensor"
+
+static const tn_operator_def twice = {.size = sizeof(tn_operator_def),
+                                      .schema = SCHEMA,
+                                      .saves = "x",
+                                      .infer = infer,
+                                      .composite = body,
+                                      .backward = backward};
+static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
+static const tn_kernel_row rows[] = {
+    {.size = sizeof(tn_kernel_row), .schema = SCHEMA, .dtypes = dtypes, .run = kernel}};
+
+static int32_t init(const tn_host *host, void **out_self)
+{
+    int32_t status = host->register_operator(host->context, &twice);
+    if (!status) status = host->register_kernels(host->context, "cpu", NULL, rows, 1, sizeof(tn_kernel_row));
+    *out_self = NULL;
+    return status;
+}
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    return NULL;
+}
+
+static void finish(void *self) {}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+    out->shutdown = finish;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("odd", "1.0", "Tests", 0, entry);
