@@ -6,13 +6,18 @@
  */
 #include "copy.h"
 #include "staging.h"
+#include "transpose.h"
 
 #include <string.h>
 
 /* Elements that are worth a thread. */
 #define COPY_GRAIN ((int64_t)32 * 1024)
-/* Side of a block of a transposition: its lines of both tensors fit the first-level cache. */
-#define BLOCK 32
+/* Elements of a strip of a transposition, along the source's dense dimension: one item of the parallel loop.
+ */
+#define STRIP 256
+/* A block that is transposed and then converted: in both dtypes it fits the first-level cache. */
+#define BLOCK_ROWS    16
+#define BLOCK_COLUMNS 64
 
 typedef struct copy_call {
     cpu_axes axes;
@@ -21,7 +26,7 @@ typedef struct copy_call {
     const char *from;
     int64_t bytes;
     uint32_t across; /* dimension along which the source is dense, for a transposition */
-    int64_t blocks;  /* of that dimension */
+    int64_t strips;  /* of that dimension */
     int32_t hub;     /* where bits are resolved */
     int32_t conjugate, negate;
 } copy_call;
@@ -94,21 +99,6 @@ static int32_t bits_hub(int32_t slot)
     }
 }
 
-static int32_t convert(const tn_call *call, copy_call *c, const tn_tensor_desc *const *tensors)
-{
-    int32_t slots[2] = {cpu_slot(tensors[0]->dtype), cpu_slot(tensors[1]->dtype)};
-    if (slots[0] < 0 || slots[1] < 0) return cpu_error(call, TN_E_UNSUPPORTED, "copy: the dtype is unknown");
-    int32_t bits = c->conjugate || c->negate;
-    c->hub = bits ? bits_hub(slots[1]) : slots[0];
-    int32_t want[2] = {c->hub, c->hub};
-    cpu_plan_axes(&c->plan, &c->axes, tensors, 1, want);
-    const cpu_plan_operand *o = c->plan.operands;
-    int32_t dense = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
-    cpu_range_fn fn = bits ? walk_bits : dense ? convert_dense : walk_plain;
-    cpu_parallel_for(call, c->axes.numel, COPY_GRAIN, fn, c);
-    return TN_OK;
-}
-
 /* ---- Equal dtypes ------------------------------------------------------------------------------------ */
 
 static void copy_dense(void *user, int64_t begin, int64_t end, int32_t thread)
@@ -117,18 +107,36 @@ static void copy_dense(void *user, int64_t begin, int64_t end, int32_t thread)
     memcpy(c->to + begin * c->bytes, c->from + begin * c->bytes, (size_t)((end - begin) * c->bytes));
 }
 
-/* Addresses of a position in the dimensions from `first` on, but for `without`. */
-static void locate(const copy_call *c, int64_t position, uint32_t first, uint32_t without, char **to,
-                   const char **from)
+/* Where a walk over the dimensions above the first stands; dimension `without` is left out of it. */
+typedef struct cursor {
+    char *to;
+    const char *from;
+    int64_t position[TN_MAX_RANK];
+} cursor;
+
+static void cursor_set(cursor *at, const copy_call *c, int64_t position, uint32_t without)
 {
-    *to = c->to;
-    *from = c->from;
-    for (uint32_t d = first; d < c->axes.rank; d++) {
+    at->to = c->to;
+    at->from = c->from;
+    for (uint32_t d = 1; d < c->axes.rank; d++) {
         if (d == without) continue;
-        int64_t i = position % c->axes.sizes[d];
+        at->position[d] = position % c->axes.sizes[d];
         position /= c->axes.sizes[d];
-        *to += i * c->axes.strides[0][d];
-        *from += i * c->axes.strides[1][d];
+        at->to += at->position[d] * c->axes.strides[0][d];
+        at->from += at->position[d] * c->axes.strides[1][d];
+    }
+}
+
+static void cursor_next(cursor *at, const copy_call *c, uint32_t without)
+{
+    for (uint32_t d = 1; d < c->axes.rank; d++) {
+        if (d == without) continue;
+        at->to += c->axes.strides[0][d];
+        at->from += c->axes.strides[1][d];
+        if (++at->position[d] < c->axes.sizes[d]) return;
+        at->to -= at->position[d] * c->axes.strides[0][d];
+        at->from -= at->position[d] * c->axes.strides[1][d];
+        at->position[d] = 0;
     }
 }
 
@@ -136,11 +144,11 @@ static void locate(const copy_call *c, int64_t position, uint32_t first, uint32_
 static void copy_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const copy_call *c = user;
-    char *to;
-    const char *from;
+    cursor at;
+    cursor_set(&at, c, begin, 0);
     for (int64_t row = begin; row < end; row++) {
-        locate(c, row, 1, 0, &to, &from);
-        cpu_move(to, c->axes.strides[0][0], from, c->axes.strides[1][0], c->axes.sizes[0], c->bytes);
+        cpu_move(at.to, c->axes.strides[0][0], at.from, c->axes.strides[1][0], c->axes.sizes[0], c->bytes);
+        cursor_next(&at, c, 0);
     }
 }
 
@@ -152,35 +160,77 @@ static void copy_piece(void *user, int64_t begin, int64_t end, int32_t thread)
              c->from + begin * c->axes.strides[1][0], c->axes.strides[1][0], end - begin, c->bytes);
 }
 
-/* One block: `columns` along dimension 0, `rows` along the source's dense dimension. */
-static void transpose_block(const copy_call *c, char *to, const char *from, int64_t columns, int64_t rows)
+/* 1 if the two run along different dimensions; the source's is then `across`. */
+static int32_t is_crossed(copy_call *c, int64_t to_bytes, int64_t from_bytes)
 {
-    int64_t to_row = c->axes.strides[0][c->across], from_column = c->axes.strides[1][0];
-    for (int64_t r = 0; r < rows; r++)
-        cpu_move(to + r * to_row, c->bytes, from + r * c->bytes, from_column, columns, c->bytes);
+    const cpu_axes *axes = &c->axes;
+    c->across = 0;
+    for (uint32_t d = 1; d < axes->rank; d++)
+        if (axes->strides[1][d] == from_bytes && axes->sizes[d] > 1) c->across = d;
+    if (!c->across || axes->strides[0][0] != to_bytes) return 0;
+    c->strips = (axes->sizes[c->across] + STRIP - 1) / STRIP;
+    return axes->strides[1][0] != from_bytes && axes->strides[1][0] != 0;
 }
 
-/* Items are strips of BLOCK rows, for each position of the dimensions left. */
+static void transpose_strip(const copy_call *c, char *to, const char *from, int64_t rows)
+{
+    cpu_transpose(to, c->axes.strides[0][c->across], from, c->axes.strides[1][0], c->axes.sizes[0], rows,
+                  c->bytes);
+}
+
+static void convert_strip(const copy_call *c, char *to, const char *from, int64_t rows)
+{
+    const cpu_plan_operand *o = c->plan.operands;
+    _Alignas(64) char block[BLOCK_ROWS * BLOCK_COLUMNS * 16];
+    int64_t line = BLOCK_COLUMNS * o[1].bytes, columns = c->axes.sizes[0];
+    for (int64_t r = 0; r < rows; r += BLOCK_ROWS) {
+        for (int64_t i = 0; i < columns; i += BLOCK_COLUMNS) {
+            int64_t n = columns - i < BLOCK_COLUMNS ? columns - i : BLOCK_COLUMNS;
+            int64_t m = rows - r < BLOCK_ROWS ? rows - r : BLOCK_ROWS;
+            cpu_transpose(block, line, from + i * c->axes.strides[1][0] + r * o[1].bytes,
+                          c->axes.strides[1][0], n, m, o[1].bytes);
+            for (int64_t k = 0; k < m; k++)
+                cpu_convert(to + (r + k) * c->axes.strides[0][c->across] + i * o[0].bytes, o[0].slot,
+                            block + k * line, o[1].slot, n);
+        }
+    }
+}
+
+/* Items are strips of STRIP rows, for each position of the dimensions left. */
+static void walk_strips(const copy_call *c, int64_t begin, int64_t end,
+                        void (*strip)(const copy_call *c, char *to, const char *from, int64_t rows))
+{
+    int64_t m = c->axes.sizes[c->across];
+    cursor at;
+    cursor_set(&at, c, begin / c->strips, c->across);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t row = item % c->strips * STRIP, rows = m - row < STRIP ? m - row : STRIP;
+        strip(c, at.to + row * c->axes.strides[0][c->across], at.from + row * c->axes.strides[1][c->across],
+              rows);
+        if (row + rows == m) cursor_next(&at, c, c->across);
+    }
+}
+
 static void transpose(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const copy_call *c = user;
-    int64_t n = c->axes.sizes[0], m = c->axes.sizes[c->across];
-    char *to;
-    const char *from;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t row = item % c->blocks * BLOCK, rows = m - row < BLOCK ? m - row : BLOCK;
-        locate(c, item / c->blocks, 1, c->across, &to, &from);
-        to += row * c->axes.strides[0][c->across];
-        from += row * c->bytes;
-        for (int64_t i = 0; i < n; i += BLOCK)
-            transpose_block(c, to + i * c->bytes, from + i * c->axes.strides[1][0],
-                            n - i < BLOCK ? n - i : BLOCK, rows);
-    }
+    walk_strips(user, begin, end, transpose_strip);
+}
+
+static void convert_crossed(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    walk_strips(user, begin, end, convert_strip);
 }
 
 static int64_t grain_of(int64_t elements)
 {
     return COPY_GRAIN / elements > 0 ? COPY_GRAIN / elements : 1;
+}
+
+static void walk_crossed(const tn_call *call, copy_call *c, cpu_range_fn fn)
+{
+    int64_t m = c->axes.sizes[c->across], others = c->axes.numel / c->axes.sizes[0] / m;
+    int64_t rows = m < STRIP ? m : STRIP;
+    cpu_parallel_for(call, others * c->strips, grain_of(c->axes.sizes[0] * rows), fn, c);
 }
 
 static void copy_same(const tn_call *call, copy_call *c)
@@ -196,18 +246,33 @@ static void copy_same(const tn_call *call, copy_call *c)
         cpu_parallel_for(call, axes->numel, COPY_GRAIN, copy_piece, c);
         return;
     }
-    c->across = 0;
-    for (uint32_t d = 1; d < axes->rank; d++)
-        if (axes->strides[1][d] == c->bytes && axes->sizes[d] >= 4) c->across = d;
-    int32_t crossed =
-        axes->strides[0][0] == c->bytes && axes->strides[1][0] > c->bytes && axes->sizes[0] >= 4;
-    if (crossed && c->across) {
-        int64_t m = axes->sizes[c->across];
-        c->blocks = (m + BLOCK - 1) / BLOCK;
-        cpu_parallel_for(call, rows / m * c->blocks, grain_of(axes->sizes[0] * BLOCK), transpose, c);
-        return;
+    if (is_crossed(c, c->bytes, c->bytes))
+        walk_crossed(call, c, transpose);
+    else
+        cpu_parallel_for(call, rows, grain_of(axes->sizes[0]), copy_rows, c);
+}
+
+/* ---- The choice ------------------------------------------------------------------------------------ */
+
+static int32_t convert(const tn_call *call, copy_call *c, const tn_tensor_desc *const *tensors)
+{
+    int32_t slots[2] = {cpu_slot(tensors[0]->dtype), cpu_slot(tensors[1]->dtype)};
+    if (slots[0] < 0 || slots[1] < 0) return cpu_error(call, TN_E_UNSUPPORTED, "copy: the dtype is unknown");
+    int32_t bits = c->conjugate || c->negate;
+    c->hub = bits ? bits_hub(slots[1]) : slots[0];
+    int32_t want[2] = {c->hub, c->hub};
+    cpu_plan_axes(&c->plan, &c->axes, tensors, 1, want);
+    const cpu_plan_operand *o = c->plan.operands;
+    int32_t dense = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
+    c->to = o[0].base;
+    c->from = o[1].base;
+    if (!bits && is_crossed(c, o[0].bytes, o[1].bytes)) {
+        walk_crossed(call, c, convert_crossed);
+        return TN_OK;
     }
-    cpu_parallel_for(call, rows, grain_of(axes->sizes[0]), copy_rows, c);
+    cpu_range_fn fn = bits ? walk_bits : dense ? convert_dense : walk_plain;
+    cpu_parallel_for(call, c->axes.numel, COPY_GRAIN, fn, c);
+    return TN_OK;
 }
 
 int32_t cpu_copy_tensor(const tn_call *call, const tn_tensor_desc *to, const tn_tensor_desc *from)

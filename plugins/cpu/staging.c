@@ -191,6 +191,41 @@ static void splat(char *to, const char *from, int64_t n, int64_t bytes)
         for (int64_t i = 0; i < n; i++) memcpy(to + bytes * i, &value, (size_t)bytes);
 }
 
+/* Dense runs backwards: `from` is the last element. */
+static void back_1(uint8_t *restrict to, const uint8_t *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = from[-i];
+}
+static void back_2(uint16_t *restrict to, const uint16_t *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = from[-i];
+}
+static void back_4(uint32_t *restrict to, const uint32_t *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = from[-i];
+}
+static void back_8(uint64_t *restrict to, const uint64_t *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = from[-i];
+}
+static void back_16(wide_t *restrict to, const wide_t *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = from[-i];
+}
+static void move_back(void *to, const void *from, int64_t n, int64_t bytes)
+{
+    if (bytes == 1)
+        back_1(to, from, n);
+    else if (bytes == 2)
+        back_2(to, from, n);
+    else if (bytes == 4)
+        back_4(to, from, n);
+    else if (bytes == 8)
+        back_8(to, from, n);
+    else
+        back_16(to, from, n);
+}
+
 void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes)
 {
     if (to_stride == bytes && from_stride == bytes) {
@@ -199,6 +234,10 @@ void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride
     }
     if (to_stride == bytes && from_stride == 0 && n > 0) {
         splat(to, from, n, bytes);
+        return;
+    }
+    if (to_stride == bytes && from_stride == -bytes) {
+        move_back(to, from, n, bytes);
         return;
     }
     switch (bytes) {

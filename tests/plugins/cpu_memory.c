@@ -53,6 +53,70 @@ Test(cpu_memory, copy_transposes)
     fixture_close(&f);
 }
 
+/* Of elements of `bytes` bytes that hold their number, a matrix of rows that are `gap` elements too long. */
+static void transpose_and_compare(fixture *f, tn_dtype dtype, int64_t bytes, int64_t rows, int64_t columns,
+                                  int64_t gap)
+{
+    int64_t line = columns + gap, n = rows * line;
+    uint8_t *numbers = calloc((size_t)n, (size_t)bytes);
+    uint8_t *got = calloc((size_t)(rows * columns), (size_t)bytes);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < bytes && k < 3; k++) numbers[i * bytes + k] = (uint8_t)(i >> (8 * k));
+    fixture_tensor x = fixture_tensor_make(f, dtype, 2, (int64_t[]){rows, line}, numbers);
+    fixture_tensor o = fixture_tensor_make(f, dtype, 2, (int64_t[]){columns, rows}, NULL);
+    x.sizes[0] = columns;
+    x.sizes[1] = rows;
+    x.strides[0] = 1;
+    x.strides[1] = line;
+    copy(f, &o, &x);
+    fixture_read(f, &o, got);
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++)
+            cr_assert_arr_eq(got + (c * rows + r) * bytes, numbers + (r * line + c) * bytes, (size_t)bytes,
+                             "%d bytes, %d x %d, element (%d, %d)", (int)bytes, (int)rows, (int)columns,
+                             (int)r, (int)c);
+    fixture_tensor_free(f, &x);
+    fixture_tensor_free(f, &o);
+    free(numbers);
+    free(got);
+}
+
+Test(cpu_memory, copy_transposes_every_width_and_edge)
+{
+    static const tn_dtype dtypes[] = {TN_UINT8, TN_INT16, TN_INT32, TN_INT64, TN_COMPLEX128};
+    static const int64_t sizes[][2] = {{2, 300}, {300, 2}, {3, 5},    {16, 16},
+                                       {17, 33}, {64, 65}, {130, 77}, {5, 600}};
+    fixture f;
+    fixture_open(&f);
+    f.threads = 2;
+    for (int64_t i = 0; i < 5; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
+            transpose_and_compare(&f, dtypes[i], INT64_C(1) << i, sizes[k][0], sizes[k][1], (int64_t)(k % 2));
+    fixture_close(&f);
+}
+
+Test(cpu_memory, copy_transposes_and_converts)
+{
+    enum { ROWS = 70, COLUMNS = 301 };
+    static int16_t a[ROWS * COLUMNS];
+    static float got[ROWS * COLUMNS];
+    fixture f;
+    for (int i = 0; i < ROWS * COLUMNS; i++) a[i] = (int16_t)(i - 10000);
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_INT16, 2, (int64_t[]){COLUMNS, ROWS}, a);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){COLUMNS, ROWS}, NULL);
+    x.strides[0] = 1;
+    x.strides[1] = COLUMNS;
+    f.threads = 2;
+    copy(&f, &o, &x);
+    fixture_read(&f, &o, got);
+    for (int c = 0; c < COLUMNS; c++)
+        for (int r = 0; r < ROWS; r++) cr_assert_eq(got[c * ROWS + r], (float)(r * COLUMNS + c - 10000));
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+}
+
 Test(cpu_memory, copy_converts)
 {
     int64_t n = 6;

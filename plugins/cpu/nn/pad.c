@@ -38,13 +38,17 @@ static int32_t run_constant(void *self, const tn_call *call)
     int64_t sizes[TN_MAX_RANK], from_at = 0, to_at = 0, bytes = tn_dtype_bytes(out->dtype);
     tensor from = *in, to = *out;
     double number[2];
-    bool empty = false;
-    tni_dense dense;
-    int32_t status = tni_dense_write(call, out, &dense);
-    if (status != TN_OK) return status;
-    arg_number(call, 2, number);
-    tni_resamples_of(out->dtype)->fill(dense.data, tensor_numel(out), number);
-    tni_dense_finish(&dense, true);
+    bool empty = false, covered = true; /* by the input alone: the padding cuts */
+    for (uint32_t i = 0; i < 2 * padded; i++)
+        if (pads[i] > 0) covered = false;
+    if (!covered) {
+        tni_dense dense;
+        int32_t status = tni_dense_write(call, out, &dense);
+        if (status != TN_OK) return status;
+        arg_number(call, 2, number);
+        tni_resamples_of(out->dtype)->fill(dense.data, tensor_numel(out), number);
+        tni_dense_finish(&dense, true);
+    }
     for (uint32_t i = 0; i < in->rank; i++) {
         uint32_t back = in->rank - 1 - i;
         int64_t before = back < padded ? pads[2 * back] : 0, after = back < padded ? pads[2 * back + 1] : 0;
