@@ -18,9 +18,11 @@ typedef struct tni_driver {
     tn_memory_interface memory;
     tn_copy_interface copy;
     tn_stream_interface stream;
-    tn_event_interface event;         /* size 0: absent */
-    tn_random_interface random;       /* size 0: absent */
-    tn_allocator_interface allocator; /* size 0: absent */
+    tn_event_interface event;             /* size 0: absent */
+    tn_random_interface random;           /* size 0: absent */
+    tn_allocator_interface allocator;     /* size 0: absent */
+    tn_graph_interface graph;             /* size 0: absent */
+    tn_collectives_interface collectives; /* size 0: absent */
 } tni_driver;
 
 struct tni_allocator;

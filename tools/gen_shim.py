@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "abi"))
 import scan  # noqa: E402
 
 # Interface -> struct. tenon.kernels has rows, which shim.c wraps; a shim is not wrapped itself.
-INTERFACES = ["device", "memory", "copy", "stream", "event", "layout", "random", "autocast", "allocator"]
+INTERFACES = ["device", "memory", "copy", "stream", "event", "layout", "random", "autocast", "allocator", "graph",
+              "collectives"]
 NOT_WRAPPED = {"kernels", "shim"}
 # What a pointer of that name is. Numbers are known by their type, and by these names.
 POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", "out_device": "DEVICE",
@@ -26,6 +27,8 @@ POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", 
             "event": "EVENT", "out_event": "EVENT", "start": "EVENT", "end": "EVENT",
             "allocation": "ALLOCATION", "out_allocation": "ALLOCATION", "to": "ALLOCATION", "from": "ALLOCATION",
             "host": "HOST_MEMORY", "out_host": "HOST_MEMORY", "memory": "HOST_MEMORY",
+            "graph": "GRAPH", "out_graph": "GRAPH", "executable": "EXECUTABLE", "out_executable": "EXECUTABLE",
+            "communicator": "COMMUNICATOR", "out_communicator": "COMMUNICATOR",
             "meta": "META", "user": "USER", "out_self": "SELF", "pointer": "USER", "self": "SELF"}
 NUMBERS = {"bytes": "BYTES", "offset": "OFFSET", "to_offset": "OFFSET", "from_offset": "OFFSET"}
 WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "double": 8, "tn_dtype": 4, "tn_device": 8}
@@ -54,6 +57,10 @@ class Argument:
             self.kind = "DESCRIPTOR"
         elif base == "tn_device_facts":
             self.kind, self.bytes = "FACTS", f"sizeof({base})"
+        elif base == "void *const *" and self.name == "devices":
+            self.kind = "DEVICES"
+        elif base == "const tn_collective_rank *":
+            self.kind = "RANKS"
         elif base == "const tn_call *":
             self.kind = "CALL"
         elif re.fullmatch(r"(const )?void \*", base) and self.name in POINTERS:

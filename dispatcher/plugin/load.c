@@ -49,6 +49,22 @@ static const required_slot event_slots[] = {
     SLOT(tn_event_interface, query),  SLOT(tn_event_interface, synchronize), NO_SLOT};
 static const required_slot allocator_slots[] = {SLOT(tn_allocator_interface, alloc),
                                                 SLOT(tn_allocator_interface, free), NO_SLOT};
+static const required_slot graph_slots[] = {SLOT(tn_graph_interface, begin),
+                                            SLOT(tn_graph_interface, end),
+                                            SLOT(tn_graph_interface, destroy),
+                                            SLOT(tn_graph_interface, instantiate),
+                                            SLOT(tn_graph_interface, launch),
+                                            SLOT(tn_graph_interface, destroy_executable),
+                                            NO_SLOT};
+static const required_slot collectives_slots[] = {SLOT(tn_collectives_interface, dtypes),
+                                                  SLOT(tn_collectives_interface, create),
+                                                  SLOT(tn_collectives_interface, destroy),
+                                                  SLOT(tn_collectives_interface, all_reduce),
+                                                  SLOT(tn_collectives_interface, broadcast),
+                                                  SLOT(tn_collectives_interface, all_gather),
+                                                  SLOT(tn_collectives_interface, reduce_scatter),
+                                                  SLOT(tn_collectives_interface, barrier),
+                                                  NO_SLOT};
 static const required_slot layout_slots[] = {SLOT(tn_layout_interface, convert), NO_SLOT};
 static const required_slot shim_slots[] = {SLOT(tn_shim_interface, wrap), NO_SLOT};
 static const required_slot no_slots[] = {NO_SLOT};
@@ -63,6 +79,8 @@ static const known_interface interfaces[] = {
     {"tenon.event", PLACE(driver.event), 0, event_slots},
     {"tenon.random", PLACE(driver.random), 0, no_slots},
     {"tenon.allocator", PLACE(driver.allocator), 0, allocator_slots},
+    {"tenon.graph", PLACE(driver.graph), 0, graph_slots},
+    {"tenon.collectives", PLACE(driver.collectives), 0, collectives_slots},
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
     {"tenon.layout", PLACE(layout), 0, layout_slots},
     {"tenon.autocast", PLACE(autocast), 0, no_slots},

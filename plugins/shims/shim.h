@@ -35,6 +35,11 @@ typedef enum shim_kind {
     SHIM_STREAM,
     SHIM_EVENT,
     SHIM_ALLOCATION, /* of the device before it */
+    SHIM_GRAPH,
+    SHIM_EXECUTABLE,
+    SHIM_COMMUNICATOR,
+    SHIM_DEVICES, /* void *const *, as many as the argument after it says */
+    SHIM_RANKS,   /* const tn_collective_rank *, one for each device of the communicator before it */
     SHIM_HOST_MEMORY,
     SHIM_TEXT,
     SHIM_DESCRIPTOR, /* const tn_tensor_desc * */

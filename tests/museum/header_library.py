@@ -10,7 +10,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "abi"))
 import scan  # noqa: E402
 
-HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "random.h", "io.h", "inspect.h"]
+HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "collectives.h",
+           "random.h", "io.h", "inspect.h"]
 
 
 def source(include):

@@ -30,6 +30,7 @@
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
 
+#include <tenon/collectives.h>
 #include <tenon/device.h>
 #include <tenon/op.h>
 #include <tenon/random.h>
@@ -288,6 +289,114 @@ typedef struct tn_allocator_interface {
     void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t offset, uint64_t bytes,
                  void *stream);
 } tn_allocator_interface;
+
+/*
+ * "tenon.graph", version 1. Work that is written down once and run many times. Default: the host refuses
+ * graphs. All slots are required but update.
+ *
+ * A stream captures from begin to end: kernels, memory.fill, copy.device_to_device and layout.convert that
+ * are queued on it check their arguments as ever and return, but instead of running they become part of the
+ * graph, in the order of the stream. What they are given besides device memory (numbers, IMMEDIATE operands,
+ * lists) is copied then, since all of it is borrowed. Nothing runs before launch.
+ *
+ * event.record on a capturing stream marks a place in the capture, and another stream of the device that
+ * waits for that event (stream.wait_event) joins the capture: it captures, too, and its work comes after the
+ * place. Before end the stream that began must have waited for all that the others have captured. A plugin
+ * may run work that no event orders one after the other.
+ *
+ * While a stream captures these are refused with TN_E_STATE, and the text says why: on it begin, launch,
+ * stream.query, stream.synchronize, stream.host_callback, copies from and to the host, copy.peer,
+ * collectives, and stream.wait_event for an event recorded outside this capture; for an event recorded in it
+ * query, synchronize and elapsed, and waiting on a stream of another device; device.synchronize for the
+ * device. A kernel that needs the host (it waits, or reads device memory) answers TN_E_STATE, too. The host
+ * refuses all of these itself, so that a plugin sees them from a wrong host only; it may then consider the
+ * capture broken, and end fails. Everything else (memory.alloc and free, work on streams that do not capture,
+ * captures on other streams, in any number and on any thread) goes on as if there were no capture.
+ *
+ * What the host allocates while a stream captures, it frees when no executable of the graph is left. A
+ * program that lets go of other memory too early makes the mistake of any access to freed memory.
+ */
+typedef struct tn_graph_interface {
+    uint32_t size;
+    uint32_t reserved;
+    /* The stream begins to capture. It has no unfinished work, nor has one that joins. */
+    int32_t (*begin)(void *self, void *device, void *stream);
+    /* Ends the capture that began on this stream: it and all that joined take work again, on failure too.
+     * TN_E_STATE where another stream's work was not waited for, or the capture is broken. */
+    int32_t (*end)(void *self, void *device, void *stream, TN_OUT void **out_graph);
+    /* Executables made of the graph stay. */
+    void (*destroy)(void *self, void *device, TN_TAKES void *graph);
+    /* Makes what can be launched; of one graph as often as wished. */
+    int32_t (*instantiate)(void *self, void *device, void *graph, TN_OUT void **out_executable);
+    /* Queues all of the work on a stream, as one piece: after what the stream has, before what it gets. A
+     * launch of an executable begins when its earlier ones have ended, whatever their streams. Late errors
+     * are the stream's; the rest of the launch is dropped. */
+    int32_t (*launch)(void *self, void *device, void *executable, void *stream);
+    /* The executable does from the next launch on what `graph` was captured to do, a graph with the same
+     * operations in the same order whose addresses, numbers or sizes are others. TN_E_UNSUPPORTED where it
+     * differs too much: the executable is as before, and the host makes a new one. NULL: the host does so
+     * always. */
+    int32_t (*update)(void *self, void *device, void *executable, void *graph);
+    /* No launch of it is unfinished. */
+    void (*destroy_executable)(void *self, void *device, TN_TAKES void *executable);
+} tn_graph_interface;
+
+/* One rank's part in a collective. Ranges are as long as the slot says; those of one rank do not overlap
+ * unless the slot allows it. */
+typedef struct tn_collective_rank {
+    uint32_t size;
+    uint32_t reserved;
+    void *stream;         /* of the rank's device */
+    void *from;           /* allocation that is read */
+    uint64_t from_offset; /* in bytes */
+    void *to;             /* allocation that is written */
+    uint64_t to_offset;
+} tn_collective_rank;
+
+/*
+ * "tenon.collectives", version 1. Sums, copies and waits over several devices of this plugin in one process,
+ * one rank for each. Default: the host refuses them. All slots are required.
+ *
+ * `ranks` has an element for each device of the communicator, in its order, rank_bytes apart; a call queues
+ * all of them or, on failure, none. A rank's memory is read and written only when its stream has come to the
+ * call, and its stream goes on only when its result is complete and nobody reads its memory any more: so work
+ * before and after needs no other order. The host does not wait. Calls come one at a time to the whole
+ * interface, so ranks of two calls are never queued in different orders. A late error of one rank is late on
+ * the streams of all. No stream captures.
+ *
+ * Reductions are over `count` elements of a dtype out of `dtypes`: TN_REDUCE_... of collectives.h says what
+ * they are. The order of additions is the plugin's own; all ranks get the same bits.
+ */
+typedef struct tn_collectives_interface {
+    uint32_t size;
+    uint32_t reserved;
+    const tn_dtype *dtypes; /* zero-terminated: those it reduces; the slots that only move take bytes */
+    /* `devices` are open, and all different; one is enough. */
+    int32_t (*create)(void *self, void *const *devices, uint32_t count,
+                      TN_OUT void **out_communicator) TN_HOST_THREAD;
+    /* No call of it is unfinished. */
+    void (*destroy)(void *self, TN_TAKES void *communicator) TN_HOST_THREAD;
+    /* Each rank's `to` becomes the reduction of all `from`. The two may be the same range. */
+    int32_t (*all_reduce)(void *self, void *communicator, const tn_collective_rank *ranks,
+                          uint32_t rank_bytes, uint64_t count, tn_dtype dtype,
+                          uint32_t reduction) TN_HOST_THREAD;
+    /* Each rank's `to` becomes the root's `from`, `bytes` long. The two may be the same range; `from` of
+     * other ranks is not looked at. */
+    int32_t (*broadcast)(void *self, void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                         uint64_t bytes, uint32_t root) TN_HOST_THREAD;
+    /* Each rank's `to`, as many times `bytes` long as there are ranks, becomes all `from`, one behind the
+     * other; a rank's `from` may be its own place there. */
+    int32_t (*all_gather)(void *self, void *communicator, const tn_collective_rank *ranks,
+                          uint32_t rank_bytes, uint64_t bytes) TN_HOST_THREAD;
+    /* Each `from` has `count` elements for each rank; the `to` of rank i becomes the reduction of all i-th
+     * parts. It may be that part of its own `from`. */
+    int32_t (*reduce_scatter)(void *self, void *communicator, const tn_collective_rank *ranks,
+                              uint32_t rank_bytes, uint64_t count, tn_dtype dtype,
+                              uint32_t reduction) TN_HOST_THREAD;
+    /* No stream goes on before all have come. Only `stream` of the ranks is looked at. */
+    int32_t (*barrier)(void *self, void *communicator, const tn_collective_rank *ranks,
+                       uint32_t rank_bytes) TN_HOST_THREAD;
+} tn_collectives_interface;
 
 /* The plugin's own table, filled by entry. */
 typedef struct tn_plugin_table {

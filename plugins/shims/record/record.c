@@ -217,8 +217,16 @@ static void after_slot(shim_call *c)
     record_write(c->plugin->shim->state, RECORD_CALL, &b);
 }
 
+/* A recording holds what each call did; a graph would do it later, and collectives on several devices. */
+static int32_t refuse(const shim_call *c)
+{
+    return shim_error(c->plugin->outer, TN_E_UNSUPPORTED, "record: %s cannot be recorded",
+                      c->id == SHIM_GRAPH_BEGIN ? "graphs" : "collectives");
+}
+
 static int32_t record_before(shim_call *c)
 {
+    if (c->id == SHIM_GRAPH_BEGIN || c->id == SHIM_COLLECTIVES_CREATE) return refuse(c);
     if (c->id == SHIM_KERNEL_RUN) return before_kernel(c);
     if (c->id != SHIM_MEMORY_FREE || !c->plugin->tool) return TN_OK;
     record_freed(c->plugin->tool, c->values[1].pointer);
