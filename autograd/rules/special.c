@@ -42,6 +42,12 @@ void grad_erfcx(tn_scope *s, tni_grad *g)
     chain(s, g, plus(s, scale(s, product, 2), -2 / SQRT_PI));
 }
 
+void grad_ndtr(tn_scope *s, tni_grad *g)
+{
+    tn_tensor *x = widened(s, tni_grad_saved(g, 0));
+    chain(s, g, scale(s, tn_exp(s, scale(s, square(s, x), -0.5)), 1 / SQRT_2_PI));
+}
+
 void grad_log_ndtr(tn_scope *s, tni_grad *g)
 {
     tn_tensor *tail = tn_special_erfcx(s, scale(s, tni_grad_saved(g, 0), -M_SQRT1_2));

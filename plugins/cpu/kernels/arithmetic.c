@@ -308,10 +308,21 @@ static void where(void *const *p, int64_t n, const cpu_scalars *s)
         o[i] = condition[i] ? x : y;
     }
 }
-/* From the nearer end, so that both ends are met exactly. */
+/* a b + c, rounded once where the level has an instruction for it, or a wider type. */
+ALWAYS_INLINE T product_sum(T a, T b, T c)
+{
+#if defined(__FMA__)
+    return FN(__builtin_fma)(a, b, c);
+#else
+    return (T)((double)a * (double)b + (double)c);
+#endif
+}
+/* From the end at which the weight loses nothing: both ends are met exactly, and 1 - weight is exact up to 2.
+ */
 ALWAYS_INLINE T lerp_one(T a, T b, T weight)
 {
-    return FN(fabs)(weight) < (T)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
+    int32_t from_end = (weight >= (T)0.5) & (weight <= 2);
+    return product_sum(from_end ? weight - 1 : weight, b - a, from_end ? b : a);
 }
 static void lerp_tensor(void *const *p, int64_t n, const cpu_scalars *s)
 {

@@ -114,17 +114,22 @@ static void erf_of(void *const *p, int64_t n, const cpu_scalars *s)
     vector_erf(p[0], p[1], n);
 }
 
-/* SLEEF's loses its digits around the roots below 0; the C library's, of float64, keeps them. */
+/* SLEEF's loses its digits around the roots below 0; the C library's, of a wider type, keeps them. */
+ALWAYS_INLINE T lgamma_below_0(T a)
+{
+    int32_t sign;
+    return sizeof(T) == 4 ? (T)lgamma_r((double)a, &sign) : (T)lgammal_r((long double)a, &sign);
+}
 static void lgamma_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
     T *o = p[0], t[CPU_CHUNK];
     const T *a = p[1];
-    int32_t any = 0, sign;
+    int32_t any = 0;
     vector_unary(t, a, n, SLEEF(lgamma, 10));
     for (int64_t i = 0; i < n; i++) any |= a[i] < 0;
     if (any)
         for (int64_t i = 0; i < n; i++)
-            if (a[i] < 0) t[i] = (T)lgamma_r((double)a[i], &sign);
+            if (a[i] < 0) t[i] = lgamma_below_0(a[i]);
     memcpy(o, t, (size_t)n * sizeof(T));
 }
 

@@ -211,6 +211,7 @@
     X(i1, "TT", float, 1, "aten::special_i1(Tensor self) -> Tensor")                                 \
     X(i1e, "TT", float, 1, "aten::special_i1e(Tensor self) -> Tensor")                               \
     X(erfcx, "TT", float, 1, "aten::special_erfcx(Tensor self) -> Tensor")                           \
+    X(ndtr, "TT", float, 1, "aten::special_ndtr(Tensor self) -> Tensor")                             \
     X(log_ndtr, "TT", float, 1, "aten::special_log_ndtr(Tensor self) -> Tensor")                     \
     X(ndtri, "TT", float, 1, "aten::special_ndtri(Tensor self) -> Tensor")                           \
     X(zeta, "TTT", float, 1, "aten::special_zeta(Tensor self, Tensor other) -> Tensor")              \

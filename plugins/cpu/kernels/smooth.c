@@ -156,14 +156,28 @@ ALWAYS_INLINE void normal_curve(const T *a, int64_t n, W *area, W *density)
 }
 #endif
 
+/* Where Phi of a float64 is a denormal number: from a wider format. (ends below: it has long been 0.) */
+#define TAIL_BEGIN (-37)
+#define TAIL_END   (-39)
+ALWAYS_INLINE void repair_tail(W *area, const T *a, int64_t n)
+{
+    int32_t any = 0;
+    if (sizeof(T) == 4) return; /* whose W is float64 */
+    for (int64_t i = 0; i < n; i++) any |= (a[i] < TAIL_BEGIN) & (a[i] > TAIL_END);
+    for (int64_t i = 0; any && i < n; i++)
+        if (a[i] < TAIL_BEGIN && a[i] > TAIL_END)
+            area[i] = (W)((long double)a[i] * erfcl(-(long double)a[i] * 0.707106781186547524400844L) / 2);
+}
 static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
 {
     T *o = p[0];
     const T *a = p[1];
     W area[CPU_CHUNK], density[CPU_CHUNK];
     normal_curve(a, n, area, density);
+    for (int64_t i = 0; i < n; i++) area[i] *= a[i];
+    repair_tail(area, a, n);
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = (T)(a[i] * area[i]);
+    for (int64_t i = 0; i < n; i++) o[i] = (T)area[i];
 }
 static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {

@@ -16,6 +16,7 @@ double special_dirichlet_grad(double x, double alpha, double total);
 double special_erfcx(double x);
 double special_erfinv(double x);
 double special_ndtri(double p);
+double special_ndtr(double x);
 double special_log_ndtr(double x);
 double special_i0e(double x);
 double special_i1e(double x);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops over the functions of special.c: pointwise kernels of float64. */
+/* Loops over the functions of special*.c: pointwise kernels of float64. */
 #include "pointwise_ops.h"
 #include "special.h"
 #include "vocabulary.h"
@@ -67,6 +67,10 @@ static void i1e(void *const *p, int64_t n, const cpu_scalars *s)
 static void erfcx(void *const *p, int64_t n, const cpu_scalars *s)
 {
     each(p, n, special_erfcx);
+}
+static void ndtr(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    each(p, n, special_ndtr);
 }
 static void log_ndtr(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -143,6 +147,7 @@ const cpu_pointwise_entry CPU_NAME(cpu_special_loops)[] = {
     {CPU_OP_i1, i1},
     {CPU_OP_i1e, i1e},
     {CPU_OP_erfcx, erfcx},
+    {CPU_OP_ndtr, ndtr},
     {CPU_OP_log_ndtr, log_ndtr},
     {CPU_OP_ndtri, ndtri},
     {CPU_OP_zeta, zeta},
