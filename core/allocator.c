@@ -331,7 +331,7 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
     struct tni_allocator *a = device->allocator;
     tni_piece *p = NULL;
     int32_t code = TN_OK;
-    if (TNI_LIKELY(a->shards && bytes - 1 < TNI_SMALL_BLOCK)) {
+    if (TNI_LIKELY(tni_has_cache(a, bytes))) {
         code = tni_cache_alloc(a, bytes, &p);
         if (!code) *out = &p->block;
         return code;

@@ -47,6 +47,7 @@ typedef struct tni_piece {
     uint32_t state;
     uint32_t cache_bin;  /* of allocator_cache.c, or TNI_NO_BIN */
     tni_storage storage; /* ready to be given out with a cached piece, see tni_cache_storage */
+    tn_tensor tensor;    /* memory for the header of the tensor that the storage is made for, see tensor.c */
 } tni_piece;
 #define TNI_NO_BIN UINT32_MAX
 
@@ -133,6 +134,11 @@ int32_t tni_direct_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **ou
 void tni_direct_free(struct tni_allocator *a, tni_piece *piece);
 
 /* allocator_cache.c */
+/* 1 if blocks of so many bytes come from the cache. */
+static inline int32_t tni_has_cache(const struct tni_allocator *a, uint64_t bytes)
+{
+    return a->shards && bytes - 1 < TNI_SMALL_BLOCK;
+}
 /*
  * A storage on a small block of a device with shards. The block is part of it; tni_cache_free_storage takes
  * both. It keeps the context as any storage does, but is counted in its shard until that matters.

@@ -46,7 +46,7 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
     tni_block *block;
     tn_context *ctx = device->ctx;
     int32_t code;
-    if (TNI_LIKELY(device->allocator->shards && bytes - 1 < TNI_SMALL_BLOCK))
+    if (TNI_LIKELY(tni_has_cache(device->allocator, bytes)))
         return tni_cache_storage(device->allocator, bytes, out);
     tni_storage *s = new_storage(ctx, device, bytes);
     if (TNI_UNLIKELY(!s)) return TN_E_OUT_OF_MEMORY;
@@ -182,17 +182,12 @@ static void destroy(tni_storage *s)
     tni_context_unown(ctx);
 }
 
-void tni_storage_release(tni_storage *s)
+void tni_storage_destroy(tni_storage *s)
 {
-    if (!s) return;
-    /* The only reference needs no atomic subtraction: nobody else can be counting. */
-    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
-        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
-        if (TNI_LIKELY(s->flags & TNI_STORAGE_EMBEDDED))
-            destroy_embedded(s);
-        else
-            destroy(s);
-    }
+    if (TNI_LIKELY(s->flags & TNI_STORAGE_EMBEDDED))
+        destroy_embedded(s);
+    else
+        destroy(s);
 }
 
 int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensors: making, viewing, releasing, and the public queries. A tensor is one block of small memory with
- * room for TNI_INLINE_RANK dimensions; higher ranks take a second one. What a tensor's gradient hangs on it
- * is dropped through the hooks that the autograd room registers.
+ * room for TNI_INLINE_RANK dimensions; higher ranks take a second one. The header of a small result is part
+ * of the block that the allocator keeps for its storage (TNI_EMBEDDED), so that a call asks for memory once;
+ * it holds that storage until it goes, whatever storage it is given later. What a tensor's gradient hangs on
+ * it is dropped through the hooks that the autograd room registers.
  */
 #include <string.h>
+#include "core/allocator.h"
 #include "core/shape.h"
 #include "core/thread.h"
 
@@ -38,12 +41,9 @@ static void free_dims(tn_tensor *t)
         tni_free(t->ctx, t->dims, 2 * t->desc.rank * sizeof *t->dims);
 }
 
-static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx, tn_device device,
-                                                                tn_dtype dtype, uint32_t rank,
-                                                                tn_tensor **out)
+/* All but dimensions and storage. */
+static inline void init_header(tn_tensor *t, tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t state)
 {
-    tn_tensor *t = tni_alloc(ctx, sizeof *t);
-    if (TNI_UNLIKELY(!t)) return TN_E_OUT_OF_MEMORY;
     /* Field by field: clearing this much memory at once takes longer than the rest of a call. */
     t->desc.size = sizeof t->desc;
     t->desc.flags = 0;
@@ -54,15 +54,59 @@ static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx,
     t->desc.meta = NULL;
     t->desc.meta_destroy = NULL;
     atomic_init(&t->refs, 1);
-    t->state = 0;
+    t->state = state;
     t->ctx = ctx;
     t->autograd = NULL;
     t->base = NULL;
+}
+
+static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx, tn_device device,
+                                                                tn_dtype dtype, uint32_t rank,
+                                                                tn_tensor **out)
+{
+    tn_tensor *t = tni_alloc(ctx, sizeof *t);
+    if (TNI_UNLIKELY(!t)) return TN_E_OUT_OF_MEMORY;
+    init_header(t, ctx, device, dtype, 0);
     int32_t code = give_dims(t, rank);
     if (TNI_UNLIKELY(code)) {
         tni_free(ctx, t, sizeof *t);
         return code;
     }
+    *out = t;
+    return TN_OK;
+}
+
+/* What an embedded header is part of. */
+static inline tni_storage *home_of(tn_tensor *t)
+{
+    return &((tni_piece *)((char *)t - offsetof(tni_piece, tensor)))->storage;
+}
+
+/* 1 if a new storage of so many bytes may bring a header with it. Headers that are looked at after their end
+ * must not go with their block. */
+static inline int32_t can_embed(const tni_device *device, uint64_t bytes, uint32_t rank)
+{
+    return device && tni_has_cache(device->allocator, bytes) && rank <= TNI_INLINE_RANK &&
+           !(device->ctx->flags & TN_CONTEXT_DEBUG_HANDLES);
+}
+
+static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype dtype, uint32_t rank,
+                                   tn_tensor **out)
+{
+    tni_storage *s;
+    int32_t code = tni_cache_storage(device->allocator, bytes, &s);
+    if (TNI_UNLIKELY(code)) return code;
+    tn_tensor *t = &((tni_piece *)((char *)s - offsetof(tni_piece, storage)))->tensor;
+    init_header(t, device->ctx, device->id, dtype, TNI_EMBEDDED);
+    t->dims = t->inline_dims;
+    t->desc.rank = rank;
+    t->desc.sizes = t->dims;
+    t->desc.strides = t->dims + rank;
+    t->storage = s;
+    t->offset = 0;
+    t->desc.allocation = s->allocation;
+    t->desc.byte_offset = s->offset;
+    t->desc.host = s->host;
     *out = t;
     return TN_OK;
 }
@@ -215,19 +259,17 @@ static int32_t check_dtype(tn_dtype dtype)
 
 int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
 {
-    tni_storage *s;
+    tni_device *device = model->storage->device;
+    uint64_t bytes = (uint64_t)(model->numel * tn_dtype_bytes(dtype));
+    uint32_t rank = model->desc.rank;
     tn_tensor *t;
-    int32_t code = new_header(model->ctx, model->desc.device, dtype, model->desc.rank, &t);
+    if (TNI_UNLIKELY(!can_embed(device, bytes, rank)))
+        return tni_tensor_create(model->ctx, model->desc.device, dtype, rank, model->desc.sizes, NULL, out);
+    int32_t code = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(code)) return code;
-    for (uint32_t i = 0; i < 2 * model->desc.rank; i++) t->dims[i] = model->dims[i];
+    for (uint32_t i = 0; i < 2 * rank; i++) t->dims[i] = model->dims[i];
     t->numel = model->numel;
-    t->state = mode_state() | (model->state & SHAPE_STATE);
-    code = tni_storage_create(model->storage->device, (uint64_t)(t->numel * tn_dtype_bytes(dtype)), &s);
-    if (TNI_UNLIKELY(code)) {
-        free_header(t);
-        return code;
-    }
-    point(t, s, 0);
+    t->state |= mode_state() | (model->state & SHAPE_STATE);
     *out = t;
     return TN_OK;
 }
@@ -347,6 +389,15 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
     return TN_OK;
 }
 
+void tni_tensor_set_storage(tn_tensor *t, tni_storage *storage)
+{
+    tni_storage *old = t->storage, *home = t->state & TNI_EMBEDDED ? home_of(t) : NULL;
+    if (storage == old) return;
+    if (storage != home) tni_storage_retain(storage);
+    t->storage = storage;
+    if (old != home) tni_storage_release(old);
+}
+
 /* ---- References ---------------------------------------------------------------------------------------- */
 
 tn_tensor *tn_retain(tn_tensor *t)
@@ -375,10 +426,16 @@ static void destroy(tn_tensor *t)
     if (t->autograd) ctx->autograd->destroy(ctx, t->autograd);
     if (t->desc.meta_destroy) t->desc.meta_destroy(t->desc.meta);
     if (t->base) tn_release(t->base);
-    if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES))
+    if (TNI_LIKELY(t->state & TNI_EMBEDDED)) {
+        tni_storage *home = home_of(t);
+        free_dims(t);
+        if (TNI_UNLIKELY(s != home)) tni_storage_release(s);
+        s = home;
+    } else if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
         keep_dead(t);
-    else
+    } else {
         free_header(t);
+    }
     tni_storage_release(s); /* last: it may be what keeps the context */
 }
 

@@ -37,6 +37,7 @@ typedef struct tni_storage {
 #define TNI_CHANNELS_LAST_3D 32u
 #define TNI_NO_GRAD_VIEW     128u /* a view made while recording was off: does not follow its base's history */
 #define TNI_DEAD             64u  /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
+#define TNI_EMBEDDED         256u /* the header is part of the block of the storage that it was made with */
 
 struct tn_tensor {
     tn_tensor_desc desc; /* first */
@@ -65,7 +66,15 @@ int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*
 /* Grows or shrinks, keeping the first bytes. */
 int32_t tni_storage_resize(tni_storage *storage, uint64_t bytes);
 void tni_storage_retain(tni_storage *storage);
-void tni_storage_release(tni_storage *storage);
+void tni_storage_destroy(tni_storage *storage);
+static inline void tni_storage_release(tni_storage *s)
+{
+    if (!s) return;
+    /* The only reference needs no atomic subtraction: nobody else can be counting. */
+    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        tni_storage_destroy(s);
+}
 
 /* Tensors. All give one reference to the caller. */
 /* A new tensor on a new storage. strides NULL: row-major. device may be NULL only for id "meta". */
@@ -91,6 +100,8 @@ int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const
  */
 int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                             int64_t offset);
+/* Another storage for a tensor, whose view must be set next. Retains it and lets go of the one before. */
+void tni_tensor_set_storage(tn_tensor *t, tni_storage *storage);
 int64_t tni_tensor_offset(const tn_tensor *t);
 /*
  * TN_E_DEAD_HANDLE for a tensor that was released, where the context keeps headers

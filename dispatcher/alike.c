@@ -22,12 +22,12 @@ typedef struct inputs {
 typedef struct one_loop {
     tn_nest nest;
     int64_t size;
-    int64_t strides[MAX_ALIKE + 1];
+    int64_t strides[3]; /* of the result, of the inputs, of numbers */
     tn_operand operands[MAX_ALIKE + 1];
     char numbers[MAX_ALIKE][16];
 } one_loop;
 
-static int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
+static inline int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
 {
     if (a->desc.rank != b->desc.rank) return 0;
     for (uint32_t d = 0; d < a->desc.rank; d++) {
@@ -37,13 +37,13 @@ static int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
 }
 
 /* Row-major, on the model's device, of its sizes, and its elements are what the memory says. */
-static int32_t same_geometry(const tn_tensor *model, const tn_tensor *t)
+static inline int32_t same_geometry(const tn_tensor *model, const tn_tensor *t)
 {
     return t->desc.device == model->desc.device && !t->desc.flags && tni_is_contiguous(t) &&
            same_sizes(model, t);
 }
 
-static int32_t same_kind(const tn_tensor *model, const tn_tensor *t)
+static inline int32_t same_kind(const tn_tensor *model, const tn_tensor *t)
 {
     return t->desc.dtype == model->desc.dtype && same_geometry(model, t);
 }
@@ -70,7 +70,7 @@ static tn_tensor *find_model(const inputs *in)
     return model;
 }
 
-static int32_t can_be_model(const tn_tensor *t)
+static inline int32_t can_be_model(const tn_tensor *t)
 {
     return !t->desc.flags && tni_is_contiguous(t) && t->storage->device && t->numel > 0;
 }
@@ -92,23 +92,25 @@ static __attribute__((noinline)) int32_t sort_out(inputs *in)
     return zeros <= 1;
 }
 
-static int32_t gather(const tni_frame *f, inputs *in)
+static inline int32_t gather(const tni_frame *f, inputs *in)
 {
-    uint32_t alike = 1;
-    in->count = in->numbers = 0;
-    for (uint32_t i = 0; i < f->n_args; i++) {
-        if (f->args[i].tag != TN_TAG_TENSOR) continue;
-        if (in->count == MAX_ALIKE) return 0;
-        in->tensors[in->count++] = f->args[i].as.tensor;
+    const tn_value *v = f->args, *end = v + f->n_args;
+    uint32_t n = 0, alike = 1;
+    for (; v < end; v++) {
+        if (v->tag != TN_TAG_TENSOR) continue;
+        if (n == MAX_ALIKE) return 0;
+        in->tensors[n++] = v->as.tensor;
     }
-    if (!in->count) return 0;
+    if (!n) return 0;
+    in->count = n;
+    in->numbers = 0;
     in->model = in->tensors[0];
-    while (alike < in->count && same_kind(in->model, in->tensors[alike])) alike++;
-    return alike == in->count && can_be_model(in->model) ? 1 : sort_out(in);
+    while (alike < n && same_kind(in->model, in->tensors[alike])) alike++;
+    return TNI_LIKELY(alike == n && can_be_model(in->model)) ? 1 : sort_out(in);
 }
 
 /* The dtype of the result, where it follows from that of the model; 0: not here. Sets f->call_dtype. */
-static tn_dtype find_dtypes(tni_frame *f, const inputs *in, int32_t *out_status)
+static tn_dtype find_dtype(tni_frame *f, const inputs *in, int32_t *out_status)
 {
     const tni_op *base = f->op->base;
     tn_dtype dtype = in->model->desc.dtype;
@@ -132,7 +134,7 @@ static tn_dtype find_dtypes(tni_frame *f, const inputs *in, int32_t *out_status)
 }
 
 /* Whether a given result can be written to directly: like the inputs, and in no one's way. */
-static int32_t fits_given(const inputs *in, const tn_tensor *out, tn_dtype dtype)
+static inline int32_t fits_given(const inputs *in, const tn_tensor *out, tn_dtype dtype)
 {
     if (out->desc.dtype != dtype || !same_geometry(in->model, out)) return 0;
     for (uint32_t i = 0; i < in->count; i++) {
@@ -144,99 +146,124 @@ static int32_t fits_given(const inputs *in, const tn_tensor *out, tn_dtype dtype
     return 1;
 }
 
-static tn_operand *add_operand(one_loop *l, const tn_tensor *t, uint32_t flags)
+static inline void show(tn_operand *o, const tn_tensor *t, uint32_t flags, const int64_t *stride)
 {
-    uint32_t i = l->nest.n_operands++;
-    l->strides[i] = tn_dtype_bytes(t->desc.dtype);
-    l->operands[i] = (tn_operand){.size = sizeof(tn_operand),
-                                  .flags = flags,
-                                  .dtype = t->desc.dtype,
-                                  .byte_offset = t->desc.byte_offset,
-                                  .allocation = t->desc.allocation,
-                                  .host = t->desc.host,
-                                  .strides = &l->strides[i]};
-    return &l->operands[i];
+    o->size = sizeof *o;
+    o->flags = flags;
+    o->dtype = t->desc.dtype;
+    o->reserved = 0;
+    o->byte_offset = t->desc.byte_offset;
+    o->allocation = t->desc.allocation;
+    o->host = t->desc.host;
+    o->strides = stride;
 }
 
 /* A number in the dtype of the call, for the kernel to take by value. */
-static __attribute__((noinline)) void add_number(one_loop *l, const tn_tensor *t, uint32_t i, tn_dtype dtype)
+static __attribute__((noinline)) void show_number(one_loop *l, uint32_t i, const tn_tensor *t, tn_dtype dtype)
 {
-    tn_operand *o = add_operand(l, t, TN_OPERAND_IMMEDIATE);
+    tn_operand *o = &l->operands[i + 1];
     tni_element e;
     tni_element_load(t->desc.host, t->desc.dtype, &e);
     tni_element_store(l->numbers[i], dtype, &e);
-    o->dtype = dtype;
-    o->byte_offset = 0;
-    o->allocation = NULL;
-    o->host = l->numbers[i];
-    l->strides[l->nest.n_operands - 1] = 0;
+    l->strides[2] = 0;
+    *o = (tn_operand){.size = sizeof *o,
+                      .flags = TN_OPERAND_IMMEDIATE,
+                      .dtype = dtype,
+                      .host = l->numbers[i],
+                      .strides = &l->strides[2]};
 }
 
-static void build_loop(one_loop *l, const inputs *in, const tn_tensor *out)
+static inline void build_loop(one_loop *l, const inputs *in, const tn_tensor *out)
 {
+    uint32_t n = in->count, rank = out->numel != 1;
+    tn_dtype dtype = in->model->desc.dtype;
     l->size = out->numel;
+    l->strides[0] = tn_dtype_bytes(out->desc.dtype);
+    l->strides[1] = tn_dtype_bytes(dtype);
     l->nest = (tn_nest){.size = sizeof l->nest,
-                        .rank = out->numel != 1,
-                        .kept = out->numel != 1,
+                        .rank = rank,
+                        .kept = rank,
                         .n_outputs = 1,
+                        .n_operands = n + 1,
                         .operand_bytes = sizeof(tn_operand),
                         .numel = out->numel,
                         .sizes = &l->size,
                         .operands = l->operands};
-    add_operand(l, out, TN_OPERAND_OUTPUT);
-    for (uint32_t i = 0; i < in->count; i++) {
-        if (in->numbers >> i & 1u)
-            add_number(l, in->tensors[i], i, in->model->desc.dtype);
+    show(&l->operands[0], out, TN_OPERAND_OUTPUT, &l->strides[0]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (TNI_UNLIKELY(in->numbers >> i & 1u))
+            show_number(l, i, in->tensors[i], dtype);
         else
-            add_operand(l, in->tensors[i], 0);
+            show(&l->operands[i + 1], in->tensors[i], 0, &l->strides[1]);
     }
 }
 
-/* The kernel that will run without being asked and takes numbers in the dtype of the call. */
-static const tni_kernel *find_kernel(tni_frame *f, const inputs *in)
+/* The kernel that will run without being asked and takes numbers in the dtype of the call; NULL: none, or an
+ * error in *out_status. What was found for tensors only is noted in the first kernel of the operator. */
+static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, const inputs *in, tni_kernel *first,
+                                                          tn_dtype *out_dtype, int32_t *out_status)
 {
-    f->device = in->model->desc.device;
-    f->open_device = in->model->storage->device;
-    f->stream = tni_current_stream(f->open_device);
-    const tni_kernel *k = tni_kernel_first(f, f->op->base, f->call_dtype);
-    return !k || k->row.can_run || (in->numbers && k->row.flags & TN_ROW_CASTS) ? NULL : k;
+    tn_dtype dtype = *out_dtype = find_dtype(f, in, out_status);
+    if (!dtype || *out_status) return NULL;
+    const tni_kernel *k = tni_kernel_for(first, f->call_dtype);
+    if (!k || k->row.can_run || (in->numbers && k->row.flags & TN_ROW_CASTS)) return NULL;
+    if (k == first && !in->numbers && f->op->base->promote != TNI_PROMOTE_CUSTOM)
+        atomic_store_explicit(&first->alike, (uint64_t)f->call_dtype << 32 | dtype, memory_order_relaxed);
+    return k;
 }
 
-/* 1: done with *out_status; 0: the kernel would not. */
-static inline int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, tn_tensor *out,
-                          int32_t *out_status)
+static inline const tni_kernel *find_kernel(tni_frame *f, const inputs *in, tn_dtype *out_dtype,
+                                            int32_t *out_status)
+{
+    tni_device *device = in->model->storage->device;
+    f->device = in->model->desc.device;
+    f->open_device = device;
+    f->stream = tni_current_stream(device);
+    tni_kernel *first =
+        atomic_load_explicit(&f->op->base->kernels[device->type->slot], memory_order_acquire);
+    if (TNI_UNLIKELY(!first)) return NULL;
+    uint64_t known = atomic_load_explicit(&first->alike, memory_order_relaxed);
+    tn_dtype dtype = in->model->desc.dtype;
+    if (TNI_UNLIKELY(known >> 32 != dtype || in->numbers || first->disabled))
+        return search(f, in, first, out_dtype, out_status);
+    f->call_dtype = dtype;
+    *out_dtype = (tn_dtype)known;
+    return first;
+}
+
+static inline int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, tn_tensor *out)
 {
     one_loop loop;
     const char *reason;
-    tn_value target = tn_value_tensor(out);
+    tn_value target = tn_value_make(TN_TAG_TENSOR, 0);
+    target.as.tensor = out;
     build_loop(&loop, in, out);
-    *out_status = tni_kernel_run(f, k, f->op->base, f->args, &target, &loop.nest, &reason);
-    if (TNI_LIKELY(!*out_status)) {
+    int32_t status = tni_kernel_run(f, k, f->args, &target, &loop.nest, &reason);
+    if (TNI_LIKELY(!status)) {
         f->outs[0] = target;
-        return 1;
+        return TN_OK;
     }
     tn_release(out);
-    return *out_status != TN_E_UNSUPPORTED;
+    return status == TN_E_UNSUPPORTED ? TNI_DECLINED : status;
 }
 
-int32_t tni_run_alike(tni_frame *f, int32_t *out_status)
+int32_t tni_run_alike(tni_frame *f)
 {
     const tni_op *base = f->op->base;
     tn_tensor *out = f->given[0];
-    const tni_kernel *k;
     inputs in;
     tn_dtype dtype;
-    *out_status = TN_OK;
-    if (base->n_returns != 1 || !gather(f, &in)) return 0;
-    dtype = find_dtypes(f, &in, out_status);
-    if (*out_status) return 1;
-    if (!dtype || (out && !fits_given(&in, out, dtype)) || !(k = find_kernel(f, &in))) return 0;
-    if (base->entry->infer && (*out_status = base->entry->infer(f)) != TN_OK) return 1;
+    int32_t status = TN_OK;
+    if (base->n_returns != 1 || !gather(f, &in)) return TNI_DECLINED;
+    const tni_kernel *k = find_kernel(f, &in, &dtype, &status);
+    if (TNI_UNLIKELY(!k)) return status ? status : TNI_DECLINED;
+    if (out && !fits_given(&in, out, dtype)) return TNI_DECLINED;
+    if (base->entry->infer && (status = base->entry->infer(f)) != TN_OK) return status;
     if (!out) {
-        *out_status = tni_tensor_like(in.model, dtype, &out);
-        return *out_status ? 1 : run(f, k, &in, out, out_status);
+        status = tni_tensor_like(in.model, dtype, &out);
+        return TNI_UNLIKELY(status) ? status : run(f, k, &in, out);
     }
-    if (!run(f, k, &in, tn_retain(out), out_status)) return 0;
-    if (!*out_status) tni_bump_version(out);
-    return 1;
+    status = run(f, k, &in, tn_retain(out));
+    if (!status) tni_bump_version(out);
+    return status;
 }

@@ -26,8 +26,9 @@ void tni_prepared_finish(tni_prepared *p);
 tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
 
 int32_t tni_run_pointwise(tni_frame *f);
-/* 1: the call was one of the simple kind and is done, with *out_status; 0: it wants tni_run_pointwise. */
-int32_t tni_run_alike(tni_frame *f, int32_t *out_status);
+/* The status of a call of the simple kind, which is done; TNI_DECLINED: it wants tni_run_pointwise. */
+#define TNI_DECLINED (-1)
+int32_t tni_run_alike(tni_frame *f);
 int32_t tni_run_reduction(tni_frame *f);
 int32_t tni_run_scan(tni_frame *f);
 int32_t tni_run_structured(tni_frame *f);
@@ -77,10 +78,10 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
 {
     return tni_kernel_for(after->next, dtype);
 }
-/* Asks can_run and runs. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was
+/* Asks can_run and runs a kernel of the base operator. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was
  * written. */
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
-                       const tn_value *outs, const tn_nest *nest, const char **reason);
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn_value *args, const tn_value *outs,
+                       const tn_nest *nest, const char **reason);
 /* No kernel: a composite body, else the CPU, else an error. */
 int32_t tni_fall_back(tni_frame *f, const char *reason);
 /* An error where the policy forbids that `op` runs on the CPU. */

@@ -8,20 +8,53 @@
 
 #define MAX_NUMBERS 3
 
-static uint32_t tensor_state(const tni_frame *f)
+static uint32_t list_state(tn_value list)
 {
     uint32_t state = 0;
-    for (uint32_t i = 0; i < f->op->n_args; i++) {
-        const tn_value *v = &f->args[i];
-        if (v->tag == TN_TAG_TENSOR) {
-            state |= tni_autograd_state_of(v->as.tensor);
-        } else if (v->tag == TN_TAG_TENSORS) {
-            for (uint32_t k = 0; k < v->count; k++) {
-                if (v->as.tensors[k]) state |= tni_autograd_state_of(v->as.tensors[k]);
-            }
-        }
+    for (uint32_t k = 0; k < list.count; k++) {
+        if (list.as.tensors[k]) state |= tni_autograd_state_of(list.as.tensors[k]);
     }
     return state;
+}
+
+/* The state bits of all tensors in a value. */
+static inline uint32_t state_in(const tn_value *v)
+{
+    if (v->tag == TN_TAG_TENSOR) return tni_autograd_state_of(v->as.tensor);
+    return TNI_UNLIKELY(v->tag == TN_TAG_TENSORS) ? list_state(*v) : 0;
+}
+
+static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, const tni_op *op,
+                                                          const tn_value *args, uint32_t n_args,
+                                                          uint32_t *out_state)
+{
+    int32_t status = tni_change_arguments(c, op, args, n_args);
+    *out_state = 0;
+    for (uint32_t i = 0; i < op->n_args && !status; i++) *out_state |= state_in(&c->frame.args[i]);
+    return status;
+}
+
+/* Checks the arguments, in one pass for those of most calls, which are complete as they come. *out_state:
+ * bits of all tensors among them. */
+static inline int32_t take_arguments(tni_call_state *c, const tni_op *op, const tn_value *args,
+                                     uint32_t n_args, uint32_t *out_state)
+{
+    const tni_schema *s = op->schema;
+    uint32_t i = 0, state = 0;
+    if (TNI_LIKELY(n_args == s->n_args)) {
+        const tni_argument *expected = s->args;
+        for (; i < n_args; i++) {
+            uint32_t tag = args[i].tag;
+            if (TNI_UNLIKELY(tag > 31 || !(expected[i].accepted >> tag & 1u))) break;
+            state |= state_in(&args[i]);
+        }
+        if (TNI_LIKELY(i == n_args)) {
+            c->frame.args = args;
+            *out_state = state;
+            return TN_OK;
+        }
+    }
+    return change_arguments(c, op, args, n_args, out_state);
 }
 
 static int32_t check_handles(const tni_frame *f)
@@ -43,10 +76,10 @@ static int32_t check_handles(const tni_frame *f)
 
 /* Which layers want the call: those that want every one, autograd if something takes part in it and is
  * recorded, or is viewed without. */
-static uint32_t wanted_layers(tni_frame *f)
+static inline uint32_t wanted_layers(tni_frame *f, uint32_t state)
 {
     uint32_t layers = atomic_load_explicit(&f->registry->always, memory_order_relaxed);
-    if (tensor_state(f) & TNI_WANTS_GRAD) {
+    if (state & TNI_WANTS_GRAD) {
         f->wants_grad = (uint32_t)tni_grad_enabled();
         if (f->wants_grad || f->op->is_view) layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
     }
@@ -120,7 +153,8 @@ static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_sta
     f->args = args;
     f->n_args = to->base->n_args;
     if (to->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
-    if (tni_run_alike(f, out_status)) return 1;
+    *out_status = tni_run_alike(f);
+    if (*out_status != TNI_DECLINED) return 1;
     f->args = given;
     return 0;
 }
@@ -139,11 +173,11 @@ static int32_t call_other(tni_frame *f, const tni_op *to)
     return tni_call(f->ctx, to, f->args, to->n_args, f->outs, f->n_outs);
 }
 
-static int32_t run_layers(tni_frame *f)
+static inline int32_t run_layers(tni_frame *f, uint32_t state)
 {
     const tni_op *to = f->op->leads_to;
-    f->layers = wanted_layers(f);
-    if (to && !(f->layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) && !f->op->base->gradient)
+    f->layers = wanted_layers(f, state);
+    if (TNI_UNLIKELY(to != NULL) && !(f->layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) && !f->op->base->gradient)
         return call_other(f, to);
     return tni_next(f);
 }
@@ -153,6 +187,7 @@ int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32
 {
     tni_call_state c;
     tni_frame *f = &c.frame;
+    uint32_t state;
     int32_t status;
     if (TNI_UNLIKELY(!op || op->removed)) return refuse(ctx, op, n_outs);
     if (TNI_UNLIKELY(!op->schema || !op->base->schema)) {
@@ -165,14 +200,14 @@ int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32
     tni_frame_init(f, ctx, op, outs, op->n_returns);
     for (uint32_t i = op->n_returns; i < n_outs; i++) outs[i] = tn_value_none();
     c.n_wrapped = 0;
-    status = tni_check_arguments(&c, op, args, n_args);
+    status = take_arguments(&c, op, args, n_args, &state);
     if (TNI_LIKELY(!status)) {
         if (TNI_UNLIKELY(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
                          (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED)))
             status = check_handles(f);
         if (!status) {
             tni_tls.call_depth++;
-            status = run_layers(f);
+            status = run_layers(f, state);
             tni_tls.call_depth--;
         }
     }

@@ -21,21 +21,6 @@ void tni_value_release(tn_context *ctx, tn_value *v);
 /* ---- arguments, see arguments.c ---- */
 /* Converts, fills defaults in, refuses: c->frame.args are complete then. */
 int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args);
-/* The same for any arguments; those of most calls are complete as they come. */
-static inline int32_t tni_check_arguments(tni_call_state *c, const tni_op *op, const tn_value *args,
-                                          uint32_t n_args)
-{
-    const tni_schema *s = op->schema;
-    uint32_t i = 0;
-    if (TNI_LIKELY(n_args == s->n_args)) {
-        while (i < n_args && args[i].tag < 32 && s->args[i].accepted >> args[i].tag & 1u) i++;
-        if (TNI_LIKELY(i == n_args)) {
-            c->frame.args = args;
-            return TN_OK;
-        }
-    }
-    return tni_change_arguments(c, op, args, n_args);
-}
 static inline int32_t tni_is_number(uint32_t tag)
 {
     return tag == TN_TAG_INT || tag == TN_TAG_FLOAT || tag == TN_TAG_BOOL || tag == TN_TAG_COMPLEX;

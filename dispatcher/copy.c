@@ -129,7 +129,7 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
          k = tni_kernel_next(k, dst->desc.dtype)) {
         uint32_t lazy = (dst->desc.flags | (src ? src->desc.flags : 0)) & (TN_DESC_CONJ | TN_DESC_NEG);
         if (lazy && !(k->row.flags & TN_ROW_LAZY_BITS)) continue;
-        status = tni_kernel_run(&f, k, op, p.args, p.outs, nest, &reason);
+        status = tni_kernel_run(&f, k, p.args, p.outs, nest, &reason);
     }
     return status;
 }

@@ -71,9 +71,10 @@ static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t stat
     return status;
 }
 
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tni_op *op, const tn_value *args,
-                       const tn_value *outs, const tn_nest *nest, const char **reason)
+int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn_value *args, const tn_value *outs,
+                       const tn_nest *nest, const char **reason)
 {
+    const tni_op *op = f->op->base;
     int32_t status;
     if (TNI_UNLIKELY(k->dropped) && !defaults_only(f, op, k)) {
         *reason = "an argument that the row does not know is not its default";

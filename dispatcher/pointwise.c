@@ -155,7 +155,7 @@ static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as
                 tni_nest_add(&nest, in.tensors[i], 0);
         }
         tni_nest_finish(&nest, 0);
-        status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, &nest.nest, reason);
+        status = tni_kernel_run(f, k, p.args, p.outs, &nest.nest, reason);
     }
     tni_prepared_finish(&p);
     return status;

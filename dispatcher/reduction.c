@@ -68,7 +68,7 @@ static int32_t run_kernels(tni_frame *f, const tni_kernel *k, tni_prepared *outp
         status = cast_input(f, &p, k, &input);
         if (!status) {
             build_nest(f, &nest, input, targets, p.n_outs, scan);
-            status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, &nest.nest, reason);
+            status = tni_kernel_run(f, k, p.args, p.outs, &nest.nest, reason);
         }
         tni_prepared_finish(&p);
     }

@@ -104,8 +104,8 @@ static int32_t run_kind(tni_frame *f)
 {
     switch (f->op->base->kind) {
     case TNI_KIND_POINTWISE: {
-        int32_t status;
-        return tni_run_alike(f, &status) ? status : tni_run_pointwise(f);
+        int32_t status = tni_run_alike(f);
+        return status == TNI_DECLINED ? tni_run_pointwise(f) : status;
     }
     case TNI_KIND_REDUCTION:
         return tni_run_reduction(f);

@@ -168,7 +168,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
             tni_prepared_init(&p, f);
             memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
             status = bring_arguments(f, &p, k, -1);
-            if (!status) status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, NULL, reason);
+            if (!status) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);
             if (!status) status = write_back(f, &p);
             tni_prepared_finish(&p);
         }
@@ -198,7 +198,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
         status = bring(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
         p.args[0] = p.outs[0] = tn_value_tensor(t);
         if (!status) status = bring_arguments(f, &p, k, 0);
-        if (!status && self->numel) status = tni_kernel_run(f, k, f->op->base, p.args, p.outs, NULL, reason);
+        if (!status && self->numel) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);
         if (!status) status = write_back(f, &p);
         tni_prepared_finish(&p);
     }

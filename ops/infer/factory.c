@@ -237,14 +237,12 @@ int32_t infer_resize(tni_frame *f)
 static int32_t show_storage_of(tn_tensor *self, const tn_tensor *other)
 {
     tni_storage *old = self->storage;
-    if (old != other->storage) {
-        tni_storage_retain(other->storage);
-        self->storage = other->storage;
-    }
-    self->desc.allocation = other->desc.allocation;
+    tni_storage_retain(old);
+    tni_tensor_set_storage(self, other->storage);
     int32_t status = tni_tensor_set_view(self, other->desc.rank, sizes_of(other), strides_of(other),
                                          tni_tensor_offset(other));
-    if (old != other->storage) tni_storage_release(old);
+    if (status) tni_tensor_set_storage(self, old); /* nothing has changed */
+    tni_storage_release(old);
     return status;
 }
 

@@ -11,8 +11,24 @@
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
+#define DEFINE_OP(name, op_types, op_dtypes, thousand, op_schema) \
+    {.number = CPU_OP_##name,                                     \
+     .types = op_types,                                           \
+     .dtypes = cpu_##op_dtypes##_dtypes,                          \
+     .grain = thousand * 1024,                                    \
+     .schema = op_schema},
+static const cpu_pointwise_op ops[] = {CPU_POINTWISE_OPS(DEFINE_OP)};
+
 /* Filled once, when the library is loaded: base kernels first, then those of higher levels over them. */
 static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
+/* Operators that an argument, the dtype or an element may make another one, or refuse. */
+static const uint8_t looks_closer[CPU_OP_COUNT] = {
+    [CPU_OP_div_mode] = 1,  [CPU_OP_gelu] = 1,      [CPU_OP_gelu_backward] = 1,
+    [CPU_OP_remainder] = 1, [CPU_OP_fmod] = 1,      [CPU_OP_floor_divide] = 1,
+    [CPU_OP_div_trunc] = 1, [CPU_OP_nextafter] = 1, [CPU_OP_bitwise_not] = 1,
+};
+/* All others whose operands are all of type T; filled with the kernels. */
+static uint8_t is_plain[CPU_OP_COUNT];
 
 #define LEVEL_LISTS(X, level)           \
     X(arithmetic_f32, CPU_F32, level)   \
@@ -60,6 +76,8 @@ static void enter(const cpu_pointwise_entry *list, int32_t hub)
 /* After choose_level of level.c, whose priority is the first one free for programs. */
 __attribute__((constructor(102))) static void fill_table(void)
 {
+    for (uint32_t i = 0; i < CPU_OP_COUNT; i++)
+        is_plain[i] = !looks_closer[i] && !ops[i].types[strspn(ops[i].types, "T")];
     ONCE_LISTS(ENTER_LIST)
     LEVEL_LISTS(ENTER_LIST, base)
 #ifdef CPU_HAVE_AVX2
@@ -119,7 +137,7 @@ typedef struct pointwise_call {
     cpu_scalars scalars;
 } pointwise_call;
 
-static void read_scalar(tn_value v, cpu_scalars *s, uint32_t n)
+static inline void read_scalar(tn_value v, cpu_scalars *s, uint32_t n)
 {
     s->imaginary[n] = 0;
     s->absent[n] = v.tag == TN_TAG_NONE;
@@ -257,12 +275,11 @@ static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot
     }
 }
 
-/* Operators that an argument, the dtype or an element may make another one, or refuse. */
-static const uint8_t looks_closer[CPU_OP_COUNT] = {
-    [CPU_OP_div_mode] = 1,  [CPU_OP_gelu] = 1,      [CPU_OP_gelu_backward] = 1,
-    [CPU_OP_remainder] = 1, [CPU_OP_fmod] = 1,      [CPU_OP_floor_divide] = 1,
-    [CPU_OP_div_trunc] = 1, [CPU_OP_nextafter] = 1, [CPU_OP_bitwise_not] = 1,
-};
+/* The number of a call's dtype; float32 is what most are. */
+static inline int32_t slot_of(tn_dtype dtype)
+{
+    return dtype == TN_FLOAT32 ? CPU_F32 : cpu_slot(dtype);
+}
 
 /* A short run of dense operands in the types that the row's own kernel computes in needs no plan: 1 if it was
  * one and is done. */
@@ -287,7 +304,32 @@ static int32_t run_directly(const tn_call *call, const char *types, int32_t numb
     return 1;
 }
 
-static int32_t run_pointwise(void *self, const tn_call *call)
+/* The same for plain operators, which is what most calls of small tensors are. */
+static inline int32_t run_plain(const tn_call *call, uint32_t number)
+{
+    const tn_nest *nest = call->nest;
+    uint32_t n = nest->n_operands;
+    void *pointers[CPU_MAX_OPERANDS];
+    cpu_scalars scalars;
+    if (nest->rank > 1 || nest->numel > CPU_CHUNK || n > CPU_MAX_OPERANDS) return 0;
+    const tn_operand *o = nest->operands;
+    tn_dtype dtype = o->dtype;
+    int32_t slot = slot_of(dtype);
+    cpu_pointwise_fn fn = slot < 0 ? NULL : kernels[number][slot];
+    if (!fn) return 0;
+    int64_t step =
+        nest->rank ? cpu_slot_bytes[slot] : 0; /* without dimensions there is no stride to look at */
+    for (uint32_t i = 0; i < n; i++, o = (const tn_operand *)((const char *)o + nest->operand_bytes)) {
+        if (o->dtype != dtype || (step && o->strides[0] != step)) return 0;
+        pointers[i] = o->host;
+    }
+    read_scalars(call, &scalars);
+    scalars.slot = (uint32_t)slot;
+    fn(pointers, nest->numel, &scalars);
+    return 1;
+}
+
+static int32_t run_any(const tn_call *call)
 {
     const cpu_pointwise_op *op = call->data;
     const tn_nest *nest = call->nest;
@@ -297,7 +339,7 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     while (types[lead] != 'T') lead++;
     if (nest->n_operands > CPU_MAX_OPERANDS) return TN_E_UNSUPPORTED;
     tn_dtype dtype = cpu_operand(nest, lead)->dtype;
-    int32_t slot = cpu_slot(dtype);
+    int32_t slot = slot_of(dtype);
     if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
     int32_t number = (int32_t)op->number;
     if (looks_closer[number]) {
@@ -326,15 +368,13 @@ static int32_t run_pointwise(void *self, const tn_call *call)
     return TN_OK;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------- */
+static int32_t run_pointwise(void *self, const tn_call *call)
+{
+    const cpu_pointwise_op *op = call->data;
+    return is_plain[op->number] && run_plain(call, op->number) ? TN_OK : run_any(call);
+}
 
-#define DEFINE_OP(name, op_types, op_dtypes, thousand, op_schema) \
-    {.number = CPU_OP_##name,                                     \
-     .types = op_types,                                           \
-     .dtypes = cpu_##op_dtypes##_dtypes,                          \
-     .grain = thousand * 1024,                                    \
-     .schema = op_schema},
-static const cpu_pointwise_op ops[] = {CPU_POINTWISE_OPS(DEFINE_OP)};
+/* ---- Rows -------------------------------------------------------------------------------------------- */
 
 #define DEFINE_ROW(name, op_types, op_dtypes, thousand, op_schema) \
     {.size = sizeof(tn_kernel_row),                                \
