@@ -47,7 +47,7 @@ typedef struct tni_piece {
     uint32_t state;
     uint32_t cache_bin;  /* of allocator_cache.c, or TNI_NO_BIN */
     tni_storage storage; /* ready to be given out with a cached piece, see tni_cache_storage */
-    tn_tensor tensor;    /* memory for the header of the tensor that the storage is made for, see tensor.c */
+    tn_tensor tensor;    /* on the storage, ready but for dtype and shape; see tensor.c */
 } tni_piece;
 #define TNI_NO_BIN UINT32_MAX
 
@@ -140,13 +140,32 @@ static inline int32_t tni_has_cache(const struct tni_allocator *a, uint64_t byte
     return a->shards && bytes - 1 < TNI_SMALL_BLOCK;
 }
 /*
- * A storage on a small block of a device with shards. The block is part of it; tni_cache_free_storage takes
- * both. It keeps the context as any storage does, but is counted in its shard until that matters.
+ * A small block of a device with shards for a storage, which is part of it and starts with tni_storage_start;
+ * tni_cache_free_storage takes both. It keeps the context as any storage does, but is counted in its shard
+ * until that matters.
  */
-int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage **out);
+int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_piece **out);
 void tni_cache_free_storage(struct tni_allocator *a, tni_piece *piece);
-/* Makes a piece's own storage show its block, as all pieces in the cache have it. */
+static inline tni_storage *tni_storage_start(tni_piece *piece, uint64_t bytes)
+{
+    tni_storage *s = &piece->storage;
+    atomic_init(&s->refs, 1);
+    atomic_init(&s->version, 0);
+    s->bytes = bytes;
+    return s;
+}
+/* The piece that an embedded storage, or the header made with it, is part of. */
+static inline tni_piece *tni_piece_of_storage(tni_storage *s)
+{
+    return (tni_piece *)((char *)s - offsetof(tni_piece, storage));
+}
+static inline tni_piece *tni_piece_of_tensor(tn_tensor *t)
+{
+    return (tni_piece *)((char *)t - offsetof(tni_piece, tensor));
+}
+/* Makes a piece's own storage and header show its block, as all pieces in the cache have them. */
 void tni_storage_embed(tni_piece *piece);
+void tni_header_embed(tni_piece *piece);
 int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out);
 void tni_cache_free(struct tni_allocator *a, tni_piece *piece);
 void tni_cache_flush(struct tni_allocator *a);

@@ -35,7 +35,7 @@ static tni_shard *own_shard(const struct tni_allocator *a)
     return &a->shards[h >> 60];
 }
 
-static void take_slowly(tni_shard *s)
+static __attribute__((noinline)) void take_slowly(tni_shard *s)
 {
     uint32_t spins = 0;
     do {
@@ -45,9 +45,14 @@ static void take_slowly(tni_shard *s)
     } while (atomic_exchange_explicit(&s->lock, 1, memory_order_acquire));
 }
 
+static inline int32_t try_take(tni_shard *s)
+{
+    return TNI_LIKELY(!atomic_exchange_explicit(&s->lock, 1, memory_order_acquire));
+}
+
 static inline void take(tni_shard *s)
 {
-    if (TNI_UNLIKELY(atomic_exchange_explicit(&s->lock, 1, memory_order_acquire))) take_slowly(s);
+    if (!try_take(s)) take_slowly(s);
 }
 
 static inline void leave(tni_shard *s)
@@ -131,46 +136,64 @@ static __attribute__((noinline)) int32_t fetch(struct tni_allocator *a, tni_shar
     return TN_OK;
 }
 
-static inline int32_t give_out(struct tni_allocator *a, uint64_t bytes, int64_t storages, tni_piece **out)
+/*
+ * The two functions that every call of an operator uses come in two halves: what is done with the shard held,
+ * and the way to hold it. All that is seldom needed ends a function, so that the common way saves no
+ * registers.
+ */
+
+static __attribute__((noinline)) int32_t after_out(struct tni_allocator *a, tni_shard *s, int64_t changed,
+                                                   uint32_t counts_owners, int64_t storages)
 {
-    tni_shard *s = own_shard(a);
-    uint32_t bin = bin_of(bytes);
-    take(s);
+    if (counts_owners && storages) tni_context_own(a->device->ctx);
+    if (changed > SETTLE_BYTES) maintain(a, s, changed, 0);
+    return TN_OK;
+}
+
+/* A block of a bin; with the shard held, which is left. */
+static inline int32_t give_out(struct tni_allocator *a, tni_shard *s, uint32_t bin, int64_t storages,
+                               tni_piece **out)
+{
     tni_piece *p = s->bins[bin];
     if (TNI_UNLIKELY(!p)) {
         leave(s);
         return fetch(a, s, bin, storages, out);
     }
+    uint64_t bytes = p->block.bytes;
     s->bins[bin] = p->next;
-    s->cached -= p->block.bytes;
-    int64_t changed = s->allocated += (int64_t)p->block.bytes;
+    s->cached -= bytes;
+    int64_t changed = s->allocated += (int64_t)bytes;
     uint32_t counts_owners = s->counts_owners;
     s->blocks++;
     s->allocations++;
     s->storages += storages;
     leave(s);
-    if (TNI_UNLIKELY(counts_owners) && storages) tni_context_own(a->device->ctx);
-    if (TNI_UNLIKELY(changed > SETTLE_BYTES)) maintain(a, s, changed, 0);
     *out = p;
+    if (TNI_UNLIKELY(counts_owners || changed > SETTLE_BYTES))
+        return after_out(a, s, changed, counts_owners, storages);
     return TN_OK;
 }
 
-/* Once a storage is no longer counted, the context may go at any time. */
-static uint32_t forget_storage(tni_shard *s)
+static __attribute__((noinline)) void after_back(struct tni_allocator *a, tni_shard *s, uint64_t cached,
+                                                 int64_t changed, uint32_t counts_owners, int64_t storages)
 {
-    take(s);
-    uint32_t counts_owners = s->counts_owners;
-    s->storages--;
-    leave(s);
-    return counts_owners;
+    tn_context *ctx = a->device->ctx;
+    if (changed < -SETTLE_BYTES || cached > SHARD_BYTES) {
+        maintain(a, s, changed, cached);
+        if (storages) { /* once it is no longer counted, the context may go at any time */
+            take(s);
+            counts_owners = s->counts_owners;
+            s->storages -= storages;
+            leave(s);
+        }
+    }
+    if (counts_owners && storages) tni_context_unown(ctx);
 }
 
-/* 1 if the storage was an owner of the context. */
-static inline uint32_t take_back(struct tni_allocator *a, tni_piece *p, int64_t storages)
+/* With the shard held, which is left. */
+static inline void take_back(struct tni_allocator *a, tni_shard *s, tni_piece *p, int64_t storages)
 {
-    tni_shard *s = own_shard(a);
     uint64_t bytes = p->block.bytes;
-    take(s);
     p->next = s->bins[p->cache_bin];
     s->bins[p->cache_bin] = p;
     uint64_t cached = s->cached += bytes;
@@ -180,38 +203,50 @@ static inline uint32_t take_back(struct tni_allocator *a, tni_piece *p, int64_t 
     s->blocks--;
     if (TNI_LIKELY(!is_full)) s->storages -= storages;
     leave(s);
-    if (TNI_LIKELY(!is_full)) return counts_owners;
-    maintain(a, s, changed, cached);
-    return storages ? forget_storage(s) : counts_owners;
+    if (TNI_UNLIKELY(is_full || counts_owners)) after_back(a, s, cached, changed, counts_owners, storages);
 }
 
 int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
 {
-    return give_out(a, bytes, 0, out);
+    tni_shard *s = own_shard(a);
+    take(s);
+    return give_out(a, s, bin_of(bytes), 0, out);
 }
 
 void tni_cache_free(struct tni_allocator *a, tni_piece *p)
 {
-    take_back(a, p, 0);
+    tni_shard *s = own_shard(a);
+    take(s);
+    take_back(a, s, p, 0);
 }
 
-int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_storage **out)
+static __attribute__((noinline)) int32_t storage_slowly(struct tni_allocator *a, tni_shard *s, uint32_t bin,
+                                                        tni_piece **out)
 {
-    tni_piece *p;
-    int32_t code = give_out(a, bytes, 1, &p);
-    if (TNI_UNLIKELY(code)) return code;
-    tni_storage *s = &p->storage;
-    atomic_init(&s->refs, 1);
-    atomic_init(&s->version, 0);
-    s->bytes = bytes;
-    *out = s;
-    return TN_OK;
+    take_slowly(s);
+    return give_out(a, s, bin, 1, out);
+}
+
+int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+{
+    tni_shard *s = own_shard(a);
+    uint32_t bin = bin_of(bytes);
+    return try_take(s) ? give_out(a, s, bin, 1, out) : storage_slowly(a, s, bin, out);
+}
+
+static __attribute__((noinline)) void free_storage_slowly(struct tni_allocator *a, tni_shard *s, tni_piece *p)
+{
+    take_slowly(s);
+    take_back(a, s, p, 1);
 }
 
 void tni_cache_free_storage(struct tni_allocator *a, tni_piece *p)
 {
-    tn_context *ctx = a->device->ctx;
-    if (TNI_UNLIKELY(take_back(a, p, 1))) tni_context_unown(ctx);
+    tni_shard *s = own_shard(a);
+    if (try_take(s))
+        take_back(a, s, p, 1);
+    else
+        free_storage_slowly(a, s, p);
 }
 
 /*
@@ -230,6 +265,22 @@ void tni_allocator_count_storages(struct tni_allocator *a)
     }
 }
 
+void tni_header_embed(tni_piece *p)
+{
+    p->tensor = (tn_tensor){
+        .desc = {.size = sizeof p->tensor.desc,
+                 .layout = TN_INTERNED_STRIDED,
+                 .device = p->storage.device->id,
+                 .byte_offset = p->block.offset,
+                 .allocation = p->block.allocation,
+                 .host = p->block.host,
+                 .sizes = p->tensor.inline_dims},
+        .storage = &p->storage,
+        .ctx = p->storage.ctx,
+        .dims = p->tensor.inline_dims,
+    };
+}
+
 void tni_storage_embed(tni_piece *p)
 {
     p->storage = (tni_storage){
@@ -241,4 +292,5 @@ void tni_storage_embed(tni_piece *p)
         .host = p->block.host,
         .block = &p->block,
     };
+    tni_header_embed(p);
 }

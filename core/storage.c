@@ -46,8 +46,12 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
     tni_block *block;
     tn_context *ctx = device->ctx;
     int32_t code;
-    if (TNI_LIKELY(tni_has_cache(device->allocator, bytes)))
-        return tni_cache_storage(device->allocator, bytes, out);
+    if (TNI_LIKELY(tni_has_cache(device->allocator, bytes))) {
+        tni_piece *p;
+        code = tni_cache_storage(device->allocator, bytes, &p);
+        if (!code) *out = tni_storage_start(p, bytes);
+        return code;
+    }
     tni_storage *s = new_storage(ctx, device, bytes);
     if (TNI_UNLIKELY(!s)) return TN_E_OUT_OF_MEMORY;
     code = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
@@ -92,12 +96,6 @@ int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*
     return TN_OK;
 }
 
-/* The block that an embedded storage is part of. */
-static tni_block *home_of(tni_storage *s)
-{
-    return &((tni_piece *)((char *)s - offsetof(tni_piece, storage)))->block;
-}
-
 static int32_t copy_first(tni_storage *s, tni_block *to, uint64_t bytes)
 {
     tni_device *d = s->device;
@@ -128,7 +126,8 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     code = tni_block_record(before, tni_current_stream(s->device)); /* it may belong to another stream */
     if (!code) code = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
     /* An embedded storage's first block must stay as long as the storage. */
-    int32_t is_kept = atomic_load(&s->refs) > 1 || (s->flags & TNI_STORAGE_EMBEDDED && before == home_of(s));
+    int32_t is_kept = atomic_load(&s->refs) > 1 ||
+                      (s->flags & TNI_STORAGE_EMBEDDED && before == &tni_piece_of_storage(s)->block);
     if (!code && is_kept && !(old = tni_alloc(ctx, sizeof *old))) code = TN_E_OUT_OF_MEMORY;
     if (code) {
         tni_block_free(block);
@@ -160,19 +159,17 @@ static void free_old_blocks(tni_storage *s, const tni_block *home)
     }
 }
 
-static void destroy_embedded(tni_storage *s)
+/* The storage has another block than the one that it is part of. */
+static __attribute__((noinline)) void destroy_moved(tni_storage *s)
 {
-    tni_block *home = home_of(s);
-    if (TNI_UNLIKELY(s->ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
-    if (TNI_UNLIKELY(s->block != home)) {
-        tni_block_free(s->block);
-        free_old_blocks(s, home);
-        tni_storage_embed((tni_piece *)home);
-    }
-    tni_cache_free_storage(home->allocator, (tni_piece *)home);
+    tni_piece *home = tni_piece_of_storage(s);
+    tni_block_free(s->block);
+    free_old_blocks(s, &home->block);
+    tni_storage_embed(home);
+    tni_cache_free_storage(home->block.allocator, home);
 }
 
-static void destroy(tni_storage *s)
+static __attribute__((noinline)) void destroy(tni_storage *s)
 {
     tn_context *ctx = s->ctx;
     if (s->deleter) s->deleter(s->deleter_user);
@@ -184,10 +181,16 @@ static void destroy(tni_storage *s)
 
 void tni_storage_destroy(tni_storage *s)
 {
-    if (TNI_LIKELY(s->flags & TNI_STORAGE_EMBEDDED))
-        destroy_embedded(s);
-    else
+    if (TNI_UNLIKELY(!(s->flags & TNI_STORAGE_EMBEDDED))) {
         destroy(s);
+        return;
+    }
+    tni_piece *home = tni_piece_of_storage(s);
+    if (TNI_UNLIKELY(s->ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
+    if (TNI_UNLIKELY(s->block != &home->block))
+        destroy_moved(s);
+    else
+        tni_cache_free_storage(home->block.allocator, home);
 }
 
 int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)

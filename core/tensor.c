@@ -41,9 +41,12 @@ static void free_dims(tn_tensor *t)
         tni_free(t->ctx, t->dims, 2 * t->desc.rank * sizeof *t->dims);
 }
 
-/* All but dimensions and storage. */
-static inline void init_header(tn_tensor *t, tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t state)
+static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx, tn_device device,
+                                                                tn_dtype dtype, uint32_t rank,
+                                                                tn_tensor **out)
 {
+    tn_tensor *t = tni_alloc(ctx, sizeof *t);
+    if (TNI_UNLIKELY(!t)) return TN_E_OUT_OF_MEMORY;
     /* Field by field: clearing this much memory at once takes longer than the rest of a call. */
     t->desc.size = sizeof t->desc;
     t->desc.flags = 0;
@@ -54,19 +57,10 @@ static inline void init_header(tn_tensor *t, tn_context *ctx, tn_device device, 
     t->desc.meta = NULL;
     t->desc.meta_destroy = NULL;
     atomic_init(&t->refs, 1);
-    t->state = state;
+    t->state = 0;
     t->ctx = ctx;
     t->autograd = NULL;
     t->base = NULL;
-}
-
-static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx, tn_device device,
-                                                                tn_dtype dtype, uint32_t rank,
-                                                                tn_tensor **out)
-{
-    tn_tensor *t = tni_alloc(ctx, sizeof *t);
-    if (TNI_UNLIKELY(!t)) return TN_E_OUT_OF_MEMORY;
-    init_header(t, ctx, device, dtype, 0);
     int32_t code = give_dims(t, rank);
     if (TNI_UNLIKELY(code)) {
         tni_free(ctx, t, sizeof *t);
@@ -74,12 +68,6 @@ static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx,
     }
     *out = t;
     return TN_OK;
-}
-
-/* What an embedded header is part of. */
-static inline tni_storage *home_of(tn_tensor *t)
-{
-    return &((tni_piece *)((char *)t - offsetof(tni_piece, tensor)))->storage;
 }
 
 /* 1 if a new storage of so many bytes may bring a header with it. Headers that are looked at after their end
@@ -93,20 +81,15 @@ static inline int32_t can_embed(const tni_device *device, uint64_t bytes, uint32
 static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype dtype, uint32_t rank,
                                    tn_tensor **out)
 {
-    tni_storage *s;
-    int32_t code = tni_cache_storage(device->allocator, bytes, &s);
+    tni_piece *p;
+    int32_t code = tni_cache_storage(device->allocator, bytes, &p);
     if (TNI_UNLIKELY(code)) return code;
-    tn_tensor *t = &((tni_piece *)((char *)s - offsetof(tni_piece, storage)))->tensor;
-    init_header(t, device->ctx, device->id, dtype, TNI_EMBEDDED);
-    t->dims = t->inline_dims;
+    tn_tensor *t = &p->tensor; /* all else is as it should be, see is_as_made */
+    (void)tni_storage_start(p, bytes);
+    t->desc.dtype = dtype;
     t->desc.rank = rank;
-    t->desc.sizes = t->dims;
-    t->desc.strides = t->dims + rank;
-    t->storage = s;
-    t->offset = 0;
-    t->desc.allocation = s->allocation;
-    t->desc.byte_offset = s->offset;
-    t->desc.host = s->host;
+    t->desc.strides = t->inline_dims + rank;
+    atomic_init(&t->refs, 1);
     *out = t;
     return TN_OK;
 }
@@ -269,7 +252,7 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
     if (TNI_UNLIKELY(code)) return code;
     for (uint32_t i = 0; i < 2 * rank; i++) t->dims[i] = model->dims[i];
     t->numel = model->numel;
-    t->state |= mode_state() | (model->state & SHAPE_STATE);
+    t->state = TNI_EMBEDDED | mode_state() | (model->state & SHAPE_STATE);
     *out = t;
     return TN_OK;
 }
@@ -391,7 +374,7 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
 
 void tni_tensor_set_storage(tn_tensor *t, tni_storage *storage)
 {
-    tni_storage *old = t->storage, *home = t->state & TNI_EMBEDDED ? home_of(t) : NULL;
+    tni_storage *old = t->storage, *home = t->state & TNI_EMBEDDED ? &tni_piece_of_tensor(t)->storage : NULL;
     if (storage == old) return;
     if (storage != home) tni_storage_retain(storage);
     t->storage = storage;
@@ -419,23 +402,37 @@ static void keep_dead(tn_tensor *t)
     while (!atomic_compare_exchange_weak(&ctx->dead, &t->base, t)) continue;
 }
 
-static void destroy(tn_tensor *t)
+/* 1 if an embedded header is ready for the next tensor: nothing hangs on it, and it shows what it was made
+ * for. */
+static inline int32_t is_as_made(tn_tensor *t)
+{
+    return t->storage == &tni_piece_of_tensor(t)->storage && !t->offset && !t->desc.flags && !t->autograd &&
+           !t->base && !t->desc.meta && !t->desc.meta_destroy && t->dims == t->inline_dims;
+}
+
+/* Makes an embedded header ready. Its own storage is left to the caller, for it must go last of all. */
+static tni_storage *restore_header(tn_tensor *t)
+{
+    tni_piece *home = tni_piece_of_tensor(t);
+    free_dims(t);
+    if (t->storage != &home->storage) tni_storage_release(t->storage);
+    tni_header_embed(home);
+    return &home->storage;
+}
+
+static __attribute__((noinline)) void destroy(tn_tensor *t)
 {
     tn_context *ctx = t->ctx;
     tni_storage *s = t->storage;
     if (t->autograd) ctx->autograd->destroy(ctx, t->autograd);
     if (t->desc.meta_destroy) t->desc.meta_destroy(t->desc.meta);
     if (t->base) tn_release(t->base);
-    if (TNI_LIKELY(t->state & TNI_EMBEDDED)) {
-        tni_storage *home = home_of(t);
-        free_dims(t);
-        if (TNI_UNLIKELY(s != home)) tni_storage_release(s);
-        s = home;
-    } else if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
+    if (t->state & TNI_EMBEDDED)
+        s = restore_header(t);
+    else if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES))
         keep_dead(t);
-    } else {
+    else
         free_header(t);
-    }
     tni_storage_release(s); /* last: it may be what keeps the context */
 }
 
@@ -446,8 +443,12 @@ void tn_release(tn_tensor *t)
         (void)tni_tensor_check(t);
         return;
     }
-    if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 ||
-        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (TNI_LIKELY(t->state & TNI_EMBEDDED && is_as_made(t)))
+        tni_storage_release(t->storage); /* most end here */
+    else
         destroy(t);
 }
 

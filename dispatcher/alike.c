@@ -106,7 +106,11 @@ static inline int32_t gather(const tni_frame *f, inputs *in)
     in->numbers = 0;
     in->model = in->tensors[0];
     while (alike < n && same_kind(in->model, in->tensors[alike])) alike++;
-    return TNI_LIKELY(alike == n && can_be_model(in->model)) ? 1 : sort_out(in);
+    if (TNI_LIKELY(alike == n && can_be_model(in->model))) return 1;
+    inputs sorted = *in; /* so that nobody else has the address of what the short way keeps in registers */
+    int32_t simple = sort_out(&sorted);
+    *in = sorted;
+    return simple;
 }
 
 /* The dtype of the result, where it follows from that of the model; 0: not here. Sets f->call_dtype. */
@@ -200,38 +204,30 @@ static inline void build_loop(one_loop *l, const inputs *in, const tn_tensor *ou
 
 /* The kernel that will run without being asked and takes numbers in the dtype of the call; NULL: none, or an
  * error in *out_status. What was found for tensors only is noted in the first kernel of the operator. */
-static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, const inputs *in, tni_kernel *first,
+static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, inputs in, tni_kernel *first,
                                                           tn_dtype *out_dtype, int32_t *out_status)
 {
-    tn_dtype dtype = *out_dtype = find_dtype(f, in, out_status);
+    tn_dtype dtype = *out_dtype = find_dtype(f, &in, out_status);
     if (!dtype || *out_status) return NULL;
     const tni_kernel *k = tni_kernel_for(first, f->call_dtype);
-    if (!k || k->row.can_run || (in->numbers && k->row.flags & TN_ROW_CASTS)) return NULL;
-    if (k == first && !in->numbers && f->op->base->promote != TNI_PROMOTE_CUSTOM)
+    if (!k || k->row.can_run || (in.numbers && k->row.flags & TN_ROW_CASTS)) return NULL;
+    if (k == first && !in.numbers && f->op->base->promote != TNI_PROMOTE_CUSTOM)
         atomic_store_explicit(&first->alike, (uint64_t)f->call_dtype << 32 | dtype, memory_order_relaxed);
     return k;
 }
 
-static inline const tni_kernel *find_kernel(tni_frame *f, const inputs *in, tn_dtype *out_dtype,
-                                            int32_t *out_status)
+/* The first kernel of the operator for the tensors' device; says in the frame where the call runs. */
+static inline tni_kernel *first_kernel(tni_frame *f, const tn_tensor *model)
 {
-    tni_device *device = in->model->storage->device;
-    f->device = in->model->desc.device;
+    tni_device *device = model->storage->device;
+    f->device = model->desc.device;
     f->open_device = device;
     f->stream = tni_current_stream(device);
-    tni_kernel *first =
-        atomic_load_explicit(&f->op->base->kernels[device->type->slot], memory_order_acquire);
-    if (TNI_UNLIKELY(!first)) return NULL;
-    uint64_t known = atomic_load_explicit(&first->alike, memory_order_relaxed);
-    tn_dtype dtype = in->model->desc.dtype;
-    if (TNI_UNLIKELY(known >> 32 != dtype || in->numbers || first->disabled))
-        return search(f, in, first, out_dtype, out_status);
-    f->call_dtype = dtype;
-    *out_dtype = (tn_dtype)known;
-    return first;
+    return atomic_load_explicit(&f->op->base->kernels[device->type->slot], memory_order_acquire);
 }
 
-static inline int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, tn_tensor *out)
+static inline __attribute__((always_inline)) int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in,
+                                                         tn_tensor *out)
 {
     one_loop loop;
     const char *reason;
@@ -240,7 +236,8 @@ static inline int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, t
     build_loop(&loop, in, out);
     int32_t status = tni_kernel_run(f, k, f->args, &target, &loop.nest, &reason);
     if (TNI_LIKELY(!status)) {
-        f->outs[0] = target;
+        f->outs[0].tag = TN_TAG_TENSOR; /* the rest is 0 */
+        f->outs[0].as.tensor = out;
         return TN_OK;
     }
     tn_release(out);
@@ -250,20 +247,30 @@ static inline int32_t run(tni_frame *f, const tni_kernel *k, const inputs *in, t
 int32_t tni_run_alike(tni_frame *f)
 {
     const tni_op *base = f->op->base;
-    tn_tensor *out = f->given[0];
+    tn_tensor *given = f->given[0], *out;
     inputs in;
-    tn_dtype dtype;
-    int32_t status = TN_OK;
+    int32_t status;
     if (base->n_returns != 1 || !gather(f, &in)) return TNI_DECLINED;
-    const tni_kernel *k = find_kernel(f, &in, &dtype, &status);
-    if (TNI_UNLIKELY(!k)) return status ? status : TNI_DECLINED;
-    if (out && !fits_given(&in, out, dtype)) return TNI_DECLINED;
-    if (base->entry->infer && (status = base->entry->infer(f)) != TN_OK) return status;
-    if (!out) {
-        status = tni_tensor_like(in.model, dtype, &out);
-        return TNI_UNLIKELY(status) ? status : run(f, k, &in, out);
+    tni_kernel *first = first_kernel(f, in.model);
+    if (TNI_UNLIKELY(!first)) return TNI_DECLINED;
+    const tni_kernel *k = first;
+    uint64_t known = atomic_load_explicit(&first->alike, memory_order_relaxed);
+    tn_dtype dtype = (tn_dtype)known;
+    f->call_dtype = in.model->desc.dtype;
+    if (TNI_UNLIKELY(known >> 32 != f->call_dtype || in.numbers || first->disabled)) {
+        tn_dtype found = 0;
+        int32_t failed = TN_OK;
+        k = search(f, in, first, &found, &failed);
+        if (!k) return failed ? failed : TNI_DECLINED;
+        dtype = found;
     }
-    status = run(f, k, &in, tn_retain(out));
-    if (!status) tni_bump_version(out);
-    return status;
+    if (given && !fits_given(&in, given, dtype)) return TNI_DECLINED;
+    if (base->entry->infer && (status = base->entry->infer(f)) != TN_OK) return status;
+    if (given) {
+        status = run(f, k, &in, tn_retain(given));
+        if (!status) tni_bump_version(given);
+        return status;
+    }
+    status = tni_tensor_like(in.model, dtype, &out);
+    return TNI_UNLIKELY(status) ? status : run(f, k, &in, out);
 }

@@ -6,6 +6,7 @@
 #ifndef TNI_DISPATCHER_BACKEND_H
 #define TNI_DISPATCHER_BACKEND_H
 
+#include "core/context.h"
 #include "dispatcher/call.h"
 
 /* A kernel run in preparation: operands after casts and copies, temporaries to release. */
@@ -25,10 +26,16 @@ void tni_prepared_finish(tni_prepared *p);
 /* Takes a reference; NULL and an error when there are too many. */
 tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
 
+/* The ways by the kind of the operator, see run.c; tni_run finds the way of any call. */
 int32_t tni_run_pointwise(tni_frame *f);
 /* The status of a call of the simple kind, which is done; TNI_DECLINED: it wants tni_run_pointwise. */
 #define TNI_DECLINED (-1)
 int32_t tni_run_alike(tni_frame *f);
+static inline int32_t tni_run_elementwise(tni_frame *f)
+{
+    int32_t status = tni_run_alike(f);
+    return TNI_UNLIKELY(status == TNI_DECLINED) ? tni_run_pointwise(f) : status;
+}
 int32_t tni_run_reduction(tni_frame *f);
 int32_t tni_run_scan(tni_frame *f);
 int32_t tni_run_structured(tni_frame *f);
@@ -78,10 +85,39 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
 {
     return tni_kernel_for(after->next, dtype);
 }
-/* Asks can_run and runs a kernel of the base operator. TN_E_UNSUPPORTED: the kernel would not, *reason says why (static); nothing was
- * written. */
-int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn_value *args, const tn_value *outs,
-                       const tn_nest *nest, const char **reason);
+/* Asks can_run and runs a kernel of the base operator. TN_E_UNSUPPORTED: the kernel would not, *reason says
+ * why (static); nothing was written. */
+int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason);
+int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason);
+static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn_value *args,
+                                     const tn_value *outs, const tn_nest *nest, const char **reason)
+{
+    tn_context *ctx = f->ctx;
+    tn_call *c = &f->call;
+    c->size = sizeof *c;
+    c->flags = atomic_load_explicit(&ctx->deterministic, memory_order_relaxed) ? TN_CALL_DETERMINISTIC : 0;
+    c->n_args = f->n_args - k->dropped;
+    c->n_outs = f->op->base->n_returns;
+    c->args = args;
+    c->outs = (tn_value *)(uintptr_t)outs;
+    c->nest = nest;
+    c->data = k->row.data;
+    c->device = f->open_device->handle;
+    c->stream = f->stream->handle;
+    c->host = &ctx->host;
+    c->state = f;
+    c->stream_id = f->stream->id;
+    c->threads = atomic_load_explicit(&ctx->threads, memory_order_relaxed);
+    c->reserved = 0;
+    if (TNI_UNLIKELY(k->dropped || k->row.can_run || c->flags)) {
+        int32_t answer = tni_kernel_ask(f, k, reason);
+        if (answer) return answer;
+    }
+    tni_frame_lend(f);
+    int32_t status = k->row.run(k->self, c);
+    tni_frame_take_back(f);
+    return TNI_LIKELY(!status && !f->kept) ? TN_OK : tni_kernel_after(f, k, status, reason);
+}
 /* No kernel: a composite body, else the CPU, else an error. */
 int32_t tni_fall_back(tni_frame *f, const char *reason);
 /* An error where the policy forbids that `op` runs on the CPU. */

@@ -3,6 +3,7 @@
  * The call path: arguments are checked against the schema once, the layers that want the call run one inside
  * the other, at last the backend.
  */
+#include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
 
@@ -45,7 +46,7 @@ static inline int32_t take_arguments(tni_call_state *c, const tni_op *op, const 
         const tni_argument *expected = s->args;
         for (; i < n_args; i++) {
             uint32_t tag = args[i].tag;
-            if (TNI_UNLIKELY(tag > 31 || !(expected[i].accepted >> tag & 1u))) break;
+            if (tag > 31 || !(expected[i].accepted & 1u << tag)) break;
             state |= state_in(&args[i]);
         }
         if (TNI_LIKELY(i == n_args)) {
@@ -93,6 +94,8 @@ int32_t tni_next(tni_frame *f)
         f->layers &= f->layers - 1;
         if (f->registry->layers[layer]) return f->registry->layers[layer](f);
     }
+    if (TNI_LIKELY(f->op->form == TNI_FORM_FUNCTIONAL && f->op->base->kind == TNI_KIND_POINTWISE))
+        return tni_run_elementwise(f);
     return tni_run(f);
 }
 
@@ -177,13 +180,16 @@ static inline int32_t run_layers(tni_frame *f, uint32_t state)
 {
     const tni_op *to = f->op->leads_to;
     f->layers = wanted_layers(f, state);
-    if (TNI_UNLIKELY(to != NULL) && !(f->layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) && !f->op->base->gradient)
+    if (TNI_UNLIKELY(to != NULL) && !(f->layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) &&
+        !f->op->base->gradient)
         return call_other(f, to);
     return tni_next(f);
 }
 
-int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32_t n_args, tn_value *outs,
-                 uint32_t n_outs)
+/* In both functions that begin a call, so that one is the way of it. */
+static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const tni_op *op,
+                                                          const tn_value *args, uint32_t n_args,
+                                                          tn_value *outs, uint32_t n_outs)
 {
     tni_call_state c;
     tni_frame *f = &c.frame;
@@ -218,6 +224,59 @@ int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32
         tni_error_operator(tni_op_name(op));
     }
     return status;
+}
+
+int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                 uint32_t n_outs)
+{
+    return call(ctx, op, args, n_args, outs, n_outs);
+}
+
+/* The scope takes over what the call gave: tensors, and the memory of lists and complex numbers. */
+static __attribute__((noinline)) int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (outs[i].tag == TN_TAG_TENSOR) {
+            if (!tni_scope_own(s, outs[i].as.tensor)) outs[i] = tn_value_none();
+        } else if (outs[i].tag == TN_TAG_TENSORS) {
+            tn_tensor **list = tn_scope_memory(s, (outs[i].count + 1ull) * sizeof *list);
+            for (uint32_t k = 0; list && k < outs[i].count; k++)
+                list[k] = tni_scope_own(s, tn_retain(outs[i].as.tensors[k]));
+            uint32_t count = outs[i].count;
+            tni_value_release(s->ctx, &outs[i]);
+            if (list && !s->status) outs[i] = tn_value_tensors(list, count);
+        } else if (outs[i].tag == TN_TAG_COMPLEX) {
+            double *pair = tn_scope_memory(s, 2 * sizeof *pair);
+            if (pair) memcpy(pair, outs[i].as.floats, 2 * sizeof *pair);
+            tni_value_release(s->ctx, &outs[i]);
+            if (pair) outs[i] = tn_value_complex(pair);
+        }
+    }
+    return s->status;
+}
+
+static __attribute__((noinline)) int32_t no_call(int32_t status, tn_value *outs, uint32_t n_outs)
+{
+    for (uint32_t i = 0; i < n_outs; i++) outs[i] = tn_value_none();
+    return status;
+}
+
+int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                      uint32_t n_outs)
+{
+    int32_t status;
+    if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
+        status = tn_scope_failed(s);
+        if (status) return no_call(status, outs, n_outs);
+    }
+    status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
+    if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);
+    if (TNI_LIKELY(n_outs == 1 && outs[0].tag == TN_TAG_TENSOR)) {
+        if (tni_scope_own(s, outs[0].as.tensor)) return TN_OK;
+        outs[0] = tn_value_none();
+        return s->status;
+    }
+    return own_results(s, outs, n_outs);
 }
 
 void tni_value_release(tn_context *ctx, tn_value *v)

@@ -25,8 +25,8 @@ typedef struct tni_kernel {
     uint32_t dropped; /* trailing arguments of our schema that the row's schema lacks */
     uint32_t device_slot;
     uint32_t disabled;
-    struct tni_kernel *next;     /* next lower priority */
-    atomic_uint_fast64_t alike;  /* of the last simple call: dtypes of its tensors and result, see alike.c */
+    struct tni_kernel *next;    /* next lower priority */
+    atomic_uint_fast64_t alike; /* of the last simple call: dtypes of its tensors and result, see alike.c */
 } tni_kernel;
 
 typedef struct tni_op {

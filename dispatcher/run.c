@@ -103,10 +103,8 @@ int32_t tni_run_view(tni_frame *f)
 static int32_t run_kind(tni_frame *f)
 {
     switch (f->op->base->kind) {
-    case TNI_KIND_POINTWISE: {
-        int32_t status = tni_run_alike(f);
-        return status == TNI_DECLINED ? tni_run_pointwise(f) : status;
-    }
+    case TNI_KIND_POINTWISE:
+        return tni_run_elementwise(f);
     case TNI_KIND_REDUCTION:
         return tni_run_reduction(f);
     case TNI_KIND_SCAN:

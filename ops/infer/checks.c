@@ -8,14 +8,11 @@ static int32_t is_bool(const tn_tensor *t)
     return t->desc.dtype == TN_BOOL;
 }
 
-int32_t infer_alpha(tni_frame *f)
+static __attribute__((noinline)) int32_t check_alpha(tni_frame *f)
 {
-    const tn_tensor *a = tni_arg_tensor(f, 0), *b = tni_arg_tensor(f, 1);
-    int32_t category = tni_dtype_category(f->call_dtype);
+    const tn_tensor *a = f->args[0].as.tensor, *b = f->args[1].as.tensor;
     uint32_t tag = f->args[2].tag;
-    if (category == TNI_CATEGORY_FLOAT && tag != TN_TAG_COMPLEX && tag != TN_TAG_BOOL && !is_bool(a) &&
-        !is_bool(b))
-        return TN_OK;
+    int32_t category = tni_dtype_category(f->call_dtype);
     if (strcmp(f->op->base->schema->name, "add") != 0) {
         if (is_bool(a) && is_bool(b))
             return tni_error(TN_E_DTYPE,
@@ -35,6 +32,13 @@ int32_t infer_alpha(tni_frame *f)
         return tni_error(TN_E_DTYPE,
                          "For non-complex input tensors, argument alpha must not be a complex number.");
     return TN_OK;
+}
+
+int32_t infer_alpha(tni_frame *f)
+{
+    const tn_value *v = f->args; /* a whole alpha suits all but bool */
+    if (v[2].tag == TN_TAG_INT && !is_bool(v[0].as.tensor) && !is_bool(v[1].as.tensor)) return TN_OK;
+    return check_alpha(f);
 }
 
 int32_t infer_no_bool_negation(tni_frame *f)

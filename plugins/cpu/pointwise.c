@@ -323,13 +323,14 @@ static inline int32_t run_plain(const tn_call *call, uint32_t number)
         if (o->dtype != dtype || (step && o->strides[0] != step)) return 0;
         pointers[i] = o->host;
     }
-    read_scalars(call, &scalars);
+    scalars.count = scalars.absent_first = 0;
+    if (call->n_args > n - nest->n_outputs) read_scalars(call, &scalars);
     scalars.slot = (uint32_t)slot;
     fn(pointers, nest->numel, &scalars);
     return 1;
 }
 
-static int32_t run_any(const tn_call *call)
+static __attribute__((noinline)) int32_t run_any(const tn_call *call)
 {
     const cpu_pointwise_op *op = call->data;
     const tn_nest *nest = call->nest;

@@ -342,6 +342,66 @@ Test(tensor, meta_has_no_data)
     tn_context_destroy(ctx);
 }
 
+/* The header of a result lies in the block of the storage that it was made with: the block stays taken as
+ * long as the header, whatever storage the tensor has been given. */
+Test(tensor, a_header_outlives_its_first_storage)
+{
+    fake cpu = {0};
+    tn_context *ctx = fake_context(&cpu, NULL);
+    const int64_t size = 16;
+    tn_tensor *model = make(ctx, TN_FLOAT32, 1, &size), *other = make(ctx, TN_FLOAT32, 1, &size), *t,
+              *next[4];
+    cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
+    const void *first = tn_tensor_data(t);
+    memset(tn_tensor_data(other), 7, 64);
+    tni_tensor_set_storage(t, other->storage);
+    cr_assert_eq(tni_tensor_set_view(t, 1, &size, (const int64_t[]){1}, 0), TN_OK);
+    tn_release(other);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &next[i]), TN_OK);
+        cr_assert_neq(tn_tensor_data(next[i]), first);
+        memset(tn_tensor_data(next[i]), 0, 64);
+    }
+    for (int i = 0; i < 64; i++) cr_assert_eq(((const char *)tn_tensor_data(t))[i], 7);
+    cr_assert_eq(atomic_load(&t->storage->refs), 1u);
+    tn_release(t);
+    for (int i = 0; i < 4; i++) tn_release(next[i]);
+    tn_release(model);
+    tn_context_destroy(ctx);
+}
+
+/* What was changed in a header does not show in the next tensor that gets it. */
+Test(tensor, a_header_is_used_again_as_new)
+{
+    fake cpu = {0};
+    tn_context *ctx = fake_context(&cpu, NULL);
+    const int64_t size = 16, half = 8, ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    tn_tensor *model = make(ctx, TN_FLOAT32, 1, &size), *t;
+    cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
+    const tn_tensor *header = t;
+    const void *data = tn_tensor_data(t);
+    uint32_t embedded = t->state & TNI_EMBEDDED; /* not where every block is one of its own */
+    t->desc.flags |= TN_DESC_NEG;
+    cr_assert_eq(tni_tensor_set_view(t, 1, &half, (const int64_t[]){1}, 8), TN_OK);
+    cr_assert_eq(tni_tensor_set_view(t, 8, ones, ones, 3), TN_OK);
+    tn_release(t);
+    cr_assert_eq(tni_tensor_like(model, TN_FLOAT64, &t), TN_OK);
+    tn_release(t);
+    cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
+    if (embedded) { /* what was given back last is given out first */
+        cr_assert_eq(t, header);
+        cr_assert_eq(tn_tensor_data(t), data);
+    }
+    cr_assert_eq(t->desc.flags, 0u);
+    cr_assert_eq(tn_tensor_storage_offset(t), 0);
+    cr_assert_eq(tn_tensor_rank(t), 1);
+    cr_assert_eq(tn_tensor_size(t, 0), 16);
+    cr_assert_eq(tn_tensor_strides(t)[0], 1);
+    tn_release(t);
+    tn_release(model);
+    tn_context_destroy(ctx);
+}
+
 Test(tensor, inference_mode_marks_what_it_makes)
 {
     fake cpu = {0};
