@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generators and the Philox reference; the words are the known answers published with the algorithm. */
 #include <criterion/criterion.h>
+#include <tenon/kernel.h>
 #include <tenon/random.h>
-#include "core/philox.h"
 #include "fake_driver.h"
 
 Test(generator, philox_known_answers)
@@ -20,14 +20,27 @@ Test(generator, philox_known_answers)
     };
     for (int i = 0; i < 3; i++) {
         uint32_t out[4];
-        tni_philox(cases[i].counter, cases[i].key, out);
+        tn_philox(cases[i].counter, cases[i].key, out);
         cr_assert_arr_eq(out, cases[i].words, sizeof out, "case %d", i);
     }
-    uint32_t a[4], b[4];
-    tni_philox_words(0x299f31d0a4093822ull, 0x85a308d3243f6a88ull, a);
-    tni_philox((const uint32_t[]){0x243f6a88, 0x85a308d3, 0, 0}, (const uint32_t[]){0xa4093822, 0x299f31d0},
-               b);
-    cr_assert_arr_eq(a, b, sizeof a);
+}
+
+/* Words are taken in order: four elements a counter, or two by the 64-bit rule. */
+Test(generator, words_of_elements)
+{
+    const uint64_t seed = 0x299f31d0a4093822ull, offset = 0x85a308d3243f6a88ull;
+    for (uint64_t i = 0; i < 12; i++) {
+        uint64_t c = offset + i / 4, wide = offset + i / 2;
+        const uint32_t key[] = {0xa4093822, 0x299f31d0};
+        uint32_t out[4];
+        tn_philox((const uint32_t[]){(uint32_t)c, (uint32_t)(c >> 32), 0, 0}, key, out);
+        cr_assert_eq(tn_random_word(seed, offset, i, 0), out[i % 4], "element %d", (int)i);
+        tn_philox((const uint32_t[]){(uint32_t)wide, (uint32_t)(wide >> 32), 0, 0}, key, out);
+        cr_assert_eq((uint32_t)tn_random_word(seed, offset, i, 1), out[i % 2 ? 2 : 0], "element %d", (int)i);
+        cr_assert_eq(tn_random_word(seed, offset, i, 1) >> 32, out[i % 2 ? 3 : 1], "element %d", (int)i);
+    }
+    cr_assert_eq(tn_random_word(0, 0, 0, 0), 0x6627e8d5);
+    cr_assert_eq(tn_random_word(0, 0, 1, 1), 0x9b00dbd8bc57ac4cull);
 }
 
 Test(generator, state)

@@ -13,6 +13,7 @@
 #define TN_DEFINE_PLUGIN(name, version, vendor, flags, entry_function) \
     static int32_t (*const plain_entry)(const tn_host_offer *, tn_plugin_table *) = entry_function
 #include "../../tools/new_plugin/plugin.c"
+#include "../../tools/new_plugin/kernels.c"
 
 #include <unistd.h>
 
@@ -67,13 +68,10 @@ static void wrong_close(void *self, void *device)
 /* Forgets alpha. */
 static int32_t wrong_add(void *self, const tn_call *call)
 {
-    const tn_nest *nest = call->nest;
-    int64_t index[TN_MAX_RANK] = {0};
-    array out = array_of_operand(nest, 0), a = array_of_operand(nest, 1), b = array_of_operand(nest, 2);
-    do {
-        number in[] = {array_get(&a, index), array_get(&b, index), number_whole(1)};
-        array_put(&out, index, compute(ADD, in));
-    } while (next_in_nest(nest->rank, nest->sizes, index));
+    array out = tn_strided_operand(call->nest, 0), a = tn_strided_operand(call->nest, 1),
+          b = tn_strided_operand(call->nest, 2);
+    for (int64_t i = 0; i < call->nest->numel; i++)
+        tn_strided_put(&out, i, compute(ADD, tn_strided_get(&a, i), tn_strided_get(&b, i), one));
     return TN_OK;
 }
 
@@ -82,17 +80,15 @@ static int32_t wrong_mul(void *self, const tn_call *call)
 {
     const tn_nest *nest = call->nest;
     array operands[3];
-    int64_t strides[3];
     for (uint32_t n = 0; n < 3; n++) {
-        operands[n] = array_of_operand(nest, n);
-        strides[n] = nest->rank && operands[n].strides[0] ? (int64_t)TN_DTYPE_BITS(operands[n].dtype) / 8 : 0;
-        operands[n].strides = &strides[n];
+        operands[n] = tn_strided_operand(nest, n);
+        operands[n].strides[0] = nest->rank && operands[n].strides[0] ? tn_dtype_bytes(operands[n].dtype) : 0;
+        operands[n].sizes[0] = nest->numel;
         operands[n].rank = 1;
     }
-    for (int64_t i = 0; i < nest->numel; i++) {
-        number in[] = {array_get(&operands[1], &i), array_get(&operands[2], &i), number_whole(0)};
-        array_put(&operands[0], &i, compute(MUL, in));
-    }
+    for (int64_t i = 0; i < nest->numel; i++)
+        tn_strided_put(&operands[0], i,
+                       compute(MUL, tn_strided_get(&operands[1], i), tn_strided_get(&operands[2], i), one));
     return TN_OK;
 }
 
@@ -128,9 +124,9 @@ static void make_tables(void)
     my_memory = memory_interface;
     my_copy = copy_interface;
     my_stream = stream_interface;
-    my_kernels = kernels_interface;
+    my_kernels = acme_kernels;
     my_kernels.rows = my_rows;
-    memcpy(my_rows, kernels_interface.rows, kernels_interface.count * sizeof(my_rows[0]));
+    memcpy(my_rows, acme_kernels.rows, acme_kernels.count * sizeof(my_rows[0]));
     my_device.type = "wrong";
     if (fault("close")) my_device.close = wrong_close;
     if (fault("copy")) my_copy.device_to_host = wrong_device_to_host;

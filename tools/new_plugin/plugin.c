@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device "acme": host memory in disguise, with the four required interfaces and kernels for all twelve
- * families. It sees the installed headers and nothing else of Tenon. A real device replaces this file's
- * functions first, and its kernels then one by one; the order is in README.md.
- *
- * Read it from the bottom: the entry, the tables of functions, then the functions.
+ * The device "acme": host memory in disguise, with the slots that Tenon requires and its defaults for all
+ * others. A real device puts its driver's calls here first; kernels.c has the arithmetic. Read it from the
+ * bottom: the entry, the tables, then the slots. tenon/plugin.h says what each may do, and who calls it.
  */
 #include <stdlib.h>
 #include <string.h>
 #include "plugin.h"
 
+/* All that the plugin knows in one context hangs from here; there are no globals. */
+typedef struct state {
+    const tn_host *host;
+} state;
+
 /* ---- Device ------------------------------------------------------------------------------------------- */
 
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
-    *out_count = 1;
+    *out_count = 1; /* without hardware 0, and a reason */
     *out_reason = NULL;
     return TN_OK;
 }
@@ -22,25 +25,21 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
 /* The host may be older or newer than this file: give it as many bytes as it knows, and keep its size. */
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
-    tn_device_facts f = {
-        .device_class = TN_DEVICE_VIRTUAL,
-        .memory_kinds = TN_MEMORY_UNIFIED,
-        .compute_units = 1,
-        .alignment = 64,
-        .dtypes = all_dtypes,
-        .name = "Acme device",
-        .architecture = "host",
-    };
-    f.size = out->size;
+    tn_device_facts f = {.size = out->size,
+                         .device_class = TN_DEVICE_VIRTUAL,
+                         .memory_kinds = TN_MEMORY_UNIFIED,
+                         .compute_units = 1,
+                         .alignment = 64,
+                         .dtypes = acme_dtypes,
+                         .name = "Acme device",
+                         .architecture = "host"};
     memcpy(out, &f, out->size < sizeof(f) ? out->size : sizeof(f));
     return TN_OK;
 }
 
 static int32_t device_open(void *self, uint32_t index, void **out_device)
 {
-    state *s = self;
-    if (index != 0) return fail(s->host, TN_E_DEVICE, "acme: there is one device, with index 0");
-    *out_device = &s->device;
+    *out_device = self; /* there is one device, and nothing to be known of it */
     return TN_OK;
 }
 
@@ -51,18 +50,16 @@ static int32_t device_synchronize(void *self, void *device)
     return TN_OK;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------- */
+/* ---- Memory: the handle of an allocation is its address, and the host may use it ------------------------
+ */
 
-/* The handle of an allocation is its address, and the host may use it. */
 static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
                             void **out_host)
 {
-    const state *s = self;
-    void *memory = NULL;
-    if (posix_memalign(&memory, 64, (size_t)bytes))
-        return fail(s->host, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    *out_allocation = memory;
-    *out_host = memory;
+    void *memory;
+    if (posix_memalign(&memory, 64, bytes))
+        return fail(((state *)self)->host, TN_E_OUT_OF_MEMORY, "acme: out of memory");
+    *out_allocation = *out_host = memory;
     return TN_OK;
 }
 
@@ -74,45 +71,45 @@ static void memory_free(void *self, void *device, void *allocation, uint64_t byt
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                            uint32_t value, void *stream)
 {
-    memset((char *)allocation + offset, (int)value, (size_t)bytes);
+    memset((char *)allocation + offset, (int)value, bytes);
     return TN_OK;
 }
 
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
-    *out_free = 0; /* unknown */
-    *out_total = 0;
+    *out_free = *out_total = 0; /* unknown */
     return TN_OK;
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------------- */
+/* ---- Copies -------------------------------------------------------------------------------------------- */
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               uint64_t bytes, void *stream)
 {
-    memcpy((char *)allocation + offset, host, (size_t)bytes);
+    memcpy((char *)allocation + offset, host, bytes);
     return TN_OK;
 }
 
 static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
                               uint64_t bytes, void *stream)
 {
-    memcpy(host, (const char *)allocation + offset, (size_t)bytes);
+    memcpy(host, (const char *)allocation + offset, bytes);
     return TN_OK;
 }
 
 static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    memcpy((char *)to + to_offset, (const char *)from + from_offset, (size_t)bytes);
+    memcpy((char *)to + to_offset, (const char *)from + from_offset, bytes);
     return TN_OK;
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------------ */
+/* ---- Streams: there is one, which does everything at once
+ * ------------------------------------------------------------------------------------------- */
 
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
-    *out_stream = &((state *)self)->stream;
+    *out_stream = self;
     return TN_OK;
 }
 
@@ -129,37 +126,30 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
     return TN_OK;
 }
 
-/* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. ---- */
+/* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. -----
+ */
 
-static const tn_device_interface device_interface = {
-    .size = sizeof(tn_device_interface),
-    .type = "acme",
-    .enumerate = enumerate,
-    .facts = facts,
-    .open = device_open,
-    .close = device_close,
-    .synchronize = device_synchronize,
-};
-static const tn_memory_interface memory_interface = {
-    .size = sizeof(tn_memory_interface),
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .fill = memory_fill,
-    .info = memory_info,
-};
-static const tn_copy_interface copy_interface = {
-    .size = sizeof(tn_copy_interface),
-    .host_to_device = host_to_device,
-    .device_to_host = device_to_host,
-    .device_to_device = device_to_device,
-};
-static const tn_stream_interface stream_interface = {
-    .size = sizeof(tn_stream_interface),
-    .create = stream_create,
-    .destroy = stream_destroy,
-    .query = stream_query,
-    .synchronize = stream_synchronize,
-};
+static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
+                                                     .type = "acme",
+                                                     .enumerate = enumerate,
+                                                     .facts = facts,
+                                                     .open = device_open,
+                                                     .close = device_close,
+                                                     .synchronize = device_synchronize};
+static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
+                                                     .alloc = memory_alloc,
+                                                     .free = memory_free,
+                                                     .fill = memory_fill,
+                                                     .info = memory_info};
+static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
+                                                 .host_to_device = host_to_device,
+                                                 .device_to_host = device_to_host,
+                                                 .device_to_device = device_to_device};
+static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
+                                                     .create = stream_create,
+                                                     .destroy = stream_destroy,
+                                                     .query = stream_query,
+                                                     .synchronize = stream_synchronize};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
@@ -168,24 +158,22 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.memory")) return &memory_interface;
     if (!strcmp(name, "tenon.copy")) return &copy_interface;
     if (!strcmp(name, "tenon.stream")) return &stream_interface;
-    if (!strcmp(name, "tenon.kernels")) return &kernels_interface;
-    return NULL;
+    return strcmp(name, "tenon.kernels") ? NULL : &acme_kernels;
 }
 
 static int32_t init(const tn_host *host, void **out_self)
 {
     state *s = host->alloc(host->context, sizeof(*s));
     if (!s) return fail(host, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    memset(s, 0, sizeof(*s));
-    s->host = host;
+    *s = (state){.host = host};
     *out_self = s;
     return TN_OK;
 }
 
 static void shutdown(void *self)
 {
-    state *s = self;
-    s->host->free(s->host->context, s, sizeof(*s));
+    const tn_host *host = ((state *)self)->host;
+    host->free(host->context, self, sizeof(state));
 }
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)

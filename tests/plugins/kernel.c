@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tenon/kernel.h, which plugins compile into themselves: numbers of each dtype, arrays of nests and tensors.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+#include <tenon/kernel.h>
+
+/* The value of a 16-bit pattern by the definition of the format. */
+static double value_of(uint32_t bits, int fraction_bits, int bias)
+{
+    int exponent = (int)((bits & 0x7fffu) >> fraction_bits),
+        fraction = (int)(bits & ((1u << fraction_bits) - 1));
+    double one = exponent ? 1 << fraction_bits : 0;
+    return ldexp(one + fraction, (exponent ? exponent : 1) - bias - fraction_bits);
+}
+
+/* Each pattern is read as its value and written as itself; between two neighbours the nearer one is written,
+ * in the middle the even one. */
+static void check_halves(tn_dtype dtype, int fraction_bits, int bias)
+{
+    uint32_t infinity = (0x7fffu >> fraction_bits) << fraction_bits;
+    for (uint32_t bits = 0; bits < infinity; bits++) {
+        uint16_t pattern = (uint16_t)bits, back, above = (uint16_t)(bits + 1);
+        double x = value_of(bits, fraction_bits, bias), next = value_of(bits + 1, fraction_bits, bias);
+        const double reals[] = {x, (x + next) / 2, nextafter((x + next) / 2, 0),
+                                nextafter((x + next) / 2, next)};
+        const uint16_t expected[] = {pattern, bits % 2 ? above : pattern, pattern, above};
+        cr_assert_eq(tn_number_load(dtype, &pattern).f, x, "0x%04x", bits);
+        for (int i = 0; i < 4; i++) {
+            tn_number_store(dtype, &back, tn_number_real(reals[i]));
+            cr_assert_eq(back, expected[i], "0x%04x, %d: 0x%04x", bits, i, back);
+            tn_number_store(dtype, &back, tn_number_real(-reals[i]));
+            cr_assert_eq(back, expected[i] | 0x8000u, "-0x%04x, %d: 0x%04x", bits, i, back);
+        }
+    }
+    const double beyond[] = {INFINITY, 1e300, NAN};
+    for (int i = 0; i < 3; i++) {
+        uint16_t back;
+        tn_number_store(dtype, &back, tn_number_real(beyond[i]));
+        double x = tn_number_load(dtype, &back).f;
+        cr_assert(i < 2 ? back == infinity && x == INFINITY : isnan(x));
+    }
+}
+
+Test(kernel, half_types_round_once)
+{
+    check_halves(TN_FLOAT16, 10, 15);
+    check_halves(TN_BFLOAT16, 7, 127);
+}
+
+Test(kernel, numbers_wrap_and_are_cut_off)
+{
+    const struct {
+        tn_dtype dtype;
+        tn_number in;
+        double f;
+        int64_t i;
+    } cases[] = {
+        {TN_BOOL, tn_number_real(0.25), 1, 1},
+        {TN_BOOL, tn_number_whole(INT64_C(1) << 62), 1, 1},
+        {TN_UINT8, tn_number_whole(300), 44, 44},
+        {TN_INT8, tn_number_whole(200), -56, -56},
+        {TN_UINT16, tn_number_whole(-1), 65535, 65535},
+        {TN_INT16, tn_number_real(-2.75), -2, -2},
+        {TN_UINT32, tn_number_whole(-1), 4294967295.0, 4294967295},
+        {TN_INT32, tn_number_whole(INT64_C(1) << 31), -2147483648.0, -2147483648LL},
+        {TN_INT64, tn_number_whole((INT64_C(1) << 53) + 1), 9007199254740992.0, 9007199254740993},
+        {TN_INT64, tn_number_real(NAN), -0x1p63, INT64_MIN},
+        {TN_FLOAT32, tn_number_whole((1 << 24) + 1), 16777216, 16777216},
+        {TN_FLOAT64, tn_number_real(-0.1), -0.1, 0},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        double room;
+        memset(&room, 0x55, sizeof room);
+        tn_number_store(cases[k].dtype, &room, cases[k].in);
+        tn_number back = tn_number_load(cases[k].dtype, &room);
+        cr_assert_eq(back.f, cases[k].f, "case %zu: %g", k, back.f);
+        cr_assert_eq(back.i, cases[k].i, "case %zu: %lld", k, (long long)back.i);
+        for (size_t b = TN_DTYPE_BITS(cases[k].dtype) / 8; b < sizeof room; b++)
+            cr_assert_eq(((unsigned char *)&room)[b], 0x55, "case %zu wrote past its element", k);
+    }
+    cr_assert_eq(tn_number_of(tn_value_bool(1)).f, 1);
+    cr_assert_eq(tn_number_of(tn_value_float(2.5)).i, 2);
+    cr_assert_eq(tn_number_of(tn_value_none()).i, 0);
+}
+
+/* Rows of three in memory for five, of which every second one is taken. */
+static tn_tensor_desc rows(const int64_t *sizes, const int64_t *strides, float *data)
+{
+    return (tn_tensor_desc){.size = sizeof(tn_tensor_desc),
+                            .dtype = TN_FLOAT32,
+                            .rank = 2,
+                            .host = data,
+                            .sizes = sizes,
+                            .strides = strides};
+}
+
+Test(kernel, elements_are_counted_in_row_major_order)
+{
+    float data[10], small[] = {7};
+    const int64_t sizes[] = {2, 3}, strides[] = {5, 2}, expected[] = {0, 2, 4, 5, 7, 9};
+    for (int i = 0; i < 10; i++) data[i] = (float)i;
+    tn_tensor_desc t = rows(sizes, strides, data), scalar = t;
+    tn_strided a = tn_strided_tensor(&t);
+    cr_assert_eq(tn_strided_numel(&a), 6);
+    for (int i = 0; i < 6; i++) cr_assert_eq(tn_strided_get(&a, i).i, expected[i]);
+    cr_assert_eq(tn_strided_dim(&a, 0), 1);
+    cr_assert_eq(tn_strided_dim(&a, -1), 0);
+    tn_strided_swap(&a, 0, 1); /* columns of two */
+    const int64_t columns[] = {0, 5, 2, 7, 4, 9};
+    for (int i = 0; i < 6; i++) cr_assert_eq(tn_strided_get(&a, i).i, columns[i]);
+    scalar.rank = 0;
+    scalar.host = small;
+    tn_strided one = tn_strided_tensor(&scalar);
+    cr_assert_eq(one.rank, 1);
+    cr_assert_eq(tn_strided_numel(&one), 1);
+    tn_strided_expand(&one, &a);
+    for (int i = 0; i < 6; i++) cr_assert_eq(tn_strided_get(&one, i).f, 7);
+    tn_strided_put(&a, 3, tn_number_real(-1));
+    cr_assert_eq(data[7], -1);
+}
+
+Test(kernel, an_index_picks_along_a_dimension)
+{
+    float data[10];
+    int64_t positions[] = {1, 0, 1, 2};
+    const int64_t sizes[] = {2, 3}, strides[] = {5, 2}, two[] = {2, 2}, dense[] = {2, 1};
+    for (int i = 0; i < 10; i++) data[i] = (float)i;
+    tn_tensor_desc t = rows(sizes, strides, data), index = t;
+    index.dtype = TN_INT64;
+    index.sizes = two;
+    index.strides = dense;
+    index.host = positions;
+    tn_strided a = tn_strided_tensor(&t), by = tn_strided_tensor(&index);
+    const float along_columns[] = {2, 0, 7, 9}, along_rows[] = {5, 2, 5};
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(*(float *)tn_strided_pick(&a, tn_strided_dim(&a, 1), &by, i), along_columns[i]);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(*(float *)tn_strided_pick(&a, tn_strided_dim(&a, 0), &by, i), along_rows[i]);
+    cr_assert_null(tn_strided_pick(&a, tn_strided_dim(&a, 0), &by, 3)); /* row 2 of 2 */
+    positions[0] = -1;
+    cr_assert_null(tn_strided_pick(&a, 0, &by, 0));
+}
+
+/* A host may know more of an operand than this header: they are stepped over by what it says. */
+Test(kernel, operands_of_a_nest)
+{
+    struct {
+        tn_operand operand;
+        char more[24];
+    } operands[2];
+    float data[6] = {0, 1, 2, 3, 4, 5};
+    const int64_t sizes[] = {3, 2}, strides[2][2] = {{4, 12}, {0, 4}};
+    memset(operands, 0xff, sizeof operands);
+    for (int i = 0; i < 2; i++)
+        operands[i].operand = (tn_operand){
+            .size = sizeof operands[i], .dtype = TN_FLOAT32, .host = (char *)data, .strides = strides[i]};
+    tn_nest nest = {.size = sizeof nest,
+                    .rank = 2,
+                    .operand_bytes = sizeof operands[0],
+                    .numel = 6,
+                    .sizes = sizes,
+                    .operands = &operands[0].operand};
+    tn_strided first = tn_strided_operand(&nest, 0), second = tn_strided_operand(&nest, 1);
+    const float repeated[] = {0, 0, 0, 1, 1, 1};
+    for (int i = 0; i < 6; i++) {
+        cr_assert_eq(tn_strided_get(&first, i).f, i);
+        cr_assert_eq(tn_strided_get(&second, i).f, repeated[i]);
+    }
+}
+
+Test(kernel, dtypes_of_a_call)
+{
+    static const tn_dtype list[] = {TN_INT64, TN_FLOAT32, 0};
+    float data[4];
+    const int64_t sizes[] = {2, 2}, strides[] = {2, 1};
+    tn_tensor_desc known = rows(sizes, strides, data), other = known;
+    tn_value args[] = {tn_value_tensor((tn_tensor *)(void *)&known), tn_value_float(1)};
+    tn_value outs[] = {tn_value_tensor((tn_tensor *)(void *)&other)};
+    tn_call call = {.size = sizeof call, .n_args = 2, .n_outs = 1, .args = args, .outs = outs};
+    cr_assert_eq(tn_call_dtypes_in(&call, list), 1);
+    other.dtype = TN_FLOAT64;
+    cr_assert_eq(tn_call_dtypes_in(&call, list), 0);
+}
