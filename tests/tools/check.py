@@ -74,6 +74,9 @@ def check_faults(suite):
     """Each fault is found by the case that is about it."""
     faults = {"copy": ("0/copy/bytes/4097", "byte 4096 of 4097 is"),
               "alignment": ("0/memory/alignment", "is not aligned to 64 bytes"),
+              "fill": ("0/slot/memory.fill", "memory.fill of 3 bytes from 1 on with 0xff: byte 4 is 0xff, expected 0x"),
+              "peer": ("0/slot/copy.peer", "copy.peer of 2 bytes to device 0: byte 4095 is 0x"),
+              "self-test": ("0/slot/self_test", "self_test: status 4: wrong: the fan does not turn"),
               "query": ("0/stream/create", "query of an empty stream: 0, expected 1")}
     for fault, (case, text) in faults.items():
         report = suite.report(suite.wrong, "--tier", 0, expect=1, TENON_TEST_FAULT=fault)

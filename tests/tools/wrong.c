@@ -57,6 +57,32 @@ static int32_t wrong_query(void *self, void *device, void *stream, int32_t *out_
     return TN_OK;
 }
 
+/* One byte more than was asked for. */
+static int32_t wrong_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                          uint32_t value, void *stream)
+{
+    return memory_fill(self, device, allocation, offset, bytes == 3 ? 4 : bytes, value, stream);
+}
+
+static int32_t two_devices(void *self, uint32_t *out_count, const char **out_reason)
+{
+    *out_reason = NULL;
+    *out_count = 2;
+    return TN_OK;
+}
+
+/* Forgets where in the source it begins. */
+static int32_t wrong_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
+                          void *from, uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    return device_to_device(self, to_device, to, to_offset, from, 0, bytes, stream);
+}
+
+static int32_t wrong_self_test(void *self)
+{
+    return fail(((state *)self)->host, TN_E_DEVICE, "wrong: the fan does not turn");
+}
+
 static void wrong_close(void *self, void *device)
 {
     abort();
@@ -134,6 +160,11 @@ static void make_tables(void)
         my_memory.alloc = wrong_alloc;
         my_memory.free = wrong_free;
     }
+    if (fault("fill")) my_memory.fill = wrong_fill;
+    if (fault("peer")) {
+        my_device.enumerate = two_devices;
+        my_copy.peer = wrong_peer;
+    }
     if (fault("query")) my_stream.query = wrong_query;
     if (fault("add")) replace("aten::add.Tensor", wrong_add);
     if (fault("strides")) replace("aten::mul.Tensor", wrong_mul);
@@ -161,6 +192,7 @@ static int32_t my_entry(const tn_host_offer *offer, tn_plugin_table *out)
     if (fault("load")) abort();
     make_tables();
     out->get_interface = my_interface;
+    if (fault("self-test")) out->self_test = wrong_self_test;
     return TN_OK;
 }
 

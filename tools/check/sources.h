@@ -8,6 +8,8 @@
 /* tier0.c, tier0_streams.c: what a device is before it computes. */
 void check_tier0(check_target *t, check_list *list);
 void check_tier0_streams(check_target *t, check_list *list);
+/* tier0_slots.c: slots that no call of the library leads to. */
+void check_tier0_slots(check_target *t, check_list *list);
 /* table.c: pointwise operators, reductions and scans, from the operator table. */
 void check_table_cases(check_target *t, check_list *list);
 /* families.c: fill, copy, iota, random, gather, scatter, bmm, sort, nonzero. */
