@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 
 
-def run(tool, plugin, *arguments):
+def run(tool, plugin, *arguments, samples=150):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") or k == "TENON_CPU_LEVEL"}
-    command = [tool, "check", plugin, "--mode", "precision", "--samples", "150", *arguments]
+    command = [tool, "check", plugin, "--mode", "precision", "--samples", str(samples), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=clean, timeout=120)
 
 
@@ -40,14 +40,32 @@ def main():
         add = data["1/precision/aten::add.Tensor/float32"]["device"]
         expect(0.4 < add["max"] <= 0.5 and add["special"]["unexpected"] == 0, "a sum is rounded once", done)
         expect(add["same_over_repeats"] and add["same_over_streams"] and not add["flushes_denormals"], "the same bits", done)
+        pairs = data["1/precision/aten::exp/complex64"]["device"]["special"]
+        expect(pairs["count"] == 49 and pairs["unexpected"] == 0, "complex special values, part by part", done)
         expect("aten::exp" in page.read_text(), "the page has the table", done)
 
-        done = run(tool, plugin, "--filter", "(bessel|airy|digamma|ndtr|igamma|aten::i0|special_i1|erfc|lgamma|gelu|lerp).*/float64$",
-                   "--max-ulp", "2.5")
+        done = run(tool, plugin, "--filter", "(special_bessel_[jy]|airy|digamma|special_ndtr|lgamma|gelu|lerp).*/float64$",
+                   "--max-ulp", "2.5", samples=10)
         expect(done.returncode == 0 and "does not meet" not in done.stdout, "float64 keeps its digits, next to roots too", done)
 
         done = run(tool, plugin, "--filter", "aten::exp/float32", "--max-ulp", "0.01")
         expect(done.returncode == 1 and "does not meet" in done.stdout, "a demand that nobody meets fails", done)
+
+        sums = Path(folder) / "sums.json"
+        done = run(tool, plugin, "--filter", "aten::(sum.dim_IntList|softmax.int|mm|conv2d)/(float32|float64)$", "--json", str(sums), "--html",
+                   str(page), "--max-ulp", "60", samples=20)
+        expect(done.returncode == 0 and "units of the last place of their terms" in done.stdout, "sums and products", done)
+        data = {c["name"]: c.get("data") for c in json.loads(sums.read_text())["cases"]}
+        added = data["1/precision/aten::sum.dim_IntList/float32"]
+        expect(added["unit"] == "terms" and 0.3 < added["device"]["classes"]["uniform"]["max"] < 4, "a sum's error", done)
+        expect(added["device"]["classes"]["cancelling"]["of_result"] > 10 * added["device"]["classes"]["cancelling"]["max"],
+               "what cancels is counted in units of the terms", done)
+        expect(data["1/precision/aten::mm/float64"]["device"]["same_over_repeats"], "the same bits", done)
+        expect(added["device"]["special"]["unexpected"] == 0 and added["device"]["special"]["count"] == 22, "NaN and infinities", done)
+        expect(added["device"]["gradient"]["max"] == 0, "the gradient of a sum is exact", done)
+        expect("cancelling" in page.read_text(), "the page has the table", done)
+        done = run(tool, plugin, "--filter", "aten::softmax.int/float32$", "--max-ulp", "0.1", "--against", str(sums), samples=20)
+        expect(done.returncode == 1 and "does not meet" in done.stdout, "a demand on sums", done)
 
         old = json.loads(first.read_text())
         for case in old["cases"]:

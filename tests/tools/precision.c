@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-#include "../../tools/check/precision.h"
+#include "../../tools/check/precision_sums.h"
 
 static const precision_format *format(const char *name)
 {
@@ -260,4 +260,202 @@ Test(precision, inputs)
     for (int64_t i = 0; i < a.count; i++) plain += a.classes[i] != PRECISION_SPECIAL;
     cr_assert_eq(plain, 2 * 0x4496, "every pattern once, not %lld", (long long)plain);
     precision_inputs_finish(&a);
+}
+
+/* ---- Sums ---------------------------------------------------------------------------------------------- */
+
+static const sums_function *sums_of(const char *name)
+{
+    const sums_function *f = sums_functions;
+    while (f->name && strcmp(f->name, name) != 0) f++;
+    cr_assert_not_null(f->name, "no %s", name);
+    return f;
+}
+
+static void numbers_init(mpfr_t *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) mpfr_init2(x[i], 320);
+}
+static void numbers_clear(mpfr_t *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) mpfr_clear(x[i]);
+}
+
+/* One row of `n` numbers: result i and the size of its terms. */
+static void expect_row(const char *name, const double *x, int64_t n, int64_t i, double want, double scale)
+{
+    for (int32_t dim = 0; dim < 2; dim++) {
+        sums_problem p;
+        mpfr_t out[8], terms[8];
+        cr_assert(sums_problem_init(&p, sums_of(name), 1, n, dim));
+        memcpy(p.x[0], x, (size_t)n * sizeof(double));
+        numbers_init(out, 8);
+        numbers_init(terms, 8);
+        sums_exact(&p, out, terms);
+        double got = mpfr_get_d(out[i], MPFR_RNDN), got_scale = mpfr_get_d(terms[i], MPFR_RNDN);
+        cr_assert_float_eq(got, want, 1e-15 * fabs(want), "%s: %.17g", name, got);
+        cr_assert_float_eq(got_scale, scale, 1e-15 * scale, "%s: terms %.17g", name, got_scale);
+        numbers_clear(out, 8);
+        numbers_clear(terms, 8);
+        sums_problem_finish(&p);
+    }
+}
+
+Test(precision, sums_along_a_dimension)
+{
+    const double x[4] = {1e17, 1, -1e17, 3}, y[4] = {1, 2, 3, 6}, zeros[4] = {0};
+    const double logs[3] = {0, 0.69314718055994530942, 1.60943791243410037460};
+    expect_row("aten::sum.dim_IntList", x, 4, 0, 4, 200000000000000004);
+    expect_row("aten::mean.dim", x, 4, 0, 1, 50000000000000001);
+    expect_row("aten::cumsum", x, 4, 2, 1, 200000000000000001);
+    expect_row("aten::prod.dim_int", y, 4, 0, 36, 36);
+    expect_row("aten::linalg_vector_norm", y, 4, 0, 7.0710678118654752440, 7.0710678118654752440);
+    /* The mean is 3, deviations squared 4, 1, 0 and 9: 14 / 3; the condition sqrt(50 / 14). */
+    expect_row("aten::var.correction", y, 4, 0, 14.0 / 3, 8.8191710368819694);
+    expect_row("aten::logsumexp", logs, 3, 0, 2.0794415416798359283, 3.0794415416798359283); /* log 8 */
+    expect_row("aten::softmax.int", logs, 3, 1, 0.25, 0.25 * 1.9162907318741550652);
+    expect_row("aten::log_softmax.int", zeros, 4, 3, -1.3862943611198906188, 2.3862943611198906188);
+}
+
+Test(precision, sums_of_products)
+{
+    sums_problem p;
+    mpfr_t out[32], terms[32];
+    numbers_init(out, 32);
+    numbers_init(terms, 32);
+    cr_assert(sums_problem_init(&p, sums_of("aten::addmm"), 2, 3, 1));
+    const double a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, -1, 1, 1, -1, 2}, c[4] = {10, 20, 30, -40};
+    memcpy(p.x[0], a, sizeof a);
+    memcpy(p.x[1], b, sizeof b);
+    memcpy(p.x[2], c, sizeof c);
+    sums_exact(&p, out, terms);
+    const double want[4] = {10, 27, 33, -27}, size[4] = {16, 29, 45, 61};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(mpfr_get_d(out[i], MPFR_RNDN), want[i]);
+        cr_assert_eq(mpfr_get_d(terms[i], MPFR_RNDN), size[i]);
+    }
+    sums_slopes(&p, out, 0, 2); /* a[0][2] meets the last row of b */
+    const double slopes[4] = {-1, 2, 0, 0};
+    for (int i = 0; i < 4; i++) cr_assert_float_eq(mpfr_get_d(out[i], MPFR_RNDN), slopes[i], 1e-25);
+    sums_problem_finish(&p);
+    /* One pixel of the image, one weight of the filter: where they meet. */
+    cr_assert(sums_problem_init(&p, sums_of("aten::conv2d"), 1, 9, 1));
+    p.x[0][2 * 4 + 1] = 5;
+    p.x[1][1 * 3 + 0] = 7;
+    sums_exact(&p, out, terms);
+    for (int64_t i = 0; i < p.results; i++) cr_assert_eq(mpfr_get_d(out[i], MPFR_RNDN), i == 3 ? 35 : 0);
+    sums_problem_finish(&p);
+    numbers_clear(out, 32);
+    numbers_clear(terms, 32);
+}
+
+/* What cancels is counted in units of what it is made of. */
+Test(precision, errors_of_sums)
+{
+    double own;
+    mpfr_t x[2];
+    numbers_init(x, 2);
+    mpfr_set_d(x[0], 1, MPFR_RNDN);
+    mpfr_set_d(x[1], 1024, MPFR_RNDN);
+    cr_assert_eq(sums_error(format("float32"), 1 + 0x1p-13, x[0], x[1], &own), 1);
+    cr_assert_eq(own, 1024);
+    mpfr_set_d(x[1], 0.5, MPFR_RNDN);
+    cr_assert_eq(sums_error(format("float32"), 1 + 0x1p-23, x[0], x[1], &own), 1,
+                 "never finer than the result");
+    cr_assert(isinf(sums_error(format("float32"), NAN, x[0], x[1], &own)));
+    numbers_clear(x, 2);
+}
+
+/* Cancelling terms do cancel, in rows and in products, and the seed decides. */
+Test(precision, cancelling_sums)
+{
+    const char *const names[] = {"aten::sum.dim_IntList", "aten::mm", "aten::bmm", "aten::conv2d"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        sums_problem p, q;
+        mpfr_t out[128], terms[128];
+        cr_assert(sums_problem_init(&p, sums_of(names[k]), 6, 90, 1));
+        cr_assert(sums_problem_init(&q, sums_of(names[k]), 6, 90, 1));
+        sums_fill(&p, format("float32"), SUMS_CANCELLING, 5);
+        sums_fill(&q, format("float32"), SUMS_CANCELLING, 5);
+        cr_assert(memcmp(p.x[0], q.x[0], (size_t)p.counts[0] * sizeof(double)) == 0);
+        numbers_init(out, 128);
+        numbers_init(terms, 128);
+        cr_assert_leq(p.results, 128);
+        sums_exact(&p, out, terms);
+        for (int64_t i = 0; i < p.results; i++)
+            cr_assert_lt(fabs(mpfr_get_d(out[i], MPFR_RNDN)), 1e-5 * mpfr_get_d(terms[i], MPFR_RNDN), "%s",
+                         names[k]);
+        numbers_clear(out, 128);
+        numbers_clear(terms, 128);
+        sums_problem_finish(&p);
+        sums_problem_finish(&q);
+    }
+}
+
+/* ---- Complex special values ---------------------------------------------------------------------------- */
+
+static void expect_special(const char *name, double re, double im, const double *want, const int32_t *kinds)
+{
+    precision_part out[2];
+    double x[2] = {re, im};
+    precision_pairs_special(name, x, 2, out);
+    for (int k = 0; k < 2; k++) {
+        cr_assert_eq(out[k].kind, kinds[k], "%s(%g, %g) part %d: kind %d", name, re, im, k, out[k].kind);
+        if (kinds[k] >= PRECISION_PART_SOME_NAN) continue;
+        int same = want[k] != want[k] ? out[k].value != out[k].value
+                   : want[k] == 0
+                       ? out[k].value == 0 && (kinds[k] || !signbit(out[k].value) == !signbit(want[k]))
+                   : isinf(want[k]) ? (kinds[k] ? isinf(out[k].value) != 0 : out[k].value == want[k])
+                                    : fabs(out[k].value - want[k]) < 1e-15;
+        cr_assert(same, "%s(%g, %g) part %d is %g", name, re, im, k, out[k].value);
+    }
+}
+#define SPECIAL(name, re, im, want_re, want_im, kind_re, kind_im)             \
+    expect_special("aten::" name, re, im, (const double[]){want_re, want_im}, \
+                   (const int32_t[]){kind_re, kind_im})
+#define EXACT    PRECISION_PART_EXACT
+#define SIGNLESS PRECISION_PART_SIGNLESS
+
+/* Examples of ISO C, Annex G.6, and of symmetries that it states. */
+Test(precision, special_pairs)
+{
+    const double pi = 3.14159265358979323846;
+    SPECIAL("exp", -INFINITY, 2, -0.0, 0, EXACT, EXACT);
+    SPECIAL("exp", INFINITY, -2, -INFINITY, -INFINITY, EXACT, EXACT);
+    SPECIAL("exp", INFINITY, INFINITY, INFINITY, NAN, SIGNLESS, EXACT);
+    SPECIAL("exp", NAN, -0.0, NAN, -0.0, EXACT, EXACT);
+    SPECIAL("exp", 0, -0.0, 1, -0.0, EXACT, EXACT);
+    SPECIAL("log", -0.0, 0, -INFINITY, pi, EXACT, EXACT);
+    SPECIAL("log", -0.0, -0.0, -INFINITY, -pi, EXACT, EXACT);
+    SPECIAL("log", NAN, INFINITY, INFINITY, NAN, EXACT, EXACT);
+    SPECIAL("sqrt", -1, -0.0, 0, -1, EXACT, EXACT);
+    SPECIAL("sqrt", NAN, -INFINITY, INFINITY, -INFINITY, EXACT, EXACT);
+    SPECIAL("acos", -INFINITY, -INFINITY, 3 * pi / 4, INFINITY, EXACT, EXACT);
+    SPECIAL("acosh", -INFINITY, 1, INFINITY, pi, EXACT, EXACT);
+    SPECIAL("asinh", -INFINITY, 1, -INFINITY, 0, EXACT, EXACT);
+    SPECIAL("asin", INFINITY, 0, pi / 2, INFINITY, EXACT, EXACT);
+    SPECIAL("atanh", -1, 0, -INFINITY, 0, EXACT, EXACT);
+    SPECIAL("atan", -INFINITY, 1, -pi / 2, 0, EXACT, EXACT);
+    SPECIAL("cosh", -INFINITY, 0, INFINITY, 0, EXACT, PRECISION_PART_FREE);
+    SPECIAL("sinh", -INFINITY, NAN, INFINITY, NAN, SIGNLESS, EXACT);
+    SPECIAL("tanh", INFINITY, 2, 1, -0.0, EXACT, EXACT);
+    SPECIAL("sin", 0, INFINITY, 0, INFINITY, EXACT, EXACT);
+    SPECIAL("tan", 1, -INFINITY, 0, -1, EXACT, EXACT);
+    SPECIAL("abs", NAN, -INFINITY, INFINITY, 0, EXACT, PRECISION_PART_FREE);
+    SPECIAL("sigmoid", NAN, 1, 0, 0, PRECISION_PART_SOME_NAN, PRECISION_PART_SOME_NAN);
+    SPECIAL("reciprocal", 0, 0, 0, 0, PRECISION_PART_FREE, PRECISION_PART_FREE);
+    SPECIAL("log1p", -1, 0, 0, 0, PRECISION_PART_FREE, PRECISION_PART_FREE);
+}
+
+Test(precision, special_parts_are_judged_apart)
+{
+    const precision_format *f = format("complex64");
+    const precision_part want[2] = {{-0.0, EXACT}, {INFINITY, SIGNLESS}},
+                         nan[2] = {{NAN, PRECISION_PART_SOME_NAN}};
+    cr_assert(precision_pair_fits(f, (const double[]){-0.0, -INFINITY}, want, 2));
+    cr_assert_not(precision_pair_fits(f, (const double[]){0.0, INFINITY}, want, 2));
+    cr_assert_not(precision_pair_fits(f, (const double[]){-0.0, NAN}, want, 2));
+    cr_assert_not(precision_pair_fits(f, (const double[]){-0.0, 1e38}, want, 2));
+    cr_assert(precision_pair_fits(f, (const double[]){1, NAN}, nan, 2));
+    cr_assert_not(precision_pair_fits(f, (const double[]){1, 1}, nan, 2));
 }

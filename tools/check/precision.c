@@ -85,11 +85,20 @@ static const cJSON *earlier(const cJSON *report, const char *name)
 static double over_classes(const cJSON *column, const char *key)
 {
     double greatest = NAN;
-    for (int32_t i = 0; i < PRECISION_DENORMAL; i++) {
-        double x = number(member(member(column, "classes"), precision_class_names[i]), key);
+    const cJSON *class;
+    cJSON_ArrayForEach(class, member(column, "classes"))
+    {
+        double x = number(class, key);
+        if (strcmp(class->string, precision_class_names[PRECISION_DENORMAL]) == 0) continue;
         if (x == x && !(fabs(x) <= fabs(greatest))) greatest = x;
     }
     return greatest;
+}
+
+/* Of an operator on groups of elements, whose errors are counted in units of their terms. */
+static int32_t is_sum(const cJSON *data)
+{
+    return strcmp(text(data, "unit"), "terms") == 0;
 }
 
 static void add_special(cJSON *row, const cJSON *column)
@@ -109,14 +118,46 @@ static void add_special(cJSON *row, const cJSON *column)
 static const char *sameness(const cJSON *column)
 {
     if (!cJSON_IsTrue(member(column, "same_over_repeats"))) return "no: repeats differ";
+    if (cJSON_IsFalse(member(column, "same_over_threads"))) return "no: threads differ";
     return cJSON_IsTrue(member(column, "same_over_streams")) ? "yes" : "no: streams differ";
+}
+
+static const char *const functions_columns[] = {"operator",  "dtype",     "max",      "p99",
+                                                "mean",      "small",     "medium",   "large",
+                                                "near",      "denormal",  "gradient", "special values",
+                                                "denormals", "same bits", "other",    "before",
+                                                "OpenCL",    "",          NULL};
+static const char *const sums_columns[] = {"operator",  "dtype",     "max",      "p99",
+                                           "mean",      "uniform",   "wide",     "cancelling",
+                                           "many",      "of result", "gradient", "special values",
+                                           "denormals", "same bits", "other",    "before",
+                                           "OpenCL",    "",          NULL};
+#define FIRST_CLASS 5
+#define CLASSES_END 10
+
+/* The errors of the classes that the columns name; "of result" is the error of many terms in the result's own
+ * units. */
+static void add_classes(cJSON *row, const cJSON *device, const char *const *columns)
+{
+    const cJSON *classes = member(device, "classes");
+    for (int32_t i = FIRST_CLASS; i < CLASSES_END; i++) {
+        int32_t own = strcmp(columns[i], "of result") == 0;
+        cJSON_AddItemToArray(
+            row, error_cell(number(member(classes, own ? "many" : columns[i]), own ? "of_result" : "max")));
+    }
+}
+
+static const char *verdict(double greatest, double opencl, double demand)
+{
+    if (opencl == opencl && !(greatest <= opencl)) return "worse than OpenCL's bound";
+    return demand <= 0 ? "" : greatest <= demand ? "meets" : "does not meet";
 }
 
 static void add_row(const check_run *run, cJSON *table, const cJSON *data, const cJSON *before)
 {
     cJSON *row = cJSON_CreateArray();
     const cJSON *device = member(data, "device");
-    double greatest = number(device, "max"), opencl = number(data, "opencl"), demand = run->options->max_ulp;
+    double greatest = number(device, "max"), opencl = number(data, "opencl");
     char name[160];
     operator_name(data, name, sizeof(name));
     add_text(row, name);
@@ -124,9 +165,7 @@ static void add_row(const check_run *run, cJSON *table, const cJSON *data, const
     cJSON_AddItemToArray(row, error_cell(greatest));
     cJSON_AddItemToArray(row, error_cell(over_classes(device, "p99")));
     cJSON_AddItemToArray(row, error_cell(over_classes(device, "mean")));
-    for (int32_t i = 0; i < PRECISION_SPECIAL; i++)
-        cJSON_AddItemToArray(
-            row, error_cell(number(member(member(device, "classes"), precision_class_names[i]), "max")));
+    add_classes(row, device, is_sum(data) ? sums_columns : functions_columns);
     cJSON_AddItemToArray(row, error_cell(number(member(device, "gradient"), "max")));
     add_special(row, device);
     add_text(row, cJSON_IsTrue(member(device, "flushes_denormals")) ? "flushed" : "kept");
@@ -134,24 +173,47 @@ static void add_row(const check_run *run, cJSON *table, const cJSON *data, const
     cJSON_AddItemToArray(row, error_cell(number(member(data, "other"), "max")));
     cJSON_AddItemToArray(row, error_cell(number(member(before, "device"), "max")));
     cJSON_AddItemToArray(row, error_cell(opencl));
-    add_text(row, opencl == opencl && !(greatest <= opencl) ? "worse than OpenCL's bound"
-                  : demand <= 0                             ? ""
-                  : greatest <= demand                      ? "meets"
-                                                            : "does not meet");
+    add_text(row, verdict(greatest, opencl, run->options->max_ulp));
     check_table_row(table, row);
 }
 
-static void tables_of_errors(check_run *run, const cJSON *report)
+/* Tables without rows are not shown. */
+static void table_of_errors(check_run *run, const cJSON *report, int32_t sums)
 {
-    static const char *const columns[] = {"operator", "dtype",          "max",       "p99",       "mean",
-                                          "small",    "medium",         "large",     "near",      "denormal",
-                                          "gradient", "special values", "denormals", "same bits", "other",
-                                          "before",   "OpenCL",         "",          NULL};
-    cJSON *table =
-        check_table(run, "precision", "Errors in units of the last place of the exact result", columns);
+    cJSON *table = NULL;
     for (uint32_t i = 0; i < run->count; i++) {
         const check_entry *e = &run->entries[i];
-        if (e->result.data) add_row(run, table, e->result.data, earlier(report, e->name));
+        if (!e->result.data || is_sum(e->result.data) != sums) continue;
+        if (!table)
+            table = check_table(run, sums ? "sums" : "precision",
+                                sums ? "Sums and products: errors in units of the last place of their terms"
+                                     : "Errors in units of the last place of the exact result",
+                                sums ? sums_columns : functions_columns);
+        add_row(run, table, e->result.data, earlier(report, e->name));
+    }
+}
+
+/* A number of `one`, with the sign of a zero. */
+static void print_value(const cJSON *one, const char *key, const char *zero, char *out, size_t bytes)
+{
+    if (member(one, zero))
+        snprintf(out, bytes, "%s", text(one, zero));
+    else
+        snprintf(out, bytes, "%.4g", number(one, key));
+}
+
+static void add_surprise(cJSON *row, const cJSON *one)
+{
+    static const char *const keys[2][2][2] = {
+        {{"got", "got_zero"}, {"got_imaginary", "got_imaginary_zero"}},
+        {{"exact", "exact_zero"}, {"exact_imaginary", "exact_imaginary_zero"}}};
+    for (int32_t i = 0; i < 2; i++) {
+        char parts[2][32], both[80];
+        for (int32_t k = 0; k < 2; k++)
+            print_value(one, keys[i][k][0], keys[i][k][1], parts[k], sizeof(parts[k]));
+        int32_t pair = member(one, keys[i][1][0]) != NULL;
+        snprintf(both, sizeof(both), "%s%s%s", parts[0], pair ? ", " : "", pair ? parts[1] : "");
+        add_text(row, both);
     }
 }
 
@@ -171,9 +233,7 @@ static void table_of_surprises(check_run *run)
             add_text(row, name);
             add_text(row, text(data, "dtype"));
             add_text(row, at ? at : "");
-            cJSON_AddItemToArray(
-                row, cJSON_Duplicate(member(one, member(one, "got_zero") ? "got_zero" : "got"), 1));
-            cJSON_AddItemToArray(row, cJSON_Duplicate(member(one, "exact"), 1));
+            add_surprise(row, one);
             check_table_row(table, row);
             free(at);
         }
@@ -186,14 +246,16 @@ static void table_of_moves(check_run *run, const cJSON *report)
     static const char *const columns[] = {"operator", "dtype", "class", "before", "now", "", NULL};
     cJSON *table = check_table(run, "moved", "Moved since the earlier report", columns);
     for (uint32_t i = 0; i < run->count; i++) {
-        const cJSON *data = run->entries[i].result.data, *before = earlier(report, run->entries[i].name);
+        const cJSON *data = run->entries[i].result.data, *before = earlier(report, run->entries[i].name),
+                    *class;
         char name[160];
         if (!data || !before) continue;
         operator_name(data, name, sizeof(name));
-        for (int32_t class = 0; class < PRECISION_SPECIAL; class ++) {
-            const char *key = precision_class_names[class];
+        cJSON_ArrayForEach(class, member(member(data, "device"), "classes"))
+        {
+            const char *key = class->string;
             double old = number(member(member(member(before, "device"), "classes"), key), "max");
-            double now = number(member(member(member(data, "device"), "classes"), key), "max");
+            double now = number(class, "max");
             if (old != old || now != now || old == now || fabs(old - now) < MOVED) continue;
             cJSON *row = cJSON_CreateArray();
             add_text(row, name);
@@ -236,7 +298,7 @@ static void table_of_demand(check_run *run)
 
 int32_t check_precision(check_run *run)
 {
-    static const check_source sources[] = {check_precision_functions};
+    static const check_source sources[] = {check_precision_functions, check_precision_sums};
     cJSON *report = run->options->against ? read_report(run->options->against) : NULL;
     if (run->options->against && !member(report, "cases")) {
         snprintf(run->fatal, sizeof(run->fatal), "%s is no report of tenon check", run->options->against);
@@ -244,7 +306,8 @@ int32_t check_precision(check_run *run)
         return 2;
     }
     if (check_execute(run, sources, sizeof sources / sizeof *sources) == 0) {
-        tables_of_errors(run, report);
+        table_of_errors(run, report, 0);
+        table_of_errors(run, report, 1);
         table_of_surprises(run);
         if (report) table_of_moves(run, report);
         if (run->options->max_ulp > 0) table_of_demand(run);

@@ -84,6 +84,25 @@ void precision_slope(const precision_function *f, mpfr_t out, mpfr_t *x, const d
  * imaginary part is 0 where it is real. */
 int32_t precision_has_pairs(const char *name);
 void precision_pairs(const char *name, mpfr_t *out, mpfr_t *x);
+/* 0 for those with a pole at 0, whose limit there depends on the side. */
+int32_t precision_is_regular_at_0(const char *name);
+
+/* What is known of one part of a complex result at a special value. */
+enum {
+    PRECISION_PART_EXACT,    /* the value, to a few units of the last place; a zero with its sign */
+    PRECISION_PART_SIGNLESS, /* a zero or an infinity of either sign */
+    PRECISION_PART_SOME_NAN, /* this part or the other one is NaN */
+    PRECISION_PART_FREE      /* nothing */
+};
+typedef struct precision_part {
+    double value;
+    int32_t kind;
+} precision_part;
+/* Both parts of a function at the parts x, `count` of them. */
+void precision_pairs_special(const char *name, const double *x, int32_t count, precision_part *out);
+/* Whether what came, of 1 or 2 parts, is as known. */
+int32_t precision_pair_fits(const precision_format *f, const double *got, const precision_part *want,
+                            int32_t parts);
 
 /* ---- Inputs ------------------------------------------------------------------------------------------ */
 
@@ -114,6 +133,9 @@ typedef struct precision_inputs {
 int32_t precision_inputs_make(precision_inputs *out, const precision_function *f,
                               const precision_format *format, int64_t samples, uint64_t seed);
 void precision_inputs_finish(precision_inputs *inputs);
+/* The next random number, and one from [0, 1). */
+uint64_t precision_next(uint64_t *state);
+double precision_share(uint64_t *state);
 
 /* ---- Measuring --------------------------------------------------------------------------------------- */
 
@@ -121,7 +143,9 @@ typedef struct precision_stats {
     int64_t count;
     int64_t lost; /* NaN where a number should be, or the other way round */
     double greatest, p99, mean;
-    double worst[2 * PRECISION_MAX_INPUTS]; /* the input of the greatest error */
+    double of_result; /* where errors are counted in units of terms: the greatest in units of the result */
+    /* The input of the greatest error; of a problem (precision_sums.h) the number of the result. */
+    double worst[2 * PRECISION_MAX_INPUTS];
     double got[2], want[2];
 } precision_stats;
 
@@ -130,8 +154,8 @@ void precision_stats_finish(precision_stats *stats, double *errors, int64_t coun
 
 /* A special value at which something else came than the definition says. */
 typedef struct precision_surprise {
-    double x[PRECISION_MAX_INPUTS];
-    double got, want;
+    double x[2 * PRECISION_MAX_INPUTS];
+    double got[2], want[2]; /* the second of pairs only */
 } precision_surprise;
 #define PRECISION_MAX_SURPRISES 6
 
@@ -142,6 +166,7 @@ typedef struct precision_column {
     int32_t flushes;        /* denormal results came as 0 */
     int32_t same_again;     /* the same bits over repeats */
     int32_t same_elsewhere; /* and on another stream */
+    int32_t same_threads;   /* and with one thread */
     int64_t special_count, surprise_count;
     precision_surprise surprises[PRECISION_MAX_SURPRISES];
 } precision_column;
@@ -150,6 +175,7 @@ typedef struct precision_column {
 typedef struct precision_row {
     const precision_function *function;
     const precision_format *format;
+    const char *const *class_names; /* precision_class_names, or others; NULL for a class that is not there */
     precision_column device, cpu;
     int32_t has_cpu;
     char skipped[200]; /* why nothing was measured; "" otherwise */
@@ -168,20 +194,30 @@ int32_t precision_measure(const precision_options *o, precision_row *row);
 /* The greatest error over the classes that a bound speaks of: all but denormal and special numbers. */
 double precision_greatest(const precision_column *column);
 
-/* Calls the function on a device: `out` gets one number for each element, or two for pairs; *out_format
- * theirs. With which >= 0 the gradient for that input. `raw` (may be NULL) gets the bytes. NULL or the
- * reason. */
+/* Calls the function on a device: `inputs->count` is the number of results; `out` gets one number for each
+ * element, or two for pairs; *out_format theirs. With which >= 0 the gradient for that input. `raw` (may be
+ * NULL) gets the bytes. NULL or the reason. */
+typedef struct precision_shape {
+    int32_t dims;
+    int64_t sizes[4];
+} precision_shape;
 typedef struct precision_call {
     const precision_options *options;
     tn_device device;
     const precision_function *function;
     const precision_format *format;
     const precision_inputs *inputs;
-    int32_t which;     /* -1: the value */
-    tn_stream *stream; /* NULL: the current one */
+    const precision_shape *shapes; /* of the inputs; NULL: as many elements as there are, in one dimension */
+    int32_t which;                 /* -1: the value */
+    const double *weights;         /* the gradient of the result; NULL: ones */
+    tn_stream *stream;             /* NULL: the current one */
 } precision_call;
 int32_t precision_run(const precision_call *call, double *out, void *raw, const precision_format **out_format,
                       char *reason, size_t reason_bytes);
+/* Whether the bits of `raw` come again: over repeats, on another stream, with one thread. `numbers` and
+ * `again` are room for the result. */
+void precision_repeats(precision_call *call, precision_column *column, double *numbers, const void *raw,
+                       void *again, size_t bytes);
 /* The numbers among the arguments that are no tensors, as precision_real wants them. */
 void precision_numbers(const precision_options *o, const precision_function *f, double *p, int32_t count);
 

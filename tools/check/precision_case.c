@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "precision.h"
+#include "precision_sums.h"
 #include "sources.h"
 
 #define SAMPLES 1000 /* of each class, unless --samples says otherwise */
@@ -25,10 +25,10 @@ void precision_add_number(cJSON *j, const char *key, double x)
         cJSON_AddItemToArray(j, item);
 }
 
-/* Pairs have twice the numbers. */
+/* How many numbers say where something was: pairs have twice as many, a problem has the result's. */
 static int32_t numbers_of(const precision_row *row)
 {
-    return row->function->inputs * (row->format->complex ? 2 : 1);
+    return row->class_names == sums_class_names ? 1 : row->function->inputs * (row->format->complex ? 2 : 1);
 }
 
 static cJSON *stats_json(const precision_row *row, const precision_stats *s)
@@ -38,6 +38,7 @@ static cJSON *stats_json(const precision_row *row, const precision_stats *s)
     precision_add_number(j, "max", s->greatest);
     precision_add_number(j, "p99", s->p99);
     precision_add_number(j, "mean", s->mean);
+    if (row->class_names == sums_class_names) precision_add_number(j, "of_result", s->of_result);
     if (s->lost) cJSON_AddNumberToObject(j, "lost", (double)s->lost);
     for (int32_t k = 0; k < numbers_of(row); k++) precision_add_number(at, NULL, s->worst[k]);
     cJSON_AddItemToObject(j, "at", at);
@@ -48,6 +49,13 @@ static cJSON *stats_json(const precision_row *row, const precision_stats *s)
     return j;
 }
 
+/* JSON numbers have no sign of zero that readers keep. */
+static void add_signed(cJSON *j, const char *key, const char *zero, double x)
+{
+    precision_add_number(j, key, x);
+    if (x == 0) cJSON_AddStringToObject(j, zero, signbit(x) ? "-0" : "+0");
+}
+
 static cJSON *surprises_json(const precision_row *row, const precision_column *c)
 {
     cJSON *list = cJSON_CreateArray();
@@ -55,11 +63,13 @@ static cJSON *surprises_json(const precision_row *row, const precision_column *c
         cJSON *j = cJSON_CreateObject(), *at = cJSON_CreateArray();
         for (int32_t k = 0; k < numbers_of(row); k++) precision_add_number(at, NULL, c->surprises[i].x[k]);
         cJSON_AddItemToObject(j, "at", at);
-        precision_add_number(j, "got", c->surprises[i].got);
-        precision_add_number(j, "exact", c->surprises[i].want);
-        /* JSON numbers have no sign of zero that readers keep. */
-        if (c->surprises[i].got == 0)
-            cJSON_AddStringToObject(j, "got_zero", signbit(c->surprises[i].got) ? "-0" : "+0");
+        const precision_surprise *surprise = &c->surprises[i];
+        for (int32_t k = 0; k < (row->format->complex ? 2 : 1); k++) {
+            add_signed(j, k ? "got_imaginary" : "got", k ? "got_imaginary_zero" : "got_zero",
+                       surprise->got[k]);
+            add_signed(j, k ? "exact_imaginary" : "exact", k ? "exact_imaginary_zero" : "exact_zero",
+                       surprise->want[k]);
+        }
         cJSON_AddItemToArray(list, j);
     }
     return list;
@@ -71,7 +81,7 @@ static cJSON *column_json(const precision_row *row, const precision_column *c)
     precision_add_number(j, "max", precision_greatest(c));
     for (int32_t i = 0; i < PRECISION_SPECIAL; i++)
         if (c->classes[i].count)
-            cJSON_AddItemToObject(classes, precision_class_names[i], stats_json(row, &c->classes[i]));
+            cJSON_AddItemToObject(classes, row->class_names[i], stats_json(row, &c->classes[i]));
     if (c->slope.count) cJSON_AddItemToObject(j, "gradient", stats_json(row, &c->slope));
     special = cJSON_AddObjectToObject(j, "special");
     cJSON_AddNumberToObject(special, "count", (double)c->special_count);
@@ -80,6 +90,7 @@ static cJSON *column_json(const precision_row *row, const precision_column *c)
     cJSON_AddBoolToObject(j, "flushes_denormals", c->flushes);
     cJSON_AddBoolToObject(j, "same_over_repeats", c->same_again);
     cJSON_AddBoolToObject(j, "same_over_streams", c->same_elsewhere);
+    cJSON_AddBoolToObject(j, "same_over_threads", c->same_threads);
     return j;
 }
 
@@ -89,6 +100,7 @@ static cJSON *row_json(const precision_row *row)
     cJSON_AddStringToObject(j, "operator", row->function->name);
     if (row->function->arguments) cJSON_AddStringToObject(j, "arguments", row->function->arguments);
     cJSON_AddStringToObject(j, "dtype", row->format->name);
+    cJSON_AddStringToObject(j, "unit", row->class_names == sums_class_names ? "terms" : "result");
     if (row->function->opencl > 0 && row->format->dtype == TN_FLOAT32)
         cJSON_AddNumberToObject(j, "opencl", row->function->opencl);
     cJSON_AddItemToObject(j, "device", column_json(row, &row->device));
@@ -96,28 +108,53 @@ static cJSON *row_json(const precision_row *row)
     return j;
 }
 
-static void run_case(check_target *t, const check_case *c, check_result *out)
+static precision_options options_of(const check_target *t)
 {
-    const precision_format *format = &precision_formats[c->number];
-    precision_row *row = calloc(1, sizeof(*row));
-    precision_options o = {.ctx = t->ctx,
-                           .device = t->device,
-                           .cpu = t->other,
-                           .seed = t->options->seed,
-                           .samples = t->options->samples ? (int64_t)t->options->samples : SAMPLES};
-    if (!row) {
-        check_fail(out, "no memory for a row");
-        return;
-    }
-    row->function = c->data;
-    row->format = format;
-    if (!precision_measure(&o, row))
+    return (precision_options){.ctx = t->ctx,
+                               .device = t->device,
+                               .cpu = t->other,
+                               .seed = t->options->seed,
+                               .samples = t->options->samples ? (int64_t)t->options->samples : SAMPLES};
+}
+
+/* Takes the row. */
+static void finish_case(precision_row *row, int32_t ok, check_result *out)
+{
+    if (!ok)
         check_fail(out, "no memory for inputs");
     else if (row->skipped[0])
         check_skip(out, "not computed: %s", row->skipped);
     else
         out->data = row_json(row);
     free(row);
+}
+
+static void run_case(check_target *t, const check_case *c, check_result *out)
+{
+    precision_row *row = calloc(1, sizeof(*row));
+    precision_options o = options_of(t);
+    if (!row) {
+        check_fail(out, "no memory for a row");
+        return;
+    }
+    row->function = c->data;
+    row->format = &precision_formats[c->number];
+    finish_case(row, precision_measure(&o, row), out);
+}
+
+static void run_sums_case(check_target *t, const check_case *c, check_result *out)
+{
+    const sums_function *f = c->data;
+    precision_row *row = calloc(1, sizeof(*row));
+    precision_function named = {.name = f->name, .inputs = f->inputs};
+    precision_options o = options_of(t);
+    if (!row) {
+        check_fail(out, "no memory for a row");
+        return;
+    }
+    row->function = &named;
+    row->format = &precision_formats[c->number];
+    finish_case(row, sums_measure(&o, f, row), out);
 }
 
 void check_precision_functions(check_target *t, check_list *list)
@@ -131,6 +168,18 @@ void check_precision_functions(check_target *t, check_list *list)
             if (f->arguments)
                 check_add(list, &c, "1/precision/%s(%s)/%s", f->name, f->arguments, format->name);
             else
+                check_add(list, &c, "1/precision/%s/%s", f->name, format->name);
+        }
+    }
+}
+
+void check_precision_sums(check_target *t, check_list *list)
+{
+    for (const sums_function *f = sums_functions; f->name; f++) {
+        for (int64_t i = 0; precision_formats[i].dtype; i++) {
+            const precision_format *format = &precision_formats[i];
+            check_case c = {.tier = 1, .run = run_sums_case, .data = f, .number = i};
+            if (!format->complex && check_has_dtype(t, format->dtype))
                 check_add(list, &c, "1/precision/%s/%s", f->name, format->name);
         }
     }

@@ -371,6 +371,11 @@ int32_t precision_has_pairs(const char *name)
     return 0;
 }
 
+int32_t precision_is_regular_at_0(const char *name)
+{
+    return strcmp(name, "aten::reciprocal") != 0 && strcmp(name, "aten::rsqrt") != 0;
+}
+
 /* Bits for a formula in which 1 + z^2 must not lose z. */
 #define LEAST_BITS 256
 static mpfr_prec_t bits_for(mpfr_t *x, int32_t count)

@@ -29,17 +29,26 @@ typedef struct draw {
 } draw;
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t next(draw *d)
+uint64_t precision_next(uint64_t *state)
 {
-    uint64_t z = d->state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
 
+double precision_share(uint64_t *state)
+{
+    return (double)(precision_next(state) >> 11) * 0x1p-53;
+}
+
+static uint64_t next(draw *d)
+{
+    return precision_next(&d->state);
+}
 static double share(draw *d)
 {
-    return (double)(next(d) >> 11) * 0x1p-53;
+    return precision_share(&d->state);
 }
 
 /* A random significand at an exponent from [low, high). */
@@ -159,6 +168,21 @@ static int32_t add_near(draw *d)
     return 1;
 }
 
+/* All pairs of parts, and pairs of pairs. */
+static int32_t add_special_pairs(draw *d)
+{
+    const double values[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN};
+    int32_t count = (int32_t)(sizeof(values) / sizeof(values[0])), all = 1;
+    double x[2 * PRECISION_MAX_INPUTS];
+    for (int32_t i = 0; i < d->out->arrays; i++) all *= count;
+    for (int32_t n = 0; n < all; n++) {
+        int32_t rest = n;
+        for (int32_t i = 0; i < d->out->arrays; i++, rest /= count) x[i] = values[rest % count];
+        if (!add(d, x, PRECISION_SPECIAL)) return 0;
+    }
+    return 1;
+}
+
 static int32_t add_special(draw *d)
 {
     const precision_format *f = d->format;
@@ -215,7 +239,7 @@ int32_t precision_inputs_make(precision_inputs *out, const precision_function *f
             ok = add_class(&d, class);
         ok = ok && (format->complex || (add_near(&d) && add_class(&d, PRECISION_DENORMAL)));
     }
-    ok = ok && (format->complex || add_special(&d));
+    ok = ok && (format->complex ? add_special_pairs(&d) : add_special(&d));
     if (!ok) precision_inputs_finish(out);
     return ok;
 }

@@ -42,6 +42,7 @@ static int32_t make_exact(work *w)
         mpfr_t *out = w->exact + i * w->parts;
         for (int32_t k = 0; k < w->parts; k++) mpfr_init2(out[k], VALUE_BITS);
         load_inputs(w, i);
+        if (w->parts == 2 && w->inputs.classes[i] == PRECISION_SPECIAL) continue; /* they are judged apart */
         if (w->parts == 2)
             precision_pairs(f->name, out, w->x);
         else
@@ -114,43 +115,61 @@ static void measure_class(work *w, const precision_format *out, precision_column
     precision_stats_finish(stats, w->errors, count);
 }
 
-static int32_t surprising(const work *w, const precision_format *out, int64_t i)
+/* Whether something else came than is defined; that goes to `want`. */
+static int32_t surprising(const work *w, const precision_format *out, int64_t i, double *want)
 {
-    double error = error_of(w, out, i), got = w->got[i];
-    if (!(fabs(error) <= SURPRISED)) return 1;
-    return mpfr_zero_p(w->exact[i]) && got == 0 && !signbit(got) != !mpfr_signbit(w->exact[i]);
+    precision_part parts[2];
+    double x[2 * PRECISION_MAX_INPUTS], got = w->got[i];
+    if (w->parts == 1) {
+        want[0] = mpfr_get_d(w->exact[i], MPFR_RNDN);
+        if (!(fabs(error_of(w, out, i)) <= SURPRISED)) return 1;
+        return mpfr_zero_p(w->exact[i]) && got == 0 && !signbit(got) != !mpfr_signbit(w->exact[i]);
+    }
+    for (int32_t k = 0; k < w->inputs.arrays; k++) x[k] = w->inputs.x[k][i];
+    precision_pairs_special(w->row->function->name, x, w->inputs.arrays, parts);
+    for (int32_t k = 0; k < 2; k++) want[k] = parts[k].value;
+    return !precision_pair_fits(out, out->complex ? w->got + 2 * i : w->got + i, parts, out->complex ? 2 : 1);
 }
 
 static void measure_special(work *w, const precision_format *out, precision_column *column)
 {
     for (int64_t i = 0; i < w->inputs.count; i++) {
+        double want[2] = {0, 0};
         if (w->inputs.classes[i] != PRECISION_SPECIAL) continue;
         column->special_count++;
-        if (!surprising(w, out, i)) continue;
+        if (!surprising(w, out, i, want)) continue;
         if (column->surprise_count < PRECISION_MAX_SURPRISES) {
             precision_surprise *surprise = &column->surprises[column->surprise_count];
             for (int32_t k = 0; k < w->inputs.arrays; k++) surprise->x[k] = w->inputs.x[k][i];
-            surprise->got = w->got[i];
-            surprise->want = mpfr_get_d(w->exact[i], MPFR_RNDN);
+            for (int32_t k = 0; k < (out->complex ? 2 : 1); k++)
+                surprise->got[k] = w->got[out->complex ? 2 * i + k : i];
+            memcpy(surprise->want, want, sizeof(want));
         }
         column->surprise_count++;
     }
 }
 
-/* The same bits over repeats, and on another stream. */
-static void measure_repeats(work *w, precision_call *call, precision_column *column)
+static int32_t same_bits(precision_call *call, double *numbers, const void *raw, void *again, size_t bytes)
 {
     const precision_format *format;
+    return precision_run(call, numbers, again, &format, NULL, 0) != TN_OK || memcmp(raw, again, bytes) == 0;
+}
+
+void precision_repeats(precision_call *call, precision_column *column, double *numbers, const void *raw,
+                       void *again, size_t bytes)
+{
+    tn_context *ctx = call->options->ctx;
     tn_stream *stream = NULL;
+    int32_t threads = tn_get_num_threads(ctx);
     column->same_again = column->same_elsewhere = 1;
-    for (int32_t k = 0; k < REPEATS; k++) {
-        if (precision_run(call, w->errors, w->again, &format, NULL, 0) != TN_OK) continue;
-        column->same_again &= memcmp(w->raw, w->again, w->raw_bytes) == 0;
-    }
-    if (tn_stream_create(call->options->ctx, call->device, 0, &stream) != TN_OK) return;
+    for (int32_t k = 0; k < REPEATS; k++) column->same_again &= same_bits(call, numbers, raw, again, bytes);
+    /* One more than there are, where there is one. */
+    tn_set_num_threads(ctx, threads > 1 ? 1 : 2);
+    column->same_threads = same_bits(call, numbers, raw, again, bytes);
+    tn_set_num_threads(ctx, threads);
+    if (tn_stream_create(ctx, call->device, 0, &stream) != TN_OK) return;
     call->stream = stream;
-    if (precision_run(call, w->errors, w->again, &format, NULL, 0) == TN_OK)
-        column->same_elsewhere = memcmp(w->raw, w->again, w->raw_bytes) == 0;
+    column->same_elsewhere = same_bits(call, numbers, raw, again, bytes);
     call->stream = NULL;
     tn_stream_release(stream);
 }
@@ -201,8 +220,8 @@ static int32_t measure_column(work *w, tn_device device, precision_column *colum
     }
     w->raw_bytes = (size_t)(w->inputs.count * tn_dtype_bytes(out->dtype));
     for (int32_t class = 0; class < PRECISION_SPECIAL; class ++) measure_class(w, out, column, class);
-    if (w->parts == 1) measure_special(w, out, column);
-    measure_repeats(w, &call, column);
+    measure_special(w, out, column);
+    precision_repeats(&call, column, w->errors, w->raw, w->again, w->raw_bytes);
     if (w->parts == 1 && !(row->function->flags & PRECISION_NO_SLOPE)) measure_slopes(w, &call, column);
     return 1;
 }
@@ -235,6 +254,7 @@ static void finish(work *w)
 int32_t precision_measure(const precision_options *o, precision_row *row)
 {
     work w = {.o = o, .row = row};
+    row->class_names = precision_class_names;
     for (int32_t k = 0; k < 2 * PRECISION_MAX_INPUTS; k++) mpfr_init2(w.x[k], 53);
     precision_numbers(o, row->function, w.numbers, 4);
     int32_t ok = precision_inputs_make(&w.inputs, row->function, row->format, o->samples, o->seed);

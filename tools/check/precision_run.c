@@ -12,6 +12,7 @@
 
 #define MAX_ARGUMENTS 12
 #define MAX_TEXT      64
+#define MAX_LIST      4
 
 /* The text of argument `name` in "n=2,approximate=tanh", else the default's. */
 static const char *text_of(const precision_function *f, const tn_argument_info *info, char *buffer)
@@ -31,11 +32,27 @@ static const char *text_of(const precision_function *f, const tn_argument_info *
     return buffer;
 }
 
-/* A number, a truth value, a string (quoted in schemas) or None. `text` must outlive the value. */
-static tn_value value_of(char *text)
+/* The numbers of "[1, 2]" or "1"; how many. */
+static int64_t list_of(const char *text, int64_t *list)
+{
+    int64_t count = 0;
+    char *end;
+    for (const char *at = text + (*text == '['); count < MAX_LIST; at = end + strspn(end, ", ")) {
+        long long number = strtoll(at, &end, 10);
+        if (end == at) break;
+        list[count++] = number;
+    }
+    return count;
+}
+
+/* A number, a truth value, a string (quoted in schemas), None or, where the type is one, a list of whole
+ * numbers. `text` and `list` must outlive the value. */
+static tn_value value_of(char *text, const char *type, int64_t *list)
 {
     char *end;
     size_t length = strlen(text);
+    int32_t is_list = strncmp(type, "int[", 4) == 0 || strncmp(type, "SymInt[", 7) == 0;
+    if (is_list && *text && strcmp(text, "None") != 0) return tn_value_ints(list, list_of(text, list));
     if (!*text || strcmp(text, "None") == 0) return tn_value_none();
     if (strcmp(text, "True") == 0 || strcmp(text, "False") == 0) return tn_value_bool(text[0] == 'T');
     double number = strtod(text, &end);
@@ -57,37 +74,59 @@ void precision_numbers(const precision_options *o, const precision_function *f, 
         if (tn_inspect_argument(o->ctx, op, 0, i, &info) != TN_OK || strncmp(info.type, "Tensor", 6) == 0)
             continue;
         text_of(f, &info, text);
-        tn_value v = value_of(text);
+        int64_t list[MAX_LIST];
+        tn_value v = value_of(text, info.type, list);
         if (v.tag == TN_TAG_INT || v.tag == TN_TAG_FLOAT || v.tag == TN_TAG_BOOL)
             p[filled++] = tn_value_as_float(v);
     }
 }
 
-/* Input i of the function on the device. */
-static tn_tensor *tensor_of(const precision_call *c, tn_scope *s, int32_t i)
+static int64_t count_of(const precision_call *c, int32_t i)
+{
+    int64_t count = 1;
+    if (!c->shapes) return c->inputs->count;
+    for (int32_t k = 0; k < c->shapes[i].dims; k++) count *= c->shapes[i].sizes[k];
+    return count;
+}
+
+/* Numbers as a tensor on the device: `parts` arrays of them. */
+static tn_tensor *tensor_of_numbers(const precision_call *c, tn_scope *s, double *const *x, int64_t count,
+                                    tn_ints sizes)
 {
     int32_t parts = c->format->complex ? 2 : 1;
-    int64_t count = c->inputs->count;
     void *data = malloc((size_t)(count * tn_dtype_bytes(c->format->dtype)) + 1);
     if (!data) {
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, "no memory for inputs");
         return NULL;
     }
     for (int32_t part = 0; part < parts; part++)
-        for (int64_t k = 0; k < count; k++)
-            precision_put(c->format, data, k * parts + part, c->inputs->x[i * parts + part][k]);
-    tn_tensor *t = tn_from_data(s, c->format->dtype, TN_INTS(count), data, c->device);
+        for (int64_t k = 0; k < count; k++) precision_put(c->format, data, k * parts + part, x[part][k]);
+    tn_tensor *t = tn_from_data(s, c->format->dtype, sizes, data, c->device);
     free(data);
+    return t;
+}
+
+/* Input i of the function on the device. */
+static tn_tensor *tensor_of(const precision_call *c, tn_scope *s, int32_t i)
+{
+    int64_t count = count_of(c, i);
+    tn_ints sizes = c->shapes ? (tn_ints){c->shapes[i].sizes, c->shapes[i].dims} : (tn_ints){&count, 1};
+    double *const *x = c->inputs->x + i * (c->format->complex ? 2 : 1);
+    tn_tensor *t = tensor_of_numbers(c, s, x, count, sizes);
     if (t && c->which == i && tn_set_requires_grad(t, 1) != TN_OK)
         tn_scope_fail(s, TN_E_AUTOGRAD, "the input takes no gradient");
     return t;
 }
 
-/* The gradient of ones for the input in question. */
-static tn_tensor *slope_of(tn_scope *s, tn_tensor *result, tn_tensor *input)
+/* The gradient of ones, or of the weights, for the input in question. */
+static tn_tensor *slope_of(const precision_call *c, tn_scope *s, tn_tensor *result, tn_tensor *input)
 {
-    tn_tensor *ones = tn_ones_like(s, result), *grad = NULL;
-    tn_backward_options options = {.size = sizeof(options), .grad_outputs = TN_TENSORS(ones)};
+    tn_tensor *seed = tn_ones_like(s, result), *grad = NULL;
+    double *weights = (double *)c->weights;
+    if (weights && seed)
+        seed = tensor_of_numbers(c, s, &weights, c->inputs->count,
+                                 (tn_ints){tn_tensor_sizes(result), tn_tensor_rank(result)});
+    tn_backward_options options = {.size = sizeof(options), .grad_outputs = TN_TENSORS(seed)};
     if (tn_scope_failed(s)) return NULL;
     return tn_grad(s, TN_TENSORS(result), TN_TENSORS(input), &options, &grad) == TN_OK ? grad : NULL;
 }
@@ -98,6 +137,7 @@ static tn_tensor *call_operator(const precision_call *c, tn_scope *s)
     uint32_t op = tn_operator_find(ctx, c->function->name), n = tn_inspect_argument_count(ctx, op, 0);
     tn_value args[MAX_ARGUMENTS], outs[4];
     char texts[MAX_ARGUMENTS][MAX_TEXT];
+    int64_t lists[MAX_ARGUMENTS][MAX_LIST];
     tn_tensor *watched = NULL;
     int32_t used = 0;
     if (op == 0 || n > MAX_ARGUMENTS) {
@@ -113,13 +153,13 @@ static tn_tensor *call_operator(const precision_call *c, tn_scope *s)
             args[i] = tn_value_tensor(t);
         } else {
             text_of(c->function, &info, texts[i]);
-            args[i] = value_of(texts[i]);
+            args[i] = value_of(texts[i], info.type, lists[i]);
         }
     }
     uint32_t n_outs = tn_inspect_argument_count(ctx, op, 1);
     if (n_outs > 4 || tn_scope_call(s, op, args, n, outs, n_outs) != TN_OK) return NULL;
     tn_tensor *result = tn_value_as_tensor(outs[0]);
-    return watched ? slope_of(s, result, watched) : result;
+    return watched ? slope_of(c, s, result, watched) : result;
 }
 
 /* Copies the result out, as bytes and as numbers. */
@@ -127,15 +167,14 @@ static int32_t fetch(const precision_call *c, tn_scope *s, tn_tensor *result, do
                      const precision_format **out_format)
 {
     const precision_format *f = precision_format_of(tn_tensor_dtype(result));
-    int64_t parts = f && f->complex ? 2 : 1,
+    int64_t parts = f && f->complex ? 2 : 1, count = c->which < 0 ? c->inputs->count : count_of(c, c->which),
             bytes = tn_tensor_numel(result) * tn_dtype_bytes(tn_tensor_dtype(result));
-    if (!f || tn_tensor_numel(result) != c->inputs->count)
+    if (!f || tn_tensor_numel(result) != count)
         return tn_scope_fail(s, TN_E_STATE, "the result has another dtype or size than a measure could take");
     void *data = malloc((size_t)bytes + 1);
     if (!data) return tn_scope_fail(s, TN_E_OUT_OF_MEMORY, "no memory for results");
     int32_t status = tn_to_host(s, result, data, (uint64_t)bytes);
-    for (int64_t i = 0; status == TN_OK && i < parts * c->inputs->count; i++)
-        out[i] = precision_get(f, data, i);
+    for (int64_t i = 0; status == TN_OK && i < parts * count; i++) out[i] = precision_get(f, data, i);
     if (raw && status == TN_OK) memcpy(raw, data, (size_t)bytes);
     free(data);
     *out_format = f;

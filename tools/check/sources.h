@@ -25,6 +25,7 @@ void check_golden_cases(check_target *t, check_list *list);
 
 /* precision_case.c: errors of functions in units of the last place. */
 void check_precision_functions(check_target *t, check_list *list);
+void check_precision_sums(check_target *t, check_list *list);
 
 /* custom.c: one operator of a library, for --op. */
 void check_custom_operator(check_target *t, check_list *list);
