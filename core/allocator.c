@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "core/allocator.h"
+#include "core/graph.h"
 
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
 {
@@ -127,6 +128,11 @@ static void mark_uses(struct tni_allocator *a, tni_piece *p)
 {
     for (tni_use **link = &p->uses; *link;) {
         tni_use *u = *link;
+        if (tni_stream_captures(u->stream)) { /* nothing is under way on it, see capture.c */
+            *link = u->next;
+            free_use(a, u);
+            continue;
+        }
         int32_t code = tni_event_create(a->device, 0, &u->event);
         if (!code) code = tn_event_record(u->event, u->stream);
         if (!code) {
@@ -201,8 +207,9 @@ void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
     for (tni_piece *p = a->replaced; p; p = p->next) forget_uses(a, p, stream);
     tni_allocator_settle(a);
     for (tni_pool **link = &a->pools; *link;) {
-        tni_pool *pool = *link, *to = a->pools;
-        while (pool->stream == stream && to && !(to->stream == home && to->small == pool->small))
+        tni_pool *pool = *link, *to = pool->capture ? NULL : a->pools;
+        while (pool->stream == stream && to &&
+               !(to->stream == home && to->small == pool->small && !to->capture))
             to = to->next;
         if (pool->stream == stream && to) {
             *link = pool->next;
@@ -308,6 +315,11 @@ int32_t tni_central_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *st
 void tni_central_free(struct tni_allocator *a, tni_piece *p)
 {
     pthread_mutex_lock(&a->lock);
+    if (p->segment->pool->capture) {
+        tni_pool_give_captured(a, p);
+        pthread_mutex_unlock(&a->lock);
+        return;
+    }
     mark_uses(a, p);
     if (p->uses) {
         p->state = TNI_PIECE_WAITING;

@@ -55,6 +55,9 @@ typedef struct tni_pool {
     struct tni_pool *next;
     tn_stream *stream; /* whose work orders the pieces; NULL on synchronous devices */
     int32_t small;
+    int32_t ended;     /* of a capture whose graph is gone: free segments go back, nothing is given out */
+    uint64_t capture;  /* whose memory it is: given to work of that capture only. 0: everybody's */
+    tni_piece *parked; /* of a capture: freed while other streams used them, so not given out again */
     uint64_t filled[(TNI_POOL_BINS + 63) / 64];
     tni_piece *bins[TNI_POOL_BINS];
 } tni_pool;
@@ -106,6 +109,8 @@ tni_piece *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes
 void tni_pool_give(struct tni_allocator *a, tni_piece *piece);
 /* What a plugin's alloc gave is what it must be. */
 int32_t tni_check_memory(const tni_device *device, const void *allocation, const void *host);
+/* A piece of a capture's pool is free. Where the graph is gone its whole segment may go back. */
+void tni_pool_give_captured(struct tni_allocator *a, tni_piece *piece);
 /* A new segment of at least `bytes`, all free, in the pool. */
 int32_t tni_segment_create(struct tni_allocator *a, tni_pool *pool, uint64_t bytes);
 /* Gives free whole segments back until at most `keep` bytes of them are left. No stream may still use them.

@@ -7,6 +7,7 @@
  * its own bin, then at the next one that has any, and takes the smallest piece that is large enough.
  */
 #include "core/allocator.h"
+#include "core/graph.h"
 
 static uint32_t bin_of(const struct tni_allocator *a, uint64_t bytes)
 {
@@ -27,7 +28,7 @@ static void bin_add(struct tni_allocator *a, tni_piece *p)
     if (p->next) p->next->previous = p;
     pool->bins[bin] = p;
     pool->filled[bin / 64] |= 1ull << bin % 64;
-    if (!p->before && !p->after) a->idle += p->segment->bytes;
+    if (!p->before && !p->after && !pool->capture) a->idle += p->segment->bytes;
 }
 
 static void bin_remove(struct tni_allocator *a, tni_piece *p)
@@ -41,19 +42,21 @@ static void bin_remove(struct tni_allocator *a, tni_piece *p)
     if (p->next) p->next->previous = p->previous;
     if (!pool->bins[bin]) pool->filled[bin / 64] &= ~(1ull << bin % 64);
     p->previous = p->next = NULL;
-    if (!p->before && !p->after) a->idle -= p->segment->bytes;
+    if (!p->before && !p->after && !pool->capture) a->idle -= p->segment->bytes;
 }
 
 tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t small)
 {
     if (a->device->synchronous) stream = NULL;
+    uint64_t capture = tni_stream_capture(stream);
     for (tni_pool *p = a->pools; p; p = p->next) {
-        if (p->stream == stream && p->small == small) return p;
+        if (p->stream == stream && p->small == small && p->capture == capture) return p;
     }
     tni_pool *p = tni_alloc_zeroed(a->device->ctx, sizeof *p);
     if (!p) return NULL;
     p->stream = stream;
     p->small = small;
+    p->capture = capture;
     p->next = a->pools;
     a->pools = p;
     return p;
@@ -210,10 +213,78 @@ void tni_segments_release(struct tni_allocator *a, uint64_t keep)
 {
     for (tni_segment *s = a->segments, *next; s && a->idle > keep; s = next) {
         next = s->next;
-        if (s->first->after || s->first->state != TNI_PIECE_FREE) continue;
+        if (s->first->after || s->first->state != TNI_PIECE_FREE || s->pool->capture) continue;
         bin_remove(a, s->first);
         destroy_segment(a, s);
     }
+}
+
+/* ---- Memory of captures -------------------------------------------------------------------------------- */
+
+static void destroy_if_free(struct tni_allocator *a, tni_segment *s)
+{
+    if (s->first->after || s->first->state != TNI_PIECE_FREE) return;
+    bin_remove(a, s->first);
+    destroy_segment(a, s);
+}
+
+/* Pools that have ended and have no segment left. */
+static void drop_ended_pools(struct tni_allocator *a)
+{
+    for (tni_pool **link = &a->pools; *link;) {
+        tni_pool *pool = *link;
+        const tni_segment *s = a->segments;
+        while (s && s->pool != pool) s = s->next;
+        if (s || !pool->ended) {
+            link = &pool->next;
+            continue;
+        }
+        *link = pool->next;
+        tni_free(a->device->ctx, pool, sizeof *pool);
+    }
+}
+
+/*
+ * While the graph is there nothing but its own capture takes the piece, which on the piece's stream is in
+ * order; with uses on other streams it rests. Afterwards a program may have used it on any stream it likes,
+ * so the device is waited for before the memory goes back.
+ */
+void tni_pool_give_captured(struct tni_allocator *a, tni_piece *p)
+{
+    tni_pool *pool = p->segment->pool;
+    tni_segment *s = p->segment;
+    int32_t shared = p->uses != NULL;
+    tni_free_uses(a, p);
+    if (shared && !pool->ended) {
+        p->state = TNI_PIECE_WAITING;
+        tni_piece_list_add(&pool->parked, p);
+        return;
+    }
+    tni_pool_give(a, p);
+    if (!pool->ended || s->first->after || s->first->state != TNI_PIECE_FREE) return;
+    tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device");
+    destroy_if_free(a, s);
+    drop_ended_pools(a);
+}
+
+void tni_pool_end(struct tni_allocator *a, uint64_t capture)
+{
+    pthread_mutex_lock(&a->lock);
+    for (tni_pool *pool = a->pools; pool; pool = pool->next) {
+        if (pool->capture != capture) continue;
+        pool->ended = 1;
+        while (pool->parked) {
+            tni_piece *p = pool->parked;
+            tni_piece_list_remove(&pool->parked, p);
+            tni_pool_give(a, p);
+        }
+    }
+    for (tni_segment *s = a->segments, *next; s; s = next) {
+        next = s->next;
+        if (s->pool->ended) destroy_if_free(a, s);
+    }
+    drop_ended_pools(a);
+    pthread_mutex_unlock(&a->lock);
 }
 
 void tni_segments_finish(struct tni_allocator *a)

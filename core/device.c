@@ -108,6 +108,7 @@ int32_t tni_no_handle(const tni_device_type *type, const char *slot)
 static void free_type(tni_device_type *type)
 {
     tn_context *ctx = type->ctx;
+    pthread_mutex_destroy(&type->collectives);
     if (type->reason) tni_free(ctx, (char *)type->reason, strlen(type->reason) + 1);
     tni_free(ctx, type->devices, type->count * sizeof *type->devices);
     tni_free(ctx, type, sizeof *type);
@@ -168,6 +169,7 @@ int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
     tni_device_type *type = tni_alloc_zeroed(ctx, sizeof *type);
     if (!type) return TN_E_OUT_OF_MEMORY;
     type->ctx = ctx;
+    pthread_mutex_init(&type->collectives, NULL);
     type->type = name;
     type->driver = *driver;
     code = enumerate(type);
@@ -342,6 +344,8 @@ int32_t tn_device_synchronize(tn_context *ctx, tn_device device)
 {
     tni_device *d = tni_device_get(ctx, device);
     if (!d) return tn_last_error()->code;
+    if (atomic_load(&d->captures))
+        return tni_error(TN_E_STATE, "tn_device_synchronize: a stream of the device captures a graph");
     int32_t code = tni_device_wait(d);
     return code ? tni_driver_error(d->type, code, "waiting for a device") : tni_late_take(d);
 }

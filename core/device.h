@@ -6,6 +6,7 @@
 #ifndef TNI_CORE_DEVICE_H
 #define TNI_CORE_DEVICE_H
 
+#include <tenon/graph.h>
 #include "core/context.h"
 #include "core/error.h"
 #include "core/thread.h"
@@ -34,8 +35,9 @@ typedef struct tni_device_type {
     uint32_t slot; /* index in ctx->types: kernel tables are indexed by it */
     tni_driver driver;
     uint32_t count;
-    const char *reason;  /* why count is 0 */
-    tni_device *devices; /* [count] */
+    const char *reason;          /* why count is 0 */
+    tni_device *devices;         /* [count] */
+    pthread_mutex_t collectives; /* calls of tenon.collectives come one at a time */
 } tni_device_type;
 
 struct tni_device {
@@ -54,6 +56,9 @@ struct tni_device {
     uint64_t last_stream_id;
     struct tni_allocator *allocator;
     tn_generator *generator;
+    atomic_uint captures; /* graphs that are being captured; see graph.h */
+    tn_graph *capturing;  /* the list of them, under the lock */
+    uint64_t last_capture;
     struct {
         atomic_int code; /* 0: none */
         pthread_mutex_t lock;
@@ -92,6 +97,7 @@ struct tn_stream {
     void *handle;            /* the plugin's */
     atomic_uint_fast64_t id; /* 0: the default stream; never used again in a device */
     tn_stream *next;
+    _Atomic(tn_graph *) capture; /* the graph it captures, or NULL */
 };
 /* One more reference. */
 tn_stream *tni_stream_retain(tn_stream *stream);
@@ -100,7 +106,7 @@ int32_t tni_stream_check(const tn_stream *stream);
 /* Makes the default stream of a device that is being opened, and ends all streams of one that is closed. */
 int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);
-/* Waits for all streams. The plugin's status. */
+/* Waits for all streams but those that capture. The plugin's status. */
 int32_t tni_device_wait(tni_device *device);
 
 /* Late errors, see late.c. keep: an error that the caller cannot return, nothing when code is 0. take: the
@@ -117,6 +123,7 @@ struct tn_event {
     void *handle;
     tn_stream *stream; /* last recorded on, when the plugin has no events */
     int32_t recorded;
+    uint64_t capture;    /* number of the capture it was recorded in, 0: none */
     int32_t internal;    /* keeps neither context nor stream: whoever made it sees to that */
     int64_t nanoseconds; /* of the recording, on synchronous devices without events */
 };
@@ -144,6 +151,11 @@ void tni_allocator_count_storages(struct tni_allocator *allocator);
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);
 void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);
+/*
+ * The memory that was allocated on streams of capture `pool` is no longer kept for its graph: what is free
+ * goes back to the device, the rest when it is freed. The device has been waited for.
+ */
+void tni_pool_end(struct tni_allocator *allocator, uint64_t pool);
 /* The stream is about to be destroyed and has no work left: its blocks go to the default stream. */
 void tni_allocator_forget_stream(struct tni_allocator *allocator, tn_stream *stream);
 

@@ -5,7 +5,7 @@
  * early.
  */
 #include <time.h>
-#include "core/device.h"
+#include "core/graph.h"
 
 static int32_t has_events(const tni_device *device)
 {
@@ -94,12 +94,14 @@ int32_t tn_event_record(tn_event *event, tn_stream *stream)
         if (event->flags & TN_EVENT_TIMING) event->nanoseconds = now();
     }
     event->recorded = 1;
+    event->capture = tni_stream_capture(stream);
     return TN_OK;
 }
 
 int32_t tn_event_query(tn_event *event)
 {
     int32_t done = 0, code = check(event);
+    if (!code) code = tni_capture_check_event(event, "asking");
     if (code) return -code;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
@@ -112,6 +114,7 @@ int32_t tn_event_query(tn_event *event)
 int32_t tn_event_synchronize(tn_event *event)
 {
     int32_t code = check(event);
+    if (!code) code = tni_capture_check_event(event, "waiting for");
     if (code || !event->recorded) return code;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
@@ -124,6 +127,8 @@ int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
 {
     int32_t code = check(start);
     if (!code) code = check(end);
+    if (!code) code = tni_capture_check_event(start, "the time of");
+    if (!code) code = tni_capture_check_event(end, "the time of");
     if (code) return code;
     tni_device *d = start->device;
     const tni_driver *driver = &d->type->driver;
@@ -147,12 +152,18 @@ int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
     if (code || !event->recorded) return code;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
+    tn_graph *joins = NULL;
+    if (event->capture || tni_stream_captures(stream)) {
+        code = tni_capture_check_wait(stream, event, &joins);
+        if (code) return code;
+    }
     if (event->device != d || !has_events(d) || !driver->stream.wait_event) {
         if (!has_events(event->device) && event->stream == stream) return TN_OK;
         return tn_event_synchronize(event);
     }
     code = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
-    return code ? tni_driver_error(d->type, code, "a stream's wait for an event") : TN_OK;
+    if (code) return tni_driver_error(d->type, code, "a stream's wait for an event");
+    return joins ? tni_capture_join(joins, stream) : TN_OK;
 }
 
 int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)

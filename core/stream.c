@@ -4,6 +4,7 @@
  * default stream belongs to its device. Waiting between streams is in event.c.
  */
 #include "core/current.h"
+#include "core/graph.h"
 
 /* A released handle is used again for another stream, unless dead handles are to be found. */
 static tn_stream *take_struct(tni_device *device)
@@ -64,11 +65,12 @@ void tni_streams_finish(tni_device *device)
 int32_t tni_device_wait(tni_device *device)
 {
     const tni_driver *driver = &device->type->driver;
-    if (driver->device.synchronize) return driver->device.synchronize(driver->self, device->handle);
+    if (driver->device.synchronize && !atomic_load(&device->captures))
+        return driver->device.synchronize(driver->self, device->handle);
     int32_t first = TN_OK;
     pthread_mutex_lock(&device->lock);
     for (tn_stream *s = device->streams; s; s = s->next) {
-        if (atomic_load(&s->id) == TNI_DEAD_STREAM) continue;
+        if (atomic_load(&s->id) == TNI_DEAD_STREAM || tni_stream_captures(s)) continue;
         int32_t code = driver->stream.synchronize(driver->self, device->handle, s->handle);
         if (!first) first = code;
     }
@@ -157,6 +159,7 @@ int32_t tni_stream_check(const tn_stream *stream)
 int32_t tn_stream_synchronize(tn_stream *stream)
 {
     int32_t code = tni_stream_check(stream);
+    if (!code) code = tni_capture_refuse(stream, "waiting for a stream that captures");
     if (code) return code;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
@@ -167,6 +170,7 @@ int32_t tn_stream_synchronize(tn_stream *stream)
 int32_t tn_stream_query(tn_stream *stream)
 {
     int32_t done = 0, code = tni_stream_check(stream);
+    if (!code) code = tni_capture_refuse(stream, "asking a stream that captures");
     if (code) return -code;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "core/dtype.h"
+#include "core/graph.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/thread.h"
@@ -26,8 +27,10 @@ int32_t tni_copy_to_device(tni_device *d, void *allocation, uint64_t offset, con
 {
     const tni_driver *driver = &d->type->driver;
     if (!bytes) return TN_OK;
-    int32_t code = driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes,
-                                               tni_current_stream(d)->handle);
+    int32_t code = tni_capture_refuse(tni_current_stream(d), "a copy from the host to the device");
+    if (code) return code;
+    code = driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes,
+                                       tni_current_stream(d)->handle);
     return finish_copy(d, code, "copy to a device");
 }
 
@@ -35,8 +38,10 @@ int32_t tni_copy_to_host(tni_device *d, void *host, void *allocation, uint64_t o
 {
     const tni_driver *driver = &d->type->driver;
     if (!bytes) return TN_OK;
-    int32_t code = driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes,
-                                               tni_current_stream(d)->handle);
+    int32_t code = tni_capture_refuse(tni_current_stream(d), "a copy from the device to the host");
+    if (code) return code;
+    code = driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes,
+                                       tni_current_stream(d)->handle);
     return finish_copy(d, code, "copy from a device");
 }
 
@@ -116,6 +121,9 @@ int32_t tni_tensor_read(const tn_tensor *t, void *out, uint64_t bytes)
                          (unsigned long long)needed, (unsigned long long)bytes);
     if (!bytes) return TN_OK;
     tni_device *d = t->storage->device;
+    code =
+        tni_capture_refuse(tni_current_stream(d), "reading the elements of a tensor (item, to_host, print)");
+    if (code) return code;
     if (!tni_is_contiguous(t))
         code = read_strided(t, out);
     else if (d->synchronous)

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "core/thread.h"
+#include "core/graph.h"
 #include "dispatcher/backend.h"
 
 #define MAX_NUMBERS 3
@@ -222,6 +223,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
         for (uint32_t i = 0; i < op->n_returns; i++) tni_value_release(ctx, &outs[i]);
         tni_error_ensure(status, tni_op_name(op));
         tni_error_operator(tni_op_name(op));
+        if (status == TN_E_STATE) tni_capture_blame(ctx, tni_op_name(op));
     }
     return status;
 }

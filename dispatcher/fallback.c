@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "core/graph.h"
 #include "core/thread.h"
 #include "dispatcher/backend.h"
 
@@ -182,6 +183,9 @@ int32_t tni_fall_back(tni_frame *f, const char *reason)
         return unknown_dtype(f) ? not_implemented(f) : tni_run_composite(f);
     if (!f->open_device || TN_DEVICE_TYPE(f->device) == TN_INTERNED_CPU) return not_implemented(f);
     status = tni_fallback_allowed(f->ctx, f->op->base, reason);
+    if (!status)
+        status = tni_capture_refuse(tni_current_stream(f->open_device),
+                                    "%s, which would run on the CPU (%s),", tni_op_name(f->op->base), reason);
     if (!status) status = run_on_cpu(f, &m);
     if (!status) tni_fallback_count(f->ctx, f->op->base, f->device, m.bytes, reason);
     return status;

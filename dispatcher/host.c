@@ -2,6 +2,7 @@
 /* What plugins call back: the host table of plugin.h. */
 #include <string.h>
 #include "core/finding.h"
+#include "core/graph.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
@@ -170,6 +171,10 @@ int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, ui
     if (!f) return TN_E_CONTRACT;
     if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
     if (!generator) return tni_error(TN_E_STATE, "random_reserve: the call has no device");
+    if (f->open_device) {
+        int32_t status = tni_capture_refuse(f->stream, "%s, which draws random numbers,", tni_op_name(f->op));
+        if (status) return status;
+    }
     tni_generator_reserve(generator, count, out_seed, out_offset);
     return TN_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Before and after a kernel: what its row asks for, what it leaves, what its failure becomes. */
 #include "core/finding.h"
+#include "core/graph.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
 
@@ -29,6 +30,8 @@ static void release_kept(tni_frame *f)
         f->kept = kept->next;
         if (kept->is_block) {
             kept->release(kept->pointer);
+        } else if (tni_capture_keep(f->stream, kept->pointer, kept->release)) {
+            /* it is the graph's now */
         } else if (!d->stream.host_callback ||
                    d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle, kept->release,
                                            kept->pointer)) {

@@ -5,6 +5,7 @@
  * fills) come here too: their result is argument 0 itself, and their functional form is a clone and the same.
  */
 #include <string.h>
+#include "core/graph.h"
 #include "dispatcher/backend.h"
 
 static int32_t blas_strides(const tn_tensor *t)
@@ -274,6 +275,11 @@ int32_t tni_run_structured(tni_frame *f)
         return tni_fail(f, TN_E_UNSUPPORTED,
                         "the sizes of the result depend on the data, and a meta tensor has none");
     if (f->open_device) {
+        if (base->kind == TNI_KIND_DATA_DEPENDENT) {
+            status = tni_capture_refuse(f->stream, "%s, whose result has a size that depends on the data,",
+                                        tni_op_name(base));
+            if (status) return status;
+        }
         k = tni_kernel_first(f, base, dtype_of_call(f));
         if (!k) return tni_fall_back(f, reason);
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/random.h>
+#include "core/graph.h"
 #include "core/shape.h"
 #include "ops/composite/composite.h"
 
@@ -165,6 +166,10 @@ tn_tensor *tni_fill_random(tn_scope *s, tn_tensor *t, int64_t distribution, tn_v
     uint64_t seed, offset;
     if (!t || tn_scope_failed(s)) return NULL;
     if (tn_tensor_numel(t) == 0) return t;
+    if (t->storage->device) {
+        int32_t status = tni_capture_refuse(tni_current_stream(t->storage->device), "drawing random numbers");
+        if (status) return tni_scope_record(s, status), NULL;
+    }
     if (!generator) {
         tni_device *device = tni_device_get(s->ctx, tn_tensor_device(t));
         if (!device) return tni_scope_record(s, TN_E_DEVICE), NULL;

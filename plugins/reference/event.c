@@ -17,6 +17,8 @@ typedef struct recording {
     double milliseconds;      /* when it was reached */
     atomic_uint references;
     int32_t reached;
+    reference_capture *capture; /* recorded while its stream captured: never reached */
+    reference_place place;      /* there */
 } recording;
 
 typedef struct event {
@@ -46,6 +48,7 @@ static recording *retain(recording *r)
 static void release(recording *r)
 {
     if (!r || atomic_fetch_sub(&r->references, 1) != 1) return;
+    reference_capture_release(r->capture);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r);
@@ -124,6 +127,12 @@ int32_t reference_event_wait(void *handle, reference_stream *stream)
     event *e = handle;
     recording *r = last_recording(e);
     if (!r) return TN_OK;
+    uint32_t branch;
+    if (r->capture || reference_stream_capture(stream, &branch)) {
+        int32_t code = reference_capture_wait(stream, r->capture, &r->place);
+        release(r);
+        return code;
+    }
     event_task *t = create_task(e, r, run_wait);
     int32_t status = t ? reference_stream_push(stream, &t->task) : TN_E_OUT_OF_MEMORY;
     release(r);
@@ -170,7 +179,15 @@ static int32_t event_record(void *self, void *device, void *handle, void *stream
 {
     event *e = handle;
     recording *r = create_recording(), *before = NULL;
-    int32_t status = push_recording(e, r, stream); /* refuses NULL */
+    uint32_t branch;
+    reference_capture *capture = reference_stream_capture(stream, &branch);
+    int32_t status = TN_OK;
+    if (capture && r) {
+        r->capture = reference_capture_retain(capture);
+        r->place = reference_capture_place(capture, branch);
+    } else {
+        status = push_recording(e, r, stream); /* refuses NULL */
+    }
     if (status) {
         release(r);
         return status;
@@ -183,9 +200,19 @@ static int32_t event_record(void *self, void *device, void *handle, void *stream
     return TN_OK;
 }
 
+/* TN_OK, or TN_E_STATE for what is no place in a stream but in a capture. */
+static int32_t check_runs(const reference_state *state, recording *r)
+{
+    if (!r || !r->capture) return TN_OK;
+    release(r);
+    return reference_error(state, TN_E_STATE, "reference: the event was recorded in a capture");
+}
+
 static int32_t event_query(void *self, void *device, void *handle, int32_t *out_done)
 {
     recording *r = last_recording(handle);
+    int32_t status = check_runs(self, r);
+    if (status) return status;
     *out_done = 1;
     if (!r) return TN_OK;
     pthread_mutex_lock(&r->lock);
@@ -199,6 +226,8 @@ static int32_t event_query(void *self, void *device, void *handle, int32_t *out_
 static int32_t event_synchronize(void *self, void *device, void *handle)
 {
     recording *r = last_recording(handle);
+    int32_t status = check_runs(self, r);
+    if (status) return status;
     if (r) wait_for(r);
     release(r);
     return TN_OK;

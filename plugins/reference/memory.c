@@ -238,6 +238,8 @@ static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               uint64_t bytes, void *stream)
 {
+    int32_t status = reference_stream_check_runs(stream, "a copy from the host");
+    if (status) return status;
     char *to = reference_resolve(device, allocation, offset, bytes);
     return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;
 }
@@ -245,22 +247,32 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
 static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
                               uint64_t bytes, void *stream)
 {
+    int32_t status = reference_stream_check_runs(stream, "a copy to the host");
+    if (status) return status;
     const char *from = reference_resolve(device, allocation, offset, bytes);
     return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;
+}
+
+static int32_t copy(reference_state *state, void *to_device, void *to, uint64_t to_offset, void *from_device,
+                    void *from, uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    char *target = reference_resolve(to_device, to, to_offset, bytes);
+    const char *source = target ? reference_resolve(from_device, from, from_offset, bytes) : NULL;
+    return source ? push_transfer(state, target, source, bytes, 0, stream) : TN_E_CONTRACT;
 }
 
 static int32_t peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device, void *from,
                     uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    char *target = reference_resolve(to_device, to, to_offset, bytes);
-    const char *source = target ? reference_resolve(from_device, from, from_offset, bytes) : NULL;
-    return source ? push_transfer(self, target, source, bytes, 0, stream) : TN_E_CONTRACT;
+    int32_t status = reference_stream_check_runs(stream, "a copy between devices");
+    if (status) return status;
+    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);
 }
 
 static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    return peer(self, device, to, to_offset, device, from, from_offset, bytes, stream);
+    return copy(self, device, to, to_offset, device, from, from_offset, bytes, stream);
 }
 
 /* No pin: there is no difference. No map: the memory is the device's alone. No trim: nothing is cached. */

@@ -102,6 +102,7 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     reference_chaos_init(&state->chaos);
     pthread_mutex_init(&state->memory_lock, NULL);
     pthread_mutex_init(&state->streams_lock, NULL);
+    pthread_mutex_init(&state->collectives_lock, NULL);
     *out_self = state;
     return TN_OK;
 }
@@ -119,6 +120,7 @@ static void plugin_shutdown(void *self)
     reference_memory_finish(state);
     pthread_mutex_destroy(&state->memory_lock);
     pthread_mutex_destroy(&state->streams_lock);
+    pthread_mutex_destroy(&state->collectives_lock);
     state->host->free(state->host->context, state, sizeof(*state));
 }
 
@@ -129,6 +131,7 @@ static const struct {
     {"tenon.device", &device_interface},         {"tenon.memory", &reference_memory_interface},
     {"tenon.copy", &reference_copy_interface},   {"tenon.stream", &reference_stream_interface},
     {"tenon.event", &reference_event_interface}, {"tenon.kernels", &reference_kernels_interface},
+    {"tenon.graph", &reference_graph_interface}, {"tenon.collectives", &reference_collectives_interface},
 };
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)

@@ -8,6 +8,8 @@
  *   memory.c    allocations, each mapped twice
  *   stream.c    queues, their threads, late errors
  *   event.c     events and waiting for them
+ *   graph.c     captures, graphs made of them, launching
+ *   collectives.c  what several devices do together
  *   chaos.c     delays, failures and poison that the environment asks for
  *   work.c      a kernel call, copied deeply and queued
  *   element.h   one element of any dtype as a number
@@ -30,6 +32,7 @@
 typedef struct reference_state reference_state;
 typedef struct reference_stream reference_stream;
 typedef struct reference_task reference_task;
+typedef struct reference_capture reference_capture;
 
 typedef struct reference_device {
     reference_state *state;
@@ -78,6 +81,7 @@ struct reference_state {
     size_t n_quarantine;
     pthread_mutex_t streams_lock;
     reference_stream *streams;
+    pthread_mutex_t collectives_lock; /* the ranks of one call are queued in one go */
     reference_chaos chaos;
 };
 
@@ -168,6 +172,15 @@ void reference_stream_wait(reference_stream *stream);
 void reference_stream_fail(reference_stream *stream, int32_t code, const char *text);
 /* Waits for all streams of the device and reports the first late error. */
 int32_t reference_streams_synchronize(reference_device *device);
+/* 1 when a task of this stream lies behind an error, for tasks with `always`; and when the stream has one. */
+int reference_stream_dropped(reference_stream *stream, const reference_task *task);
+int reference_stream_failed(reference_stream *stream);
+/* The capture that the stream takes part in, or NULL, and as which branch; who sets it keeps it alive. */
+reference_capture *reference_stream_capture(reference_stream *stream, uint32_t *out_branch);
+void reference_stream_set_capture(reference_stream *stream, reference_capture *capture, uint32_t branch);
+reference_device *reference_stream_device(reference_stream *stream);
+/* TN_OK, or TN_E_STATE for a stream that captures. */
+int32_t reference_stream_check_runs(reference_stream *stream, const char *what);
 /* Finishes all queues and joins all threads. */
 void reference_streams_stop(reference_state *state);
 
@@ -176,6 +189,32 @@ void reference_streams_stop(reference_state *state);
 extern const tn_event_interface reference_event_interface;
 /* Queues waiting for what the event records now. */
 int32_t reference_event_wait(void *event, reference_stream *stream);
+
+/* ---- graph.c ----------------------------------------------------------------------------------------- */
+
+extern const tn_graph_interface reference_graph_interface;
+
+#define REFERENCE_BRANCHES 16u /* streams in one capture */
+
+/* A place in a capture: of each branch the number of tasks that lie before. */
+typedef struct reference_place {
+    uint32_t at[REFERENCE_BRANCHES];
+} reference_place;
+
+reference_capture *reference_capture_retain(reference_capture *capture);
+void reference_capture_release(reference_capture *capture);
+/* Takes a task instead of the stream; on failure it is destroyed. */
+int32_t reference_capture_add(reference_capture *capture, uint32_t branch, reference_task *task);
+/* Where a branch is now. */
+reference_place reference_capture_place(reference_capture *capture, uint32_t branch);
+/* The stream's next task in the capture comes after the place; a stream that runs joins. `recorded` is NULL
+ * for an event from outside, which is refused. */
+int32_t reference_capture_wait(reference_stream *stream, reference_capture *recorded,
+                               const reference_place *place);
+
+/* ---- collectives.c ----------------------------------------------------------------------------------- */
+
+extern const tn_collectives_interface reference_collectives_interface;
 
 /* ---- work.c ------------------------------------------------------------------------------------------ */
 
@@ -208,6 +247,8 @@ int32_t reference_nonzero(void *self, const tn_call *call);
 /* Copies a call for `kernel`; NULL and *out_status on failure. */
 reference_task *reference_work_create(reference_device *device, const tn_call *call,
                                       const reference_kernel *kernel, int32_t *out_status);
+/* The kernel of such a task; NULL for other tasks. */
+const reference_kernel *reference_work_kernel(const reference_task *task);
 /* The copied call of such a task. */
 const tn_call *reference_work_call(const reference_task *task);
 

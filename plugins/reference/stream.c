@@ -28,6 +28,9 @@ struct reference_stream {
     int32_t joined;
     int32_t error_code;
     int32_t reserved;
+    reference_capture *capture; /* that takes what is pushed, or NULL */
+    uint32_t branch;            /* of the capture */
+    uint32_t reserved2;
     reference_pace pace;
     char error_text[256];
 };
@@ -146,6 +149,9 @@ int32_t reference_stream_push(reference_stream *s, reference_task *task)
         reference_task_destroy(task);
         return status;
     }
+    uint32_t branch;
+    reference_capture *capture = reference_stream_capture(s, &branch);
+    if (capture) return reference_capture_add(capture, branch, task);
     pthread_mutex_lock(&s->lock);
     reference_pace_set(&s->pace, task, s->queued - s->finished);
     task->number = ++s->queued;
@@ -167,6 +173,53 @@ void reference_stream_fail(reference_stream *s, int32_t code, const char *text)
         snprintf(s->error_text, sizeof(s->error_text), "%s", text);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+int reference_stream_dropped(reference_stream *s, const reference_task *task)
+{
+    pthread_mutex_lock(&s->lock);
+    int dropped = s->error_code || task->number <= s->drop_until;
+    pthread_mutex_unlock(&s->lock);
+    return dropped;
+}
+
+reference_device *reference_stream_device(reference_stream *s)
+{
+    return s->device;
+}
+
+int reference_stream_failed(reference_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int failed = s->error_code != 0;
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+/* ---- Capturing --------------------------------------------------------------------------------------- */
+
+reference_capture *reference_stream_capture(reference_stream *s, uint32_t *out_branch)
+{
+    pthread_mutex_lock(&s->lock);
+    reference_capture *capture = s->capture;
+    *out_branch = s->branch;
+    pthread_mutex_unlock(&s->lock);
+    return capture;
+}
+
+void reference_stream_set_capture(reference_stream *s, reference_capture *capture, uint32_t branch)
+{
+    pthread_mutex_lock(&s->lock);
+    s->capture = capture;
+    s->branch = branch;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int32_t reference_stream_check_runs(reference_stream *s, const char *what)
+{
+    uint32_t branch;
+    if (!reference_stream_capture(s, &branch)) return TN_OK;
+    return reference_error(s->device->state, TN_E_STATE, "reference: %s while the stream captures", what);
 }
 
 /* ---- Waiting and reporting --------------------------------------------------------------------------- */
@@ -214,6 +267,8 @@ int32_t reference_streams_synchronize(reference_device *device)
     reference_state *state = device->state;
     int32_t status = TN_OK;
     pthread_mutex_lock(&state->streams_lock);
+    for (reference_stream *s = state->streams; s && !status; s = s->next)
+        if (s->device == device) status = reference_stream_check_runs(s, "device.synchronize");
     for (reference_stream *s = state->streams; s; s = s->next)
         if (s->device == device) reference_stream_wait(s);
     for (reference_stream *s = state->streams; s && !status; s = s->next)
@@ -291,7 +346,8 @@ static void stream_destroy(void *self, void *device, void *stream)
 static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
 {
     reference_stream *s = stream;
-    int32_t status = report(s);
+    int32_t status = reference_stream_check_runs(s, "query");
+    if (!status) status = report(s);
     if (status) return status;
     pthread_mutex_lock(&s->lock);
     *out_done = s->finished == s->queued;
@@ -302,6 +358,8 @@ static int32_t stream_query(void *self, void *device, void *stream, int32_t *out
 
 static int32_t stream_synchronize(void *self, void *device, void *stream)
 {
+    int32_t status = reference_stream_check_runs(stream, "synchronize");
+    if (status) return status;
     reference_stream_wait(stream);
     return report(stream);
 }
@@ -326,6 +384,8 @@ static void run_callback(reference_stream *stream, reference_task *task)
 static int32_t stream_host_callback(void *self, void *device, void *stream, void (*callback)(void *user),
                                     void *user)
 {
+    int32_t status = reference_stream_check_runs(stream, "host_callback");
+    if (status) return status;
     callback_task *c = reference_task_create(sizeof(*c), run_callback);
     if (!c) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory to queue a callback");
     c->task.always = 1;

@@ -214,6 +214,11 @@ reference_task *reference_work_create(reference_device *device, const tn_call *c
     return NULL;
 }
 
+const reference_kernel *reference_work_kernel(const reference_task *task)
+{
+    return task->run == run_work ? ((const work *)task)->kernel : NULL;
+}
+
 const tn_call *reference_work_call(const reference_task *task)
 {
     return &((const work *)task)->call;

@@ -10,6 +10,7 @@
 #include <tenon/op.h>
 #include <tenon/autograd.h>
 #include <tenon/device.h>
+#include <tenon/graph.h>
 #include <tenon/collectives.h>
 #include <tenon/random.h>
 #include <tenon/io.h>

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures: which streams take part, what they may not do meanwhile, and what remains of a refusal. A stream
+ * joins by waiting for an event of the capture. Whatever joins is waited for first, so that nothing from
+ * before the capture is under way on it: the allocator then needs no events of capturing streams.
+ */
+#include "core/capture.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+uint64_t tni_stream_capture(const tn_stream *stream)
+{
+    const tn_graph *g = stream ? atomic_load_explicit(&stream->capture, memory_order_acquire) : NULL;
+    return g ? g->capture : 0;
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------------------ */
+
+static int32_t refuse(tn_graph *g, const char *text)
+{
+    pthread_mutex_lock(&g->lock);
+    if (!g->text[0]) {
+        snprintf(g->text, sizeof g->text, "%s", text);
+        g->refused_on = pthread_self();
+    }
+    pthread_mutex_unlock(&g->lock);
+    return tni_error(TN_E_STATE, "%s", text);
+}
+
+int32_t tni_capture_refuse(tn_stream *stream, const char *format, ...)
+{
+    char what[160], text[256];
+    tn_graph *g = atomic_load_explicit(&stream->capture, memory_order_acquire);
+    va_list list;
+    if (TNI_LIKELY(!g)) return TN_OK;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    snprintf(text, sizeof text, "%s cannot be captured in a graph", what);
+    return refuse(g, text);
+}
+
+/* The capture under way with a number, or NULL. With the device's lock held. */
+static tn_graph *find(const tni_device *d, uint64_t capture)
+{
+    tn_graph *g = d->capturing;
+    while (g && g->capture != capture) g = g->next;
+    return g;
+}
+
+static void blame(tni_device *d, const char *message, const char *op)
+{
+    pthread_mutex_lock(&d->lock);
+    for (tn_graph *g = d->capturing; g; g = g->next) {
+        pthread_mutex_lock(&g->lock);
+        if (g->text[0] && !g->op[0] && pthread_equal(g->refused_on, pthread_self()) &&
+            !strcmp(g->text, message))
+            snprintf(g->op, sizeof g->op, "%s", op);
+        pthread_mutex_unlock(&g->lock);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tni_capture_blame(tn_context *ctx, const char *op)
+{
+    const tn_error *error = tn_last_error();
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    if (!error || error->code != TN_E_STATE) return;
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t i = 0; i < ctx->types[k]->count; i++) {
+            tni_device *d = &ctx->types[k]->devices[i];
+            if (atomic_load_explicit(&d->captures, memory_order_relaxed)) blame(d, error->message, op);
+        }
+    }
+}
+
+/* ---- Events -------------------------------------------------------------------------------------------- */
+
+int32_t tni_capture_check_event(const tn_event *event, const char *what)
+{
+    char text[160];
+    if (TNI_LIKELY(!event->capture)) return TN_OK;
+    snprintf(text, sizeof text, "%s an event that was recorded in a capture cannot be captured in a graph",
+             what);
+    pthread_mutex_lock(&event->device->lock);
+    tn_graph *g = find(event->device, event->capture);
+    if (g) (void)refuse(g, text);
+    pthread_mutex_unlock(&event->device->lock);
+    return tni_error(TN_E_STATE, g ? "%s" : "%s, nor done afterwards: record the event anew", text);
+}
+
+int32_t tni_capture_check_wait(tn_stream *stream, const tn_event *event, tn_graph **out_join)
+{
+    tn_graph *own = atomic_load_explicit(&stream->capture, memory_order_acquire), *g = NULL;
+    *out_join = NULL;
+    if (!event->capture) return tni_capture_refuse(stream, "waiting for an event from outside the capture");
+    if (event->device != stream->device)
+        return tni_capture_check_event(event, "waiting on another device for");
+    pthread_mutex_lock(&event->device->lock);
+    g = find(event->device, event->capture);
+    pthread_mutex_unlock(&event->device->lock);
+    if (own && own != g) return tni_capture_refuse(stream, "waiting for an event of another capture");
+    if (!g) return tni_capture_check_event(event, "waiting for");
+    if (own) return TN_OK;
+    int32_t code = tn_stream_synchronize(stream);
+    if (!code) *out_join = g;
+    return code;
+}
+
+/* ---- Streams ------------------------------------------------------------------------------------------- */
+
+int32_t tni_capture_join(tn_graph *g, tn_stream *stream)
+{
+    pthread_mutex_lock(&g->lock);
+    tn_stream **place = tni_vector_push(g->ctx, &g->streams, sizeof *place);
+    if (place) {
+        *place = tni_stream_retain(stream);
+        atomic_store_explicit(&stream->capture, g, memory_order_release);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return place ? TN_OK : TN_E_OUT_OF_MEMORY;
+}
+
+int32_t tni_capture_keep(tn_stream *stream, void *pointer, void (*release)(void *pointer))
+{
+    tn_graph *g = atomic_load_explicit(&stream->capture, memory_order_acquire);
+    tni_capture_kept *kept = g ? tni_alloc(g->ctx, sizeof *kept) : NULL;
+    if (!kept) return 0;
+    pthread_mutex_lock(&g->lock);
+    *kept = (tni_capture_kept){g->kept, pointer, release};
+    g->kept = kept;
+    pthread_mutex_unlock(&g->lock);
+    return 1;
+}
+
+/* ---- Beginning and end --------------------------------------------------------------------------------- */
+
+static void enlist(tn_graph *g)
+{
+    tni_device *d = g->device;
+    pthread_mutex_lock(&d->lock);
+    g->capture = ++d->last_capture;
+    g->next = d->capturing;
+    d->capturing = g;
+    atomic_fetch_add(&d->captures, 1);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void delist(tn_graph *g)
+{
+    tni_device *d = g->device;
+    pthread_mutex_lock(&d->lock);
+    for (tn_graph **link = &d->capturing; *link; link = &(*link)->next) {
+        if (*link != g) continue;
+        *link = g->next;
+        break;
+    }
+    atomic_fetch_sub(&d->captures, 1);
+    g->capture = 0;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void leave_streams(tn_graph *g)
+{
+    tn_stream **streams = g->streams.data;
+    for (uint32_t i = 0; i < g->streams.count; i++)
+        atomic_store_explicit(&streams[i]->capture, NULL, memory_order_release);
+    delist(g);
+    for (uint32_t i = 0; i < g->streams.count; i++) tn_stream_release(streams[i]);
+    tni_vector_finish(g->ctx, &g->streams, sizeof *streams);
+    g->streams = (tni_vector){NULL, 0, 0};
+    g->origin = NULL;
+}
+
+int32_t tni_capture_begin(tn_graph *g, tn_stream *stream)
+{
+    tni_device *d = g->device;
+    const tni_driver *driver = &d->type->driver;
+    int32_t code = tn_stream_synchronize(stream);
+    if (code) return code;
+    code = driver->graph.begin(driver->self, d->handle, stream->handle);
+    if (code) return tni_driver_error(d->type, code, "beginning a capture");
+    g->text[0] = g->op[0] = 0;
+    g->origin = stream;
+    enlist(g);
+    g->pool = g->capture;
+    code = tni_capture_join(g, stream);
+    if (!code) return TN_OK;
+    (void)tni_capture_end(g);
+    g->pool = 0; /* nothing was allocated */
+    return code;
+}
+
+/* What the plugin captured goes where the capture is invalid. */
+static int32_t refused(const tn_graph *g, void *handle)
+{
+    const tni_driver *driver = &g->device->type->driver;
+    if (handle) driver->graph.destroy(driver->self, g->device->handle, handle);
+    return tni_error(TN_E_STATE, "the capture is invalid: %s%s%s", g->op, g->op[0] ? ": " : "", g->text);
+}
+
+int32_t tni_capture_end(tn_graph *g)
+{
+    tni_device *d = g->device;
+    const tni_driver *driver = &d->type->driver;
+    void *handle = NULL;
+    int32_t code = driver->graph.end(driver->self, d->handle, g->origin->handle, &handle);
+    if (code) {
+        code = tni_driver_error(d->type, code, "ending a capture");
+        handle = NULL;
+    } else if (!handle) {
+        code = tni_no_handle(d->type, "graph.end");
+    }
+    leave_streams(g);
+    if (g->text[0]) return refused(g, handle);
+    if (!code) g->handle = handle;
+    return code;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What graph.c and capture.c share: the graph itself, and the beginning and end of a capture. */
+#ifndef TNI_CORE_CAPTURE_H
+#define TNI_CORE_CAPTURE_H
+
+#include "core/graph.h"
+
+/* What captured work needs until the graph goes. */
+typedef struct tni_capture_kept {
+    struct tni_capture_kept *next;
+    void *pointer;
+    void (*release)(void *pointer);
+} tni_capture_kept;
+
+/* Empty (no capture, no handle), capturing, or captured (a handle). */
+struct tn_graph {
+    tn_context *ctx;
+    tni_device *device;
+    pthread_mutex_t lock; /* streams, text, op, kept; making and launching the executable */
+    tn_graph *next;       /* in the device's list of captures under way */
+    uint64_t capture;     /* number of the capture under way, 0: none */
+    uint64_t pool;        /* number of the allocator's pool, 0: none */
+    tn_stream *origin;    /* the stream it began on, first of `streams` */
+    tni_vector streams;   /* tn_stream * each, with a reference */
+    void *handle;         /* the plugin's graph */
+    void *executable;     /* made of it; NULL until the first replay */
+    tni_capture_kept *kept;
+    pthread_t refused_on; /* thread of the first refusal */
+    char text[256];       /* the first refusal; "": the capture is valid */
+    char op[96];          /* in whose call it arose, or "" */
+};
+
+int32_t tni_capture_begin(tn_graph *graph, tn_stream *stream);
+/* All streams run again. graph->handle is what was captured, or stays NULL on failure. */
+int32_t tni_capture_end(tn_graph *graph);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Communicators: what a program hands over is checked here once, with the names of call, tensor and rank; the
+ * plugin then queues all ranks. Calls to one plugin come one at a time, so that the ranks of two calls on the
+ * same devices can never be queued in different orders.
+ */
+#include <tenon/collectives.h>
+
+#include "core/dtype.h"
+#include "core/graph.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+
+#define MOST_RANKS 64u
+
+struct tn_communicator {
+    tn_context *ctx;
+    tni_device_type *type;
+    void *handle;
+    uint32_t count;
+    uint32_t reserved;
+    tni_device *devices[MOST_RANKS];
+};
+
+static const tn_collectives_interface *slots(const tn_communicator *c)
+{
+    return &c->type->driver.collectives;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------------- */
+
+static int32_t take_devices(tn_communicator *c, const tn_device *devices, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        tni_device *d = tni_device_get(c->ctx, devices[i]);
+        if (!d) return tn_last_error()->code;
+        if (i && d->type != c->type)
+            return tni_error(TN_E_DEVICE,
+                             "tn_communicator_create: devices[%u] is of another type than devices[0]", i);
+        for (uint32_t k = 0; k < i; k++) {
+            if (c->devices[k] == d)
+                return tni_error(TN_E_DEVICE,
+                                 "tn_communicator_create: devices[%u] and devices[%u] are the same", k, i);
+        }
+        c->type = d->type;
+        c->devices[i] = d;
+        c->count++;
+    }
+    if (c->type->driver.collectives.size) return TN_OK;
+    return tni_error(TN_E_UNSUPPORTED, "plugin %s has no collectives (no interface tenon.collectives)",
+                     c->type->driver.plugin);
+}
+
+static int32_t make_handle(tn_communicator *c)
+{
+    void *devices[MOST_RANKS];
+    for (uint32_t i = 0; i < c->count; i++) devices[i] = c->devices[i]->handle;
+    pthread_mutex_lock(&c->type->collectives);
+    int32_t code = slots(c)->create(c->type->driver.self, devices, c->count, &c->handle);
+    pthread_mutex_unlock(&c->type->collectives);
+    if (code) return tni_driver_error(c->type, code, "making a communicator");
+    return c->handle ? TN_OK : tni_no_handle(c->type, "collectives.create");
+}
+
+int32_t tn_communicator_create(tn_context *ctx, const tn_device *devices, uint32_t count,
+                               tn_communicator **out)
+{
+    int32_t code = tni_context_check(ctx);
+    if (!code && (!count || count > MOST_RANKS))
+        code = tni_error(TN_E_ARGUMENT, "tn_communicator_create: %u devices; 1 to %u are possible", count,
+                         MOST_RANKS);
+    if (code) return code;
+    tn_communicator *c = tni_alloc_zeroed(ctx, sizeof *c);
+    if (!c) return TN_E_OUT_OF_MEMORY;
+    c->ctx = ctx;
+    code = take_devices(c, devices, count);
+    if (!code) code = make_handle(c);
+    if (code) {
+        tni_free(ctx, c, sizeof *c);
+        return code;
+    }
+    tni_context_own(ctx);
+    *out = c;
+    return TN_OK;
+}
+
+void tn_communicator_release(tn_communicator *communicator)
+{
+    tn_communicator *c = communicator;
+    if (!c || tni_context_check(c->ctx)) return;
+    tn_context *ctx = c->ctx;
+    for (uint32_t i = 0; i < c->count; i++)
+        tni_late_keep(c->devices[i], tni_device_wait(c->devices[i]), "waiting for a communicator's device");
+    pthread_mutex_lock(&c->type->collectives);
+    slots(c)->destroy(c->type->driver.self, c->handle);
+    pthread_mutex_unlock(&c->type->collectives);
+    tni_free(ctx, c, sizeof *c);
+    tni_context_unown(ctx);
+}
+
+uint32_t tn_communicator_size(const tn_communicator *communicator)
+{
+    return communicator->count;
+}
+
+tn_device tn_communicator_device(const tn_communicator *communicator, uint32_t rank)
+{
+    return rank < communicator->count ? communicator->devices[rank]->id : 0;
+}
+
+int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype)
+{
+    for (const tn_dtype *d = slots(communicator)->dtypes; *d; d++) {
+        if (*d == dtype) return 1;
+    }
+    return 0;
+}
+
+/* ---- Checks -------------------------------------------------------------------------------------------- */
+
+/* A list of tensors of a call, for texts. */
+typedef struct list {
+    const char *call;
+    const char *name;
+    tn_tensor *const *tensors;
+    int32_t written;
+} list;
+
+static int32_t refuse_device(const tn_communicator *c, const list *l, uint32_t i)
+{
+    char is[64], rank[64];
+    tn_device_format(c->ctx, l->tensors[i]->desc.device, is, sizeof is);
+    tn_device_format(c->ctx, c->devices[i]->id, rank, sizeof rank);
+    return tni_error(TN_E_DEVICE, "%s: %s[%u] is on %s; rank %u is %s", l->call, l->name, i, is, i, rank);
+}
+
+static int32_t check_one(const tn_communicator *c, const list *l, uint32_t i)
+{
+    tn_tensor *t = l->tensors[i];
+    if (!t) return tni_error(TN_E_ARGUMENT, "%s: %s[%u] is missing", l->call, l->name, i);
+    int32_t code = tni_tensor_check(t);
+    if (code) return code;
+    if (t->desc.device != c->devices[i]->id) return refuse_device(c, l, i);
+    if (t->desc.layout != TN_INTERNED_STRIDED || !tni_is_contiguous(t) ||
+        t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG))
+        return tni_error(TN_E_ARGUMENT,
+                         "%s: %s[%u] must be contiguous (and not lazily conjugated or negated)", l->call,
+                         l->name, i);
+    if (l->written && tni_grad_enabled() && tni_autograd_state_of(t) & TNI_WANTS_GRAD)
+        return tni_error(TN_E_AUTOGRAD,
+                         "%s: %s[%u] requires a gradient, and collectives are no part of autograd: call it "
+                         "where recording is off",
+                         l->call, l->name, i);
+    return TN_OK;
+}
+
+/* All of one dtype and shape, each on its rank's device. */
+static int32_t check_list(const tn_communicator *c, const list *l)
+{
+    int32_t code = TN_OK;
+    if (!l->tensors) return tni_error(TN_E_ARGUMENT, "%s: '%s' is missing", l->call, l->name);
+    for (uint32_t i = 0; i < c->count && !code; i++) {
+        char shape[128], first[128];
+        const tn_tensor *t = l->tensors[i], *t0 = l->tensors[0];
+        if ((code = check_one(c, l, i))) return code;
+        if (t->desc.dtype != t0->desc.dtype)
+            return tni_error(TN_E_DTYPE, "%s: %s[%u] is %s, but %s[0] is %s", l->call, l->name, i,
+                             tn_dtype_name(t->desc.dtype), l->name, tn_dtype_name(t0->desc.dtype));
+        int32_t same = t->desc.rank == t0->desc.rank;
+        for (uint32_t k = 0; same && k < t->desc.rank; k++) same = t->desc.sizes[k] == t0->desc.sizes[k];
+        if (!same)
+            code = tni_error(TN_E_SHAPE, "%s: %s[%u] has the shape %s, but %s[0] %s", l->call, l->name, i,
+                             tni_shape_text(t->desc.rank, t->desc.sizes, shape, sizeof shape), l->name,
+                             tni_shape_text(t0->desc.rank, t0->desc.sizes, first, sizeof first));
+    }
+    return code;
+}
+
+static int32_t check_call(const tn_communicator *c, const char *call, uint32_t count)
+{
+    if (!c) return tni_error(TN_E_ARGUMENT, "%s: no communicator", call);
+    if (count != c->count)
+        return tni_error(TN_E_ARGUMENT, "%s: %u tensors for %u ranks", call, count, c->count);
+    return tni_context_check(c->ctx);
+}
+
+static int32_t check_reduction(const tn_communicator *c, const char *call, tn_dtype dtype, uint32_t reduction)
+{
+    static const char *const names[] = {"SUM", "PRODUCT", "MIN", "MAX", "AVERAGE"};
+    if (reduction > TN_REDUCE_AVERAGE)
+        return tni_error(TN_E_ARGUMENT, "%s: there is no reduction %u (TN_REDUCE_...)", call, reduction);
+    int32_t is_complex = tn_dtype_is_complex(dtype),
+            orders = reduction == TN_REDUCE_MIN || reduction == TN_REDUCE_MAX;
+    if ((orders && is_complex) ||
+        (reduction == TN_REDUCE_AVERAGE && !is_complex && !tn_dtype_is_floating(dtype)))
+        return tni_error(TN_E_DTYPE, "%s: TN_REDUCE_%s is not for %s", call, names[reduction],
+                         tn_dtype_name(dtype));
+    if (!tn_communicator_reduces(c, dtype))
+        return tni_error(TN_E_DTYPE, "%s: plugin %s does not reduce %s", call, c->type->driver.plugin,
+                         tn_dtype_name(dtype));
+    return TN_OK;
+}
+
+/* outs[i] and inputs[i] of one storage: only where the smaller is its own part of the larger. */
+static int32_t check_overlap(const char *call, const tn_tensor *large, const tn_tensor *small, uint32_t i)
+{
+    uint64_t item = (uint64_t)tn_dtype_bytes(small->desc.dtype), part = (uint64_t)small->numel * item;
+    uint64_t from = small->desc.byte_offset, at = large->desc.byte_offset,
+             bytes = (uint64_t)large->numel * item;
+    if (large->desc.allocation != small->desc.allocation || from + part <= at || at + bytes <= from ||
+        from == at + i * part)
+        return TN_OK;
+    return tni_error(
+        TN_E_ARGUMENT,
+        "%s: outs[%u] and inputs[%u] overlap; only a rank's own part of the larger may be shared", call, i,
+        i);
+}
+
+/* all_gather and reduce_scatter: each of `large` holds one of `small` for each rank. */
+static int32_t check_parts(const tn_communicator *c, const list *large, const list *small)
+{
+    int32_t code = check_list(c, large);
+    if (!code) code = check_list(c, small);
+    if (code) return code;
+    const tn_tensor *l = large->tensors[0], *s = small->tensors[0];
+    if (l->desc.dtype != s->desc.dtype)
+        return tni_error(TN_E_DTYPE, "%s: %s are %s, but %s %s", large->call, large->name,
+                         tn_dtype_name(l->desc.dtype), small->name, tn_dtype_name(s->desc.dtype));
+    if (l->numel != s->numel * (int64_t)c->count)
+        return tni_error(TN_E_SHAPE, "%s: %s have %lld elements; %u ranks with %s of %lld make %lld",
+                         large->call, large->name, (long long)l->numel, c->count, small->name,
+                         (long long)s->numel, (long long)(s->numel * (int64_t)c->count));
+    for (uint32_t i = 0; i < c->count && !code; i++)
+        code = check_overlap(large->call, large->tensors[i], small->tensors[i], i);
+    return code;
+}
+
+/* ---- Calls --------------------------------------------------------------------------------------------- */
+
+static int32_t keep_memory(tn_tensor *t, tn_stream *stream)
+{
+    return t && t->storage->block ? tni_block_record(t->storage->block, stream) : TN_OK;
+}
+
+/* The ranks' streams and memory; either list may be NULL. */
+static int32_t fill_ranks(const tn_communicator *c, const char *call, tn_tensor *const *from,
+                          tn_tensor *const *to, tn_collective_rank *ranks)
+{
+    int32_t code = TN_OK;
+    for (uint32_t i = 0; i < c->count && !code; i++) {
+        tn_stream *stream = tni_current_stream(c->devices[i]);
+        ranks[i] = (tn_collective_rank){.size = sizeof *ranks, .stream = stream->handle};
+        if ((code = tni_capture_refuse(stream, "%s", call))) return code;
+        if (from) {
+            ranks[i].from = from[i]->desc.allocation;
+            ranks[i].from_offset = from[i]->desc.byte_offset;
+            code = keep_memory(from[i], stream);
+        }
+        if (to && !code) {
+            ranks[i].to = to[i]->desc.allocation;
+            ranks[i].to_offset = to[i]->desc.byte_offset;
+            code = keep_memory(to[i], stream);
+        }
+    }
+    return code;
+}
+
+static int32_t finish(tn_communicator *c, int32_t code, const char *call, tn_tensor *const *written)
+{
+    pthread_mutex_unlock(&c->type->collectives);
+    if (code) return tni_driver_error(c->type, code, call);
+    for (uint32_t i = 0; written && i < c->count; i++) tni_bump_version(written[i]);
+    return TN_OK;
+}
+
+static uint64_t bytes_of(const tn_tensor *t)
+{
+    return (uint64_t)t->numel * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+}
+
+int32_t tn_communicator_all_reduce(tn_communicator *communicator, tn_tensor *const *tensors, uint32_t count,
+                                   uint32_t reduction)
+{
+    static const char call[] = "tn_communicator_all_reduce";
+    tn_communicator *c = communicator;
+    tn_collective_rank ranks[MOST_RANKS];
+    int32_t code = check_call(c, call, count);
+    if (!code) code = check_list(c, &(list){call, "tensors", tensors, 1});
+    if (!code) code = check_reduction(c, call, tensors[0]->desc.dtype, reduction);
+    if (code || !tensors[0]->numel) return code;
+    code = fill_ranks(c, call, tensors, tensors, ranks);
+    if (code) return code;
+    pthread_mutex_lock(&c->type->collectives);
+    code = slots(c)->all_reduce(c->type->driver.self, c->handle, ranks, sizeof *ranks,
+                                (uint64_t)tensors[0]->numel, tensors[0]->desc.dtype, reduction);
+    return finish(c, code, call, tensors);
+}
+
+int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *const *tensors, uint32_t count,
+                                  uint32_t root)
+{
+    static const char call[] = "tn_communicator_broadcast";
+    tn_communicator *c = communicator;
+    tn_collective_rank ranks[MOST_RANKS];
+    int32_t code = check_call(c, call, count);
+    if (!code && root >= count)
+        code = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, count - 1);
+    if (!code) code = check_list(c, &(list){call, "tensors", tensors, 1});
+    if (code || !tensors[0]->numel) return code;
+    code = fill_ranks(c, call, tensors, tensors, ranks);
+    if (code) return code;
+    pthread_mutex_lock(&c->type->collectives);
+    code = slots(c)->broadcast(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(tensors[0]),
+                               root);
+    return finish(c, code, call, tensors);
+}
+
+int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *const *outs,
+                                   tn_tensor *const *inputs, uint32_t count)
+{
+    static const char call[] = "tn_communicator_all_gather";
+    tn_communicator *c = communicator;
+    tn_collective_rank ranks[MOST_RANKS];
+    int32_t code = check_call(c, call, count);
+    if (!code) code = check_parts(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
+    if (code || !inputs[0]->numel) return code;
+    code = fill_ranks(c, call, inputs, outs, ranks);
+    if (code) return code;
+    pthread_mutex_lock(&c->type->collectives);
+    code = slots(c)->all_gather(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(inputs[0]));
+    return finish(c, code, call, outs);
+}
+
+int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor *const *outs,
+                                       tn_tensor *const *inputs, uint32_t count, uint32_t reduction)
+{
+    static const char call[] = "tn_communicator_reduce_scatter";
+    tn_communicator *c = communicator;
+    tn_collective_rank ranks[MOST_RANKS];
+    int32_t code = check_call(c, call, count);
+    if (!code) code = check_parts(c, &(list){call, "inputs", inputs, 0}, &(list){call, "outs", outs, 1});
+    if (!code) code = check_reduction(c, call, outs[0]->desc.dtype, reduction);
+    if (code || !outs[0]->numel) return code;
+    code = fill_ranks(c, call, inputs, outs, ranks);
+    if (code) return code;
+    pthread_mutex_lock(&c->type->collectives);
+    code = slots(c)->reduce_scatter(c->type->driver.self, c->handle, ranks, sizeof *ranks,
+                                    (uint64_t)outs[0]->numel, outs[0]->desc.dtype, reduction);
+    return finish(c, code, call, outs);
+}
+
+int32_t tn_communicator_barrier(tn_communicator *communicator)
+{
+    static const char call[] = "tn_communicator_barrier";
+    tn_communicator *c = communicator;
+    tn_collective_rank ranks[MOST_RANKS];
+    int32_t code = check_call(c, call, c ? c->count : 0);
+    if (!code) code = fill_ranks(c, call, NULL, NULL, ranks);
+    if (code) return code;
+    pthread_mutex_lock(&c->type->collectives);
+    code = slots(c)->barrier(c->type->driver.self, c->handle, ranks, sizeof *ranks);
+    return finish(c, code, call, NULL);
+}

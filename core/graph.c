@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs as programs see them: create, capture, replay, update. What happens on streams while they capture is
+ * in capture.c. An executable is made at the first replay, so that a graph that only serves to update another
+ * one never costs one.
+ */
+#include "core/capture.h"
+
+static const tn_graph_interface *slots(const tn_graph *g)
+{
+    return &g->device->type->driver.graph;
+}
+
+static void *self_of(const tn_graph *g)
+{
+    return g->device->type->driver.self;
+}
+
+int32_t tn_graph_create(tn_context *ctx, tn_device device, tn_graph **out)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    const tni_driver *driver = &d->type->driver;
+    if (!driver->graph.size)
+        return tni_error(TN_E_UNSUPPORTED, "plugin %s has no graphs (no interface tenon.graph)",
+                         driver->plugin);
+    if (driver->allocator.size)
+        return tni_error(TN_E_UNSUPPORTED,
+                         "plugin %s has an allocator of its own, which gives a graph no memory that stays",
+                         driver->plugin);
+    tn_graph *g = tni_alloc_zeroed(ctx, sizeof *g);
+    if (!g) return TN_E_OUT_OF_MEMORY;
+    g->ctx = ctx;
+    g->device = d;
+    pthread_mutex_init(&g->lock, NULL);
+    tni_context_own(ctx);
+    *out = g;
+    return TN_OK;
+}
+
+static void destroy_executable(tn_graph *g)
+{
+    if (g->executable) slots(g)->destroy_executable(self_of(g), g->device->handle, g->executable);
+    g->executable = NULL;
+}
+
+/* Gives back what a capture left. The device has been waited for. */
+static void drop_work(tn_graph *g)
+{
+    destroy_executable(g);
+    if (g->handle) slots(g)->destroy(self_of(g), g->device->handle, g->handle);
+    g->handle = NULL;
+    while (g->kept) {
+        tni_capture_kept *kept = g->kept;
+        g->kept = kept->next;
+        kept->release(kept->pointer);
+        tni_free(g->ctx, kept, sizeof *kept);
+    }
+    if (g->pool) tni_pool_end(g->device->allocator, g->pool);
+    g->pool = 0;
+}
+
+static void wait_for_device(const tn_graph *g)
+{
+    tni_late_keep(g->device, tni_device_wait(g->device), "waiting for the device of a graph");
+}
+
+static void empty(tn_graph *g)
+{
+    if (g->capture) (void)tni_capture_end(g);
+    if (g->handle || g->pool) wait_for_device(g);
+    drop_work(g);
+}
+
+static int32_t check(const tn_graph *g)
+{
+    if (!g) return tni_error(TN_E_ARGUMENT, "a graph is missing");
+    return tni_context_check(g->ctx);
+}
+
+/* TN_OK for a graph that has been captured. */
+static int32_t check_captured(const tn_graph *g, const char *what)
+{
+    if (g->capture) return tni_error(TN_E_STATE, "%s: the graph is being captured", what);
+    if (!g->handle) return tni_error(TN_E_STATE, "%s: the graph is empty; capture it first", what);
+    return TN_OK;
+}
+
+int32_t tn_graph_reset(tn_graph *graph)
+{
+    int32_t code = check(graph);
+    if (!code) empty(graph);
+    return code;
+}
+
+void tn_graph_release(tn_graph *graph)
+{
+    if (!graph || tni_context_check(graph->ctx)) return;
+    tn_context *ctx = graph->ctx;
+    empty(graph);
+    pthread_mutex_destroy(&graph->lock);
+    tni_free(ctx, graph, sizeof *graph);
+    tni_context_unown(ctx);
+}
+
+int32_t tn_graph_capture_begin(tn_graph *graph, tn_stream *stream)
+{
+    int32_t code = check(graph);
+    if (!code) code = tni_stream_check(stream);
+    if (code) return code;
+    if (graph->capture || graph->handle)
+        return tni_error(TN_E_STATE, "tn_graph_capture_begin: the graph %s",
+                         graph->capture ? "is being captured"
+                                        : "has been captured; tn_graph_reset empties it");
+    if (stream->device != graph->device)
+        return tni_error(TN_E_DEVICE, "tn_graph_capture_begin: graph and stream are of different devices");
+    if (tni_stream_captures(stream))
+        return tni_error(TN_E_STATE, "tn_graph_capture_begin: the stream captures another graph");
+    return tni_capture_begin(graph, stream);
+}
+
+int32_t tn_graph_capture_end(tn_graph *graph)
+{
+    int32_t code = check(graph);
+    if (code) return code;
+    if (!graph->capture) return tni_error(TN_E_STATE, "tn_graph_capture_end: no capture has begun");
+    code = tni_capture_end(graph);
+    if (!code) return TN_OK;
+    wait_for_device(graph); /* the pool's memory may have been copied to by streams that do not capture */
+    drop_work(graph);
+    return code;
+}
+
+static int32_t make_executable(tn_graph *g)
+{
+    if (g->executable) return TN_OK;
+    void *executable = NULL;
+    int32_t code = slots(g)->instantiate(self_of(g), g->device->handle, g->handle, &executable);
+    if (code) return tni_driver_error(g->device->type, code, "instantiating a graph");
+    if (!executable) return tni_no_handle(g->device->type, "graph.instantiate");
+    g->executable = executable;
+    return TN_OK;
+}
+
+int32_t tn_graph_replay(tn_graph *graph)
+{
+    int32_t code = check(graph);
+    if (!code) code = check_captured(graph, "tn_graph_replay");
+    if (code) return code;
+    tni_device *d = graph->device;
+    tn_stream *stream = tni_current_stream(d);
+    if (tni_stream_captures(stream)) return tni_capture_refuse(stream, "replaying a graph");
+    pthread_mutex_lock(&graph->lock);
+    code = make_executable(graph);
+    if (!code) {
+        code = slots(graph)->launch(self_of(graph), d->handle, graph->executable, stream->handle);
+        if (code) code = tni_driver_error(d->type, code, "replaying a graph");
+    }
+    pthread_mutex_unlock(&graph->lock);
+    return code;
+}
+
+/* The executable follows, or goes: the next replay then makes one. */
+static int32_t update_executable(tn_graph *g, const tn_graph *from)
+{
+    if (!g->executable) return TN_OK;
+    int32_t code = TN_E_UNSUPPORTED;
+    if (slots(g)->update) code = slots(g)->update(self_of(g), g->device->handle, g->executable, from->handle);
+    if (code && code != TN_E_UNSUPPORTED) return tni_driver_error(g->device->type, code, "updating a graph");
+    if (code) destroy_executable(g);
+    return TN_OK;
+}
+
+int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
+{
+    int32_t code = check(graph);
+    if (!code) code = check(from);
+    if (!code && (graph == from || graph->device != from->device))
+        code =
+            tni_error(TN_E_ARGUMENT, "tn_graph_update: %s",
+                      graph == from ? "a graph is to update itself" : "the graphs are of different devices");
+    if (!code) code = check_captured(graph, "tn_graph_update");
+    if (!code) code = check_captured(from, "tn_graph_update, from");
+    if (code) return code;
+    wait_for_device(graph);
+    code = update_executable(graph, from);
+    if (code) return code;
+    void *executable = graph->executable;
+    graph->executable = NULL;
+    drop_work(graph);
+    destroy_executable(from);
+    graph->executable = executable;
+    graph->handle = from->handle;
+    graph->pool = from->pool;
+    graph->kept = from->kept;
+    from->handle = NULL;
+    from->pool = 0;
+    from->kept = NULL;
+    return TN_OK;
+}
+
+int32_t tn_stream_is_capturing(const tn_stream *stream)
+{
+    return stream && tni_stream_captures(stream);
+}

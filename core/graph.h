@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs inside the library: what streams, events, the allocator and the dispatcher ask while a stream
+ * captures. A stream that captures points to its graph; nothing else has to be looked at on the fast path.
+ */
+#ifndef TNI_CORE_GRAPH_H
+#define TNI_CORE_GRAPH_H
+
+#include <tenon/graph.h>
+#include "core/device.h"
+
+static inline int32_t tni_stream_captures(const tn_stream *stream)
+{
+    return atomic_load_explicit(&stream->capture, memory_order_acquire) != NULL;
+}
+/* Number of the capture that the stream takes part in; 0: none. Numbers are never used again in a device. */
+uint64_t tni_stream_capture(const tn_stream *stream);
+/* TN_OK when the stream does not capture. Else TN_E_STATE with printf's words and "... cannot be captured in
+ * a graph", and the capture is invalid. */
+int32_t tni_capture_refuse(tn_stream *stream, const char *format, ...) TNI_PRINTF(2, 3);
+/* The operator in whose call the refusal arose that is this thread's last error. */
+void tni_capture_blame(tn_context *ctx, const char *op);
+
+/* An event is waited for and one of the two sides captures: TN_OK and *out_join (NULL: nothing to join), or
+ * the refusal. The stream that joins is waited for here, and joins with tni_capture_join. */
+int32_t tni_capture_check_wait(tn_stream *stream, const tn_event *event, tn_graph **out_join);
+int32_t tni_capture_join(tn_graph *graph, tn_stream *stream);
+/* TN_OK for an event that was not recorded in a capture; else a refusal that makes that capture invalid. */
+int32_t tni_capture_check_event(const tn_event *event, const char *what);
+
+/* `release(pointer)` is called when the graph that the stream captures is given back; 0: it does not capture,
+ * or there is no memory, and nothing has happened. */
+int32_t tni_capture_keep(tn_stream *stream, void *pointer, void (*release)(void *pointer));
+
+#endif
