@@ -151,7 +151,12 @@ def check_networks(suite):
     expect(outcomes["3/attention/products/float32"] == "passed", f"{outcomes}")
     expect(outcomes["3/convolution/padded/float32"] == "passed", "a body over windows and products")
     expect(outcomes["4/devices/copies"] == outcomes["4/devices/gradients"] == "passed", f"{outcomes}")
-    expect(outcomes["4/graph/capture"] == "skipped", "what is not offered is said")
+    extra = {n: o for n, o in outcomes.items() if n.startswith(("4/graph/", "4/collectives/"))}
+    expect(len(extra) > 100 and set(extra.values()) <= {"passed", "skipped"}, f"{extra}")
+    expect(all(extra[f"4/graph/{n}"] == "passed" for n in ("training-step", "streams", "refusals", "memory", "update")), f"{extra}")
+    expect(extra["4/collectives/reduce_scatter/sum/bfloat16"] == extra["4/collectives/order"] == "passed", f"{extra}")
+    report = suite.report(suite.null, "--filter", "^4/(graph/update|collectives/order)", TENON_NULL_DEVICES="2")
+    expect(all(c["outcome"] == "absent" and "tenon." in c["reason"] for c in report["cases"]), "what is not offered is named")
     report = suite.report(suite.wrong, "--filter", "^2/perceptron/primitives/float32", expect=1, TENON_TEST_FAULT="strides")
     expect(report["cases"][0]["outcome"] == "failed" and "loss" in report["cases"][0]["reason"], "a wrong product learns otherwise")
 

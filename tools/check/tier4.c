@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 4: several devices of the plugin, copies and waits between them, and what else a plugin may offer.
- * Graph capture and collectives have no interface in this version of the contract, so no plugin can offer
- * them: that is said, and nothing is concluded from it.
+ * Tier 4, several devices of the plugin: copies and waits between them, streams of each, results that stay
+ * where they were computed, gradients across. Graphs and collectives are in tier4_graph.c and
+ * tier4_collectives.c.
  */
 #include "sources.h"
 
@@ -128,13 +128,65 @@ static void run_backward(check_target *t, const check_case *c, check_result *out
     tn_scope_close(s);
 }
 
+/* A stream on each device, all at work at once; each gets its own numbers back. */
+static void run_streams(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    tn_stream *streams[16] = {NULL};
+    tn_tensor *x[16];
+    uint32_t count = t->device_count < 16 ? t->device_count : 16;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tn_stream_create(t->ctx, device_at(t, i), t->facts.priority_low, &streams[i]) ||
+            tn_stream_set_current(t->ctx, streams[i]))
+            check_fail_with_error(out, NULL, "a stream for each device");
+        x[i] = tn_full(s, TN_INTS(N), TN_SCALAR(i + 1.0), .dtype = TN_FLOAT32, .device = device_at(t, i));
+    }
+    for (int round = 0; round < 10; round++) {
+        for (uint32_t i = 0; i < count; i++) x[i] = tn_add_scalar(s, x[i], TN_SCALAR(i + 1.0));
+    }
+    for (uint32_t i = count; i-- > 0 && out->outcome == CHECK_PASSED;) {
+        char what[32];
+        float *want = tn_scope_memory(s, N * sizeof *want);
+        for (int k = 0; want && k < N; k++) want[k] = 11.0f * (float)(i + 1);
+        snprintf(what, sizeof what, "a stream of device %u", i);
+        holds(out, s, what, x[i], want);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        tn_stream_set_current(t->ctx, tn_stream_default(t->ctx, device_at(t, i)));
+    tn_scope_close(s);
+    for (uint32_t i = 0; i < count; i++) tn_stream_release(streams[i]);
+}
+
+/* What is made from tensors of device i is on device i, whichever device is the current one. */
+static void run_placement(check_target *t, const check_case *c, check_result *out)
+{
+    tn_scope *s = tn_scope_open(t->ctx);
+    const float *data = numbers(s, 1);
+    for (uint32_t i = 0; i < t->device_count && out->outcome == CHECK_PASSED; i++) {
+        tn_device_set_current(t->ctx, device_at(t, (i + 1) % t->device_count));
+        tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, i));
+        tn_tensor *made[] = {x,
+                             tn_mul(s, x, x),
+                             tn_sum(s, x),
+                             tn_cumsum(s, x, 0),
+                             tn_zeros_like(s, x),
+                             tn_narrow(s, x, 0, 5, 10),
+                             tn__to_copy(s, x, .dtype = TN_INT32)};
+        for (size_t k = 0; k < sizeof made / sizeof *made; k++)
+            check_that(out, !made[k] || tn_tensor_device(made[k]) == device_at(t, i),
+                       "result %zu of a tensor on device %u is elsewhere", k, i);
+        holds(out, s, "the tensor itself", x, data);
+    }
+    tn_device_set_current(t->ctx, device_at(t, 0));
+    if (tn_scope_failed(s)) check_fail_with_error(out, s, "operators on each device");
+    tn_scope_close(s);
+}
+
 static const struct {
     const char *name;
     check_fn run;
-} cases[] = {{"copies", run_copies},
-             {"arithmetic", run_arithmetic},
-             {"mixed-arguments", run_mixed},
-             {"events", run_events},
+} cases[] = {{"copies", run_copies},     {"arithmetic", run_arithmetic}, {"mixed-arguments", run_mixed},
+             {"events", run_events},     {"streams", run_streams},       {"placement", run_placement},
              {"gradients", run_backward}};
 
 static void run_several(check_target *t, const check_case *c, check_result *out)
@@ -144,12 +196,6 @@ static void run_several(check_target *t, const check_case *c, check_result *out)
     cases[c->number].run(t, c, out);
     out->way = check_watch_end(t, &watch);
     if (out->way == CHECK_WAY_CPU) check_absent(out, "the CPU answers for %s", watch.fallbacks);
-}
-
-static void run_not_offered(check_target *t, const check_case *c, check_result *out)
-{
-    check_skip(out, "not offered by the plugin: the contract has no interface for %s yet",
-               (const char *)c->data);
 }
 
 static void run_one_device(check_target *t, const check_case *c, check_result *out)
@@ -165,7 +211,4 @@ void check_tier4(check_target *t, check_list *list)
             list,
             &(check_case){.tier = 4, .run = several ? run_several : run_one_device, .number = (int64_t)i},
             "4/devices/%s", cases[i].name);
-    check_add(list, &(check_case){.tier = 4, .run = run_not_offered, .data = "graphs"}, "4/graph/capture");
-    check_add(list, &(check_case){.tier = 4, .run = run_not_offered, .data = "collectives"},
-              "4/collectives/all");
 }
