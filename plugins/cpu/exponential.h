@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exp of float32 in a form that compilers turn into vector code: x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in
- * two parts (Cody and Waite), a polynomial of degree 6 in r (Cephes' coefficients), 2^n by two factors so
- * that results below the smallest normal number come out right. Within 1 ULP of the truth.
+ * Powers of e in a form that compilers turn into vector code, for float and double: x = n ln 2 + r with
+ * |r| <= ln 2 / 2, ln 2 in two parts (Cody and Waite), a polynomial in r (float: Cephes' coefficients,
+ * double: Taylor's), 2^n as two factors, so that results below the smallest normal number come out right.
+ * Within 1 ULP of the truth. Who goes on with a power takes its parts, and rounds less often.
  */
 #ifndef TENON_CPU_EXPONENTIAL_H
 #define TENON_CPU_EXPONENTIAL_H
@@ -10,35 +11,108 @@
 #include <stdint.h>
 #include <string.h>
 
-/* 2^n for n in [-126, 127]. */
-static inline __attribute__((always_inline, unused)) float cpu_power_of_two(int32_t n)
+#define CPU_EXPONENTIAL static inline __attribute__((always_inline, unused))
+
+/* a b + c, rounded once where the level has an instruction for it. */
+CPU_EXPONENTIAL float cpu_fused_f32(float a, float b, float c)
 {
-    int32_t bits = (n + 127) << 23;
-    float power;
+#if defined(__FMA__)
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+CPU_EXPONENTIAL double cpu_fused_f64(double a, double b, double c)
+{
+#if defined(__FMA__)
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* (1 + more) scale[0] scale[1]; the scales are whole powers of two that neither overflow nor underflow. */
+typedef struct cpu_power_f32 {
+    float more, scale[2];
+} cpu_power_f32;
+typedef struct cpu_power_f64 {
+    double more, scale[2];
+} cpu_power_f64;
+
+/* 2^n for a whole number n: its last digits are those of a number in which they stand in the lowest bits. */
+CPU_EXPONENTIAL float cpu_power_of_two_f32(float n)
+{
+    float shifted = n + (0x1.8p23f + 127), power;
+    uint32_t bits;
+    memcpy(&bits, &shifted, 4);
+    bits <<= 23;
     memcpy(&power, &bits, 4);
     return power;
 }
-
-static inline __attribute__((always_inline, unused)) float cpu_exp_f32(float x)
+CPU_EXPONENTIAL double cpu_power_of_two_f64(double n)
 {
-    const float shift = 0x1.8p23f; /* adding it leaves the nearest whole number in the lowest bits */
-    float r = x > 89.0f ? 89.0f : x, n, p, shifted;
-    int32_t whole, low;
-    r = r < -104.0f ? -104.0f : r; /* beyond: infinity, zero */
-    shifted = r * 1.44269504088896341f + shift;
-    n = shifted - shift;
-    memcpy(&whole, &shifted, 4);
-    whole -= 0x4b400000;
-    low = whole >> 1;
-    r = r - n * 0.693359375f + n * 2.12194440e-4f;
+    double shifted = n + (0x1.8p52 + 1023), power;
+    uint64_t bits;
+    memcpy(&bits, &shifted, 8);
+    bits <<= 52;
+    memcpy(&power, &bits, 8);
+    return power;
+}
+
+/* e^(x + rest), where rest is what the rounding of x took off. From 89 up it is infinite, below -120 (where
+ * even a hundred times the power is 0) it is cut. */
+CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_of(float x, float rest)
+{
+    const float shift = 0x1.8p23f; /* adding it leaves the nearest whole number */
+    float r = x > 89.0f ? 89.0f : x, n, half, p;
+    r = r < -120.0f ? -120.0f : r;
+    n = cpu_fused_f32(r, 1.44269504088896341f, shift) - shift;
+    half = cpu_fused_f32(n, 0.5f, shift) - shift;
+    r = cpu_fused_f32(n, -0.693145751953125f, r) - cpu_fused_f32(n, 1.42860677e-6f, -rest);
     p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    return p * cpu_power_of_two(low) * cpu_power_of_two(whole - low);
+    p = cpu_fused_f32(p, r, 1.3981999507e-3f);
+    p = cpu_fused_f32(p, r, 8.3334519073e-3f);
+    p = cpu_fused_f32(p, r, 4.1665795894e-2f);
+    p = cpu_fused_f32(p, r, 1.6666665459e-1f);
+    p = cpu_fused_f32(p, r, 5.0000001201e-1f);
+    return (cpu_power_f32){cpu_fused_f32(p, r * r, r),
+                           {cpu_power_of_two_f32(half), cpu_power_of_two_f32(n - half)}};
+}
+
+/* The same of double: from 710 up, below -760. */
+CPU_EXPONENTIAL cpu_power_f64 cpu_power_f64_of(double x, double rest)
+{
+    const double shift = 0x1.8p52;
+    double r = x > 710 ? 710 : x, n, half, p;
+    r = r < -760 ? -760 : r;
+    n = cpu_fused_f64(r, 1.44269504088896340736, shift) - shift;
+    half = cpu_fused_f64(n, 0.5, shift) - shift;
+    r = cpu_fused_f64(n, -6.93147180369123816490e-1, r) - cpu_fused_f64(n, 1.90821492927058770002e-10, -rest);
+    p = 1.0 / 6227020800;
+    p = cpu_fused_f64(p, r, 1.0 / 479001600);
+    p = cpu_fused_f64(p, r, 1.0 / 39916800);
+    p = cpu_fused_f64(p, r, 1.0 / 3628800);
+    p = cpu_fused_f64(p, r, 1.0 / 362880);
+    p = cpu_fused_f64(p, r, 1.0 / 40320);
+    p = cpu_fused_f64(p, r, 1.0 / 5040);
+    p = cpu_fused_f64(p, r, 1.0 / 720);
+    p = cpu_fused_f64(p, r, 1.0 / 120);
+    p = cpu_fused_f64(p, r, 1.0 / 24);
+    p = cpu_fused_f64(p, r, 1.0 / 6);
+    p = cpu_fused_f64(p, r, 0.5);
+    return (cpu_power_f64){cpu_fused_f64(p, r * r, r),
+                           {cpu_power_of_two_f64(half), cpu_power_of_two_f64(n - half)}};
+}
+
+CPU_EXPONENTIAL float cpu_exp_f32(float x)
+{
+    cpu_power_f32 p = cpu_power_f32_of(x, 0);
+    return (1 + p.more) * p.scale[0] * p.scale[1];
+}
+CPU_EXPONENTIAL double cpu_exp_f64(double x)
+{
+    cpu_power_f64 p = cpu_power_f64_of(x, 0);
+    return (1 + p.more) * p.scale[0] * p.scale[1];
 }
 
 #endif

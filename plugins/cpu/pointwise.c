@@ -45,6 +45,12 @@ static uint8_t is_plain[CPU_OP_COUNT];
     X(function_f64, CPU_F64, level)     \
     X(smooth_f32, CPU_F32, level)       \
     X(smooth_f64, CPU_F64, level)       \
+    X(smooth_f16, CPU_F16, level)       \
+    X(smooth_bf16, CPU_BF16, level)     \
+    X(gelu_f32, CPU_F32, level)         \
+    X(gelu_f64, CPU_F64, level)         \
+    X(gelu_f16, CPU_F16, level)         \
+    X(gelu_bf16, CPU_BF16, level)       \
     X(bytes_u8, CPU_U8, level)          \
     X(truth_u8, CPU_BOOL, level)
 /* Lists that have no use for vectors. */
@@ -232,20 +238,36 @@ static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&c->plan, begin, end, run_block, user);
 }
 
-/* 1 if an integer operand holds a zero anywhere in the nest. */
+/* 1 if one of n strided elements is zero; the compiler knows `bytes`. */
+static inline __attribute__((always_inline)) int32_t row_holds_zero(const char *row, int64_t stride,
+                                                                    int64_t n, size_t bytes)
+{
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t element = 0;
+        memcpy(&element, row + i * stride, bytes);
+        any |= element == 0;
+    }
+    return any;
+}
+
+/* 1 if an integer operand holds a zero anywhere in the nest. Dimensions along which it is broadcast count
+ * once.
+ */
 static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t bytes)
 {
-    int64_t index[TN_MAX_RANK] = {0}, inner = nest->rank ? nest->sizes[0] : 1;
+    int64_t index[TN_MAX_RANK] = {0}, stride = nest->rank ? o->strides[0] : 0;
+    int64_t inner = stride ? nest->sizes[0] : 1;
     const char *row = o->host;
     for (;;) {
-        for (int64_t i = 0; i < inner; i++) {
-            uint64_t element = 0;
-            memcpy(&element, row + (nest->rank ? i * o->strides[0] : 0), (size_t)bytes);
-            if (!element) return 1;
-        }
+        int32_t any = bytes == 8   ? row_holds_zero(row, stride, inner, 8)
+                      : bytes == 4 ? row_holds_zero(row, stride, inner, 4)
+                      : bytes == 2 ? row_holds_zero(row, stride, inner, 2)
+                                   : row_holds_zero(row, stride, inner, 1);
+        if (any) return 1;
         uint32_t d = 1;
-        while (d < nest->rank && ++index[d] == nest->sizes[d]) {
-            row -= (nest->sizes[d] - 1) * o->strides[d];
+        while (d < nest->rank && (o->strides[d] == 0 || ++index[d] == nest->sizes[d])) {
+            if (o->strides[d]) row -= (nest->sizes[d] - 1) * o->strides[d];
             index[d++] = 0;
         }
         if (d >= nest->rank) return 0;

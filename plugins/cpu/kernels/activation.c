@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Activations of floats (DTYPE=f32|f64|f16|bf16) and their derivatives that need no function of the
- * mathematical library; those that do are in function.c.
+ * mathematical library; those that do are in smooth.c and gelu.c.
  */
 #include "extremes.h"
 #include "loops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library; those
- * that are smooth activations are in smooth.c.
+ * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library; exp,
+ * tanh and the smooth activations are in smooth.c.
  */
 #include "convert.h"
 #include "steps.h"
@@ -9,15 +9,6 @@
 #define PI ((T)3.14159265358979323846)
 
 /* ---- The function alone ------------------------------------------------------------------------------ */
-
-/* SLEEF's of float64 ends 1e-9 below the logarithm of the largest number. */
-static void exp_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    if (sizeof(T) == 8)
-        vector_edges(p[0], p[1], n, SLEEF(exp, 10), FN(exp));
-    else
-        vector_unary(p[0], p[1], n, SLEEF(exp, 10));
-}
 
 static void exp2_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -87,11 +78,6 @@ static void sinh_of(void *const *p, int64_t n, const cpu_scalars *s)
 static void cosh_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
     vector_edges(p[0], p[1], n, SLEEF(cosh, 10), FN(cosh));
-}
-
-static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(tanh, 10));
 }
 
 static void asinh_of(void *const *p, int64_t n, const cpu_scalars *s)
@@ -373,7 +359,6 @@ static void sinc(void *const *p, int64_t n, const cpu_scalars *s)
 
 extern const cpu_pointwise_entry CPU_NAME(cpu_function)[];
 const cpu_pointwise_entry CPU_NAME(cpu_function)[] = {
-    {CPU_OP_exp, exp_of},
     {CPU_OP_exp2, exp2_of},
     {CPU_OP_expm1, expm1_of},
     {CPU_OP_log, log_of},
@@ -388,7 +373,6 @@ const cpu_pointwise_entry CPU_NAME(cpu_function)[] = {
     {CPU_OP_atan, atan_of},
     {CPU_OP_sinh, sinh_of},
     {CPU_OP_cosh, cosh_of},
-    {CPU_OP_tanh, tanh_of},
     {CPU_OP_asinh, asinh_of},
     {CPU_OP_acosh, acosh_of},
     {CPU_OP_atanh, atanh_of},

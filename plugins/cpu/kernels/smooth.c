@@ -1,373 +1,303 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Smooth activations of floats (DTYPE=f32|f64) and their derivatives: sigmoids of all kinds. None of them
- * subtracts what is nearly equal: with t = e^-|a| a sigmoid is t / (1 + t) below 0 and 1 / (1 + t) above, and
- * keeps its digits down to the smallest number. An argument of e that is rounded would cost as many units of
- * the last place as it is large, so what the rounding took off goes into a first-order correction.
+ * exp, tanh and the smooth activations of floats (DTYPE=f32|f64|f16|bf16) with their derivatives, each in one
+ * loop. None of them subtracts what is nearly equal: with t = e^-|a| a sigmoid is t / (1 + t) below 0 and
+ * 1 / (1 + t) above, and keeps its digits down to the smallest number, because the power of two in t is
+ * multiplied last. An argument of e that is rounded would cost as many units of the last place as it is
+ * large, so what the rounding took off goes into the power.
+ *
+ * Both sides of a condition are computed before it: a power in one of its branches is slow vector code.
  */
-#include "steps.h"
+#include "loops.h"
+#include "products.h"
 
-/* What the last steps are computed in, so that they round once. */
+/* What a last step is computed in that would round too often. */
+#if CPU_IS_HALF
+typedef float W;
+#else
 typedef double W;
+#endif
+
+/* ---- Powers ------------------------------------------------------------------------------------------ */
+
+ALWAYS_INLINE T exp_one(T a)
+{
+    return E_POWER(exp)(a);
+}
+static void exp_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, exp_one);
+}
+
+ALWAYS_INLINE T scaled(T a, power e)
+{
+    return a * e.scale[0] * e.scale[1];
+}
+ALWAYS_INLINE T value_of(power e)
+{
+    return scaled(1 + e.more, e);
+}
+/* The power less 1, of a power of at most 1: the power of two less 1 is exact. */
+ALWAYS_INLINE T less_one(power e)
+{
+    T whole = e.scale[0] * e.scale[1];
+    return fused(whole, e.more, whole - 1);
+}
+
+ALWAYS_INLINE T minus_magnitude(T a)
+{
+    return a < 0 ? a : -a;
+}
+
+/* With t = e^-2|a| it is (1 - t) / (1 + t), and from a half on 1 - 2 t / (1 + t). */
+ALWAYS_INLINE T tanh_one(T a)
+{
+    power e = power_of(2 * minus_magnitude(a), 0);
+    T less = less_one(e), twice = 2 * value_of(e), z = FN(fabs)(a);
+    T over = (z > (T)0.55 ? twice : -less) / (2 + less);
+    return FN(copysign)(z > (T)0.55 ? 1 - over : over, a);
+}
+static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary(p, n, tanh_one);
+}
 
 /* ---- Sigmoid and silu -------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE T minus_magnitude(T a, T x)
+ALWAYS_INLINE T sigmoid_one(T a)
 {
-    return a < 0 ? a : -a;
-}
-ALWAYS_INLINE T minus_second_magnitude(T g, T a, T x)
-{
-    return a < 0 ? a : -a;
-}
-
-/* t = e^-|a| from here on. */
-ALWAYS_INLINE T sigmoid_after(T a, T t, T x, T y)
-{
-    return (a < 0 ? t : 1) / (1 + t);
+    power e = power_of(minus_magnitude(a), 0);
+    T over = (a < 0 ? 1 + e.more : 1) / (1 + value_of(e));
+    return a < 0 ? scaled(over, e) : over;
 }
 static void sigmoid(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through(p, n, 0, 0, minus_magnitude, SLEEF(exp, 10), sigmoid_after);
+    unary(p, n, sigmoid_one);
 }
 
-/*
- * Where e^a is below the normal numbers and a e^a is not, silu and mish are a e^a, from a wider format. (ends
- * below: both have long been 0.)
- */
-#define FAR_BEGIN ((T)(sizeof(T) == 4 ? -80 : -700))
-#define FAR_END   ((T)(sizeof(T) == 4 ? -120 : -760))
-static void repair_far(T *o, const T *a, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        if (!(a[i] < FAR_BEGIN && a[i] > FAR_END)) continue;
-#if defined(DTYPE_F32)
-        o[i] = (T)(a[i] * exp((double)a[i]));
-#else
-        o[i] = (T)(a[i] * expl((long double)a[i]));
-#endif
-    }
-}
-ALWAYS_INLINE int32_t any_far(const T *a, int64_t n)
-{
-    int32_t any = 0;
-    for (int64_t i = 0; i < n; i++) any |= (a[i] < FAR_BEGIN) & (a[i] > FAR_END);
-    return any;
-}
-/* through, for these two. */
-ALWAYS_INLINE void through_far(void *const *p, int64_t n, T (*before)(T, T), T (*after)(T, T, T, T))
-{
-    T input[CPU_CHUNK];
-    int32_t any = any_far(p[1], n);
-    if (any) memcpy(input, p[1], (size_t)n * sizeof(T));
-    through(p, n, 0, 0, before, SLEEF(exp, 10), after);
-    if (any) repair_far(p[0], input, n);
-}
+/* Numbers below are cut: functions that are a e^a there are 0 long before. */
+#define ALL_OVER ((T)-1000)
 
-ALWAYS_INLINE T silu_after(T a, T t, T x, T y)
+/* a sigmoid(v) for a of v's sign, e the power of -|v|. Minus infinity has no such product. */
+ALWAYS_INLINE T gated(T a, power e)
 {
-    return (a < 0 ? a * t : a) / (1 + t);
+    T below = 1 + value_of(e), cut = a < ALL_OVER ? ALL_OVER : a;
+    T over = (a < 0 ? fused(cut, e.more, cut) : a) / below;
+    return a < 0 ? scaled(over, e) - (a - a) : over;
+}
+ALWAYS_INLINE T silu_one(T a)
+{
+    return gated(a, power_of(minus_magnitude(a), 0));
 }
 static void silu(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through_far(p, n, minus_magnitude, silu_after);
+    unary(p, n, silu_one);
 }
-ALWAYS_INLINE T silu_backward_after(T g, T a, T t, T x, T y)
+ALWAYS_INLINE T silu_backward_one(T g, T a)
 {
-    T above = 1 / (1 + t), below = t * above, sigma = a < 0 ? below : above, rest = a < 0 ? above : below;
+    T t = value_of(power_of(minus_magnitude(a), 0)), above = 1 / (1 + t), below = t * above;
+    T sigma = a < 0 ? below : above, rest = a < 0 ? above : below;
     return g * sigma * (1 + a * rest);
 }
 static void silu_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through_two(p, n, 0, 0, minus_second_magnitude, SLEEF(exp, 10), silu_backward_after);
+    binary(p, n, silu_backward_one);
 }
 
-/* ---- gelu -------------------------------------------------------------------------------------------- */
-
-/*
- * gelu = a Phi(a), Phi the area under the normal curve. For float32: Phi(-z) = e^(-z^2 / 2) t P(t), t = 1 /
- * (1 + 0.3 z), with a minimax fit of our own over 0 to 14.8 (error 4e-9), where it falls to 0.
+/* ---- gelu by tanh: a sigmoid(v), v = 2 sqrt(2 / pi) (a + 0.044715 a^3) ----------------------------------
  */
-#define SQRT_HALF      ((T)0.70710678118654752440)
-#define SQRT_HALF_REST ((T)-4.8336466567264565e-17) /* what the float64 lacks */
-#define DENSITY_AT_0   ((W)0.39894228040143267794)  /* 1 / sqrt(2 pi) */
-#define TWO_BY_ROOT_PI ((T)1.12837916709551257390)  /* 2 / sqrt(pi) */
-#define PHI_ONE        ((T)6)                       /* Phi has rounded to 1, of float32 */
-#define ARGUMENT_END   1e3                          /* arguments are cut here: all is over long before */
 
-#if defined(DTYPE_F32)
-ALWAYS_INLINE W tail_ratio(W z)
-{
-    W t = 1 / (1 + 0.3 * z), q = -0.02062719351256735;
-    q = q * t + 0.11245653050027064;
-    q = q * t - 0.22826459355616785;
-    q = q * t + 0.19185522224315837;
-    q = q * t - 0.07948476502091784;
-    q = q * t + 0.09619119985401706;
-    q = q * t + 0.07837720562284803;
-    q = q * t + 0.1102382231861847;
-    q = q * t + 0.11957146000302396;
-    q = q * t + 0.11968670894818666;
-    return q * t;
-}
-/* area = Phi(a), density_at_0-less density = e^(-a^2 / 2), each to be rounded once. */
-ALWAYS_INLINE void normal_curve(const T *a, int64_t n, W *area, W *density)
-{
-    T head[CPU_CHUNK], power[CPU_CHUNK];
-    for (int64_t i = 0; i < n; i++) {
-        W z = a[i] > ARGUMENT_END ? ARGUMENT_END : a[i] < -ARGUMENT_END ? -ARGUMENT_END : a[i];
-        head[i] = (T)(-0.5 * z * z);
-    }
-    vector_unary(power, head, n, SLEEF(exp, 10));
-    for (int64_t i = 0; i < n; i++) {
-        W z = a[i] > ARGUMENT_END ? ARGUMENT_END : a[i] < -ARGUMENT_END ? -ARGUMENT_END : a[i];
-        W rest = -0.5 * z * z - head[i], e = power[i] * (1 + rest), tail = e * tail_ratio(z < 0 ? -z : z);
-        density[i] = e;
-        area[i] = z < 0 ? tail : 1 - tail;
-    }
-}
-#else
-/* a b exactly: the product and what its rounding took off (Dekker 1971, or one instruction). */
-ALWAYS_INLINE T two_product(T a, T b, T *rest)
-{
-    T product = a * b;
-#if defined(__FMA__)
-    *rest = __builtin_fma(a, b, -product);
-#else
-    T wide_a = a * 134217729.0, high_a = wide_a - (wide_a - a), low_a = a - high_a;
-    T wide_b = b * 134217729.0, high_b = wide_b - (wide_b - b), low_b = b - high_b;
-    *rest = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b;
-#endif
-    return product;
-}
-/* erfc(y) / 2 with y = -a / sqrt 2, whose rest counts to first order. */
-ALWAYS_INLINE void normal_curve(const T *a, int64_t n, W *area, W *density)
-{
-    T head[CPU_CHUNK], rest[CPU_CHUNK];
-    for (int64_t i = 0; i < n; i++) {
-        T z = a[i] > ARGUMENT_END ? (T)ARGUMENT_END : a[i] < -ARGUMENT_END ? (T)-ARGUMENT_END : a[i];
-        head[i] = two_product(-z, SQRT_HALF, &rest[i]);
-        rest[i] -= z * SQRT_HALF_REST;
-        density[i] = -head[i] * head[i];
-    }
-    vector_unary(area, head, n, SLEEF(erfc, 15));
-    vector_unary(density, density, n, SLEEF(exp, 10));
-    for (int64_t i = 0; i < n; i++) area[i] = (T)0.5 * (area[i] - TWO_BY_ROOT_PI * density[i] * rest[i]);
-}
-#endif
+#define LINEAR       1.5957691216057307117598
+#define CUBIC        (LINEAR * 0.044715)
+#define LINEAR_REST  ((T)(sizeof(T) == 8 ? -9.9693088091109203e-17 : LINEAR - (double)(float)LINEAR))
+#define CUBIC_REST   ((T)(sizeof(T) == 8 ? -6.1751499181553154e-19 : CUBIC - (double)(float)CUBIC))
+#define ARGUMENT_END 1000 /* arguments are cut here: all is over long before */
 
-/* Where Phi of a float64 is a denormal number: from a wider format. (ends below: it has long been 0.) */
-#define TAIL_BEGIN (-37)
-#define TAIL_END   (-39)
-ALWAYS_INLINE void repair_tail(W *area, const T *a, int64_t n)
+/* e^-|v|. A half type has no use for what rounding takes off. */
+ALWAYS_INLINE power tanh_power(T a)
 {
-    int32_t any = 0;
-    if (sizeof(T) == 4) return; /* whose W is float64 */
-    for (int64_t i = 0; i < n; i++) any |= (a[i] < TAIL_BEGIN) & (a[i] > TAIL_END);
-    for (int64_t i = 0; any && i < n; i++)
-        if (a[i] < TAIL_BEGIN && a[i] > TAIL_END)
-            area[i] = (W)((long double)a[i] * erfcl(-(long double)a[i] * 0.707106781186547524400844L) / 2);
-}
-static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0];
-    const T *a = p[1];
-    W area[CPU_CHUNK], density[CPU_CHUNK];
-    normal_curve(a, n, area, density);
-    for (int64_t i = 0; i < n; i++) area[i] *= a[i];
-    repair_tail(area, a, n);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = (T)area[i];
-}
-static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0];
-    const T *g = p[1], *a = p[2];
-    W area[CPU_CHUNK], density[CPU_CHUNK];
-    normal_curve(a, n, area, density);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        W pull = density[i] == 0 ? 0 : a[i] * density[i] * DENSITY_AT_0;
-        o[i] = (T)(g[i] * (area[i] + pull));
-    }
-}
-
-/*
- * gelu by tanh: a / (1 + e^-v), v = 2 sqrt(2 / pi) (a + 0.044715 a^3). `head` is -|v|, `rest` what its
- * rounding took off.
- */
-#define LINEAR     1.5957691216057307117598
-#define CUBIC      (LINEAR * 0.044715)
-#define POWER_ZERO 800 /* e to minus this is 0 */
-#if defined(DTYPE_F32)
-/* The power is kept this many steps of e above what is meant, so that it is a normal number as long as a e^-v
- * is. */
-#define ABOVE       8
-#define ABOVE_POWER 3.3546262790251183882e-4 /* e^-8 */
-ALWAYS_INLINE void tanh_argument(T a, T *head, T *rest)
-{
-    W z = a, v = z * (LINEAR + CUBIC * z * z), size = v < 0 ? -v : v;
-    size = size > POWER_ZERO ? ABOVE - POWER_ZERO : ABOVE - size;
-    *head = (T)size;
-    *rest = (T)(size - *head);
-}
-#else
-#define ABOVE_POWER 1
-#define LINEAR_REST (-9.9693088091109203e-17) /* what the float64s of the constants lack */
-#define CUBIC_REST  (-6.1751499181553154e-19)
-ALWAYS_INLINE void tanh_argument(T a, T *head, T *rest)
-{
-    T z = a < 0 ? -a : a, square, square_rest, term, term_rest, slope, slope_rest, size, size_rest;
-    z = z > ARGUMENT_END ? (T)ARGUMENT_END : z;
-    square = two_product(z, z, &square_rest);
-    term = two_product(CUBIC, square, &term_rest);
-    term_rest += CUBIC * square_rest + CUBIC_REST * square;
+    T z = a < 0 ? -a : a;
+    z = z > ARGUMENT_END ? ARGUMENT_END : z;
+    T square = z * z, term = (T)CUBIC * square;
+    if (CPU_IS_HALF) return power_of(-z * ((T)LINEAR + term), 0);
+    T term_rest =
+        product_rest((T)CUBIC, square, term) + (T)CUBIC * product_rest(z, z, square) + CUBIC_REST * square;
     /* The greater of the two first, so that the rest is exact. */
-    T large = term > LINEAR ? term : LINEAR, little = term > LINEAR ? LINEAR : term;
-    slope = large + little;
-    slope_rest = (large - slope) + little + term_rest + LINEAR_REST;
-    size = two_product(z, slope, &size_rest);
-    size_rest += z * slope_rest;
-    int32_t over = size > POWER_ZERO;
-    *head = over ? -POWER_ZERO : -size;
-    *rest = over ? 0 : -size_rest;
+    T large = term > (T)LINEAR ? term : (T)LINEAR, little = term > (T)LINEAR ? (T)LINEAR : term;
+    T slope = large + little, slope_rest = (large - slope) + little + term_rest + LINEAR_REST;
+    T size = z * slope, size_rest = product_rest(z, slope, size) + z * slope_rest;
+    return power_of(-size, -size_rest);
 }
-#endif
-/* e^-|v| of what tanh_powers gives. */
-ALWAYS_INLINE W whole_power(T power, T rest)
+ALWAYS_INLINE T gelu_tanh_one(T a)
 {
-    return (power + (W)power * rest) * ABOVE_POWER;
-}
-ALWAYS_INLINE void tanh_powers(const T *a, int64_t n, T *power, T *rest)
-{
-    for (int64_t i = 0; i < n; i++) tanh_argument(a[i], &power[i], &rest[i]);
-    vector_unary(power, power, n, SLEEF(exp, 10));
+    return gated(a, tanh_power(a));
 }
 static void gelu_tanh(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0], power[CPU_CHUNK], rest[CPU_CHUNK];
-    const T *a = p[1];
-    tanh_powers(a, n, power, rest);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        W t = whole_power(power[i], rest[i]), z = a[i];
-        o[i] = (T)((z < 0 ? z * t : z) / (1 + t));
-    }
+    unary(p, n, gelu_tanh_one);
+}
+ALWAYS_INLINE T gelu_tanh_backward_one(T g, T a)
+{
+    T t = value_of(tanh_power(a)), above = 1 / (1 + t), below = t * above;
+    T slope = below == 0 ? 0 : a * above * below * ((T)LINEAR + 3 * (T)CUBIC * a * a);
+    return g * ((a < 0 ? below : above) + slope);
 }
 static void gelu_tanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0], power[CPU_CHUNK], rest[CPU_CHUNK];
-    const T *g = p[1], *a = p[2];
-    tanh_powers(a, n, power, rest);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        W t = whole_power(power[i], rest[i]), z = a[i], above = 1 / (1 + t), below = t * above;
-        W slope = below == 0 ? 0 : z * above * below * (LINEAR + 3 * CUBIC * z * z);
-        o[i] = (T)(g[i] * ((z < 0 ? below : above) + slope));
-    }
+    binary(p, n, gelu_tanh_backward_one);
 }
 
 /* ---- mish -------------------------------------------------------------------------------------------- */
 
 /*
  * mish = a tanh(log(1 + e^a)); with e = e^a and m = e (e + 2) the tanh is m / (m + 2). From MISH_ONE on it
- * rounds to 1.
+ * rounds to 1; where e is so small that m is 2 e, it is a e^a.
  */
-#define MISH_ONE ((T)(sizeof(T) == 4 ? 20 : 40))
-ALWAYS_INLINE T mish_after(T a, T t, T x, T y)
+#define MISH_ONE   ((T)(sizeof(T) == 4 ? 20 : 40))
+#define MISH_POWER ((T)(sizeof(T) == 4 ? -40 : -80))
+ALWAYS_INLINE T mish_one(T a)
 {
-    W m = (W)t * ((W)t + 2);
-    return a > MISH_ONE ? a : (T)(a * (m / (m + 2)));
+    power e = power_of(a > MISH_ONE ? MISH_ONE : a, 0);
+    W t = (W)value_of(e), m = t * (t + 2);
+    T cut = a < ALL_OVER ? ALL_OVER : a, far = scaled(fused(cut, e.more, cut), e) - (a - a);
+    return a > MISH_ONE ? a : a < MISH_POWER ? far : (T)((W)a * (m / (m + 2)));
 }
 static void mish(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through_far(p, n, itself, mish_after);
+    unary(p, n, mish_one);
 }
-ALWAYS_INLINE T mish_backward_after(T g, T a, T t, T x, T y)
+ALWAYS_INLINE T mish_backward_one(T g, T a)
 {
-    T m = t * (t + 2), w = m / (m + 2), sigma = t / (1 + t);
+    T t = exp_one(a > MISH_ONE ? MISH_ONE : a), m = t * (t + 2), w = m / (m + 2), sigma = t / (1 + t);
     T slope = w + a * sigma * (4 * (m + 1) / ((m + 2) * (m + 2)));
     return a > MISH_ONE ? g : g * slope;
 }
 static void mish_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through_two(p, n, 0, 0, second, SLEEF(exp, 10), mish_backward_after);
+    binary(p, n, mish_backward_one);
 }
 
-/* elu(a; alpha, scale, input_scale); a run without negative numbers needs no function. */
+/* ---- elu --------------------------------------------------------------------------------------------- */
+
+/* Factors of the function below 0, of the number above 0, of the number below 0. */
+enum { NEGATIVE, POSITIVE, INNER };
+
+ALWAYS_INLINE T elu_one(T a, const T *by)
+{
+    T below = less_one(power_of(a * by[INNER], 0)) * by[NEGATIVE], above = a * by[POSITIVE];
+    return a < 0 ? below : above;
+}
+ALWAYS_INLINE T positive_elu_one(T a, const T *by)
+{
+    return a * by[POSITIVE];
+}
+static int32_t any_negative(const E *a, int64_t n)
+{
+    int32_t any = 0;
+#if CPU_IS_HALF
+    for (int64_t i = 0; i < n; i++) any |= a[i].bits >> 15;
+#else
+    for (int64_t i = 0; i < n; i++) any |= a[i] < 0;
+#endif
+    return any;
+}
+/* (alpha, scale, input_scale); a run without negative numbers needs no power. */
 static void elu(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1];
-    T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
-    int32_t any = 0;
-    for (int64_t i = 0; i < n; i++) any |= a[i] <= 0;
-    for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
-    if (any) vector_unary(t, t, n, SLEEF(expm1, 10));
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = a[i] <= 0 ? t[i] * negative : a[i] * positive;
+    const T by[] = {(T)(s->f[0] * s->f[1]), (T)s->f[1], (T)s->f[2]};
+    if (any_negative(p[1], n))
+        unary_by(p, n, by, elu_one);
+    else
+        unary_by(p, n, by, positive_elu_one);
 }
 /* (alpha, scale, input_scale, is_result); the derivative below 0 from the result or from the input. */
+ALWAYS_INLINE T elu_backward_from_result(T g, T a, const T *by)
+{
+    return g * (a <= 0 ? by[INNER] * (a + by[NEGATIVE]) : by[POSITIVE]);
+}
+ALWAYS_INLINE T elu_backward_from_input(T g, T a, const T *by)
+{
+    T below = exp_one(a * by[INNER]) * (by[INNER] * by[NEGATIVE]);
+    return g * (a <= 0 ? below : by[POSITIVE]);
+}
 static void elu_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0], t[CPU_CHUNK];
-    const T *g = p[1], *a = p[2];
-    T negative = (T)(s->f[0] * s->f[1]), positive = (T)s->f[1], inner = (T)s->f[2];
-    if (s->i[3]) {
-        for (int64_t i = 0; i < n; i++) t[i] = inner * (a[i] + negative);
-    } else {
-        for (int64_t i = 0; i < n; i++) t[i] = a[i] * inner;
-        vector_unary(t, t, n, SLEEF(exp, 10));
-        for (int64_t i = 0; i < n; i++) t[i] *= inner * negative;
-    }
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = g[i] * (a[i] <= 0 ? t[i] : positive);
+    const T by[] = {(T)(s->f[0] * s->f[1]), (T)s->f[1], (T)s->f[2]};
+    if (s->i[3])
+        binary_by(p, n, by, elu_backward_from_result);
+    else
+        binary_by(p, n, by, elu_backward_from_input);
 }
 
-/* softplus(a; beta, threshold) */
+/* ---- softplus ---------------------------------------------------------------------------------------- */
+
+/*
+ * log(1 + t) for t in [0, 1], t the leading term: with s = t / (2 + t) it is 2 atanh(s) = t - (h - s (h +
+ * R)), h = t^2 / 2, R the rest of Taylor's series of 2 atanh(s) / s.
+ */
+ALWAYS_INLINE T log_one_more(T t)
+{
+    T s = t / (2 + t), z = s * s, h = (T)0.5 * t * t, r = (T)(2.0 / 15);
+#if defined(DTYPE_F64)
+    r = (T)(2.0 / 37);
+    r = fused(r, z, 2.0 / 35);
+    r = fused(r, z, 2.0 / 33);
+    r = fused(r, z, 2.0 / 31);
+    r = fused(r, z, 2.0 / 29);
+    r = fused(r, z, 2.0 / 27);
+    r = fused(r, z, 2.0 / 25);
+    r = fused(r, z, 2.0 / 23);
+    r = fused(r, z, 2.0 / 21);
+    r = fused(r, z, 2.0 / 19);
+    r = fused(r, z, 2.0 / 17);
+    r = fused(r, z, 2.0 / 15);
+#endif
+    r = fused(r, z, (T)(2.0 / 13));
+    r = fused(r, z, (T)(2.0 / 11));
+    r = fused(r, z, (T)(2.0 / 9));
+    r = fused(r, z, (T)(2.0 / 7));
+    r = fused(r, z, (T)(2.0 / 5));
+    r = fused(r, z, (T)(2.0 / 3));
+    return t - (h - s * fused(r, z, h));
+}
+ALWAYS_INLINE T softplus_one(T a, T beta, T threshold)
+{
+    T x = a * beta, log = log_one_more(exp_one(minus_magnitude(x))), over = (x > 0 ? x + log : log) / beta;
+    return x > threshold ? a : over;
+}
+/* (beta, threshold) */
 static void softplus(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    T *o = p[0], t[CPU_CHUNK];
-    const T *a = p[1];
-    T beta = (T)s->f[0], threshold = (T)s->f[1];
-    for (int64_t i = 0; i < n; i++) t[i] = a[i] * beta;
-    vector_unary(t, t, n, SLEEF(exp, 10));
-    vector_log1p(t, t, n);
-    CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = a[i] * beta > threshold ? a[i] : t[i] / beta;
+    unary_with(p, n, (T)s->f[0], (T)s->f[1], softplus_one);
 }
-ALWAYS_INLINE T times_second(T g, T a, T x)
+ALWAYS_INLINE T softplus_backward_one(T g, T a, T beta, T threshold)
 {
-    return a * x;
-}
-ALWAYS_INLINE T softplus_backward_after(T g, T a, T t, T beta, T threshold)
-{
-    return a * beta > threshold ? g : g * (t / (t + 1));
+    T slope = g * sigmoid_one(a * beta);
+    return a * beta > threshold ? g : slope;
 }
 static void softplus_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through_two(p, n, (T)s->f[0], (T)s->f[1], times_second, SLEEF(exp, 10), softplus_backward_after);
+    binary_with(p, n, (T)s->f[0], (T)s->f[1], softplus_backward_one);
 }
 
 /* From the input alone: what the forward kept in `buffer` differs between devices. */
-ALWAYS_INLINE T log_sigmoid_backward_after(T g, T a, T t, T x, T y)
+ALWAYS_INLINE T log_sigmoid_backward_one(T g, T a)
 {
-    T share = t / (1 + t);
-    return g * (a < 0 ? 1 - share : share);
+    return g * sigmoid_one(-a);
 }
 static void log_sigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s)
 {
-    through_two(p, n, 0, 0, minus_second_magnitude, SLEEF(exp, 10), log_sigmoid_backward_after);
+    binary(p, n, log_sigmoid_backward_one);
 }
 
 extern const cpu_pointwise_entry CPU_NAME(cpu_smooth)[];
 const cpu_pointwise_entry CPU_NAME(cpu_smooth)[] = {
+    {CPU_OP_exp, exp_of},
+    {CPU_OP_tanh, tanh_of},
     {CPU_OP_sigmoid, sigmoid},
     {CPU_OP_silu, silu},
     {CPU_OP_silu_backward, silu_backward},
-    {CPU_OP_gelu, gelu},
     {CPU_OP_gelu_tanh, gelu_tanh},
-    {CPU_OP_gelu_backward, gelu_backward},
     {CPU_OP_gelu_tanh_backward, gelu_tanh_backward},
     {CPU_OP_mish, mish},
     {CPU_OP_mish_backward, mish_backward},
