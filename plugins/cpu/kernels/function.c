@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library; exp,
- * tanh and the smooth activations are in smooth.c.
+ * tanh but of float64 and the smooth activations are in smooth.c.
  */
 #include "convert.h"
 #include "steps.h"
@@ -79,6 +79,13 @@ static void cosh_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
     vector_edges(p[0], p[1], n, SLEEF(cosh, 10), FN(cosh));
 }
+
+#if defined(DTYPE_F64)
+static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    vector_unary(p[0], p[1], n, SLEEF(tanh, 10));
+}
+#endif
 
 static void asinh_of(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -373,6 +380,9 @@ const cpu_pointwise_entry CPU_NAME(cpu_function)[] = {
     {CPU_OP_atan, atan_of},
     {CPU_OP_sinh, sinh_of},
     {CPU_OP_cosh, cosh_of},
+#if defined(DTYPE_F64)
+    {CPU_OP_tanh, tanh_of},
+#endif
     {CPU_OP_asinh, asinh_of},
     {CPU_OP_acosh, acosh_of},
     {CPU_OP_atanh, atanh_of},
