@@ -76,8 +76,11 @@ static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, co
     int64_t *offsets = cpu_scratch(call, (uint64_t)w->count * 8);
     if (!offsets) return TN_E_OUT_OF_MEMORY;
     int64_t step = index->rank ? cpu_stride(index, 0) : 0, stride = cpu_stride(self, dim);
-    for (int64_t i = 0; i < w->count; i++)
-        offsets[i] = cpu_index_at((const char *)index->host + i * step, index->dtype == TN_INT64) * stride;
+    const char *at = index->host;
+    if (index->dtype == TN_INT64)
+        for (int64_t i = 0; i < w->count; i++) offsets[i] = cpu_index_at(at + i * step, 1) * stride;
+    else
+        for (int64_t i = 0; i < w->count; i++) offsets[i] = cpu_index_at(at + i * step, 0) * stride;
     w->chosen = offsets;
     return TN_OK;
 }
@@ -360,10 +363,11 @@ static int32_t index_select(void *state, const tn_call *call)
 {
     const tn_tensor_desc *self = cpu_arg(call, 0), *index = cpu_arg(call, 2), *out = cpu_out(call, 0);
     int64_t dim = cpu_dim(self, tn_value_as_int(call->args[1]));
-    cpu_walk w = {.fn = cpu_take_fn(tn_dtype_bytes(self->dtype))};
+    cpu_walk w = {0};
     int32_t status = list_offsets(call, index, self, dim, "index out of range in self", &w);
     if (status != TN_OK) return status;
     set_list(&w, out, self, out, dim);
+    w.fn = cpu_take_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
     cpu_walk_run(call, &w);
     return TN_OK;
 }
@@ -389,7 +393,7 @@ static int32_t index_write(const tn_call *call, int32_t op, tn_value alpha, int3
         identity_of(op, self->dtype, identity);
         put_everywhere(call, &w, identity, bytes);
     }
-    w.fn = op >= 0 ? combine_row : cpu_put_fn(bytes);
+    w.fn = op >= 0 ? combine_row : cpu_put_fn(cpu_walk_widen(&w, bytes));
     cpu_walk_run(call, &w);
     return mean ? mean_of(call, &w, self, source->rank ? source : self, dim, index, 1, include_self) : TN_OK;
 }
@@ -569,8 +573,9 @@ static int32_t index_walk(const tn_call *call, const tn_tensor_desc *self, const
 static int32_t index_list(void *state, const tn_call *call)
 {
     const tn_tensor_desc *self = cpu_arg(call, 0);
-    cpu_walk w = {.fn = cpu_take_fn(tn_dtype_bytes(self->dtype))};
+    cpu_walk w = {0};
     int32_t status = index_walk(call, self, cpu_out(call, 0), &w);
+    w.fn = cpu_take_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
     if (status == TN_OK) cpu_walk_run(call, &w);
     return status;
 }
@@ -585,7 +590,7 @@ static int32_t index_put(void *state, const tn_call *call)
     if (accumulate && !c.fn)
         return cpu_error(call, TN_E_UNSUPPORTED, "index_put: this dtype does not accumulate");
     int32_t status = index_walk(call, self, values, &w);
-    w.fn = accumulate ? combine_row : cpu_put_fn(tn_dtype_bytes(self->dtype));
+    w.fn = accumulate ? combine_row : cpu_put_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
     if (status == TN_OK) cpu_walk_run(call, &w);
     return status;
 }

@@ -8,6 +8,8 @@
 #define INDEX_GRAIN ((int64_t)16 * 1024)
 /* From this length on a row along the lines is worth more than one along the chosen positions. */
 #define LONG_LINE 8
+/* Chosen lines between the one that is moved and the one that is fetched. */
+#define AHEAD 4
 
 int64_t cpu_dim(const tn_tensor_desc *t, int64_t d)
 {
@@ -31,8 +33,14 @@ static inline __attribute__((always_inline)) void take_row(const cpu_row *r, siz
         cpu_move(r->other, r->other_stride, r->base, r->stride, r->n, (int64_t)bytes);
         return;
     }
-    for (int64_t i = 0; i < r->n; i++)
-        memcpy(r->other + i * r->other_stride, r->base + r->offsets[i] + i * r->stride, bytes);
+    const int64_t *offsets = r->offsets;
+    const char *base = r->base;
+    char *other = r->other;
+    int64_t n = r->n, stride = r->stride, step = r->other_stride;
+    if (stride == 0 && step == (int64_t)bytes)
+        for (int64_t i = 0; i < n; i++) memcpy(other + i * (int64_t)bytes, base + offsets[i], bytes);
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(other + i * step, base + offsets[i] + i * stride, bytes);
 }
 static inline __attribute__((always_inline)) void put_row(const cpu_row *r, size_t bytes)
 {
@@ -40,9 +48,16 @@ static inline __attribute__((always_inline)) void put_row(const cpu_row *r, size
         cpu_move(r->base, r->stride, r->other, r->other_stride, r->n, (int64_t)bytes);
         return;
     }
-    for (int64_t i = 0; i < r->n; i++)
-        memcpy(r->base + (r->offsets ? r->offsets[i] : 0) + i * r->stride, r->other + i * r->other_stride,
-               bytes);
+    const int64_t *offsets = r->offsets;
+    const char *other = r->other;
+    char *base = r->base;
+    int64_t n = r->n, stride = r->stride, step = r->other_stride;
+    if (!offsets)
+        for (int64_t i = 0; i < n; i++) memcpy(base + i * stride, other + i * step, bytes);
+    else if (stride == 0 && step == (int64_t)bytes)
+        for (int64_t i = 0; i < n; i++) memcpy(base + offsets[i], other + i * (int64_t)bytes, bytes);
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(base + offsets[i] + i * stride, other + i * step, bytes);
 }
 static void take_1(void *user, const cpu_row *r)
 {
@@ -112,6 +127,22 @@ void cpu_walk_lines(cpu_walk *w, const tn_tensor_desc *shape, int64_t dim, const
     }
 }
 
+int64_t cpu_walk_widen(cpu_walk *w, int64_t bytes)
+{
+    int64_t line = w->rank ? w->sizes[0] * bytes : 0;
+    /* Indices that are others for each line choose single elements. */
+    if (w->index || !line || w->self_strides[0] != bytes || w->other_strides[0] != bytes) return bytes;
+    if (line != 2 && line != 4 && line != 8 && line != 16) return bytes;
+    w->lines /= w->sizes[0];
+    w->rank--;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        w->sizes[d] = w->sizes[d + 1];
+        w->self_strides[d] = w->self_strides[d + 1];
+        w->other_strides[d] = w->other_strides[d + 1];
+    }
+    return line;
+}
+
 /* ---- The walk
  * ------------------------------------------------------------------------------------------------ */
 
@@ -142,7 +173,13 @@ static int64_t place_in_other(const cpu_walk *w, int64_t j)
 /* Offsets in self of n indices. */
 static void read_offsets(const cpu_walk *w, const char *index, int64_t step, int64_t n, int64_t *out)
 {
-    for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * step, w->index_wide) * w->index_scale;
+    int64_t scale = w->index_scale;
+    if (!w->index_wide)
+        for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * step, 0) * scale;
+    else if (step == 8)
+        for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * 8, 1) * scale;
+    else
+        for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * step, 1) * scale;
 }
 
 /* n neighbouring lines from `p` on, chosen position j. */
@@ -189,6 +226,12 @@ static void row_of_chosen(const cpu_walk *w, place p, int64_t begin, int64_t end
     }
 }
 
+/* The begin of a line that is soon used: the rest follows by itself. */
+static inline void prefetch_line(const char *line)
+{
+    for (int i = 0; i < 4; i++) __builtin_prefetch(line + 64 * i);
+}
+
 static void walk(const cpu_walk *w, int64_t line_begin, int64_t line_end, int64_t begin, int64_t end)
 {
     int64_t length = w->rank ? w->sizes[0] : 1, step;
@@ -203,7 +246,10 @@ static void walk(const cpu_walk *w, int64_t line_begin, int64_t line_end, int64_
         }
         step = length - line % length;
         if (step > line_end - line) step = line_end - line;
-        for (int64_t j = begin; j < end; j++) row_of_lines(w, p, step, j);
+        for (int64_t j = begin; j < end; j++) {
+            if (w->chosen && j + AHEAD < end) prefetch_line(p.self + w->chosen[j + AHEAD]);
+            row_of_lines(w, p, step, j);
+        }
     }
 }
 

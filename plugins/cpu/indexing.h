@@ -42,6 +42,9 @@ typedef struct cpu_walk {
 void cpu_walk_lines(cpu_walk *w, const tn_tensor_desc *shape, int64_t dim, const tn_tensor_desc *self,
                     const tn_tensor_desc *other, const tn_tensor_desc *index);
 void cpu_walk_run(const tn_call *call, const cpu_walk *w);
+/* For walks that only move elements of `bytes`: where the innermost line is dense and short, takes it as one
+ * element and returns its bytes, else `bytes`. */
+int64_t cpu_walk_widen(cpu_walk *w, int64_t bytes);
 
 /* Dimension d of a tensor, which may be negative; a tensor of rank 0 has one dimension of size 1. */
 int64_t cpu_dim(const tn_tensor_desc *t, int64_t d);

@@ -18,7 +18,9 @@ typedef struct order_call {
     int64_t dim, length, take; /* elements of a line, and of them that are written */
     int64_t k;
     int32_t slot, kind, descending;
-    cpu_keyed *items; /* two runs of `length` for each thread */
+    cpu_keyed *items; /* two runs of `room` for each thread */
+    int64_t room;
+    int32_t few; /* so few are taken that the others need not be held */
 } order_call;
 
 /* Byte offset of a line in a tensor; reduced: the dimension is not in the tensor, or has size 1. */
@@ -32,47 +34,6 @@ static int64_t line_offset(const order_call *c, const tn_tensor_desc *t, int64_t
         line /= c->self->sizes[d];
     }
     return offset;
-}
-
-/* The k least items come to the front, in order: a heap of the least so far, its root the greatest of them.
- */
-static int32_t is_less(cpu_keyed a, cpu_keyed b)
-{
-    return a.key != b.key ? a.key < b.key : a.position < b.position;
-}
-
-static void sink(cpu_keyed *heap, int64_t n, int64_t i)
-{
-    cpu_keyed x = heap[i];
-    for (int64_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
-        if (child + 1 < n && is_less(heap[child], heap[child + 1])) child++;
-        if (!is_less(x, heap[child])) break;
-        heap[i] = heap[child];
-        i = child;
-    }
-    heap[i] = x;
-}
-
-static void least_first(cpu_keyed *items, cpu_keyed *other, int64_t n, int64_t k)
-{
-    if (k == 0) return;
-    /* With many to take a full sort does less work than the heap. */
-    if (k > n / 8) {
-        cpu_sort_keyed(items, other, n);
-        return;
-    }
-    for (int64_t i = k / 2 - 1; i >= 0; i--) sink(items, k, i);
-    for (int64_t i = k; i < n; i++) {
-        if (!is_less(items[i], items[0])) continue;
-        items[0] = items[i];
-        sink(items, k, 0);
-    }
-    for (int64_t i = k - 1; i > 0; i--) {
-        cpu_keyed greatest = items[0];
-        items[0] = items[i];
-        items[i] = greatest;
-        sink(items, i, 0);
-    }
 }
 
 /* The last position of the longest run of equal keys, the first of such runs. */
@@ -110,15 +71,21 @@ static void write_line(const order_call *c, const cpu_keyed *items, int64_t line
 static void order_lines(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const order_call *c = user;
-    cpu_keyed *items = c->items + 2 * c->length * thread, *other = items + c->length;
+    cpu_keyed *items = c->items + 2 * c->room * thread, *other = items + c->room;
     for (int64_t line = begin; line < end; line++) {
-        const char *from = (const char *)c->self->host + line_offset(c, c->self, line);
-        cpu_keys(items, from, c->slot, cpu_stride(c->self, c->dim), c->length, c->descending);
-        if (c->kind == ORDER_TOP) {
-            least_first(items, other, c->length, c->take);
+        cpu_line l = {.from = (const char *)c->self->host + line_offset(c, c->self, line),
+                      .slot = c->slot,
+                      .descending = c->descending,
+                      .stride = cpu_stride(c->self, c->dim),
+                      .n = c->length};
+        if (c->few) {
+            cpu_least(items, other, &l, c->take);
         } else {
-            cpu_sort_keyed(items, other, c->length);
-            if (c->kind == ORDER_KTH) items[0] = items[c->k - 1];
+            cpu_keys(items, l.from, c->slot, l.stride, c->length, c->descending);
+            if (c->kind == ORDER_KTH)
+                items[0] = cpu_kth(items, (uint64_t *)(void *)other, c->length, c->k - 1);
+            else
+                cpu_sort_keyed(items, other, c->length);
             if (c->kind == ORDER_MODE) most_frequent(items, c->length);
         }
         write_line(c, items, line);
@@ -135,7 +102,10 @@ static int32_t order(const tn_call *call, order_call *c, int64_t dim)
     c->length = cpu_size(c->self, c->dim);
     if (c->kind == ORDER_SORT) c->take = c->length;
     if (cpu_numel(c->self) == 0) return TN_OK;
-    c->items = cpu_scratch(call, (uint64_t)(2 * c->length * cpu_thread_count(call)) * sizeof(cpu_keyed));
+    if (c->kind == ORDER_TOP && c->take == 0) return TN_OK;
+    c->few = c->kind == ORDER_TOP && c->take <= c->length / 2;
+    c->room = c->few ? cpu_least_room(c->length, c->take) : c->length;
+    c->items = cpu_scratch(call, (uint64_t)(2 * c->room * cpu_thread_count(call)) * sizeof(cpu_keyed));
     if (!c->items) return TN_E_OUT_OF_MEMORY;
     int64_t grain = SORT_GRAIN / c->length;
     cpu_parallel_for(call, cpu_numel(c->self) / c->length, grain > 0 ? grain : 1, order_lines, c);

@@ -149,29 +149,11 @@ typedef struct wide_t {
     uint64_t words[2];
 } wide_t;
 
-static void move_1(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
+/* Elements need not be aligned: they may be several smaller ones that are taken as one. */
+static inline __attribute__((always_inline)) void move_strided(char *to, int64_t to_stride, const char *from,
+                                                               int64_t from_stride, int64_t n, size_t bytes)
 {
-    for (int64_t i = 0; i < n; i++) to[i * to_stride] = from[i * from_stride];
-}
-static void move_2(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        *(uint16_t *)(void *)(to + i * to_stride) = *(const uint16_t *)(const void *)(from + i * from_stride);
-}
-static void move_4(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        *(uint32_t *)(void *)(to + i * to_stride) = *(const uint32_t *)(const void *)(from + i * from_stride);
-}
-static void move_8(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        *(uint64_t *)(void *)(to + i * to_stride) = *(const uint64_t *)(const void *)(from + i * from_stride);
-}
-static void move_16(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        *(wide_t *)(void *)(to + i * to_stride) = *(const wide_t *)(const void *)(from + i * from_stride);
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, bytes);
 }
 
 /* One value into a dense run; it may stand at its begin. */
@@ -242,19 +224,19 @@ void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride
     }
     switch (bytes) {
     case 1:
-        move_1(to, to_stride, from, from_stride, n);
+        move_strided(to, to_stride, from, from_stride, n, 1);
         break;
     case 2:
-        move_2(to, to_stride, from, from_stride, n);
+        move_strided(to, to_stride, from, from_stride, n, 2);
         break;
     case 4:
-        move_4(to, to_stride, from, from_stride, n);
+        move_strided(to, to_stride, from, from_stride, n, 4);
         break;
     case 8:
-        move_8(to, to_stride, from, from_stride, n);
+        move_strided(to, to_stride, from, from_stride, n, 8);
         break;
     default:
-        move_16(to, to_stride, from, from_stride, n);
+        move_strided(to, to_stride, from, from_stride, n, 16);
         break;
     }
 }

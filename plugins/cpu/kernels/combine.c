@@ -66,6 +66,18 @@ ALWAYS_INLINE T product(T a, T b, T unused)
     return times(a, b);
 }
 
+/* Elements at offsets, one after the other: the same one may come again. */
+ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, T (*f)(T, T, T))
+{
+    const int64_t *offsets = row->offsets;
+    const char *other = row->other;
+    char *base = row->base;
+    for (int64_t i = 0, n = row->n; i < n; i++) {
+        E *o = (E *)(void *)(base + offsets[i]);
+        store(o, f(load(o), load((const E *)(const void *)(other + i * step)), alpha));
+    }
+}
+
 ALWAYS_INLINE void combine(const cpu_row *row, T alpha, T (*f)(T, T, T))
 {
     const char *other = row->other;
@@ -74,6 +86,13 @@ ALWAYS_INLINE void combine(const cpu_row *row, T alpha, T (*f)(T, T, T))
         const E *b = (const E *)(const void *)other;
         CPU_INDEPENDENT
         for (int64_t i = 0; i < row->n; i++) store(o + i, f(load(o + i), load(b + i), alpha));
+        return;
+    }
+    if (row->offsets && row->stride == 0) {
+        if (row->other_stride == (int64_t)sizeof(E))
+            combine_scattered(row, sizeof(E), alpha, f);
+        else
+            combine_scattered(row, row->other_stride, alpha, f);
         return;
     }
     for (int64_t i = 0; i < row->n; i++) {

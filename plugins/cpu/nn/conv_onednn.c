@@ -4,24 +4,12 @@
  * can_run refuses here: other dtypes, transposed convolutions, deterministic mode, tensors that are neither
  * row-major nor channels-last, and shapes that our own kernels compute faster.
  */
+#include "dense.h"
 #include "onednn_plan.h"
 #include "tables.h"
 #include <string.h>
 
 /* ---- What is taken ----------------------------------------------------------------------------------- */
-
-/* Row-major except that channels are innermost. */
-static bool is_channels_last(const tensor *t)
-{
-    int64_t expected = t->sizes[1];
-    if (t->sizes[1] != 1 && t->strides[1] != 1) return false;
-    for (uint32_t i = t->rank; i-- > 0;) {
-        if (i == 1) continue;
-        if (t->sizes[i] != 1 && t->strides[i] != expected) return false;
-        expected *= t->sizes[i];
-    }
-    return true;
-}
 
 /* Nothing to compute, or elements that share their place. */
 static bool is_degenerate(const tensor *t)
@@ -48,8 +36,9 @@ static void image_strides(const tensor *t, int64_t strides[5])
 static const char *refuse_image(const tensor *t)
 {
     if (is_degenerate(t)) return "a tensor is empty or expanded";
-    return tensor_is_contiguous(t) || is_channels_last(t) ? NULL
-                                                          : "a tensor is neither row-major nor channels-last";
+    return tensor_is_contiguous(t) || tensor_is_channels_last(t)
+               ? NULL
+               : "a tensor is neither row-major nor channels-last";
 }
 
 static tni_plan_key key_of(const tn_call *call, const tni_conv *c, int32_t kind, bool has_bias,

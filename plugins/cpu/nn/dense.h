@@ -22,6 +22,19 @@ int32_t tni_dense_read(const tn_call *call, const tensor *t, tni_dense *out);
 int32_t tni_dense_write(const tn_call *call, const tensor *t, tni_dense *out);
 void tni_dense_finish(tni_dense *d, bool written);
 
+/* Row-major except that channels, the second dimension, are innermost. */
+static inline bool tensor_is_channels_last(const tensor *t)
+{
+    int64_t expected = t->sizes[1];
+    if (t->sizes[1] != 1 && t->strides[1] != 1) return false;
+    for (uint32_t i = t->rank; i-- > 0;) {
+        if (i == 1) continue;
+        if (t->sizes[i] != 1 && t->strides[i] != expected) return false;
+        expected *= t->sizes[i];
+    }
+    return true;
+}
+
 /* Copies elements of equal size between tensors of equal sizes and any strides. */
 void tni_copy(const tn_call *call, const tensor *from, const tensor *to);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of pooling: window tables from ATen's arguments, planes over the threads. Channels-last tensors
- * are made row-major first; results are written as their strides say.
+ * The rows of pooling: window tables from ATen's arguments, planes over the threads. Channels-last images
+ * have kernels of their own; what is neither is made row-major first, and results are written as their
+ * strides say.
  */
 #include "pool.h"
 #include "dense.h"
@@ -25,6 +26,7 @@ typedef struct pool_job {
     const pool_form *form;
     tni_pool p;
     tni_dense x, y, indices;
+    bool last; /* channels-last throughout */
     int64_t *table;
     int64_t table_bytes;
     int64_t bad_index;
@@ -197,11 +199,16 @@ static int32_t open_samples(pool_job *job)
     return status;
 }
 
+static bool is_back(const pool_job *job)
+{
+    return job->form->work == MAX_BACKWARD || job->form->work == AVERAGE_BACKWARD;
+}
+
 static void run_planes(void *context, int64_t begin, int64_t end)
 {
     pool_job *job = context;
     const tn_call *call = job->call;
-    int64_t bytes = job->p.in[0] * job->p.in[1] * job->p.in[2] * job->kernels->acc_bytes, bad;
+    int64_t bytes = volume(job->p.in) * job->kernels->acc_bytes * (job->last ? TNI_POOL_BLOCK : 1), bad;
     void *sums;
     switch (job->form->work) {
     case MAX:
@@ -232,11 +239,25 @@ static void run_planes(void *context, int64_t begin, int64_t end)
     tni_scratch_free(call, sums, bytes);
 }
 
+/* How many ranges' items there are, and what one costs. */
+static int64_t count_items(const pool_job *job, int64_t *out_cost)
+{
+    const tni_pool *p = &job->p;
+    *out_cost = max_i64(volume(p->in), volume(p->out));
+    if (!job->last) return p->planes;
+    if (is_back(job)) {
+        *out_cost *= TNI_POOL_BLOCK;
+        return p->planes * ceil_div(p->channels, TNI_POOL_BLOCK);
+    }
+    *out_cost = ceil_div(*out_cost * p->channels, p->out[0] * p->out[1]);
+    return p->planes * p->out[0] * p->out[1];
+}
+
 static int32_t run_all(pool_job *job)
 {
-    int64_t work = max_i64(volume(job->p.in), volume(job->p.out));
+    int64_t cost, count = count_items(job, &cost);
     job->bad_index = -1;
-    tni_for_ranges(job->call, job->p.planes, grain_for(16384, work), run_planes, job);
+    tni_for_ranges(job->call, count, grain_for(16384, cost), run_planes, job);
     if (job->bad_index >= 0)
         return tni_fail(job->call, TN_E_INDEX,
                         "Found an invalid max index: %lld (output volumes are of size %lldx%lld)",
@@ -244,41 +265,69 @@ static int32_t run_all(pool_job *job)
     return job->status;
 }
 
-/* Indices are an output of MAX and an argument of the backward pass. */
-static int32_t open_indices(pool_job *job)
+static bool writes_indices(const pool_job *job)
 {
-    if (job->form->work == MAX || job->form->work == FRACTIONAL)
-        return tni_dense_write(job->call, out_tensor(job->call, 1), &job->indices);
-    if (job->form->indices)
-        return tni_dense_read(job->call, arg_tensor(job->call, job->form->indices), &job->indices);
-    return TN_OK;
+    return job->form->work == MAX || job->form->work == FRACTIONAL;
+}
+
+static const tensor *indices_of(const pool_job *job)
+{
+    if (writes_indices(job)) return out_tensor(job->call, 1);
+    return job->form->indices ? arg_tensor(job->call, job->form->indices) : NULL;
+}
+
+/* Sees whether all tensors are channels-last images, so that nothing need be copied. */
+static void choose_layout(pool_job *job, const tensor *in, const tensor *out)
+{
+    const tensor *indices = indices_of(job);
+    if (in->rank != job->form->spatial + 2 || job->form->work == UNPOOL || job->form->work == FRACTIONAL)
+        return;
+    if (volume(job->p.in) > INT32_MAX || (tensor_is_contiguous(in) && tensor_is_contiguous(out))) return;
+    if (!tensor_is_channels_last(in) || !tensor_is_channels_last(out)) return;
+    if (indices && !tensor_is_channels_last(indices)) return;
+    job->last = true;
+    job->kernels = tni_pools_last_of(out->dtype);
+    job->p.planes = in->sizes[0];
+    job->p.channels = in->sizes[1];
+}
+
+static int32_t open_one(const pool_job *job, const tensor *t, bool written, tni_dense *out)
+{
+    if (job->last) {
+        *out = (tni_dense){.call = job->call, .tensor = t, .data = t ? t->host : NULL};
+        return TN_OK;
+    }
+    return written ? tni_dense_write(job->call, t, out) : tni_dense_read(job->call, t, out);
+}
+
+static int32_t open_tensors(pool_job *job, const tensor *in, const tensor *out)
+{
+    int32_t status = open_one(job, in, false, &job->x);
+    if (status == TN_OK) status = open_one(job, out, true, &job->y);
+    if (status == TN_OK) status = open_one(job, indices_of(job), writes_indices(job), &job->indices);
+    job->p.x = job->x.data;
+    job->p.y = job->y.data;
+    job->p.indices = job->indices.data;
+    return status;
 }
 
 static int32_t run(void *self, const tn_call *call)
 {
     const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
     pool_job job = {.call = call, .form = call->data, .kernels = tni_pools_of(out->dtype)};
-    bool back = job.form->work == MAX_BACKWARD || job.form->work == AVERAGE_BACKWARD;
-    bool windows = job.form->work == MAX || job.form->work == AVERAGE || job.form->work == AVERAGE_BACKWARD;
+    bool windows = job.form->work != MAX_BACKWARD && job.form->work != UNPOOL && job.form->work != FRACTIONAL;
     int32_t status = TN_OK;
-    spatial_sizes(back ? out : in, job.form->spatial, job.p.in);
-    spatial_sizes(back ? in : out, job.form->spatial, job.p.out);
+    spatial_sizes(is_back(&job) ? out : in, job.form->spatial, job.p.in);
+    spatial_sizes(is_back(&job) ? in : out, job.form->spatial, job.p.out);
     job.p.planes = tensor_span(in, 0, in->rank - job.form->spatial);
+    choose_layout(&job, in, out);
     if (windows) status = make_windows(&job);
     if (job.form->work == FRACTIONAL) status = open_samples(&job);
-    if (status == TN_OK) status = tni_dense_read(call, in, &job.x);
-    if (status == TN_OK) status = tni_dense_write(call, out, &job.y);
-    if (status == TN_OK) status = open_indices(&job);
-    if (status == TN_OK && tensor_numel(out) > 0) {
-        job.p.x = job.x.data;
-        job.p.y = job.y.data;
-        job.p.indices = job.indices.data;
-        status = run_all(&job);
-    }
+    if (status == TN_OK) status = open_tensors(&job, in, out);
+    if (status == TN_OK && tensor_numel(out) > 0) status = run_all(&job);
     tni_dense_finish(&job.x, false);
     tni_dense_finish(&job.y, status == TN_OK);
-    tni_dense_finish(&job.indices,
-                     status == TN_OK && (job.form->work == MAX || job.form->work == FRACTIONAL));
+    tni_dense_finish(&job.indices, status == TN_OK && writes_indices(&job));
     tni_scratch_free(call, job.table, job.table_bytes);
     tni_scratch_free(call, job.samples, job.sample_bytes);
     return status;

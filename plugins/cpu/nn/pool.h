@@ -10,7 +10,8 @@
 #include "nn.h"
 
 typedef struct tni_pool {
-    int64_t planes;
+    int64_t planes;   /* images and their channels; channels-last: images */
+    int64_t channels; /* channels-last: of a pixel */
     int64_t in[3], out[3];
     int64_t step[3];
     const int64_t *lo[3], *hi[3];
@@ -40,5 +41,12 @@ typedef struct tni_pool_kernels {
 } tni_pool_kernels;
 
 const tni_pool_kernels *tni_pools_of(tn_dtype dtype);
+
+/*
+ * The same of channels-last images, whose pixels are less than 2^31. Forward ranges are of lines of outputs,
+ * backward ones of blocks of channels, image by image; `sums` holds one block. No unpool.
+ */
+enum { TNI_POOL_BLOCK = 32 };
+const tni_pool_kernels *tni_pools_last_of(tn_dtype dtype);
 
 #endif

@@ -4,38 +4,13 @@
  * time, one element of the window after the other, which makes vector code; other windows go output by
  * output.
  */
-#include "pool.h"
+#include "pool_words.h"
 #include "runs.h"
 #if IS_FLOATING
 #include "lanes.h"
 #endif
 
 enum { ROW = 256 };
-
-/* What values are compared as. */
-#if IS_INTEGER
-typedef T value;
-#define TO_VALUE(x)   (x)
-#define FROM_VALUE(x) (x)
-#else
-typedef acc value;
-#define TO_VALUE(x)   load(x)
-#define FROM_VALUE(x) store(x)
-#endif
-
-static inline bool replaces(value candidate, value best)
-{
-#if IS_INTEGER
-    return candidate > best;
-#else
-    return (candidate > best) | (candidate != candidate);
-#endif
-}
-
-static int64_t volume(const int64_t size[3])
-{
-    return size[0] * size[1] * size[2];
-}
 
 /* ---- Maxima ------------------------------------------------------------------------------------------ */
 
@@ -150,20 +125,9 @@ static void max_backward(const tni_pool *p, int64_t begin, int64_t end, void *su
 
 /* ---- Averages ---------------------------------------------------------------------------------------- */
 
-static int64_t divisor_of(const tni_pool *p, int64_t oz, int64_t oy, int64_t ox)
-{
-    if (p->divisor) return p->divisor;
-    if (p->extent[0]) return p->extent[0][oz] * p->extent[1][oy] * p->extent[2][ox];
-    return (p->hi[0][oz] - p->lo[0][oz]) * (p->hi[1][oy] - p->lo[1][oy]) * (p->hi[2][ox] - p->lo[2][ox]);
-}
-
 static inline T divided(acc sum, int64_t divisor)
 {
-#if IS_INTEGER
-    return (T)((int64_t)(sizeof(acc) == 4 ? (int64_t)(int32_t)sum : (int64_t)sum) / divisor);
-#else
-    return store(sum / (acc)divisor);
-#endif
+    return store(quotient(sum, divisor));
 }
 
 static acc sum_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox)
@@ -198,9 +162,7 @@ static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, 
         }
     }
     for (int64_t o = 0; o < count; o++) {
-        bool empty = p->lo[0][oz] >= p->hi[0][oz] || p->lo[1][oy] >= p->hi[1][oy] ||
-                     p->lo[2][x0 + o] >= p->hi[2][x0 + o];
-        y[o] = empty ? (T)0 : divided(sum[o], divisor_of(p, oz, oy, x0 + o));
+        y[o] = is_empty(p, oz, oy, x0 + o) ? (T)0 : divided(sum[o], divisor_of(p, oz, oy, x0 + o));
     }
 }
 

@@ -140,7 +140,10 @@ static const tni_nll_kernels *const nlls[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR
 
 #define DECLARE_POOL(name, dtype, level) extern const tni_pool_kernels name##_##dtype##_##level;
 FOR_LEVELS(FOR_REALS, DECLARE_POOL, tni_pool_kernels)
+FOR_LEVELS(FOR_REALS, DECLARE_POOL, tni_pool_last_kernels)
 static const tni_pool_kernels *const pools[CPU_LEVEL_COUNT][SLOTS] = ADDRESSES(FOR_REALS, tni_pool_kernels);
+static const tni_pool_kernels *const last_pools[CPU_LEVEL_COUNT][SLOTS] =
+    ADDRESSES(FOR_REALS, tni_pool_last_kernels);
 
 #define DECLARE_EMBEDDING(name, dtype, level) extern const tni_embedding_kernels name##_##dtype##_##level;
 FOR_LEVELS(FOR_FLOATS, DECLARE_EMBEDDING, tni_embedding_kernels)
@@ -222,6 +225,11 @@ const tni_pool_kernels *tni_pools_of(tn_dtype dtype)
 {
     int slot = slot_of(dtype);
     return slot < 0 ? NULL : pools[cpu_level()][slot];
+}
+const tni_pool_kernels *tni_pools_last_of(tn_dtype dtype)
+{
+    int slot = slot_of(dtype);
+    return slot < 0 ? NULL : last_pools[cpu_level()][slot];
 }
 
 const tni_embedding_kernels *tni_embeddings_of(tn_dtype dtype)
