@@ -67,6 +67,53 @@ Test(cpu_sort, long_lines_and_topk)
     fixture_close(&f);
 }
 
+/* topk of a line with many equal elements against counting: element i has rank = elements above it, and equal
+ * ones before it. */
+static void check_topk(fixture *f, int64_t n, int64_t k, int64_t values)
+{
+    float *x = calloc((size_t)n, sizeof *x), *got = calloc((size_t)k, sizeof *got);
+    int64_t *at = calloc((size_t)k, sizeof *at), *expected = calloc((size_t)k, sizeof *expected);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(i * 7919 % values) - (float)(values / 2);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rank = 0;
+        for (int64_t j = 0; j < n && rank < k; j++) rank += x[j] > x[i] || (x[j] == x[i] && j < i);
+        if (rank < k) expected[rank] = i;
+    }
+    fixture_tensor t = fixture_tensor_make(f, TN_FLOAT32, 1, &n, x);
+    fixture_tensor v = fixture_tensor_make(f, TN_FLOAT32, 1, &k, NULL);
+    fixture_tensor p = fixture_tensor_make(f, TN_INT64, 1, &k, NULL);
+    tn_value args[] = {fixture_value(&t), tn_value_int(k), tn_value_int(0), tn_value_bool(1),
+                       tn_value_bool(1)};
+    tn_value outs[] = {fixture_value(&v), fixture_value(&p)};
+    cr_assert_eq(fixture_run(f, "aten::topk", args, 5, outs, 2, NULL), TN_OK);
+    fixture_read(f, &v, got);
+    fixture_read(f, &p, at);
+    for (int64_t i = 0; i < k; i++) {
+        cr_assert_eq(at[i], expected[i], "%d of %d, %d values: place %d is %d, expected %d", (int)k, (int)n,
+                     (int)values, (int)i, (int)at[i], (int)expected[i]);
+        cr_assert_eq(got[i], x[expected[i]]);
+    }
+    fixture_tensor_free(f, &t);
+    fixture_tensor_free(f, &v);
+    fixture_tensor_free(f, &p);
+    free(x);
+    free(got);
+    free(at);
+    free(expected);
+}
+
+Test(cpu_sort, topk_of_every_size_keeps_the_first_of_equals)
+{
+    static const int64_t sizes[][2] = {{1, 1},    {5, 5},    {20, 3},     {60, 20},
+                                       {300, 16}, {300, 17}, {3000, 100}, {5000, 40}};
+    fixture f;
+    fixture_open(&f);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int64_t values = 1; values < 10000; values *= 10)
+            check_topk(&f, sizes[i][0], sizes[i][1], values);
+    fixture_close(&f);
+}
+
 Test(cpu_sort, unique_with_inverse_and_counts)
 {
     int64_t n = 5, none = 0, values[3], inverse[5], counts[3];

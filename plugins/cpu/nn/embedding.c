@@ -11,25 +11,27 @@
 int32_t tni_indices_open(const tn_call *call, const tensor *t, int64_t limit, tni_indices *out)
 {
     tni_dense dense;
-    int64_t *to;
+    int64_t *to, outside = 0; /* negative as soon as one index or its distance from the end is */
     int32_t status;
-    *out = (tni_indices){.call = call, .count = tensor_numel(t)};
-    status = tni_dense_read(call, t, &dense);
-    if (status != TN_OK) return status;
-    to = out->memory = tni_scratch(call, out->count * 8);
-    if (!to) {
+    *out = (tni_indices){.call = call, .count = tensor_numel(t), .data = t->host};
+    if (t->dtype == TN_INT32 || !tensor_is_contiguous(t)) {
+        status = tni_dense_read(call, t, &dense);
+        if (status != TN_OK) return status;
+        to = out->memory = tni_scratch(call, out->count * 8);
+        if (!to) {
+            tni_dense_finish(&dense, false);
+            return TN_E_OUT_OF_MEMORY;
+        }
+        if (t->dtype == TN_INT32)
+            for (int64_t i = 0; i < out->count; i++) to[i] = ((const int32_t *)dense.data)[i];
+        else
+            memcpy(to, dense.data, (size_t)out->count * 8);
         tni_dense_finish(&dense, false);
-        return TN_E_OUT_OF_MEMORY;
+        out->data = to;
     }
-    if (t->dtype == TN_INT32)
-        for (int64_t i = 0; i < out->count; i++) to[i] = ((const int32_t *)dense.data)[i];
-    else
-        memcpy(to, dense.data, (size_t)out->count * 8);
-    for (int64_t i = 0; limit >= 0 && i < out->count; i++)
-        if (to[i] < 0 || to[i] >= limit) status = TN_E_INDEX;
-    out->data = to;
-    tni_dense_finish(&dense, false);
-    return status == TN_OK ? TN_OK : tni_fail(call, status, "index out of range in self");
+    if (limit < 0) return TN_OK;
+    for (int64_t i = 0; i < out->count; i++) outside |= out->data[i] | (limit - 1 - out->data[i]);
+    return outside >= 0 ? TN_OK : tni_fail(call, TN_E_INDEX, "index out of range in self");
 }
 
 void tni_indices_close(tni_indices *indices)

@@ -58,27 +58,32 @@ static int32_t make_starts(const tn_call *call, const tni_indices *offsets, int6
     return TN_OK;
 }
 
-static void write_bag_of(const tni_bags *b, int64_t bags, const tensor *out, int64_t *bag_of)
+/* The bag of each index, where it is asked for. */
+static void write_bag_of(const tni_bags *b, int64_t bags, const tensor *out)
 {
     if (!out || tensor_numel(out) != b->count) return;
-    for (int64_t bag = 0; bag < bags; bag++)
-        for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) bag_of[i] = bag;
-    write_indices(bag_of, out);
+    for (int64_t bag = 0; bag < bags; bag++) {
+        for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) {
+            if (out->dtype == TN_INT32)
+                ((int32_t *)out->host)[i] = (int32_t)bag;
+            else
+                ((int64_t *)out->host)[i] = bag;
+        }
+    }
 }
 
 /* Everything of a forward call that lives in scratch memory. */
 typedef struct bag_memory {
-    int64_t *starts, *sizes, *bag_of, *largest;
+    int64_t *starts, *sizes, *largest;
     int64_t bytes;
 } bag_memory;
-static int32_t open_memory(const tn_call *call, int64_t bags, int64_t count, int64_t maxima, bag_memory *out)
+static int32_t open_memory(const tn_call *call, int64_t bags, int64_t maxima, bag_memory *out)
 {
-    out->bytes = (2 * (bags + 1) + count + maxima) * 8;
+    out->bytes = (2 * (bags + 1) + maxima) * 8;
     out->starts = tni_scratch(call, out->bytes);
     if (!out->starts) return TN_E_OUT_OF_MEMORY;
     out->sizes = out->starts + bags + 1;
-    out->bag_of = out->sizes + bags + 1;
-    out->largest = out->bag_of + count;
+    out->largest = out->sizes + bags + 1;
     return TN_OK;
 }
 
@@ -90,7 +95,7 @@ static int32_t forward_bags(const tn_call *call, bag_job *job, const tni_indices
     int64_t bags = out->sizes[0];
     bool max = job->bags.mode == TNI_BAG_MAX, sum = job->bags.mode == TNI_BAG_SUM;
     bag_memory memory = {0};
-    int32_t status = open_memory(call, bags, job->bags.count, max ? bags * job->bags.width : 0, &memory);
+    int32_t status = open_memory(call, bags, max ? bags * job->bags.width : 0, &memory);
     if (status == TN_OK) status = make_starts(call, offsets, bags, job->bags.count, memory.starts);
     if (status == TN_OK) {
         job->bags.starts = memory.starts;
@@ -99,7 +104,7 @@ static int32_t forward_bags(const tn_call *call, bag_job *job, const tni_indices
         tni_for_ranges(call, bags,
                        grain_for(16384, job->bags.width * max_i64(1, job->bags.count / max_i64(1, bags))),
                        forward_range, job);
-        write_bag_of(&job->bags, bags, out_tensor(call, 1), memory.bag_of);
+        write_bag_of(&job->bags, bags, out_tensor(call, 1));
         memory.sizes[bags] = 0;
         write_indices(sum ? NULL : memory.sizes, sizes);
         write_indices(max ? memory.largest : sum ? NULL : memory.sizes, largest);

@@ -51,6 +51,8 @@ static void add_group(row_group *g, int64_t first, int64_t width, acc *sum)
 static void enter_row(row_group *g, const T *row, acc factor, int64_t first, int64_t width, acc *sum)
 {
     if (g->count == GROUP) add_group(g, first, width, sum);
+    /* The rows lie anywhere in the table: they are fetched while the group fills. */
+    for (int64_t j = 0; j < width; j += 64 / (int64_t)sizeof(T)) __builtin_prefetch(row + first + j);
     g->rows[g->count] = row;
     g->factors[g->count++] = factor;
 }

@@ -5,7 +5,7 @@
  * goes the same way in reverse.
  */
 #include "resample.h"
-#include "types.h"
+#include "runs.h"
 
 /* What is computed in: integers in float. */
 #if IS_INTEGER
@@ -136,10 +136,41 @@ static void spread_line(const tni_resample *r, const real *restrict line, int64_
     }
 }
 
+/* True when every output is one input: what a line gives to an input is then added up in a register. */
+static bool is_move(const tni_resample *r)
+{
+    return r->taps[0].taps == 1 && r->taps[1].taps == 1 && r->taps[2].taps == 1;
+}
+
+static void collect_moved(const tni_taps *x, const T *grad, int64_t count, real *line)
+{
+    int64_t at = count > 0 ? x->at[0] : 0;
+    real sum = line[at];
+    for (int64_t o = 0; o < count; o++) {
+        if (x->at[o] != at) {
+            line[at] = sum;
+            at = x->at[o];
+            sum = line[at];
+        }
+        sum += TO_REAL(grad[o]);
+    }
+    line[at] = sum;
+}
+
+static void write_sums(const real *sums, int64_t count, T *out)
+{
+#if IS_INTEGER
+    for (int64_t i = 0; i < count; i++) out[i] = from_real(sums[i]);
+#else
+    run_write(sums, count, out);
+#endif
+}
+
 static void backward(const tni_resample *r, int64_t begin, int64_t end, void *line_v, void *sums_v)
 {
     const tni_taps *x = &r->taps[2];
     real *line = line_v, *sums = sums_v;
+    bool moves = is_move(r);
     int64_t in = r->in[0] * r->in[1] * r->in[2];
     const T *grad = (const T *)r->x + begin * r->out[0] * r->out[1] * r->out[2];
     for (int64_t plane = begin; plane < end; plane++) {
@@ -147,12 +178,13 @@ static void backward(const tni_resample *r, int64_t begin, int64_t end, void *li
         for (int64_t i = 0; i < in; i++) sums[i] = 0;
         for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, grad += r->out[2]) {
             for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
-            for (int64_t o = 0; o < r->out[2]; o++)
+            if (moves) collect_moved(x, grad, r->out[2], line);
+            for (int64_t o = 0; !moves && o < r->out[2]; o++)
                 for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
                     line[x->at[t]] += TO_REAL(grad[o]) * (real)x->weight[t];
             spread_line(r, line, row / r->out[1], row % r->out[1], sums);
         }
-        for (int64_t i = 0; i < in; i++) out[i] = from_real(sums[i]);
+        write_sums(sums, in, out);
     }
 }
 
