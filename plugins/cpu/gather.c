@@ -31,14 +31,21 @@ static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, i
     return outside >= 0;
 }
 
-/* The first element of an index tensor outside [low, size), or low - 1 with *out_bad 0. */
+/* The first element of an index tensor outside [low, size), or low - 1 with *out_bad 0. Expanded dimensions
+ * are looked at once. */
 static int64_t find_outside(const tn_tensor_desc *index, int64_t low, int64_t size, int32_t *out_bad)
 {
-    int64_t n = cpu_numel(index), position[TN_MAX_RANK] = {0};
+    int64_t n = 1, position[TN_MAX_RANK] = {0}, sizes[TN_MAX_RANK];
     int32_t wide = index->dtype == TN_INT64;
+    tn_tensor_desc seen = *index;
     const char *p = index->host;
+    seen.sizes = sizes;
+    for (uint32_t k = 0; k < index->rank; k++) {
+        sizes[k] = index->strides[k] == 0 && index->sizes[k] > 1 ? 1 : index->sizes[k];
+        n *= sizes[k];
+    }
     *out_bad = 0;
-    if (wide && all_inside(index, n, low, size)) return 0;
+    if (wide && all_inside(&seen, n, low, size)) return 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t x = cpu_index_at(p, wide);
         if (x < low || x >= size) {
@@ -48,7 +55,7 @@ static int64_t find_outside(const tn_tensor_desc *index, int64_t low, int64_t si
         for (uint32_t k = index->rank; k-- > 0;) {
             int64_t stride = cpu_stride(index, k);
             p += stride;
-            if (++position[k] < index->sizes[k]) break;
+            if (++position[k] < sizes[k]) break;
             p -= position[k] * stride;
             position[k] = 0;
         }

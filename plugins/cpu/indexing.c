@@ -36,11 +36,12 @@ static inline __attribute__((always_inline)) void take_row(const cpu_row *r, siz
     const int64_t *offsets = r->offsets;
     const char *base = r->base;
     char *other = r->other;
-    int64_t n = r->n, stride = r->stride, step = r->other_stride;
+    int64_t n = r->n, scale = r->scale, stride = r->stride, step = r->other_stride;
     if (stride == 0 && step == (int64_t)bytes)
-        for (int64_t i = 0; i < n; i++) memcpy(other + i * (int64_t)bytes, base + offsets[i], bytes);
+        for (int64_t i = 0; i < n; i++) memcpy(other + i * (int64_t)bytes, base + offsets[i] * scale, bytes);
     else
-        for (int64_t i = 0; i < n; i++) memcpy(other + i * step, base + offsets[i] + i * stride, bytes);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(other + i * step, base + offsets[i] * scale + i * stride, bytes);
 }
 static inline __attribute__((always_inline)) void put_row(const cpu_row *r, size_t bytes)
 {
@@ -51,13 +52,14 @@ static inline __attribute__((always_inline)) void put_row(const cpu_row *r, size
     const int64_t *offsets = r->offsets;
     const char *other = r->other;
     char *base = r->base;
-    int64_t n = r->n, stride = r->stride, step = r->other_stride;
+    int64_t n = r->n, scale = r->scale, stride = r->stride, step = r->other_stride;
     if (!offsets)
         for (int64_t i = 0; i < n; i++) memcpy(base + i * stride, other + i * step, bytes);
     else if (stride == 0 && step == (int64_t)bytes)
-        for (int64_t i = 0; i < n; i++) memcpy(base + offsets[i], other + i * (int64_t)bytes, bytes);
+        for (int64_t i = 0; i < n; i++) memcpy(base + offsets[i] * scale, other + i * (int64_t)bytes, bytes);
     else
-        for (int64_t i = 0; i < n; i++) memcpy(base + offsets[i] + i * stride, other + i * step, bytes);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(base + offsets[i] * scale + i * stride, other + i * step, bytes);
 }
 static void take_1(void *user, const cpu_row *r)
 {
@@ -170,22 +172,24 @@ static int64_t place_in_other(const cpu_walk *w, int64_t j)
     return w->places ? w->places[j] : j * w->other_step;
 }
 
-/* Offsets in self of n indices. */
-static void read_offsets(const cpu_walk *w, const char *index, int64_t step, int64_t n, int64_t *out)
+/* Makes n indices the offsets of a row: those of a dense int64 tensor are read where they are. */
+static void set_offsets(const cpu_walk *w, cpu_row *row, const char *index, int64_t step, int64_t n,
+                        int64_t *room)
 {
-    int64_t scale = w->index_scale;
+    row->scale = w->index_scale;
+    row->offsets = room;
     if (!w->index_wide)
-        for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * step, 0) * scale;
+        for (int64_t i = 0; i < n; i++) room[i] = cpu_index_at(index + i * step, 0);
     else if (step == 8)
-        for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * 8, 1) * scale;
+        row->offsets = (const int64_t *)(const void *)index;
     else
-        for (int64_t i = 0; i < n; i++) out[i] = cpu_index_at(index + i * step, 1) * scale;
+        for (int64_t i = 0; i < n; i++) room[i] = cpu_index_at(index + i * step, 1);
 }
 
 /* n neighbouring lines from `p` on, chosen position j. */
 static void row_of_lines(const cpu_walk *w, place p, int64_t n, int64_t j)
 {
-    int64_t offsets[CPU_CHUNK];
+    int64_t room[CPU_CHUNK];
     cpu_row row = {.base = p.self,
                    .stride = w->rank ? w->self_strides[0] : 0,
                    .other = p.other + place_in_other(w, j),
@@ -197,10 +201,14 @@ static void row_of_lines(const cpu_walk *w, place p, int64_t n, int64_t j)
         return;
     }
     const char *index = p.index + j * w->index_step;
+    if (w->index_strides[0] == 0) { /* one index for all of them */
+        row.base += cpu_index_at(index, w->index_wide) * w->index_scale;
+        w->fn(w->user, &row);
+        return;
+    }
     for (int64_t i = 0; i < n; i += CPU_CHUNK) {
         row.n = n - i < CPU_CHUNK ? n - i : CPU_CHUNK;
-        read_offsets(w, index + i * w->index_strides[0], w->index_strides[0], row.n, offsets);
-        row.offsets = offsets;
+        set_offsets(w, &row, index + i * w->index_strides[0], w->index_strides[0], row.n, room);
         w->fn(w->user, &row);
         row.base += row.n * row.stride;
         row.other += row.n * row.other_stride;
@@ -210,7 +218,7 @@ static void row_of_lines(const cpu_walk *w, place p, int64_t n, int64_t j)
 /* Chosen positions [begin, end) of one line. */
 static void row_of_chosen(const cpu_walk *w, place p, int64_t begin, int64_t end)
 {
-    int64_t offsets[CPU_CHUNK];
+    int64_t room[CPU_CHUNK];
     for (int64_t j = begin; j < end; j += CPU_CHUNK) {
         cpu_row row = {.base = p.self,
                        .other = p.other + place_in_other(w, j),
@@ -218,9 +226,9 @@ static void row_of_chosen(const cpu_walk *w, place p, int64_t begin, int64_t end
                        .n = end - j < CPU_CHUNK ? end - j : CPU_CHUNK};
         if (w->chosen) {
             row.offsets = w->chosen + j;
+            row.scale = 1;
         } else {
-            read_offsets(w, p.index + j * w->index_step, w->index_step, row.n, offsets);
-            row.offsets = offsets;
+            set_offsets(w, &row, p.index + j * w->index_step, w->index_step, row.n, room);
         }
         w->fn(w->user, &row);
     }

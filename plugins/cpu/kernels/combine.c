@@ -3,6 +3,7 @@
  * Adding, multiplying and comparing into scattered elements, for each dtype (f32 f64 f16 bf16 i8 u8 i16 i32
  * i64 c64 c128). Half types are rounded at each step, as in ATen.
  */
+#include "../blocks.h"
 #include "combine.h"
 #include "vocabulary.h"
 
@@ -72,23 +73,47 @@ ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, 
     const int64_t *offsets = row->offsets;
     const char *other = row->other;
     char *base = row->base;
-    for (int64_t i = 0, n = row->n; i < n; i++) {
-        E *o = (E *)(void *)(base + offsets[i]);
+    int64_t i = 0, n = row->n, scale = row->scale;
+#if defined(DTYPE_F16) && defined(__F16C__)
+    for (; step == 2 && i + CPU_BLOCK <= n; i += CPU_BLOCK) {
+        T b[CPU_BLOCK];
+        cpu_widen(b, other + i * 2, CPU_BLOCK);
+        for (int j = 0; j < CPU_BLOCK; j++) {
+            E *o = (E *)(void *)(base + offsets[i + j] * scale);
+            store(o, f(load(o), b[j], alpha));
+        }
+    }
+#endif
+    for (; i < n; i++) {
+        E *o = (E *)(void *)(base + offsets[i] * scale);
         store(o, f(load(o), load((const E *)(const void *)(other + i * step)), alpha));
     }
 }
 
+ALWAYS_INLINE void combine_dense(E *o, const E *b, int64_t n, T alpha, T (*f)(T, T, T))
+{
+    int64_t i = 0;
+#if defined(DTYPE_F16) && defined(__F16C__)
+    for (; i + CPU_BLOCK <= n; i += CPU_BLOCK) {
+        T x[CPU_BLOCK], y[CPU_BLOCK];
+        cpu_widen(x, o + i, CPU_BLOCK);
+        cpu_widen(y, b + i, CPU_BLOCK);
+        for (int j = 0; j < CPU_BLOCK; j++) x[j] = f(x[j], y[j], alpha);
+        cpu_narrow(o + i, x, CPU_BLOCK);
+    }
+#endif
+    CPU_INDEPENDENT
+    for (int64_t k = i; k < n; k++) store(o + k, f(load(o + k), load(b + k), alpha));
+}
+
 ALWAYS_INLINE void combine(const cpu_row *row, T alpha, T (*f)(T, T, T))
 {
-    const char *other = row->other;
-    if (!row->offsets && row->stride == (int64_t)sizeof(E) && row->other_stride == (int64_t)sizeof(E)) {
-        E *o = (E *)(void *)row->base;
-        const E *b = (const E *)(const void *)other;
-        CPU_INDEPENDENT
-        for (int64_t i = 0; i < row->n; i++) store(o + i, f(load(o + i), load(b + i), alpha));
+    const int64_t *offsets = row->offsets;
+    if (!offsets && row->stride == (int64_t)sizeof(E) && row->other_stride == (int64_t)sizeof(E)) {
+        combine_dense((E *)(void *)row->base, (const E *)(const void *)row->other, row->n, alpha, f);
         return;
     }
-    if (row->offsets && row->stride == 0) {
+    if (offsets && row->stride == 0) {
         if (row->other_stride == (int64_t)sizeof(E))
             combine_scattered(row, sizeof(E), alpha, f);
         else
@@ -96,8 +121,8 @@ ALWAYS_INLINE void combine(const cpu_row *row, T alpha, T (*f)(T, T, T))
         return;
     }
     for (int64_t i = 0; i < row->n; i++) {
-        E *o = (E *)(void *)(row->base + (row->offsets ? row->offsets[i] : 0) + i * row->stride);
-        store(o, f(load(o), load((const E *)(const void *)(other + i * row->other_stride)), alpha));
+        E *o = (E *)(void *)(row->base + (offsets ? offsets[i] * row->scale : 0) + i * row->stride);
+        store(o, f(load(o), load((const E *)(const void *)(row->other + i * row->other_stride)), alpha));
     }
 }
 

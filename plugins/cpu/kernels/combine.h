@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a row of elements is brought together with scattered ones. Element i of the row stands at
- * other + i * other_stride, its counterpart at base + offsets[i] + i * stride (offsets may be NULL: all 0).
+ * other + i * other_stride, its counterpart at base + offsets[i] * scale + i * stride (offsets may be NULL: all 0).
  * Counterparts may be the same for several i; they are then met in order.
  */
 #ifndef TENON_CPU_COMBINE_H
@@ -20,6 +20,7 @@ enum {
 typedef struct cpu_row {
     char *base;
     const int64_t *offsets;
+    int64_t scale;
     int64_t stride;
     char *other;
     int64_t other_stride;
