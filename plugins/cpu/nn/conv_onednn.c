@@ -57,12 +57,18 @@ static tni_plan_key key_of(const tn_call *call, const tni_conv *c, int32_t kind,
     return key;
 }
 
-/* Shapes that our own kernels compute as fast or faster, as measured. */
+/* Shapes that our own kernels compute as fast or faster, as measured: one channel, row-major images without
+ * strides, and with strides where a column matrix is worth its making. Depthwise ones and 1x1 with strides
+ * are oneDNN's. */
 static bool own_is_faster(const tni_conv *c, bool row_major)
 {
-    int64_t work = c->batch * tni_volume(c->y_size) * c->y_channels * (c->x_channels / c->groups);
+    int64_t in_channels = c->x_channels / c->groups;
+    int64_t work = c->batch * tni_volume(c->y_size) * c->y_channels * in_channels;
     bool depthwise = c->groups > 1 && c->groups == c->x_channels;
-    if (c->x_channels == 1 || (row_major && !depthwise && tni_volume(c->stride) == 1)) return true;
+    bool strided = tni_volume(c->stride) != 1;
+    if (c->x_channels == 1) return true;
+    if (row_major && !depthwise && (!strided || (tni_volume(c->kernel) > 1 && in_channels >= 32)))
+        return true;
     return work * tni_volume(c->kernel) < 1 << 17;
 }
 
