@@ -253,6 +253,9 @@ static int32_t fill(const communicator *c, meeting *m, const tn_collective_rank 
 {
     int32_t status = TN_OK;
     for (uint32_t r = 0; r < c->count && !status; r++) {
+        if (!ranks[r].stream || reference_stream_device(ranks[r].stream) != c->devices[r])
+            return reference_error(c->devices[r]->state, TN_E_CONTRACT,
+                                   "reference: the stream of rank %u is not one of its device", r);
         status = reference_stream_check_runs(ranks[r].stream, "a collective");
         if (!status && from && (m->work != work_broadcast || r == m->root) &&
             !(m->from[r] = reference_resolve(c->devices[r], ranks[r].from, ranks[r].from_offset, from)))

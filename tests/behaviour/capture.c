@@ -29,7 +29,7 @@ static world open_world(void)
 {
     const tn_context_options options = {.size = sizeof options, .log = quiet};
     world w = {.ctx = NULL};
-    cr_assert_eq(tn_context_create(&options, &w.ctx), TN_OK);
+    cr_assert_eq(tn_context_create(&options, &w.ctx), TN_OK, "%s", tn_last_error()->message);
     w.device = tn_device_choose(w.ctx, "reference:0", NULL);
     cr_assert_neq(w.device, 0, "the reference plugin is not there");
     w.home = tn_stream_default(w.ctx, w.device);

@@ -29,7 +29,7 @@ static world open_world(void)
     const tn_context_options options = {.size = sizeof options, .log = quiet};
     world w = {.ctx = NULL};
     setenv("TENON_REFERENCE_DEVICES", "4", 1);
-    cr_assert_eq(tn_context_create(&options, &w.ctx), TN_OK);
+    cr_assert_eq(tn_context_create(&options, &w.ctx), TN_OK, "%s", tn_last_error()->message);
     tn_device first = tn_device_choose(w.ctx, "reference:0", NULL);
     cr_assert_neq(first, 0, "the reference plugin is not there");
     for (uint32_t i = 0; i < RANKS; i++) w.devices[i] = TN_DEVICE(TN_DEVICE_TYPE(first), i);

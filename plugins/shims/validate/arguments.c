@@ -11,7 +11,14 @@ static const shim_argument *argument_at(const shim_call *c, uint32_t i)
 
 static int32_t is_handle(shim_kind kind)
 {
-    return kind == SHIM_DEVICE || kind == SHIM_STREAM || kind == SHIM_EVENT || kind == SHIM_ALLOCATION;
+    return kind == SHIM_DEVICE || kind == SHIM_STREAM || kind == SHIM_EVENT || kind == SHIM_ALLOCATION ||
+           kind == SHIM_GRAPH || kind == SHIM_EXECUTABLE || kind == SHIM_COMMUNICATOR;
+}
+
+/* A handle that belongs to no device. */
+static int32_t is_free(shim_kind kind)
+{
+    return kind == SHIM_DEVICE || kind == SHIM_COMMUNICATOR;
 }
 
 /* The device that argument i belongs to: the last one before it. */
@@ -28,8 +35,8 @@ static validate_object *device_of(validate_state *v, const shim_call *c, uint32_
 validate_object *validate_argument(validate_state *v, const shim_call *c, uint32_t i)
 {
     shim_kind kind = c->slot->arguments[i].kind;
-    const validate_object *device = kind == SHIM_DEVICE ? NULL : device_of(v, c, i);
-    if (kind != SHIM_DEVICE && !device) return NULL;
+    const validate_object *device = is_free(kind) ? NULL : device_of(v, c, i);
+    if (!is_free(kind) && !device) return NULL;
     /* An event may be one of another device of the plugin, for streams that wait. */
     if (kind == SHIM_EVENT && c->id == SHIM_STREAM_WAIT_EVENT) device = NULL;
     validate_object *o = validate_find(v, c->plugin, kind, c->values[i].pointer, device);
@@ -55,7 +62,7 @@ static void say_not_alive(validate_state *v, const shim_call *c, uint32_t i)
 {
     const shim_argument *a = argument_at(c, i);
     const void *handle = c->values[i].pointer;
-    const validate_object *device = a->kind == SHIM_DEVICE ? NULL : device_of(v, c, i);
+    const validate_object *device = is_free(a->kind) ? NULL : device_of(v, c, i);
     const validate_object *o = validate_find(v, c->plugin, a->kind, handle, NULL);
     if (o && o->alive && o->device != device) {
         validate_say(c, "wrong-device", &o->made, "the host gives %s, for '%s', the %s of another device",
@@ -83,7 +90,7 @@ static void check_handle(validate_state *v, const shim_call *c, uint32_t i)
             validate_say(c, "null-handle", NULL, "the host gives %s no '%s'", c->slot->name, a->name);
         return;
     }
-    if (a->kind != SHIM_DEVICE && !device_of(v, c, i)) return; /* said of the device */
+    if (!is_free(a->kind) && !device_of(v, c, i)) return; /* said of the device */
     if (!validate_argument(v, c, i)) say_not_alive(v, c, i);
 }
 
@@ -159,6 +166,10 @@ static void take_handle(validate_state *v, const shim_call *c, uint32_t i)
     if (o->kind == SHIM_ALLOCATION && !o->by_plugin) validate_unused(v, c, o);
     if (o->kind == SHIM_STREAM) validate_stream_ended(v, c, o);
     if (o->kind == SHIM_DEVICE) validate_leaks(v, c, o);
+    if (o->kind == SHIM_EXECUTABLE && o->known && v->host_known.at[o->clock] < o->last_task)
+        validate_say(c, "destroyed-in-use", &o->made,
+                     "the host destroys an executable whose last launch it has "
+                     "not seen finish");
     validate_ended(v, c, o);
 }
 
@@ -172,6 +183,8 @@ void validate_arguments(validate_state *v, shim_call *c)
         if (a->kind == SHIM_ALLOCATION) check_allocation(v, c, i);
     }
     check_numbers(v, c);
+    validate_check_capture(v, c);
+    validate_ranks(v, c, 0);
     if (c->id == SHIM_STREAM_HOST_CALLBACK) {
         validate_object *stream = validate_argument(v, c, 1);
         if (stream && stream->known) {
@@ -220,13 +233,13 @@ static void made(validate_state *v, const shim_call *c, uint32_t i)
 {
     const shim_kind kind = c->slot->arguments[i].kind;
     void *handle = out_pointer(c, i);
-    validate_object *device = kind == SHIM_DEVICE ? NULL : device_of(v, c, i);
+    validate_object *device = is_free(kind) ? NULL : device_of(v, c, i);
     if (!handle) {
         validate_say(c, "null-handle", NULL, "%s succeeds and gives no %s", c->slot->name,
                      validate_kind_name(kind));
         return;
     }
-    if (kind != SHIM_DEVICE && !device) return;
+    if (!is_free(kind) && !device) return;
     validate_object *o = validate_made(v, c, kind, handle, device);
     if (!o) return;
     if (kind == SHIM_ALLOCATION) note_allocation(c, o, i);
@@ -271,6 +284,8 @@ void validate_results(validate_state *v, shim_call *c)
         if (a->notes & SHIM_OUT && is_handle(a->kind)) made(v, c, i);
     }
     note_order(v, c);
+    validate_graphs(v, c, 0);
+    validate_ranks(v, c, 1);
     validate_accesses(v, c);
 }
 

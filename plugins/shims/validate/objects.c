@@ -19,18 +19,24 @@ const char *validate_place_text(const validate_place *p, char *buffer, size_t by
 
 const char *validate_kind_name(shim_kind kind)
 {
-    return kind == SHIM_DEVICE   ? "device"
-           : kind == SHIM_STREAM ? "stream"
-           : kind == SHIM_EVENT  ? "event"
-                                 : "allocation";
+    return kind == SHIM_DEVICE         ? "device"
+           : kind == SHIM_STREAM       ? "stream"
+           : kind == SHIM_EVENT        ? "event"
+           : kind == SHIM_GRAPH        ? "graph"
+           : kind == SHIM_EXECUTABLE   ? "executable"
+           : kind == SHIM_COMMUNICATOR ? "communicator"
+                                       : "allocation";
 }
 
 const char *validate_a(shim_kind kind)
 {
-    return kind == SHIM_DEVICE   ? "a device"
-           : kind == SHIM_STREAM ? "a stream"
-           : kind == SHIM_EVENT  ? "an event"
-                                 : "an allocation";
+    return kind == SHIM_DEVICE         ? "a device"
+           : kind == SHIM_STREAM       ? "a stream"
+           : kind == SHIM_EVENT        ? "an event"
+           : kind == SHIM_GRAPH        ? "a graph"
+           : kind == SHIM_EXECUTABLE   ? "an executable"
+           : kind == SHIM_COMMUNICATOR ? "a communicator"
+                                       : "an allocation";
 }
 
 static validate_object **bucket(validate_state *v, const void *handle)
@@ -63,6 +69,7 @@ validate_object *validate_find_anywhere(validate_state *v, shim_kind kind, const
 static void destroy(validate_object *o)
 {
     validate_drop_accesses(o);
+    validate_drop_work(o);
     free(o->known);
     free(o);
 }
@@ -115,6 +122,7 @@ validate_object *validate_made(validate_state *v, const shim_call *c, shim_kind 
         *place = o;
     }
     validate_drop_accesses(o);
+    validate_drop_work(o);
     free(o->known);
     *o = (validate_object){.next = o->next,
                            .plugin = c->plugin,
@@ -133,6 +141,7 @@ static void end(validate_state *v, const shim_call *c, validate_object *o)
     o->alive = 0;
     o->ended = validate_here(c);
     validate_drop_accesses(o);
+    validate_drop_work(o);
     free(o->known);
     o->known = NULL;
     v->n_dead += o->kind != SHIM_DEVICE;
@@ -162,7 +171,7 @@ void validate_leaks(validate_state *v, const shim_call *c, const validate_object
             else
                 validate_say(c, "leak", &o->made, "%s was never %s", validate_a(o->kind),
                              o->kind == SHIM_DEVICE ? "closed" : "destroyed");
-            if (o->clock != VALIDATE_NO_CLOCK) v->clock_used[o->clock] = 0;
+            if (o->kind == SHIM_STREAM && o->clock != VALIDATE_NO_CLOCK) v->clock_used[o->clock] = 0;
             end(v, c, o);
         }
     }

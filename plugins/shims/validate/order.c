@@ -53,7 +53,7 @@ void validate_stream_ended(validate_state *v, const shim_call *c, validate_objec
 
 uint64_t validate_task(validate_state *v, validate_object *stream)
 {
-    if (!stream->known) return 0;
+    if (!stream->known || stream->work) return 0; /* what is captured is no task yet */
     join(stream->known, &v->host_known);
     return ++stream->known->at[stream->clock];
 }
@@ -61,7 +61,10 @@ uint64_t validate_task(validate_state *v, validate_object *stream)
 void validate_recorded(validate_state *v, validate_object *event, validate_object *stream)
 {
     event->is_recorded = 1;
-    if (!stream->known) return;
+    validate_drop_work(event);
+    event->work = stream->work;
+    if (event->work) event->work->references++;
+    if (!stream->known || event->work) return;
     if (!event->known) event->known = malloc(sizeof(*event->known));
     if (!event->known) return;
     join(stream->known, &v->host_known);
@@ -70,7 +73,16 @@ void validate_recorded(validate_state *v, validate_object *event, validate_objec
 
 void validate_waits(validate_object *stream, const validate_object *event)
 {
-    if (stream->known && event->known) join(stream->known, event->known);
+    if (event->work && !event->work->is_over && !stream->work) { /* it joins the capture */
+        stream->work = event->work;
+        stream->work->references++;
+    }
+    if (!event->work && stream->known && event->known) join(stream->known, event->known);
+}
+
+void validate_waits_for(validate_object *stream, const validate_clock *known)
+{
+    if (stream->known && known) join(stream->known, known);
 }
 
 void validate_seen_stream(validate_state *v, const validate_object *stream, uint64_t task)
@@ -159,6 +171,10 @@ void validate_access_range(validate_state *v, const shim_call *c, validate_objec
                                  .writes = writes,
                                  .place = validate_here(c)};
     int32_t said = 0;
+    if (stream->work) {
+        validate_capture(c, allocation, stream, &now);
+        return;
+    }
     for (validate_access **at = &allocation->accesses; *at;) {
         validate_access *a = *at;
         int32_t ordered = a->task <= stream->known->at[a->clock];

@@ -12,6 +12,7 @@
  *   operators.c  the values of those calls, and functions of operators that a plugin defines
  *   objects.c    devices, streams, events, allocations, alive and dead
  *   order.c      the race detector
+ *   graphs.c     work that is captured and launched, and collectives
  *
  * One lock guards all of it; it is taken before and after calls and never while one runs.
  */
@@ -57,28 +58,40 @@ typedef struct validate_access {
 
 /* ---- objects.c --------------------------------------------------------------------------------------- */
 
+/* What a capture wrote down, and the graphs and executables made of it; counted. */
+typedef struct validate_work {
+    uint32_t references;
+    uint32_t is_over; /* no longer captured */
+    struct validate_captured *accesses;
+} validate_work;
+
 /* What is behind a handle. Handles of one kind may be given more than once (a device with one stream): then
  * the object is shared and ends with the last. Dead ones stay for a while, to say where they ended. */
 typedef struct validate_object {
     struct validate_object *next; /* in its bucket */
     shim_plugin *plugin;
-    shim_kind kind; /* SHIM_DEVICE, SHIM_STREAM, SHIM_EVENT, SHIM_ALLOCATION */
+    shim_kind kind; /* SHIM_DEVICE, _STREAM, _EVENT, _ALLOCATION, _GRAPH, _EXECUTABLE, _COMMUNICATOR */
     uint32_t alive; /* times given and not taken back */
     void *handle;
-    struct validate_object *device; /* NULL for devices */
+    struct validate_object *device; /* NULL for devices and communicators */
     validate_place made;
     validate_place ended;
-    uint64_t id;               /* device: tn_device; stream: its id */
-    uint64_t n_streams;        /* device: made so far */
-    uint64_t bytes;            /* allocation */
-    char *host;                /* allocation: its address for the host, or NULL */
-    uint32_t by_plugin;        /* allocation: of tenon.allocator, parts of it are given */
-    uint32_t in_order;         /* device: its work is done when a call returns */
-    uint32_t kinds;            /* device: TN_MEMORY_... */
-    uint32_t flags;            /* event: TN_EVENT_... */
-    uint32_t clock;            /* stream */
-    uint32_t is_recorded;      /* event */
-    validate_clock *known;     /* stream, event: what lies before */
+    uint64_t id;           /* device: tn_device; stream: its id */
+    uint64_t n_streams;    /* device: made so far */
+    uint64_t bytes;        /* allocation */
+    char *host;            /* allocation: its address for the host, or NULL */
+    uint32_t by_plugin;    /* allocation: of tenon.allocator, parts of it are given */
+    uint32_t in_order;     /* device: its work is done when a call returns */
+    uint32_t kinds;        /* device: TN_MEMORY_... */
+    uint32_t flags;        /* event: TN_EVENT_... */
+    uint32_t clock;        /* stream */
+    uint32_t is_recorded;  /* event */
+    validate_clock *known; /* stream, event: what lies before; executable: its last launch */
+    validate_work *work;   /* stream: that it captures; event: recorded in; graph, executable: made of */
+    uint64_t last_task;    /* executable: of its last launch, on the stream of `clock` */
+    uint32_t count;        /* communicator: devices */
+    uint32_t reserved;
+    void **devices;            /* communicator: their handles */
     validate_access *accesses; /* allocation */
 } validate_object;
 
@@ -170,6 +183,20 @@ void validate_values_after(shim_call *c);
 void validate_host_call_before(const shim_call *c);
 void validate_host_call_after(const shim_call *c);
 
+/* ---- graphs.c: with the lock held -------------------------------------------------------------------- */
+
+/* The object no longer has to do with a capture. */
+void validate_drop_work(validate_object *o);
+/* The slot works on a stream that captures, on which it may not. */
+void validate_check_capture(validate_state *v, const shim_call *c);
+/* Begins and ends of captures, graphs, executables, launches. `failed`: only that a capture is over. */
+void validate_graphs(validate_state *v, const shim_call *c, int32_t failed);
+/* Instead of an access: it belongs to the capture. */
+void validate_capture(const shim_call *c, const validate_object *allocation, const validate_object *stream,
+                      const validate_access *access);
+/* Handles and ranges of the ranks of a collective, and what they access when it went well. */
+void validate_ranks(validate_state *v, const shim_call *c, int32_t done);
+
 /* ---- order.c: with the lock held --------------------------------------------------------------------- */
 
 void validate_stream_made(validate_state *v, validate_object *stream);
@@ -178,6 +205,7 @@ void validate_stream_ended(validate_state *v, const shim_call *c, validate_objec
 uint64_t validate_task(validate_state *v, validate_object *stream);
 void validate_recorded(validate_state *v, validate_object *event, validate_object *stream);
 void validate_waits(validate_object *stream, const validate_object *event);
+void validate_waits_for(validate_object *stream, const validate_clock *known);
 /* The host has seen the stream's tasks up to `task`, or all that an event had recorded. */
 void validate_seen_stream(validate_state *v, const validate_object *stream, uint64_t task);
 void validate_seen_event(validate_state *v, const validate_object *event);

@@ -80,6 +80,8 @@ typedef struct wrapped {
     const tn_stream_interface *stream;
     const tn_event_interface *event;
     const tn_kernels_interface *kernels;
+    const tn_graph_interface *graph;
+    const tn_collectives_interface *collectives;
     void *devices[2];
 } wrapped;
 
@@ -122,6 +124,8 @@ static void wrap(const char *variable, wrapped *w)
     w->stream = w->table.get_interface(w->self, "tenon.stream", 1);
     w->event = w->table.get_interface(w->self, "tenon.event", 1);
     w->kernels = w->table.get_interface(w->self, "tenon.kernels", 1);
+    w->graph = w->table.get_interface(w->self, "tenon.graph", 1);
+    w->collectives = w->table.get_interface(w->self, "tenon.collectives", 1);
     cr_assert_null(w->table.get_interface(w->self, "tenon.none", 1));
     cr_assert_null(w->table.get_interface(w->self, "tenon.device", 2));
     uint32_t count = 0;
@@ -463,6 +467,86 @@ Test(host, two_reads_are_no_race)
     w.memory->free(w.self, w.devices[0], a, 64);
     end_stream(&w, 0, s);
     end_stream(&w, 0, t);
+    unwrap(&w);
+    expect_none();
+}
+
+/* ---- Graphs and collectives -------------------------------------------------------------------------- */
+
+/* What is captured is an access of each launch, not of the call. */
+Test(host, work_that_is_captured)
+{
+    wrapped w;
+    void *address = NULL, *a = NULL, *graph = NULL, *executable = NULL;
+    setenv("TENON_REFERENCE_POISON", "1", 1); /* freed memory stays mapped */
+    wrap("TENON_TEST_REFERENCE", &w);
+    void *d = w.devices[0], *s = make_stream(&w, 0), *t = make_stream(&w, 0);
+    w.memory->alloc(w.self, d, 64, TN_MEMORY_DEVICE, &a, &address);
+    cr_assert_eq(w.graph->begin(w.self, d, s), TN_OK);
+    w.memory->fill(w.self, d, a, 0, 64, 1, s);
+    w.memory->fill(w.self, d, a, 0, 64, 2, t);
+    expect_none();
+    cr_assert_eq(w.stream->synchronize(w.self, d, s), TN_E_STATE);
+    expect("while-capturing", "stream.synchronize for stream 0, which captures");
+    cr_assert_eq(w.graph->end(w.self, d, s, &graph), TN_OK);
+    cr_assert_eq(w.graph->instantiate(w.self, d, graph, &executable), TN_OK);
+    w.stream->synchronize(w.self, d, t);
+    cr_assert_eq(w.graph->launch(w.self, d, executable, s), TN_OK);
+    w.memory->fill(w.self, d, a, 8, 8, 2, t);
+    expect("race",
+           "memory.fill on stream 1 writes bytes 8 to 15 of an allocation that graph.launch on stream 0");
+    w.stream->synchronize(w.self, d, t);
+    cr_assert_eq(w.graph->launch(w.self, d, executable, t), TN_OK); /* after the one on s */
+    expect_none();
+    w.stream->synchronize(w.self, d, t);
+    release(&w, 0, a, 64);
+    cr_assert_eq(w.graph->launch(w.self, d, executable, s), TN_OK);
+    expect("use-after-free", "what is launched accesses an allocation that was freed");
+    w.graph->destroy(w.self, d, graph);
+    w.graph->destroy_executable(w.self, d, executable);
+    expect("destroyed-in-use", "an executable whose last launch");
+    end_stream(&w, 0, s);
+    end_stream(&w, 0, t);
+    unwrap(&w);
+    expect_none();
+}
+
+Test(host, ranks_of_a_collective)
+{
+    wrapped w;
+    void *address = NULL, *a[2], *s[2], *all = NULL;
+    tn_collective_rank ranks[2];
+    setenv("TENON_REFERENCE_DEVICES", "2", 1);
+    wrap("TENON_TEST_REFERENCE", &w);
+    cr_assert_eq(w.collectives->create(w.self, w.devices, 2, &all), TN_OK);
+    for (int i = 0; i < 2; i++) {
+        s[i] = make_stream(&w, i);
+        w.memory->alloc(w.self, w.devices[i], 64, TN_MEMORY_DEVICE, &a[i], &address);
+        w.memory->fill(w.self, w.devices[i], a[i], 0, 64, 1, s[i]);
+        ranks[i] = (tn_collective_rank){sizeof(ranks[i]), 0, s[i], a[i], 0, a[i], 0};
+    }
+    void *t = make_stream(&w, 1);
+    cr_assert_eq(w.collectives->all_reduce(w.self, all, ranks, sizeof *ranks, 16, TN_INT32, TN_REDUCE_SUM),
+                 TN_OK);
+    expect_none();
+    w.memory->fill(w.self, w.devices[1], a[1], 0, 4, 1, t);
+    expect("race", "that collectives.all_reduce on stream 0 writes");
+    w.memory->fill(w.self, w.devices[1], a[1], 4, 4, 1, s[1]);
+    expect_none();
+    ranks[1].to_offset = 4;
+    cr_assert_neq(w.collectives->broadcast(w.self, all, ranks, sizeof *ranks, 64, 0), TN_OK);
+    expect("out-of-range", "to of collectives.broadcast spans bytes 4 to 68 of an allocation of 64");
+    ranks[1].to_offset = 0;
+    ranks[1].stream = s[0];
+    (void)w.collectives->barrier(w.self, all, ranks, sizeof *ranks);
+    expect("unknown-handle", "for rank 1, what is no stream of its device");
+    for (int i = 0; i < 2; i++) {
+        w.device->synchronize(w.self, w.devices[i]);
+        release(&w, i, a[i], 64);
+        end_stream(&w, i, s[i]);
+    }
+    end_stream(&w, 1, t);
+    w.collectives->destroy(w.self, all);
     unwrap(&w);
     expect_none();
 }
