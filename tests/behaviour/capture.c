@@ -466,3 +466,24 @@ Test(capture, an_update_brings_other_tensors_and_numbers)
     tn_graph_release(second);
     close_world(&w);
 }
+
+/* ---- Late errors ------------------------------------------------------------------------------------- */
+
+/* The fill of x is a task, the launch one, and so is each operator in it: the second one fails. */
+Test(capture, a_late_error_drops_the_rest_of_a_launch_once)
+{
+    setenv("TENON_REFERENCE_FAIL", "4", 1);
+    world w = open_world();
+    tn_tensor *x = filled(&w, 1);
+    begin(&w, w.graph);
+    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    tn_mul_scalar_(w.s, x, 10.0);
+    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    end(&w, w.graph);
+    replay(&w, w.graph);
+    cr_assert_eq(tn_stream_synchronize(w.home), TN_E_INTERNAL);
+    expect_all(&w, x, 2);
+    replay(&w, w.graph);
+    expect_all(&w, x, 31);
+    close_world(&w);
+}

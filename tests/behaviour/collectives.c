@@ -242,6 +242,50 @@ Test(collectives, a_barrier_orders_what_lies_on_both_sides)
     close_world(&w);
 }
 
+/* ---- Errors that come late, and at once ---------------------------------------------------------------- */
+
+/* Of device 1 the call is the third task, of the others the second. */
+Test(collectives, a_late_error_of_one_rank_is_late_on_all)
+{
+    setenv("TENON_REFERENCE_FAIL", "3", 1);
+    static const double ones[] = {1}, fours[] = {4};
+    world w = open_world();
+    tn_tensor *t[RANKS];
+    for (uint32_t r = 0; r < RANKS; r++)
+        t[r] = tn_full(w.s, TN_INTS(1), TN_SCALAR(1), .dtype = TN_FLOAT32, .device = w.devices[r]);
+    tn_mul_scalar_(w.s, t[1], 1.0);
+    cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
+    for (uint32_t r = 0; r < RANKS; r++)
+        cr_assert_eq(tn_device_synchronize(w.ctx, w.devices[r]), TN_E_INTERNAL, "rank %u", r);
+    for (uint32_t r = 0; r < RANKS; r += 1) {
+        tn_tensor *spare =
+            tn_zeros(w.s, TN_INTS(1), .device = w.devices[r]); /* the third task of the others */
+        (void)spare;
+        (void)tn_device_synchronize(w.ctx, w.devices[r]);
+        expect_values(&w, t[r], ones, 1);
+    }
+    cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
+    for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], fours, 1);
+    close_world(&w);
+}
+
+/* The fifth call that queues work is refused; the four before are the tensors. */
+Test(collectives, a_call_that_is_refused_does_nothing_on_any_rank)
+{
+    setenv("TENON_REFERENCE_REFUSE", "5", 1);
+    static const double ones[] = {1}, fours[] = {4};
+    world w = open_world();
+    tn_tensor *t[RANKS];
+    for (uint32_t r = 0; r < RANKS; r++)
+        t[r] = tn_full(w.s, TN_INTS(1), TN_SCALAR(1), .dtype = TN_FLOAT32, .device = w.devices[r]);
+    expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL,
+                 "this call fails");
+    for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], ones, 1);
+    cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
+    for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], fours, 1);
+    close_world(&w);
+}
+
 /* ---- Refusals ---------------------------------------------------------------------------------------- */
 
 Test(collectives, wrong_arguments_are_named)
