@@ -126,8 +126,11 @@ int32_t tn_graph_capture_end(tn_graph *graph)
     if (!graph->capture) return tni_error(TN_E_STATE, "tn_graph_capture_end: no capture has begun");
     code = tni_capture_end(graph);
     if (!code) return TN_OK;
-    wait_for_device(graph); /* the pool's memory may have been copied to by streams that do not capture */
+    tn_error *error = tni_error_copy();
+    wait_for_device(graph); /* streams that do not capture may use memory of the pool */
     drop_work(graph);
+    tni_error_restore(error);
+    tn_error_release(error);
     return code;
 }
 

@@ -121,8 +121,9 @@ int32_t tni_tensor_read(const tn_tensor *t, void *out, uint64_t bytes)
                          (unsigned long long)needed, (unsigned long long)bytes);
     if (!bytes) return TN_OK;
     tni_device *d = t->storage->device;
-    code =
-        tni_capture_refuse(tni_current_stream(d), "reading the elements of a tensor (item, to_host, print)");
+    if (!d->synchronous)
+        code = tni_capture_refuse(tni_current_stream(d),
+                                  "reading the elements of a tensor (item, to_host, print)");
     if (code) return code;
     if (!tni_is_contiguous(t))
         code = read_strided(t, out);

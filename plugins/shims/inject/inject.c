@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inject: lets the n-th call of a slot fail, without the slot being called (a wait waits first).
+ * inject: lets the n-th call of a slot fail, without the slot being called (a wait waits first, and the end
+ * of a capture ends it).
  *
  *     TENON_INJECT=memory.alloc:3                    the third allocation: TN_E_INTERNAL
  *     TENON_INJECT=memory.alloc:3:TN_E_OUT_OF_MEMORY
@@ -165,16 +166,28 @@ static int32_t is_wait(const shim_call *c)
            c->id == SHIM_DEVICE_SYNCHRONIZE;
 }
 
+/* The graph that was made goes, and the output is what it was. */
+static void undo_end(const shim_call *c)
+{
+    const shim_plugin *w = c->plugin;
+    void **out_graph = c->values[2].pointer; /* device, stream, out_graph */
+    w->inner.graph.destroy(w->self, c->values[0].pointer, *out_graph);
+    *out_graph = c->value.pointer;
+}
+
 static int32_t inject_before(shim_call *c)
 {
     int32_t status = c->slot->result == SHIM_STATUS ? chosen_status(c) : TN_OK;
-    c->mark = is_wait(c) ? (uint64_t)status : 0;
+    if (c->id == SHIM_GRAPH_END) c->value.pointer = *(void **)c->values[2].pointer;
+    c->mark = is_wait(c) || c->id == SHIM_GRAPH_END ? (uint64_t)status : 0;
     return status == TN_OK || c->mark ? TN_OK : fail(c, status);
 }
 
 static void inject_after(shim_call *c)
 {
-    if (c->mark && c->status == TN_OK) c->status = fail(c, (int32_t)c->mark);
+    if (!c->mark || c->status != TN_OK) return;
+    if (c->id == SHIM_GRAPH_END) undo_end(c);
+    c->status = fail(c, (int32_t)c->mark);
 }
 
 const shim_tool shim_tool_here = {.name = "inject",
