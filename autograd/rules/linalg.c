@@ -2,12 +2,6 @@
 /* Products of vectors and matrices, distances. */
 #include "autograd/rules/rules.h"
 
-/* Conjugate transpose of the last two dimensions. */
-static tn_tensor *adjoint(tn_scope *s, tn_tensor *m)
-{
-    return conj_of(s, tn_transpose(s, m, -2, -1));
-}
-
 void grad_mm(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);

@@ -62,6 +62,11 @@ static inline tn_tensor *conj_of(tn_scope *s, tn_tensor *t)
 {
     return is_complex(t) ? tn_conj(s, t) : t;
 }
+/* Conjugate transpose of the last two dimensions. */
+static inline tn_tensor *adjoint(tn_scope *s, tn_tensor *m)
+{
+    return conj_of(s, tn_transpose(s, m, -2, -1));
+}
 static inline tn_value conj_scalar(tn_scope *s, tn_value v)
 {
     if (v.tag != TN_TAG_COMPLEX) return v;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of products of many matrices and of powers, and of matrices made of a vector. */
+#include "ops/composite/matrices.h"
 #include "ops/composite/product.h"
 
 /* ---- chains ---- */
@@ -110,14 +111,7 @@ void composite_chain_matmul(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- powers ---- */
 
-static tn_tensor *unit_like(tn_scope *s, const tn_tensor *t)
-{
-    int64_t n = tn_tensor_sizes(t)[rank_of(t) - 1];
-    tn_tensor *unit = tn_eye(s, n, .dtype = dtype_of(t), .device = tn_tensor_device(t));
-    return tn_clone(s, tn_expand(s, unit, sizes_of(t)), .memory_format = TN_CONTIGUOUS_FORMAT);
-}
-
-/* By squaring. */
+/* By squaring, of the inverse where the power is negative. */
 void composite_matrix_power(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *out = NULL;
@@ -131,17 +125,16 @@ void composite_matrix_power(tn_scope *s, const tn_value *args, tn_value *outs)
             s, TN_E_SHAPE,
             "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices",
             (long long)sizes[rank - 2], (long long)sizes[rank - 1]);
-    } else if (n < 0) {
-        tn_scope_fail(s, TN_E_UNSUPPORTED,
-                      "linalg.matrix_power: negative powers need the inverse, which is not there");
     } else if (n == 0) {
-        out = unit_like(s, self);
+        out = tn_clone(s, tni_units_like(s, self), .memory_format = TN_CONTIGUOUS_FORMAT);
     } else if (n == 1) {
         out = tn_clone(s, self);
     } else {
-        for (tn_tensor *z = self; n > 0 && !tn_scope_failed(s); n >>= 1) {
-            if (n & 1) out = out ? tn_matmul(s, out, z) : z;
-            if (n > 1) z = tn_matmul(s, z, z);
+        uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
+        for (tn_tensor *z = n < 0 ? tn_linalg_inv(s, self) : self; left > 0 && !tn_scope_failed(s);
+             left >>= 1) {
+            if (left & 1) out = out ? tn_matmul(s, out, z) : z;
+            if (left > 1) z = tn_matmul(s, z, z);
         }
     }
     give(outs, 0, out);

@@ -52,6 +52,19 @@ static tn_tensor *sum_norm(tn_scope *s, tn_tensor *self, double ord, const int64
     return tn_amax(s, sums, .dim = TN_INTS(second), .keepdim = keep);
 }
 
+/* Orders of singular values: the largest (2), the smallest (-2), their sum (0, the nuclear norm). */
+static tn_tensor *value_norm(tn_scope *s, tn_tensor *self, double ord, const int64_t dims[2], int32_t keep)
+{
+    int64_t rank = rank_of(self), low = dims[0] < dims[1] ? dims[0] : dims[1], high = dims[0] + dims[1] - low;
+    tn_tensor *values, *norm;
+    self = tn_movedim_intlist(s, self, TN_INTS(dims[0], dims[1]), TN_INTS(rank - 2, rank - 1));
+    values = tn_linalg_svdvals(s, self);
+    norm = ord == 0  ? tn_sum_dim(s, values, TN_INTS(-1))
+           : ord > 0 ? tn_amax(s, values, .dim = TN_INTS(-1))
+                     : tn_amin(s, values, .dim = TN_INTS(-1));
+    return keep ? tn_unsqueeze(s, tn_unsqueeze(s, norm, low), high) : norm;
+}
+
 static tn_tensor *matrix_norm(tn_scope *s, tn_tensor *self, double ord, tn_ints dim, int32_t keep,
                               tn_dtype dtype)
 {
@@ -59,12 +72,8 @@ static tn_tensor *matrix_norm(tn_scope *s, tn_tensor *self, double ord, tn_ints 
     if (check_matrix(s, self, dtype) || matrix_dims(s, self, dim, dims)) return NULL;
     if (dtype) self = tni_cast(s, self, dtype);
     if (fabs(ord) == 1 || isinf(ord)) return sum_norm(s, self, ord, dims, keep);
-    if (fabs(ord) == 2)
-        tn_scope_fail(s, TN_E_UNSUPPORTED,
-                      "linalg.matrix_norm: orders 2 and -2 need singular values, which are not "
-                      "there");
-    else
-        tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %g not supported.", ord);
+    if (fabs(ord) == 2) return value_norm(s, self, ord, dims, keep);
+    tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %g not supported.", ord);
     return NULL;
 }
 
@@ -76,12 +85,8 @@ static tn_tensor *matrix_norm_named(tn_scope *s, tn_tensor *self, const char *or
     if (strcmp(ord, "fro") == 0)
         return tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(2.0), .dim = (tn_ints){dims, 2},
                                      .keepdim = keep, .dtype = dtype);
-    if (strcmp(ord, "nuc") == 0)
-        tn_scope_fail(s, TN_E_UNSUPPORTED,
-                      "linalg.matrix_norm: order 'nuc' needs singular values, which are not "
-                      "there");
-    else
-        tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %s not supported.", ord);
+    if (strcmp(ord, "nuc") == 0) return value_norm(s, dtype ? tni_cast(s, self, dtype) : self, 0, dims, keep);
+    tni_scope_failf(s, TN_E_ARGUMENT, "linalg.matrix_norm: Order %s not supported.", ord);
     return NULL;
 }
 
@@ -147,6 +152,20 @@ void composite_frobenius_norm(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0,
          tn_linalg_vector_norm(s, arg_tensor(args, 0), .ord = TN_SCALAR(2.0), .dim = arg_ints(args, 1),
                                .keepdim = arg_bool(args, 2)));
+}
+
+void composite_nuclear_norm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         tn_linalg_matrix_norm_str_ord(s, arg_tensor(args, 0), .ord = "nuc", .dim = TN_INTS(-2, -1),
+                                       .keepdim = arg_bool(args, 1)));
+}
+
+void composite_nuclear_norm_dim(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0,
+         tn_linalg_matrix_norm_str_ord(s, arg_tensor(args, 0), .ord = "nuc", .dim = arg_ints(args, 1),
+                                       .keepdim = arg_bool(args, 2)));
 }
 
 /* ---- all dimensions but one ---- */

@@ -34,6 +34,16 @@ extern const tn_kernel_row cpu_unique_rows[];
 extern const uint32_t cpu_unique_row_count;
 extern const tn_kernel_row cpu_search_rows[];
 extern const uint32_t cpu_search_row_count;
+extern const tn_kernel_row cpu_lstsq_rows[];
+extern const uint32_t cpu_lstsq_row_count;
+extern const tn_kernel_row cpu_factor_rows[];
+extern const uint32_t cpu_factor_row_count;
+extern const tn_kernel_row cpu_orthogonal_rows[];
+extern const uint32_t cpu_orthogonal_row_count;
+extern const tn_kernel_row cpu_solve_rows[];
+extern const uint32_t cpu_solve_row_count;
+extern const tn_kernel_row cpu_spectral_rows[];
+extern const uint32_t cpu_spectral_row_count;
 
 /* Rows of nn/, which depend on the level; `to` may be NULL. Returns how many they are. */
 uint32_t cpu_nn_rows(tn_kernel_row *to);
@@ -48,7 +58,9 @@ static const struct row_list {
     {cpu_scan_rows, &cpu_scan_row_count},           {cpu_gather_rows, &cpu_gather_row_count},
     {cpu_shape_rows, &cpu_shape_row_count},         {cpu_mask_rows, &cpu_mask_row_count},
     {cpu_sort_rows, &cpu_sort_row_count},           {cpu_unique_rows, &cpu_unique_row_count},
-    {cpu_search_rows, &cpu_search_row_count},
+    {cpu_search_rows, &cpu_search_row_count},       {cpu_factor_rows, &cpu_factor_row_count},
+    {cpu_lstsq_rows, &cpu_lstsq_row_count},         {cpu_orthogonal_rows, &cpu_orthogonal_row_count},
+    {cpu_solve_rows, &cpu_solve_row_count},         {cpu_spectral_rows, &cpu_spectral_row_count},
 };
 #define ROW_LISTS (sizeof(row_lists) / sizeof(row_lists[0]))
 

@@ -1941,6 +1941,1820 @@ static inline int32_t tn_can_cast_default(tn_scope *s, tn_dtype from_, tn_dtype 
     return tn_value_as_bool(tn_ops_value(s, TN_OP_CAN_CAST_DEFAULT, v, 2));
 }
 
+/* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
+
+#define TN_OP__LINALG_CHECK_ERRORS 1693u
+#define TN_OP_LINALG_LU_FACTOR_EX 1694u
+#define TN_OP_LINALG_LU_FACTOR_EX_OUT 1695u
+#define TN_OP_LINALG_LU_FACTOR 1696u
+#define TN_OP_LINALG_LU_FACTOR_OUT 1697u
+#define TN_OP__LU_WITH_INFO 1698u
+#define TN_OP_LINALG_LU 1699u
+#define TN_OP_LINALG_LU_OUT 1700u
+#define TN_OP_LU_UNPACK 1701u
+#define TN_OP_LU_UNPACK_OUT 1702u
+#define TN_OP_LINALG_LU_SOLVE 1703u
+#define TN_OP_LINALG_LU_SOLVE_OUT 1704u
+#define TN_OP_LU_SOLVE 1705u
+#define TN_OP_LU_SOLVE_OUT 1706u
+#define TN_OP__LINALG_SOLVE_EX 1707u
+#define TN_OP_LINALG_SOLVE_EX 1708u
+#define TN_OP_LINALG_SOLVE 1709u
+#define TN_OP_LINALG_SOLVE_OUT 1710u
+#define TN_OP_LINALG_INV_EX 1711u
+#define TN_OP_LINALG_INV_EX_OUT 1712u
+#define TN_OP_LINALG_INV 1713u
+#define TN_OP_LINALG_INV_OUT 1714u
+#define TN_OP_INVERSE 1715u
+#define TN_OP_INVERSE_OUT 1716u
+#define TN_OP_LINALG_SOLVE_TRIANGULAR 1717u
+#define TN_OP_LINALG_SOLVE_TRIANGULAR_OUT 1718u
+#define TN_OP_TRIANGULAR_SOLVE 1719u
+#define TN_OP_TRIANGULAR_SOLVE_OUT 1720u
+#define TN_OP_LINALG_CHOLESKY_EX 1721u
+#define TN_OP_LINALG_CHOLESKY_EX_OUT 1722u
+#define TN_OP_LINALG_CHOLESKY 1723u
+#define TN_OP_LINALG_CHOLESKY_OUT 1724u
+#define TN_OP_CHOLESKY 1725u
+#define TN_OP_CHOLESKY_OUT 1726u
+#define TN_OP_CHOLESKY_SOLVE 1727u
+#define TN_OP_CHOLESKY_SOLVE_OUT 1728u
+#define TN_OP_CHOLESKY_INVERSE 1729u
+#define TN_OP_CHOLESKY_INVERSE_OUT 1730u
+#define TN_OP_LINALG_LDL_FACTOR_EX 1731u
+#define TN_OP_LINALG_LDL_FACTOR_EX_OUT 1732u
+#define TN_OP_LINALG_LDL_FACTOR 1733u
+#define TN_OP_LINALG_LDL_FACTOR_OUT 1734u
+#define TN_OP_LINALG_LDL_SOLVE 1735u
+#define TN_OP_LINALG_LDL_SOLVE_OUT 1736u
+#define TN_OP__LINALG_DET 1737u
+#define TN_OP_LINALG_DET 1738u
+#define TN_OP_LINALG_DET_OUT 1739u
+#define TN_OP_DET 1740u
+#define TN_OP__LINALG_SLOGDET 1741u
+#define TN_OP__LINALG_SLOGDET_OUT 1742u
+#define TN_OP_LINALG_SLOGDET 1743u
+#define TN_OP_LINALG_SLOGDET_OUT 1744u
+#define TN_OP_SLOGDET 1745u
+#define TN_OP_SLOGDET_OUT 1746u
+#define TN_OP_LOGDET 1747u
+#define TN_OP_GEQRF 1748u
+#define TN_OP_GEQRF_OUT 1749u
+#define TN_OP_LINALG_HOUSEHOLDER_PRODUCT 1750u
+#define TN_OP_LINALG_HOUSEHOLDER_PRODUCT_OUT 1751u
+#define TN_OP_ORGQR 1752u
+#define TN_OP_ORGQR_OUT 1753u
+#define TN_OP_ORMQR 1754u
+#define TN_OP_ORMQR_OUT 1755u
+#define TN_OP_LINALG_QR 1756u
+#define TN_OP_LINALG_QR_OUT 1757u
+#define TN_OP_QR 1758u
+#define TN_OP_QR_OUT 1759u
+#define TN_OP__LINALG_SVD 1760u
+#define TN_OP__LINALG_SVD_OUT 1761u
+#define TN_OP_LINALG_SVD 1762u
+#define TN_OP_LINALG_SVD_OUT 1763u
+#define TN_OP_LINALG_SVDVALS 1764u
+#define TN_OP_LINALG_SVDVALS_OUT 1765u
+#define TN_OP_SVD 1766u
+#define TN_OP_SVD_OUT 1767u
+#define TN_OP__LINALG_EIGH 1768u
+#define TN_OP__LINALG_EIGH_OUT 1769u
+#define TN_OP_LINALG_EIGH 1770u
+#define TN_OP_LINALG_EIGH_OUT 1771u
+#define TN_OP_LINALG_EIGVALSH 1772u
+#define TN_OP_LINALG_EIGVALSH_OUT 1773u
+#define TN_OP_LINALG_EIG 1774u
+#define TN_OP_LINALG_EIG_OUT 1775u
+#define TN_OP__LINALG_EIGVALS 1776u
+#define TN_OP_LINALG_EIGVALS 1777u
+#define TN_OP_LINALG_EIGVALS_OUT 1778u
+#define TN_OP_LINALG_PINV_ATOL_RTOL_TENSOR 1779u
+#define TN_OP_LINALG_PINV_ATOL_RTOL_TENSOR_OUT 1780u
+#define TN_OP_LINALG_PINV_ATOL_RTOL_FLOAT 1781u
+#define TN_OP_LINALG_PINV_ATOL_RTOL_FLOAT_OUT 1782u
+#define TN_OP_LINALG_PINV 1783u
+#define TN_OP_LINALG_PINV_OUT 1784u
+#define TN_OP_LINALG_PINV_RCOND_TENSOR 1785u
+#define TN_OP_LINALG_PINV_RCOND_TENSOR_OUT 1786u
+#define TN_OP_PINVERSE 1787u
+#define TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_TENSOR 1788u
+#define TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_TENSOR_OUT 1789u
+#define TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT 1790u
+#define TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT_OUT 1791u
+#define TN_OP_LINALG_MATRIX_RANK 1792u
+#define TN_OP_LINALG_MATRIX_RANK_OUT 1793u
+#define TN_OP_LINALG_MATRIX_RANK_TOL_TENSOR 1794u
+#define TN_OP_LINALG_MATRIX_RANK_TOL_TENSOR_OUT 1795u
+#define TN_OP_LINALG_COND 1796u
+#define TN_OP_LINALG_COND_OUT 1797u
+#define TN_OP_LINALG_COND_P_STR 1798u
+#define TN_OP_LINALG_COND_P_STR_OUT 1799u
+#define TN_OP_LINALG_TENSORINV 1800u
+#define TN_OP_LINALG_TENSORINV_OUT 1801u
+#define TN_OP_LINALG_TENSORSOLVE 1802u
+#define TN_OP_LINALG_TENSORSOLVE_OUT 1803u
+#define TN_OP_LINALG_MATRIX_EXP 1804u
+#define TN_OP_MATRIX_EXP 1805u
+#define TN_OP_NUCLEAR_NORM 1806u
+#define TN_OP_NUCLEAR_NORM_OUT 1807u
+#define TN_OP_NUCLEAR_NORM_DIM 1808u
+#define TN_OP_NUCLEAR_NORM_DIM_OUT 1809u
+#define TN_OP_LINALG_LSTSQ 1810u
+
+/* Raises the error that an info of LAPACK stands for. */
+static inline int32_t tn__linalg_check_errors(tn_scope *s, tn_tensor *info, const char *api_name, int32_t is_matrix)
+{
+    const tn_value v[] = {tn_value_tensor(info), tn_value_string(api_name), tn_value_bool(is_matrix)};
+    return tn_scope_call(s, TN_OP__LINALG_CHECK_ERRORS, v, 3, NULL, 0);
+}
+/* LU factors of matrices in one, with pivots. */
+typedef struct tn_linalg_lu_factor_ex_result { tn_tensor *LU; tn_tensor *pivots; tn_tensor *info;
+    } tn_linalg_lu_factor_ex_result;
+typedef struct tn_linalg_lu_factor_ex_args { tn_tensor *A; int32_t pivot TN_DEFAULT(1); int32_t check_errors;
+    } tn_linalg_lu_factor_ex_args;
+static inline tn_linalg_lu_factor_ex_result tn_linalg_lu_factor_ex_with(tn_scope *s,
+        const tn_linalg_lu_factor_ex_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_bool(o->pivot), tn_value_bool(o->check_errors)};
+    tn_linalg_lu_factor_ex_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_LU_FACTOR_EX, v, 3, r, 3);
+    result.LU = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    result.info = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_factor_ex(s, ...) tn_linalg_lu_factor_ex_with(s, &(tn_linalg_lu_factor_ex_args){.pivot = 1, \
+        .A = __VA_ARGS__})
+#else
+static inline tn_linalg_lu_factor_ex_result tn_linalg_lu_factor_ex(tn_scope *s, tn_tensor *A,
+        tn_linalg_lu_factor_ex_args o = {})
+{ o.A = A; return tn_linalg_lu_factor_ex_with(s, &o); }
+#endif
+typedef struct tn_linalg_lu_factor_ex_out_args { tn_tensor *info; int32_t pivot TN_DEFAULT(1); int32_t check_errors;
+    } tn_linalg_lu_factor_ex_out_args;
+static inline tn_linalg_lu_factor_ex_result tn_linalg_lu_factor_ex_out_with(tn_scope *s, tn_tensor *A, tn_tensor *LU,
+        tn_tensor *pivots, const tn_linalg_lu_factor_ex_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_bool(o->pivot), tn_value_bool(o->check_errors),
+        tn_value_tensor(LU), tn_value_tensor(pivots), tn_value_tensor(o->info)};
+    tn_linalg_lu_factor_ex_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_LU_FACTOR_EX_OUT, v, 6, r, 3);
+    result.LU = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    result.info = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_factor_ex_out(s, A, LU, pivots, ...) tn_linalg_lu_factor_ex_out_with(s, A, LU, pivots, \
+        &(tn_linalg_lu_factor_ex_out_args){.pivot = 1, .info = __VA_ARGS__})
+#else
+static inline tn_linalg_lu_factor_ex_result tn_linalg_lu_factor_ex_out(tn_scope *s, tn_tensor *A, tn_tensor *LU,
+        tn_tensor *pivots, tn_tensor *info, tn_linalg_lu_factor_ex_out_args o = {})
+{ o.info = info; return tn_linalg_lu_factor_ex_out_with(s, A, LU, pivots, &o); }
+#endif
+/* LU factors in one, with pivots; singular matrices are refused. */
+typedef struct tn_linalg_lu_factor_result { tn_tensor *LU; tn_tensor *pivots; } tn_linalg_lu_factor_result;
+typedef struct tn_linalg_lu_factor_args { tn_tensor *A; int32_t pivot TN_DEFAULT(1); } tn_linalg_lu_factor_args;
+static inline tn_linalg_lu_factor_result tn_linalg_lu_factor_with(tn_scope *s, const tn_linalg_lu_factor_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_bool(o->pivot)};
+    tn_linalg_lu_factor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_LU_FACTOR, v, 2, r, 2);
+    result.LU = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_factor(s, ...) tn_linalg_lu_factor_with(s, &(tn_linalg_lu_factor_args){.pivot = 1, \
+        .A = __VA_ARGS__})
+#else
+static inline tn_linalg_lu_factor_result tn_linalg_lu_factor(tn_scope *s, tn_tensor *A,
+        tn_linalg_lu_factor_args o = {})
+{ o.A = A; return tn_linalg_lu_factor_with(s, &o); }
+#endif
+typedef struct tn_linalg_lu_factor_out_args { tn_tensor *pivots; int32_t pivot TN_DEFAULT(1);
+    } tn_linalg_lu_factor_out_args;
+static inline tn_linalg_lu_factor_result tn_linalg_lu_factor_out_with(tn_scope *s, tn_tensor *A, tn_tensor *LU,
+        const tn_linalg_lu_factor_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_bool(o->pivot), tn_value_tensor(LU),
+        tn_value_tensor(o->pivots)};
+    tn_linalg_lu_factor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_LU_FACTOR_OUT, v, 4, r, 2);
+    result.LU = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_factor_out(s, A, LU, ...) tn_linalg_lu_factor_out_with(s, A, LU, \
+        &(tn_linalg_lu_factor_out_args){.pivot = 1, .pivots = __VA_ARGS__})
+#else
+static inline tn_linalg_lu_factor_result tn_linalg_lu_factor_out(tn_scope *s, tn_tensor *A, tn_tensor *LU,
+        tn_tensor *pivots, tn_linalg_lu_factor_out_args o = {})
+{ o.pivots = pivots; return tn_linalg_lu_factor_out_with(s, A, LU, &o); }
+#endif
+/* LU factors in one, with pivots and info. */
+typedef struct tn__lu_with_info_result { tn_tensor *LU; tn_tensor *pivots; tn_tensor *info; } tn__lu_with_info_result;
+typedef struct tn__lu_with_info_args { tn_tensor *self; int32_t pivot TN_DEFAULT(1);
+    int32_t check_errors TN_DEFAULT(1); } tn__lu_with_info_args;
+static inline tn__lu_with_info_result tn__lu_with_info_with(tn_scope *s, const tn__lu_with_info_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->pivot), tn_value_bool(o->check_errors)};
+    tn__lu_with_info_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__LU_WITH_INFO, v, 3, r, 3);
+    result.LU = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    result.info = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn__lu_with_info(s, ...) tn__lu_with_info_with(s, &(tn__lu_with_info_args){.pivot = 1, .check_errors = 1, \
+        .self = __VA_ARGS__})
+#else
+static inline tn__lu_with_info_result tn__lu_with_info(tn_scope *s, tn_tensor *self, tn__lu_with_info_args o = {})
+{ o.self = self; return tn__lu_with_info_with(s, &o); }
+#endif
+/* Permutation and LU factors. */
+typedef struct tn_linalg_lu_result { tn_tensor *P; tn_tensor *L; tn_tensor *U; } tn_linalg_lu_result;
+typedef struct tn_linalg_lu_args { tn_tensor *A; int32_t pivot TN_DEFAULT(1); } tn_linalg_lu_args;
+static inline tn_linalg_lu_result tn_linalg_lu_with(tn_scope *s, const tn_linalg_lu_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_bool(o->pivot)};
+    tn_linalg_lu_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_LU, v, 2, r, 3);
+    result.P = tn_value_as_tensor(r[0]); result.L = tn_value_as_tensor(r[1]); result.U = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lu(s, ...) tn_linalg_lu_with(s, &(tn_linalg_lu_args){.pivot = 1, .A = __VA_ARGS__})
+#else
+static inline tn_linalg_lu_result tn_linalg_lu(tn_scope *s, tn_tensor *A, tn_linalg_lu_args o = {})
+{ o.A = A; return tn_linalg_lu_with(s, &o); }
+#endif
+typedef struct tn_linalg_lu_out_args { tn_tensor *U; int32_t pivot TN_DEFAULT(1); } tn_linalg_lu_out_args;
+static inline tn_linalg_lu_result tn_linalg_lu_out_with(tn_scope *s, tn_tensor *A, tn_tensor *P, tn_tensor *L,
+        const tn_linalg_lu_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_bool(o->pivot), tn_value_tensor(P), tn_value_tensor(L),
+        tn_value_tensor(o->U)};
+    tn_linalg_lu_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_LU_OUT, v, 5, r, 3);
+    result.P = tn_value_as_tensor(r[0]); result.L = tn_value_as_tensor(r[1]); result.U = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_out(s, A, P, L, ...) tn_linalg_lu_out_with(s, A, P, L, &(tn_linalg_lu_out_args){.pivot = 1, \
+        .U = __VA_ARGS__})
+#else
+static inline tn_linalg_lu_result tn_linalg_lu_out(tn_scope *s, tn_tensor *A, tn_tensor *P, tn_tensor *L,
+        tn_tensor *U, tn_linalg_lu_out_args o = {})
+{ o.U = U; return tn_linalg_lu_out_with(s, A, P, L, &o); }
+#endif
+/* Permutation and factors of LU in one. */
+typedef struct tn_lu_unpack_result { tn_tensor *P; tn_tensor *L; tn_tensor *U; } tn_lu_unpack_result;
+typedef struct tn_lu_unpack_args { tn_tensor *LU_pivots; int32_t unpack_data TN_DEFAULT(1);
+    int32_t unpack_pivots TN_DEFAULT(1); } tn_lu_unpack_args;
+static inline tn_lu_unpack_result tn_lu_unpack_with(tn_scope *s, tn_tensor *LU_data, const tn_lu_unpack_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(LU_data), tn_value_tensor(o->LU_pivots), tn_value_bool(o->unpack_data),
+        tn_value_bool(o->unpack_pivots)};
+    tn_lu_unpack_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LU_UNPACK, v, 4, r, 3);
+    result.P = tn_value_as_tensor(r[0]); result.L = tn_value_as_tensor(r[1]); result.U = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_lu_unpack(s, LU_data, ...) tn_lu_unpack_with(s, LU_data, &(tn_lu_unpack_args){.unpack_data = 1, \
+        .unpack_pivots = 1, .LU_pivots = __VA_ARGS__})
+#else
+static inline tn_lu_unpack_result tn_lu_unpack(tn_scope *s, tn_tensor *LU_data, tn_tensor *LU_pivots,
+        tn_lu_unpack_args o = {})
+{ o.LU_pivots = LU_pivots; return tn_lu_unpack_with(s, LU_data, &o); }
+#endif
+typedef struct tn_lu_unpack_out_args { tn_tensor *U; int32_t unpack_data TN_DEFAULT(1);
+    int32_t unpack_pivots TN_DEFAULT(1); } tn_lu_unpack_out_args;
+static inline tn_lu_unpack_result tn_lu_unpack_out_with(tn_scope *s, tn_tensor *LU_data, tn_tensor *LU_pivots,
+        tn_tensor *P, tn_tensor *L, const tn_lu_unpack_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(LU_data), tn_value_tensor(LU_pivots), tn_value_bool(o->unpack_data),
+        tn_value_bool(o->unpack_pivots), tn_value_tensor(P), tn_value_tensor(L), tn_value_tensor(o->U)};
+    tn_lu_unpack_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LU_UNPACK_OUT, v, 7, r, 3);
+    result.P = tn_value_as_tensor(r[0]); result.L = tn_value_as_tensor(r[1]); result.U = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_lu_unpack_out(s, LU_data, LU_pivots, P, L, ...) tn_lu_unpack_out_with(s, LU_data, LU_pivots, P, L, \
+        &(tn_lu_unpack_out_args){.unpack_data = 1, .unpack_pivots = 1, .U = __VA_ARGS__})
+#else
+static inline tn_lu_unpack_result tn_lu_unpack_out(tn_scope *s, tn_tensor *LU_data, tn_tensor *LU_pivots,
+        tn_tensor *P, tn_tensor *L, tn_tensor *U, tn_lu_unpack_out_args o = {})
+{ o.U = U; return tn_lu_unpack_out_with(s, LU_data, LU_pivots, P, L, &o); }
+#endif
+/* Solves equations by LU factors. */
+typedef struct tn_linalg_lu_solve_args { tn_tensor *B; int32_t left TN_DEFAULT(1); int32_t adjoint;
+    } tn_linalg_lu_solve_args;
+static inline tn_tensor *tn_linalg_lu_solve_with(tn_scope *s, tn_tensor *LU, tn_tensor *pivots,
+        const tn_linalg_lu_solve_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(LU), tn_value_tensor(pivots), tn_value_tensor(o->B), tn_value_bool(o->left),
+        tn_value_bool(o->adjoint)};
+    return tn_ops_tensor(s, TN_OP_LINALG_LU_SOLVE, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_solve(s, LU, pivots, ...) tn_linalg_lu_solve_with(s, LU, pivots, \
+        &(tn_linalg_lu_solve_args){.left = 1, .B = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_lu_solve(tn_scope *s, tn_tensor *LU, tn_tensor *pivots, tn_tensor *B,
+        tn_linalg_lu_solve_args o = {})
+{ o.B = B; return tn_linalg_lu_solve_with(s, LU, pivots, &o); }
+#endif
+typedef struct tn_linalg_lu_solve_out_args { tn_tensor *out; int32_t left TN_DEFAULT(1); int32_t adjoint;
+    } tn_linalg_lu_solve_out_args;
+static inline tn_tensor *tn_linalg_lu_solve_out_with(tn_scope *s, tn_tensor *LU, tn_tensor *pivots, tn_tensor *B,
+        const tn_linalg_lu_solve_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(LU), tn_value_tensor(pivots), tn_value_tensor(B), tn_value_bool(o->left),
+        tn_value_bool(o->adjoint), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_LU_SOLVE_OUT, v, 6);
+}
+#ifndef __cplusplus
+#define tn_linalg_lu_solve_out(s, LU, pivots, B, ...) tn_linalg_lu_solve_out_with(s, LU, pivots, B, \
+        &(tn_linalg_lu_solve_out_args){.left = 1, .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_lu_solve_out(tn_scope *s, tn_tensor *LU, tn_tensor *pivots, tn_tensor *B,
+        tn_tensor *out, tn_linalg_lu_solve_out_args o = {})
+{ o.out = out; return tn_linalg_lu_solve_out_with(s, LU, pivots, B, &o); }
+#endif
+static inline tn_tensor *tn_lu_solve(tn_scope *s, tn_tensor *self, tn_tensor *LU_data, tn_tensor *LU_pivots)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(LU_data), tn_value_tensor(LU_pivots)};
+    return tn_ops_tensor(s, TN_OP_LU_SOLVE, v, 3);
+}
+static inline tn_tensor *tn_lu_solve_out(tn_scope *s, tn_tensor *self, tn_tensor *LU_data, tn_tensor *LU_pivots,
+        tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(LU_data), tn_value_tensor(LU_pivots),
+        tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_LU_SOLVE_OUT, v, 4);
+}
+/* Solves equations; the factors come along. */
+typedef struct tn__linalg_solve_ex_result { tn_tensor *result; tn_tensor *LU; tn_tensor *pivots; tn_tensor *info;
+    } tn__linalg_solve_ex_result;
+typedef struct tn__linalg_solve_ex_args { tn_tensor *B; int32_t left TN_DEFAULT(1); int32_t check_errors;
+    } tn__linalg_solve_ex_args;
+static inline tn__linalg_solve_ex_result tn__linalg_solve_ex_with(tn_scope *s, tn_tensor *A,
+        const tn__linalg_solve_ex_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(o->B), tn_value_bool(o->left),
+        tn_value_bool(o->check_errors)};
+    tn__linalg_solve_ex_result result; tn_value r[4];
+    tn_ops_call(s, TN_OP__LINALG_SOLVE_EX, v, 4, r, 4);
+    result.result = tn_value_as_tensor(r[0]); result.LU = tn_value_as_tensor(r[1]);
+    result.pivots = tn_value_as_tensor(r[2]); result.info = tn_value_as_tensor(r[3]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn__linalg_solve_ex(s, A, ...) tn__linalg_solve_ex_with(s, A, &(tn__linalg_solve_ex_args){.left = 1, \
+        .B = __VA_ARGS__})
+#else
+static inline tn__linalg_solve_ex_result tn__linalg_solve_ex(tn_scope *s, tn_tensor *A, tn_tensor *B,
+        tn__linalg_solve_ex_args o = {})
+{ o.B = B; return tn__linalg_solve_ex_with(s, A, &o); }
+#endif
+/* Solves equations; an info says which have no solution. */
+typedef struct tn_linalg_solve_ex_result { tn_tensor *result; tn_tensor *info; } tn_linalg_solve_ex_result;
+typedef struct tn_linalg_solve_ex_args { tn_tensor *B; int32_t left TN_DEFAULT(1); int32_t check_errors;
+    } tn_linalg_solve_ex_args;
+static inline tn_linalg_solve_ex_result tn_linalg_solve_ex_with(tn_scope *s, tn_tensor *A,
+        const tn_linalg_solve_ex_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(o->B), tn_value_bool(o->left),
+        tn_value_bool(o->check_errors)};
+    tn_linalg_solve_ex_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_SOLVE_EX, v, 4, r, 2);
+    result.result = tn_value_as_tensor(r[0]); result.info = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_solve_ex(s, A, ...) tn_linalg_solve_ex_with(s, A, &(tn_linalg_solve_ex_args){.left = 1, \
+        .B = __VA_ARGS__})
+#else
+static inline tn_linalg_solve_ex_result tn_linalg_solve_ex(tn_scope *s, tn_tensor *A, tn_tensor *B,
+        tn_linalg_solve_ex_args o = {})
+{ o.B = B; return tn_linalg_solve_ex_with(s, A, &o); }
+#endif
+/* Solves equations; singular matrices are refused. */
+typedef struct tn_linalg_solve_args { tn_tensor *B; int32_t left TN_DEFAULT(1); } tn_linalg_solve_args;
+static inline tn_tensor *tn_linalg_solve_with(tn_scope *s, tn_tensor *A, const tn_linalg_solve_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(o->B), tn_value_bool(o->left)};
+    return tn_ops_tensor(s, TN_OP_LINALG_SOLVE, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_solve(s, A, ...) tn_linalg_solve_with(s, A, &(tn_linalg_solve_args){.left = 1, .B = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_solve(tn_scope *s, tn_tensor *A, tn_tensor *B, tn_linalg_solve_args o = {})
+{ o.B = B; return tn_linalg_solve_with(s, A, &o); }
+#endif
+typedef struct tn_linalg_solve_out_args { tn_tensor *out; int32_t left TN_DEFAULT(1); } tn_linalg_solve_out_args;
+static inline tn_tensor *tn_linalg_solve_out_with(tn_scope *s, tn_tensor *A, tn_tensor *B,
+        const tn_linalg_solve_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(B), tn_value_bool(o->left), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_SOLVE_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_solve_out(s, A, B, ...) tn_linalg_solve_out_with(s, A, B, &(tn_linalg_solve_out_args){.left = 1, \
+        .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_solve_out(tn_scope *s, tn_tensor *A, tn_tensor *B, tn_tensor *out,
+        tn_linalg_solve_out_args o = {})
+{ o.out = out; return tn_linalg_solve_out_with(s, A, B, &o); }
+#endif
+/* Inverse; an info says which matrices have none. */
+typedef struct tn_linalg_inv_ex_result { tn_tensor *inverse; tn_tensor *info; } tn_linalg_inv_ex_result;
+typedef struct tn_linalg_inv_ex_args { tn_tensor *A; int32_t check_errors; } tn_linalg_inv_ex_args;
+static inline tn_linalg_inv_ex_result tn_linalg_inv_ex_with(tn_scope *s, const tn_linalg_inv_ex_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_bool(o->check_errors)};
+    tn_linalg_inv_ex_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_INV_EX, v, 2, r, 2);
+    result.inverse = tn_value_as_tensor(r[0]); result.info = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_inv_ex(s, ...) tn_linalg_inv_ex_with(s, &(tn_linalg_inv_ex_args){.A = __VA_ARGS__})
+#else
+static inline tn_linalg_inv_ex_result tn_linalg_inv_ex(tn_scope *s, tn_tensor *A, tn_linalg_inv_ex_args o = {})
+{ o.A = A; return tn_linalg_inv_ex_with(s, &o); }
+#endif
+typedef struct tn_linalg_inv_ex_out_args { tn_tensor *info; int32_t check_errors; } tn_linalg_inv_ex_out_args;
+static inline tn_linalg_inv_ex_result tn_linalg_inv_ex_out_with(tn_scope *s, tn_tensor *A, tn_tensor *inverse,
+        const tn_linalg_inv_ex_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_bool(o->check_errors), tn_value_tensor(inverse),
+        tn_value_tensor(o->info)};
+    tn_linalg_inv_ex_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_INV_EX_OUT, v, 4, r, 2);
+    result.inverse = tn_value_as_tensor(r[0]); result.info = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_inv_ex_out(s, A, inverse, ...) tn_linalg_inv_ex_out_with(s, A, inverse, \
+        &(tn_linalg_inv_ex_out_args){.info = __VA_ARGS__})
+#else
+static inline tn_linalg_inv_ex_result tn_linalg_inv_ex_out(tn_scope *s, tn_tensor *A, tn_tensor *inverse,
+        tn_tensor *info, tn_linalg_inv_ex_out_args o = {})
+{ o.info = info; return tn_linalg_inv_ex_out_with(s, A, inverse, &o); }
+#endif
+/* Inverse; singular matrices are refused. */
+static inline tn_tensor *tn_linalg_inv(tn_scope *s, tn_tensor *A)
+{
+    const tn_value v[] = {tn_value_tensor(A)};
+    return tn_ops_tensor(s, TN_OP_LINALG_INV, v, 1);
+}
+static inline tn_tensor *tn_linalg_inv_out(tn_scope *s, tn_tensor *A, tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_INV_OUT, v, 2);
+}
+static inline tn_tensor *tn_inverse(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_INVERSE, v, 1);
+}
+static inline tn_tensor *tn_inverse_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_INVERSE_OUT, v, 2);
+}
+/* Solves equations of a triangular matrix. */
+typedef struct tn_linalg_solve_triangular_args { int32_t upper; int32_t left TN_DEFAULT(1); int32_t unitriangular;
+    } tn_linalg_solve_triangular_args;
+static inline tn_tensor *tn_linalg_solve_triangular_with(tn_scope *s, tn_tensor *self, tn_tensor *B,
+        const tn_linalg_solve_triangular_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(B), tn_value_bool(o->upper), tn_value_bool(o->left),
+        tn_value_bool(o->unitriangular)};
+    return tn_ops_tensor(s, TN_OP_LINALG_SOLVE_TRIANGULAR, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_solve_triangular(s, self, B, ...) tn_linalg_solve_triangular_with(s, self, B, \
+        &(tn_linalg_solve_triangular_args){.left = 1, .upper = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_solve_triangular(tn_scope *s, tn_tensor *self, tn_tensor *B, int32_t upper,
+        tn_linalg_solve_triangular_args o = {})
+{ o.upper = upper; return tn_linalg_solve_triangular_with(s, self, B, &o); }
+#endif
+typedef struct tn_linalg_solve_triangular_out_args { tn_tensor *out; int32_t left TN_DEFAULT(1);
+    int32_t unitriangular; } tn_linalg_solve_triangular_out_args;
+static inline tn_tensor *tn_linalg_solve_triangular_out_with(tn_scope *s, tn_tensor *self, tn_tensor *B,
+        int32_t upper, const tn_linalg_solve_triangular_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(B), tn_value_bool(upper), tn_value_bool(o->left),
+        tn_value_bool(o->unitriangular), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_SOLVE_TRIANGULAR_OUT, v, 6);
+}
+#ifndef __cplusplus
+#define tn_linalg_solve_triangular_out(s, self, B, upper, ...) tn_linalg_solve_triangular_out_with(s, self, B, upper, \
+        &(tn_linalg_solve_triangular_out_args){.left = 1, .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_solve_triangular_out(tn_scope *s, tn_tensor *self, tn_tensor *B, int32_t upper,
+        tn_tensor *out, tn_linalg_solve_triangular_out_args o = {})
+{ o.out = out; return tn_linalg_solve_triangular_out_with(s, self, B, upper, &o); }
+#endif
+typedef struct tn_triangular_solve_result { tn_tensor *solution; tn_tensor *cloned_coefficient;
+    } tn_triangular_solve_result;
+typedef struct tn_triangular_solve_args { tn_tensor *A; int32_t upper TN_DEFAULT(1); int32_t transpose;
+    int32_t unitriangular; } tn_triangular_solve_args;
+static inline tn_triangular_solve_result tn_triangular_solve_with(tn_scope *s, tn_tensor *self,
+        const tn_triangular_solve_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->A), tn_value_bool(o->upper),
+        tn_value_bool(o->transpose), tn_value_bool(o->unitriangular)};
+    tn_triangular_solve_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_TRIANGULAR_SOLVE, v, 5, r, 2);
+    result.solution = tn_value_as_tensor(r[0]); result.cloned_coefficient = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_triangular_solve(s, self, ...) tn_triangular_solve_with(s, self, &(tn_triangular_solve_args){.upper = 1, \
+        .A = __VA_ARGS__})
+#else
+static inline tn_triangular_solve_result tn_triangular_solve(tn_scope *s, tn_tensor *self, tn_tensor *A,
+        tn_triangular_solve_args o = {})
+{ o.A = A; return tn_triangular_solve_with(s, self, &o); }
+#endif
+typedef struct tn_triangular_solve_out_args { tn_tensor *cloned_coefficient; int32_t upper TN_DEFAULT(1);
+    int32_t transpose; int32_t unitriangular; } tn_triangular_solve_out_args;
+static inline tn_triangular_solve_result tn_triangular_solve_out_with(tn_scope *s, tn_tensor *self, tn_tensor *A,
+        tn_tensor *solution, const tn_triangular_solve_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(A), tn_value_bool(o->upper),
+        tn_value_bool(o->transpose), tn_value_bool(o->unitriangular), tn_value_tensor(solution),
+        tn_value_tensor(o->cloned_coefficient)};
+    tn_triangular_solve_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_TRIANGULAR_SOLVE_OUT, v, 7, r, 2);
+    result.solution = tn_value_as_tensor(r[0]); result.cloned_coefficient = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_triangular_solve_out(s, self, A, solution, ...) tn_triangular_solve_out_with(s, self, A, solution, \
+        &(tn_triangular_solve_out_args){.upper = 1, .cloned_coefficient = __VA_ARGS__})
+#else
+static inline tn_triangular_solve_result tn_triangular_solve_out(tn_scope *s, tn_tensor *self, tn_tensor *A,
+        tn_tensor *solution, tn_tensor *cloned_coefficient, tn_triangular_solve_out_args o = {})
+{ o.cloned_coefficient = cloned_coefficient; return tn_triangular_solve_out_with(s, self, A, solution, &o); }
+#endif
+/* Cholesky factor; an info says which matrices have none. */
+typedef struct tn_linalg_cholesky_ex_result { tn_tensor *L; tn_tensor *info; } tn_linalg_cholesky_ex_result;
+typedef struct tn_linalg_cholesky_ex_args { tn_tensor *self; int32_t upper; int32_t check_errors;
+    } tn_linalg_cholesky_ex_args;
+static inline tn_linalg_cholesky_ex_result tn_linalg_cholesky_ex_with(tn_scope *s,
+        const tn_linalg_cholesky_ex_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->upper), tn_value_bool(o->check_errors)};
+    tn_linalg_cholesky_ex_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_CHOLESKY_EX, v, 3, r, 2);
+    result.L = tn_value_as_tensor(r[0]); result.info = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_cholesky_ex(s, ...) tn_linalg_cholesky_ex_with(s, \
+        &(tn_linalg_cholesky_ex_args){.self = __VA_ARGS__})
+#else
+static inline tn_linalg_cholesky_ex_result tn_linalg_cholesky_ex(tn_scope *s, tn_tensor *self,
+        tn_linalg_cholesky_ex_args o = {})
+{ o.self = self; return tn_linalg_cholesky_ex_with(s, &o); }
+#endif
+typedef struct tn_linalg_cholesky_ex_out_args { tn_tensor *info; int32_t upper; int32_t check_errors;
+    } tn_linalg_cholesky_ex_out_args;
+static inline tn_linalg_cholesky_ex_result tn_linalg_cholesky_ex_out_with(tn_scope *s, tn_tensor *self, tn_tensor *L,
+        const tn_linalg_cholesky_ex_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->upper), tn_value_bool(o->check_errors),
+        tn_value_tensor(L), tn_value_tensor(o->info)};
+    tn_linalg_cholesky_ex_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_CHOLESKY_EX_OUT, v, 5, r, 2);
+    result.L = tn_value_as_tensor(r[0]); result.info = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_cholesky_ex_out(s, self, L, ...) tn_linalg_cholesky_ex_out_with(s, self, L, \
+        &(tn_linalg_cholesky_ex_out_args){.info = __VA_ARGS__})
+#else
+static inline tn_linalg_cholesky_ex_result tn_linalg_cholesky_ex_out(tn_scope *s, tn_tensor *self, tn_tensor *L,
+        tn_tensor *info, tn_linalg_cholesky_ex_out_args o = {})
+{ o.info = info; return tn_linalg_cholesky_ex_out_with(s, self, L, &o); }
+#endif
+/* Cholesky factor; matrices that are not positive-definite are refused. */
+typedef struct tn_linalg_cholesky_args { tn_tensor *self; int32_t upper; } tn_linalg_cholesky_args;
+static inline tn_tensor *tn_linalg_cholesky_with(tn_scope *s, const tn_linalg_cholesky_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->upper)};
+    return tn_ops_tensor(s, TN_OP_LINALG_CHOLESKY, v, 2);
+}
+#ifndef __cplusplus
+#define tn_linalg_cholesky(s, ...) tn_linalg_cholesky_with(s, &(tn_linalg_cholesky_args){.self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_cholesky(tn_scope *s, tn_tensor *self, tn_linalg_cholesky_args o = {})
+{ o.self = self; return tn_linalg_cholesky_with(s, &o); }
+#endif
+typedef struct tn_linalg_cholesky_out_args { tn_tensor *out; int32_t upper; } tn_linalg_cholesky_out_args;
+static inline tn_tensor *tn_linalg_cholesky_out_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_cholesky_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->upper), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_CHOLESKY_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_cholesky_out(s, self, ...) tn_linalg_cholesky_out_with(s, self, \
+        &(tn_linalg_cholesky_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_cholesky_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_cholesky_out_args o = {})
+{ o.out = out; return tn_linalg_cholesky_out_with(s, self, &o); }
+#endif
+/* Cholesky factor. */
+typedef struct tn_cholesky_args { tn_tensor *self; int32_t upper; } tn_cholesky_args;
+static inline tn_tensor *tn_cholesky_with(tn_scope *s, const tn_cholesky_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->upper)};
+    return tn_ops_tensor(s, TN_OP_CHOLESKY, v, 2);
+}
+#ifndef __cplusplus
+#define tn_cholesky(s, ...) tn_cholesky_with(s, &(tn_cholesky_args){.self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_cholesky(tn_scope *s, tn_tensor *self, tn_cholesky_args o = {})
+{ o.self = self; return tn_cholesky_with(s, &o); }
+#endif
+typedef struct tn_cholesky_out_args { tn_tensor *out; int32_t upper; } tn_cholesky_out_args;
+static inline tn_tensor *tn_cholesky_out_with(tn_scope *s, tn_tensor *self, const tn_cholesky_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->upper), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_CHOLESKY_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_cholesky_out(s, self, ...) tn_cholesky_out_with(s, self, &(tn_cholesky_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_cholesky_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_cholesky_out_args o = {})
+{ o.out = out; return tn_cholesky_out_with(s, self, &o); }
+#endif
+/* Solves equations by a Cholesky factor. */
+typedef struct tn_cholesky_solve_args { tn_tensor *input2; int32_t upper; } tn_cholesky_solve_args;
+static inline tn_tensor *tn_cholesky_solve_with(tn_scope *s, tn_tensor *self, const tn_cholesky_solve_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->input2), tn_value_bool(o->upper)};
+    return tn_ops_tensor(s, TN_OP_CHOLESKY_SOLVE, v, 3);
+}
+#ifndef __cplusplus
+#define tn_cholesky_solve(s, self, ...) tn_cholesky_solve_with(s, self, \
+        &(tn_cholesky_solve_args){.input2 = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_cholesky_solve(tn_scope *s, tn_tensor *self, tn_tensor *input2,
+        tn_cholesky_solve_args o = {})
+{ o.input2 = input2; return tn_cholesky_solve_with(s, self, &o); }
+#endif
+typedef struct tn_cholesky_solve_out_args { tn_tensor *out; int32_t upper; } tn_cholesky_solve_out_args;
+static inline tn_tensor *tn_cholesky_solve_out_with(tn_scope *s, tn_tensor *self, tn_tensor *input2,
+        const tn_cholesky_solve_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input2), tn_value_bool(o->upper),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_CHOLESKY_SOLVE_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_cholesky_solve_out(s, self, input2, ...) tn_cholesky_solve_out_with(s, self, input2, \
+        &(tn_cholesky_solve_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_cholesky_solve_out(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *out,
+        tn_cholesky_solve_out_args o = {})
+{ o.out = out; return tn_cholesky_solve_out_with(s, self, input2, &o); }
+#endif
+/* Inverse of a matrix by its Cholesky factor. */
+typedef struct tn_cholesky_inverse_args { tn_tensor *self; int32_t upper; } tn_cholesky_inverse_args;
+static inline tn_tensor *tn_cholesky_inverse_with(tn_scope *s, const tn_cholesky_inverse_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->upper)};
+    return tn_ops_tensor(s, TN_OP_CHOLESKY_INVERSE, v, 2);
+}
+#ifndef __cplusplus
+#define tn_cholesky_inverse(s, ...) tn_cholesky_inverse_with(s, &(tn_cholesky_inverse_args){.self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_cholesky_inverse(tn_scope *s, tn_tensor *self, tn_cholesky_inverse_args o = {})
+{ o.self = self; return tn_cholesky_inverse_with(s, &o); }
+#endif
+typedef struct tn_cholesky_inverse_out_args { tn_tensor *out; int32_t upper; } tn_cholesky_inverse_out_args;
+static inline tn_tensor *tn_cholesky_inverse_out_with(tn_scope *s, tn_tensor *self,
+        const tn_cholesky_inverse_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->upper), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_CHOLESKY_INVERSE_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_cholesky_inverse_out(s, self, ...) tn_cholesky_inverse_out_with(s, self, \
+        &(tn_cholesky_inverse_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_cholesky_inverse_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_cholesky_inverse_out_args o = {})
+{ o.out = out; return tn_cholesky_inverse_out_with(s, self, &o); }
+#endif
+/* LDL factors of symmetric or hermitian matrices in one, with pivots. */
+typedef struct tn_linalg_ldl_factor_ex_result { tn_tensor *LD; tn_tensor *pivots; tn_tensor *info;
+    } tn_linalg_ldl_factor_ex_result;
+typedef struct tn_linalg_ldl_factor_ex_args { tn_tensor *self; int32_t hermitian; int32_t check_errors;
+    } tn_linalg_ldl_factor_ex_args;
+static inline tn_linalg_ldl_factor_ex_result tn_linalg_ldl_factor_ex_with(tn_scope *s,
+        const tn_linalg_ldl_factor_ex_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->hermitian), tn_value_bool(o->check_errors)};
+    tn_linalg_ldl_factor_ex_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_LDL_FACTOR_EX, v, 3, r, 3);
+    result.LD = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    result.info = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_ldl_factor_ex(s, ...) tn_linalg_ldl_factor_ex_with(s, \
+        &(tn_linalg_ldl_factor_ex_args){.self = __VA_ARGS__})
+#else
+static inline tn_linalg_ldl_factor_ex_result tn_linalg_ldl_factor_ex(tn_scope *s, tn_tensor *self,
+        tn_linalg_ldl_factor_ex_args o = {})
+{ o.self = self; return tn_linalg_ldl_factor_ex_with(s, &o); }
+#endif
+typedef struct tn_linalg_ldl_factor_ex_out_args { tn_tensor *info; int32_t hermitian; int32_t check_errors;
+    } tn_linalg_ldl_factor_ex_out_args;
+static inline tn_linalg_ldl_factor_ex_result tn_linalg_ldl_factor_ex_out_with(tn_scope *s, tn_tensor *self,
+        tn_tensor *LD, tn_tensor *pivots, const tn_linalg_ldl_factor_ex_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->hermitian), tn_value_bool(o->check_errors),
+        tn_value_tensor(LD), tn_value_tensor(pivots), tn_value_tensor(o->info)};
+    tn_linalg_ldl_factor_ex_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_LDL_FACTOR_EX_OUT, v, 6, r, 3);
+    result.LD = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    result.info = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_ldl_factor_ex_out(s, self, LD, pivots, ...) tn_linalg_ldl_factor_ex_out_with(s, self, LD, pivots, \
+        &(tn_linalg_ldl_factor_ex_out_args){.info = __VA_ARGS__})
+#else
+static inline tn_linalg_ldl_factor_ex_result tn_linalg_ldl_factor_ex_out(tn_scope *s, tn_tensor *self, tn_tensor *LD,
+        tn_tensor *pivots, tn_tensor *info, tn_linalg_ldl_factor_ex_out_args o = {})
+{ o.info = info; return tn_linalg_ldl_factor_ex_out_with(s, self, LD, pivots, &o); }
+#endif
+/* LDL factors in one, with pivots; singular matrices are refused. */
+typedef struct tn_linalg_ldl_factor_result { tn_tensor *LD; tn_tensor *pivots; } tn_linalg_ldl_factor_result;
+typedef struct tn_linalg_ldl_factor_args { tn_tensor *self; int32_t hermitian; } tn_linalg_ldl_factor_args;
+static inline tn_linalg_ldl_factor_result tn_linalg_ldl_factor_with(tn_scope *s, const tn_linalg_ldl_factor_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->hermitian)};
+    tn_linalg_ldl_factor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_LDL_FACTOR, v, 2, r, 2);
+    result.LD = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_ldl_factor(s, ...) tn_linalg_ldl_factor_with(s, &(tn_linalg_ldl_factor_args){.self = __VA_ARGS__})
+#else
+static inline tn_linalg_ldl_factor_result tn_linalg_ldl_factor(tn_scope *s, tn_tensor *self,
+        tn_linalg_ldl_factor_args o = {})
+{ o.self = self; return tn_linalg_ldl_factor_with(s, &o); }
+#endif
+typedef struct tn_linalg_ldl_factor_out_args { tn_tensor *pivots; int32_t hermitian; } tn_linalg_ldl_factor_out_args;
+static inline tn_linalg_ldl_factor_result tn_linalg_ldl_factor_out_with(tn_scope *s, tn_tensor *self, tn_tensor *LD,
+        const tn_linalg_ldl_factor_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->hermitian), tn_value_tensor(LD),
+        tn_value_tensor(o->pivots)};
+    tn_linalg_ldl_factor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_LDL_FACTOR_OUT, v, 4, r, 2);
+    result.LD = tn_value_as_tensor(r[0]); result.pivots = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_ldl_factor_out(s, self, LD, ...) tn_linalg_ldl_factor_out_with(s, self, LD, \
+        &(tn_linalg_ldl_factor_out_args){.pivots = __VA_ARGS__})
+#else
+static inline tn_linalg_ldl_factor_result tn_linalg_ldl_factor_out(tn_scope *s, tn_tensor *self, tn_tensor *LD,
+        tn_tensor *pivots, tn_linalg_ldl_factor_out_args o = {})
+{ o.pivots = pivots; return tn_linalg_ldl_factor_out_with(s, self, LD, &o); }
+#endif
+/* Solves equations by LDL factors. */
+typedef struct tn_linalg_ldl_solve_args { tn_tensor *B; int32_t hermitian; } tn_linalg_ldl_solve_args;
+static inline tn_tensor *tn_linalg_ldl_solve_with(tn_scope *s, tn_tensor *LD, tn_tensor *pivots,
+        const tn_linalg_ldl_solve_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(LD), tn_value_tensor(pivots), tn_value_tensor(o->B),
+        tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_LDL_SOLVE, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_ldl_solve(s, LD, pivots, ...) tn_linalg_ldl_solve_with(s, LD, pivots, \
+        &(tn_linalg_ldl_solve_args){.B = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_ldl_solve(tn_scope *s, tn_tensor *LD, tn_tensor *pivots, tn_tensor *B,
+        tn_linalg_ldl_solve_args o = {})
+{ o.B = B; return tn_linalg_ldl_solve_with(s, LD, pivots, &o); }
+#endif
+typedef struct tn_linalg_ldl_solve_out_args { tn_tensor *out; int32_t hermitian; } tn_linalg_ldl_solve_out_args;
+static inline tn_tensor *tn_linalg_ldl_solve_out_with(tn_scope *s, tn_tensor *LD, tn_tensor *pivots, tn_tensor *B,
+        const tn_linalg_ldl_solve_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(LD), tn_value_tensor(pivots), tn_value_tensor(B),
+        tn_value_bool(o->hermitian), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_LDL_SOLVE_OUT, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_ldl_solve_out(s, LD, pivots, B, ...) tn_linalg_ldl_solve_out_with(s, LD, pivots, B, \
+        &(tn_linalg_ldl_solve_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_ldl_solve_out(tn_scope *s, tn_tensor *LD, tn_tensor *pivots, tn_tensor *B,
+        tn_tensor *out, tn_linalg_ldl_solve_out_args o = {})
+{ o.out = out; return tn_linalg_ldl_solve_out_with(s, LD, pivots, B, &o); }
+#endif
+/* Determinant; the factors come along. */
+typedef struct tn__linalg_det_result { tn_tensor *result; tn_tensor *LU; tn_tensor *pivots; } tn__linalg_det_result;
+static inline tn__linalg_det_result tn__linalg_det(tn_scope *s, tn_tensor *A)
+{
+    const tn_value v[] = {tn_value_tensor(A)};
+    tn__linalg_det_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__LINALG_DET, v, 1, r, 3);
+    result.result = tn_value_as_tensor(r[0]); result.LU = tn_value_as_tensor(r[1]);
+    result.pivots = tn_value_as_tensor(r[2]);
+    return result;
+}
+/* Determinant. */
+static inline tn_tensor *tn_linalg_det(tn_scope *s, tn_tensor *A)
+{
+    const tn_value v[] = {tn_value_tensor(A)};
+    return tn_ops_tensor(s, TN_OP_LINALG_DET, v, 1);
+}
+static inline tn_tensor *tn_linalg_det_out(tn_scope *s, tn_tensor *A, tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_DET_OUT, v, 2);
+}
+static inline tn_tensor *tn_det(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_DET, v, 1);
+}
+/* Sign and logarithm of the determinant; the factors come along. */
+typedef struct tn__linalg_slogdet_result { tn_tensor *sign; tn_tensor *logabsdet; tn_tensor *LU; tn_tensor *pivots;
+    } tn__linalg_slogdet_result;
+static inline tn__linalg_slogdet_result tn__linalg_slogdet(tn_scope *s, tn_tensor *A)
+{
+    const tn_value v[] = {tn_value_tensor(A)};
+    tn__linalg_slogdet_result result; tn_value r[4];
+    tn_ops_call(s, TN_OP__LINALG_SLOGDET, v, 1, r, 4);
+    result.sign = tn_value_as_tensor(r[0]); result.logabsdet = tn_value_as_tensor(r[1]);
+    result.LU = tn_value_as_tensor(r[2]); result.pivots = tn_value_as_tensor(r[3]);
+    return result;
+}
+static inline tn__linalg_slogdet_result tn__linalg_slogdet_out(tn_scope *s, tn_tensor *A, tn_tensor *sign,
+        tn_tensor *logabsdet, tn_tensor *LU, tn_tensor *pivots)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(sign), tn_value_tensor(logabsdet), tn_value_tensor(LU),
+        tn_value_tensor(pivots)};
+    tn__linalg_slogdet_result result; tn_value r[4];
+    tn_ops_call(s, TN_OP__LINALG_SLOGDET_OUT, v, 5, r, 4);
+    result.sign = tn_value_as_tensor(r[0]); result.logabsdet = tn_value_as_tensor(r[1]);
+    result.LU = tn_value_as_tensor(r[2]); result.pivots = tn_value_as_tensor(r[3]);
+    return result;
+}
+/* Sign and logarithm of the determinant. */
+typedef struct tn_linalg_slogdet_result { tn_tensor *sign; tn_tensor *logabsdet; } tn_linalg_slogdet_result;
+static inline tn_linalg_slogdet_result tn_linalg_slogdet(tn_scope *s, tn_tensor *A)
+{
+    const tn_value v[] = {tn_value_tensor(A)};
+    tn_linalg_slogdet_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_SLOGDET, v, 1, r, 2);
+    result.sign = tn_value_as_tensor(r[0]); result.logabsdet = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_linalg_slogdet_result tn_linalg_slogdet_out(tn_scope *s, tn_tensor *A, tn_tensor *sign,
+        tn_tensor *logabsdet)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_tensor(sign), tn_value_tensor(logabsdet)};
+    tn_linalg_slogdet_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_SLOGDET_OUT, v, 3, r, 2);
+    result.sign = tn_value_as_tensor(r[0]); result.logabsdet = tn_value_as_tensor(r[1]);
+    return result;
+}
+typedef struct tn_slogdet_result { tn_tensor *sign; tn_tensor *logabsdet; } tn_slogdet_result;
+static inline tn_slogdet_result tn_slogdet(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    tn_slogdet_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_SLOGDET, v, 1, r, 2);
+    result.sign = tn_value_as_tensor(r[0]); result.logabsdet = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_slogdet_result tn_slogdet_out(tn_scope *s, tn_tensor *self, tn_tensor *sign, tn_tensor *logabsdet)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(sign), tn_value_tensor(logabsdet)};
+    tn_slogdet_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_SLOGDET_OUT, v, 3, r, 2);
+    result.sign = tn_value_as_tensor(r[0]); result.logabsdet = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Logarithm of the determinant. */
+static inline tn_tensor *tn_logdet(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_LOGDET, v, 1);
+}
+/* Reflectors and triangular factor of QR in one. */
+typedef struct tn_geqrf_result { tn_tensor *a; tn_tensor *tau; } tn_geqrf_result;
+static inline tn_geqrf_result tn_geqrf(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    tn_geqrf_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_GEQRF, v, 1, r, 2);
+    result.a = tn_value_as_tensor(r[0]); result.tau = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_geqrf_result tn_geqrf_out(tn_scope *s, tn_tensor *self, tn_tensor *a, tn_tensor *tau)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(a), tn_value_tensor(tau)};
+    tn_geqrf_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_GEQRF_OUT, v, 3, r, 2);
+    result.a = tn_value_as_tensor(r[0]); result.tau = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Product of reflectors. */
+static inline tn_tensor *tn_linalg_householder_product(tn_scope *s, tn_tensor *input, tn_tensor *tau)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(tau)};
+    return tn_ops_tensor(s, TN_OP_LINALG_HOUSEHOLDER_PRODUCT, v, 2);
+}
+static inline tn_tensor *tn_linalg_householder_product_out(tn_scope *s, tn_tensor *input, tn_tensor *tau,
+        tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(tau), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_HOUSEHOLDER_PRODUCT_OUT, v, 3);
+}
+static inline tn_tensor *tn_orgqr(tn_scope *s, tn_tensor *self, tn_tensor *input2)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input2)};
+    return tn_ops_tensor(s, TN_OP_ORGQR, v, 2);
+}
+static inline tn_tensor *tn_orgqr_out(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input2), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_ORGQR_OUT, v, 3);
+}
+/* Product of reflectors with a matrix. */
+typedef struct tn_ormqr_args { tn_tensor *input3; int32_t left TN_DEFAULT(1); int32_t transpose; } tn_ormqr_args;
+static inline tn_tensor *tn_ormqr_with(tn_scope *s, tn_tensor *self, tn_tensor *input2, const tn_ormqr_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input2), tn_value_tensor(o->input3),
+        tn_value_bool(o->left), tn_value_bool(o->transpose)};
+    return tn_ops_tensor(s, TN_OP_ORMQR, v, 5);
+}
+#ifndef __cplusplus
+#define tn_ormqr(s, self, input2, ...) tn_ormqr_with(s, self, input2, &(tn_ormqr_args){.left = 1, \
+        .input3 = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_ormqr(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *input3,
+        tn_ormqr_args o = {})
+{ o.input3 = input3; return tn_ormqr_with(s, self, input2, &o); }
+#endif
+typedef struct tn_ormqr_out_args { tn_tensor *out; int32_t left TN_DEFAULT(1); int32_t transpose; } tn_ormqr_out_args;
+static inline tn_tensor *tn_ormqr_out_with(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *input3,
+        const tn_ormqr_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input2), tn_value_tensor(input3),
+        tn_value_bool(o->left), tn_value_bool(o->transpose), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_ORMQR_OUT, v, 6);
+}
+#ifndef __cplusplus
+#define tn_ormqr_out(s, self, input2, input3, ...) tn_ormqr_out_with(s, self, input2, input3, \
+        &(tn_ormqr_out_args){.left = 1, .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_ormqr_out(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *input3,
+        tn_tensor *out, tn_ormqr_out_args o = {})
+{ o.out = out; return tn_ormqr_out_with(s, self, input2, input3, &o); }
+#endif
+/* QR decomposition. */
+typedef struct tn_linalg_qr_result { tn_tensor *Q; tn_tensor *R; } tn_linalg_qr_result;
+typedef struct tn_linalg_qr_args { tn_tensor *A; const char *mode TN_DEFAULT("reduced"); } tn_linalg_qr_args;
+static inline tn_linalg_qr_result tn_linalg_qr_with(tn_scope *s, const tn_linalg_qr_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_string(o->mode)};
+    tn_linalg_qr_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_QR, v, 2, r, 2);
+    result.Q = tn_value_as_tensor(r[0]); result.R = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_qr(s, ...) tn_linalg_qr_with(s, &(tn_linalg_qr_args){.mode = "reduced", .A = __VA_ARGS__})
+#else
+static inline tn_linalg_qr_result tn_linalg_qr(tn_scope *s, tn_tensor *A, tn_linalg_qr_args o = {})
+{ o.A = A; return tn_linalg_qr_with(s, &o); }
+#endif
+typedef struct tn_linalg_qr_out_args { tn_tensor *R; const char *mode TN_DEFAULT("reduced"); } tn_linalg_qr_out_args;
+static inline tn_linalg_qr_result tn_linalg_qr_out_with(tn_scope *s, tn_tensor *A, tn_tensor *Q,
+        const tn_linalg_qr_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_string(o->mode), tn_value_tensor(Q), tn_value_tensor(o->R)};
+    tn_linalg_qr_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_QR_OUT, v, 4, r, 2);
+    result.Q = tn_value_as_tensor(r[0]); result.R = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_qr_out(s, A, Q, ...) tn_linalg_qr_out_with(s, A, Q, &(tn_linalg_qr_out_args){.mode = "reduced", \
+        .R = __VA_ARGS__})
+#else
+static inline tn_linalg_qr_result tn_linalg_qr_out(tn_scope *s, tn_tensor *A, tn_tensor *Q, tn_tensor *R,
+        tn_linalg_qr_out_args o = {})
+{ o.R = R; return tn_linalg_qr_out_with(s, A, Q, &o); }
+#endif
+typedef struct tn_qr_result { tn_tensor *Q; tn_tensor *R; } tn_qr_result;
+typedef struct tn_qr_args { tn_tensor *self; int32_t some TN_DEFAULT(1); } tn_qr_args;
+static inline tn_qr_result tn_qr_with(tn_scope *s, const tn_qr_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->some)};
+    tn_qr_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_QR, v, 2, r, 2);
+    result.Q = tn_value_as_tensor(r[0]); result.R = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_qr(s, ...) tn_qr_with(s, &(tn_qr_args){.some = 1, .self = __VA_ARGS__})
+#else
+static inline tn_qr_result tn_qr(tn_scope *s, tn_tensor *self, tn_qr_args o = {})
+{ o.self = self; return tn_qr_with(s, &o); }
+#endif
+typedef struct tn_qr_out_args { tn_tensor *R; int32_t some TN_DEFAULT(1); } tn_qr_out_args;
+static inline tn_qr_result tn_qr_out_with(tn_scope *s, tn_tensor *self, tn_tensor *Q, const tn_qr_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->some), tn_value_tensor(Q), tn_value_tensor(o->R)};
+    tn_qr_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_QR_OUT, v, 4, r, 2);
+    result.Q = tn_value_as_tensor(r[0]); result.R = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_qr_out(s, self, Q, ...) tn_qr_out_with(s, self, Q, &(tn_qr_out_args){.some = 1, .R = __VA_ARGS__})
+#else
+static inline tn_qr_result tn_qr_out(tn_scope *s, tn_tensor *self, tn_tensor *Q, tn_tensor *R, tn_qr_out_args o = {})
+{ o.R = R; return tn_qr_out_with(s, self, Q, &o); }
+#endif
+/* Singular values, with or without vectors. */
+typedef struct tn__linalg_svd_result { tn_tensor *U; tn_tensor *S; tn_tensor *Vh; } tn__linalg_svd_result;
+typedef struct tn__linalg_svd_args { tn_tensor *A; int32_t full_matrices; int32_t compute_uv TN_DEFAULT(1);
+    const char *driver; } tn__linalg_svd_args;
+static inline tn__linalg_svd_result tn__linalg_svd_with(tn_scope *s, const tn__linalg_svd_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_bool(o->full_matrices), tn_value_bool(o->compute_uv),
+        tn_value_string(o->driver)};
+    tn__linalg_svd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__LINALG_SVD, v, 4, r, 3);
+    result.U = tn_value_as_tensor(r[0]); result.S = tn_value_as_tensor(r[1]); result.Vh = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn__linalg_svd(s, ...) tn__linalg_svd_with(s, &(tn__linalg_svd_args){.compute_uv = 1, .A = __VA_ARGS__})
+#else
+static inline tn__linalg_svd_result tn__linalg_svd(tn_scope *s, tn_tensor *A, tn__linalg_svd_args o = {})
+{ o.A = A; return tn__linalg_svd_with(s, &o); }
+#endif
+typedef struct tn__linalg_svd_out_args { tn_tensor *Vh; int32_t full_matrices; int32_t compute_uv TN_DEFAULT(1);
+    const char *driver; } tn__linalg_svd_out_args;
+static inline tn__linalg_svd_result tn__linalg_svd_out_with(tn_scope *s, tn_tensor *A, tn_tensor *U, tn_tensor *S,
+        const tn__linalg_svd_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_bool(o->full_matrices), tn_value_bool(o->compute_uv),
+        tn_value_string(o->driver), tn_value_tensor(U), tn_value_tensor(S), tn_value_tensor(o->Vh)};
+    tn__linalg_svd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__LINALG_SVD_OUT, v, 7, r, 3);
+    result.U = tn_value_as_tensor(r[0]); result.S = tn_value_as_tensor(r[1]); result.Vh = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn__linalg_svd_out(s, A, U, S, ...) tn__linalg_svd_out_with(s, A, U, S, \
+        &(tn__linalg_svd_out_args){.compute_uv = 1, .Vh = __VA_ARGS__})
+#else
+static inline tn__linalg_svd_result tn__linalg_svd_out(tn_scope *s, tn_tensor *A, tn_tensor *U, tn_tensor *S,
+        tn_tensor *Vh, tn__linalg_svd_out_args o = {})
+{ o.Vh = Vh; return tn__linalg_svd_out_with(s, A, U, S, &o); }
+#endif
+/* Singular values and vectors. */
+typedef struct tn_linalg_svd_result { tn_tensor *U; tn_tensor *S; tn_tensor *Vh; } tn_linalg_svd_result;
+typedef struct tn_linalg_svd_args { tn_tensor *A; int32_t full_matrices TN_DEFAULT(1); const char *driver;
+    } tn_linalg_svd_args;
+static inline tn_linalg_svd_result tn_linalg_svd_with(tn_scope *s, const tn_linalg_svd_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_bool(o->full_matrices), tn_value_string(o->driver)};
+    tn_linalg_svd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_SVD, v, 3, r, 3);
+    result.U = tn_value_as_tensor(r[0]); result.S = tn_value_as_tensor(r[1]); result.Vh = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_svd(s, ...) tn_linalg_svd_with(s, &(tn_linalg_svd_args){.full_matrices = 1, .A = __VA_ARGS__})
+#else
+static inline tn_linalg_svd_result tn_linalg_svd(tn_scope *s, tn_tensor *A, tn_linalg_svd_args o = {})
+{ o.A = A; return tn_linalg_svd_with(s, &o); }
+#endif
+typedef struct tn_linalg_svd_out_args { tn_tensor *Vh; int32_t full_matrices TN_DEFAULT(1); const char *driver;
+    } tn_linalg_svd_out_args;
+static inline tn_linalg_svd_result tn_linalg_svd_out_with(tn_scope *s, tn_tensor *A, tn_tensor *U, tn_tensor *S,
+        const tn_linalg_svd_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_bool(o->full_matrices), tn_value_string(o->driver),
+        tn_value_tensor(U), tn_value_tensor(S), tn_value_tensor(o->Vh)};
+    tn_linalg_svd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LINALG_SVD_OUT, v, 6, r, 3);
+    result.U = tn_value_as_tensor(r[0]); result.S = tn_value_as_tensor(r[1]); result.Vh = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_svd_out(s, A, U, S, ...) tn_linalg_svd_out_with(s, A, U, S, \
+        &(tn_linalg_svd_out_args){.full_matrices = 1, .Vh = __VA_ARGS__})
+#else
+static inline tn_linalg_svd_result tn_linalg_svd_out(tn_scope *s, tn_tensor *A, tn_tensor *U, tn_tensor *S,
+        tn_tensor *Vh, tn_linalg_svd_out_args o = {})
+{ o.Vh = Vh; return tn_linalg_svd_out_with(s, A, U, S, &o); }
+#endif
+/* Singular values, the largest first. */
+typedef struct tn_linalg_svdvals_args { tn_tensor *A; const char *driver; } tn_linalg_svdvals_args;
+static inline tn_tensor *tn_linalg_svdvals_with(tn_scope *s, const tn_linalg_svdvals_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_string(o->driver)};
+    return tn_ops_tensor(s, TN_OP_LINALG_SVDVALS, v, 2);
+}
+#ifndef __cplusplus
+#define tn_linalg_svdvals(s, ...) tn_linalg_svdvals_with(s, &(tn_linalg_svdvals_args){.A = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_svdvals(tn_scope *s, tn_tensor *A, tn_linalg_svdvals_args o = {})
+{ o.A = A; return tn_linalg_svdvals_with(s, &o); }
+#endif
+typedef struct tn_linalg_svdvals_out_args { tn_tensor *out; const char *driver; } tn_linalg_svdvals_out_args;
+static inline tn_tensor *tn_linalg_svdvals_out_with(tn_scope *s, tn_tensor *A, const tn_linalg_svdvals_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_string(o->driver), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_SVDVALS_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_svdvals_out(s, A, ...) tn_linalg_svdvals_out_with(s, A, \
+        &(tn_linalg_svdvals_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_svdvals_out(tn_scope *s, tn_tensor *A, tn_tensor *out,
+        tn_linalg_svdvals_out_args o = {})
+{ o.out = out; return tn_linalg_svdvals_out_with(s, A, &o); }
+#endif
+/* Singular values and vectors, those of the right by columns. */
+typedef struct tn_svd_result { tn_tensor *U; tn_tensor *S; tn_tensor *V; } tn_svd_result;
+typedef struct tn_svd_args { tn_tensor *self; int32_t some TN_DEFAULT(1); int32_t compute_uv TN_DEFAULT(1);
+    } tn_svd_args;
+static inline tn_svd_result tn_svd_with(tn_scope *s, const tn_svd_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->some), tn_value_bool(o->compute_uv)};
+    tn_svd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_SVD, v, 3, r, 3);
+    result.U = tn_value_as_tensor(r[0]); result.S = tn_value_as_tensor(r[1]); result.V = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_svd(s, ...) tn_svd_with(s, &(tn_svd_args){.some = 1, .compute_uv = 1, .self = __VA_ARGS__})
+#else
+static inline tn_svd_result tn_svd(tn_scope *s, tn_tensor *self, tn_svd_args o = {})
+{ o.self = self; return tn_svd_with(s, &o); }
+#endif
+typedef struct tn_svd_out_args { tn_tensor *V; int32_t some TN_DEFAULT(1); int32_t compute_uv TN_DEFAULT(1);
+    } tn_svd_out_args;
+static inline tn_svd_result tn_svd_out_with(tn_scope *s, tn_tensor *self, tn_tensor *U, tn_tensor *S,
+        const tn_svd_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->some), tn_value_bool(o->compute_uv),
+        tn_value_tensor(U), tn_value_tensor(S), tn_value_tensor(o->V)};
+    tn_svd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_SVD_OUT, v, 6, r, 3);
+    result.U = tn_value_as_tensor(r[0]); result.S = tn_value_as_tensor(r[1]); result.V = tn_value_as_tensor(r[2]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_svd_out(s, self, U, S, ...) tn_svd_out_with(s, self, U, S, &(tn_svd_out_args){.some = 1, .compute_uv = 1, \
+        .V = __VA_ARGS__})
+#else
+static inline tn_svd_result tn_svd_out(tn_scope *s, tn_tensor *self, tn_tensor *U, tn_tensor *S, tn_tensor *V,
+        tn_svd_out_args o = {})
+{ o.V = V; return tn_svd_out_with(s, self, U, S, &o); }
+#endif
+/* Eigenvalues of symmetric or hermitian matrices, with or without vectors. */
+typedef struct tn__linalg_eigh_result { tn_tensor *eigenvalues; tn_tensor *eigenvectors; } tn__linalg_eigh_result;
+typedef struct tn__linalg_eigh_args { tn_tensor *A; const char *UPLO TN_DEFAULT("L"); int32_t compute_v TN_DEFAULT(1);
+    } tn__linalg_eigh_args;
+static inline tn__linalg_eigh_result tn__linalg_eigh_with(tn_scope *s, const tn__linalg_eigh_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->A), tn_value_string(o->UPLO), tn_value_bool(o->compute_v)};
+    tn__linalg_eigh_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__LINALG_EIGH, v, 3, r, 2);
+    result.eigenvalues = tn_value_as_tensor(r[0]); result.eigenvectors = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn__linalg_eigh(s, ...) tn__linalg_eigh_with(s, &(tn__linalg_eigh_args){.UPLO = "L", .compute_v = 1, \
+        .A = __VA_ARGS__})
+#else
+static inline tn__linalg_eigh_result tn__linalg_eigh(tn_scope *s, tn_tensor *A, tn__linalg_eigh_args o = {})
+{ o.A = A; return tn__linalg_eigh_with(s, &o); }
+#endif
+typedef struct tn__linalg_eigh_out_args { tn_tensor *eigenvectors; const char *UPLO TN_DEFAULT("L");
+    int32_t compute_v TN_DEFAULT(1); } tn__linalg_eigh_out_args;
+static inline tn__linalg_eigh_result tn__linalg_eigh_out_with(tn_scope *s, tn_tensor *A, tn_tensor *eigenvalues,
+        const tn__linalg_eigh_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(A), tn_value_string(o->UPLO), tn_value_bool(o->compute_v),
+        tn_value_tensor(eigenvalues), tn_value_tensor(o->eigenvectors)};
+    tn__linalg_eigh_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__LINALG_EIGH_OUT, v, 5, r, 2);
+    result.eigenvalues = tn_value_as_tensor(r[0]); result.eigenvectors = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn__linalg_eigh_out(s, A, eigenvalues, ...) tn__linalg_eigh_out_with(s, A, eigenvalues, \
+        &(tn__linalg_eigh_out_args){.UPLO = "L", .compute_v = 1, .eigenvectors = __VA_ARGS__})
+#else
+static inline tn__linalg_eigh_result tn__linalg_eigh_out(tn_scope *s, tn_tensor *A, tn_tensor *eigenvalues,
+        tn_tensor *eigenvectors, tn__linalg_eigh_out_args o = {})
+{ o.eigenvectors = eigenvectors; return tn__linalg_eigh_out_with(s, A, eigenvalues, &o); }
+#endif
+/* Eigenvalues and vectors of symmetric or hermitian matrices. */
+typedef struct tn_linalg_eigh_result { tn_tensor *eigenvalues; tn_tensor *eigenvectors; } tn_linalg_eigh_result;
+typedef struct tn_linalg_eigh_args { tn_tensor *self; const char *UPLO TN_DEFAULT("L"); } tn_linalg_eigh_args;
+static inline tn_linalg_eigh_result tn_linalg_eigh_with(tn_scope *s, const tn_linalg_eigh_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_string(o->UPLO)};
+    tn_linalg_eigh_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_EIGH, v, 2, r, 2);
+    result.eigenvalues = tn_value_as_tensor(r[0]); result.eigenvectors = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_eigh(s, ...) tn_linalg_eigh_with(s, &(tn_linalg_eigh_args){.UPLO = "L", .self = __VA_ARGS__})
+#else
+static inline tn_linalg_eigh_result tn_linalg_eigh(tn_scope *s, tn_tensor *self, tn_linalg_eigh_args o = {})
+{ o.self = self; return tn_linalg_eigh_with(s, &o); }
+#endif
+typedef struct tn_linalg_eigh_out_args { tn_tensor *eigenvectors; const char *UPLO TN_DEFAULT("L");
+    } tn_linalg_eigh_out_args;
+static inline tn_linalg_eigh_result tn_linalg_eigh_out_with(tn_scope *s, tn_tensor *self, tn_tensor *eigenvalues,
+        const tn_linalg_eigh_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_string(o->UPLO), tn_value_tensor(eigenvalues),
+        tn_value_tensor(o->eigenvectors)};
+    tn_linalg_eigh_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_EIGH_OUT, v, 4, r, 2);
+    result.eigenvalues = tn_value_as_tensor(r[0]); result.eigenvectors = tn_value_as_tensor(r[1]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_eigh_out(s, self, eigenvalues, ...) tn_linalg_eigh_out_with(s, self, eigenvalues, \
+        &(tn_linalg_eigh_out_args){.UPLO = "L", .eigenvectors = __VA_ARGS__})
+#else
+static inline tn_linalg_eigh_result tn_linalg_eigh_out(tn_scope *s, tn_tensor *self, tn_tensor *eigenvalues,
+        tn_tensor *eigenvectors, tn_linalg_eigh_out_args o = {})
+{ o.eigenvectors = eigenvectors; return tn_linalg_eigh_out_with(s, self, eigenvalues, &o); }
+#endif
+/* Eigenvalues of symmetric or hermitian matrices, the smallest first. */
+typedef struct tn_linalg_eigvalsh_args { tn_tensor *self; const char *UPLO TN_DEFAULT("L"); } tn_linalg_eigvalsh_args;
+static inline tn_tensor *tn_linalg_eigvalsh_with(tn_scope *s, const tn_linalg_eigvalsh_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_string(o->UPLO)};
+    return tn_ops_tensor(s, TN_OP_LINALG_EIGVALSH, v, 2);
+}
+#ifndef __cplusplus
+#define tn_linalg_eigvalsh(s, ...) tn_linalg_eigvalsh_with(s, &(tn_linalg_eigvalsh_args){.UPLO = "L", \
+        .self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_eigvalsh(tn_scope *s, tn_tensor *self, tn_linalg_eigvalsh_args o = {})
+{ o.self = self; return tn_linalg_eigvalsh_with(s, &o); }
+#endif
+typedef struct tn_linalg_eigvalsh_out_args { tn_tensor *out; const char *UPLO TN_DEFAULT("L");
+    } tn_linalg_eigvalsh_out_args;
+static inline tn_tensor *tn_linalg_eigvalsh_out_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_eigvalsh_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_string(o->UPLO), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_EIGVALSH_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_eigvalsh_out(s, self, ...) tn_linalg_eigvalsh_out_with(s, self, \
+        &(tn_linalg_eigvalsh_out_args){.UPLO = "L", .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_eigvalsh_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_eigvalsh_out_args o = {})
+{ o.out = out; return tn_linalg_eigvalsh_out_with(s, self, &o); }
+#endif
+/* Eigenvalues and vectors, which are complex. */
+typedef struct tn_linalg_eig_result { tn_tensor *eigenvalues; tn_tensor *eigenvectors; } tn_linalg_eig_result;
+static inline tn_linalg_eig_result tn_linalg_eig(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    tn_linalg_eig_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_EIG, v, 1, r, 2);
+    result.eigenvalues = tn_value_as_tensor(r[0]); result.eigenvectors = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_linalg_eig_result tn_linalg_eig_out(tn_scope *s, tn_tensor *self, tn_tensor *eigenvalues,
+        tn_tensor *eigenvectors)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(eigenvalues), tn_value_tensor(eigenvectors)};
+    tn_linalg_eig_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LINALG_EIG_OUT, v, 3, r, 2);
+    result.eigenvalues = tn_value_as_tensor(r[0]); result.eigenvectors = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Eigenvalues, which are complex. */
+static inline tn_tensor *tn__linalg_eigvals(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP__LINALG_EIGVALS, v, 1);
+}
+static inline tn_tensor *tn_linalg_eigvals(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_LINALG_EIGVALS, v, 1);
+}
+static inline tn_tensor *tn_linalg_eigvals_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_EIGVALS_OUT, v, 2);
+}
+/* Pseudoinverse. */
+typedef struct tn_linalg_pinv_atol_rtol_tensor_args { tn_tensor *self; tn_tensor *atol; tn_tensor *rtol;
+    int32_t hermitian; } tn_linalg_pinv_atol_rtol_tensor_args;
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_tensor_with(tn_scope *s,
+        const tn_linalg_pinv_atol_rtol_tensor_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_tensor(o->atol), tn_value_tensor(o->rtol),
+        tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_ATOL_RTOL_TENSOR, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_atol_rtol_tensor(s, ...) tn_linalg_pinv_atol_rtol_tensor_with(s, \
+        &(tn_linalg_pinv_atol_rtol_tensor_args){.self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_tensor(tn_scope *s, tn_tensor *self,
+        tn_linalg_pinv_atol_rtol_tensor_args o = {})
+{ o.self = self; return tn_linalg_pinv_atol_rtol_tensor_with(s, &o); }
+#endif
+typedef struct tn_linalg_pinv_atol_rtol_tensor_out_args { tn_tensor *out; tn_tensor *atol; tn_tensor *rtol;
+    int32_t hermitian; } tn_linalg_pinv_atol_rtol_tensor_out_args;
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_tensor_out_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_pinv_atol_rtol_tensor_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->atol), tn_value_tensor(o->rtol),
+        tn_value_bool(o->hermitian), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_ATOL_RTOL_TENSOR_OUT, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_atol_rtol_tensor_out(s, self, ...) tn_linalg_pinv_atol_rtol_tensor_out_with(s, self, \
+        &(tn_linalg_pinv_atol_rtol_tensor_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_tensor_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_pinv_atol_rtol_tensor_out_args o = {})
+{ o.out = out; return tn_linalg_pinv_atol_rtol_tensor_out_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_pinv_atol_rtol_float_args { tn_tensor *self; double atol TN_DEFAULT((double)TN_NONE);
+    double rtol TN_DEFAULT((double)TN_NONE); int32_t hermitian; } tn_linalg_pinv_atol_rtol_float_args;
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_with(tn_scope *s,
+        const tn_linalg_pinv_atol_rtol_float_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_float(o->atol), tn_value_opt_float(o->rtol),
+        tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_ATOL_RTOL_FLOAT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_atol_rtol_float(s, ...) tn_linalg_pinv_atol_rtol_float_with(s, \
+        &(tn_linalg_pinv_atol_rtol_float_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, .self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_float(tn_scope *s, tn_tensor *self,
+        tn_linalg_pinv_atol_rtol_float_args o = {})
+{ o.self = self; return tn_linalg_pinv_atol_rtol_float_with(s, &o); }
+#endif
+typedef struct tn_linalg_pinv_atol_rtol_float_out_args { tn_tensor *out; double atol TN_DEFAULT((double)TN_NONE);
+    double rtol TN_DEFAULT((double)TN_NONE); int32_t hermitian; } tn_linalg_pinv_atol_rtol_float_out_args;
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_out_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_pinv_atol_rtol_float_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_float(o->atol), tn_value_opt_float(o->rtol),
+        tn_value_bool(o->hermitian), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_ATOL_RTOL_FLOAT_OUT, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_atol_rtol_float_out(s, self, ...) tn_linalg_pinv_atol_rtol_float_out_with(s, self, \
+        &(tn_linalg_pinv_atol_rtol_float_out_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, \
+        .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_pinv_atol_rtol_float_out_args o = {})
+{ o.out = out; return tn_linalg_pinv_atol_rtol_float_out_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_pinv_args { double rcond; int32_t hermitian; } tn_linalg_pinv_args;
+static inline tn_tensor *tn_linalg_pinv_with(tn_scope *s, tn_tensor *self, const tn_linalg_pinv_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_float(o->rcond), tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv(s, self, ...) tn_linalg_pinv_with(s, self, &(tn_linalg_pinv_args){.rcond = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv(tn_scope *s, tn_tensor *self, double rcond, tn_linalg_pinv_args o = {})
+{ o.rcond = rcond; return tn_linalg_pinv_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_pinv_out_args { tn_tensor *out; int32_t hermitian; } tn_linalg_pinv_out_args;
+static inline tn_tensor *tn_linalg_pinv_out_with(tn_scope *s, tn_tensor *self, double rcond,
+        const tn_linalg_pinv_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_float(rcond), tn_value_bool(o->hermitian),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_out(s, self, rcond, ...) tn_linalg_pinv_out_with(s, self, rcond, \
+        &(tn_linalg_pinv_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_out(tn_scope *s, tn_tensor *self, double rcond, tn_tensor *out,
+        tn_linalg_pinv_out_args o = {})
+{ o.out = out; return tn_linalg_pinv_out_with(s, self, rcond, &o); }
+#endif
+typedef struct tn_linalg_pinv_rcond_tensor_args { tn_tensor *rcond; int32_t hermitian;
+    } tn_linalg_pinv_rcond_tensor_args;
+static inline tn_tensor *tn_linalg_pinv_rcond_tensor_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_pinv_rcond_tensor_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->rcond), tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_RCOND_TENSOR, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_rcond_tensor(s, self, ...) tn_linalg_pinv_rcond_tensor_with(s, self, \
+        &(tn_linalg_pinv_rcond_tensor_args){.rcond = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_rcond_tensor(tn_scope *s, tn_tensor *self, tn_tensor *rcond,
+        tn_linalg_pinv_rcond_tensor_args o = {})
+{ o.rcond = rcond; return tn_linalg_pinv_rcond_tensor_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_pinv_rcond_tensor_out_args { tn_tensor *out; int32_t hermitian;
+    } tn_linalg_pinv_rcond_tensor_out_args;
+static inline tn_tensor *tn_linalg_pinv_rcond_tensor_out_with(tn_scope *s, tn_tensor *self, tn_tensor *rcond,
+        const tn_linalg_pinv_rcond_tensor_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(rcond), tn_value_bool(o->hermitian),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_PINV_RCOND_TENSOR_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_pinv_rcond_tensor_out(s, self, rcond, ...) tn_linalg_pinv_rcond_tensor_out_with(s, self, rcond, \
+        &(tn_linalg_pinv_rcond_tensor_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_pinv_rcond_tensor_out(tn_scope *s, tn_tensor *self, tn_tensor *rcond,
+        tn_tensor *out, tn_linalg_pinv_rcond_tensor_out_args o = {})
+{ o.out = out; return tn_linalg_pinv_rcond_tensor_out_with(s, self, rcond, &o); }
+#endif
+typedef struct tn_pinverse_args { tn_tensor *self; double rcond TN_DEFAULT(1.0000000000000001e-15);
+    } tn_pinverse_args;
+static inline tn_tensor *tn_pinverse_with(tn_scope *s, const tn_pinverse_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_float(o->rcond)};
+    return tn_ops_tensor(s, TN_OP_PINVERSE, v, 2);
+}
+#ifndef __cplusplus
+#define tn_pinverse(s, ...) tn_pinverse_with(s, &(tn_pinverse_args){.rcond = 1.0000000000000001e-15, \
+        .self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_pinverse(tn_scope *s, tn_tensor *self, tn_pinverse_args o = {})
+{ o.self = self; return tn_pinverse_with(s, &o); }
+#endif
+/* Rank of matrices. */
+typedef struct tn_linalg_matrix_rank_atol_rtol_tensor_args { tn_tensor *input; tn_tensor *atol; tn_tensor *rtol;
+    int32_t hermitian; } tn_linalg_matrix_rank_atol_rtol_tensor_args;
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_tensor_with(tn_scope *s,
+        const tn_linalg_matrix_rank_atol_rtol_tensor_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->input), tn_value_tensor(o->atol), tn_value_tensor(o->rtol),
+        tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_TENSOR, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_atol_rtol_tensor(s, ...) tn_linalg_matrix_rank_atol_rtol_tensor_with(s, \
+        &(tn_linalg_matrix_rank_atol_rtol_tensor_args){.input = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_tensor(tn_scope *s, tn_tensor *input,
+        tn_linalg_matrix_rank_atol_rtol_tensor_args o = {})
+{ o.input = input; return tn_linalg_matrix_rank_atol_rtol_tensor_with(s, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_atol_rtol_tensor_out_args { tn_tensor *out; tn_tensor *atol; tn_tensor *rtol;
+    int32_t hermitian; } tn_linalg_matrix_rank_atol_rtol_tensor_out_args;
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_tensor_out_with(tn_scope *s, tn_tensor *input,
+        const tn_linalg_matrix_rank_atol_rtol_tensor_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(o->atol), tn_value_tensor(o->rtol),
+        tn_value_bool(o->hermitian), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_TENSOR_OUT, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_atol_rtol_tensor_out(s, input, ...) tn_linalg_matrix_rank_atol_rtol_tensor_out_with(s, \
+        input, &(tn_linalg_matrix_rank_atol_rtol_tensor_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_tensor_out(tn_scope *s, tn_tensor *input, tn_tensor *out,
+        tn_linalg_matrix_rank_atol_rtol_tensor_out_args o = {})
+{ o.out = out; return tn_linalg_matrix_rank_atol_rtol_tensor_out_with(s, input, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_atol_rtol_float_args { tn_tensor *self; double atol TN_DEFAULT((double)TN_NONE);
+    double rtol TN_DEFAULT((double)TN_NONE); int32_t hermitian; } tn_linalg_matrix_rank_atol_rtol_float_args;
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_with(tn_scope *s,
+        const tn_linalg_matrix_rank_atol_rtol_float_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_float(o->atol), tn_value_opt_float(o->rtol),
+        tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_atol_rtol_float(s, ...) tn_linalg_matrix_rank_atol_rtol_float_with(s, \
+        &(tn_linalg_matrix_rank_atol_rtol_float_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, \
+        .self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float(tn_scope *s, tn_tensor *self,
+        tn_linalg_matrix_rank_atol_rtol_float_args o = {})
+{ o.self = self; return tn_linalg_matrix_rank_atol_rtol_float_with(s, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_atol_rtol_float_out_args { tn_tensor *out;
+    double atol TN_DEFAULT((double)TN_NONE); double rtol TN_DEFAULT((double)TN_NONE); int32_t hermitian;
+    } tn_linalg_matrix_rank_atol_rtol_float_out_args;
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_out_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_matrix_rank_atol_rtol_float_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_float(o->atol), tn_value_opt_float(o->rtol),
+        tn_value_bool(o->hermitian), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT_OUT, v, 5);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_atol_rtol_float_out(s, self, ...) tn_linalg_matrix_rank_atol_rtol_float_out_with(s, \
+        self, &(tn_linalg_matrix_rank_atol_rtol_float_out_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, \
+        .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_matrix_rank_atol_rtol_float_out_args o = {})
+{ o.out = out; return tn_linalg_matrix_rank_atol_rtol_float_out_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_args { double tol; int32_t hermitian; } tn_linalg_matrix_rank_args;
+static inline tn_tensor *tn_linalg_matrix_rank_with(tn_scope *s, tn_tensor *self, const tn_linalg_matrix_rank_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_float(o->tol), tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank(s, self, ...) tn_linalg_matrix_rank_with(s, self, \
+        &(tn_linalg_matrix_rank_args){.tol = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank(tn_scope *s, tn_tensor *self, double tol,
+        tn_linalg_matrix_rank_args o = {})
+{ o.tol = tol; return tn_linalg_matrix_rank_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_out_args { tn_tensor *out; int32_t hermitian; } tn_linalg_matrix_rank_out_args;
+static inline tn_tensor *tn_linalg_matrix_rank_out_with(tn_scope *s, tn_tensor *self, double tol,
+        const tn_linalg_matrix_rank_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_float(tol), tn_value_bool(o->hermitian),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_out(s, self, tol, ...) tn_linalg_matrix_rank_out_with(s, self, tol, \
+        &(tn_linalg_matrix_rank_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_out(tn_scope *s, tn_tensor *self, double tol, tn_tensor *out,
+        tn_linalg_matrix_rank_out_args o = {})
+{ o.out = out; return tn_linalg_matrix_rank_out_with(s, self, tol, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_tol_tensor_args { tn_tensor *tol; int32_t hermitian;
+    } tn_linalg_matrix_rank_tol_tensor_args;
+static inline tn_tensor *tn_linalg_matrix_rank_tol_tensor_with(tn_scope *s, tn_tensor *input,
+        const tn_linalg_matrix_rank_tol_tensor_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(o->tol), tn_value_bool(o->hermitian)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_TOL_TENSOR, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_tol_tensor(s, input, ...) tn_linalg_matrix_rank_tol_tensor_with(s, input, \
+        &(tn_linalg_matrix_rank_tol_tensor_args){.tol = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_tol_tensor(tn_scope *s, tn_tensor *input, tn_tensor *tol,
+        tn_linalg_matrix_rank_tol_tensor_args o = {})
+{ o.tol = tol; return tn_linalg_matrix_rank_tol_tensor_with(s, input, &o); }
+#endif
+typedef struct tn_linalg_matrix_rank_tol_tensor_out_args { tn_tensor *out; int32_t hermitian;
+    } tn_linalg_matrix_rank_tol_tensor_out_args;
+static inline tn_tensor *tn_linalg_matrix_rank_tol_tensor_out_with(tn_scope *s, tn_tensor *input, tn_tensor *tol,
+        const tn_linalg_matrix_rank_tol_tensor_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(tol), tn_value_bool(o->hermitian),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_TOL_TENSOR_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_matrix_rank_tol_tensor_out(s, input, tol, ...) tn_linalg_matrix_rank_tol_tensor_out_with(s, input, \
+        tol, &(tn_linalg_matrix_rank_tol_tensor_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_matrix_rank_tol_tensor_out(tn_scope *s, tn_tensor *input, tn_tensor *tol,
+        tn_tensor *out, tn_linalg_matrix_rank_tol_tensor_out_args o = {})
+{ o.out = out; return tn_linalg_matrix_rank_tol_tensor_out_with(s, input, tol, &o); }
+#endif
+/* Condition number. */
+typedef struct tn_linalg_cond_args { tn_tensor *self; tn_value p; } tn_linalg_cond_args;
+static inline tn_tensor *tn_linalg_cond_with(tn_scope *s, const tn_linalg_cond_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), o->p};
+    return tn_ops_tensor(s, TN_OP_LINALG_COND, v, 2);
+}
+#ifndef __cplusplus
+#define tn_linalg_cond(s, ...) tn_linalg_cond_with(s, &(tn_linalg_cond_args){.self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_cond(tn_scope *s, tn_tensor *self, tn_linalg_cond_args o = {})
+{ o.self = self; return tn_linalg_cond_with(s, &o); }
+#endif
+typedef struct tn_linalg_cond_out_args { tn_tensor *out; tn_value p; } tn_linalg_cond_out_args;
+static inline tn_tensor *tn_linalg_cond_out_with(tn_scope *s, tn_tensor *self, const tn_linalg_cond_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), o->p, tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_COND_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_cond_out(s, self, ...) tn_linalg_cond_out_with(s, self, \
+        &(tn_linalg_cond_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_cond_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_cond_out_args o = {})
+{ o.out = out; return tn_linalg_cond_out_with(s, self, &o); }
+#endif
+static inline tn_tensor *tn_linalg_cond_p_str(tn_scope *s, tn_tensor *self, const char *p)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_string(p)};
+    return tn_ops_tensor(s, TN_OP_LINALG_COND_P_STR, v, 2);
+}
+static inline tn_tensor *tn_linalg_cond_p_str_out(tn_scope *s, tn_tensor *self, const char *p, tn_tensor *out)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_string(p), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_COND_P_STR_OUT, v, 3);
+}
+/* Inverse of a tensor as a linear map. */
+typedef struct tn_linalg_tensorinv_args { tn_tensor *self; int64_t ind TN_DEFAULT(2); } tn_linalg_tensorinv_args;
+static inline tn_tensor *tn_linalg_tensorinv_with(tn_scope *s, const tn_linalg_tensorinv_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_int(o->ind)};
+    return tn_ops_tensor(s, TN_OP_LINALG_TENSORINV, v, 2);
+}
+#ifndef __cplusplus
+#define tn_linalg_tensorinv(s, ...) tn_linalg_tensorinv_with(s, &(tn_linalg_tensorinv_args){.ind = 2, \
+        .self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_tensorinv(tn_scope *s, tn_tensor *self, tn_linalg_tensorinv_args o = {})
+{ o.self = self; return tn_linalg_tensorinv_with(s, &o); }
+#endif
+typedef struct tn_linalg_tensorinv_out_args { tn_tensor *out; int64_t ind TN_DEFAULT(2);
+    } tn_linalg_tensorinv_out_args;
+static inline tn_tensor *tn_linalg_tensorinv_out_with(tn_scope *s, tn_tensor *self,
+        const tn_linalg_tensorinv_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->ind), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_TENSORINV_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_tensorinv_out(s, self, ...) tn_linalg_tensorinv_out_with(s, self, \
+        &(tn_linalg_tensorinv_out_args){.ind = 2, .out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_tensorinv_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_linalg_tensorinv_out_args o = {})
+{ o.out = out; return tn_linalg_tensorinv_out_with(s, self, &o); }
+#endif
+/* Solves an equation whose linear map is a tensor. */
+typedef struct tn_linalg_tensorsolve_args { tn_tensor *other; tn_ints dims; } tn_linalg_tensorsolve_args;
+static inline tn_tensor *tn_linalg_tensorsolve_with(tn_scope *s, tn_tensor *self, const tn_linalg_tensorsolve_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other),
+        tn_value_ints(o->dims.data, o->dims.count)};
+    return tn_ops_tensor(s, TN_OP_LINALG_TENSORSOLVE, v, 3);
+}
+#ifndef __cplusplus
+#define tn_linalg_tensorsolve(s, self, ...) tn_linalg_tensorsolve_with(s, self, \
+        &(tn_linalg_tensorsolve_args){.other = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_tensorsolve(tn_scope *s, tn_tensor *self, tn_tensor *other,
+        tn_linalg_tensorsolve_args o = {})
+{ o.other = other; return tn_linalg_tensorsolve_with(s, self, &o); }
+#endif
+typedef struct tn_linalg_tensorsolve_out_args { tn_tensor *out; tn_ints dims; } tn_linalg_tensorsolve_out_args;
+static inline tn_tensor *tn_linalg_tensorsolve_out_with(tn_scope *s, tn_tensor *self, tn_tensor *other,
+        const tn_linalg_tensorsolve_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_ints(o->dims.data, o->dims.count),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_LINALG_TENSORSOLVE_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_linalg_tensorsolve_out(s, self, other, ...) tn_linalg_tensorsolve_out_with(s, self, other, \
+        &(tn_linalg_tensorsolve_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_linalg_tensorsolve_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
+        tn_linalg_tensorsolve_out_args o = {})
+{ o.out = out; return tn_linalg_tensorsolve_out_with(s, self, other, &o); }
+#endif
+/* Exponential of matrices. */
+static inline tn_tensor *tn_linalg_matrix_exp(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_EXP, v, 1);
+}
+static inline tn_tensor *tn_matrix_exp(tn_scope *s, tn_tensor *self)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_MATRIX_EXP, v, 1);
+}
+/* Sum of the singular values. */
+typedef struct tn_nuclear_norm_args { tn_tensor *self; int32_t keepdim; } tn_nuclear_norm_args;
+static inline tn_tensor *tn_nuclear_norm_with(tn_scope *s, const tn_nuclear_norm_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->keepdim)};
+    return tn_ops_tensor(s, TN_OP_NUCLEAR_NORM, v, 2);
+}
+#ifndef __cplusplus
+#define tn_nuclear_norm(s, ...) tn_nuclear_norm_with(s, &(tn_nuclear_norm_args){.self = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_nuclear_norm(tn_scope *s, tn_tensor *self, tn_nuclear_norm_args o = {})
+{ o.self = self; return tn_nuclear_norm_with(s, &o); }
+#endif
+typedef struct tn_nuclear_norm_out_args { tn_tensor *out; int32_t keepdim; } tn_nuclear_norm_out_args;
+static inline tn_tensor *tn_nuclear_norm_out_with(tn_scope *s, tn_tensor *self, const tn_nuclear_norm_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_bool(o->keepdim), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_NUCLEAR_NORM_OUT, v, 3);
+}
+#ifndef __cplusplus
+#define tn_nuclear_norm_out(s, self, ...) tn_nuclear_norm_out_with(s, self, \
+        &(tn_nuclear_norm_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_nuclear_norm_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_nuclear_norm_out_args o = {})
+{ o.out = out; return tn_nuclear_norm_out_with(s, self, &o); }
+#endif
+typedef struct tn_nuclear_norm_dim_args { tn_ints dim; int32_t keepdim; } tn_nuclear_norm_dim_args;
+static inline tn_tensor *tn_nuclear_norm_dim_with(tn_scope *s, tn_tensor *self, const tn_nuclear_norm_dim_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(o->dim.data, o->dim.count), tn_value_bool(o->keepdim)};
+    return tn_ops_tensor(s, TN_OP_NUCLEAR_NORM_DIM, v, 3);
+}
+#ifndef __cplusplus
+#define tn_nuclear_norm_dim(s, self, ...) tn_nuclear_norm_dim_with(s, self, \
+        &(tn_nuclear_norm_dim_args){.dim = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_nuclear_norm_dim(tn_scope *s, tn_tensor *self, tn_ints dim,
+        tn_nuclear_norm_dim_args o = {})
+{ o.dim = dim; return tn_nuclear_norm_dim_with(s, self, &o); }
+#endif
+typedef struct tn_nuclear_norm_dim_out_args { tn_tensor *out; int32_t keepdim; } tn_nuclear_norm_dim_out_args;
+static inline tn_tensor *tn_nuclear_norm_dim_out_with(tn_scope *s, tn_tensor *self, tn_ints dim,
+        const tn_nuclear_norm_dim_out_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_bool(o->keepdim),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_NUCLEAR_NORM_DIM_OUT, v, 4);
+}
+#ifndef __cplusplus
+#define tn_nuclear_norm_dim_out(s, self, dim, ...) tn_nuclear_norm_dim_out_with(s, self, dim, \
+        &(tn_nuclear_norm_dim_out_args){.out = __VA_ARGS__})
+#else
+static inline tn_tensor *tn_nuclear_norm_dim_out(tn_scope *s, tn_tensor *self, tn_ints dim, tn_tensor *out,
+        tn_nuclear_norm_dim_out_args o = {})
+{ o.out = out; return tn_nuclear_norm_dim_out_with(s, self, dim, &o); }
+#endif
+/* Least squares solutions, with what remains, ranks and singular values where the driver finds them. */
+typedef struct tn_linalg_lstsq_result { tn_tensor *solution; tn_tensor *residuals; tn_tensor *rank;
+    tn_tensor *singular_values; } tn_linalg_lstsq_result;
+typedef struct tn_linalg_lstsq_args { tn_tensor *b; double rcond TN_DEFAULT((double)TN_NONE); const char *driver;
+    } tn_linalg_lstsq_args;
+static inline tn_linalg_lstsq_result tn_linalg_lstsq_with(tn_scope *s, tn_tensor *self, const tn_linalg_lstsq_args *o)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->b), tn_value_opt_float(o->rcond),
+        tn_value_string(o->driver)};
+    tn_linalg_lstsq_result result; tn_value r[4];
+    tn_ops_call(s, TN_OP_LINALG_LSTSQ, v, 4, r, 4);
+    result.solution = tn_value_as_tensor(r[0]); result.residuals = tn_value_as_tensor(r[1]);
+    result.rank = tn_value_as_tensor(r[2]); result.singular_values = tn_value_as_tensor(r[3]);
+    return result;
+}
+#ifndef __cplusplus
+#define tn_linalg_lstsq(s, self, ...) tn_linalg_lstsq_with(s, self, &(tn_linalg_lstsq_args){.rcond = (double)TN_NONE, \
+        .b = __VA_ARGS__})
+#else
+static inline tn_linalg_lstsq_result tn_linalg_lstsq(tn_scope *s, tn_tensor *self, tn_tensor *b,
+        tn_linalg_lstsq_args o = {})
+{ o.b = b; return tn_linalg_lstsq_with(s, self, &o); }
+#endif
+
 /* ---- factory: Creation. */
 
 #define TN_OP_EMPTY 204u

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One matrix after the other; see batch.h. */
+#include "batch.h"
+#include "../vendor/openblas.h"
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+const tn_dtype tni_linalg_dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128, 0};
+
+const char *tni_linalg_can_run(void *self, const tn_call *call)
+{
+    return tni_lapack_get(0) ? NULL : "OpenBLAS with LAPACK is not there";
+}
+
+static const tni_lapack *lapack_of(tn_dtype dtype)
+{
+    return tni_lapack_get(dtype == TN_FLOAT32 ? 0 : dtype == TN_FLOAT64 ? 1 : dtype == TN_COMPLEX64 ? 2 : 3);
+}
+
+tni_batches tni_batches_of(const tn_call *call, const tensor *like, uint32_t tail, tn_dtype dtype)
+{
+    tni_batches b = {.call = call,
+                     .lapack = lapack_of(dtype),
+                     .dtype = dtype,
+                     .bytes = tn_dtype_bytes(dtype),
+                     .is_complex = dtype == TN_COMPLEX64 || dtype == TN_COMPLEX128,
+                     .rank = like->rank - tail,
+                     .sizes = like->sizes,
+                     .count = tensor_span(like, 0, like->rank - tail)};
+    b.real_bytes = b.is_complex ? b.bytes / 2 : b.bytes;
+    return b;
+}
+
+/* ---- running ---- */
+
+typedef struct run_job {
+    const tni_batches *b;
+    char *scratch;
+    int64_t each; /* bytes of a range */
+    int64_t grain;
+} run_job;
+
+static void run_range(void *context, int64_t begin, int64_t end)
+{
+    const run_job *job = context;
+    const tni_openblas *blas = tni_openblas_get();
+    int token = tni_openblas_begin(blas);
+    char *scratch = job->scratch + begin / job->grain * job->each;
+    for (int64_t item = begin; item < end; item++) job->b->run(job->b, item, scratch);
+    tni_openblas_end(blas, token);
+}
+
+/* A range has a scratch of its own, so there are as many ranges as threads, and one where all is small. */
+int32_t tni_batches_run(tni_batches *b)
+{
+    int64_t least = grain_for(20000, b->cost), threads = max_i64(1, b->call->threads), ranges;
+    run_job job = {.b = b, .each = round_up(b->scratch, 64)};
+    if (b->count == 0) return TN_OK;
+    job.grain = max_i64(least, ceil_div(b->count, threads));
+    ranges = ceil_div(b->count, job.grain);
+    job.scratch = tni_scratch(b->call, ranges * job.each);
+    if (!job.scratch) return TN_E_OUT_OF_MEMORY;
+    tni_for_ranges(b->call, b->count, job.grain, run_range, &job);
+    tni_scratch_free(b->call, job.scratch, ranges * job.each);
+    return TN_OK;
+}
+
+int32_t tni_batches_run_with_infos(tni_batches *b, tni_infos_fn use)
+{
+    int64_t bytes = b->count * (int64_t)sizeof(int);
+    int32_t status;
+    b->infos = tni_scratch(b->call, bytes);
+    if (!b->infos) return TN_E_OUT_OF_MEMORY;
+    memset(b->infos, 0, (size_t)bytes);
+    status = tni_batches_run(b);
+    if (status == TN_OK && use) status = use(b);
+    tni_scratch_free(b->call, b->infos, bytes);
+    return status;
+}
+
+int tni_work_length(const tni_batches *b, const void *work)
+{
+    float f;
+    double d;
+    if (b->real_bytes == 4) {
+        memcpy(&f, work, sizeof(f));
+        d = f;
+    } else {
+        memcpy(&d, work, sizeof(d));
+    }
+    /* A float does not hold every integer: the next one up is safe. */
+    return d < 1 ? 1 : d >= (double)INT_MAX ? INT_MAX : (int)(d * (1 + 0x1p-23)) + 1;
+}
+
+/* ---- items ---- */
+
+/* Elements before an item: dimensions of the batch are aligned from the right, those of size 1 broadcast. */
+static char *address(const tni_batches *b, const tensor *t, uint32_t tail, int64_t item)
+{
+    int64_t at = 0, rest = item, own = (int64_t)t->rank - tail;
+    for (uint32_t back = 0; back < b->rank; back++) {
+        int64_t size = b->sizes[b->rank - 1 - back], index = rest % size, d = own - 1 - back;
+        rest /= size;
+        if (d >= 0 && t->sizes[d] != 1) at += index * t->strides[d];
+    }
+    return (char *)t->host + at * tn_dtype_bytes(t->dtype);
+}
+
+tni_matrix tni_matrix_of(const tni_batches *b, const tensor *t, int64_t item)
+{
+    uint32_t r = t->rank;
+    return (tni_matrix){address(b, t, 2, item), t->sizes[r - 2], t->sizes[r - 1], t->strides[r - 2],
+                        t->strides[r - 1]};
+}
+
+tni_matrix tni_vector_of(const tni_batches *b, const tensor *t, int64_t item)
+{
+    uint32_t r = t->rank;
+    return (tni_matrix){address(b, t, 1, item), t->sizes[r - 1], 1, t->strides[r - 1], 0};
+}
+
+char *tni_number_of(const tni_batches *b, const tensor *t, int64_t item)
+{
+    return address(b, t, 0, item);
+}
+
+tni_matrix tni_transposed(tni_matrix m)
+{
+    return (tni_matrix){m.at, m.columns, m.rows, m.column, m.row};
+}
+
+tni_matrix tni_corner(tni_matrix m, int64_t rows, int64_t columns)
+{
+    m.rows = rows;
+    m.columns = columns;
+    return m;
+}
+
+/* `count` elements of 4, 8 or 16 bytes, steps in elements. */
+static void copy_column(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t count,
+                        int64_t bytes)
+{
+    if (from_step == 1 && to_step == 1) {
+        memcpy(to, from, (size_t)(count * bytes));
+    } else if (bytes == 4) {
+        for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step * 4, from + i * from_step * 4, 4);
+    } else if (bytes == 8) {
+        for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step * 8, from + i * from_step * 8, 8);
+    } else {
+        for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step * 16, from + i * from_step * 16, 16);
+    }
+}
+
+void tni_matrix_read(tni_matrix m, void *to, int64_t ld, int64_t bytes)
+{
+    for (int64_t j = 0; j < m.columns; j++)
+        copy_column(m.at + j * m.column * bytes, m.row, (char *)to + j * ld * bytes, 1, m.rows, bytes);
+}
+
+void tni_matrix_write(const void *from, int64_t ld, tni_matrix m, int64_t bytes)
+{
+    for (int64_t j = 0; j < m.columns; j++)
+        copy_column((const char *)from + j * ld * bytes, 1, m.at + j * m.column * bytes, m.row, m.rows,
+                    bytes);
+}
+
+void tni_conjugate(const tni_batches *b, void *data, int64_t count)
+{
+    if (b->dtype == TN_COMPLEX64) {
+        float *x = data;
+        for (int64_t i = 0; i < count; i++) x[2 * i + 1] = -x[2 * i + 1];
+    } else if (b->dtype == TN_COMPLEX128) {
+        double *x = data;
+        for (int64_t i = 0; i < count; i++) x[2 * i + 1] = -x[2 * i + 1];
+    }
+}
+
+void tni_fill_zero(tni_matrix m, int64_t bytes)
+{
+    for (int64_t j = 0; j < m.columns; j++) {
+        for (int64_t i = 0; i < m.rows; i++)
+            memset(m.at + (i * m.row + j * m.column) * bytes, 0, (size_t)bytes);
+    }
+}
+
+void tni_fill_unit(const tni_batches *b, tni_matrix m)
+{
+    const double one = 1;
+    const float one_f = 1;
+    const void *value = b->real_bytes == 4 ? (const void *)&one_f : &one;
+    tni_fill_zero(m, b->bytes);
+    for (int64_t i = 0; i < min_i64(m.rows, m.columns); i++)
+        memcpy(m.at + i * (m.row + m.column) * b->bytes, value, (size_t)b->real_bytes);
+}
+
+/* ---- errors ---- */
+
+int32_t tni_check_lapack_sizes(const tn_call *call, const tensor *t)
+{
+    for (uint32_t i = t->rank > 2 ? t->rank - 2 : 0; i < t->rank; i++) {
+        if (t->sizes[i] > INT_MAX / 4)
+            return tni_fail(call, TN_E_SHAPE, "a matrix with a side of %lld is more than LAPACK takes",
+                            (long long)t->sizes[i]);
+    }
+    return TN_OK;
+}
+
+/* What went wrong, by the operator: `%s` is where, the number is info. */
+static const struct {
+    const char *prefix, *text;
+} meanings[] = {
+    {"linalg.inv", "%sThe diagonal element %d is zero, the inversion could not be completed because the "
+                   "input matrix is singular."},
+    {"linalg.solve", "%sThe solver failed because the input matrix is singular."},
+    {"linalg.cholesky",
+     "%sThe factorization could not be completed because the input is not positive-definite "
+     "(the leading minor of order %d is not positive-definite)."},
+    {"cholesky", "%sThe factorization could not be completed because the input is not positive-definite (the "
+                 "leading minor of order %d is not positive-definite)."},
+    {"linalg.svd",
+     "%sThe algorithm failed to converge because the input matrix is ill-conditioned or has too "
+     "many repeated singular values (error code: %d)."},
+    {"linalg.eigh", "%sThe algorithm failed to converge because the input matrix is ill-conditioned or has "
+                    "too many repeated eigenvalues (error code: %d)."},
+    {"linalg.eig",
+     "%sThe algorithm failed to converge because the input matrix is ill-conditioned or has too "
+     "many repeated eigenvalues (error code: %d)."},
+    {"linalg.lstsq", "%sThe least squares solution could not be computed because the input matrix does not "
+                     "have full rank (error code: %d)."},
+    {"linalg.lu_factor", "%sU[%d,%d] is zero and using it on lu_solve would result in a division by zero. If "
+                         "you still want to perform the factorization, consider calling linalg.lu(A, pivot) "
+                         "or linalg.lu_factor_ex(A, pivot)"},
+    {"", "%sThe diagonal element %d is zero, so that the matrix is singular."},
+};
+
+int32_t tni_info_error(const tn_call *call, const char *name, const int *infos, int64_t count, bool is_matrix)
+{
+    char where[64] = "", text[200];
+    int64_t i = 0;
+    uint32_t k = 0;
+    while (i < count && infos[i] == 0) i++;
+    if (i == count) return TN_OK;
+    if (!is_matrix) snprintf(where, sizeof(where), "(Batch element %lld): ", (long long)i);
+    if (infos[i] < 0 && strcmp(name, "linalg.svd") == 0)
+        return tni_fail(
+            call, TN_E_ARGUMENT,
+            "%s: %sThe algorithm failed to converge because the input matrix contained non-finite "
+            "values.",
+            name, where);
+    if (infos[i] < 0)
+        return tni_fail(call, TN_E_ARGUMENT, "%s: %sArgument %d has illegal value, as NaN or infinity is.",
+                        name, where, -infos[i]);
+    while (strncmp(name, meanings[k].prefix, strlen(meanings[k].prefix)) != 0) k++;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(text, sizeof(text), meanings[k].text, where, infos[i], infos[i]);
+#pragma GCC diagnostic pop
+    return tni_fail(call, TN_E_ARGUMENT, "%s: %s", name, text);
+}
+
+void tni_write_infos(const tni_batches *b, const tensor *to)
+{
+    for (int64_t i = 0; i < b->count; i++) memcpy(tni_number_of(b, to, i), &b->infos[i], sizeof(int32_t));
+}

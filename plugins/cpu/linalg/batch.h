@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernels over LAPACK share: one matrix after the other of a batch, over the threads of the call; in
+ * and out of dense columns; scratch memory; what a number in `info` means. Each matrix is worked on by one
+ * thread, so that no result depends on how many there are.
+ */
+#ifndef TENON_CPU_LINALG_BATCH_H
+#define TENON_CPU_LINALG_BATCH_H
+
+#include "../nn/nn.h"
+#include "../vendor/lapack.h"
+
+typedef struct tni_batches tni_batches;
+/* Works on one item of the batch, with the thread's own scratch memory. Records no error: see `failed`. */
+typedef void (*tni_matrix_fn)(const tni_batches *b, int64_t item, char *scratch);
+
+struct tni_batches {
+    const tn_call *call;
+    const tni_lapack *lapack;
+    const void *job; /* the operator's own */
+    tn_dtype dtype;
+    int64_t bytes;      /* of an element */
+    int64_t real_bytes; /* of its real part */
+    bool is_complex;
+    uint32_t rank; /* of the batch */
+    const int64_t *sizes;
+    int64_t count;   /* items */
+    int64_t scratch; /* bytes that an item takes */
+    int64_t cost;    /* of an item, in operations */
+    tni_matrix_fn run;
+    int *infos; /* what LAPACK said of each item, set where the operator asks for it */
+};
+
+/* A batch as `like` has it; its last `tail` dimensions are the item. `dtype` is that of the matrices. */
+tni_batches tni_batches_of(const tn_call *call, const tensor *like, uint32_t tail, tn_dtype dtype);
+/* Runs all items. */
+int32_t tni_batches_run(tni_batches *b);
+/* The same with `infos`, which `use` (may be NULL) looks at afterwards. */
+typedef int32_t (*tni_infos_fn)(const tni_batches *b);
+int32_t tni_batches_run_with_infos(tni_batches *b, tni_infos_fn use);
+
+/* can_run of all rows: NULL, or why not. */
+const char *tni_linalg_can_run(void *self, const tn_call *call);
+
+/* ---- items of tensors, broadcast over the batch ---- */
+
+/* A matrix in memory, strides in elements. */
+typedef struct tni_matrix {
+    char *at;
+    int64_t rows, columns, row, column;
+} tni_matrix;
+
+tni_matrix tni_matrix_of(const tni_batches *b, const tensor *t, int64_t item);
+/* A vector is a matrix of one column. */
+tni_matrix tni_vector_of(const tni_batches *b, const tensor *t, int64_t item);
+/* A number for each item. */
+char *tni_number_of(const tni_batches *b, const tensor *t, int64_t item);
+tni_matrix tni_transposed(tni_matrix m);
+/* The first rows and columns. */
+tni_matrix tni_corner(tni_matrix m, int64_t rows, int64_t columns);
+/* In and out of dense columns that lie `ld` elements apart. */
+void tni_matrix_read(tni_matrix m, void *to, int64_t ld, int64_t bytes);
+void tni_matrix_write(const void *from, int64_t ld, tni_matrix m, int64_t bytes);
+/* Replaces dense elements by their conjugates. */
+void tni_conjugate(const tni_batches *b, void *data, int64_t count);
+void tni_fill_zero(tni_matrix m, int64_t bytes);
+/* Ones of the dtype on the diagonal, zeros elsewhere. */
+void tni_fill_unit(const tni_batches *b, tni_matrix m);
+
+/* ---- scratch memory of an item ---- */
+
+/* The bytes of n elements, rounded so that what follows is aligned. */
+static inline int64_t tni_part(int64_t n, int64_t bytes)
+{
+    return round_up(max_i64(n, 1) * bytes, 64);
+}
+/* Takes a part off the front. */
+static inline void *tni_take(char **scratch, int64_t n, int64_t bytes)
+{
+    char *part = *scratch;
+    *scratch += tni_part(n, bytes);
+    return part;
+}
+/* Leading dimensions are 1 at least. */
+static inline int tni_leading(int64_t rows)
+{
+    return (int)max_i64(rows, 1);
+}
+/* The length of the work array that LAPACK asked for in its first element. */
+int tni_work_length(const tni_batches *b, const void *work);
+
+/* ---- errors ---- */
+
+/* Sizes that LAPACK's integers hold. */
+int32_t tni_check_lapack_sizes(const tn_call *call, const tensor *t);
+/* ATen's words for the first info that is not 0; TN_OK where all are. */
+int32_t tni_info_error(const tn_call *call, const char *name, const int *infos, int64_t count,
+                       bool is_matrix);
+/* The infos as an int32 tensor. */
+void tni_write_infos(const tni_batches *b, const tensor *to);
+
+#define TNI_LINALG_ROW(text, function)                                                     \
+    {                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
+        .dtypes = tni_linalg_dtypes, .run = (function), .can_run = tni_linalg_can_run      \
+    }
+extern const tn_dtype tni_linalg_dtypes[];
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Factors of square and other matrices: LU with partial pivoting, Cholesky, LDL; and what is asked of infos.
+ */
+#include "batch.h"
+#include <string.h>
+
+/* ---- with infos and, where the operator has them, pivots ---- */
+
+typedef struct factor_job {
+    const tensor *in, *out, *pivots;
+    const char *name; /* for errors */
+    const tensor *info;
+    bool check;
+    char uplo;
+    bool hermitian;
+} factor_job;
+
+static int32_t finish(const tni_batches *b)
+{
+    const factor_job *job = b->job;
+    tni_write_infos(b, job->info);
+    return job->check ? tni_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2) : TN_OK;
+}
+
+/* The scratch memory begins with the matrix, then come the pivots, then the work. */
+static int32_t run(const tn_call *call, const factor_job *job, tni_matrix_fn one, int64_t work)
+{
+    tni_batches b = tni_batches_of(call, job->in, 2, job->in->dtype);
+    int64_t rows = job->in->sizes[job->in->rank - 2], columns = job->in->sizes[job->in->rank - 1];
+    int32_t status = tni_check_lapack_sizes(call, job->in);
+    if (status != TN_OK) return status;
+    b.job = job;
+    b.run = one;
+    b.cost = rows * columns * min_i64(rows, columns);
+    b.scratch = tni_part(rows * columns, b.bytes) + tni_part(min_i64(rows, columns), sizeof(int)) +
+                tni_part(work, b.bytes);
+    return tni_batches_run_with_infos(&b, finish);
+}
+
+static void lu_one(const tni_batches *b, int64_t item, char *scratch)
+{
+    const factor_job *job = b->job;
+    tni_matrix in = tni_matrix_of(b, job->in, item);
+    int m = (int)in.rows, n = (int)in.columns, ld = tni_leading(m);
+    void *a = tni_take(&scratch, in.rows * in.columns, b->bytes);
+    int *pivots = tni_take(&scratch, min_i64(m, n), sizeof(int));
+    tni_matrix_read(in, a, ld, b->bytes);
+    if (m && n) b->lapack->getrf(&m, &n, a, &ld, pivots, &b->infos[item]);
+    tni_matrix_write(a, ld, tni_matrix_of(b, job->out, item), b->bytes);
+    tni_matrix_write(pivots, 1, tni_vector_of(b, job->pivots, item), sizeof(int));
+}
+
+/* (A, pivot, check_errors) -> LU, pivots, info */
+static int32_t run_lu_factor(void *self, const tn_call *call)
+{
+    factor_job job = {.in = arg_tensor(call, 0),
+                      .out = out_tensor(call, 0),
+                      .pivots = out_tensor(call, 1),
+                      .name = "linalg.lu_factor_ex",
+                      .info = out_tensor(call, 2),
+                      .check = tn_value_as_bool(call->args[2])};
+    if (!tn_value_as_bool(call->args[1]))
+        return tni_fail(call, TN_E_ARGUMENT,
+                        "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
+    return run(call, &job, lu_one, 0);
+}
+
+/* Zeros on the side of the diagonal that the factor does not have. */
+static void clear_other_side(const tni_batches *b, char *a, int64_t n, char uplo)
+{
+    for (int64_t j = 0; j < n; j++) {
+        int64_t first = uplo == 'L' ? 0 : j + 1, end = uplo == 'L' ? j : n;
+        if (end > first) memset(a + (j * n + first) * b->bytes, 0, (size_t)((end - first) * b->bytes));
+    }
+}
+
+static void cholesky_one(const tni_batches *b, int64_t item, char *scratch)
+{
+    const factor_job *job = b->job;
+    tni_matrix in = tni_matrix_of(b, job->in, item);
+    int n = (int)in.rows, ld = tni_leading(n);
+    char *a = tni_take(&scratch, in.rows * in.columns, b->bytes);
+    tni_matrix_read(in, a, ld, b->bytes);
+    if (n) b->lapack->potrf(&job->uplo, &n, a, &ld, &b->infos[item], 1);
+    clear_other_side(b, a, n, job->uplo);
+    tni_matrix_write(a, ld, tni_matrix_of(b, job->out, item), b->bytes);
+}
+
+/* (self, upper, check_errors) -> L, info */
+static int32_t run_cholesky(void *self, const tn_call *call)
+{
+    factor_job job = {.in = arg_tensor(call, 0),
+                      .out = out_tensor(call, 0),
+                      .name = "linalg.cholesky_ex",
+                      .info = out_tensor(call, 1),
+                      .check = tn_value_as_bool(call->args[2]),
+                      .uplo = tn_value_as_bool(call->args[1]) ? 'U' : 'L'};
+    return run(call, &job, cholesky_one, 0);
+}
+
+/* A panel of 64 columns is what the blocked form wants. */
+#define LDL_WORK(n) (64 * max_i64(n, 1))
+
+static void ldl_one(const tni_batches *b, int64_t item, char *scratch)
+{
+    const factor_job *job = b->job;
+    tni_matrix in = tni_matrix_of(b, job->in, item);
+    int n = (int)in.rows, ld = tni_leading(n), length = (int)min_i64(LDL_WORK(n), 1 << 30);
+    void *a = tni_take(&scratch, in.rows * in.columns, b->bytes);
+    int *pivots = tni_take(&scratch, n, sizeof(int));
+    void *work = tni_take(&scratch, LDL_WORK(n), b->bytes);
+    tni_matrix_read(in, a, ld, b->bytes);
+    if (n)
+        (job->hermitian ? b->lapack->hetrf : b->lapack->sytrf)(&job->uplo, &n, a, &ld, pivots, work, &length,
+                                                               &b->infos[item], 1);
+    clear_other_side(b, a, n, job->uplo);
+    tni_matrix_write(a, ld, tni_matrix_of(b, job->out, item), b->bytes);
+    tni_matrix_write(pivots, 1, tni_vector_of(b, job->pivots, item), sizeof(int));
+}
+
+/* (self, hermitian, check_errors) -> LD, pivots, info */
+static int32_t run_ldl(void *self, const tn_call *call)
+{
+    factor_job job = {.in = arg_tensor(call, 0),
+                      .out = out_tensor(call, 0),
+                      .pivots = out_tensor(call, 1),
+                      .name = "linalg.ldl_factor_ex",
+                      .info = out_tensor(call, 2),
+                      .check = tn_value_as_bool(call->args[2]),
+                      .uplo = 'L',
+                      .hermitian = tn_value_as_bool(call->args[1])};
+    return run(call, &job, ldl_one, LDL_WORK(job.in->sizes[job.in->rank - 1]));
+}
+
+/* ---- LU taken apart ---- */
+
+typedef struct unpack_job {
+    const tensor *lu, *pivots, *p, *l, *u;
+} unpack_job;
+
+static void unpack_permutation(const tni_batches *b, const unpack_job *job, int64_t item, int *order)
+{
+    tni_matrix p = tni_matrix_of(b, job->p, item), pivots = tni_vector_of(b, job->pivots, item);
+    tni_fill_zero(p, b->bytes);
+    for (int64_t i = 0; i < p.rows; i++) order[i] = (int)i;
+    for (int64_t i = 0; i < pivots.rows; i++) {
+        int other, here = order[i];
+        memcpy(&other, pivots.at + i * pivots.row * (int64_t)sizeof(int), sizeof(int));
+        if (other < 1 || other > p.rows) continue; /* an index that no factorization gives */
+        order[i] = order[other - 1];
+        order[other - 1] = here;
+    }
+    for (int64_t i = 0; i < p.rows; i++) {
+        tni_matrix one = p;
+        one.at += (order[i] * p.row + i * p.column) * b->bytes;
+        tni_fill_unit(b, tni_corner(one, 1, 1));
+    }
+}
+
+/* Copies column j of `from`, rows first to end. */
+static void copy_part(tni_matrix from, tni_matrix to, int64_t j, int64_t first, int64_t end, int64_t bytes)
+{
+    for (int64_t i = first; i < end; i++)
+        memcpy(to.at + (i * to.row + j * to.column) * bytes,
+               from.at + (i * from.row + j * from.column) * bytes, (size_t)bytes);
+}
+
+static void unpack_one(const tni_batches *b, int64_t item, char *scratch)
+{
+    const unpack_job *job = b->job;
+    if (job->l) {
+        tni_matrix lu = tni_matrix_of(b, job->lu, item), l = tni_matrix_of(b, job->l, item),
+                   u = tni_matrix_of(b, job->u, item);
+        tni_fill_unit(b, l);
+        tni_fill_zero(u, b->bytes);
+        for (int64_t j = 0; j < l.columns; j++) copy_part(lu, l, j, j + 1, l.rows, b->bytes);
+        for (int64_t j = 0; j < u.columns; j++) copy_part(lu, u, j, 0, min_i64(j + 1, u.rows), b->bytes);
+    }
+    if (job->p) unpack_permutation(b, job, item, (int *)(void *)scratch);
+}
+
+/* (LU_data, LU_pivots, unpack_data, unpack_pivots) -> P, L, U */
+static int32_t run_unpack(void *self, const tn_call *call)
+{
+    bool data = tn_value_as_bool(call->args[2]), pivots = tn_value_as_bool(call->args[3]);
+    unpack_job job = {arg_tensor(call, 0), arg_tensor(call, 1), pivots ? out_tensor(call, 0) : NULL,
+                      data ? out_tensor(call, 1) : NULL, data ? out_tensor(call, 2) : NULL};
+    tni_batches b = tni_batches_of(call, job.lu, 2, job.lu->dtype);
+    int64_t rows = job.lu->sizes[job.lu->rank - 2];
+    b.job = &job;
+    b.run = unpack_one;
+    b.cost = rows * max_i64(rows, job.lu->sizes[job.lu->rank - 1]);
+    b.scratch = rows * (int64_t)sizeof(int);
+    return tni_batches_run(&b);
+}
+
+/* ---- infos ---- */
+
+/* (info, api_name, is_matrix): the error where one is not 0. */
+static int32_t run_check_errors(void *self, const tn_call *call)
+{
+    const tensor *info = arg_tensor(call, 0);
+    int64_t count = tensor_numel(info);
+    return tni_info_error(call, call->args[1].as.string, info->host, count, tn_value_as_bool(call->args[2]));
+}
+
+static const tn_dtype int32_dtypes[] = {TN_INT32, 0};
+
+const tn_kernel_row cpu_factor_rows[] = {
+    TNI_LINALG_ROW(
+        "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, "
+        "Tensor pivots, Tensor info)",
+        run_lu_factor),
+    TNI_LINALG_ROW("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor "
+                   "L, Tensor info)",
+                   run_cholesky),
+    TNI_LINALG_ROW("linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> "
+                   "(Tensor LD, Tensor pivots, Tensor info)",
+                   run_ldl),
+    TNI_LINALG_ROW("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
+                   "unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
+                   run_unpack),
+    {.size = sizeof(tn_kernel_row),
+     .strides = TN_STRIDES_CONTIGUOUS,
+     .schema = "aten::_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
+     .dtypes = int32_dtypes,
+     .run = run_check_errors},
+};
+const uint32_t cpu_factor_row_count = TNI_ROW_COUNT(cpu_factor_rows);
