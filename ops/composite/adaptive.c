@@ -132,8 +132,8 @@ void composite_adaptive_max_pool_body(tn_scope *s, const tn_value *args, tn_valu
 
 /*
  * Where the windows of dimension i begin, for each line: (o + u) alpha rounded down less u alpha rounded
- * down, the last at the end of the input. Two dimensions have the sample of the width first, three that of the
- * depth.
+ * down, the last at the end of the input. Two dimensions have the sample of the width first, three that of
+ * the depth.
  */
 static tn_tensor *starts_of(tn_scope *s, tn_tensor *samples, int64_t i, int64_t space, int64_t in,
                             int64_t out, int64_t kernel)
