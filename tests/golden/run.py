@@ -5,6 +5,9 @@
 The folder is --oracle, else TENON_ORACLE, else ../shared/oracle beside the checkout. Absent by default it is said in a line;
 named and absent it is a failure. A failure that differences.tsv explains is expected; one that it does not, and one that it
 names but that does not happen any more, fail the test.
+
+The table was made with the CPU plugin's vectors of TABLE_LEVEL. With others sums have another order and some products
+another rounding, so there a number may be some tolerances off, and a difference of the table may be none.
 """
 import argparse
 import fnmatch
@@ -15,6 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+TABLE_LEVEL = "avx2"
+OTHER_LEVEL = 8 # tolerances that another level may be off
 HERE = Path(__file__).resolve().parent
 
 
@@ -27,6 +32,12 @@ def explained(device):
             if on == "any" or device.split(":")[0] in on.split(","):
                 rows.append((pattern, why))
     return rows
+
+
+def is_table_level(tenon):
+    """Whether the CPU plugin computes with the vectors that the table was made with."""
+    listed = subprocess.run([tenon, "devices", "--json"], capture_output=True, text=True, check=True)
+    return any(d["device"] == "cpu" and d["architecture"] == TABLE_LEVEL for d in json.loads(listed.stdout))
 
 
 def main():
@@ -58,22 +69,27 @@ def main():
         return 1
     rows = explained(o.device)
     used = set()
-    surprises = []
+    surprises, near = [], 0
+    strict = is_table_level(o.tenon)
     for failure in result["failures"]:
         hit = [i for i, (pattern, _) in enumerate(rows) if fnmatch.fnmatchcase(failure["case"], pattern)]
         if hit:
             used.update(hit)
+        elif not strict and 0 < failure["tolerances"] <= OTHER_LEVEL:
+            near += 1
         else:
             surprises.append(failure)
     for failure in surprises[:200]:
         print(f"{failure['case']}  {failure['operator']}  {failure['dtype']}  {failure['reason']}")
-    stale = [] if o.filter else [pattern for i, (pattern, _) in enumerate(rows) if i not in used]
+    stale = [] if o.filter or not strict else [pattern for i, (pattern, _) in enumerate(rows) if i not in used]
     for pattern in stale:
         print(f"differences.tsv explains {pattern}, which does not differ any more")
     passed = sum(s["passed"] for s in result["operators"].values())
     absent = sum(s["absent"] for s in result["operators"].values())
-    print(f"{o.device}: {len(result['failures']) - len(surprises)} differences are explained, {absent} cases are of operators that are not there")
-    print(f"{passed} passed, {len(surprises) + len(stale)} failed, 0 skipped")
+    if near:
+        print(f"{near} results are up to {OTHER_LEVEL} tolerances off, with other vectors than those of the table ({TABLE_LEVEL})")
+    print(f"{o.device}: {len(result['failures']) - len(surprises) - near} differences are explained, {absent} cases are of operators that are not there")
+    print(f"{passed + near} passed, {len(surprises) + len(stale)} failed, 0 skipped")
     return 1 if surprises or stale else 0
 
 

@@ -66,8 +66,8 @@ static void run_line(const golden_file *file, const cJSON *line, FILE *out)
     for (char *c = r.reason; *c; c++) {
         if (*c == '\n' || *c == '\t') *c = ' ';
     }
-    fprintf(out, "E\t%d\t%d\t%d\t%.9g\t%s\n", r.outcome, cJSON_GetObjectItem(line, "raises") != NULL,
-            r.same_text, r.difference, r.reason);
+    fprintf(out, "E\t%d\t%d\t%d\t%.9g\t%.9g\t%s\n", r.outcome, cJSON_GetObjectItem(line, "raises") != NULL,
+            r.same_text, r.difference, r.tolerances, r.reason);
     fflush(out);
 }
 
@@ -152,33 +152,33 @@ static void count_dtype(totals *t, const char *name, int32_t outcome)
     t->dtypes[i].passed += outcome == GOLDEN_PASSED;
 }
 
-static void count(job *j, const worker *w, int32_t outcome, int32_t refusal, int32_t same_text,
-                  double difference, const char *reason)
+static void count(job *j, const worker *w, const golden_result *r, int32_t refusal)
 {
     totals *t = &j->totals;
-    score_of(t, w->op)->outcomes[outcome]++;
-    count_dtype(t, w->dtype, outcome);
+    score_of(t, w->op)->outcomes[r->outcome]++;
+    count_dtype(t, w->dtype, r->outcome);
     j->cases++;
     t->refusals += (uint32_t)refusal;
-    t->same_texts += (uint32_t)same_text;
-    if (outcome == GOLDEN_FAILED || outcome == GOLDEN_ACCEPTED) {
+    t->same_texts += (uint32_t)r->same_text;
+    if (r->outcome == GOLDEN_FAILED || r->outcome == GOLDEN_ACCEPTED) {
         cJSON *f = cJSON_CreateObject();
         char where[160];
         snprintf(where, sizeof where, "%s:%lld", j->files[w->file], (long long)w->running);
         cJSON_AddStringToObject(f, "case", where);
         cJSON_AddStringToObject(f, "operator", w->op);
         cJSON_AddStringToObject(f, "dtype", w->dtype);
-        cJSON_AddStringToObject(f, "outcome", outcome == GOLDEN_FAILED ? "failed" : "accepted");
-        cJSON_AddNumberToObject(f, "difference", difference);
-        cJSON_AddStringToObject(f, "reason", reason);
+        cJSON_AddStringToObject(f, "outcome", r->outcome == GOLDEN_FAILED ? "failed" : "accepted");
+        cJSON_AddNumberToObject(f, "difference", r->difference);
+        cJSON_AddNumberToObject(f, "tolerances", r->tolerances);
+        cJSON_AddStringToObject(f, "reason", r->reason);
         cJSON_AddItemToArray(t->failures, f);
     }
 }
 
 static void take_line(job *j, worker *w, char *line)
 {
-    int outcome, refusal, same_text, at = 0;
-    double difference;
+    golden_result r = {0};
+    int refusal, at = 0;
     if (line[0] == 'B') {
         char *op = strchr(line + 2, '\t'), *dtype = op ? strchr(op + 1, '\t') : NULL;
         if (!dtype) return;
@@ -186,10 +186,11 @@ static void take_line(job *j, worker *w, char *line)
         w->running = strtoll(line + 2, NULL, 10);
         snprintf(w->op, sizeof w->op, "%s", op + 1);
         snprintf(w->dtype, sizeof w->dtype, "%s", dtype + 1);
-    } else if (sscanf(line, "E\t%d\t%d\t%d\t%lg\t%n", &outcome, &refusal, &same_text, &difference, &at) >=
-                   4 &&
-               outcome < GOLDEN_OUTCOMES) {
-        count(j, w, outcome, refusal, same_text, difference, at ? line + at : "");
+    } else if (sscanf(line, "E\t%d\t%d\t%d\t%lg\t%lg\t%n", &r.outcome, &refusal, &r.same_text, &r.difference,
+                      &r.tolerances, &at) >= 5 &&
+               r.outcome >= 0 && r.outcome < GOLDEN_OUTCOMES) {
+        snprintf(r.reason, sizeof r.reason, "%s", at ? line + at : "");
+        count(j, w, &r, refusal);
         w->running = -1 - w->running; /* finished; the next one begins behind it */
     }
 }
@@ -222,11 +223,11 @@ static void finish(job *j, worker *w)
     waitpid(w->pid, &status, 0);
     w->pid = 0;
     if (w->running >= 0) {
-        char text[96];
+        golden_result r = {.outcome = GOLDEN_FAILED};
         int64_t next = w->running + 1;
-        snprintf(text, sizeof text, "crash: %s",
+        snprintf(r.reason, sizeof r.reason, "crash: %s",
                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit in the middle");
-        count(j, w, GOLDEN_FAILED, 0, 0, 0, text);
+        count(j, w, &r, 0);
         start(j, w, w->file, next);
     } else if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
         fprintf(stderr, "tenon golden: %s could not be run\n", j->files[w->file]);

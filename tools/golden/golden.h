@@ -11,11 +11,14 @@
 
 enum { GOLDEN_PASSED, GOLDEN_FAILED, GOLDEN_ACCEPTED, GOLDEN_ABSENT, GOLDEN_OUTCOMES };
 
+#define GOLDEN_FAR 1e9
+
 /* What became of one call. */
 typedef struct golden_result {
     int32_t outcome;
     int32_t same_text; /* a refusal in the very words */
     double difference; /* largest, of a failure in values */
+    double tolerances; /* how many times the tolerance of its element a difference is, at most GOLDEN_FAR */
     char reason[480];
 } golden_result;
 

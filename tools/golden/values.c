@@ -190,19 +190,25 @@ static int32_t same_shape(const tn_tensor *got, const int64_t *sizes, int64_t ra
     return differs(out, what, text);
 }
 
-static int32_t is_close(double got, double want, double rtol, double atol)
+/* A difference in tolerances: up to 1 it is close. */
+static double in_tolerances(double difference, double want, double rtol, double atol)
 {
-    if (isnan(want)) return isnan(got);
-    if (isinf(want) || isinf(got)) return got == want;
-    return fabs(got - want) <= atol + rtol * fabs(want);
+    double ratio = difference / (atol + rtol * fabs(want));
+    return ratio < GOLDEN_FAR ? ratio : GOLDEN_FAR;
 }
 
-static int32_t close_complex(const double *got, const double *want, double rtol, double atol)
+static double distance(double got, double want, double rtol, double atol)
 {
-    if (!isfinite(want[0]) || !isfinite(want[1]) || !isfinite(got[0]) || !isfinite(got[1])) {
-        return is_close(got[0], want[0], rtol, atol) && is_close(got[1], want[1], rtol, atol);
-    }
-    return hypot(got[0] - want[0], got[1] - want[1]) <= atol + rtol * hypot(want[0], want[1]);
+    if (isnan(want) ? isnan(got) : got == want) return 0;
+    return in_tolerances(fabs(got - want), want, rtol, atol);
+}
+
+static double complex_distance(const double *got, const double *want, double rtol, double atol)
+{
+    if (!isfinite(want[0]) || !isfinite(want[1]) || !isfinite(got[0]) || !isfinite(got[1]))
+        return fmax(distance(got[0], want[0], rtol, atol), distance(got[1], want[1], rtol, atol));
+    if (got[0] == want[0] && got[1] == want[1]) return 0;
+    return in_tolerances(hypot(got[0] - want[0], got[1] - want[1]), hypot(want[0], want[1]), rtol, atol);
 }
 
 /* All elements as float64 pairs; integers of 64 bits keep their bits in a copy of their own. */
@@ -225,10 +231,11 @@ static int32_t compare_floats(tn_scope *s, tn_tensor *got, tn_tensor *want, doub
     char text[300];
     if (!g || !w) return differs(out, what, tn_scope_error(s) ? tn_scope_error(s)->message : "no memory");
     for (int64_t i = 0; i < n; i++) {
-        int32_t close =
-            parts == 2 ? close_complex(g + 2 * i, w + 2 * i, rtol, atol) : is_close(g[i], w[i], rtol, atol);
+        double off = parts == 2 ? complex_distance(g + 2 * i, w + 2 * i, rtol, atol)
+                                : distance(g[i], w[i], rtol, atol);
         double d = parts == 2 ? hypot(g[2 * i] - w[2 * i], g[2 * i + 1] - w[2 * i + 1]) : fabs(g[i] - w[i]);
-        if (close) continue;
+        if (off <= 1) continue;
+        if (off > out->tolerances) out->tolerances = off;
         count++;
         if (bad < 0) bad = i;
         if (isfinite(d) && d > largest) largest = d;
