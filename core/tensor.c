@@ -163,30 +163,56 @@ static int32_t refuse_strides(uint32_t rank, const int64_t *sizes, const int64_t
     return code ? code : tni_error(TN_E_SHAPE, "the sizes are too large: their extent overflows");
 }
 
-static int32_t fill_strided(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
-                            int64_t *extent)
+static __attribute__((noinline)) int32_t fill_strided_checked(tn_tensor *t, uint32_t rank,
+                                                              const int64_t *sizes, const int64_t *strides,
+                                                              int64_t *extent)
 {
     int64_t numel = 1, last = 0, step;
     int32_t bad = 0;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t n = sizes[i], stride = strides[i];
-        t->dims[i] = n;
-        t->dims[rank + i] = stride;
         bad |= n < 0;
         bad |= stride < 0;
         bad |= __builtin_mul_overflow(numel, n, &numel);
         bad |= __builtin_mul_overflow(n > 1 ? n - 1 : 0, stride, &step);
         bad |= __builtin_add_overflow(last, step, &last);
     }
-    if (TNI_UNLIKELY(bad || last == INT64_MAX)) return refuse_strides(rank, sizes, strides);
+    if (bad || last == INT64_MAX) return refuse_strides(rank, sizes, strides);
+    if (rank) memcpy(t->dims, sizes, rank * sizeof *sizes);
+    if (rank) memcpy(t->dims + rank, strides, rank * sizeof *strides);
     t->numel = numel;
     *extent = numel ? last + 1 : 0;
     t->state |= tni_stride_state(rank, sizes, strides);
     return TN_OK;
 }
 
-static int32_t fill(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
-                    int64_t *extent)
+static inline int32_t fill_strided(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                                   int64_t *extent)
+{
+    int64_t numel = 1, last = 0, row_major = 1;
+    uint64_t bits = 1;
+    uint32_t differs = rank - 4 < 2; /* ranks that have channels need a closer look */
+    for (uint32_t i = 0; i < rank; i++) bits |= (uint64_t)sizes[i] | (uint64_t)strides[i];
+    /* So narrow that neither products of sizes nor sums of steps can overflow? */
+    if (TNI_UNLIKELY((64u - (uint32_t)__builtin_clzll(bits)) * (rank > 3 ? rank : 3) > 60))
+        return fill_strided_checked(t, rank, sizes, strides, extent);
+    for (uint32_t i = rank; i-- > 0;) {
+        int64_t n = sizes[i], stride = strides[i];
+        t->dims[i] = n;
+        t->dims[rank + i] = stride;
+        numel *= n;
+        last += (n - (n > 0)) * stride;
+        differs |= n != 1 && stride != row_major;
+        row_major *= n;
+    }
+    t->numel = numel;
+    *extent = numel ? last + 1 : 0;
+    t->state |= differs || !numel ? tni_stride_state(rank, sizes, strides) : TNI_CONTIGUOUS | TNI_DENSE;
+    return TN_OK;
+}
+
+static inline int32_t fill(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                           int64_t *extent)
 {
     return strides ? fill_strided(t, rank, sizes, strides, extent) : fill_contiguous(t, rank, sizes, extent);
 }
@@ -203,7 +229,7 @@ static void point(tn_tensor *t, tni_storage *s, int64_t offset)
 }
 
 /* Bytes of storage up to the end of the view. */
-static int32_t needed_bytes(const tn_tensor *t, int64_t extent, int64_t offset, int64_t *out)
+static inline int32_t needed_bytes(const tn_tensor *t, int64_t extent, int64_t offset, int64_t *out)
 {
     if (TNI_LIKELY(!__builtin_add_overflow(extent, extent ? offset : 0, &extent) &&
                    !__builtin_mul_overflow(extent, (int64_t)item_bytes(t->desc.dtype), out)))
@@ -211,13 +237,14 @@ static int32_t needed_bytes(const tn_tensor *t, int64_t extent, int64_t offset, 
     return tni_error(TN_E_SHAPE, "the sizes are too large: their bytes overflow");
 }
 
-static int32_t check_bounds(const tn_tensor *t, const tni_storage *s, int64_t extent, int64_t offset)
+static __attribute__((noinline)) int32_t out_of_bounds(const tn_tensor *t, const tni_storage *s,
+                                                       int64_t extent, int64_t offset)
 {
     int64_t bytes = 0;
+    char sizes[256], strides[256];
     if (offset < 0) return tni_error(TN_E_INDEX, "Tensor: invalid storage offset %lld", (long long)offset);
     int32_t code = needed_bytes(t, extent, offset, &bytes);
-    if (code || TNI_LIKELY((uint64_t)bytes <= s->bytes)) return code;
-    char sizes[256], strides[256];
+    if (code) return code;
     return tni_error(
         TN_E_INDEX,
         "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %llu requiring a storage "
@@ -225,6 +252,15 @@ static int32_t check_bounds(const tn_tensor *t, const tni_storage *s, int64_t ex
         tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
         tni_shape_text(t->desc.rank, t->desc.strides, strides, sizeof strides), (long long)offset,
         (unsigned long long)item_bytes(t->desc.dtype), (long long)bytes, (unsigned long long)s->bytes);
+}
+
+static inline int32_t check_bounds(const tn_tensor *t, const tni_storage *s, int64_t extent, int64_t offset)
+{
+    int64_t end, bytes;
+    int32_t too_much = __builtin_add_overflow(extent, extent ? offset : 0, &end) |
+                       __builtin_mul_overflow(end, (int64_t)item_bytes(t->desc.dtype), &bytes);
+    if (TNI_LIKELY(!too_much && offset >= 0 && (uint64_t)bytes <= s->bytes)) return TN_OK;
+    return out_of_bounds(t, s, extent, offset);
 }
 
 static uint32_t mode_state(void)
@@ -288,19 +324,19 @@ int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uin
     return TN_OK;
 }
 
-int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
-                      const int64_t *strides, int64_t offset, tn_tensor **out)
+/* A header over a storage, whose reference stays with the caller. */
+static inline int32_t new_on(tni_storage *storage, tn_device device, tn_dtype dtype, uint32_t rank,
+                             const int64_t *sizes, const int64_t *strides, int64_t offset, uint32_t state,
+                             tn_tensor **out)
 {
-    tn_device device = storage->device ? storage->device->id : TN_DEVICE(TN_INTERNED_META, 0);
     tn_tensor *t;
     int64_t extent;
-    int32_t code = check_dtype(dtype);
-    if (!code) code = new_header(storage->ctx, device, dtype, rank, &t);
-    if (code) return code;
-    t->state = mode_state();
+    int32_t code = new_header(storage->ctx, device, dtype, rank, &t);
+    if (TNI_UNLIKELY(code)) return code;
+    t->state = state;
     code = fill(t, rank, sizes, strides, &extent);
     if (TNI_LIKELY(!code)) code = check_bounds(t, storage, extent, offset);
-    if (code) {
+    if (TNI_UNLIKELY(code)) {
         free_header(t);
         return code;
     }
@@ -309,16 +345,24 @@ int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const
     return TN_OK;
 }
 
+int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                      const int64_t *strides, int64_t offset, tn_tensor **out)
+{
+    tn_device device = storage->device ? storage->device->id : TN_DEVICE(TN_INTERNED_META, 0);
+    int32_t code = check_dtype(dtype);
+    if (code) return code;
+    return new_on(storage, device, dtype, rank, sizes, strides, offset, mode_state(), out);
+}
+
 int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                          const int64_t *strides, int64_t offset, tn_tensor **out)
 {
-    tn_tensor *v;
-    int32_t code = tni_tensor_on(t->storage, dtype, rank, sizes, strides, offset, &v);
-    if (code) return code;
-    tni_storage_retain(t->storage);
-    v->state = (v->state & ~TNI_INFERENCE) | (t->state & TNI_INFERENCE);
-    *out = v;
-    return TN_OK;
+    int32_t code = check_dtype(dtype);
+    if (!code)
+        code = new_on(t->storage, t->desc.device, dtype, rank, sizes, strides, offset,
+                      t->state & TNI_INFERENCE, out);
+    if (!code) tni_storage_retain(t->storage);
+    return code;
 }
 
 int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
@@ -339,11 +383,14 @@ int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
 int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                         int64_t offset, tn_tensor **out)
 {
-    tn_tensor *v;
-    int32_t code = tni_tensor_alias(t, t->desc.dtype, rank, sizes, strides, offset, &v);
-    if (code) return code;
+    tn_tensor *v, *base = t->base ? t->base : t;
+    int32_t code = new_on(t->storage, t->desc.device, t->desc.dtype, rank, sizes, strides, offset,
+                          t->state & TNI_INFERENCE, &v);
+    if (TNI_UNLIKELY(code)) return code;
+    atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
     v->desc.flags = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
-    v->base = tn_retain(t->base ? t->base : t);
+    v->base = base;
     *out = v;
     return TN_OK;
 }

@@ -16,8 +16,10 @@ void tni_view_of(const tn_tensor *t, tni_view_shape *v)
 {
     v->rank = t->desc.rank;
     v->offset = tni_tensor_offset(t);
-    memcpy(v->sizes, sizes_of(t), v->rank * sizeof(int64_t));
-    memcpy(v->strides, strides_of(t), v->rank * sizeof(int64_t));
+    for (uint32_t i = 0; i < v->rank; i++) { /* few: a call of memcpy takes longer */
+        v->sizes[i] = sizes_of(t)[i];
+        v->strides[i] = strides_of(t)[i];
+    }
 }
 
 static void remove_dim(tni_view_shape *v, uint32_t dim)
