@@ -380,17 +380,49 @@ int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
     return TN_OK;
 }
 
-int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
-                        int64_t offset, tn_tensor **out)
+/* Makes v a view of the same storage as t. */
+static inline void follow(tn_tensor *v, tn_tensor *t)
 {
-    tn_tensor *v, *base = t->base ? t->base : t;
-    int32_t code = new_on(t->storage, t->desc.device, t->desc.dtype, rank, sizes, strides, offset,
-                          t->state & TNI_INFERENCE, &v);
-    if (TNI_UNLIKELY(code)) return code;
+    tn_tensor *base = t->base ? t->base : t;
     atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
     v->desc.flags = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
     v->base = base;
+}
+
+int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                        int64_t offset, tn_tensor **out)
+{
+    tn_tensor *v;
+    int32_t code = new_on(t->storage, t->desc.device, t->desc.dtype, rank, sizes, strides, offset,
+                          t->state & TNI_INFERENCE, &v);
+    if (TNI_UNLIKELY(code)) return code;
+    follow(v, t);
+    *out = v;
+    return TN_OK;
+}
+
+int32_t tni_tensor_part(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                        int64_t offset, tn_tensor **out)
+{
+    uint64_t numel, row_major = 1, differs = rank - 4 < 2; /* ranks that have channels: a closer look */
+    tn_tensor *v;
+    int32_t code = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
+    if (TNI_UNLIKELY(code)) return code;
+    for (uint32_t i = rank; i-- > 0;) {
+        uint64_t n = (uint64_t)sizes[i], stride = (uint64_t)strides[i];
+        v->dims[i] = (int64_t)n;
+        v->dims[rank + i] = (int64_t)stride;
+        differs |= n != 1 && stride != row_major;
+        row_major *= n;
+    }
+    numel = row_major;
+    v->numel = (int64_t)numel;
+    v->state =
+        (t->state & TNI_INFERENCE) | (TNI_UNLIKELY(differs || !numel) ? tni_stride_state(rank, sizes, strides)
+                                                                      : TNI_CONTIGUOUS | TNI_DENSE);
+    point(v, t->storage, offset);
+    follow(v, t);
     *out = v;
     return TN_OK;
 }

@@ -93,6 +93,9 @@ int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out);
  * bits. */
 int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                         int64_t offset, tn_tensor **out);
+/* The same for a view all of whose elements are elements of `t`: nothing has to be checked. */
+int32_t tni_tensor_part(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                        int64_t offset, tn_tensor **out);
 /* A tensor over a storage (reference taken over on success only). offset in elements. */
 int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                       const int64_t *strides, int64_t offset, tn_tensor **out);

@@ -8,6 +8,14 @@
 int32_t tni_give_view(tni_frame *f, tn_tensor *self, const tni_view_shape *v)
 {
     tn_tensor *t;
+    TNI_TRY(tni_tensor_part(self, v->rank, v->sizes, v->strides, v->offset, &t));
+    return tni_out_give(f, 0, t);
+}
+
+/* Sizes and strides are the program's, or more than self has. */
+static int32_t give_checked(tni_frame *f, tn_tensor *self, const tni_view_shape *v)
+{
+    tn_tensor *t;
     TNI_TRY(tni_tensor_view(self, v->rank, v->sizes, v->strides, v->offset, &t));
     return tni_out_give(f, 0, t);
 }
@@ -76,7 +84,7 @@ int32_t infer_reshape_alias(tni_frame *f)
         memcpy(v.sizes, size.data, (size_t)size.count * sizeof(int64_t));
         memcpy(v.strides, stride.data, (size_t)size.count * sizeof(int64_t));
     }
-    return tni_give_view(f, self, &v);
+    return give_checked(f, self, &v);
 }
 
 /* Sizes and strides of one dimension of the result; `i` counts from the front of it. */
@@ -120,7 +128,7 @@ int32_t infer_expand(tni_frame *f)
             "number of dimensions in the tensor (%u)",
             tni_sizes_text(self, &a), tni_list_text(size, &b), (long long)size.count, self->desc.rank);
     for (int64_t i = size.count - 1; i >= 0; i--) TNI_TRY(expand_dim(f, self, size, i, &v));
-    return tni_give_view(f, self, &v);
+    return give_checked(f, self, &v);
 }
 
 int32_t infer_permute(tni_frame *f)
@@ -283,14 +291,15 @@ int32_t infer_unsqueeze(tni_frame *f)
     tni_view_shape v;
     if (rank_of(self) == TN_MAX_RANK) return tni_fail(f, TN_E_SHAPE, "at most %d dimensions", TN_MAX_RANK);
     TNI_TRY(tni_arg_dim(f, 1, rank_of(self) + 1, &dim));
-    tni_view_of(self, &v);
-    int64_t stride = dim < (int64_t)v.rank ? v.sizes[dim] * v.strides[dim] : 1;
-    for (int64_t i = v.rank++; i > dim; i--) {
-        v.sizes[i] = v.sizes[i - 1];
-        v.strides[i] = v.strides[i - 1];
+    const int64_t *sizes = sizes_of(self), *strides = strides_of(self);
+    v.rank = self->desc.rank + 1;
+    v.offset = tni_tensor_offset(self);
+    for (int64_t i = 0, from = 0; i < (int64_t)v.rank; i++) {
+        int64_t is_new = i == dim;
+        v.sizes[i] = is_new ? 1 : sizes[from];
+        v.strides[i] = !is_new ? strides[from] : from < rank_of(self) ? sizes[from] * strides[from] : 1;
+        from += !is_new;
     }
-    v.sizes[dim] = 1;
-    v.strides[dim] = stride;
     return tni_give_view(f, self, &v);
 }
 
@@ -332,7 +341,7 @@ int32_t infer_as_strided(tni_frame *f)
         v.strides[i] = stride.data[i];
     }
     TNI_TRY(check_strided(f, self, &v));
-    return tni_give_view(f, self, &v);
+    return give_checked(f, self, &v);
 }
 
 int32_t infer_unfold(tni_frame *f)

@@ -14,7 +14,7 @@ typedef struct tni_view_shape {
 
 /* The view that a tensor is itself. */
 void tni_view_of(const tn_tensor *t, tni_view_shape *v);
-/* Makes the view and gives it as the output. */
+/* Makes the view, all of whose elements are elements of self, and gives it as the output. */
 int32_t tni_give_view(tni_frame *f, tn_tensor *self, const tni_view_shape *v);
 
 #endif
