@@ -191,10 +191,30 @@ static inline tn_node *tni_node_retain(tn_node *node)
     return node;
 }
 void tni_node_release(tn_node *node);
-/* Fills the common part of zeroed memory: one reference, a sequence number. */
-void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, uint64_t bytes);
+/* Fills the common part: one reference, a sequence number, nothing else yet. */
+static inline void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, uint64_t bytes)
+{
+    atomic_init(&node->refs, 1);
+    atomic_init(&node->lock, 0);
+    node->type = type;
+    node->ctx = ctx;
+    node->bytes = bytes;
+    node->n_edges = node->n_inputs = 0;
+    node->edges = NULL;
+    node->inputs = NULL;
+    node->hooks = (tni_vector){NULL, 0, 0};
+    atomic_init(&node->n_hooks, 0);
+    node->stream = NULL;
+    node->next_dying = NULL;
+    node->freed = node->is_leaf = 0;
+    node->sequence = atomic_fetch_add_explicit(&tni_autograd_of(ctx)->sequence, 1, memory_order_relaxed);
+}
 /* The stream that work for this result goes to now; NULL for devices that do everything at once. */
-tn_stream *tni_working_stream(const tn_tensor *t);
+static inline tn_stream *tni_working_stream(const tn_tensor *t)
+{
+    tni_device *device = t ? t->storage->device : NULL;
+    return device && !device->synchronous ? tni_current_stream(device) : NULL;
+}
 /* "MulBackward" of an operator; lives as long as the context. */
 const char *tni_operator_node_name(tn_context *ctx, uint32_t number, const char *full_name);
 

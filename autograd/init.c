@@ -11,9 +11,9 @@ static void destroy_meta(tn_context *ctx, tni_autograd_meta *meta)
     if (meta->retains_grad && meta->grad_fn) tni_hook_drop_retain(meta->grad_fn, meta->tensor);
     tni_hook_place *places = meta->places.data;
     for (uint32_t i = 0; i < meta->places.count; i++) tni_node_release(places[i].node);
-    tni_vector_finish(ctx, &meta->places, sizeof *places);
+    if (places) tni_vector_finish(ctx, &meta->places, sizeof *places);
     tni_node_release(meta->grad_fn);
-    tn_release(meta->grad);
+    if (meta->grad) tn_release(meta->grad);
     if (meta->leaf) {
         tni_vector_finish(ctx, &meta->leaf->node.hooks, sizeof(tni_hook));
         meta->leaf->node.type->destroy(&meta->leaf->node);

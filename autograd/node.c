@@ -11,26 +11,13 @@
 
 #include "dispatcher/registry.h"
 
-void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, uint64_t bytes)
-{
-    atomic_init(&node->refs, 1);
-    node->type = type;
-    node->ctx = ctx;
-    node->bytes = bytes;
-    node->sequence = atomic_fetch_add_explicit(&tni_autograd_of(ctx)->sequence, 1, memory_order_relaxed);
-}
-
-tn_stream *tni_working_stream(const tn_tensor *t)
-{
-    tni_device *device = t ? t->storage->device : NULL;
-    return device && !device->synchronous ? tni_current_stream(device) : NULL;
-}
-
 static void destroy_node(tn_node *node)
 {
     tni_edge *edges = node->edges;
-    for (uint32_t i = 0; i < node->n_edges; i++) tni_node_release(edges[i].node);
-    tni_vector_finish(node->ctx, &node->hooks, sizeof(tni_hook));
+    for (uint32_t i = 0; i < node->n_edges; i++) {
+        if (edges[i].node) tni_node_release(edges[i].node);
+    }
+    if (node->hooks.data) tni_vector_finish(node->ctx, &node->hooks, sizeof(tni_hook));
     node->type->destroy(node);
 }
 
@@ -41,13 +28,17 @@ void tni_node_release(tn_node *node)
         tn_release(((tni_leaf_node *)node)->tensor);
         return;
     }
-    if (atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) return;
+    /* As for tensors: the only reference needs no subtraction. */
+    if (atomic_load_explicit(&node->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1)
+        return;
     if (tni_tls.dying) { /* an outer release is at work and will come to it */
         node->next_dying = ((tn_node *)tni_tls.dying)->next_dying;
         ((tn_node *)tni_tls.dying)->next_dying = node;
         return;
     }
-    tn_node head = {.next_dying = node};
+    tn_node head; /* nothing but its link is ever used */
+    head.next_dying = node;
     node->next_dying = NULL;
     tni_tls.dying = &head;
     while (head.next_dying) {

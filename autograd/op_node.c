@@ -23,7 +23,18 @@ static void *take(arena *a, uint64_t bytes)
     return memory;
 }
 
-static uint64_t value_bytes(tn_value v)
+/* Kinds of values that point to something. */
+#define SPANS                                                                               \
+    (1u << TN_TAG_COMPLEX | 1u << TN_TAG_STRING | 1u << TN_TAG_INTS | 1u << TN_TAG_FLOATS | \
+     1u << TN_TAG_BOOLS | 1u << TN_TAG_SCALARS)
+
+static uint64_t span_bytes(tn_value v);
+static inline uint64_t value_bytes(tn_value v)
+{
+    return TNI_UNLIKELY(SPANS >> v.tag & 1u) ? span_bytes(v) : 0;
+}
+
+static __attribute__((noinline)) uint64_t span_bytes(tn_value v)
 {
     switch (v.tag) {
     case TN_TAG_COMPLEX:
@@ -47,13 +58,13 @@ static uint64_t value_bytes(tn_value v)
 }
 
 /* Lists with no items keep a pointer that is not NULL: they are empty, not absent. */
-static tn_value copy_value(arena *a, tn_value v)
+static __attribute__((noinline)) tn_value copy_span(arena *a, tn_value v)
 {
     char *start = a->at;
     uint64_t bytes = value_bytes(v);
     if (v.tag == TN_TAG_SCALARS) {
         tn_value *items = take(a, v.count * sizeof *items);
-        for (uint32_t i = 0; i < v.count; i++) items[i] = copy_value(a, v.as.values[i]);
+        for (uint32_t i = 0; i < v.count; i++) items[i] = copy_span(a, v.as.values[i]);
         v.as.values = items;
     } else if (bytes) {
         memcpy(take(a, bytes), v.as.pointer,
@@ -80,8 +91,8 @@ static uint64_t note_bytes(const tn_tensor *t)
     return sizeof(tni_meta) + (t ? ALIGN(t->desc.rank * sizeof(int64_t)) : 0);
 }
 
-static measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
-                            uint32_t n_outs)
+static inline measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
+                                   uint32_t n_outs)
 {
     measure m = {.bytes = ALIGN(sizeof(tni_op_node)) + ALIGN(f->n_args * sizeof(tn_value))};
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -124,7 +135,7 @@ static inline int32_t add_slot(tni_op_node *n, arena *a, uint32_t slot, tn_tenso
     return status;
 }
 
-static int32_t copy_args(tni_op_node *n, arena *a, const tni_frame *f)
+static inline int32_t copy_args(tni_op_node *n, arena *a, const tni_frame *f)
 {
     uint32_t slot = 0;
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -139,14 +150,14 @@ static int32_t copy_args(tni_op_node *n, arena *a, const tni_frame *f)
             for (uint32_t k = 0; k < v.count && !status; k++)
                 status = add_slot(n, a, slot++, v.as.tensors[k]);
         } else {
-            n->args[i] = copy_value(a, v);
+            n->args[i] = TNI_UNLIKELY(SPANS >> v.tag & 1u) ? copy_span(a, v) : v;
         }
         if (status) return status;
     }
     return TN_OK;
 }
 
-static int32_t arg_needs(const tni_op_node *n, uint32_t arg)
+static inline int32_t arg_needs(const tni_op_node *n, uint32_t arg)
 {
     tn_value v = n->args[arg];
     if (v.tag == TN_TAG_TENSOR) return n->node.edges[v.count].node != NULL;
@@ -181,7 +192,7 @@ static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
     return tni_tensor_twin(self, &saved->tensor);
 }
 
-static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
+static inline int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < n->rule->save_count; i++) {
@@ -197,7 +208,8 @@ static int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
             else if (inplace && save->index == 0)
                 status = save_clone(n->saved + at, v.as.tensor, n->node.edges[n->args[0].count]);
             else
-                status = tni_save_tensor(n->saved + at, v.as.tensor, TNI_SAVED_INPUT);
+                status =
+                    tni_save_input(n->saved + at, v.as.tensor, n->node.edges[n->args[save->index].count]);
             at++;
         } else {
             at++;
@@ -242,7 +254,8 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     measure m = measure_call(f, rule, outs, n_outs);
     tni_op_node *n = tni_alloc(f->ctx, m.bytes);
     if (!n) return TN_E_OUT_OF_MEMORY;
-    *n = (tni_op_node){.n_args = f->n_args};
+    n->name = NULL;
+    n->n_args = f->n_args;
     tni_node_init(&n->node, f->ctx, &tni_op_node_class, m.bytes);
     arena a = {(char *)n};
     take(&a, sizeof *n);

@@ -56,7 +56,7 @@ static void finish_results(const tni_frame *f, results *r)
     if (r->bytes) tni_free(f->ctx, r->items, r->bytes);
 }
 
-static int32_t is_recorded(const tni_gradient_entry *rule, const tn_tensor *result, uint32_t i)
+static inline int32_t is_recorded(const tni_gradient_entry *rule, const tn_tensor *result, uint32_t i)
 {
     return result && tni_is_differentiable(result->desc.dtype) &&
            !(i < 32 && rule->non_differentiable >> i & 1u);
@@ -151,7 +151,8 @@ static int32_t has_edges(const tn_node *node)
     return 0;
 }
 
-static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, tn_tensor **items, uint32_t count)
+static inline int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, tn_tensor **items,
+                                     uint32_t count)
 {
     uint32_t any = 0;
     for (uint32_t i = 0; i < count; i++) any |= (uint32_t)is_recorded(rule, items[i], i);
@@ -176,7 +177,7 @@ static int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, tn_t
 static int32_t record_functional(tni_frame *f, const tni_gradient_entry *rule)
 {
     int32_t status = tni_run_unrecorded(f);
-    if (!status) status = separate_results(f);
+    if (!status && f->op->base->kind != TNI_KIND_POINTWISE) status = separate_results(f); /* those are new */
     if (status) return status;
     if (f->n_outs == 1 && f->outs[0].tag == TN_TAG_TENSOR) { /* most calls */
         tn_tensor *one = f->outs[0].as.tensor;

@@ -25,12 +25,15 @@ typedef struct tni_saved {
     tni_packed *packed; /* instead of the tensor */
     uint64_t version;   /* of the storage when it was saved */
     uint32_t output;    /* number of the output, or TNI_SAVED_INPUT */
-    uint32_t copied;    /* a clone of its own, which nobody can write to */
-    tni_edge history;   /* inputs: where their gradient goes (a reference) */
+    uint8_t copied;     /* a clone of its own, which nobody can write to */
+    uint8_t borrows;    /* `history` is an edge of the node that holds this, which keeps it */
+    tni_edge history;   /* inputs: where their gradient goes (a reference, or borrowed) */
 } tni_saved;
 
 /* Saves an input, or output `output` of the node. */
 int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output);
+/* Saves an input whose gradient goes to an edge of the node itself. */
+int32_t tni_save_input(tni_saved *saved, tn_tensor *t, tni_edge edge);
 /* Saves an output that has no gradient: it comes back without history. */
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
 /*

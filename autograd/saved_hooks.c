@@ -18,7 +18,7 @@ struct tni_saved_hook_frame {
     tn_saved_hooks hooks;
 };
 
-static int32_t pack(tni_saved *saved, tn_tensor *t, uint32_t output)
+static int32_t pack(tni_saved *saved, tn_tensor *t)
 {
     const struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
     tn_context *ctx = t->ctx;
@@ -52,25 +52,45 @@ static int32_t is_leaf_edge(tni_edge edge)
     return edge.node && edge.node->is_leaf;
 }
 
+static __attribute__((noinline)) int32_t refuse_inference(void)
+{
+    return tni_error(TN_E_AUTOGRAD,
+                     "Inference tensors cannot be saved for backward. To work around you can make a "
+                     "clone to get a normal tensor and use it in autograd.");
+}
+
+/* Keeps the elements, once all else of `saved` is set. */
+static inline int32_t keep(tni_saved *saved, tn_tensor *t)
+{
+    saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    if (tni_is_differentiable(t->desc.dtype)) {
+        if (TNI_UNLIKELY(tni_tls.saved_hooks != NULL)) return pack(saved, t);
+        if (!is_leaf_edge(saved->history)) return tni_tensor_twin(t, &saved->tensor);
+    }
+    saved->tensor = tn_retain(t);
+    return TN_OK;
+}
+
+int32_t tni_save_input(tni_saved *saved, tn_tensor *t, tni_edge edge)
+{
+    int32_t differentiable = tni_is_differentiable(t->desc.dtype);
+    *saved = (tni_saved){.output = TNI_SAVED_INPUT, .borrows = 1};
+    if (TNI_UNLIKELY(t->state & TNI_INFERENCE)) return refuse_inference();
+    if (differentiable) saved->history = edge;
+    return keep(saved, t);
+}
+
 int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
 {
     *saved = (tni_saved){.output = output};
     if (!t) return TN_OK;
-    if (t->state & TNI_INFERENCE)
-        return tni_error(TN_E_AUTOGRAD,
-                         "Inference tensors cannot be saved for backward. To work around you can make a "
-                         "clone to get a normal tensor and use it in autograd.");
-    saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    int32_t differentiable = tni_is_differentiable(t->desc.dtype);
-    if (output == TNI_SAVED_INPUT && differentiable) {
+    if (t->state & TNI_INFERENCE) return refuse_inference();
+    if (output == TNI_SAVED_INPUT && tni_is_differentiable(t->desc.dtype)) {
         int32_t status = tni_gradient_edge(t, &saved->history);
         if (status) return status;
         tni_node_retain(saved->history.node);
     }
-    if (tni_tls.saved_hooks && differentiable) return pack(saved, t, output);
-    if (differentiable && !is_leaf_edge(saved->history)) return tni_tensor_twin(t, &saved->tensor);
-    saved->tensor = tn_retain(t);
-    return TN_OK;
+    return keep(saved, t);
 }
 
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t)
@@ -153,7 +173,7 @@ void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep
     memcpy(to, from, count * sizeof *to);
     for (uint32_t i = 0; i < count; i++) {
         tn_retain(to[i].tensor);
-        tni_node_retain(to[i].history.node);
+        if (!to[i].borrows) tni_node_retain(to[i].history.node);
         if (to[i].packed) atomic_fetch_add_explicit(&to[i].packed->refs, 1, memory_order_relaxed);
     }
 }
@@ -168,9 +188,9 @@ static void release_packed(tni_packed *packed)
 void tni_saved_finish(tni_saved *saved, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        tn_release(saved[i].tensor);
+        if (saved[i].tensor) tn_release(saved[i].tensor);
         if (TNI_UNLIKELY(saved[i].packed != NULL)) release_packed(saved[i].packed);
-        tni_node_release(saved[i].history.node);
+        if (!saved[i].borrows) tni_node_release(saved[i].history.node);
     }
 }
 

@@ -367,15 +367,20 @@ int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int6
 
 int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
 {
+    uint32_t rank = t->desc.rank;
     tn_tensor *v;
-    int32_t code = new_header(t->ctx, t->desc.device, t->desc.dtype, t->desc.rank, &v);
+    int32_t code = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
     if (TNI_UNLIKELY(code)) return code;
-    for (uint32_t i = 0; i < 2 * t->desc.rank; i++) v->dims[i] = t->dims[i];
+    for (uint32_t i = 0; i < 2 * rank; i++) v->dims[i] = t->dims[i];
     v->numel = t->numel;
     v->state = t->state & (SHAPE_STATE | TNI_INFERENCE);
+    v->storage = t->storage;
+    v->offset = t->offset;
     v->desc.flags = t->desc.flags;
-    tni_storage_retain(t->storage);
-    point(v, t->storage, t->offset);
+    v->desc.allocation = t->desc.allocation;
+    v->desc.byte_offset = t->desc.byte_offset;
+    v->desc.host = t->desc.host;
+    atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
     *out = v;
     return TN_OK;
 }
@@ -493,6 +498,8 @@ static inline int32_t is_as_made(tn_tensor *t)
 static tni_storage *restore_header(tn_tensor *t)
 {
     tni_piece *home = tni_piece_of_tensor(t);
+    t->autograd = NULL;
+    if (TNI_LIKELY(is_as_made(t))) return &home->storage;
     free_dims(t);
     if (t->storage != &home->storage) tni_storage_release(t->storage);
     tni_header_embed(home);
@@ -504,7 +511,7 @@ static __attribute__((noinline)) void destroy(tn_tensor *t)
     tn_context *ctx = t->ctx;
     tni_storage *s = t->storage;
     if (t->autograd) ctx->autograd->destroy(ctx, t->autograd);
-    if (t->desc.meta_destroy) t->desc.meta_destroy(t->desc.meta);
+    if (TNI_UNLIKELY(t->desc.meta_destroy != NULL)) t->desc.meta_destroy(t->desc.meta);
     if (t->base) tn_release(t->base);
     if (t->state & TNI_EMBEDDED)
         s = restore_header(t);
