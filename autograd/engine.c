@@ -108,15 +108,10 @@ static int32_t join_streams(const tni_backward_run *run)
 
 /* ---- gradients on their way ---- */
 
-/* Adds `grad` (a reference, taken over) to what has come in. */
-static int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad)
+static __attribute__((noinline)) int32_t add_to_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in,
+                                                         tn_tensor *grad)
 {
-    tn_tensor *old = *in;
-    if (!old) {
-        *in = grad;
-        return TN_OK;
-    }
-    tn_tensor *sum;
+    tn_tensor *old = *in, *sum;
     int32_t in_place = !run->goal->create_graph && old->desc.dtype == grad->desc.dtype;
     if (in_place && tni_is_exclusive(old))
         sum = tn_add_(s, old, grad);
@@ -132,6 +127,14 @@ static int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, 
     return tn_scope_failed(s);
 }
 
+/* Adds `grad` (a reference, taken over) to what has come in. */
+static inline int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad)
+{
+    if (*in) return add_to_gradient(run, s, in, grad);
+    *in = grad;
+    return TN_OK;
+}
+
 /* The same where the node that takes the sum works, after all that made `grad`. */
 static int32_t add_on_stream(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad,
                              tn_stream *stream)
@@ -143,10 +146,11 @@ static int32_t add_on_stream(tni_backward_run *run, tn_scope *s, tn_tensor **in,
 }
 
 /* Brings a gradient (a reference, taken over) that `from` holds complete to a node. */
-static int32_t bring(tni_backward_run *run, tn_scope *s, tni_entry *to, uint32_t input, tn_tensor *grad,
-                     tn_stream *from)
+static inline int32_t bring(tni_backward_run *run, tn_scope *s, tni_entry *to, uint32_t input,
+                            tn_tensor *grad, tn_stream *from)
 {
     tn_stream *stream = stream_of(run, to->node, grad);
+    if (TNI_LIKELY(!stream)) return add_gradient(run, s, to->in + input, grad);
     int32_t status = hand_over(grad, from, stream);
     if (!status) return add_on_stream(run, s, to->in + input, grad, stream);
     tn_release(grad);
@@ -169,7 +173,7 @@ static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tens
         tn_tensor *grad = out[i];
         out[i] = NULL;
         if (!tni_is_wanted(run, to) || status) {
-            tn_release(grad);
+            if (grad) tn_release(grad);
             continue;
         }
         if (grad) {
@@ -180,13 +184,15 @@ static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tens
                 note = &leaf_note;
             }
             tn_tensor *fit = tni_fit_gradient(s, grad, note, node, i);
-            if (fit && fit != grad) {
-                tn_retain(fit);
-                tn_release(grad);
-                grad = fit;
+            if (TNI_UNLIKELY(fit != grad)) { /* a change, which may fail */
+                if (fit) {
+                    tn_retain(fit);
+                    tn_release(grad);
+                    grad = fit;
+                }
+                status = tn_scope_failed(s);
             }
-            status = tn_scope_failed(s);
-            if (status)
+            if (TNI_UNLIKELY(status))
                 tn_release(grad);
             else
                 status = bring(run, s, to, input, grad, stream_of(run, node, grad));
@@ -247,7 +253,7 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
         out = tn_scope_memory(s, n * sizeof *out);
         if (!out) return tn_scope_failed(s);
     }
-    if (n) memset(out, 0, n * sizeof *out);
+    for (uint32_t i = 0; i < n; i++) out[i] = NULL;
     tni_step step = {.scope = s, .in = e->in, .out = out, .keep = run->goal->keep_graph};
     int32_t status = TN_OK, hooked = tni_hook_count(node) != 0;
     if (hooked) status = tni_run_node_hooks(node, TNI_HOOK_PRE, s, e->in, node->n_inputs);
@@ -256,12 +262,14 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
         if (!status) status = node->type->run(node, &step);
     }
     for (uint32_t i = 0; i < node->n_inputs; i++) { /* let go early, so that what follows may steal */
-        tn_release(e->in[i]);
+        if (e->in[i]) tn_release(e->in[i]);
         e->in[i] = NULL;
     }
     if (!status && hooked) status = tni_run_node_hooks(node, TNI_HOOK_POST, s, out, n);
     if (!status) status = deliver(run, s, e, out);
-    for (uint32_t i = 0; i < n; i++) tn_release(out[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (out[i]) tn_release(out[i]);
+    }
     return status;
 }
 

@@ -15,6 +15,7 @@ typedef struct tni_entry {
     uint8_t captured;        /* an input's gradient is taken here */
     uint8_t visited;
     uint8_t is_root;
+    uint8_t noted; /* in the node itself */
 } tni_entry;
 
 typedef struct tni_multi_state tni_multi_state;
@@ -36,8 +37,9 @@ typedef struct tni_backward_run {
     tn_context *ctx;
     tn_scope *scope;
     const tni_goal *goal;
-    tni_entry **table; /* by address of the node, open addressing */
+    tni_entry **table; /* of those that are not noted in their node, by its address, open addressing */
     uint32_t table_size;
+    uint32_t table_count;
     uint32_t count;
     tni_entry **all; /* in the order they were found */
     uint32_t all_capacity;

@@ -6,7 +6,7 @@
  * results towards leaves, so there are no circles) and is held by its results and by the nodes above it. The
  * node of a leaf is part of the leaf: a reference to it is a reference to the tensor, so no weak pointers are
  * needed. All of a node but its saved tensors and hooks is constant once it is published; those two are
- * guarded by `lock`.
+ * guarded by `lock`. A backward run may put a mark on it, see plan.c.
  */
 #ifndef TNI_AUTOGRAD_GRAPH_H
 #define TNI_AUTOGRAD_GRAPH_H
@@ -98,6 +98,8 @@ struct tn_node {
     tn_node *next_dying;
     uint32_t freed; /* saved tensors are gone */
     uint32_t is_leaf;
+    _Atomic(const void *) run; /* the backward run that notes its entry here, see plan.c */
+    struct tni_entry *entry;   /* that run's own */
 };
 
 /* How a view came about, as far as writing to it matters. */
@@ -207,6 +209,7 @@ static inline void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_
     node->stream = NULL;
     node->next_dying = NULL;
     node->freed = node->is_leaf = 0;
+    atomic_init(&node->run, NULL);
     node->sequence = atomic_fetch_add_explicit(&tni_autograd_of(ctx)->sequence, 1, memory_order_relaxed);
 }
 /* The stream that work for this result goes to now; NULL for devices that do everything at once. */

@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-#define ALIGN(x) (((x) + 15u) & ~(uint64_t)15u)
+#define ALIGN(x) (((x) + 7u) & ~(uint64_t)7u)
 
 /* A block that is handed out from the front. */
 typedef struct arena {
     char *at;
 } arena;
 
-static void *take(arena *a, uint64_t bytes)
+static inline void *take(arena *a, uint64_t bytes)
 {
     void *memory = a->at;
     a->at += ALIGN(bytes);
@@ -118,39 +118,44 @@ static inline measure measure_call(const tni_frame *f, const tni_gradient_entry 
     return m;
 }
 
-static inline tni_meta copy_note(arena *a, const tn_tensor *t, uint32_t spare)
+static inline void copy_note(arena *a, tni_meta *to, const tn_tensor *t, uint32_t spare)
 {
-    if (!t) return (tni_meta){0};
-    int64_t *sizes = take(a, (t->desc.rank + spare) * sizeof *sizes);
-    for (uint32_t i = 0; i < t->desc.rank; i++) sizes[i] = t->desc.sizes[i];
-    return (tni_meta){t->desc.dtype, t->desc.rank, t->desc.device, sizes};
+    uint32_t rank = t ? t->desc.rank : 0;
+    int64_t *sizes = take(a, (rank + spare) * sizeof *sizes);
+    *to = t ? (tni_meta){t->desc.dtype, rank, t->desc.device, sizes} : (tni_meta){0};
+    for (uint32_t i = 0; i < rank; i++) sizes[i] = t->desc.sizes[i];
 }
 
-static inline int32_t add_slot(tni_op_node *n, arena *a, uint32_t slot, tn_tensor *t)
+static inline int32_t add_slot(arena *a, tni_edge *edge, tni_meta *note, tn_tensor *t)
 {
-    n->slots[slot] = copy_note(a, t, 0);
+    copy_note(a, note, t, 0);
     if (!t) return TN_OK;
-    int32_t status = tni_gradient_edge(t, &n->node.edges[slot]);
-    tni_node_retain(n->node.edges[slot].node);
+    int32_t status = tni_gradient_edge(t, edge);
+    if (edge->node) tni_node_retain(edge->node);
     return status;
 }
 
 static inline int32_t copy_args(tni_op_node *n, arena *a, const tni_frame *f)
 {
-    uint32_t slot = 0;
-    for (uint32_t i = 0; i < f->n_args; i++) {
-        tn_value v = f->args[i];
+    const tn_value *from = f->args;
+    tn_value *to = n->args;
+    tni_edge *edges = n->node.edges;
+    tni_meta *notes = n->slots;
+    uint32_t slot = 0, count = n->n_args;
+    for (uint32_t i = 0; i < count; i++) {
+        tn_value v = from[i];
         int32_t status = TN_OK;
         if (v.tag == TN_TAG_TENSOR) {
-            n->args[i] = tn_value_make(TN_TAG_TENSOR, slot);
-            status = add_slot(n, a, slot++, v.as.tensor);
+            to[i] = tn_value_make(TN_TAG_TENSOR, slot);
+            status = add_slot(a, edges + slot, notes + slot, v.as.tensor);
+            slot++;
         } else if (v.tag == TN_TAG_TENSORS) {
-            n->args[i] = tn_value_make(TN_TAG_TENSORS, v.count);
-            n->args[i].as.i = slot;
-            for (uint32_t k = 0; k < v.count && !status; k++)
-                status = add_slot(n, a, slot++, v.as.tensors[k]);
+            to[i] = tn_value_make(TN_TAG_TENSORS, v.count);
+            to[i].as.i = slot;
+            for (uint32_t k = 0; k < v.count && !status; k++, slot++)
+                status = add_slot(a, edges + slot, notes + slot, v.as.tensors[k]);
         } else {
-            n->args[i] = TNI_UNLIKELY(SPANS >> v.tag & 1u) ? copy_span(a, v) : v;
+            to[i] = TNI_UNLIKELY(SPANS >> v.tag & 1u) ? copy_span(a, v) : v;
         }
         if (status) return status;
     }
@@ -195,8 +200,8 @@ static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
 static inline int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < n->rule->save_count; i++) {
-        const tni_save *save = n->rule->saves + i;
+    const tni_save *save = n->rule->saves, *end = save + n->rule->save_count;
+    for (; save < end; save++) {
         int32_t status = TN_OK, needed = save->if_needs < 0 || arg_needs(n, (uint32_t)save->if_needs);
         tn_value v = save->kind == TNI_SAVE_ARG ? f->args[save->index] : tn_value_none();
         if (v.tag == TN_TAG_TENSORS) {
@@ -266,11 +271,12 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     n->node.edges = take(&a, m.slots * sizeof *n->node.edges);
     n->n_saved = m.saves;
     n->saved = take(&a, m.saves * sizeof *n->saved);
-    memset(n->node.edges, 0, (uint64_t)(a.at - (char *)n->node.edges));
+    for (uint32_t i = 0; i < m.slots; i++) n->node.edges[i] = (tni_edge){NULL, 0};
+    for (uint32_t i = 0; i < m.saves; i++) n->saved[i] = (tni_saved){0};
     n->slots = take(&a, m.slots * sizeof *n->slots);
     n->node.n_inputs = n_outs;
     n->node.inputs = take(&a, n_outs * sizeof *n->node.inputs);
-    for (uint32_t i = 0; i < n_outs; i++) n->node.inputs[i] = copy_note(&a, outs[i], 2);
+    for (uint32_t i = 0; i < n_outs; i++) copy_note(&a, n->node.inputs + i, outs[i], 2);
     n->node.stream = tni_working_stream(n_outs ? outs[0] : NULL);
     int32_t status = copy_args(n, &a, f);
     if (!status) status = save_args(n, f, inplace);

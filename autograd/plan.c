@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a backward run: a table beside the graph, so that any number of threads can run over one graph.
- * It is found by walking from the roots with a stack of its own, as graphs are deeper than the thread's
- * stack.
+ * The plan of a backward run: entries beside the graph, so that any number of threads can run over one graph.
+ * The first run that comes to a node notes its entry in it, and takes the note out when it ends; a run that
+ * finds a note of another one (in a second thread, or one that was called from a hook) keeps its entry in a
+ * table. The plan is found by walking from the roots with a stack of its own, as graphs are deeper than the
+ * thread's stack.
  */
 #include "autograd/engine.h"
 
@@ -26,9 +28,9 @@ void *tni_run_memory(tni_backward_run *run, uint64_t bytes)
         run->at = (char *)chunk + ((sizeof *chunk + 15u) & ~(uint64_t)15u);
         run->end = (char *)chunk + size;
     }
-    void *memory = run->at;
+    uint64_t *memory = (uint64_t *)(void *)run->at;
     run->at += bytes;
-    memset(memory, 0, bytes);
+    for (uint64_t i = 0; i < bytes / 8; i++) memory[i] = 0;
     return memory;
 }
 
@@ -45,41 +47,71 @@ static tni_entry **slot_of(const tni_backward_run *run, const tn_node *node)
     return run->table + i;
 }
 
-tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node)
+static inline int32_t is_noted(const tni_backward_run *run, const tn_node *node)
 {
-    return *slot_of(run, node);
+    return atomic_load_explicit(&node->run, memory_order_relaxed) == run;
 }
 
-/* Twice the room, for table and list. */
+tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node)
+{
+    if (is_noted(run, node)) return node->entry;
+    return run->table_count ? *slot_of(run, node) : NULL;
+}
+
+/* Twice the room in the list. */
 static int32_t grow(tni_backward_run *run)
 {
-    uint32_t size = run->table_size ? run->table_size * 2 : 64, capacity = size / 2;
+    uint32_t capacity = run->all_capacity ? run->all_capacity * 2 : 32;
     tni_entry **all = tni_run_memory(run, capacity * sizeof *all);
-    tni_entry **table = tni_run_memory(run, size * sizeof *table);
-    if (!all || !table) return TN_E_OUT_OF_MEMORY;
+    if (!all) return TN_E_OUT_OF_MEMORY;
     if (run->count) memcpy(all, run->all, run->count * sizeof *all);
     run->all = all;
     run->all_capacity = capacity;
-    run->table = table;
-    run->table_size = size;
-    for (uint32_t i = 0; i < run->count; i++) *slot_of(run, all[i]->node) = all[i];
     return TN_OK;
 }
 
-static tni_entry *find_or_make(tni_backward_run *run, tn_node *node)
+static int32_t put_in_table(tni_backward_run *run, tni_entry *e)
 {
+    if (2 * run->table_count >= run->table_size) {
+        uint32_t size = run->table_size ? run->table_size * 2 : 64, old_size = run->table_size;
+        tni_entry **table = tni_run_memory(run, size * sizeof *table), **old = run->table;
+        if (!table) return TN_E_OUT_OF_MEMORY;
+        run->table = table;
+        run->table_size = size;
+        for (uint32_t i = 0; i < old_size; i++) {
+            if (old[i]) *slot_of(run, old[i]->node) = old[i];
+        }
+    }
+    *slot_of(run, e->node) = e;
+    run->table_count++;
+    return TN_OK;
+}
+
+static __attribute__((noinline)) tni_entry *make(tni_backward_run *run, tn_node *node)
+{
+    const void *nobody = NULL;
     if (run->count == run->all_capacity && grow(run)) return NULL;
-    tni_entry **slot = slot_of(run, node);
-    if (*slot) return *slot;
     tni_entry *e =
         tni_run_memory(run, sizeof *e + node->n_edges * sizeof *e->next + node->n_inputs * sizeof *e->in);
     if (!e) return NULL;
     e->node = node;
     e->next = (tni_entry **)(e + 1);
     e->in = (tn_tensor **)(e->next + node->n_edges);
-    *slot = e;
+    if (atomic_compare_exchange_strong_explicit(&node->run, &nobody, run, memory_order_acquire,
+                                                memory_order_relaxed)) {
+        node->entry = e;
+        e->noted = 1;
+    } else if (put_in_table(run, e)) {
+        return NULL;
+    }
     run->all[run->count++] = e;
     return e;
+}
+
+static inline tni_entry *find_or_make(tni_backward_run *run, tn_node *node)
+{
+    tni_entry *e = tni_entry_find(run, node);
+    return e ? e : make(run, node);
 }
 
 /* The list itself is the queue of the walk: entries are visited in the order they were found. */
@@ -178,7 +210,10 @@ void tni_plan_finish(tni_backward_run *run)
     tni_multi_states_finish(run);
     for (uint32_t i = 0; i < run->count; i++) {
         tni_entry *e = run->all[i];
-        for (uint32_t k = 0; k < e->node->n_inputs; k++) tn_release(e->in[k]);
+        for (uint32_t k = 0; k < e->node->n_inputs; k++) {
+            if (e->in[k]) tn_release(e->in[k]);
+        }
+        if (e->noted) atomic_store_explicit(&e->node->run, NULL, memory_order_release);
     }
     for (uint32_t i = 0; i < run->count && run->all[i]->is_root; i++) tni_node_release(run->all[i]->node);
     while (run->chunks) {

@@ -271,6 +271,62 @@ Test(engine, threads_on_one_graph)
     end();
 }
 
+/* ---- runs within runs ---- */
+
+#define CHAIN 100 /* more nodes than the first table of the inner run has room for */
+static tn_tensor *chain_root, *chain_leaf;
+static double inner_gradient;
+static int hook_depth;
+
+/* Runs over all that the outer run has its entries in. */
+static tn_tensor *run_inside(void *user, tn_scope *hook_scope, tn_tensor *grad)
+{
+    (void)user, (void)hook_scope, (void)grad;
+    if (hook_depth++) return NULL; /* the inner run comes here, too */
+    tn_scope *mine = tn_scope_open(ctx);
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    tn_tensor *found = NULL;
+    tn_grad(mine, TN_TENSORS(chain_root), TN_TENSORS(chain_leaf), &keep, &found);
+    expect_sound(mine);
+    inner_gradient += tn_item_double(mine, found);
+    tn_scope_close(mine);
+    return NULL;
+}
+
+Test(engine, a_run_over_the_graph_of_the_run_that_called_it)
+{
+    chain_leaf = VECTOR(s, 1, 3);
+    tn_tensor *y = chain_leaf;
+    for (int i = 0; i < CHAIN; i++) y = tn_add(s, y, chain_leaf);
+    chain_root = y; /* 101 x */
+    tn_register_hook(chain_root, run_inside, NULL, NULL);
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    for (int i = 1; i <= 2; i++) { /* and once more: nothing of the inner run has stayed */
+        hook_depth = 0;
+        tn_backward_with(s, TN_TENSORS(chain_root), &keep);
+        EXPECT(s, tn_grad_of(s, chain_leaf), 101.0 * i);
+        cr_assert_eq(inner_gradient, 101.0 * i);
+    }
+    end();
+}
+
+/* What a run that failed has noted does not stay. */
+Test(engine, after_a_run_that_failed)
+{
+    tn_tensor *x = VECTOR(s, 1, 2), *squared = tn_mul(s, x, x), *sine = tn_sin(s, squared);
+    tn_tensor *y = tn_sum(s, sine);
+    tn_fill_scalar_(s, tn_detach(s, squared), 1); /* sin has saved it */
+    tn_backward(s, y);
+    cr_assert_eq(tn_scope_failed(s), TN_E_AUTOGRAD);
+    tn_scope_clear(s);
+    tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    for (int i = 1; i <= 3; i++) {
+        tn_backward_with(s, TN_TENSORS(squared), &keep);
+        EXPECT(s, tn_grad_of(s, x), 4.0 * i);
+    }
+    end();
+}
+
 Test(engine, complex_gradients)
 {
     const double z[] = {3, 4};
