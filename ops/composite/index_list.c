@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies of indexing by lists of tensors: the places in the flattened tensor are computed, then gathered from
+ * or scattered to. Masks have become indices before.
+ */
+#include <string.h>
+#include "core/shape.h"
+#include "ops/composite/formula.h"
+
+/* What the indices select, dimension by dimension. */
+typedef struct selection {
+    tni_shape shape; /* of the indices, broadcast */
+    int64_t place;   /* where that shape stands in the result */
+    tn_ints size;    /* of the result */
+    tn_tensor *flat; /* places in the flattened tensor, as large as the result or broadcast to it */
+} selection;
+
+static int32_t is_indexed(tn_tensors list, int64_t d)
+{
+    return d < list.count && list.data[d] != NULL;
+}
+
+/* The shape of the indices stands where they stand together, else in front. */
+static int32_t read_shape(tn_scope *s, const tn_tensor *self, tn_tensors list, selection *out)
+{
+    int64_t first = -1, last = -1, apart = 0, n = 0, *size = tni_scope_ints(s, 2 * TN_MAX_RANK);
+    for (int64_t d = 0; d < list.count; d++) {
+        if (!is_indexed(list, d)) continue;
+        if (first < 0) first = d;
+        if (last >= 0 && last != d - 1) apart = 1;
+        last = d;
+        if (tni_broadcast(&out->shape, (uint32_t)rank_of(list.data[d]), tn_tensor_sizes(list.data[d])))
+            return tn_scope_fail(s, TN_E_INDEX,
+                                 "shape mismatch: indexing tensors could not be broadcast together");
+    }
+    if (!size) return TN_E_OUT_OF_MEMORY;
+    out->place = apart || first < 0 ? 0 : first;
+    for (int64_t d = 0; d < rank_of(self); d++) {
+        if (!is_indexed(list, d)) size[n++] = tn_tensor_size(self, d);
+    }
+    int64_t own = (int64_t)out->shape.rank;
+    memmove(size + out->place + own, size + out->place, (size_t)(n - out->place) * sizeof *size);
+    memcpy(size + out->place, out->shape.sizes, (size_t)own * sizeof *size);
+    n += own;
+    out->size = (tn_ints){size, n};
+    return TN_OK;
+}
+
+/* `t` with its dimensions at `at` of `rank` and ones elsewhere. */
+static tn_tensor *placed(tn_scope *s, tn_tensor *t, int64_t at, int64_t rank)
+{
+    int64_t shape[2 * TN_MAX_RANK];
+    if (tn_scope_failed(s)) return NULL;
+    for (int64_t d = 0; d < rank; d++) shape[d] = 1;
+    for (int64_t d = 0; d < rank_of(t); d++) shape[at + d] = tn_tensor_size(t, d);
+    return tni_reshape(s, t, (tn_ints){shape, rank});
+}
+
+/* An index of one dimension in elements; one that is out of range becomes -numel, out of range wherever it is
+ * added, so that the kernel that uses the place refuses it. */
+static tn_tensor *steps_of(tn_scope *s, tn_tensor *index, int64_t size, int64_t stride, int64_t numel)
+{
+    index = tni_cast(s, index, TN_INT64);
+    tn_tensor *bad = tn_logical_or(s, tn_lt_scalar(s, index, -size), tn_ge_scalar(s, index, size));
+    tn_tensor *wrapped =
+        tn_where(s, tn_lt_scalar(s, index, 0), tn_add_scalar(s, index, TN_SCALAR(size)), index);
+    return tn_where_scalarself(s, bad, -numel - 1, tn_mul_scalar(s, wrapped, stride));
+}
+
+static int32_t select_places(tn_scope *s, const tn_tensor *self, tn_tensors list, selection *out)
+{
+    int64_t stride = 1, numel = tn_tensor_numel(self), rank;
+    *out = (selection){.shape = {.rank = 0}};
+    if (read_shape(s, self, list, out)) return -1;
+    rank = out->size.count;
+    int64_t kept = rank - out->shape.rank;
+    for (int64_t d = rank_of(self) - 1; d >= 0 && !tn_scope_failed(s); d--) {
+        int64_t size = tn_tensor_size(self, d), at;
+        tn_tensor *part;
+        if (is_indexed(list, d)) {
+            at = out->place + (int64_t)out->shape.rank - rank_of(list.data[d]);
+            part = steps_of(s, list.data[d], size, stride, numel);
+        } else {
+            kept--;
+            at = kept < out->place ? kept : kept + out->shape.rank;
+            part = tn_mul_scalar(s, tni_range_on(s, self, 0, size), stride);
+        }
+        part = placed(s, part, at, rank);
+        out->flat = out->flat ? tn_add(s, out->flat, part) : part;
+        stride *= size;
+    }
+    return tn_scope_failed(s) ? -1 : 0;
+}
+
+/* (self, indices) */
+void composite_index_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    selection at;
+    if (select_places(s, self, arg_tensors(args, 1), &at)) return;
+    if (!at.flat) return give(outs, 0, tn_clone(s, self));
+    tn_tensor *flat = tni_reshape(s, tn_expand(s, at.flat, at.size), TN_INTS(-1));
+    if (numel_of(at.size) == 0) return give(outs, 0, tni_empty_on(s, self, 0, at.size));
+    give(outs, 0, tni_reshape(s, tn_gather(s, tni_reshape(s, self, TN_INTS(-1)), 0, flat), at.size));
+}
+
+/* (self, indices, values, accumulate, unsafe). Truth values are added as numbers; half types are rounded
+ * after each addition, as ATen does. */
+void composite_index_put_impl(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *values = arg_tensor(args, 2), *flat;
+    tn_dtype dtype = dtype_of(self), in = arg_bool(args, 3) && dtype == TN_BOOL ? TN_UINT8 : dtype;
+    selection at;
+    give(outs, 0, self);
+    if (select_places(s, self, arg_tensors(args, 1), &at)) return;
+    values = tn_expand(s, values, at.size);
+    if (!at.flat) { /* a number */
+        tn_copy_(s, self, arg_bool(args, 3) ? tn_add(s, self, values) : values);
+        return;
+    }
+    if (numel_of(at.size) == 0) return;
+    int32_t dense = tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT) && in == dtype;
+    tn_tensor *places = tni_reshape(s, tn_expand(s, at.flat, at.size), TN_INTS(-1));
+    flat = dense ? tn_view(s, self, TN_INTS(-1))
+                 : tni_reshape(s, tn_clone(s, tni_cast(s, self, in), .memory_format = TN_CONTIGUOUS_FORMAT),
+                               TN_INTS(-1));
+    values = tni_reshape(s, values ? tni_cast(s, values, in) : NULL, TN_INTS(-1));
+    if (arg_bool(args, 3))
+        tn_scatter_add_(s, flat, 0, places, values);
+    else
+        tn_scatter_(s, flat, 0, places, values);
+    if (!dense) tn_copy_(s, self, tni_reshape(s, flat, sizes_of(self)));
+}
