@@ -58,7 +58,7 @@ typedef struct reduce_call {
 /* ---- Kernels by hub
  * ---------------------------------------------------------------------------------------- */
 
-#define REDUCE_LISTS(X, level) X(f32_##level) X(f64_##level) X(i64_##level)
+#define REDUCE_LISTS(X, level) X(f32_##level) X(f64_##level) X(i64_##level) X(f16_##level) X(bf16_##level)
 #define DECLARE_LIST(name)     extern const cpu_reduce_kernel cpu_reduce_##name[];
 REDUCE_LISTS(DECLARE_LIST, base)
 #ifdef CPU_HAVE_AVX2
@@ -69,27 +69,36 @@ REDUCE_LISTS(DECLARE_LIST, avx512)
 #endif
 extern const cpu_reduce_kernel cpu_reduce_complex_c128_base[];
 
-static const cpu_reduce_kernel *level_list(int32_t hub)
+/* Lists by slot, NULL where the type is brought to another one. */
+#define LISTS_BY_SLOT(level)                                                             \
+    {                                                                                    \
+        [CPU_F32] = cpu_reduce_f32_##level, [CPU_F64] = cpu_reduce_f64_##level,          \
+        [CPU_I64] = cpu_reduce_i64_##level, [CPU_F16] = cpu_reduce_f16_##level,          \
+        [CPU_BF16] = cpu_reduce_bf16_##level, [CPU_C128] = cpu_reduce_complex_c128_base, \
+    }
+static const cpu_reduce_kernel *const base_lists[CPU_SLOT_COUNT] = LISTS_BY_SLOT(base);
+#ifdef CPU_HAVE_AVX2
+static const cpu_reduce_kernel *const avx2_lists[CPU_SLOT_COUNT] = LISTS_BY_SLOT(avx2);
+#endif
+#ifdef CPU_HAVE_AVX512
+static const cpu_reduce_kernel *const avx512_lists[CPU_SLOT_COUNT] = LISTS_BY_SLOT(avx512);
+#endif
+
+static const cpu_reduce_kernel *list_of(int32_t slot)
 {
 #ifdef CPU_HAVE_AVX512
-    if (cpu_level() >= CPU_LEVEL_AVX512)
-        return hub == CPU_F32   ? cpu_reduce_f32_avx512
-               : hub == CPU_F64 ? cpu_reduce_f64_avx512
-                                : cpu_reduce_i64_avx512;
+    if (cpu_level() >= CPU_LEVEL_AVX512) return avx512_lists[slot];
 #endif
 #ifdef CPU_HAVE_AVX2
-    if (cpu_level() >= CPU_LEVEL_AVX2)
-        return hub == CPU_F32   ? cpu_reduce_f32_avx2
-               : hub == CPU_F64 ? cpu_reduce_f64_avx2
-                                : cpu_reduce_i64_avx2;
+    if (cpu_level() >= CPU_LEVEL_AVX2) return avx2_lists[slot];
 #endif
-    return hub == CPU_F32 ? cpu_reduce_f32_base : hub == CPU_F64 ? cpu_reduce_f64_base : cpu_reduce_i64_base;
+    return base_lists[slot];
 }
 
-static const cpu_reduce_kernel *find_kernel(uint32_t op, int32_t hub)
+static const cpu_reduce_kernel *find_kernel(uint32_t op, int32_t slot)
 {
-    const cpu_reduce_kernel *k = hub == CPU_C128 ? cpu_reduce_complex_c128_base : level_list(hub);
-    for (; k->init; k++)
+    const cpu_reduce_kernel *k = list_of(slot);
+    for (; k && k->init; k++)
         if (k->op == op) return k;
     return NULL;
 }
@@ -440,7 +449,10 @@ static int32_t reduce(const tn_call *call, const reduction *r, double power, dou
     if (slot < 0 || out_slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
     c.hub = choose_hub(slot, out_slot, r->op);
     c.wide = out_slot == CPU_F64;
-    c.kernel = find_kernel(r->op, c.hub);
+    /* A half type without a kernel of its own goes through float32. */
+    c.kernel = c.hub == CPU_F32 && slot != CPU_F32 ? find_kernel(r->op, slot) : NULL;
+    if (c.kernel) c.hub = slot;
+    if (!c.kernel) c.kernel = find_kernel(r->op, c.hub);
     if (!c.kernel) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel of this reduction for the dtype");
     c.input = (cpu_plan_operand){.base = input->host,
                                  .strides = input->strides,

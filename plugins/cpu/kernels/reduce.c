@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reduction kernels of real numbers (DTYPE=f32|f64|i64); see reduce_ops.h. NaN wins in extremes. */
+/*
+ * Reduction kernels of real numbers (DTYPE=f32|f64|i64|f16|bf16); see reduce_ops.h. NaN wins in extremes.
+ * Half types have those that go along runs or over rows; for the others they are brought to float32.
+ */
+#include "../blocks.h"
 #include "reduce_ops.h"
 #include "vocabulary.h"
 
@@ -28,9 +32,9 @@ ALWAYS_INLINE void init_one(cpu_lanes s, int64_t lanes, A value)
 ALWAYS_INLINE void take_one(cpu_lanes s, const void *x, int64_t lanes, A (*map)(A), A (*join)(A, A))
 {
     A *a = s.words;
-    const T *v = x;
+    const E *v = x;
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < lanes; i++) a[i] = join(a[i], map((A)v[i]));
+    for (int64_t i = 0; i < lanes; i++) a[i] = join(a[i], map((A)load(v + i)));
 }
 ALWAYS_INLINE void merge_one(cpu_lanes s, cpu_lanes from, int64_t lanes, A (*join)(A, A))
 {
@@ -90,6 +94,7 @@ static void merge_sum(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one(s, from, lanes, plus);
 }
 
+#if !CPU_IS_HALF
 static void init_nansum(cpu_lanes s, int64_t lanes)
 {
     init_one(s, lanes, 0);
@@ -115,6 +120,7 @@ static void merge_prod(cpu_lanes s, cpu_lanes from, int64_t lanes)
 {
     merge_one(s, from, lanes, times);
 }
+#endif
 
 static void init_max(cpu_lanes s, int64_t lanes)
 {
@@ -142,6 +148,7 @@ static void merge_min(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one(s, from, lanes, smaller);
 }
 
+#if !CPU_IS_HALF
 static void init_any(cpu_lanes s, int64_t lanes)
 {
     init_one(s, lanes, 0);
@@ -240,7 +247,9 @@ static void take_norm_p(cpu_lanes s, const void *x, int64_t lanes, int64_t index
     const T *v = x;
     for (int64_t i = 0; i < lanes; i++) a[i] += (A)pow(fabs((double)v[i]), p);
 }
+#endif
 
+#if !CPU_IS_HALF
 /* ---- Both extremes ---------------------------------------------------------------------------------------
  */
 
@@ -260,6 +269,7 @@ static void merge_minmax(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one((cpu_lanes){(A *)s.words + s.stride, s.stride},
               (cpu_lanes){(A *)from.words + from.stride, from.stride}, lanes, larger);
 }
+#endif
 
 /* ---- Positions of extremes: value, position (-1: nothing taken) -------------------------------------------
  */
@@ -279,10 +289,10 @@ ALWAYS_INLINE void take_position(cpu_lanes s, const void *x, int64_t lanes, int6
                                  int32_t sign)
 {
     A *a = s.words, *position = a + s.stride;
-    const T *v = x;
+    const E *v = x;
     CPU_INDEPENDENT
     for (int64_t i = 0; i < lanes; i++) {
-        A b = (A)v[i], j = (A)(index + i * step);
+        A b = (A)load(v + i), j = (A)(index + i * step);
         int32_t better = is_better(a[i], position[i], b, j, sign);
         a[i] = better ? b : a[i];
         position[i] = better ? j : position[i];
@@ -315,7 +325,7 @@ static void merge_argmin(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_position(s, from, lanes, -1);
 }
 
-#if !defined(DTYPE_I64)
+#if !defined(DTYPE_I64) && !CPU_IS_HALF
 /*
  * ---- Moments: count, mean, sum of squared differences from it (Welford 1962; Chan, Golub and LeVeque 1979)
  * ----
@@ -366,7 +376,7 @@ static void merge_moments(cpu_lanes s, cpu_lanes from, int64_t lanes)
 #endif
 #define LANES   ((int64_t)(VECTOR_BYTES / sizeof(T)))
 #define AT_ONCE 8 /* vectors that are summed side by side, to hide the time of an addition */
-#if defined(DTYPE_F32)
+#if !defined(DTYPE_F64)
 typedef int32_t bits_t;
 #else
 typedef int64_t bits_t;
@@ -392,32 +402,47 @@ ALWAYS_INLINE V vector_smaller(V a, V b)
     return choose((b < a) | (b != b), b, a);
 }
 
-ALWAYS_INLINE A join_run(const T *x, int64_t n, A start, T neutral, V (*step)(V, V), A (*join)(A, A))
+/* A vector of neighbouring elements. */
+ALWAYS_INLINE V vector_at(const E *x)
 {
-    V sums[AT_ONCE], v;
-    T lanes[AT_ONCE * LANES];
+    V v;
+#if defined(DTYPE_F16) && defined(__F16C__)
+    T wide[LANES];
+    cpu_widen(wide, x, LANES);
+    memcpy(&v, wide, sizeof v);
+#elif CPU_IS_HALF
+    T wide[LANES];
+    for (int k = 0; k < LANES; k++) wide[k] = load(x + k);
+    memcpy(&v, wide, sizeof v);
+#else
+    memcpy(&v, x, sizeof v);
+#endif
+    return v;
+}
+
+ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*step)(V, V), A (*join)(A, A))
+{
+    V sums[AT_ONCE];
+    T lanes[LANES];
     int64_t i = 0;
-    A result = start;
     if (n >= AT_ONCE * LANES) {
-        memcpy(sums, x, sizeof sums);
+        for (int k = 0; k < AT_ONCE; k++) sums[k] = vector_at(x + k * LANES);
         for (i = AT_ONCE * LANES; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES)
-            for (int k = 0; k < AT_ONCE; k++) {
-                memcpy(&v, x + i + k * LANES, sizeof v);
-                sums[k] = step(sums[k], v);
-            }
+            for (int k = 0; k < AT_ONCE; k++) sums[k] = step(sums[k], vector_at(x + i + k * LANES));
         for (int k = AT_ONCE / 2; k > 0; k /= 2)
             for (int j = 0; j < k; j++) sums[j] = step(sums[j], sums[j + k]);
     } else {
         for (int64_t k = 0; k < LANES; k++) lanes[k] = neutral;
-        memcpy(&sums[0], lanes, sizeof v);
+        memcpy(&sums[0], lanes, sizeof lanes);
     }
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        sums[0] = step(sums[0], v);
-    }
-    memcpy(lanes, &sums[0], sizeof v);
-    for (int64_t k = 0; k < LANES; k++) result = join(result, lanes[k]);
-    for (; i < n; i++) result = join(result, x[i]);
+    for (; i + LANES <= n; i += LANES) sums[0] = step(sums[0], vector_at(x + i));
+    memcpy(lanes, &sums[0], sizeof lanes);
+    A halves[LANES];
+    for (int k = 0; k < LANES; k++) halves[k] = lanes[k];
+    for (int width = (int)LANES / 2; width > 0; width /= 2)
+        for (int k = 0; k < width; k++) halves[k] = join(halves[k], halves[k + width]);
+    A result = join(start, halves[0]);
+    for (; i < n; i++) result = join(result, load(x + i));
     return result;
 }
 static void run_sum(cpu_lanes s, const void *x, int64_t n, int64_t index)
@@ -437,7 +462,7 @@ static void run_min(cpu_lanes s, const void *x, int64_t n, int64_t index)
 }
 
 /* The extreme of the run first; its position is looked for only where it is a new one. */
-ALWAYS_INLINE void run_position(cpu_lanes s, const T *x, int64_t n, int64_t index, int32_t sign)
+ALWAYS_INLINE void run_position(cpu_lanes s, const E *x, int64_t n, int64_t index, int32_t sign)
 {
     A *a = s.words, *position = a + s.stride;
     A best = sign > 0 ? join_run(x, n, LOWEST, LOWEST, vector_larger, larger)
@@ -445,9 +470,9 @@ ALWAYS_INLINE void run_position(cpu_lanes s, const T *x, int64_t n, int64_t inde
     int64_t i = 0;
     if (!is_better(*a, *position, best, (A)index, sign)) return;
     if (IS_NAN(best))
-        while (!IS_NAN(x[i])) i++;
+        while (!IS_NAN(load(x + i))) i++;
     else
-        while (x[i] != (T)best) i++;
+        while (load(x + i) != (T)best) i++;
     *a = best;
     *position = (A)(index + i);
 }
@@ -460,40 +485,37 @@ static void run_argmin(cpu_lanes s, const void *x, int64_t n, int64_t index)
     run_position(s, x, n, index, -1);
 }
 
+ALWAYS_INLINE const E *row_at(const char *x, int64_t row, int64_t column)
+{
+    return (const E *)(const void *)(x + row) + column;
+}
 ALWAYS_INLINE void join_rows(cpu_lanes s, const char *x, int64_t row_bytes, int64_t rows, int64_t lanes,
                              V (*step)(V, V), A (*join)(A, A))
 {
     A *a = s.words;
     int64_t i = 0;
     for (; i + 4 * LANES <= lanes; i += 4 * LANES) {
-        V sums[4], v;
+        V sums[4];
         T out[4 * LANES];
-        memcpy(sums, x + i * (int64_t)sizeof(T), sizeof sums);
+        for (int k = 0; k < 4; k++) sums[k] = vector_at(row_at(x, 0, i + k * LANES));
         for (int64_t r = 1; r < rows; r++)
-            for (int k = 0; k < 4; k++) {
-                memcpy(&v, x + r * row_bytes + (i + k * LANES) * (int64_t)sizeof(T), sizeof v);
-                sums[k] = step(sums[k], v);
-            }
+            for (int k = 0; k < 4; k++)
+                sums[k] = step(sums[k], vector_at(row_at(x, r * row_bytes, i + k * LANES)));
         memcpy(out, sums, sizeof out);
         CPU_INDEPENDENT
         for (int64_t k = 0; k < 4 * LANES; k++) a[i + k] = join(a[i + k], out[k]);
     }
     /* The rest in the same order and precision, so that it does not matter where a column stands. */
     for (; i + LANES <= lanes; i += LANES) {
-        V sum, v;
+        V sum = vector_at(row_at(x, 0, i));
         T out[LANES];
-        memcpy(&sum, x + i * (int64_t)sizeof(T), sizeof sum);
-        for (int64_t r = 1; r < rows; r++) {
-            memcpy(&v, x + r * row_bytes + i * (int64_t)sizeof(T), sizeof v);
-            sum = step(sum, v);
-        }
+        for (int64_t r = 1; r < rows; r++) sum = step(sum, vector_at(row_at(x, r * row_bytes, i)));
         memcpy(out, &sum, sizeof out);
         for (int64_t k = 0; k < LANES; k++) a[i + k] = join(a[i + k], out[k]);
     }
     for (; i < lanes; i++) {
-        T sum = ((const T *)(const void *)x)[i];
-        for (int64_t r = 1; r < rows; r++)
-            sum = (T)join(sum, ((const T *)(const void *)(x + r * row_bytes))[i]);
+        T sum = load(row_at(x, 0, i));
+        for (int64_t r = 1; r < rows; r++) sum = (T)join(sum, load(row_at(x, r * row_bytes, i)));
         a[i] = join(a[i], sum);
     }
 }
@@ -519,10 +541,13 @@ static void rows_min(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows
 extern const cpu_reduce_kernel CPU_NAME(cpu_reduce)[];
 const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
     {CPU_REDUCE_sum, 1, init_sum, take_sum, merge_sum, RUN(sum), ROWS(sum)},
+#if !CPU_IS_HALF
     {CPU_REDUCE_nansum, 1, init_nansum, take_nansum, merge_nansum, NULL, NULL},
     {CPU_REDUCE_prod, 1, init_prod, take_prod, merge_prod, NULL, NULL},
+#endif
     {CPU_REDUCE_max, 1, init_max, take_max, merge_max, RUN(max), ROWS(max)},
     {CPU_REDUCE_min, 1, init_min, take_min, merge_min, RUN(min), ROWS(min)},
+#if !CPU_IS_HALF
     {CPU_REDUCE_any, 1, init_any, take_any, merge_any, NULL, NULL},
     {CPU_REDUCE_all, 1, init_all, take_all, merge_all, NULL, NULL},
     {CPU_REDUCE_count, 1, init_count, take_count, merge_count, NULL, NULL},
@@ -533,9 +558,10 @@ const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
      NULL, NULL},
     {CPU_REDUCE_norm_p, 1, init_sum, take_norm_p, merge_sum, NULL, NULL},
     {CPU_REDUCE_minmax, 2, init_minmax, take_minmax, merge_minmax, NULL, NULL},
+#endif
     {CPU_REDUCE_argmax, 2, init_position, take_argmax, merge_argmax, RUN(argmax), NULL},
     {CPU_REDUCE_argmin, 2, init_position, take_argmin, merge_argmin, RUN(argmin), NULL},
-#if !defined(DTYPE_I64)
+#if !defined(DTYPE_I64) && !CPU_IS_HALF
     {CPU_REDUCE_moments, 3, init_moments, take_moments, merge_moments, NULL, NULL},
 #endif
     {0, 0, NULL, NULL, NULL, NULL, NULL},
