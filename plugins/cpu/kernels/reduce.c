@@ -422,23 +422,25 @@ ALWAYS_INLINE V vector_at(const E *x)
 
 ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*step)(V, V), A (*join)(A, A))
 {
-    V sums[AT_ONCE];
-    T lanes[LANES];
+    const V none = (V){0} + neutral;
+    V sums[AT_ONCE] = {none, none};
     int64_t i = 0;
     if (n >= AT_ONCE * LANES) {
         for (int k = 0; k < AT_ONCE; k++) sums[k] = vector_at(x + k * LANES);
         for (i = AT_ONCE * LANES; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES)
             for (int k = 0; k < AT_ONCE; k++) sums[k] = step(sums[k], vector_at(x + i + k * LANES));
-        for (int k = AT_ONCE / 2; k > 0; k /= 2)
+        for (int k = AT_ONCE / 2; k > 1; k /= 2)
             for (int j = 0; j < k; j++) sums[j] = step(sums[j], sums[j + k]);
-    } else {
-        for (int64_t k = 0; k < LANES; k++) lanes[k] = neutral;
-        memcpy(&sums[0], lanes, sizeof lanes);
     }
-    for (; i + LANES <= n; i += LANES) sums[0] = step(sums[0], vector_at(x + i));
-    memcpy(lanes, &sums[0], sizeof lanes);
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        for (int k = 0; k < 2; k++) sums[k] = step(sums[k], vector_at(x + i + k * LANES));
+    V total = step(sums[0], sums[1]);
+    if (i + LANES <= n) {
+        total = step(total, vector_at(x + i));
+        i += LANES;
+    }
     A halves[LANES];
-    for (int k = 0; k < LANES; k++) halves[k] = lanes[k];
+    for (int k = 0; k < LANES; k++) halves[k] = (A)total[k];
     for (int width = (int)LANES / 2; width > 0; width /= 2)
         for (int k = 0; k < width; k++) halves[k] = join(halves[k], halves[k + width]);
     A result = join(start, halves[0]);
