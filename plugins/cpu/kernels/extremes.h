@@ -8,11 +8,11 @@
 /* NaN wins. */
 ALWAYS_INLINE T larger(T a, T b)
 {
-    return (a > b) | (a != a) ? a : b;
+    return ((a > b) | (a != a)) ? a : b;
 }
 ALWAYS_INLINE T smaller(T a, T b)
 {
-    return (a < b) | (a != a) ? a : b;
+    return ((a < b) | (a != a)) ? a : b;
 }
 ALWAYS_INLINE T clamp_one(T a, T low, T high)
 {

@@ -5,7 +5,9 @@
  */
 #include "loops.h"
 #include "products.h"
+#if defined(DTYPE_F64)
 #include "vector_math.h"
+#endif
 
 #define ARGUMENT_END 1000 /* arguments are cut here: all is over long before */
 
