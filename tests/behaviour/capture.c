@@ -368,6 +368,7 @@ Test(capture, memory_of_a_capture_is_given_to_nothing_else)
     tn_tensor *a = tn_add_scalar(w.s, x, TN_SCALAR(1.0)), *b = tn_mul_scalar(w.s, a, TN_SCALAR(2.0));
     tn_copy_(w.s, out, b);
     end(&w, w.graph);
+    expect_sound(&w);
     const void *allocation = tn_desc(a)->allocation;
     uint64_t offset_a = tn_desc(a)->byte_offset, offset_b = tn_desc(b)->byte_offset;
     tn_drop(w.s, a);
@@ -420,6 +421,7 @@ Test(capture, a_block_that_two_captured_streams_use_is_not_used_again_within)
     tn_tensor *b = tn_mul_scalar(w.s, a, TN_SCALAR(5.0));
     cr_assert_eq(tn_record_stream(a, w.other), TN_OK);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.side), TN_OK);
+    expect_sound(&w);
     uint64_t offset = tn_desc(a)->byte_offset;
     tn_drop(w.s, a);
     tn_tensor *c = tn_mul_scalar(w.s, x, TN_SCALAR(7.0));
