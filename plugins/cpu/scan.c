@@ -24,6 +24,7 @@ typedef struct scan_call {
 /* What a line has come to: a number of the hub and where it stood. */
 typedef struct line_state {
     double re, im;
+    double rest; /* what rounding has taken off a sum of real numbers so far */
     int64_t whole, position;
 } line_state;
 
@@ -63,15 +64,24 @@ static double log_add(double a, double b)
     return high == low && isinf(high) ? high : high + log1p(exp(low - high));
 }
 
+/* Keeps what is rounded away (Knuth, "The Art of Computer Programming" 2, 4.2.2): the sum of many numbers is
+ * as exact as that of two. Infinities and NaN have no rest. */
+static void scan_sum(line_state *s, double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double sum = s->re + x[i], part = sum - s->re, lost = (s->re - (sum - part)) + (x[i] - part);
+        s->re = sum;
+        s->rest += lost - lost == 0 ? lost : 0;
+        x[i] = sum + s->rest;
+    }
+}
+
 static void scan_float(const scan_call *c, line_state *s, double *x, int64_t *positions, int64_t n,
                        int64_t first)
 {
     for (int64_t i = 0; i < n; i++) {
         int32_t further = c->kind == SCAN_MAX ? x[i] >= s->re : x[i] <= s->re;
         switch (c->kind) {
-        case SCAN_SUM:
-            s->re += x[i];
-            break;
         case SCAN_PRODUCT:
             s->re *= x[i];
             break;
@@ -133,6 +143,8 @@ static void scan_run(const scan_call *c, line_state *s, void *x, int64_t *positi
         scan_whole(c, s, x, positions, n, first);
     else if (c->hub == CPU_C128)
         scan_complex(c, s, x, n);
+    else if (c->kind == SCAN_SUM)
+        scan_sum(s, x, n);
     else
         scan_float(c, s, x, positions, n, first);
 }

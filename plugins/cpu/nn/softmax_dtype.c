@@ -81,11 +81,11 @@ static acc *block_row(acc kept[][BLOCK], bool keep, const T *x, int64_t i, int64
 /* `width` neighbouring lines, whose elements are `step` apart. */
 static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width, bool logarithm, T *out)
 {
-    acc max[BLOCK], sum[BLOCK], kept[BLOCK_KEPT][BLOCK];
+    acc max[BLOCK], sum[BLOCK], rest[BLOCK], kept[BLOCK_KEPT][BLOCK];
     bool keep = count <= BLOCK_KEPT;
     for (int64_t j = 0; j < width; j++) {
         max[j] = LOWEST;
-        sum[j] = 0;
+        sum[j] = rest[j] = 0;
     }
     for (int64_t i = 0; i < count; i++) {
         const acc *row = block_row(kept, keep, x, i, step, width, true);
@@ -93,8 +93,14 @@ static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width
     }
     for (int64_t i = 0; i < count; i++) {
         const acc *row = block_row(kept, keep, x, i, step, width, false);
-        for (int64_t j = 0; j < width; j++) sum[j] += exponential(row[j] - max[j]);
+        for (int64_t j = 0; j < width; j++) {
+            /* The terms are of one sign: what each addition rounds away would add up. */
+            acc term = exponential(row[j] - max[j]), next = sum[j] + term;
+            rest[j] += term - (next - sum[j]);
+            sum[j] = next;
+        }
     }
+    for (int64_t j = 0; j < width; j++) sum[j] += rest[j];
     for (int64_t j = 0; j < width; j++) sum[j] = logarithm ? (acc)log((double)sum[j]) : 1 / sum[j];
     for (int64_t i = 0; i < count; i++)
         finish_block(block_row(kept, keep, x, i, step, width, false), max, sum, width, logarithm,
