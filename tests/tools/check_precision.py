@@ -53,7 +53,7 @@ def main():
 
         sums = Path(folder) / "sums.json"
         done = run(tool, plugin, "--filter", "aten::(sum.dim_IntList|softmax.int|mm|conv2d)/(float32|float64)$", "--json", str(sums), "--html",
-                   str(page), "--max-ulp", "60", samples=20)
+                   str(page), "--max-ulp", "12", samples=20)
         expect(done.returncode == 0 and "units of the last place of their terms" in done.stdout, "sums and products", done)
         data = {c["name"]: c.get("data") for c in json.loads(sums.read_text())["cases"]}
         added = data["1/precision/aten::sum.dim_IntList/float32"]

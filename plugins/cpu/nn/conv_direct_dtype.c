@@ -63,24 +63,37 @@ static void pack(const void *w_v, const tni_direct *d, void *to_v)
     }
 }
 
+/*
+ * Channels are summed by AT_ONCE, and those sums then: a sum of thousands of terms in one accumulator would
+ * be as many roundings long.
+ */
+enum { AT_ONCE = 64 };
 static inline __attribute__((always_inline)) void tile(const tni_direct *d, const T *image, const T *weights,
                                                        const T *bias, T *restrict out, const int vectors)
 {
-    vector sum[ROWS][VECTORS];
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < vectors; v++) sum[r][v] = (vector){0} + bias[r];
-    for (int64_t i = 0; i < d->in_channels; i++) {
-        for (int64_t k = 0; k < d->kernel_count; k++, weights += ROWS) {
-            const T *in = image + d->offsets[k];
-            vector x[VECTORS];
-            for (int v = 0; v < vectors; v++) x[v] = *(const vector *)(in + v * LANES);
-            for (int r = 0; r < ROWS; r++)
-                for (int v = 0; v < vectors; v++) sum[r][v] += x[v] * weights[r];
+    for (int64_t begin = 0; begin < d->in_channels || begin == 0; begin += AT_ONCE) {
+        const int64_t end = min_i64(begin + AT_ONCE, d->in_channels);
+        vector sum[ROWS][VECTORS];
+        for (int r = 0; r < ROWS; r++)
+            for (int v = 0; v < vectors; v++) sum[r][v] = (vector){0} + (begin ? 0 : bias[r]);
+        for (int64_t i = begin; i < end; i++) {
+            for (int64_t k = 0; k < d->kernel_count; k++, weights += ROWS) {
+                const T *in = image + d->offsets[k];
+                vector x[VECTORS];
+                for (int v = 0; v < vectors; v++) x[v] = *(const vector *)(in + v * LANES);
+                for (int r = 0; r < ROWS; r++)
+                    for (int v = 0; v < vectors; v++) sum[r][v] += x[v] * weights[r];
+            }
+            image += d->image_step;
         }
-        image += d->image_step;
+        for (int r = 0; r < ROWS; r++) {
+            for (int v = 0; v < vectors; v++) {
+                vector *to = (vector *)(out + (r * VECTORS + v) * LANES);
+                if (begin) sum[r][v] += *to;
+                *to = sum[r][v];
+            }
+        }
     }
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < vectors; v++) *(vector *)(out + (r * VECTORS + v) * LANES) = sum[r][v];
 }
 
 /* Copies the positions [p, p + count) of a tile that are outputs to their places. */
