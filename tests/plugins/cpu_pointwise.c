@@ -86,6 +86,47 @@ Test(cpu_pointwise, digits_are_kept)
     unary_f32("aten::sinh", (float[]){89}, (float[]){2.24480641e38f}, 1, 2e-7f);
 }
 
+/* Next to roots, in the tails and far out; values of 20 digits by mpmath. */
+Test(cpu_pointwise, special_functions_of_float64_keep_their_digits)
+{
+    static const struct {
+        const char *name;
+        double x, want;
+    } cases[] = {
+        {"aten::special_bessel_j0", 2.404825557695773, -6.1087652597367303971e-17},
+        {"aten::special_bessel_j0", 46.34118837166181, 7.2643163598814805387e-16},
+        {"aten::special_bessel_j0", 1e22, -1.8561051065108215035e-12},
+        {"aten::special_bessel_j1", 44.75931899765282, -2.7756635159775037146e-16},
+        {"aten::special_bessel_y0", 0.8935769662791675, -2.3389279284062103119e-17},
+        {"aten::special_bessel_y1", 1570.0106897796647, -1.5197989353072850052e-15},
+        {"aten::special_airy_ai", -2.338107410459767, 2.7433193406662829996e-17},
+        {"aten::special_airy_ai", -38.02100867725525, -2.14014624728101337e-15},
+        {"aten::special_airy_ai", 50.5, 1.3211745982223674963e-105},
+        {"aten::digamma", 1.4616321449683622, -9.2412655217294275168e-17},
+        {"aten::digamma", -10.687764, 0.31223705004014525613},
+        {"aten::special_ndtr", -34.5, 4.0107289665772619693e-261},
+        {"aten::special_log_ndtr", -20.25, -208.96076728764923992},
+        {"aten::special_ndtri", 4.2502026445964e-311, -37.685755230971308504},
+        {"aten::special_modified_bessel_k1", 1.625, 0.23234307103666881854},
+        {"aten::lgamma", -2.7476826467274127, 1.7335092440245008611e-16},
+    };
+    const int64_t one = 1;
+    fixture f;
+    fixture_open(&f);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        double got;
+        fixture_tensor a = fixture_tensor_make(&f, TN_FLOAT64, 1, &one, &cases[i].x);
+        fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT64, 1, &one, NULL);
+        run(&f, cases[i].name, (fixture_tensor *[]){&o, &a}, 2, NULL, 0);
+        fixture_read(&f, &o, &got);
+        cr_assert_leq(fabs(got / cases[i].want - 1), 5e-16, "%s(%.17g) = %.17g, not %.17g", cases[i].name,
+                      cases[i].x, got, cases[i].want);
+        fixture_tensor_free(&f, &a);
+        fixture_tensor_free(&f, &o);
+    }
+    fixture_close(&f);
+}
+
 Test(cpu_pointwise, extremes_carry_nan_and_rounding_is_to_even)
 {
     unary_f32("aten::relu", (float[]){-1, 2, NAN, -0.0f}, (float[]){0, 2, NAN, 0}, 4, 0);
