@@ -73,16 +73,10 @@ int32_t tni_broadcast(tni_shape *shape, uint32_t rank, const int64_t *sizes)
     return TN_OK;
 }
 
-int32_t tni_wrap_dim(int64_t dim, int64_t rank, int64_t *out)
+void tni_refuse_dim(int64_t dim, int64_t n)
 {
-    int64_t n = rank ? rank : 1;
-    if (dim < -n || dim >= n) {
-        return tni_error(TN_E_INDEX,
-                         "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
-                         (long long)-n, (long long)(n - 1), (long long)dim);
-    }
-    *out = dim < 0 ? dim + n : dim;
-    return TN_OK;
+    tni_error(TN_E_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+              (long long)-n, (long long)(n - 1), (long long)dim);
 }
 
 static uint64_t all_dims(int64_t rank)

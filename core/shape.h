@@ -41,7 +41,17 @@ int32_t tni_storage_extent(uint32_t rank, const int64_t *sizes, const int64_t *s
 /* Broadcasts `sizes` into *shape. Error text is ATen's. */
 int32_t tni_broadcast(tni_shape *shape, uint32_t rank, const int64_t *sizes);
 /* -rank <= dim < rank (a rank of 0 counts as 1), else TN_E_INDEX in ATen's words. */
-int32_t tni_wrap_dim(int64_t dim, int64_t rank, int64_t *out);
+void tni_refuse_dim(int64_t dim, int64_t n);
+static inline int32_t tni_wrap_dim(int64_t dim, int64_t rank, int64_t *out)
+{
+    int64_t n = rank ? rank : 1;
+    if (TNI_UNLIKELY(dim < -n || dim >= n)) {
+        tni_refuse_dim(dim, n);
+        return TN_E_INDEX;
+    }
+    *out = dim < 0 ? dim + n : dim;
+    return TN_OK;
+}
 /* Bit mask of a dim or a list of them; absent: all; empty: all if `empty_is_all`, else none. Duplicates are
  * refused. */
 int32_t tni_dim_mask(tn_value dims, int64_t rank, int32_t empty_is_all, uint64_t *out);

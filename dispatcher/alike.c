@@ -202,8 +202,14 @@ static inline void build_loop(one_loop *l, const inputs *in, const tn_tensor *ou
     }
 }
 
+/* 1 if numbers among the tensors, if there are some, change nothing of what is found. */
+static inline int32_t is_untouched(const inputs *in, const tni_op *base, const tni_kernel *k)
+{
+    return !in->numbers || (base->promote == TNI_PROMOTE_COMMON && !(k->row.flags & TN_ROW_CASTS));
+}
+
 /* The kernel that will run without being asked and takes numbers in the dtype of the call; NULL: none, or an
- * error in *out_status. What was found for tensors only is noted in the first kernel of the operator. */
+ * error in *out_status. What depends on the dtype alone is noted in the first kernel of the operator. */
 static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, inputs in, tni_kernel *first,
                                                           tn_dtype *out_dtype, int32_t *out_status)
 {
@@ -211,7 +217,7 @@ static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, inputs i
     if (!dtype || *out_status) return NULL;
     const tni_kernel *k = tni_kernel_for(first, f->call_dtype);
     if (!k || k->row.can_run || (in.numbers && k->row.flags & TN_ROW_CASTS)) return NULL;
-    if (k == first && !in.numbers && f->op->base->promote != TNI_PROMOTE_CUSTOM)
+    if (k == first && f->op->base->promote != TNI_PROMOTE_CUSTOM && is_untouched(&in, f->op->base, k))
         atomic_store_explicit(&first->alike, (uint64_t)f->call_dtype << 32 | dtype, memory_order_relaxed);
     return k;
 }
@@ -257,7 +263,7 @@ int32_t tni_run_alike(tni_frame *f)
     uint64_t known = atomic_load_explicit(&first->alike, memory_order_relaxed);
     tn_dtype dtype = (tn_dtype)known;
     f->call_dtype = in.model->desc.dtype;
-    if (TNI_UNLIKELY(known >> 32 != f->call_dtype || in.numbers || first->disabled)) {
+    if (TNI_UNLIKELY(known >> 32 != f->call_dtype || first->disabled || !is_untouched(&in, base, first))) {
         tn_dtype found = 0;
         int32_t failed = TN_OK;
         k = search(f, in, first, &found, &failed);

@@ -95,8 +95,12 @@ int32_t tni_next(tni_frame *f)
         f->layers &= f->layers - 1;
         if (f->registry->layers[layer]) return f->registry->layers[layer](f);
     }
-    if (TNI_LIKELY(f->op->form == TNI_FORM_FUNCTIONAL && f->op->base->kind == TNI_KIND_POINTWISE))
-        return tni_run_elementwise(f);
+    if (TNI_LIKELY(f->op->form ==
+                   TNI_FORM_FUNCTIONAL)) { /* the shortest ways, without a look at what is given */
+        const tni_op *base = f->op->base;
+        if (base->kind == TNI_KIND_POINTWISE) return tni_run_elementwise(f);
+        if (base->kind == TNI_KIND_VIEW) return base->entry->infer(f);
+    }
     return tni_run(f);
 }
 

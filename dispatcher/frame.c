@@ -50,13 +50,6 @@ int32_t tni_out_like(tni_frame *f, uint32_t i, const tn_tensor *t, tn_dtype dtyp
     return tni_out_strided(f, i, dtype, t->desc.rank, t->desc.sizes, strides);
 }
 
-int32_t tni_out_give(tni_frame *f, uint32_t i, tn_tensor *t)
-{
-    f->outs[i] = tn_value_tensor(t);
-    f->done = 1;
-    return TN_OK;
-}
-
 /* "aten::add.Tensor(" -> "add" */
 static int32_t short_name(const tni_op *op, const char **out)
 {

@@ -31,11 +31,6 @@ int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const cha
     return TN_OK;
 }
 
-int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out)
-{
-    return tni_wrap_dim(tni_arg_int(f, i), rank, out);
-}
-
 const char *tni_sizes_text(const tn_tensor *t, tni_text *text)
 {
     return tni_shape_text(t->desc.rank, t->desc.sizes, text->bytes, sizeof(text->bytes));

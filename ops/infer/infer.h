@@ -62,7 +62,10 @@ const char *tni_arg_string(const tni_frame *f, uint32_t i);
 /* A list of `count` ints; one alone stands for all. `name` is for the error. */
 int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const char *name, int64_t *out);
 /* The dim in argument i, in 0 .. rank - 1 (a rank of 0 counts as 1). */
-int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out);
+static inline int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out)
+{
+    return tni_wrap_dim(tni_arg_int(f, i), rank, out);
+}
 
 /* Text of sizes for errors; the buffer is the caller's. */
 typedef struct tni_text {
