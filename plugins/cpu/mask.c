@@ -23,16 +23,30 @@ static void count_run(void *user, void *const *pointers, int64_t n, int64_t posi
     c->count += count;
 }
 
+/* Coordinates of a position that lies `step` behind the one that they are of. */
+static void advance(int64_t *at, const tn_tensor_desc *t, int64_t step)
+{
+    for (uint32_t d = t->rank; d-- > 0 && step;) {
+        at[d] += step;
+        if (at[d] < t->sizes[d]) return;
+        step = at[d] / t->sizes[d];
+        at[d] -= step * t->sizes[d];
+    }
+}
+
 static void write_run(void *user, void *const *pointers, int64_t n, int64_t position)
 {
     nonzero_call *c = user;
     const uint8_t *truth = pointers[0];
-    const int64_t *strides = c->out->strides;
+    int64_t row = c->out->strides[0], column = c->out->strides[1], rank = c->self->rank;
+    int64_t at[TN_MAX_RANK] = {0}, last = 0, *o = (int64_t *)c->out->host + c->count * row;
+    advance(at, c->self, position);
     for (int64_t i = 0; i < n; i++) {
         if (!truth[i]) continue;
-        int64_t *o = (int64_t *)c->out->host + c->count * strides[0], rest = position + i;
-        for (uint32_t d = c->self->rank; d-- > 0; rest /= c->self->sizes[d])
-            o[d * strides[1]] = rest % c->self->sizes[d];
+        advance(at, c->self, i - last);
+        last = i;
+        for (int64_t d = 0; d < rank; d++) o[d * column] = at[d];
+        o += row;
         c->count++;
     }
 }

@@ -61,7 +61,7 @@ static void merge_sort(items *t)
     if (from != t->order) memcpy(t->order, from, (size_t)n * sizeof *from);
 }
 
-static int32_t make_items(const tn_call *call, items *t)
+static int32_t make_items(const tn_call *call, items *t, int32_t sorted)
 {
     const tn_tensor_desc *self = t->self;
     int64_t n = cpu_numel(self), inner = 1, bytes = tn_dtype_bytes(self->dtype);
@@ -74,13 +74,13 @@ static int32_t make_items(const tn_call *call, items *t)
     t->room = cpu_scratch(call, (uint64_t)t->count * 8);
     if (!keyed || !t->keys || !t->order || !t->room) return TN_E_OUT_OF_MEMORY;
     cpu_keys(keyed, self->host, cpu_slot(self->dtype), bytes, n, 0);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t item = t->dim < 0 ? i : i / inner % t->count,
-                place = t->dim < 0 ? 0 : i / (inner * t->count) * inner + i % inner;
+    for (int64_t i = 0; t->dim < 0 && i < n; i++) t->keys[i] = keyed[i].key;
+    for (int64_t i = 0; t->dim >= 0 && i < n; i++) {
+        int64_t item = i / inner % t->count, place = i / (inner * t->count) * inner + i % inner;
         t->keys[item * t->width + place] = keyed[i].key;
     }
     for (int64_t i = 0; i < t->count; i++) t->order[i] = i;
-    if (t->dim < 0) {
+    if (t->dim < 0 && sorted) {
         cpu_sort_keyed(keyed, keyed + n, n);
         for (int64_t i = 0; i < n; i++) t->room[i] = keyed[i].position;
     }
@@ -137,7 +137,7 @@ static int32_t unique(const tn_call *call, int64_t dim, int32_t along, int32_t s
 {
     items t = {.self = cpu_arg(call, 0)};
     t.dim = along ? cpu_dim(t.self, dim) : -1;
-    int32_t status = make_items(call, &t);
+    int32_t status = make_items(call, &t, sorted);
     if (status != TN_OK) return status;
     if (sorted && t.dim < 0)
         memcpy(t.order, t.room, (size_t)t.count * 8);

@@ -14,7 +14,7 @@ typedef struct taps {
 } taps;
 
 /* From [-1, 1] to inputs; *slope is the derivative. */
-static acc unnormalised(const tni_grid_sample *s, acc x, int64_t size, acc *slope)
+static inline acc unnormalised(const tni_grid_sample *s, acc x, int64_t size, acc *slope)
 {
     *slope = s->align ? (acc)(size - 1) / 2 : (acc)size / 2;
     return s->align ? (x + 1) / 2 * (acc)(size - 1) : ((x + 1) * (acc)size - 1) / 2;
@@ -40,7 +40,7 @@ static acc reflected(acc x, int64_t twice_low, int64_t twice_high, acc *slope)
 }
 
 /* Brings a position into the image as the padding says; zero padding leaves it. */
-static acc padded(const tni_grid_sample *s, acc x, int64_t size, acc *slope)
+static inline acc padded(const tni_grid_sample *s, acc x, int64_t size, acc *slope)
 {
     if (s->padding == TNI_GRID_REFLECTION)
         x = s->align ? reflected(x, 0, 2 * (size - 1), slope) : reflected(x, -1, 2 * size - 1, slope);
@@ -88,7 +88,15 @@ static void cubic_taps(const tni_grid_sample *s, acc x, int64_t size, acc slope,
         out->at[i] = bounded((int64_t)padded(s, low + (acc)(i - 1), size, &ignored), size);
 }
 
-static void make_taps(const tni_grid_sample *s, acc x, int64_t size, taps *out)
+static void one_tap(int64_t at, taps *out)
+{
+    out->count = 1;
+    out->at[0] = at;
+    out->weight[0] = 1;
+    out->slope[0] = 0;
+}
+
+static inline void make_taps(const tni_grid_sample *s, acc x, int64_t size, taps *out)
 {
     acc slope, low;
     x = unnormalised(s, x, size, &slope);
@@ -98,21 +106,24 @@ static void make_taps(const tni_grid_sample *s, acc x, int64_t size, taps *out)
     }
     x = padded(s, x, size, &slope);
     if (s->interpolation == TNI_GRID_NEAREST) {
-        *out = (taps){.count = 1, .at = {bounded((int64_t)rint((double)x), size)}, .weight = {1}};
+        one_tap(bounded((int64_t)rint((double)x), size), out);
         return;
     }
     low = (acc)floor((double)x);
-    *out = (taps){.count = 2,
-                  .at = {bounded((int64_t)low, size), bounded((int64_t)low + 1, size)},
-                  .weight = {low + 1 - x, x - low},
-                  .slope = {-slope, slope}};
+    out->count = 2;
+    out->at[0] = bounded((int64_t)low, size);
+    out->at[1] = bounded((int64_t)low + 1, size);
+    out->weight[0] = low + 1 - x;
+    out->weight[1] = x - low;
+    out->slope[0] = -slope;
+    out->slope[1] = slope;
 }
 
 /* Taps of position `at` of image n: dimension 2 is x. */
 static void position_taps(const tni_grid_sample *s, int64_t index, taps out[3])
 {
     const T *grid = (const T *)s->grid + index * s->spatial;
-    out[0] = (taps){.count = 1, .at = {0}, .weight = {1}};
+    if (s->spatial < 3) one_tap(0, &out[0]);
     for (int64_t d = 0; d < s->spatial; d++) make_taps(s, load(grid[d]), s->in[2 - d], &out[2 - d]);
 }
 
@@ -121,28 +132,52 @@ static int64_t volume(const int64_t size[3])
     return size[0] * size[1] * size[2];
 }
 
+/* The taps that lie inside, over all dimensions together. */
+typedef struct point {
+    int count;
+    int64_t at[64];
+    acc weight[64];
+} point;
+
+static inline void join_taps(const tni_grid_sample *s, const taps t[3], point *out)
+{
+    out->count = 0;
+    for (int i = 0; i < t[0].count; i++) {
+        for (int j = 0; j < t[1].count; j++) {
+            int64_t row = (t[0].at[i] * s->in[1] + t[1].at[j]) * s->in[2];
+            acc weight = t[0].weight[i] * t[1].weight[j];
+            if (t[0].at[i] < 0 || t[1].at[j] < 0) continue;
+            for (int k = 0; k < t[2].count; k++) {
+                if (t[2].at[k] < 0) continue;
+                out->at[out->count] = row + t[2].at[k];
+                out->weight[out->count++] = weight * t[2].weight[k];
+            }
+        }
+    }
+}
+
 static void forward(const tni_grid_sample *s, int64_t begin, int64_t end)
 {
-    int64_t in = volume(s->in), out = volume(s->out);
+    int64_t in = volume(s->in), out = volume(s->out), n = begin / out, at = begin % out;
     for (int64_t index = begin; index < end; index++) {
-        int64_t n = index / out, at = index % out;
         const T *x = (const T *)s->x + n * s->channels * in;
         T *y = (T *)s->y + n * s->channels * out + at;
         taps t[3];
+        point p;
         position_taps(s, index, t);
+        join_taps(s, t, &p);
         for (int64_t c = 0; c < s->channels; c++, x += in) {
             acc sum = 0;
-            for (int i = 0; i < t[0].count; i++) {
-                for (int j = 0; j < t[1].count; j++) {
-                    acc line = 0, weight = t[0].weight[i] * t[1].weight[j];
-                    int64_t row = (t[0].at[i] * s->in[1] + t[1].at[j]) * s->in[2];
-                    if (t[0].at[i] < 0 || t[1].at[j] < 0) continue;
-                    for (int k = 0; k < t[2].count; k++)
-                        if (t[2].at[k] >= 0) line += load(x[row + t[2].at[k]]) * t[2].weight[k];
-                    sum += line * weight;
-                }
-            }
+            if (p.count == 4)
+                sum = load(x[p.at[0]]) * p.weight[0] + load(x[p.at[1]]) * p.weight[1] +
+                      (load(x[p.at[2]]) * p.weight[2] + load(x[p.at[3]]) * p.weight[3]);
+            else
+                for (int k = 0; k < p.count; k++) sum += load(x[p.at[k]]) * p.weight[k];
             y[c * out] = store(sum);
+        }
+        if (++at == out) {
+            at = 0;
+            n++;
         }
     }
 }

@@ -13,6 +13,7 @@ typedef struct resample_job {
     bool moves; /* one tap of weight 1 everywhere */
     char *tables;
     int64_t table_bytes;
+    int64_t channels; /* of a pixel, where images are channels-last; else 0 */
     int32_t status;
 } resample_job;
 
@@ -50,6 +51,21 @@ static int32_t make_tables(resample_job *job)
     return TN_OK;
 }
 
+/* Whether input and output are channels-last images, so that neither need be copied. */
+static bool choose_last(const resample_job *job, const tensor *in, const tensor *out)
+{
+    if (job->form->back || in->rank != job->form->spatial + 2) return false;
+    if (job->kernels->forward_images && job->form->spatial == 2) return false;
+    if (tensor_is_contiguous(in) && tensor_is_contiguous(out)) return false;
+    return tensor_is_channels_last(in) && tensor_is_channels_last(out);
+}
+
+static void run_lines(void *context, int64_t begin, int64_t end)
+{
+    resample_job *job = context;
+    job->kernels->forward_last(&job->r, job->channels, begin, end);
+}
+
 static void run_planes(void *context, int64_t begin, int64_t end)
 {
     resample_job *job = context;
@@ -77,24 +93,40 @@ static void run_planes(void *context, int64_t begin, int64_t end)
     tni_scratch_free(job->call, memory, bytes);
 }
 
+static void run_all(resample_job *job, const tensor *in)
+{
+    const tni_resample *r = &job->r;
+    int64_t volume = r->out[0] * r->out[1] * r->out[2], lines = r->out[0] * r->out[1];
+    if (job->channels)
+        tni_for_ranges(job->call, in->sizes[0] * lines, grain_for(16384, r->out[2] * job->channels),
+                       run_lines, job);
+    else
+        tni_for_ranges(job->call, r->planes, grain_for(16384, volume), run_planes, job);
+}
+
 int32_t tni_resample_run(void *self, const tn_call *call)
 {
     const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
     resample_job job = {
         .call = call, .form = call->data, .kernels = tni_resamples_of(in->dtype), .moves = true};
     tni_dense x, y;
-    int32_t status = tni_dense_read(call, in, &x);
-    memset(&y, 0, sizeof(y));
+    bool last = choose_last(&job, in, out);
+    int32_t status = TN_OK;
+    x = (tni_dense){.call = call, .tensor = in, .data = in->host};
+    y = (tni_dense){.call = call, .tensor = out, .data = out->host};
+    if (last)
+        job.channels = in->sizes[1];
+    else
+        status = tni_dense_read(call, in, &x);
     set_sizes(job.form->back ? out : in, job.form->spatial, job.r.in);
     set_sizes(job.form->back ? in : out, job.form->spatial, job.r.out);
     job.r.planes = tensor_span(out, 0, out->rank - job.form->spatial);
-    if (status == TN_OK) status = tni_dense_write(call, out, &y);
+    if (status == TN_OK && !last) status = tni_dense_write(call, out, &y);
     if (status == TN_OK) status = make_tables(&job);
     if (status == TN_OK && tensor_numel(out) > 0) {
-        int64_t volume = job.r.out[0] * job.r.out[1] * job.r.out[2];
         job.r.x = x.data;
         job.r.y = y.data;
-        tni_for_ranges(call, job.r.planes, grain_for(16384, volume), run_planes, &job);
+        run_all(&job, in);
         status = job.status;
     }
     tni_scratch_free(call, job.tables, job.table_bytes);

@@ -35,6 +35,8 @@ typedef struct tni_resample_kernels {
     /* Two dimensions in a way of their own, or NULL. `memory`: 2 bytes for each tap and in[1] * out[2]
      * elements. */
     void (*forward_images)(const tni_resample *r, int64_t begin, int64_t end, void *memory);
+    /* Forward of channels-last images: lines of outputs [begin, end), image by image. */
+    void (*forward_last)(const tni_resample *r, int64_t channels, int64_t begin, int64_t end);
     void (*fill)(void *to, int64_t count, const double number[2]);
 } tni_resample_kernels;
 

@@ -228,6 +228,63 @@ static void move(const tni_resample *r, int64_t begin, int64_t end)
     }
 }
 
+/* ---- Channels-last ----------------------------------------------------------------------------------- */
+
+/* Channels whose sums are kept in the first-level cache. */
+enum { CHANNELS = 256 };
+
+/* Adds `count` channels of one input pixel. */
+static inline void add_pixel(const T *x, real weight, int64_t count, real *restrict sum)
+{
+#if IS_HALF
+    real room[CHANNELS];
+    const real *from = run_read(x, count, room);
+    for (int64_t c = 0; c < count; c++) sum[c] += from[c] * weight;
+#else
+    for (int64_t c = 0; c < count; c++) sum[c] += TO_REAL(x[c]) * weight;
+#endif
+}
+
+/* `count` channels of the output pixel o; x and y point to the first of them. */
+static void sum_pixel(const tni_resample *r, const T *x, int64_t channels, const int64_t o[3], int64_t count,
+                      T *y)
+{
+    const tni_taps *tz = &r->taps[0], *ty = &r->taps[1], *tx = &r->taps[2];
+    real sum[CHANNELS];
+    for (int64_t c = 0; c < count; c++) sum[c] = 0;
+    for (int64_t i = o[0] * tz->taps; i < (o[0] + 1) * tz->taps; i++) {
+        for (int64_t j = o[1] * ty->taps; j < (o[1] + 1) * ty->taps; j++) {
+            real line = kept(r, tz->weight[i]) * kept(r, ty->weight[j]);
+            for (int64_t k = o[2] * tx->taps; k < (o[2] + 1) * tx->taps; k++) {
+                int64_t at = (tz->at[i] * r->in[1] + ty->at[j]) * r->in[2] + tx->at[k];
+                real weight = line * kept(r, tx->weight[k]);
+                if (weight != 0) add_pixel(x + at * channels, weight, count, sum);
+            }
+        }
+    }
+    write_sums(sum, count, y);
+}
+
+static void forward_last(const tni_resample *r, int64_t channels, int64_t begin, int64_t end)
+{
+    int64_t in = r->in[0] * r->in[1] * r->in[2] * channels, lines = r->out[0] * r->out[1];
+    bool moves = is_move(r);
+    T *y = (T *)r->y + begin * r->out[2] * channels;
+    for (int64_t line = begin; line < end; line++) {
+        const T *x = (const T *)r->x + line / lines * in;
+        int64_t o[3] = {line % lines / r->out[1], line % r->out[1], 0};
+        const T *row = x + (r->taps[0].at[o[0]] * r->in[1] + r->taps[1].at[o[1]]) * r->in[2] * channels;
+        for (; o[2] < r->out[2]; o[2]++, y += channels) {
+            if (moves) {
+                memcpy(y, row + r->taps[2].at[o[2]] * channels, (size_t)channels * sizeof(T));
+                continue;
+            }
+            for (int64_t c = 0; c < channels; c += CHANNELS)
+                sum_pixel(r, x + c, channels, o, min_i64(CHANNELS, channels - c), y + c);
+        }
+    }
+}
+
 static void fill(void *to, int64_t count, const double number[2])
 {
     T value = store(from_number(number)), *out = to;
@@ -241,6 +298,7 @@ const tni_resample_kernels K(tni_resample_kernels) = {
     .forward = forward,
     .backward = backward,
     .move = move,
+    .forward_last = forward_last,
     .fill = fill,
     .forward_images = forward_bytes,
 };
