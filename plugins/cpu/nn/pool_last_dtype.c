@@ -6,9 +6,9 @@
  */
 #include "pool_words.h"
 #include "runs.h"
-
-/* Channels whose state is kept in the first-level cache. */
-enum { CHANNELS = 256 };
+#if IS_FLOATING
+#include "lanes.h"
+#endif
 
 typedef struct pixel_walk {
     int64_t oz, oy, ox;
@@ -21,84 +21,126 @@ static pixel_walk output_pixel(const tni_pool *p, int64_t pixel)
 
 /* ---- Forward ----------------------------------------------------------------------------------------- */
 
-/* Elements as what they are compared as. */
-static inline const value *read_values(const T *x, int64_t count, value *room)
+/* One channel of one output. */
+static void max_one(const tni_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
 {
-#if IS_INTEGER
-    return x;
-#else
-    return run_read(x, count, room);
-#endif
-}
-
-static inline void write_values(const value *from, int64_t count, T *out)
-{
-#if IS_INTEGER
-    memcpy(out, from, (size_t)count * sizeof(T));
-#else
-    run_write(from, count, out);
-#endif
-}
-
-static inline void keep_larger(const value *restrict candidate, int32_t at, int64_t count,
-                               value *restrict best, int32_t *restrict where)
-{
-    for (int64_t c = 0; c < count; c++) {
-        bool take = replaces(candidate[c], best[c]);
-        where[c] = take ? at : where[c];
-        best[c] = take ? candidate[c] : best[c];
-    }
-}
-
-/* `count` channels of one output; x and y point to the first of them. */
-static void max_pixel(const tni_pool *p, const T *x, pixel_walk o, int64_t count, T *y, int64_t *index)
-{
-    value best[CHANNELS], room[CHANNELS];
-    int32_t where[CHANNELS];
-    bool found = false;
+    int64_t found = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
+    bool empty = is_empty(p, o.oz, o.oy, o.ox);
+    value best = empty ? (value)0 : TO_VALUE(x[found * p->channels]);
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz += p->step[0]) {
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy += p->step[1]) {
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix += p->step[2]) {
                 int64_t at = (iz * p->in[1] + iy) * p->in[2] + ix;
-                const value *candidate = read_values(x + at * p->channels, count, room);
-                if (found) {
-                    keep_larger(candidate, (int32_t)at, count, best, where);
-                    continue;
-                }
-                for (int64_t c = 0; c < count; c++) best[c] = candidate[c];
-                for (int64_t c = 0; c < count; c++) where[c] = (int32_t)at;
-                found = true;
+                value candidate = TO_VALUE(x[at * p->channels]);
+                bool take = replaces(candidate, best);
+                found = take ? at : found;
+                best = take ? candidate : best;
             }
         }
     }
-    if (!found) {
-        int64_t at = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
-        for (int64_t c = 0; c < count; c++) best[c] = 0;
-        for (int64_t c = 0; c < count; c++) where[c] = (int32_t)at;
-    }
-    write_values(best, count, y);
-    for (int64_t c = 0; c < count; c++) index[c] = where[c];
+    *y = FROM_VALUE(best);
+    *index = found;
 }
 
-static void average_pixel(const tni_pool *p, const T *x, pixel_walk o, int64_t count, T *y)
+static void average_one(const tni_pool *p, const T *x, pixel_walk o, T *y)
 {
-    acc sum[CHANNELS], room[CHANNELS];
-    int64_t divisor;
-    for (int64_t c = 0; c < count; c++) sum[c] = 0;
+    acc sum = 0;
+    for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++)
+        for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++)
+            for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++)
+                sum += load(x[((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels]);
+    *y = is_empty(p, o.oz, o.oy, o.ox) ? (T)0 : store(quotient(sum, divisor_of(p, o.oz, o.oy, o.ox)));
+}
+
+#if IS_FLOATING
+/* Vectors of channels whose state stays in registers while the window is walked. */
+enum { SETS = 4, SPAN = SETS * LANE_COUNT };
+/* What a vector of places is made of: as wide as an accumulator. */
+typedef __typeof__(((lane_bits){0})[0]) lane_place;
+
+static inline __attribute__((always_inline)) void write_lanes(const lanes *v, const int sets, T *y)
+{
+#if IS_HALF
+    acc room[SPAN];
+    for (int s = 0; s < sets; s++) memcpy(room + s * LANE_COUNT, &v[s], sizeof v[s]);
+#if defined(__F16C__)
+    run_write(room, sets * LANE_COUNT, y);
+#else
+    for (int c = 0; c < sets * LANE_COUNT; c++) y[c] = store(room[c]); /* less than a block */
+#endif
+#else
+    for (int s = 0; s < sets; s++) memcpy(y + s * LANE_COUNT, &v[s], sizeof v[s]);
+#endif
+}
+
+static inline __attribute__((always_inline)) void max_lanes(const tni_pool *p, const T *x, pixel_walk o, T *y,
+                                                            int64_t *index, const int sets)
+{
+    lanes best[SETS];
+    lane_bits where[SETS];
+    lane_place places[SPAN];
+    int64_t first = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
+    acc least = is_empty(p, o.oz, o.oy, o.ox) ? 0 : (acc)LOWEST;
+    for (int s = 0; s < sets; s++) {
+        best[s] = (lanes){0} + least;
+        where[s] = (lane_bits){0} + (lane_place)first;
+    }
+    for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz += p->step[0]) {
+        for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy += p->step[1]) {
+            for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix += p->step[2]) {
+                int64_t at = (iz * p->in[1] + iy) * p->in[2] + ix;
+                for (int s = 0; s < sets; s++) {
+                    lanes v = lanes_load(x + at * p->channels + s * LANE_COUNT);
+                    lane_bits take = (lane_bits)(v > best[s]) | (lane_bits)(v != v);
+                    where[s] = (take & (lane_place)at) | (~take & where[s]);
+                    best[s] = (lanes)((take & (lane_bits)v) | (~take & (lane_bits)best[s]));
+                }
+            }
+        }
+    }
+    for (int s = 0; s < sets; s++) memcpy(places + s * LANE_COUNT, &where[s], sizeof where[s]);
+    write_lanes(best, sets, y);
+    for (int c = 0; c < sets * LANE_COUNT; c++) index[c] = places[c];
+}
+
+static inline __attribute__((always_inline)) void average_lanes(const tni_pool *p, const T *x, pixel_walk o,
+                                                                T *y, const int sets)
+{
+    lanes sum[SETS];
+    acc divisor = is_empty(p, o.oz, o.oy, o.ox) ? 1 : (acc)divisor_of(p, o.oz, o.oy, o.ox);
+    for (int s = 0; s < sets; s++) sum[s] = (lanes){0};
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++) {
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++) {
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++) {
-                int64_t at = (iz * p->in[1] + iy) * p->in[2] + ix;
-                const acc *in = run_read(x + at * p->channels, count, room);
-                for (int64_t c = 0; c < count; c++) sum[c] += in[c];
+                const T *in = x + ((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels;
+                for (int s = 0; s < sets; s++) sum[s] += lanes_load(in + s * LANE_COUNT);
             }
         }
     }
-    if (!is_empty(p, o.oz, o.oy, o.ox)) {
-        divisor = divisor_of(p, o.oz, o.oy, o.ox);
-        for (int64_t c = 0; c < count; c++) sum[c] = quotient(sum[c], divisor);
-    }
-    run_write(sum, count, y);
+    for (int s = 0; s < sets; s++) sum[s] /= divisor;
+    write_lanes(sum, sets, y);
+}
+#endif
+
+/* All channels of one output. */
+static void max_pixel(const tni_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
+{
+    int64_t c = 0;
+#if IS_FLOATING
+    for (; c + SPAN <= p->channels; c += SPAN) max_lanes(p, x + c, o, y + c, index + c, SETS);
+    for (; c + LANE_COUNT <= p->channels; c += LANE_COUNT) max_lanes(p, x + c, o, y + c, index + c, 1);
+#endif
+    for (; c < p->channels; c++) max_one(p, x + c, o, y + c, index + c);
+}
+
+static void average_pixel(const tni_pool *p, const T *x, pixel_walk o, T *y)
+{
+    int64_t c = 0;
+#if IS_FLOATING
+    for (; c + SPAN <= p->channels; c += SPAN) average_lanes(p, x + c, o, y + c, SETS);
+    for (; c + LANE_COUNT <= p->channels; c += LANE_COUNT) average_lanes(p, x + c, o, y + c, 1);
+#endif
+    for (; c < p->channels; c++) average_one(p, x + c, o, y + c);
 }
 
 /* Outputs [begin, end) of all images, line by line. */
@@ -109,15 +151,12 @@ static void walk_outputs(const tni_pool *p, int64_t begin, int64_t end, bool max
         for (int64_t ox = 0; ox < p->out[2]; ox++) {
             int64_t pixel = line * p->out[2] + ox;
             pixel_walk o = output_pixel(p, pixel % out);
-            for (int64_t c = 0; c < p->channels; c += CHANNELS) {
-                int64_t count = min_i64(CHANNELS, p->channels - c);
-                const T *x = (const T *)p->x + pixel / out * in + c;
-                T *y = (T *)p->y + pixel * p->channels + c;
-                if (max)
-                    max_pixel(p, x, o, count, y, p->indices + pixel * p->channels + c);
-                else
-                    average_pixel(p, x, o, count, y);
-            }
+            const T *x = (const T *)p->x + pixel / out * in;
+            T *y = (T *)p->y + pixel * p->channels;
+            if (max)
+                max_pixel(p, x, o, y, p->indices + pixel * p->channels);
+            else
+                average_pixel(p, x, o, y);
         }
     }
 }

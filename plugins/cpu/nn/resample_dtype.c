@@ -230,19 +230,26 @@ static void move(const tni_resample *r, int64_t begin, int64_t end)
 
 /* ---- Channels-last ----------------------------------------------------------------------------------- */
 
-/* Channels whose sums are kept in the first-level cache. */
-enum { CHANNELS = 256 };
+/* Channels of one output whose sums are kept in the first-level cache. */
+enum { CHANNELS = 64 };
 
-/* Adds `count` channels of one input pixel. */
-static inline void add_pixel(const T *x, real weight, int64_t count, real *restrict sum)
+/* Adds `count` channels of one input pixel; the first one is written. */
+static inline void add_pixel(const T *x, real weight, int64_t count, bool first, real *restrict sum)
 {
-#if IS_HALF
     real room[CHANNELS];
+#if IS_HALF
     const real *from = run_read(x, count, room);
-    for (int64_t c = 0; c < count; c++) sum[c] += from[c] * weight;
+#elif IS_INTEGER
+    const real *from = room;
+    for (int64_t c = 0; c < count; c++) room[c] = TO_REAL(x[c]);
 #else
-    for (int64_t c = 0; c < count; c++) sum[c] += TO_REAL(x[c]) * weight;
+    const real *from = (const real *)x;
+    (void)room;
 #endif
+    if (first)
+        for (int64_t c = 0; c < count; c++) sum[c] = from[c] * weight;
+    else
+        for (int64_t c = 0; c < count; c++) sum[c] += from[c] * weight;
 }
 
 /* `count` channels of the output pixel o; x and y point to the first of them. */
@@ -250,19 +257,22 @@ static void sum_pixel(const tni_resample *r, const T *x, int64_t channels, const
                       T *y)
 {
     const tni_taps *tz = &r->taps[0], *ty = &r->taps[1], *tx = &r->taps[2];
-    real sum[CHANNELS];
-    for (int64_t c = 0; c < count; c++) sum[c] = 0;
+    real room[CHANNELS], *sum = IS_HALF || IS_INTEGER ? room : (real *)(void *)y;
+    bool first = true;
     for (int64_t i = o[0] * tz->taps; i < (o[0] + 1) * tz->taps; i++) {
         for (int64_t j = o[1] * ty->taps; j < (o[1] + 1) * ty->taps; j++) {
             real line = kept(r, tz->weight[i]) * kept(r, ty->weight[j]);
             for (int64_t k = o[2] * tx->taps; k < (o[2] + 1) * tx->taps; k++) {
                 int64_t at = (tz->at[i] * r->in[1] + ty->at[j]) * r->in[2] + tx->at[k];
                 real weight = line * kept(r, tx->weight[k]);
-                if (weight != 0) add_pixel(x + at * channels, weight, count, sum);
+                if (weight == 0) continue;
+                add_pixel(x + at * channels, weight, count, first, sum);
+                first = false;
             }
         }
     }
-    write_sums(sum, count, y);
+    for (int64_t c = 0; first && c < count; c++) sum[c] = 0;
+    if (sum == room) write_sums(room, count, y);
 }
 
 static void forward_last(const tni_resample *r, int64_t channels, int64_t begin, int64_t end)
