@@ -137,6 +137,7 @@ class Slot:
         if takes_call:
             names = ", ".join(["call", *(a.name for a in self.arguments[1:])])
             out += ["    shim_plugin *w = shim_of_call(call);",
+                    f"    if (!w && !call) return {'NULL' if self.result.endswith('*') else 'TN_E_CONTRACT'};",
                     f"    if (!w) return call->host->{self.plain}({names});", "    tn_call outer;"]
         else:
             out += [f"    shim_plugin *w = {self.lead.name};"]
@@ -232,7 +233,7 @@ def print_source(tables, plugin, host, functions):
     out += ["const shim_wrapped_slot shim_host_slots[] = {"]
     out += [f"    {{offsetof(tn_host, {s.plain}), (void (*)(void)){s.function()}}}," for s in host]
     out += ["};", f"const uint32_t shim_host_slot_count = {len(host)};", "",
-            "shim_plugin *shim_of_call(const tn_call *call)", "{",
+            "shim_plugin *shim_of_call(const tn_call *call)", "{", "    if (!call) return shim_here();",
             "    return call->host->error == host_error ? call->host->context : NULL;", "}", "",
             "const shim_interface shim_interfaces[] = {"]
     out += [f'    {{"tenon.{n}", offsetof(shim_tables, {n}), sizeof(tn_{n}_interface), {len(t)}, {n}_slots}},'

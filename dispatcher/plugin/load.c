@@ -5,6 +5,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "core/finding.h"
+#include "dispatcher/plugin/threads.h"
+
 /* A slot that an interface must have, by its place in the struct. */
 typedef struct required_slot {
     uint32_t offset;
@@ -151,6 +154,73 @@ static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
     return status == TN_OK ? check_kernels(&p->kernels, reason) : status;
 }
 
+/* ---- Unloading --------------------------------------------------------------------------------------- */
+
+/*
+ * The plugins of this process that can be unloaded, over all contexts: the system knows a library once, so it
+ * goes with the last of them, and the threads from before it are those from before the first.
+ */
+static pthread_mutex_t unloadable_lock = PTHREAD_MUTEX_INITIALIZER;
+static tni_plugin *unloadable;
+
+static int32_t copy_threads(tn_context *ctx, const tni_vector *from, tni_vector *to)
+{
+    for (uint32_t i = 0; i < from->count; i++) {
+        int32_t *slot = tni_vector_push(ctx, to, sizeof *slot);
+        if (!slot) return TN_E_OUT_OF_MEMORY;
+        *slot = ((const int32_t *)from->data)[i];
+    }
+    return TN_OK;
+}
+
+/* It was loaded; its threads are those from before. */
+static int32_t join_unloadable(tni_plugin *p)
+{
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&unloadable_lock);
+    const tni_plugin *first = unloadable;
+    while (first && first->handle != p->handle) first = first->next_one;
+    if (first) {
+        p->threads.count = 0;
+        status = copy_threads(p->ctx, &first->threads, &p->threads);
+    }
+    p->next_one = unloadable;
+    unloadable = p;
+    pthread_mutex_unlock(&unloadable_lock);
+    return status;
+}
+
+/* 1: it was the last of its library. */
+static int32_t leave_unloadable(const tni_plugin *p)
+{
+    int32_t others = 0;
+    pthread_mutex_lock(&unloadable_lock);
+    tni_plugin **link = &unloadable;
+    while (*link && *link != p) link = &(*link)->next_one;
+    if (*link) *link = p->next_one;
+    for (const tni_plugin *q = unloadable; q; q = q->next_one) others += q->handle == p->handle;
+    pthread_mutex_unlock(&unloadable_lock);
+    return others == 0;
+}
+
+/* Whether its code may go. What speaks against it is said. */
+static int32_t may_unload(const tni_plugin *p, int32_t quiesced)
+{
+    int32_t is_last = leave_unloadable(p), thread = 0;
+    if (quiesced != TN_OK) {
+        tni_breach(p->ctx, p->info->name, "quiesce-failed", NULL,
+                   "quiesce answered %d (%s); the library stays loaded", quiesced, tn_status_text(quiesced));
+        return 0;
+    }
+    int32_t left = is_last ? tni_threads_left(&p->threads, p->handle, &thread) : TNI_THREADS_NONE;
+    if (left == TNI_THREADS_INSIDE)
+        tni_breach(p->ctx, p->info->name, "thread-outlives-shutdown", NULL,
+                   "thread %d has the library's code on its stack after quiesce and shutdown, although the "
+                   "library says that it can be unloaded; it stays loaded",
+                   thread);
+    return 1;
+}
+
 /* ---- Steps ------------------------------------------------------------------------------------------- */
 
 static int32_t open_library(tni_plugin *p, const char *path, const tni_elf_info *elf, tni_reason *reason)
@@ -262,9 +332,13 @@ static int32_t make_state(tni_plugin *p, const tni_shim_chain *chain, tni_reason
 /* `file_stays`: after a failure its code stays mapped. */
 static void destroy(tni_plugin *p, int32_t file_stays)
 {
-    if (p->table.quiesce) p->table.quiesce(p->self);
+    int32_t quiesced = p->table.quiesce ? p->table.quiesce(p->self) : TN_OK;
     if (p->table.shutdown) p->table.shutdown(p->self);
-    if (p->handle && !file_stays && (p->info->flags & TN_PLUGIN_CAN_UNLOAD)) dlclose(p->handle);
+    if (file_stays)
+        leave_unloadable(p);
+    else if (p->info->flags & TN_PLUGIN_CAN_UNLOAD && may_unload(p, quiesced))
+        dlclose(p->handle);
+    tni_vector_finish(p->ctx, &p->threads, sizeof(int32_t));
     tni_free(p->ctx, p, sizeof(*p));
 }
 
@@ -274,7 +348,12 @@ int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *e
     tni_plugin *p = tni_alloc_zeroed(ctx, sizeof(*p));
     if (!p) return tni_reason_set(reason, TN_E_OUT_OF_MEMORY, "out of memory");
     p->ctx = ctx;
-    int32_t status = open_library(p, path, elf, reason);
+    int32_t unloads = (elf->info.flags & TN_PLUGIN_CAN_UNLOAD) != 0;
+    int32_t status = unloads ? tni_threads_read(ctx, &p->threads) : TN_OK;
+    if (status != TN_OK) tni_reason_set(reason, status, "out of memory");
+    if (status == TN_OK) status = open_library(p, path, elf, reason);
+    if (status == TN_OK && unloads && (status = join_unloadable(p)) != TN_OK)
+        tni_reason_set(reason, status, "out of memory");
     if (status == TN_OK) status = negotiate(p, reason);
     if (status == TN_OK) status = make_state(p, chain, reason);
     if (status == TN_OK) status = take_interfaces(p, reason);
@@ -288,4 +367,12 @@ int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *e
 void tni_plugin_unload(tni_plugin *plugin)
 {
     if (plugin) destroy(plugin, 0);
+}
+
+void tni_plugin_abandon(tni_plugin *plugin)
+{
+    /* Whoever held the lock at the fork holds it in no process that this one sees. */
+    if (pthread_mutex_trylock(&unloadable_lock)) return;
+    pthread_mutex_unlock(&unloadable_lock);
+    leave_unloadable(plugin);
 }

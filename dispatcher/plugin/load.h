@@ -26,6 +26,9 @@ typedef struct tni_plugin {
     tn_autocast_interface autocast;
     tn_shim_interface shim; /* size not 0: it is a shim */
     int32_t shim_behind;    /* it is one, and stands behind others, which hide its interface */
+    /* Of those that say they can be unloaded: */
+    tni_vector threads;          /* of the process, before the library came; int32_t */
+    struct tni_plugin *next_one; /* in the process's list; see load.c */
 } tni_plugin;
 
 /* The shims that stand before a plugin, the host's end first. */
@@ -41,8 +44,13 @@ typedef struct tni_shim_chain {
  */
 int32_t tni_plugin_load(tn_context *ctx, const char *path, const tni_elf_info *elf,
                         const tni_shim_chain *chain, TN_OUT tni_plugin **out, TN_OUT tni_reason *reason);
-/* Quiesces, shuts down, and unloads if the plugin says that it can. No handle of it may live. NULL is
- * ignored. */
+/*
+ * Quiesces, shuts down, and unloads if the plugin says that it can, has confirmed it by its quiesce, and no
+ * thread is left that appeared while it was loaded; one that has its code on the stack is a finding. No
+ * handle of it may live. NULL is ignored.
+ */
 void tni_plugin_unload(TN_TAKES tni_plugin *plugin);
+/* In a child of fork, where nothing of the plugin may be called: it is left as it is. */
+void tni_plugin_abandon(tni_plugin *plugin);
 
 #endif

@@ -301,8 +301,8 @@ static void destroy(tn_context *ctx, plugins *all)
 {
     /* In a child of fork the devices belong to the parent: nothing of a plugin may be called. */
     int32_t forked = ctx->pid != getpid();
-    for (uint32_t i = all->loaded.count; !forked && i-- > 0;)
-        tni_plugin_unload(((tni_plugin **)all->loaded.data)[i]);
+    for (uint32_t i = all->loaded.count; i-- > 0;)
+        (forked ? tni_plugin_abandon : tni_plugin_unload)(((tni_plugin **)all->loaded.data)[i]);
     tni_vector_finish(ctx, &all->loaded, sizeof(tni_plugin *));
     for (uint32_t i = 0; i < all->retired.count; i++) {
         char *text = ((char **)all->retired.data)[i];

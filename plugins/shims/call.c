@@ -212,6 +212,11 @@ static int32_t adapt_callback(shim_call *c)
 
 /* ---- Every call -------------------------------------------------------------------------------------- */
 
+shim_plugin *shim_here(void)
+{
+    return innermost ? innermost->plugin : NULL;
+}
+
 const shim_call *shim_kernel_call(const shim_call *c)
 {
     for (; c; c = c->outer) {
@@ -231,7 +236,7 @@ const char *shim_place(const shim_call *c, char *buffer, size_t bytes)
  * no more. */
 static shim_call *find_owner(const shim_call *c, const tn_call *given)
 {
-    for (shim_call *at = c->outer; at; at = at->outer) {
+    for (shim_call *at = given ? c->outer : NULL; at; at = at->outer) {
         if (at->call && (void *)(uintptr_t)at->number == given->state) return at;
     }
     return NULL;
@@ -240,8 +245,10 @@ static shim_call *find_owner(const shim_call *c, const tn_call *given)
 int32_t shim_host_call(shim_call *c, const tn_call *given, tn_call *out)
 {
     if (!c->call) {
-        c->status = shim_error(c->plugin->outer, TN_E_CONTRACT,
-                               "%s: the call does not run on this thread, or has ended", c->slot->name);
+        c->status =
+            shim_error(c->plugin->outer, TN_E_CONTRACT,
+                       given ? "%s: the call is over, or runs on another thread" : "%s: no call was given",
+                       c->slot->name);
         return 0;
     }
     uint32_t size = given->size < sizeof(*out) ? given->size : (uint32_t)sizeof(*out);

@@ -207,7 +207,10 @@ int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
 /* Numbers the call and asks the tool: 1 when the slot is to be called. */
 int32_t shim_enter(shim_call *c);
 void shim_leave(shim_call *c);
-/* The plugin whose host's table the call leads to; NULL when the call did not come through this shim. */
+/* The plugin that this thread is in, or NULL. */
+shim_plugin *shim_here(void);
+/* The plugin whose host's table the call leads to; NULL when the call did not come through this shim. Without
+ * a call it is the one that this thread is in. */
 shim_plugin *shim_of_call(const tn_call *call);
 /* Calls of host slots that take a call: 1 and the host's own call in *out; 0 when the call is not one that
  * runs on this thread (c->status then says so). */

@@ -433,7 +433,7 @@ typedef struct tn_host_offer {
 #define TN_SANITIZER_THREAD  2u
 #define TN_SANITIZER_MEMORY  4u
 
-#define TN_PLUGIN_CAN_UNLOAD 1u
+#define TN_PLUGIN_CAN_UNLOAD 1u /* is, after a quiesce that succeeded, if no thread that appeared is left */
 
 /*
  * The constant block that a plugin exports. Frozen. The host reads it from the file, so it must be in

@@ -277,6 +277,7 @@ void validate_resized(validate_state *v, const shim_call *c)
 
 void validate_rows(const shim_call *c, const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
+    if (row_bytes < offsetof(tn_kernel_row, can_run)) return; /* the host says so */
     for (uint32_t i = 0; rows && i < count; i++) {
         const tn_kernel_row *row = (const tn_kernel_row *)((const char *)rows + (size_t)i * row_bytes);
         const char *schema = row->schema ? row->schema : "?";

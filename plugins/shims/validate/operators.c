@@ -197,6 +197,11 @@ static void check_defined(const shim_call *c)
                      "the shape rule of %s puts output %u on a device that no argument is on", c->op, i);
 }
 
+static int32_t gives_output(uint32_t id)
+{
+    return id == SHIM_HOST_SET_OUTPUT || id == SHIM_HOST_RESIZE_OUTPUT;
+}
+
 void validate_host_call_before(const shim_call *c)
 {
     const validate_place other = validate_here(c->of);
@@ -205,9 +210,10 @@ void validate_host_call_before(const shim_call *c)
                      function_name(c->of->id), c->op, c->slot->name);
     else if (c->id == SHIM_HOST_DEFINE_OUTPUT)
         check_defined(c);
-    else if (c->id == SHIM_HOST_SET_OUTPUT && c->values[1].number >= c->call->n_outs)
-        validate_say(c, "bad-value", &other, "%s of %s gives output %u of %u", function_name(c->of->id),
-                     c->op, (uint32_t)c->values[1].number, c->call->n_outs);
+    else if (gives_output(c->id) && c->values[1].number >= c->call->n_outs)
+        validate_say(c, "bad-value", &other, "%s of %s calls %s for output %u of %u",
+                     function_name(c->of->id), c->op, c->slot->name, (uint32_t)c->values[1].number,
+                     c->call->n_outs);
 }
 
 static void keep_shape(const shim_call *c, values_note *n)

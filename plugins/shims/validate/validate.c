@@ -98,15 +98,31 @@ static void leave_alone(validate_state *v, const shim_call *c)
     }
 }
 
+static void keep_past(validate_state *v, const shim_call *c)
+{
+    v->past[c->number % VALIDATE_PAST] = (validate_past){c->plugin, validate_here(c)};
+}
+
+/* A call of the host's about a call that does not run on this thread. */
+static void say_outside(validate_state *v, shim_call *c)
+{
+    const tn_call *given = c->values[0].pointer;
+    uint64_t number = given ? (uint64_t)(uintptr_t)given->state : 0;
+    const validate_past *past = &v->past[number % VALIDATE_PAST];
+    int32_t is_known = past->plugin == c->plugin && number && past->place.number == number;
+    if (is_known) c->op = past->place.op;
+    validate_say_on(c, "call-outside", is_known ? given->stream_id : UINT64_MAX,
+                    is_known ? &past->place : NULL, "the plugin calls %s with %s", c->slot->name,
+                    given ? "a call that does not run on this thread, or has ended" : "no call");
+}
+
 /* Where a call may come from. */
-static void check_caller(const shim_call *c)
+static void check_caller(validate_state *v, shim_call *c)
 {
     const shim_call *outer = c->outer;
     int32_t of_host = (int32_t)c->slot->of_host;
     if (of_host && c->slot->n_arguments && c->slot->arguments[0].kind == SHIM_CALL && !c->call)
-        validate_say(c, "call-outside", NULL,
-                     "the plugin calls %s with a call that does not run on this thread, or has ended",
-                     c->slot->name);
+        say_outside(v, c);
     if (!outer || c->id == SHIM_CALLBACK_RUN) return;
     if (of_host && outer->id == SHIM_KERNEL_RUN && !(c->slot->notes & SHIM_IN_KERNEL))
         validate_say(c, "not-in-kernel", NULL, "the kernel of %s calls %s, which is not for kernels",
@@ -160,7 +176,8 @@ static int32_t validate_before(shim_call *c)
 {
     validate_state *v = validate_of(c);
     pthread_mutex_lock(&v->lock);
-    check_caller(c);
+    check_caller(v, c);
+    if (c->id == SHIM_KERNEL_RUN || c->definition) keep_past(v, c);
     check_quiesced(c);
     check_structs(c);
     if (c->slot->notes & SHIM_HOST_THREAD) enter_alone(v, c);
@@ -290,6 +307,8 @@ static void validate_detach(shim_plugin *w)
     validate_state *v = w->shim->state;
     pthread_mutex_lock(&v->lock);
     validate_forget(v, w);
+    for (uint32_t i = 0; i < VALIDATE_PAST; i++)
+        if (v->past[i].plugin == w) v->past[i].plugin = NULL;
     pthread_mutex_unlock(&v->lock);
     free(w->tool);
 }

@@ -95,7 +95,14 @@ typedef struct validate_object {
     validate_access *accesses; /* allocation */
 } validate_object;
 
+/* A call of a kernel or of an operator's function, by which a use of it elsewhere is told. */
+typedef struct validate_past {
+    const shim_plugin *plugin;
+    validate_place place;
+} validate_past;
+
 #define VALIDATE_BUCKETS 1024u
+#define VALIDATE_PAST    1024u
 #define VALIDATE_THREADS 32u
 
 /* A slot for one thread at a time that is under way. */
@@ -114,7 +121,8 @@ typedef struct validate_state {
     uint32_t n_dead;
     uint32_t n_busy;
     validate_busy busy[VALIDATE_THREADS];
-    validate_clock host_known; /* what the host has seen finish */
+    validate_past past[VALIDATE_PAST]; /* the last ones, by number */
+    validate_clock host_known;         /* what the host has seen finish */
     uint32_t clock_used[VALIDATE_CLOCKS];
 } validate_state;
 

@@ -106,7 +106,7 @@ static const struct {
     {"body-no-status", "no-status", "odd::twice returns 4711", "operator.composite", NULL, 1, "reference:0"},
     {"body-arguments", "arguments-changed", "the body of odd::twice replaces argument 0",
      "operator.composite", NULL, 0, "reference:0"},
-    {"body-output", "bad-value", "the body of odd::twice gives output 3 of 1", "host.set_output",
+    {"body-output", "bad-value", "the body of odd::twice calls host.set_output for output 3 of 1", "host.set_output",
      "operator.composite of ", 0, "reference:0"},
     {"body-writes", "written-directly",
      "the body of odd::twice replaces output 0 of its call; set_output gives it", "operator.composite", NULL,
