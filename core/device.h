@@ -175,6 +175,8 @@ struct tn_generator {
 };
 /* Takes `count` counters. */
 void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);
+/* The device's own; while the CPU stands in for a device, that of the device: a seed decides the numbers
+ * wherever they are drawn. */
 tn_generator *tni_default_generator(tni_device *device);
 /* A generator that does not keep its context: a device's own. */
 int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "core/device.h"
+#include "core/thread.h"
 
 int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
 {
@@ -50,6 +51,8 @@ void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *ou
 
 tn_generator *tni_default_generator(tni_device *device)
 {
+    if (TNI_UNLIKELY(tni_tls.random_device) && TN_DEVICE_TYPE(device->id) == TN_INTERNED_CPU)
+        device = tni_tls.random_device;
     return device->generator;
 }
 

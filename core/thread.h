@@ -5,6 +5,7 @@
 
 #include <tenon/context.h>
 
+struct tni_device;
 struct tni_magazine;
 struct tni_saved_hook_frame;
 
@@ -20,6 +21,7 @@ typedef struct tni_thread {
     void *engine;                             /* autograd's: the backward call that runs here */
     void *dying;                              /* autograd's: nodes whose last reference is gone */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
+    struct tni_device *random_device; /* whose default generator serves while the CPU stands in for a device */
     uint64_t observer_count;
     void *errors;        /* error.c's */
     uint32_t error_lost; /* there was no memory for `errors` */

@@ -115,11 +115,14 @@ static int32_t run_on_cpu(tni_frame *f, moved *m)
     const tni_op *base = f->op->base;
     tn_value results[TNI_MAX_OUTPUTS];
     uint32_t n = base->n_returns, excluded = tni_tls.excluded_layers;
+    tni_device *drawn_for = tni_tls.random_device;
     int32_t status = move_arguments(f, m);
     for (uint32_t i = 0; i < n; i++) results[i] = tn_value_none();
     if (!status) {
         tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+        if (!drawn_for) tni_tls.random_device = f->open_device;
         status = tni_call(f->ctx, base, m->args, f->n_args, results, n);
+        tni_tls.random_device = drawn_for;
         tni_tls.excluded_layers = excluded;
     }
     for (uint32_t i = 0; i < n && !status; i++) status = move_back(f, m, &results[i]);

@@ -94,7 +94,7 @@ static void list_record(const replay_record *record)
 /* Index of the plugin whose calls are played, -1 when there is none of that name. */
 static int64_t choose(const replay_file *f, const char *wish, const char *own, char *out_name, size_t room)
 {
-    uint64_t kernels[64] = {0};
+    uint64_t calls[64] = {0}; /* kernels count most */
     int64_t best = -1, named = -1;
     char names[64][96] = {""};
     for (uint64_t i = 0; i < f->n_records; i++) {
@@ -104,15 +104,15 @@ static int64_t choose(const replay_file *f, const char *wish, const char *own, c
             if (index >= 64) continue;
             replay_text(&c, names[index], sizeof(names[index]));
             if (!strcmp(names[index], wish ? wish : own)) named = index;
-        } else if (f->records[i].tag == RECORD_KERNEL) {
+        } else if (f->records[i].tag == RECORD_KERNEL || f->records[i].tag == RECORD_CALL) {
             replay_u64(&c);
             uint32_t index = replay_u32(&c);
-            if (index < 64) kernels[index]++;
+            if (index < 64) calls[index] += f->records[i].tag == RECORD_KERNEL ? 1000000 : 1;
         }
     }
     for (int64_t i = 0; i < 64; i++)
-        if (kernels[i] && (best < 0 || kernels[i] > kernels[best])) best = i;
-    if (wish || (named >= 0 && kernels[named])) best = named;
+        if (calls[i] && (best < 0 || calls[i] > calls[best])) best = i;
+    if (wish || (named >= 0 && calls[named] >= 1000000)) best = named;
     if (best >= 0) snprintf(out_name, room, "%s", names[best]);
     return best;
 }
@@ -162,7 +162,7 @@ static int play(const replay_file *f, const request *r)
     } else {
         int64_t index = choose(f, r->of, p.info->name, name, sizeof(name));
         if (index < 0) {
-            fprintf(stderr, "tenon replay: %s has no kernel calls%s%s\n", r->file, r->of ? " of plugin " : "",
+            fprintf(stderr, "tenon replay: %s has no calls%s%s\n", r->file, r->of ? " of plugin " : "",
                     r->of ? r->of : "");
         } else {
             p.index = (uint32_t)index;

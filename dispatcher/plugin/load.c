@@ -218,7 +218,7 @@ static int32_t may_unload(const tni_plugin *p, int32_t quiesced)
                    "thread %d has the library's code on its stack after quiesce and shutdown, although the "
                    "library says that it can be unloaded; it stays loaded",
                    thread);
-    return 1;
+    return left == TNI_THREADS_NONE;
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------- */

@@ -192,3 +192,29 @@ ON_EACH_DEVICE(samples, dirichlet_slopes)
     tn_backward(s, tn_sum(s, drawn));
     EXPECT_NEAR(p, tn_grad_of(s, shape), 1e-12, 0, 0, 0);
 }
+
+/* The numbers of these come from the CPU on a device that has no kernel for them; its seed decides them all
+ * the same, and its counters go on, not the CPU's. */
+ON_EACH_DEVICE(samples, the_seed_of_the_device_decides)
+{
+    tn_generator *own = tn_default_generator(p->ctx, p->device), *cpu = tn_default_generator(p->ctx, TN_CPU);
+    tn_tensor *rate = full(p, 4.5, TN_FLOAT64), *x[3];
+    for (int i = 0; i < 3; i++) {
+        tn_manual_seed(p->ctx, 17);
+        tn_generator_seed(own, i == 2 ? 12 : 11);
+        if (own != cpu) tn_generator_seed(cpu, 100 + (uint64_t)i);
+        x[i] = tn_poisson(p->s, rate);
+    }
+    cr_assert(tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, x[0], x[1]))));
+    cr_assert_not(tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, x[0], x[2]))));
+    /* The CPU gives the same numbers for the same seed, and had given none so far. */
+    tn_generator_state state = {.size = sizeof(state)};
+    tn_generator_get_state(cpu, &state);
+    if (own != cpu) cr_assert_eq(state.offset, 0);
+    tn_generator_get_state(own, &state);
+    cr_assert(state.seed == 12 && state.offset == N);
+    tn_generator_seed(cpu, 12);
+    tn_tensor *there =
+        tn_poisson(p->s, tn_full(p->s, TN_INTS(N), TN_SCALAR(4.5), .dtype = TN_FLOAT64, .device = TN_CPU));
+    cr_assert(tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, tn_to_device(p->s, x[2], TN_CPU, TN_FLOAT64), there))));
+}

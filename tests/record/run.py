@@ -22,10 +22,41 @@ def with_unknown_slot(data):
     return data[:at] + b"memory.frob_" + data[at + 12:]
 
 
+def all_slots(o, folder, checks):
+    """Copies to a peer, an allocator of the plugin's own, mappings, pinned pages and callbacks."""
+    file = folder / "slots.rec"
+    run = subprocess.run([o.slots, o.shim, o.full, str(file)], capture_output=True, text=True)
+    # 2 * ((10 + i) + (20 + i)), and one callback that ran.
+    want = " ".join(str(2 * (30 + 2 * i)) for i in range(16)) + " 1\n"
+    checks["slots: recording changes no result"] = (run.returncode == 0 and run.stdout == want, run.stdout + run.stderr)
+    status, text = replay(o, file, "--list")
+    for slot in ("copy.peer", "allocator.alloc", "allocator.free", "memory.map", "memory.unmap", "memory.pin", "memory.unpin",
+                 "memory.trim", "stream.host_callback"):
+        checks[f"slots: {slot} is there"] = (status == 0 and f" {slot} " in text, text)
+    status, text = replay(o, file, "--plugin", o.full)
+    checks["slots played on their plugin"] = (status == 0 and "1 kernels and" in text and "bit for bit" in text, text)
+    for plugin in ("reference", "cpu"):
+        status, text = replay(o, file, "--of", "liar", "--plugin", getattr(o, plugin))
+        checks[f"slots played on {plugin}, which lacks most"] = (
+            status == 0 and "1 kernels and" in text and "within tolerance" in text, text)
+    texts = ["memory.map: other bytes came back", "aten::add.Tensor: output 0", "copy.device_to_host: other bytes came back",
+             "stream.synchronize: the stream is done, and a host callback has not run"]
+    for plugin, want in zip(o.full_broken, texts):
+        status, text = replay(o, file, "--plugin", plugin)
+        checks[f"slots: {Path(plugin).stem} is found"] = (status == 1 and want in text, text)
+    data = file.read_bytes()
+    for slot, why in ((b"graph.begin", "a graph does its work after the call"), (b"layout.move", "private layout"),
+                      (b"memory.frob", "this tenon cannot play that slot")):
+        (folder / "other.rec").write_bytes(data.replace(b"memory.trim", slot))
+        status, text = replay(o, folder / "other.rec", "--plugin", o.full)
+        checks[f"slots: {slot.decode()} is refused"] = (status == 1 and slot.decode() in text and why in text, text)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("tenon", "program", "cpu", "reference", "broken"):
+    for name in ("tenon", "program", "cpu", "reference", "broken", "slots", "shim", "full"):
         parser.add_argument("--" + name, required=True)
+    parser.add_argument("--full-broken", nargs=4, required=True)
     o = parser.parse_args()
     checks = {}
     with tempfile.TemporaryDirectory() as name:
@@ -51,6 +82,7 @@ def main():
             cut.write_bytes(with_unknown_slot(data))
             status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
             checks[f"{short}: an unknown slot"] = (status == 1 and "memory.frob_: this tenon cannot play that slot" in text, text)
+        all_slots(o, folder, checks)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.broken)
         checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text, text)
         (folder / "no.rec").write_bytes(b"TENONREC" + struct.pack("<II", 99, 0))

@@ -112,7 +112,7 @@ static uint64_t reach(const kernel_call *k, uint64_t recorded)
 {
     uint64_t most = 0;
     for (const replay_tensor *t = k->tensors; t; t = t->next) {
-        uint64_t end = t->extent ? t->desc.byte_offset + t->extent : 0;
+        uint64_t end = t->extent ? t->recorded_offset + t->extent : 0;
         if (t->recorded == recorded && t->place != RECORD_HOST_NUMBER && end > most) most = end;
     }
     return most;
@@ -144,20 +144,23 @@ static int place(replay_player *p, kernel_call *k)
             continue;
         }
         if (!t->extent) continue;
-        const replay_handle *h = replay_handle_find(p, 'a', t->recorded);
+        const replay_handle *h = replay_handle_at(p, t->recorded, t->recorded_offset);
         uint64_t bytes = reach(k, t->recorded);
-        if (!h || (!h->temporary && h->bytes < bytes)) h = replay_temporary(p, t->recorded, bytes);
+        uint64_t end = h && (h->part || h->from) ? t->recorded_offset + t->extent : bytes;
+        if (!h || (!h->temporary && h->from + h->bytes < end)) h = replay_temporary(p, t->recorded, bytes);
         if (!h) return -1;
         t->desc.allocation = h->here;
+        t->desc.byte_offset = replay_offset(h, t->recorded_offset);
         t->desc.host = h->host ? (char *)h->host + t->desc.byte_offset : NULL;
         if (upload(p, t)) return -1;
     }
     for (uint32_t i = 0; i < k->nest.n_operands; i++) {
         tn_operand *o = &k->operands[i];
-        const replay_handle *h = replay_handle_find(p, 'a', k->operand_handles[i]);
+        const replay_handle *h = replay_handle_at(p, k->operand_handles[i], o->byte_offset);
         if (o->flags & TN_OPERAND_IMMEDIATE) continue;
         if (!h) return -1;
         o->allocation = h->here;
+        o->byte_offset = replay_offset(h, o->byte_offset);
         o->host = h->host ? (char *)h->host + o->byte_offset : NULL;
     }
     return p->stream->synchronize(p->self, p->call_device, p->call_stream);

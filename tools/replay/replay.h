@@ -5,6 +5,7 @@
  *   read.c     the file: records, blobs
  *   target.c   loads the plugin, its host
  *   slots.c    calls of slots other than kernels
+ *   memory.c   of those, the ones about memory: allocations of either kind, mappings, pinned pages, peers
  *   kernel.c   a kernel call: arguments, memory, the row that takes it
  *   values.c   arguments as the file has them
  *   compare.c  results
@@ -60,15 +61,27 @@ const replay_blob *replay_find(const replay_file *f, uint64_t id);
 
 /* ---- target.c ---------------------------------------------------------------------------------------- */
 
-/* What a handle of the file is here. */
+/*
+ * What a handle of the file is here. An allocation of tenon.allocator is a part of what the plugin knows by
+ * the handle, so its bytes from `from` on are here those from `offset` on.
+ */
 typedef struct replay_handle {
     uint64_t recorded;
     void *here;
-    void *host; /* allocations: address for the host, or NULL */
+    void *device; /* here; NULL for devices */
+    void *host;   /* allocations: address for the host of what is at offset 0, or NULL */
+    uint64_t from;
+    uint64_t offset;
     uint64_t bytes;
-    int32_t kind;      /* 'd'evice, 's'tream, 'e'vent, 'a'llocation */
+    int32_t kind;      /* 'd'evice, 's'tream, 'e'vent, 'a'llocation, 'm'apping, 'p'inned pages, 'c'allback */
     int32_t temporary; /* of one kernel call */
+    int32_t part;      /* of tenon.allocator */
+    int32_t again;     /* a device that stands for another one, too */
 } replay_handle;
+
+/* Whether a table of any age has a slot. */
+#define REPLAY_HAS(table, slot) \
+    ((table) && (table)->size >= (const char *)(&(table)->slot + 1) - (const char *)(table) && (table)->slot)
 
 typedef struct replay_block {
     struct replay_block *next;
@@ -90,6 +103,8 @@ typedef struct replay_player {
     const tn_stream_interface *stream;
     const tn_event_interface *event;
     const tn_kernels_interface *kernels;
+    const tn_allocator_interface *allocator;
+    uint32_t n_devices;
     uint32_t memory_kind;
     char error[256];
     replay_handle *handles;
@@ -118,6 +133,10 @@ void replay_unload(replay_player *p);
 replay_handle *replay_handle_find(replay_player *p, int32_t kind, uint64_t recorded);
 replay_handle *replay_handle_add(replay_player *p, int32_t kind, uint64_t recorded, void *here);
 void replay_handle_remove(replay_player *p, replay_handle *h);
+/* The allocation that has byte `offset` of the recorded one, or NULL. */
+replay_handle *replay_handle_at(replay_player *p, uint64_t recorded, uint64_t offset);
+/* Where that byte lies here. */
+uint64_t replay_offset(const replay_handle *h, uint64_t offset);
 /* Memory that lives for one kernel call, zeroed. */
 void *replay_memory(replay_player *p, uint64_t bytes);
 /* A temporary allocation on the call's device under this recorded handle. */
@@ -131,6 +150,7 @@ typedef struct replay_tensor {
     tn_tensor_desc desc; /* first */
     struct replay_tensor *next;
     uint64_t recorded; /* handle */
+    uint64_t recorded_offset;
     uint64_t blob;
     uint64_t extent; /* bytes from the first element to the end of the last */
     uint32_t place;
@@ -140,6 +160,37 @@ uint64_t replay_extent(const tn_tensor_desc *d);
 /* Reads a value; its tensors are added to *list, without memory. */
 tn_value replay_value(replay_player *p, replay_cursor *c, replay_tensor **list);
 tn_value *replay_values(replay_player *p, replay_cursor *c, uint32_t count, replay_tensor **list);
+
+/* ---- slots.c, memory.c ------------------------------------------------------------------------------- */
+
+#define REPLAY_ARGUMENTS 12
+
+/* A call of a slot, its arguments in their order, handles and blobs by their numbers. */
+typedef struct replay_call {
+    uint64_t number;
+    int32_t status;
+    uint32_t count;
+    uint64_t values[REPLAY_ARGUMENTS];
+    char name[64];
+} replay_call;
+/* Here for the recorded handle in argument i, or NULL. */
+void *replay_here(replay_player *p, const replay_call *s, int32_t kind, uint32_t i);
+/* Adds what was made on the device of argument 0 under the number in argument i, unless `status` is one. */
+int32_t replay_made(replay_player *p, const replay_call *s, int32_t status, int32_t kind, uint32_t i,
+                    void *made);
+int32_t replay_memory_alloc(replay_player *p, const replay_call *s);
+int32_t replay_memory_free(replay_player *p, const replay_call *s);
+int32_t replay_memory_fill(replay_player *p, const replay_call *s);
+int32_t replay_to_device(replay_player *p, const replay_call *s);
+int32_t replay_to_host(replay_player *p, const replay_call *s);
+int32_t replay_on_device(replay_player *p, const replay_call *s);
+int32_t replay_peer(replay_player *p, const replay_call *s);
+int32_t replay_allocator_alloc(replay_player *p, const replay_call *s);
+int32_t replay_allocator_free(replay_player *p, const replay_call *s);
+int32_t replay_map(replay_player *p, const replay_call *s);
+int32_t replay_unmap(replay_player *p, const replay_call *s);
+int32_t replay_pin(replay_player *p, const replay_call *s);
+int32_t replay_unpin(replay_player *p, const replay_call *s);
 
 /* ---- the rest ---------------------------------------------------------------------------------------- */
 

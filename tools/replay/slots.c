@@ -1,125 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of slots other than kernels: those that make, end, copy and wait are played; bytes that come back are
- * compared. Those that only ask (facts, info, natives) are passed over. A slot that is not known is refused.
- */
+ * compared. Those that only ask (facts, info, natives) are passed over. A slot that is not known, or that a
+ * recording cannot hold, is refused with the reason. */
 #include "replay.h"
 
 #include "record_format.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ARGUMENTS 10
-
-typedef struct slot_call {
-    uint64_t number;
-    int32_t status;
-    uint32_t count;
-    uint64_t values[MAX_ARGUMENTS];
-    char name[64];
-} slot_call;
-
-/* Here for the recorded handle in argument i, or NULL. */
-static void *here(replay_player *p, const slot_call *s, int32_t kind, uint32_t i)
+void *replay_here(replay_player *p, const replay_call *s, int32_t kind, uint32_t i)
 {
     const replay_handle *h = replay_handle_find(p, kind, s->values[i]);
     return h ? h->here : NULL;
 }
 
-static int32_t add(replay_player *p, int32_t status, int32_t kind, uint64_t recorded, void *made)
+int32_t replay_made(replay_player *p, const replay_call *s, int32_t status, int32_t kind, uint32_t i,
+                    void *made)
 {
     if (status) return status;
-    return replay_handle_add(p, kind, recorded, made) ? TN_OK : TN_E_OUT_OF_MEMORY;
+    replay_handle *h = replay_handle_add(p, kind, s->values[i], made);
+    if (!h) return TN_E_OUT_OF_MEMORY;
+    h->device = kind == 'd' ? NULL : replay_here(p, s, 'd', 0);
+    return TN_OK;
 }
 
-static int32_t device_open(replay_player *p, const slot_call *s)
+/* ---- Devices, streams, events ------------------------------------------------------------------------ */
+
+/* Where there are fewer devices than were recorded, one stands for several. */
+static int32_t device_open(replay_player *p, const replay_call *s)
 {
+    uint32_t index = (uint32_t)s->values[0], again = index >= p->n_devices;
     void *made = NULL;
-    int32_t status = p->device->open(p->self, (uint32_t)s->values[0], &made);
-    return add(p, status, 'd', s->values[1], made);
-}
-
-static int32_t device_synchronize(replay_player *p, const slot_call *s)
-{
-    return p->device->synchronize(p->self, here(p, s, 'd', 0));
-}
-
-static int32_t memory_alloc(replay_player *p, const slot_call *s)
-{
-    void *made = NULL, *host = NULL;
-    int32_t status =
-        p->memory->alloc(p->self, here(p, s, 'd', 0), s->values[1], p->memory_kind, &made, &host);
-    status = add(p, status, 'a', s->values[3], made);
-    if (status) return status;
-    p->handles[p->n_handles - 1].host = host;
-    p->handles[p->n_handles - 1].bytes = s->values[1];
-    return TN_OK;
-}
-
-static int32_t memory_free(replay_player *p, const slot_call *s)
-{
-    replay_handle *h = replay_handle_find(p, 'a', s->values[1]);
-    if (!h) return TN_OK;
-    p->memory->free(p->self, here(p, s, 'd', 0), h->here, h->bytes);
-    replay_handle_remove(p, h);
-    return TN_OK;
-}
-
-static int32_t memory_fill(replay_player *p, const slot_call *s)
-{
-    return p->memory->fill(p->self, here(p, s, 'd', 0), here(p, s, 'a', 1), s->values[2], s->values[3],
-                           (uint32_t)s->values[4], here(p, s, 's', 5));
-}
-
-static int32_t to_device(replay_player *p, const slot_call *s)
-{
-    const replay_blob *blob = replay_find(p->file, s->values[3]);
-    if (!blob || blob->bytes != s->values[4]) return TN_E_CORRUPT;
-    return p->copy->host_to_device(p->self, here(p, s, 'd', 0), here(p, s, 'a', 1), s->values[2], blob->data,
-                                   blob->bytes, here(p, s, 's', 5));
-}
-
-/* On another plugin bytes may differ within tolerance, which only kernels know: they were compared there. */
-static int32_t to_host(replay_player *p, const slot_call *s)
-{
-    const replay_blob *blob = replay_find(p->file, s->values[1]);
-    char *copy = blob && blob->bytes == s->values[4] ? malloc(blob->bytes + 1) : NULL;
-    if (!copy) return TN_E_CORRUPT;
-    void *device = here(p, s, 'd', 0), *stream = here(p, s, 's', 5);
-    int32_t status =
-        p->copy->device_to_host(p->self, device, copy, here(p, s, 'a', 2), s->values[3], blob->bytes, stream);
-    if (!status) status = p->stream->synchronize(p->self, device, stream);
-    if (!status && p->same && !p->kernels_absent && memcmp(copy, blob->data, blob->bytes))
-        replay_differs(p, s->number, s->name, "other bytes came back than were recorded");
-    free(copy);
+    for (size_t i = 0; i < p->n_handles && again && !made; i++)
+        if (p->handles[i].kind == 'd') made = p->handles[i].here;
+    int32_t status = made ? TN_OK : p->device->open(p->self, again ? 0 : index, &made);
+    status = replay_made(p, s, status, 'd', 1, made);
+    if (!status) p->handles[p->n_handles - 1].again = again && p->n_handles > 1;
     return status;
 }
 
-static int32_t on_device(replay_player *p, const slot_call *s)
+static int32_t device_synchronize(replay_player *p, const replay_call *s)
 {
-    return p->copy->device_to_device(p->self, here(p, s, 'd', 0), here(p, s, 'a', 1), s->values[2],
-                                     here(p, s, 'a', 3), s->values[4], s->values[5], here(p, s, 's', 6));
+    return p->device->synchronize(p->self, replay_here(p, s, 'd', 0));
 }
 
-static int32_t stream_create(replay_player *p, const slot_call *s)
+static int32_t stream_create(replay_player *p, const replay_call *s)
 {
     void *made = NULL;
-    int32_t status = p->stream->create(p->self, here(p, s, 'd', 0), (int32_t)s->values[1], &made);
-    return add(p, status, 's', s->values[2], made);
+    int32_t status = p->stream->create(p->self, replay_here(p, s, 'd', 0), (int32_t)s->values[1], &made);
+    return replay_made(p, s, status, 's', 2, made);
 }
 
-static int32_t stream_destroy(replay_player *p, const slot_call *s)
+static int32_t stream_destroy(replay_player *p, const replay_call *s)
 {
     replay_handle *h = replay_handle_find(p, 's', s->values[1]);
     if (!h) return TN_OK;
-    p->stream->destroy(p->self, here(p, s, 'd', 0), h->here);
+    p->stream->destroy(p->self, replay_here(p, s, 'd', 0), h->here);
     replay_handle_remove(p, h);
     return TN_OK;
 }
 
-static int32_t stream_synchronize(replay_player *p, const slot_call *s)
+/* A host callback is one of ours here: what it did in the program shows in the calls that follow. */
+static void called(void *user)
 {
-    return p->stream->synchronize(p->self, here(p, s, 'd', 0), here(p, s, 's', 1));
+    atomic_store((atomic_int *)user, 1);
+}
+
+static int32_t host_callback(replay_player *p, const replay_call *s)
+{
+    if (!REPLAY_HAS(p->stream, host_callback)) return TN_OK; /* a host waits then */
+    atomic_int *flag = calloc(1, sizeof(*flag));
+    if (replay_made(p, s, flag ? TN_OK : TN_E_OUT_OF_MEMORY, 'c', 1, flag)) {
+        free(flag);
+        return TN_E_OUT_OF_MEMORY;
+    }
+    return p->stream->host_callback(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 's', 1), called,
+                                    flag);
+}
+
+static int32_t stream_synchronize(replay_player *p, const replay_call *s)
+{
+    int32_t status = p->stream->synchronize(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 's', 1));
+    for (size_t i = p->n_handles; i-- > 0 && !status;) {
+        replay_handle *h = &p->handles[i];
+        if (h->kind != 'c' || h->recorded != s->values[1]) continue;
+        if (atomic_load((atomic_int *)h->here)) {
+            free(h->here);
+            replay_handle_remove(p, h);
+        } else if (!h->temporary++) {
+            replay_differs(p, s->number, s->name, "the stream is done, and a host callback has not run");
+        }
+    }
+    return status;
 }
 
 /* Events of a plugin that has none here are passed over: every kernel is waited for anyway. */
@@ -128,60 +102,78 @@ static int has_events(const replay_player *p)
     return p->event && p->event->create && p->stream->wait_event;
 }
 
-static int32_t wait_event(replay_player *p, const slot_call *s)
+static int32_t wait_event(replay_player *p, const replay_call *s)
 {
     if (!has_events(p)) return TN_OK;
-    if (!here(p, s, 'e', 2)) return TN_E_CORRUPT;
-    return p->stream->wait_event(p->self, here(p, s, 'd', 0), here(p, s, 's', 1), here(p, s, 'e', 2));
+    if (!replay_here(p, s, 'e', 2)) return TN_E_CORRUPT;
+    return p->stream->wait_event(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 's', 1),
+                                 replay_here(p, s, 'e', 2));
 }
 
-static int32_t event_create(replay_player *p, const slot_call *s)
+static int32_t trim(replay_player *p, const replay_call *s)
+{
+    return REPLAY_HAS(p->memory, trim) ? p->memory->trim(p->self, replay_here(p, s, 'd', 0)) : TN_OK;
+}
+
+static int32_t event_create(replay_player *p, const replay_call *s)
 {
     void *made = NULL;
     if (!has_events(p)) return TN_OK;
-    int32_t status = p->event->create(p->self, here(p, s, 'd', 0), (uint32_t)s->values[1], &made);
-    return add(p, status, 'e', s->values[2], made);
+    int32_t status = p->event->create(p->self, replay_here(p, s, 'd', 0), (uint32_t)s->values[1], &made);
+    return replay_made(p, s, status, 'e', 2, made);
 }
 
-static int32_t event_destroy(replay_player *p, const slot_call *s)
+static int32_t event_destroy(replay_player *p, const replay_call *s)
 {
     replay_handle *h = replay_handle_find(p, 'e', s->values[1]);
     if (!h) return TN_OK;
-    p->event->destroy(p->self, here(p, s, 'd', 0), h->here);
+    p->event->destroy(p->self, replay_here(p, s, 'd', 0), h->here);
     replay_handle_remove(p, h);
     return TN_OK;
 }
 
-static int32_t event_record(replay_player *p, const slot_call *s)
+static int32_t event_record(replay_player *p, const replay_call *s)
 {
     if (!has_events(p)) return TN_OK;
-    if (!here(p, s, 'e', 1)) return TN_E_CORRUPT;
-    return p->event->record(p->self, here(p, s, 'd', 0), here(p, s, 'e', 1), here(p, s, 's', 2));
+    if (!replay_here(p, s, 'e', 1)) return TN_E_CORRUPT;
+    return p->event->record(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 'e', 1),
+                            replay_here(p, s, 's', 2));
 }
 
-static int32_t event_synchronize(replay_player *p, const slot_call *s)
+static int32_t event_synchronize(replay_player *p, const replay_call *s)
 {
     if (!has_events(p)) return TN_OK;
-    if (!here(p, s, 'e', 1)) return TN_E_CORRUPT;
-    return p->event->synchronize(p->self, here(p, s, 'd', 0), here(p, s, 'e', 1));
+    if (!replay_here(p, s, 'e', 1)) return TN_E_CORRUPT;
+    return p->event->synchronize(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 'e', 1));
 }
+
+/* ---- All of them ------------------------------------------------------------------------------------- */
 
 /* `needs`: kinds of the handles among the arguments, '.' for others; all must be there. NULL run: passed
  * over. */
 static const struct {
     const char *name;
-    int32_t (*run)(replay_player *p, const slot_call *s);
+    int32_t (*run)(replay_player *p, const replay_call *s);
     const char *needs;
     uint32_t arguments;
 } known[] = {
     {"device.open", device_open, "", 2},
     {"device.synchronize", device_synchronize, "d", 1},
-    {"memory.alloc", memory_alloc, "d", 5},
-    {"memory.free", memory_free, "d", 3},
-    {"memory.fill", memory_fill, "da...s", 6},
-    {"copy.host_to_device", to_device, "da...s", 6},
-    {"copy.device_to_host", to_host, "d.a..s", 6},
-    {"copy.device_to_device", on_device, "da.a..s", 7},
+    {"memory.alloc", replay_memory_alloc, "d", 5},
+    {"memory.free", replay_memory_free, "d", 3},
+    {"memory.fill", replay_memory_fill, "da...s", 6},
+    {"copy.host_to_device", replay_to_device, "da...s", 6},
+    {"copy.device_to_host", replay_to_host, "d.a..s", 6},
+    {"copy.device_to_device", replay_on_device, "da.a..s", 7},
+    {"copy.peer", replay_peer, "da.da..s", 8},
+    {"allocator.alloc", replay_allocator_alloc, "d.s", 6},
+    {"allocator.free", replay_allocator_free, "d...s", 5},
+    {"memory.pin", replay_pin, "d", 3},
+    {"memory.unpin", replay_unpin, "d", 3},
+    {"memory.map", replay_map, "da", 5},
+    {"memory.unmap", replay_unmap, "da", 3},
+    {"memory.trim", trim, "d", 1},
+    {"stream.host_callback", host_callback, "ds", 4},
     {"stream.create", stream_create, "d", 3},
     {"stream.destroy", stream_destroy, "d", 2},
     {"stream.synchronize", stream_synchronize, "ds", 2},
@@ -195,14 +187,8 @@ static const struct {
     {"device.close", NULL, "", 0}, /* at the end, by us */
     {"device.status", NULL, "", 0},
     {"memory.info", NULL, "", 0},
-    {"memory.pin", NULL, "", 0},
-    {"memory.unpin", NULL, "", 0},
-    {"memory.map", NULL, "", 0},
-    {"memory.unmap", NULL, "", 0},
-    {"memory.trim", NULL, "", 0},
     {"stream.query", NULL, "", 0},
     {"stream.native", NULL, "", 0},
-    {"stream.host_callback", NULL, "", 0},
     {"event.query", NULL, "", 0},
     {"event.elapsed", NULL, "", 0},
     {"random.fresh_seed", NULL, "", 0},
@@ -212,13 +198,31 @@ static const struct {
     {"plugin.self_test", NULL, "", 0},
 };
 
-static void read_slot(replay_cursor *c, slot_call *s)
+/* Those that a recording cannot hold, and why. */
+static const struct {
+    const char *prefix;
+    const char *why;
+} refused[] = {
+    {"layout.", "what the bytes of a private layout mean only the plugin knows that made them"},
+    {"graph.", "a graph does its work after the call that was recorded"},
+    {"collectives.", "a collective works on several devices, and a recording is of one at a time"},
+    {"", "this tenon cannot play that slot"},
+};
+
+static const char *why_refused(const char *name)
+{
+    size_t i = 0;
+    while (strncmp(name, refused[i].prefix, strlen(refused[i].prefix))) i++;
+    return refused[i].why;
+}
+
+static void read_slot(replay_cursor *c, replay_call *s)
 {
     char text[8];
     s->status = (int32_t)replay_u32(c);
     replay_text(c, s->name, sizeof(s->name));
     s->count = replay_u32(c);
-    if (s->count > MAX_ARGUMENTS) c->bad = 1;
+    if (s->count > REPLAY_ARGUMENTS) c->bad = 1;
     for (uint32_t i = 0; i < s->count && !c->bad; i++) {
         uint32_t type = replay_u32(c);
         replay_u32(c);
@@ -231,7 +235,7 @@ static void read_slot(replay_cursor *c, slot_call *s)
 
 int replay_slot(replay_player *p, replay_cursor *c)
 {
-    slot_call s = {.number = replay_u64(c)};
+    replay_call s = {.number = replay_u64(c)};
     if (replay_u32(c) != p->index) return 0;
     read_slot(c, &s);
     size_t i = 0, n = sizeof(known) / sizeof(known[0]);
@@ -242,7 +246,7 @@ int replay_slot(replay_player *p, replay_cursor *c)
     if (damaged || i == n) {
         snprintf(p->error, sizeof(p->error), "call %llu, %s: %s", (unsigned long long)s.number, s.name,
                  damaged ? "the record is damaged, or names a handle that was not made"
-                         : "this tenon cannot play that slot");
+                         : why_refused(s.name));
         return -1;
     }
     if (s.status || !known[i].run) {

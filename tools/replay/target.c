@@ -189,6 +189,21 @@ replay_handle *replay_handle_add(replay_player *p, int32_t kind, uint64_t record
     return &p->handles[p->n_handles++];
 }
 
+replay_handle *replay_handle_at(replay_player *p, uint64_t recorded, uint64_t offset)
+{
+    for (size_t i = p->n_handles; i-- > 0;) {
+        replay_handle *h = &p->handles[i];
+        if (h->kind == 'a' && h->recorded == recorded && offset >= h->from && offset - h->from < h->bytes)
+            return h;
+    }
+    return NULL;
+}
+
+uint64_t replay_offset(const replay_handle *h, uint64_t offset)
+{
+    return h->offset + (offset - h->from);
+}
+
 void replay_handle_remove(replay_player *p, replay_handle *h)
 {
     *h = p->handles[--p->n_handles];
@@ -216,6 +231,7 @@ replay_handle *replay_temporary(replay_player *p, uint64_t recorded, uint64_t by
         return NULL;
     }
     h->host = host;
+    h->device = p->call_device;
     h->bytes = bytes ? bytes : 1;
     h->temporary = 1;
     return h;
@@ -229,7 +245,7 @@ void replay_end_call(replay_player *p)
     }
     for (size_t i = p->n_handles; i-- > 0;) {
         replay_handle *h = &p->handles[i];
-        if (!h->temporary) continue;
+        if (!h->temporary || h->kind != 'a') continue;
         p->memory->free(p->self, p->call_device, h->here, h->bytes);
         replay_handle_remove(p, h);
     }
@@ -291,6 +307,7 @@ int replay_load(replay_player *p, const char *path)
     p->stream = p->table.get_interface(p->self, "tenon.stream", 1);
     p->event = p->table.get_interface(p->self, "tenon.event", 1);
     p->kernels = p->table.get_interface(p->self, "tenon.kernels", 1);
+    p->allocator = p->table.get_interface(p->self, "tenon.allocator", 1);
     uint32_t count = 0;
     const char *reason = NULL;
     if (!p->device || !p->memory || !p->copy || !p->stream)
@@ -299,23 +316,51 @@ int replay_load(replay_player *p, const char *path)
         snprintf(p->error, sizeof(p->error), "it has no device: %s", reason ? reason : "");
     else
         choose_memory(p);
+    p->n_devices = count;
     return count ? 0 : -1;
+}
+
+static void *any_stream(const replay_player *p, const void *device)
+{
+    for (size_t i = 0; i < p->n_handles; i++)
+        if (p->handles[i].kind == 's' && p->handles[i].device == device) return p->handles[i].here;
+    return NULL;
+}
+
+static void close_one(replay_player *p, const replay_handle *h)
+{
+    switch (h->kind) {
+    case 'm':
+        if (REPLAY_HAS(p->memory, unmap)) (void)p->memory->unmap(p->self, h->device, NULL, h->here);
+        break;
+    case 'p':
+        (void)p->memory->unpin(p->self, h->device, h->here, h->bytes);
+        break;
+    case 'a':
+        if (h->part)
+            p->allocator->free(p->self, h->device, h->here, h->offset, h->bytes, any_stream(p, h->device));
+        else
+            p->memory->free(p->self, h->device, h->here, h->bytes);
+        break;
+    case 'e':
+        p->event->destroy(p->self, h->device, h->here);
+        break;
+    case 's':
+        p->stream->destroy(p->self, h->device, h->here);
+        break;
+    case 'd':
+        if (!h->again) p->device->close(p->self, h->here);
+        break;
+    default:
+        break;
+    }
 }
 
 /* Ends what the recording left open, in the order of the contract. */
 static void close_all(replay_player *p, int32_t kind)
 {
-    const replay_handle *device = NULL;
-    for (size_t i = 0; i < p->n_handles && !device; i++)
-        if (p->handles[i].kind == 'd') device = &p->handles[i];
-    for (size_t i = 0; i < p->n_handles && device; i++) {
-        const replay_handle *h = &p->handles[i];
-        if (h->kind != kind) continue;
-        if (kind == 'a') p->memory->free(p->self, device->here, h->here, h->bytes);
-        if (kind == 'e') p->event->destroy(p->self, device->here, h->here);
-        if (kind == 's') p->stream->destroy(p->self, device->here, h->here);
-        if (kind == 'd') p->device->close(p->self, h->here);
-    }
+    for (size_t i = 0; i < p->n_handles; i++)
+        if (p->handles[i].kind == kind) close_one(p, &p->handles[i]);
 }
 
 void replay_unload(replay_player *p)
@@ -329,6 +374,8 @@ void replay_unload(replay_player *p)
         if (p->table.quiesce) (void)p->table.quiesce(p->self);
         close_all(p, 'd');
         p->table.shutdown(p->self);
+        for (size_t i = 0; i < p->n_handles; i++)
+            if (p->handles[i].kind == 'c') free(p->handles[i].here);
     }
     free(p->handles);
     p->handles = NULL;

@@ -42,7 +42,7 @@ static tn_tensor *read_tensor(replay_player *p, replay_cursor *c, replay_tensor 
     t->place = replay_u32(c);
     t->desc.rank = replay_u32(c);
     t->desc.device = TN_CPU;
-    t->desc.byte_offset = replay_u64(c);
+    t->desc.byte_offset = t->recorded_offset = replay_u64(c);
     t->recorded = replay_u64(c);
     if (t->desc.rank > TN_MAX_RANK) c->bad = 1;
     if (c->bad) return NULL;

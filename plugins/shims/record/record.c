@@ -202,18 +202,45 @@ static void put_argument(shim_call *c, record_buffer *b, uint32_t i, uint64_t bl
     record_u64(b, a->kind == SHIM_HOST_MEMORY && is_copy(c->id) ? blob : number);
 }
 
+/* Mappings have an argument more than the header has: the bytes that the program saw, or left. */
+static int32_t is_view(const shim_call *c)
+{
+    return c->id == SHIM_MEMORY_MAP || c->id == SHIM_MEMORY_UNMAP;
+}
+
+static void put_view(shim_call *c, record_buffer *b)
+{
+    uint64_t blob = c->mark; /* of unmap */
+    if (c->id == SHIM_MEMORY_MAP && c->status == TN_OK) {
+        void *host = *(void **)c->values[4].pointer;
+        record_mapped(c->plugin->tool, host, c->values[3].number);
+        blob = record_blob(c->plugin->shim->state, host, c->values[3].number);
+    }
+    record_u32(b, RECORD_BYTES);
+    record_u32(b, 0);
+    record_u64(b, c->status == TN_OK ? blob : 0);
+}
+
+static void before_unmap(shim_call *c)
+{
+    uint64_t bytes = record_unmapped(c->plugin->tool, c->values[2].pointer);
+    c->mark = bytes ? record_blob(c->plugin->shim->state, c->values[2].pointer, bytes) : 0;
+}
+
 static void after_slot(shim_call *c)
 {
     record_plugin *p = c->plugin->tool;
     record_buffer b = {0};
     uint64_t blob = is_copy(c->id) && c->status == TN_OK ? copied_bytes(c) : 0;
-    if (c->id == SHIM_MEMORY_ALLOC && c->status == TN_OK) record_allocated(p, *(void **)c->values[3].pointer);
+    int32_t allocates = c->id == SHIM_MEMORY_ALLOC || c->id == SHIM_ALLOCATOR_ALLOC;
+    if (allocates && c->status == TN_OK) record_allocated(p, *(void **)c->values[3].pointer);
     record_u64(&b, c->number);
     record_u32(&b, p->index);
     record_u32(&b, (uint32_t)c->status);
     record_text(&b, c->slot->name);
-    record_u32(&b, c->slot->n_arguments);
+    record_u32(&b, c->slot->n_arguments + (is_view(c) ? 1u : 0u));
     for (uint32_t i = 0; i < c->slot->n_arguments; i++) put_argument(c, &b, i, blob);
+    if (is_view(c)) put_view(c, &b);
     record_write(c->plugin->shim->state, RECORD_CALL, &b);
 }
 
@@ -224,11 +251,18 @@ static int32_t refuse(const shim_call *c)
                       c->id == SHIM_GRAPH_BEGIN ? "graphs" : "collectives");
 }
 
+static int32_t gives_back(uint32_t id)
+{
+    return id == SHIM_MEMORY_FREE || id == SHIM_ALLOCATOR_FREE;
+}
+
 static int32_t record_before(shim_call *c)
 {
     if (c->id == SHIM_GRAPH_BEGIN || c->id == SHIM_COLLECTIVES_CREATE) return refuse(c);
     if (c->id == SHIM_KERNEL_RUN) return before_kernel(c);
-    if (c->id != SHIM_MEMORY_FREE || !c->plugin->tool) return TN_OK;
+    if (!c->plugin->tool) return TN_OK;
+    if (c->id == SHIM_MEMORY_UNMAP) before_unmap(c);
+    if (!gives_back(c->id)) return TN_OK;
     record_freed(c->plugin->tool, c->values[1].pointer);
     after_slot(c); /* before another thread can be given the same handle */
     return TN_OK;
@@ -242,7 +276,7 @@ static void record_after(shim_call *c)
     else if (c->slot->of_host)
         after_host_call(c);
     else if (!c->definition && c->id != SHIM_KERNEL_CAN_RUN && c->id != SHIM_CALLBACK_RUN &&
-             c->id != SHIM_PLUGIN_GET_INTERFACE && c->id != SHIM_MEMORY_FREE && c->id != SHIM_PLUGIN_INIT)
+             c->id != SHIM_PLUGIN_GET_INTERFACE && !gives_back(c->id) && c->id != SHIM_PLUGIN_INIT)
         after_slot(c);
 }
 

@@ -28,10 +28,18 @@ typedef struct record_file {
     uint64_t n_blobs, blob_room;
 } record_file;
 
+/* Memory of the device that the host sees for a while. */
+typedef struct record_view {
+    void *host;
+    uint64_t bytes;
+} record_view;
+#define RECORD_VIEWS 64u /* at a time; the bytes of any more are not in the file */
+
 typedef struct record_plugin {
     uint32_t index;
-    int32_t named; /* its record is in the file */
+    uint32_t n_views;
     pthread_mutex_t lock;
+    record_view views[RECORD_VIEWS];
     void **allocations; /* that live now */
     size_t n_allocations, room;
 } record_plugin;
@@ -51,6 +59,9 @@ void record_value(const shim_call *c, record_buffer *b, const tn_value *v);
 void record_nest(const shim_call *c, record_buffer *b, const tn_nest *n);
 /* Waits for the stream of the call, so that its memory may be read. */
 int32_t record_wait(const shim_call *c);
+/* Remembers mappings; forgets one and gives its bytes, 0 when it is not known. */
+void record_mapped(record_plugin *p, void *host, uint64_t bytes);
+uint64_t record_unmapped(record_plugin *p, const void *host);
 /* Remembers and forgets allocations. */
 void record_allocated(record_plugin *p, void *allocation);
 void record_freed(record_plugin *p, const void *allocation);

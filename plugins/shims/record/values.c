@@ -36,6 +36,26 @@ void record_freed(record_plugin *p, const void *allocation)
     pthread_mutex_unlock(&p->lock);
 }
 
+void record_mapped(record_plugin *p, void *host, uint64_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->n_views < RECORD_VIEWS) p->views[p->n_views++] = (record_view){host, bytes};
+    pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t record_unmapped(record_plugin *p, const void *host)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < p->n_views && !bytes; i++) {
+        if (p->views[i].host != host) continue;
+        bytes = p->views[i].bytes;
+        p->views[i] = p->views[--p->n_views];
+    }
+    pthread_mutex_unlock(&p->lock);
+    return bytes;
+}
+
 static int32_t is_own(record_plugin *p, const void *allocation)
 {
     int32_t found = 0;
