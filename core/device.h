@@ -98,7 +98,22 @@ struct tn_stream {
     atomic_uint_fast64_t id; /* 0: the default stream; never used again in a device */
     tn_stream *next;
     _Atomic(tn_graph *) capture; /* the graph it captures, or NULL */
+    struct {                     /* late errors, see late.c; with the lock of the device's */
+        atomic_uint_fast64_t found;
+        atomic_uint_fast64_t told; /* of those, to who waited for this stream */
+        int32_t code;              /* of the last one */
+        char text[192];
+        atomic_uint n_waited; /* for a look without the lock */
+        tni_vector waited;    /* tni_late_mark: streams that it waited for since it was last waited for */
+    } late;
 };
+
+/* A place in a stream by the late errors that were known then: any more are of work before or behind it. */
+typedef struct tni_late_mark {
+    tn_stream *stream; /* its memory is there as long as the device */
+    uint64_t id;       /* that it had: another one now, and it was released */
+    uint64_t found;
+} tni_late_mark;
 /* One more reference. */
 tn_stream *tni_stream_retain(tn_stream *stream);
 /* TN_OK, or the error of a stream that is missing, was released, or was made before a fork. */
@@ -115,13 +130,24 @@ int32_t tni_late_init(tni_device *device);
 void tni_late_finish(tni_device *device);
 void tni_late_keep(tni_device *device, int32_t code, const char *what);
 int32_t tni_late_take(tni_device *device);
+tni_late_mark tni_late_mark_of(tn_stream *stream);
+/* `stream` goes on only after what is before the mark. */
+int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark);
+/* After a wait for `stream`, which the plugin answered with `code`: its late error, or one of the streams
+ * that it had waited for, or one that is kept. `what` was asked, for the text. */
+int32_t tni_late_of_stream(tn_stream *stream, int32_t code, const char *what);
+/* The same after a wait for a place in a stream. */
+int32_t tni_late_of_mark(const tni_late_mark *mark);
+/* A stream is made (again): nothing is known of it. */
+void tni_late_forget(tn_stream *stream);
 
 struct tn_event {
     atomic_uint refs;
     uint32_t flags;
     tni_device *device;
     void *handle;
-    tn_stream *stream; /* last recorded on, when the plugin has no events */
+    tn_stream *stream;  /* last recorded on, when the plugin has no events */
+    tni_late_mark mark; /* of the recording */
     int32_t recorded;
     uint64_t capture;    /* number of the capture it was recorded in, 0: none */
     int32_t internal;    /* keeps neither context nor stream: whoever made it sees to that */

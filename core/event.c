@@ -85,8 +85,10 @@ int32_t tn_event_record(tn_event *event, tn_stream *stream)
     if (stream->device != d)
         return tni_error(TN_E_DEVICE, "an event and the stream it is recorded on are of different devices");
     if (has_events(d)) {
+        const tni_late_mark mark = tni_late_mark_of(stream); /* before: what is found meanwhile counts */
         code = driver->event.record(driver->self, d->handle, event->handle, stream->handle);
         if (code) return tni_driver_error(d->type, code, "recording an event");
+        event->mark = mark;
     } else {
         tn_stream *before = event->stream;
         event->stream = event->internal ? stream : tni_stream_retain(stream);
@@ -108,7 +110,9 @@ int32_t tn_event_query(tn_event *event)
     if (!event->recorded) return 1;
     if (!has_events(d)) return tn_stream_query(event->stream);
     code = driver->event.query(driver->self, d->handle, event->handle, &done);
-    return code ? -tni_driver_error(d->type, code, "asking an event") : done != 0;
+    if (code) return -tni_driver_error(d->type, code, "asking an event");
+    if (done && !event->internal && (code = tni_late_of_mark(&event->mark))) return -code;
+    return done != 0;
 }
 
 int32_t tn_event_synchronize(tn_event *event)
@@ -120,7 +124,8 @@ int32_t tn_event_synchronize(tn_event *event)
     const tni_driver *driver = &d->type->driver;
     if (!has_events(d)) return tn_stream_synchronize(event->stream);
     code = driver->event.synchronize(driver->self, d->handle, event->handle);
-    return code ? tni_driver_error(d->type, code, "waiting for an event") : TN_OK;
+    if (code) return tni_driver_error(d->type, code, "waiting for an event");
+    return tni_late_of_mark(&event->mark);
 }
 
 int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
@@ -163,7 +168,7 @@ int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
     }
     code = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
     if (code) return tni_driver_error(d->type, code, "a stream's wait for an event");
-    return joins ? tni_capture_join(joins, stream) : TN_OK;
+    return joins ? tni_capture_join(joins, stream) : tni_late_follow(stream, &event->mark);
 }
 
 int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)

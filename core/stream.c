@@ -37,6 +37,7 @@ static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out
     }
     if (!s->handle) return tni_no_handle(device->type, "stream.create");
     atomic_store(&s->refs, 1);
+    tni_late_forget(s);
     atomic_store_explicit(&s->id, device->default_stream ? ++device->last_stream_id : 0,
                           memory_order_release);
     *out = s;
@@ -55,6 +56,7 @@ void tni_streams_finish(tni_device *device)
         next = s->next;
         if (atomic_load(&s->id) != TNI_DEAD_STREAM)
             driver->stream.destroy(driver->self, device->handle, s->handle);
+        tni_late_forget(s);
         tni_free(device->ctx, s, sizeof *s);
     }
     device->streams = NULL;
@@ -164,7 +166,7 @@ int32_t tn_stream_synchronize(tn_stream *stream)
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
     code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
-    return code ? tni_driver_error(d->type, code, "waiting for a stream") : tni_late_take(d);
+    return tni_late_of_stream(stream, code, "waiting for a stream");
 }
 
 int32_t tn_stream_query(tn_stream *stream)
@@ -175,8 +177,8 @@ int32_t tn_stream_query(tn_stream *stream)
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
     code = driver->stream.query(driver->self, d->handle, stream->handle, &done);
-    if (!code) code = tni_late_take(d);
-    return code ? -tni_driver_error(d->type, code, "asking a stream") : done != 0;
+    code = code || done ? tni_late_of_stream(stream, code, "asking a stream") : tni_late_take(d);
+    return code ? -code : done != 0;
 }
 
 tn_device tn_stream_device(const tn_stream *stream)

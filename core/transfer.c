@@ -17,10 +17,11 @@
 static int32_t finish_copy(tni_device *d, int32_t code, const char *what)
 {
     const tni_driver *driver = &d->type->driver;
-    if (!code && !d->synchronous)
-        code = driver->stream.synchronize(driver->self, d->handle, tni_current_stream(d)->handle);
-    if (!code) code = tni_late_take(d);
-    return code ? tni_driver_error(d->type, code, what) : TN_OK;
+    if (code) return tni_driver_error(d->type, code, what);
+    if (d->synchronous) return tni_late_take(d);
+    tn_stream *stream = tni_current_stream(d);
+    code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
+    return tni_late_of_stream(stream, code, what);
 }
 
 int32_t tni_copy_to_device(tni_device *d, void *allocation, uint64_t offset, const void *host, uint64_t bytes)

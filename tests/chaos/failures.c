@@ -52,8 +52,6 @@ static double step(tn_scope *s, tn_context *ctx, tn_device device)
     if (!status) status = tn_memory_empty_cache(ctx, device);
     tn_tensor *grad = status ? NULL : tn_grad_of(s, w);
     if (grad) result = tn_item_double(s, tn_sum(s, grad));
-    /* Late errors of the side stream, if nobody asked before. */
-    if (!status) status = tn_stream_synchronize(side);
     tn_stream_release(side);
     return status || tn_scope_failed(s) ? NAN : result;
 }
