@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A thread that was joined may stand in the list for a moment, as one that runs. */
+/* One that was told to end, and that nobody joins, gets so many moments. */
 #define ROUNDS            10
 #define ROUND_NANOSECONDS 1000000L
 /* Frames of the wait itself may lie on what a call into the library left there before, so these many bytes at
@@ -96,16 +96,38 @@ static int32_t lies_in(const code_parts *code, uint64_t address)
 
 /* ---- One thread -------------------------------------------------------------------------------------- */
 
+/* What a file of the thread says, cut to the buffer; 0: it cannot be read. */
+static int32_t read_file(int32_t id, const char *name, char *out, size_t room)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", id, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, out, room - 1);
+    if (fd >= 0) close(fd);
+    out[got > 0 ? got : 0] = 0;
+    return got > 0;
+}
+
+/* Bit of the flags in `stat`: it runs no code of the process any more. */
+#define EXITING 4u
+
+/* One that was joined stands in the list until the kernel is done with it. */
+static int32_t has_ended(int32_t id)
+{
+    char text[512];
+    unsigned flags = 0;
+    const char *rest = read_file(id, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    if (!rest) return 1;
+    int n = sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %u", &flags);
+    return n == 1 && (flags & EXITING) != 0;
+}
+
 /* Where it stands: 1 and both addresses when it sleeps, 0 when it runs or will not tell, -1 when it ended. */
 static int32_t find_place(int32_t id, uint64_t *out_stack, uint64_t *out_code)
 {
-    char path[64], text[256] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", id);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    snprintf(path, sizeof path, "/proc/self/task/%d", id);
-    if (got <= 0) return access(path, F_OK) ? -1 : 0;
+    char text[256];
+    if (has_ended(id)) return -1;
+    if (!read_file(id, "syscall", text, sizeof text)) return 0;
     const char *code = strrchr(text, ' '), *stack = code;
     while (stack && stack > text && stack[-1] != ' ') stack--;
     if (!code || stack == text || strncmp(code + 1, "0x", 2)) return 0; /* "running" */
@@ -192,5 +214,6 @@ int32_t tni_threads_left(const tni_vector *before, void *handle, int32_t *out_th
         found = look_at_all(before, memory, &code, out_thread, &wait);
     }
     if (memory >= 0) close(memory);
-    return found;
+    /* One that was seen there may run just now. */
+    return found == TNI_THREADS_OTHERS && *out_thread && !has_ended(*out_thread) ? TNI_THREADS_INSIDE : found;
 }

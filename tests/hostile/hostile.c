@@ -63,7 +63,7 @@ static void hear(void *user, int32_t level, const char *text)
 /* Whether the code of the library stays, after some time for a thread of its own to fall over it. */
 static void say_loaded(const char *library)
 {
-    usleep(20000);
+    usleep(50000);
     void *handle = library[0] ? dlopen(library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     printf(handle ? "still loaded; " : "unloaded; ");
 }

@@ -7,7 +7,7 @@
 
 static void *run_on(void *argument)
 {
-    for (;;) usleep(1000);
+    for (;;) usleep(10000);
     return NULL;
 }
 
