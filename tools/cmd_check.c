@@ -45,6 +45,8 @@ static const char help[] =
     "  --against FILE           an earlier JSON report: what moved (precision)\n"
     "  --max-ulp N              greatest error that is demanded: who meets it (precision)\n"
     "  --samples N              inputs of each class (precision; default 1000, and all of 16-bit types)\n"
+    "  --full-size              no smaller calls in place of recorded ones (coverage; slow devices take "
+    "minutes)\n"
     "  --all                    print cases that are as expected, too\n\n"
     "Status 0: as expected, 1: not, 2: called wrongly.\n";
 
@@ -73,6 +75,7 @@ enum {
     TRACE,
     JSON,
     HTML,
+    FULL_SIZE,
     ALL,
     AGAINST,
     MAX_ULP,
@@ -100,6 +103,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"op", required_argument, NULL, OP},
                                       {"args", required_argument, NULL, ARGS},
                                       {"samples", required_argument, NULL, SAMPLES},
+                                      {"full-size", no_argument, NULL, FULL_SIZE},
                                       {"all", no_argument, NULL, ALL},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
@@ -189,6 +193,9 @@ static int take(check_options *o, int letter, const char *text)
         return *end || end == text || !(o->max_ulp > 0);
     case SAMPLES:
         return whole(text, 1, 1000000, &o->samples);
+    case FULL_SIZE:
+        o->full_size = 1;
+        return 0;
     case ALL:
         o->all = 1;
         return 0;

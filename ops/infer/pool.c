@@ -310,5 +310,13 @@ int32_t infer_upsample_backward(tni_frame *f)
         return tni_fail(f, TN_E_SHAPE,
                         "Expected grad_output to be a tensor of dimension %lld but got: dimension %u",
                         (long long)space + 2, grad->desc.rank);
+    for (int64_t d = 0; d < space + 2; d++) {
+        int64_t expected = d < 2 ? input.data[d] : tni_arg_ints(f, 1).data[d - 2];
+        if (sizes_of(grad)[d] != expected)
+            return tni_fail(f, TN_E_SHAPE,
+                            "Expected grad_output to have the same shape as output; output.size(%lld) = %lld "
+                            "but got grad_output.size(%lld) = %lld",
+                            (long long)d, (long long)expected, (long long)d, (long long)sizes_of(grad)[d]);
+    }
     return tni_out_channels(f, 0, grad, dtype_of(grad), input.count, input.data);
 }

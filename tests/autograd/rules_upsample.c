@@ -2,6 +2,8 @@
 /* Gradient rules of interpolation and of sampling at a grid. */
 #include "rules.h"
 
+#include <string.h>
+
 Test(rules_upsample, nearest)
 {
     tn_scope *s = rules_begin();
@@ -42,6 +44,23 @@ Test(rules_upsample, linear)
 }
 
 /* Bilinear, nearest, bicubic; padding by zeros, the border, reflection. */
+/* A gradient of another size than the forward's result would be read past its end. */
+Test(rules_upsample, gradients_have_the_size_of_the_result)
+{
+    tn_scope *s = rules_begin();
+    const int64_t wrong[][4] = {{1, 2, 3, 4}, {1, 2, 2, 5}, {2, 2, 3, 5}, {1, 1, 3, 5}};
+    for (int i = 0; i < 4; i++) {
+        tn_scope *c = tn_scope_open(tn_scope_context(s));
+        tn_tensor *grad = tn_ones(c, ((tn_ints){wrong[i], 4}));
+        cr_assert_null(tn_upsample_bilinear2d_backward(c, grad, TN_INTS(3, 5), TN_INTS(1, 2, 2, 3), 0));
+        cr_assert_eq(tn_scope_error(c)->code, TN_E_SHAPE);
+        cr_assert(strstr(tn_scope_error(c)->message, "Expected grad_output to have the same shape as output"),
+                  "%s", tn_scope_error(c)->message);
+        tn_scope_close(c);
+    }
+    rules_end(s);
+}
+
 Test(rules_upsample, at_a_grid)
 {
     tn_scope *s = rules_begin();

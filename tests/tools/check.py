@@ -178,6 +178,17 @@ def check_modes(suite):
     expect(rows["aten::add.Tensor"][5] == 0.06, f"megabytes copied: {rows}")
     kernels = [row[0] for row in report["tables"]["next"]["rows"]]
     expect(kernels[0] == "aten::add.Tensor" and "aten::exp" in kernels, f"what to write next: {kernels}")
+    # Large calls are made smaller where that is legal (the view is not: 96 / 64 * 10 / 2 is no row of 960 / 64);
+    # what is copied is told for the recorded sizes: 8 MiB in, 4 MiB out. The strided one is read as it lies.
+    large = suite.file("large.jsonl", "\n".join([
+        '{"op":"aten::add.Tensor","n":1,"args":[{"t":[1024,1024],"d":"float32"},{"t":[1024,1024],"d":"float32","s":[1,1024]}]}',
+        '{"op":"aten::view","n":1,"args":[{"t":[96,10,960],"d":"float32"},[960,960]]}',
+        '{"op":"aten::gather","n":1,"args":[{"t":[300,700],"d":"float32"},1,{"t":[300,50],"d":"int64","low":0,"high":700}]}']) + "\n")
+    for more in ((), ("--full-size",)):
+        report = suite.report(suite.wrong, "--mode", "coverage", "--trace", large, *more, TENON_TEST_FAULT="no-kernels")
+        rows = {row[0]: row[1:] for row in report["tables"]["coverage"]["rows"]}
+        expect(rows["aten::add.Tensor"][:5] == [1, 0, 0, 1, 0] and abs(rows["aten::add.Tensor"][5] - 12.58) < 0.1, f"{more}: {rows}")
+        expect(rows["aten::view"][:5] == [1, 1, 0, 0, 0] and rows["aten::gather"][:5] == [1, 0, 0, 1, 0], f"{more}: {rows}")
     done = suite.run(suite.wrong, "--mode", "coverage", "--trace", suite.file("none.jsonl", "nonsense\n"), expect=1)
     expect("none.jsonl:1 is no call" in done.stdout, "a file that is none")
     report = suite.report(suite.wrong, "--mode", "speed", "--trace", calls)

@@ -41,6 +41,7 @@ typedef struct check_options {
     uint32_t timeout;  /* seconds for one case */
     int demand_tier;   /* --tier was given: what is absent up to it fails */
     int isolate;       /* each case in a process of its own */
+    int full_size;     /* coverage: calls of the sizes that were recorded only */
     int all;           /* text: cases that passed, too */
 } check_options;
 

@@ -2,10 +2,12 @@
 /*
  * The coverage map: which calls of a recorded workload the plugin runs itself, which run through other
  * kernels, which on the CPU, what that copies, and which kernels would save most. One call of each form is
- * run, the smallest; the others are taken to go the same way, and what they copy to grow with their bytes.
+ * run, the smallest, and that with sizes made smaller still where it stays legal; the others are taken to go
+ * the same way, and what they copy to grow with their bytes.
  */
 #include "../calls/request.h"
 #include "modes.h"
+#include "shrink.h"
 #include "trace.h"
 
 #include <stdio.h>
@@ -14,6 +16,10 @@
 #include <time.h>
 
 #define MAX_OUTS 16
+/* Bytes of tensors: up to the first any device is done at once, up to the second costs are worth waiting for.
+ */
+#define SMALL_CALL 32768
+#define LARGE_CALL 4194304
 
 /* ---- One form
  * ----------------------------------------------------------------------------------------------------- */
@@ -42,39 +48,115 @@ static cJSON *fallbacks(check_target *t)
     return list;
 }
 
-static void run_form(check_target *t, const check_case *c, check_result *out)
+/* One call of a form, and what became of it. */
+typedef struct attempt {
+    double bytes; /* of the tensors among its arguments */
+    double seconds;
+    int32_t way;
+    uint32_t nested; /* calls inside it */
+    cJSON *fallbacks;
+    char names[560]; /* of the operators that fell back */
+} attempt;
+
+/* How much smaller a call is made; see shrink.h. */
+typedef struct shrinking {
+    int divisor, leading;
+} shrinking;
+
+/* Runs the call of the form, smaller by `how` unless that is NULL. The status; a failure is told in `out`,
+ * unless that is NULL. The caller deletes a->fallbacks. */
+static int32_t try_call(check_target *t, const trace_form *f, uint32_t op, const shrinking *how, attempt *a,
+                        check_result *out)
 {
-    const trace_form *f = c->data;
     tn_value args[REQUEST_MAX_ARGUMENTS], outs[MAX_OUTS];
+    uint32_t n_outs = tn_inspect_argument_count(t->ctx, op, 1);
     check_watch watch;
-    uint32_t op = tn_operator_find(t->ctx, f->op), n_outs = op ? tn_inspect_argument_count(t->ctx, op, 1) : 0;
-    if (!op || n_outs > MAX_OUTS) {
-        check_skip(out, "Tenon has no operator %s", f->op);
-        return;
-    }
+    cJSON *call = cJSON_Parse(f->text);
+    if (how) shrink_call(call, how->divisor, how->leading);
+    char *text = cJSON_PrintUnformatted(call);
     tn_scope *s = tn_scope_open(t->ctx);
-    uint32_t n = trace_arguments(s, op, f->text, t->device, args);
+    uint32_t n = trace_arguments(s, op, text, t->device, args);
     tn_device_synchronize(t->ctx, t->device);
     check_watch_begin(t, &watch);
     double start = seconds_now();
     int32_t status = tn_scope_failed(s) ? tn_scope_failed(s) : tn_scope_call(s, op, args, n, outs, n_outs);
     if (!status) status = tn_device_synchronize(t->ctx, t->device);
-    start = seconds_now() - start;
-    out->way = check_watch_end(t, &watch);
+    cJSON_Delete(a->fallbacks);
+    *a = (attempt){.bytes = trace_bytes(call), .seconds = seconds_now() - start};
+    a->way = check_watch_end(t, &watch);
+    a->nested = t->nested;
+    a->fallbacks = fallbacks(t);
+    snprintf(a->names, sizeof a->names, "%s", watch.fallbacks);
+    if (status && out) check_fail_with_error(out, tn_scope_failed(s) ? s : NULL, f->op);
+    tn_scope_close(s);
+    cJSON_free(text);
+    cJSON_Delete(call);
+    return status;
+}
+
+/* Sizes that depend on each other (of windows, of parts) stop some of them; batches and channels mostly go.
+ */
+static const shrinking shrinkings[] = {{64, 0}, {16, 0}, {8, 0}, {4, 0}, {2, 0}, {16, 2}, {16, 1}};
+#define SHRINKINGS (sizeof shrinkings / sizeof *shrinkings)
+
+static double bytes_of(const trace_form *f, const shrinking *how)
+{
+    cJSON *call = cJSON_Parse(f->text);
+    shrink_call(call, how->divisor, how->leading);
+    double bytes = trace_bytes(call);
+    cJSON_Delete(call);
+    return bytes;
+}
+
+/* The largest call that is quickly done, at least as large as the one that showed the way. */
+static int32_t try_large(check_target *t, const trace_form *f, uint32_t op, attempt *a, check_result *out)
+{
+    double least = a->bytes;
+    if (f->text_bytes <= LARGE_CALL) return try_call(t, f, op, NULL, a, out);
+    for (size_t i = SHRINKINGS; i-- > 0;) {
+        double bytes = bytes_of(f, &shrinkings[i]);
+        if (bytes >= least && bytes <= LARGE_CALL && !try_call(t, f, op, &shrinkings[i], a, NULL))
+            return TN_OK;
+    }
+    return try_call(t, f, op, NULL, a, out);
+}
+
+/* The smallest legal call shows the way. Where the CPU answers for all of it, what that costs is measured at
+ * a size at which it costs more than the call itself; kernels of the device, which may be slow, are not
+ * waited for. */
+static int32_t try_sizes(check_target *t, const trace_form *f, uint32_t op, attempt *a, check_result *out)
+{
+    int32_t status = TN_E_SHAPE;
+    if (!t->options->full_size && f->text_bytes > SMALL_CALL) {
+        for (size_t i = 0; status && i < SHRINKINGS; i++)
+            status = try_call(t, f, op, &shrinkings[i], a, NULL);
+        if (!status && a->way == CHECK_WAY_CPU && a->nested <= 1) status = try_large(t, f, op, a, out);
+        t->error_line[0] = 0; /* of a call that was not made in the program */
+        if (!status) return status;
+    }
+    return try_call(t, f, op, NULL, a, out);
+}
+
+static void run_form(check_target *t, const check_case *c, check_result *out)
+{
+    const trace_form *f = c->data;
+    attempt a = {0};
+    uint32_t op = tn_operator_find(t->ctx, f->op);
+    if (!op || tn_inspect_argument_count(t->ctx, op, 1) > MAX_OUTS) {
+        check_skip(out, "Tenon has no operator %s", f->op);
+        return;
+    }
+    int32_t status = try_sizes(t, f, op, &a, out);
+    out->way = a.way;
     out->data = cJSON_CreateObject();
     cJSON_AddStringToObject(out->data, "op", f->op);
     cJSON_AddNumberToObject(out->data, "calls", (double)f->calls);
     cJSON_AddNumberToObject(out->data, "distinct", f->distinct);
     /* How much more all calls move than the one that ran. */
-    cJSON_AddNumberToObject(out->data, "scale",
-                            f->text_bytes > 0 ? f->bytes / f->text_bytes : (double)f->calls);
-    cJSON_AddNumberToObject(out->data, "call_seconds", start);
-    cJSON_AddItemToObject(out->data, "fallbacks", fallbacks(t));
-    if (status)
-        check_fail_with_error(out, tn_scope_failed(s) ? s : NULL, f->op);
-    else if (out->way == CHECK_WAY_CPU)
-        check_absent(out, "the CPU answers for %s", watch.fallbacks);
-    tn_scope_close(s);
+    cJSON_AddNumberToObject(out->data, "scale", a.bytes > 0 ? f->bytes / a.bytes : (double)f->calls);
+    cJSON_AddNumberToObject(out->data, "call_seconds", a.seconds);
+    cJSON_AddItemToObject(out->data, "fallbacks", a.fallbacks);
+    if (!status && out->way == CHECK_WAY_CPU) check_absent(out, "the CPU answers for %s", a.names);
 }
 
 static void run_no_trace(check_target *t, const check_case *c, check_result *out)

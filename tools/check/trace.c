@@ -88,6 +88,13 @@ static void describe(const cJSON *call, shape_text *t)
     if (t->used >= 2) t->text[t->used - 2] = 0;
 }
 
+double trace_bytes(const cJSON *call)
+{
+    shape_text shape;
+    describe(call, &shape);
+    return shape.bytes;
+}
+
 /* ---- The file
  * ------------------------------------------------------------------------------------------------- */
 

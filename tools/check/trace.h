@@ -30,6 +30,8 @@ typedef struct trace {
 
 /* Reads the file that the options name, or the installed one. All memory is the list's. */
 void trace_read(check_list *list, const check_options *options, trace *out);
+/* Bytes of the tensors among the arguments of one call. */
+double trace_bytes(const cJSON *call);
 /* Makes the arguments of a call on a device, with the strides they had. The number of arguments; errors are
  * the scope's. `args` has room for REQUEST_MAX_ARGUMENTS. */
 uint32_t trace_arguments(tn_scope *s, uint32_t op, const char *text, tn_device device, tn_value *args);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recorded calls made smaller. Which way a call takes depends on operator, dtypes, ranks and strides, and
+ * hardly on sizes; a slow device need not compute for minutes to show it.
+ */
+#ifndef TENON_TOOLS_CHECK_SHRINK_H
+#define TENON_TOOLS_CHECK_SHRINK_H
+
+#include <cjson/cJSON.h>
+
+/*
+ * Divides sizes above SHRINK_KEPT by `divisor`, rounding up: with `leading` 0 all of them, and whole numbers
+ * among the arguments alike; else those of the first `leading` dimensions of tensors that have more. Equal
+ * sizes stay equal, strides keep their order and gaps. Whether the call is still a legal one only the
+ * operator knows.
+ */
+void shrink_call(cJSON *call, int divisor, int leading);
+#define SHRINK_KEPT 8
+
+#endif
