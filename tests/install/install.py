@@ -6,6 +6,7 @@
 
 Nothing but the installed files is on any search path. Prints `N passed, N failed, N skipped`.
 """
+import json
 import os
 import re
 import shlex
@@ -107,6 +108,9 @@ def check_tree(house):
     installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
     expect(headers == installed, "all headers and no others", str(headers ^ installed))
     expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))
+    documents = house.prefix / "share/doc/tenon"
+    for link in re.findall(r"\]\((docs/[\w.-]+\.md)", (documents / "README.md").read_text()):
+        expect((documents / link).is_file(), "a link of the installed README", link)
     devices = house.use("tenon", "devices")
     expect("cpu" in devices, "the command finds the processor", devices)
     report = house.use("tenon", "doctor")
@@ -183,6 +187,62 @@ def check_plugin_meson(house):
     device_works(house, "array")
     report = house.use("tenon", "doctor")
     expect("loaded   array 0.1 (Array): 1 device 'array'" in report, "doctor names it", report)
+
+
+def steps_of(workflow):
+    """The steps of a workflow as dictionaries of texts: as much of YAML as the generated file has."""
+    lines = workflow.read_text().splitlines()
+    steps, key = [], None
+    for line in lines[lines.index("    steps:") + 1:]:
+        if m := re.fullmatch(r"(      - |        )([\w-]+): ?(.*)", line):
+            if m[1].endswith("- "):
+                steps.append({})
+            key = m[2]
+            steps[-1][key] = "" if m[3] == "|" else m[3]
+        else:
+            expect(line.startswith(" " * 10) and key, f"{workflow.name}: a line that is no step's", line)
+            steps[-1][key] += line[10:] + "\n"
+    return steps
+
+
+# Stand for commands of the workflow that fetch or install: they check what they get, and Tenon is there already.
+STANDINS = {
+    "sudo": 'exec "$@"',
+    "apt-get": 'echo "$@" >>"$RUNNER_TEMP/packages"',
+    "git": '[ "$1 $2 $3 $4 $5" = "clone --depth 1 --branch v0.1" ] && [ "$6" = https://example.org/tenon.git ] && mkdir "$7"',
+    "meson": """case "$1" in
+setup) if [ -d "$3" ]; then mkdir "$2" && shift 3 && echo "$@" >"$RUNNER_TEMP/setup"; else exec "$REAL_MESON" "$@"; fi ;;
+install) [ "$2 $3" = "--no-rebuild -C" ] && [ -d "$4" ] ;;
+*) exec "$REAL_MESON" "$@" ;;
+esac""",
+    "ninja": 'case "$2" in "$RUNNER_TEMP"/*) [ -d "$2" ] ;; *) exec "$REAL_NINJA" "$@" ;; esac'}
+
+
+def check_workflow(house):
+    """The steps of the generated workflow, one after the other, as GitHub runs them; what installs goes to stand-ins."""
+    folder, runner = new_plugin(house, "flow"), house.folder("runner")
+    for name, text in STANDINS.items():
+        (runner / name).write_text(f"#!/bin/sh\n{text}\n")
+        (runner / name).chmod(0o755)
+    steps = steps_of(folder / ".github/workflows/check.yml")
+    environment = {"RUNNER_TEMP": str(runner), "REAL_MESON": house.meson, "REAL_NINJA": shutil.which("ninja"),
+                   "PATH": f"{runner}:{house.environment['PATH']}", "LD_LIBRARY_PATH": str(house.library)}
+    values = {"${{ vars.TENON_REPOSITORY }}": "https://example.org/tenon.git", "${{ vars.TENON_REVISION }}": "v0.1"}
+    for step in steps:
+        expect("${{" not in step.get("run", ""), "what others write is no part of a script", step)
+        own = dict(line.split(": ") for line in step.get("env", "").splitlines())
+        if "run" in step:
+            house.run(["bash", "-e", "-c", step["run"]], folder, **environment, **{k: values[v] for k, v in own.items()})
+    packages = set((runner / "packages").read_text().split()) - {"update", "install", "-y"}
+    known = set(re.search(r'packages_build="(.*?)"', (house.source / "dev").read_text(), re.S)[1].split()) | {"git"}
+    expect(packages <= known, "packages of the one list there is", str(packages - known))
+    needed = {"libcjson-dev", "zlib1g-dev", "libopenblas-openmp-dev", "libdnnl-dev", "libsleef-dev", "gcc", "meson", "ninja-build"}
+    expect(needed <= packages, "what Tenon is built with", str(needed - packages))
+    options = (house.source / "meson_options.txt").read_text()
+    for option in re.findall(r"-D(\w+)=", (runner / "setup").read_text()):
+        expect(f"option('{option}'" in options, f"-D{option} is an option", options)
+    report = json.loads((folder / steps[-1]["with"].split("path: ")[1].strip()).read_text())
+    expect(report["status"] == "passed" and report["subject"]["plugin"] == "flow", "the report that is uploaded", str(report)[:500])
 
 
 def check_two_vendors(house):
@@ -263,8 +323,8 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson, check_two_vendors,
-          check_allowed, check_cplusplus, check_documents]
+CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson, check_workflow,
+          check_two_vendors, check_allowed, check_cplusplus, check_documents]
 
 
 def main():

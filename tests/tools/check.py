@@ -178,7 +178,7 @@ def check_modes(suite):
     expect(rows["aten::add.Tensor"][5] == 0.06, f"megabytes copied: {rows}")
     kernels = [row[0] for row in report["tables"]["next"]["rows"]]
     expect(kernels[0] == "aten::add.Tensor" and "aten::exp" in kernels, f"what to write next: {kernels}")
-    # Large calls are made smaller where that is legal (the view is not: 96 / 64 * 10 / 2 is no row of 960 / 64);
+    # Large calls are made smaller where that is legal (a view of 2 x 2 x 15 elements as 15 x 15 is not);
     # what is copied is told for the recorded sizes: 8 MiB in, 4 MiB out. The strided one is read as it lies.
     large = suite.file("large.jsonl", "\n".join([
         '{"op":"aten::add.Tensor","n":1,"args":[{"t":[1024,1024],"d":"float32"},{"t":[1024,1024],"d":"float32","s":[1,1024]}]}',

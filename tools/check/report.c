@@ -171,7 +171,7 @@ static void print_tier(uint32_t i, const check_tier *t, int all)
     }
     putchar('\n');
     print_names("no kernel, the CPU answers", t->missing, 100);
-    print_names("the kernel lacks, the CPU answers", t->lacking, 100);
+    print_names("the kernel lacks, in some dtype or in all, and the CPU answers", t->lacking, 100);
     print_names("no kernel, and none is asked for", t->optional, all ? 1000 : 12);
 }
 

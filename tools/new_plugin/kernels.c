@@ -23,7 +23,8 @@ static array tensor(tn_value v)
 
 /* ---- Pointwise ---------------------------------------------------------------------------------------- */
 
-enum { ABS, NEG, SGN, RSQRT, RECIPROCAL, SIGMOID, ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM, AND, OR, XOR, WHERE };
+enum { ABS, NEG, SGN, RSQRT, RECIPROCAL, SIGMOID, ISINF };
+enum { ADD = 16, SUB, RSUB, MUL, DIV, MAXIMUM, MINIMUM, AND, OR, XOR, WHERE };
 /* In place of an opcode: COMPARE with the orders of two numbers that mean yes. */
 enum { COMPARE = 256, LESS = 512, EQUAL = 1024, GREATER = 2048, UNORDERED = 4096 };
 
@@ -55,6 +56,8 @@ static number compute(int32_t opcode, number a, number b, number c)
         return (number){a.f + b.f * c.f, (int64_t)(x + y * alpha)};
     case SUB:
         return (number){a.f - b.f * c.f, (int64_t)(x - y * alpha)};
+    case RSUB:
+        return compute(SUB, b, a, c);
     case MUL:
         return (number){a.f * b.f, (int64_t)(x * y)};
     case DIV:
@@ -69,6 +72,8 @@ static number compute(int32_t opcode, number a, number b, number c)
         return tn_number_whole(a.i | b.i);
     case XOR:
         return tn_number_whole(a.i ^ b.i);
+    case ISINF:
+        return tn_number_whole(isinf(a.f) != 0);
     case WHERE:
         return a.i ? b : c;
     default: /* COMPARE */
@@ -332,6 +337,7 @@ const tn_dtype acme_dtypes[] = {TN_BOOL, TN_UINT8, TN_INT32, TN_INT64, TN_FLOAT3
 static const tn_dtype wholes[] = {TN_BOOL, TN_UINT8, TN_INT32, TN_INT64, 0};
 static const tn_dtype numbers[] = {TN_UINT8, TN_INT32, TN_INT64, TN_FLOAT32, TN_FLOAT64, 0};
 static const tn_dtype reals[] = {TN_FLOAT32, TN_FLOAT64, 0};
+static const tn_dtype drawn[] = {TN_FLOAT32, TN_FLOAT64, 0}; /* half types take other bits of a word */
 #define all acme_dtypes
 
 /* `dtypes` of a row speaks of the first tensor; other arguments and results may be of another one. */
@@ -379,7 +385,7 @@ static const tn_kernel_row rows[] = {
     ROW(TN_SCHEMA_FILL, all, fill, can_run, .opcode = 0),
     ROW(TN_SCHEMA_COPY, NULL, copy, can_copy, .opcode = 0),
     ROW(TN_SCHEMA_IOTA, all, iota, can_run, .opcode = 0),
-    ROW(TN_SCHEMA_RANDOM, reals, random_numbers, can_draw, .opcode = 0),
+    ROW(TN_SCHEMA_RANDOM, drawn, random_numbers, can_draw, .opcode = 0),
     LIBM_ROWS,
     POINTWISE("round(Tensor self)", reals, .libm = nearbyint), /* half to even */
     UNARY("abs", numbers, ABS),
@@ -390,11 +396,14 @@ static const tn_kernel_row rows[] = {
     UNARY("sigmoid", reals, SIGMOID),
     UNARY("logical_not", all, COMPARE | EQUAL), /* to the number that is not there, and 0 */
     UNARY("isnan", all, COMPARE | UNORDERED),
+    UNARY("isinf", all, ISINF),
     POINTWISE("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", all, .opcode = ADD),
     POINTWISE("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", numbers, .opcode = SUB),
+    POINTWISE("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", numbers, .opcode = RSUB),
     BINARY("mul.Tensor", all, MUL),
     BINARY("div.Tensor", reals, DIV),
     POINTWISE("pow.Tensor_Tensor(Tensor self, Tensor exponent)", reals, .libm2 = pow),
+    POINTWISE("pow.Tensor_Scalar(Tensor self, Scalar exponent)", reals, .libm2 = pow),
     POINTWISE("fmod.Tensor(Tensor self, Tensor other)", reals, .libm2 = fmod),
     POINTWISE("atan2(Tensor self, Tensor other)", reals, .libm2 = atan2),
     BINARY("maximum", all, MAXIMUM),
