@@ -11,9 +11,21 @@ typedef struct spectral_job {
     char uplo;
     int u_columns, vh_rows;
     int work, real_work, int_work; /* lengths of scratch arrays */
+    int64_t svd_real_work;
 } spectral_job;
 
 static const int ask_for_work = -1;
+
+/* LAPACK counts scratch memory of up to five times the square of the shorter side in its integers. */
+static int32_t check_sizes(const tn_call *call, const tensor *in)
+{
+    int64_t least = min_i64(in->sizes[in->rank - 2], in->sizes[in->rank - 1]);
+    int32_t status = tni_check_lapack_sizes(call, in);
+    if (status == TN_OK && least > 20000)
+        return tni_fail(call, TN_E_SHAPE, "a matrix of %lld by %lld is more than LAPACK takes here",
+                        (long long)in->sizes[in->rank - 2], (long long)in->sizes[in->rank - 1]);
+    return status;
+}
 
 static int32_t finish(const tni_batches *b)
 {
@@ -51,7 +63,7 @@ static void svd_one(const tni_batches *b, int64_t item, char *scratch)
     p.u = tni_take(&scratch, m * job->u_columns, b->bytes);
     p.vh = tni_take(&scratch, job->vh_rows * n, b->bytes);
     p.work = tni_take(&scratch, job->work, b->bytes);
-    p.rwork = tni_take(&scratch, job->real_work, b->real_bytes);
+    p.rwork = tni_take(&scratch, job->svd_real_work, b->real_bytes);
     p.iwork = tni_take(&scratch, job->int_work, sizeof(int));
     if (k == 0) { /* any basis will do */
         if (job->job == 'N') return;
@@ -88,7 +100,7 @@ static int32_t run_svd(void *self, const tn_call *call)
     bool full = tn_value_as_bool(call->args[1]), vectors = tn_value_as_bool(call->args[2]);
     double asked[2] = {1, 0};
     int info = 0, none;
-    int32_t status = tni_check_lapack_sizes(call, job.in);
+    int32_t status = check_sizes(call, job.in);
     if (status != TN_OK) return status;
     job.rows = (int)m;
     job.columns = (int)n;
@@ -97,14 +109,14 @@ static int32_t run_svd(void *self, const tn_call *call)
     job.vh_rows = !vectors ? 0 : (int)(full ? n : k);
     if (k) call_gesdd(&b, &job, &(svd_memory){.work = asked, .iwork = &none}, &ask_for_work, &info);
     job.work = tni_work_length(&b, asked);
-    job.real_work = b.is_complex ? (int)svd_real_work(&job) : 0;
+    job.svd_real_work = b.is_complex ? svd_real_work(&job) : 0;
     job.int_work = (int)(8 * k);
     b.job = &job;
     b.run = svd_one;
     b.cost = 4 * m * n * k;
     b.scratch = tni_part(m * n, b.bytes) + tni_part(k, b.real_bytes) + tni_part(m * job.u_columns, b.bytes) +
                 tni_part(job.vh_rows * n, b.bytes) + tni_part(job.work, b.bytes) +
-                tni_part(job.real_work, b.real_bytes) + tni_part(job.int_work, sizeof(int));
+                tni_part(job.svd_real_work, b.real_bytes) + tni_part(job.int_work, sizeof(int));
     return tni_batches_run_with_infos(&b, finish);
 }
 
@@ -157,7 +169,7 @@ static int32_t run_eigh(void *self, const tn_call *call)
     double asked[2] = {1, 0}, asked_real[2] = {1, 0};
     char letter = call->args[1].as.string[0];
     int info, asked_int = 1;
-    int32_t status = tni_check_lapack_sizes(call, job.in);
+    int32_t status = check_sizes(call, job.in);
     if (status != TN_OK) return status;
     job.rows = job.columns = (int)n;
     job.uplo = letter == 'u' || letter == 'U' ? 'U' : 'L';
@@ -283,7 +295,7 @@ static int32_t run_eig_of(const tn_call *call, const tensor *values, const tenso
     int64_t n = job.in->sizes[job.in->rank - 1];
     double asked[2] = {1, 0}, asked_real[2];
     int info;
-    int32_t status = tni_check_lapack_sizes(call, job.in);
+    int32_t status = check_sizes(call, job.in);
     if (status != TN_OK) return status;
     if (!all_finite(&b, job.in))
         return tni_fail(call, TN_E_ARGUMENT,
