@@ -274,6 +274,15 @@ def check_report(suite):
     expect("0/copy/bytes/4097" in page.read_text() and "http" not in page.read_text(), "one page that needs no other")
 
 
+def check_isolation(suite):
+    """Each case in a process of its own, two at once, on a device whose streams delay and reorder; two devices are copied between."""
+    report = suite.report(suite.reference, "--isolate", "--jobs", 2, "--filter", "^(0/(slot|stream)/|1/bmm/aten::mm/float32/)",
+                          TENON_REFERENCE_CHAOS="7", TENON_REFERENCE_DEVICES="2")
+    outcomes = {c["name"]: c["outcome"] for c in report["cases"]}
+    expect(outcomes.pop("0/slot/self_test") == "skipped", f"{outcomes}")
+    expect(outcomes["0/slot/copy.peer"] == "passed" and set(outcomes.values()) == {"passed"} and len(outcomes) > 8, f"{outcomes}")
+
+
 def check_determinism(suite):
     """Neither the number of processes nor the filter changes what is found."""
     faults = {}
@@ -285,7 +294,7 @@ def check_determinism(suite):
 
 def main():
     checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_networks, check_modes,
-              check_golden, check_lists, check_report, check_determinism]
+              check_golden, check_lists, check_report, check_determinism, check_isolation]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         suite = Suite(*sys.argv[1:], folder)
