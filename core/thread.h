@@ -21,7 +21,7 @@ typedef struct tni_thread {
     void *engine;                             /* autograd's: the backward call that runs here */
     void *dying;                              /* autograd's: nodes whose last reference is gone */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
-    struct tni_device *random_device; /* whose default generator serves while the CPU stands in for a device */
+    struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
     uint64_t observer_count;
     void *errors;        /* error.c's */
     uint32_t error_lost; /* there was no memory for `errors` */

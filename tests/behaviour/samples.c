@@ -216,5 +216,6 @@ ON_EACH_DEVICE(samples, the_seed_of_the_device_decides)
     tn_generator_seed(cpu, 12);
     tn_tensor *there =
         tn_poisson(p->s, tn_full(p->s, TN_INTS(N), TN_SCALAR(4.5), .dtype = TN_FLOAT64, .device = TN_CPU));
-    cr_assert(tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, tn_to_device(p->s, x[2], TN_CPU, TN_FLOAT64), there))));
+    cr_assert(
+        tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, tn_to_device(p->s, x[2], TN_CPU, TN_FLOAT64), there))));
 }
