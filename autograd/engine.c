@@ -359,7 +359,9 @@ int32_t tni_engine_run(tn_scope *s, const tni_goal *goal)
     run.scope = tn_scope_open_child(s, &options);
     if (!run.scope) return TN_E_OUT_OF_MEMORY;
     uint32_t excluded = tni_tls.excluded_layers;
-    tni_tls.excluded_layers = excluded & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+    /* Gradients are made in the dtypes that forward ran in. */
+    tni_tls.excluded_layers =
+        (excluded & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
     tni_tls.engine = &run;
     int32_t status = run_all(&run);
     tni_tls.engine = run.outer;

@@ -13,14 +13,11 @@ int32_t tn_memory_get_stats(tn_context *ctx, tn_device device, tn_memory_stats *
 {
     struct tni_allocator *a = allocator_of(ctx, device);
     if (!a) return tn_last_error()->code;
-    uint32_t size = out->size;
-    if (size < sizeof size) return tni_error(TN_E_ARGUMENT, "tn_memory_get_stats: out->size is not set");
     pthread_mutex_lock(&a->lock);
     if (a->shards) tni_cache_settle(a);
-    memcpy(out, &a->stats, size < sizeof a->stats ? size : sizeof a->stats);
+    int32_t status = tni_struct_write(out, &a->stats, sizeof a->stats, "tn_memory_stats");
     pthread_mutex_unlock(&a->lock);
-    out->size = size;
-    return TN_OK;
+    return status;
 }
 
 int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device)

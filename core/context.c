@@ -47,13 +47,29 @@ static void default_free(void *user, void *memory, uint64_t bytes)
     free(memory);
 }
 
+static int32_t check_size(uint32_t size, const char *name)
+{
+    if (size >= sizeof size) return TN_OK;
+    return tni_error(TN_E_ARGUMENT, "%s: size is %u; set it to sizeof(%s)", name, size, name);
+}
+
+int32_t tni_struct_write(void *to, const void *from, uint32_t known, const char *name)
+{
+    uint32_t size;
+    memcpy(&size, to, sizeof size);
+    int32_t status = check_size(size, name);
+    if (status) return status;
+    memcpy((char *)to + sizeof size, (const char *)from + sizeof size,
+           (size < known ? size : known) - sizeof size);
+    return TN_OK;
+}
+
 int32_t tni_struct_read(void *to, uint32_t known, const void *from, const char *name)
 {
     uint32_t size;
     memcpy(&size, from, sizeof(size));
-    if (size < sizeof(size)) {
-        return tni_error(TN_E_ARGUMENT, "%s: size is %u; set it to sizeof(%s)", name, size, name);
-    }
+    int32_t status = check_size(size, name);
+    if (status) return status;
     for (uint32_t i = known; i < size; i++) {
         if (((const char *)from)[i]) {
             return tni_error(TN_E_UNKNOWN_FIELD,

@@ -74,6 +74,8 @@ extern pid_t tni_process;
 int32_t tni_context_check(tn_context *ctx);
 /* Logs if there is a sink. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Copies as much as the caller's struct holds, whose size it keeps. `name` is for the error: size 0. */
+int32_t tni_struct_write(void *to, const void *from, uint32_t known, const char *name);
 /*
  * Reads a parameter struct of another age: at most `known` bytes of *from go to *to, the rest of *to is zero.
  * A longer one is accepted if its tail is zero, else TN_E_UNKNOWN_FIELD. `name` is for the error.

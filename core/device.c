@@ -333,11 +333,7 @@ int32_t tn_device_get_facts(tn_context *ctx, tn_device device, tn_device_facts *
 {
     tni_device *d = find_device(ctx, device);
     if (!d) return TN_E_DEVICE;
-    uint32_t size = out->size;
-    if (size < sizeof size) return tni_error(TN_E_ARGUMENT, "tn_device_get_facts: out->size is not set");
-    memcpy(out, &d->facts, size < sizeof d->facts ? size : sizeof d->facts);
-    out->size = size;
-    return TN_OK;
+    return tni_struct_write(out, &d->facts, sizeof d->facts, "tn_device_facts");
 }
 
 int32_t tn_device_synchronize(tn_context *ctx, tn_device device)

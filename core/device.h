@@ -22,6 +22,7 @@ typedef struct tni_driver {
     tn_event_interface event;             /* size 0: absent */
     tn_random_interface random;           /* size 0: absent */
     tn_allocator_interface allocator;     /* size 0: absent */
+    tn_autocast_interface autocast;       /* size 0: absent */
     tn_graph_interface graph;             /* size 0: absent */
     tn_collectives_interface collectives; /* size 0: absent */
 } tni_driver;

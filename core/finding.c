@@ -158,14 +158,9 @@ uint64_t tn_inspect_finding_dropped(tn_context *ctx)
 int32_t tn_inspect_finding(tn_context *ctx, uint32_t i, tn_finding *out)
 {
     tn_finding f = {0};
-    uint32_t size = out->size;
-    if (size < sizeof size)
-        return tni_error(TN_E_ARGUMENT, "inspect_finding: size is %u; set it to sizeof(tn_finding)", size);
     pthread_mutex_lock(&ctx->findings_lock);
     if (i < ctx->findings.count) f = *((tn_finding **)ctx->findings.data)[i];
     pthread_mutex_unlock(&ctx->findings_lock);
     if (!f.size) return tni_error(TN_E_INDEX, "inspect_finding: no finding %u", i);
-    memcpy(out, &f, size < sizeof f ? size : sizeof f);
-    out->size = size;
-    return TN_OK;
+    return tni_struct_write(out, &f, sizeof f, "tn_finding");
 }

@@ -7,12 +7,14 @@
 #include "core/scope.h"
 
 #include <string.h>
+#include "core/autocast.h"
 #include "core/thread.h"
 
 #define RESTORE_GRAD_MODE 1u
 #define RESTORE_DTYPE     2u
 #define RESTORE_DEVICE    4u
-#define CLOSED            8u /* among the dead scopes of the context */
+#define RESTORE_AUTOCAST  8u
+#define CLOSED            16u /* among the dead scopes of the context */
 
 #define CHUNK_HEADER 32u /* sizeof(tni_scope_chunk) rounded up to the alignment of 16 */
 #define CHUNK_FIRST  TNI_SMALL_BYTES
@@ -80,7 +82,14 @@ static int32_t check_options(const tn_scope_options *o)
         return tni_error(TN_E_ARGUMENT, "tn_scope_options: grad_mode %u is none of TN_GRAD_...",
                          o->grad_mode);
     }
-    if (o->flags) return tni_error(TN_E_UNKNOWN_FIELD, "tn_scope_options: unknown flags 0x%x", o->flags);
+    if (o->flags & ~TN_SCOPE_AUTOCAST_NO_CACHE)
+        return tni_error(TN_E_UNKNOWN_FIELD, "tn_scope_options: unknown flags 0x%x", o->flags);
+    if (o->autocast > TN_SCOPE_AUTOCAST_OFF) {
+        return tni_error(TN_E_ARGUMENT, "tn_scope_options: autocast %u is none of TN_SCOPE_AUTOCAST_...",
+                         o->autocast);
+    }
+    if (o->autocast_dtype && o->autocast_dtype != TN_FLOAT16 && o->autocast_dtype != TN_BFLOAT16)
+        return tni_error(TN_E_DTYPE, "tn_scope_options: autocast_dtype must be float16 or bfloat16");
     tn_dtype d = o->default_dtype;
     if (d && d != TN_FLOAT16 && d != TN_BFLOAT16 && d != TN_FLOAT32 && d != TN_FLOAT64) {
         return tni_error(TN_E_DTYPE,
@@ -113,6 +122,13 @@ static void apply_options(tn_scope *s, const tn_scope_options *options)
         s->restores |= RESTORE_DEVICE;
         tni_tls.default_device = o.device;
     }
+    if (o.autocast) {
+        s->autocast = tni_autocast_open(s->ctx, &o);
+        if (s->autocast)
+            s->restores |= RESTORE_AUTOCAST;
+        else
+            tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+    }
 }
 
 static void restore_options(const tn_scope *s)
@@ -120,6 +136,7 @@ static void restore_options(const tn_scope *s)
     if (s->restores & RESTORE_GRAD_MODE) tni_tls.grad_mode = s->saved_grad_mode;
     if (s->restores & RESTORE_DTYPE) tni_tls.default_dtype = s->saved_default_dtype;
     if (s->restores & RESTORE_DEVICE) tni_tls.default_device = s->saved_default_device;
+    if (s->restores & RESTORE_AUTOCAST) tni_autocast_close(s->ctx, s->autocast);
 }
 
 tn_scope *tn_scope_open(tn_context *ctx)

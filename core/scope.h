@@ -27,6 +27,7 @@ struct tn_scope {
     tn_dtype saved_default_dtype;
     uint32_t restores;
     tn_device saved_default_device;
+    struct tni_autocast *autocast; /* the region that it opened */
     uint32_t count; /* tensors owned */
     uint32_t capacity;
     tn_tensor **owned; /* inline_owned, or memory */

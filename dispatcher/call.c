@@ -76,11 +76,13 @@ static int32_t check_handles(const tni_frame *f)
     return TN_OK;
 }
 
-/* Which layers want the call: those that want every one, autograd if something takes part in it and is
- * recorded, or is viewed without. */
+/* Which layers want the call: those that want every one, trace and autocast where they are on, autograd if
+ * something takes part in it and is recorded, or is viewed without. */
 static inline uint32_t wanted_layers(tni_frame *f, uint32_t state)
 {
     uint32_t layers = atomic_load_explicit(&f->registry->always, memory_order_relaxed);
+    if (TNI_UNLIKELY(tni_tls.autocast != NULL)) layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
+    if (TNI_UNLIKELY(tni_tls.trace != NULL)) layers |= TNI_LAYER_BIT(TNI_LAYER_TRACE);
     if (state & TNI_WANTS_GRAD) {
         f->wants_grad = (uint32_t)tni_grad_enabled();
         if (f->wants_grad || f->op->is_view) layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);

@@ -84,7 +84,8 @@ typedef struct tni_op_entry {
     uint16_t calls;    /* composite "scalar_other" and its like: the operator they lead to */
     uint16_t alias_of; /* this entry is another name of that one */
     uint8_t kind;
-    uint8_t form;
+    uint8_t form : 4;
+    uint8_t autocast : 4; /* TN_AUTOCAST_... */
     uint8_t promote;
     uint8_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
 } tni_op_entry;

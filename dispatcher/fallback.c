@@ -119,7 +119,7 @@ static int32_t run_on_cpu(tni_frame *f, moved *m)
     int32_t status = move_arguments(f, m);
     for (uint32_t i = 0; i < n; i++) results[i] = tn_value_none();
     if (!status) {
-        tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+        tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD) | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
         if (!drawn_for) tni_tls.random_device = f->open_device;
         status = tni_call(f->ctx, base, m->args, f->n_args, results, n);
         tni_tls.random_device = drawn_for;

@@ -9,16 +9,6 @@ static const char *const kinds[] = {"pointwise",      "reduction", "scan",    "v
                                     "data_dependent", "random",    "factory", "composite"};
 static const char *const forms[] = {"functional", "inplace", "out"};
 
-/* Copies as much as the caller's struct holds. */
-static int32_t give(void *out, const void *from, uint32_t size)
-{
-    uint32_t wanted;
-    memcpy(&wanted, out, sizeof wanted);
-    if (!wanted) return tni_error(TN_E_ARGUMENT, "inspect: set size of the output struct");
-    memcpy((char *)out + 4, (const char *)from + 4, (wanted < size ? wanted : size) - 4);
-    return TN_OK;
-}
-
 static tni_op *nth(tn_context *ctx, uint32_t i)
 {
     tni_registry *r = ctx->registry;
@@ -75,7 +65,7 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
     info.has_gradient = base->gradient != NULL || base->entry->differentiable_body ||
                         base->kind == TNI_KIND_COMPOSITE || base->kind == TNI_KIND_VIEW ||
                         (op->def && op->def->backward);
-    return give(out, &info, sizeof info);
+    return tni_struct_write(out, &info, sizeof info, "tn_operator_info");
 }
 
 int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, tn_operator_info *out)
@@ -125,7 +115,7 @@ int32_t tn_inspect_argument(tn_context *ctx, uint32_t number, int32_t returns, u
     info.flags = (a->is_optional ? TN_ARG_OPTIONAL : 0) | (a->is_list ? TN_ARG_LIST : 0) |
                  (a->keyword_only ? TN_ARG_KEYWORD_ONLY : 0) | (a->written ? TN_ARG_WRITTEN : 0) |
                  (a->optional_items ? TN_ARG_OPTIONAL_ITEMS : 0);
-    return give(out, &info, sizeof info);
+    return tni_struct_write(out, &info, sizeof info, "tn_argument_info");
 }
 
 static const tni_kernel *nth_kernel(const tni_op *op, uint32_t i, uint32_t *out_count)
@@ -162,7 +152,7 @@ int32_t tn_inspect_kernel(tn_context *ctx, uint32_t number, uint32_t i, tn_kerne
                             .dtypes = k->row.dtypes,
                             .priority = k->row.priority,
                             .flags = k->row.flags};
-    return give(out, &info, sizeof info);
+    return tni_struct_write(out, &info, sizeof info, "tn_kernel_info");
 }
 
 static tni_op *nth_fallback(tn_context *ctx, uint32_t i, uint32_t *out_count)
@@ -197,7 +187,7 @@ int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
                               .reason = op->fallback_reason,
                               .count = atomic_load(&op->fallbacks),
                               .bytes = atomic_load(&op->fallback_bytes)};
-    return give(out, &info, sizeof info);
+    return tni_struct_write(out, &info, sizeof info, "tn_fallback_info");
 }
 
 void tn_inspect_fallback_reset(tn_context *ctx)

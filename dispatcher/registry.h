@@ -52,6 +52,7 @@ typedef struct tni_op {
     uint8_t returns_self; /* in place or out: index of the argument that return 0 is, else 255 */
     uint8_t n_tensors;    /* tensor and tensor-list arguments */
     uint8_t is_view;
+    atomic_uint_fast64_t autocast; /* classes by device type as far as they are known, see autocast.c */
     atomic_uint_fast64_t fallbacks;
     atomic_uint_fast64_t fallback_bytes;
     const char *fallback_reason;
@@ -90,6 +91,8 @@ typedef struct tni_registry {
     tni_vector observers;
     _Atomic(uint32_t) fallback_policy;
     atomic_uint_fast64_t sequence;
+    void *trace_file; /* TENON_TRACE's, or NULL */
+    uint64_t trace_observer;
 } tni_registry;
 
 /* The operator with a number, or NULL. No lock. */

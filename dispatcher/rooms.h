@@ -5,6 +5,13 @@
 
 #include "core/context.h"
 
+/* The layer that writes calls down, see trace.c. */
+int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options);
+/* TENON_TRACE, see trace_file.c. */
+int32_t tni_trace_file_init(tn_context *ctx, const tn_context_options *options);
+void tni_trace_file_finish(tn_context *ctx);
+/* The layer of mixed precision, see autocast.c. */
+int32_t tni_autocast_init(tn_context *ctx, const tn_context_options *options);
 int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options);
 void tni_autograd_finish(tn_context *ctx);
 /* Discovery and loading; closes the devices at the end. */

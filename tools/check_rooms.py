@@ -28,7 +28,7 @@ LIBRARY = ("core", "dispatcher", "autograd", "ops", "plugins", "nn", "optim", "d
 FORBIDDEN = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|err|errx)\s*\("
                        r"|(?<![\w.>])(fprintf|fputs|fputc|vfprintf|fwrite)\s*\([^;]*\bstd(?:out|err)\b")
 # Headers that vendors may not see: they declare functions of the library.
-CLIENT_ONLY = {"tenon.h", "autograd.h", "inspect.h", "io.h"}
+CLIENT_ONLY = {"tenon.h", "autograd.h", "inspect.h", "io.h", "trace.h"}
 SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cu", ".cl"}
 
 

@@ -86,7 +86,7 @@ static const known_interface interfaces[] = {
     {"tenon.collectives", PLACE(driver.collectives), 0, collectives_slots},
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
     {"tenon.layout", PLACE(layout), 0, layout_slots},
-    {"tenon.autocast", PLACE(autocast), 0, no_slots},
+    {"tenon.autocast", PLACE(driver.autocast), 0, no_slots},
     {"tenon.shim", PLACE(shim), 0, shim_slots},
 };
 

@@ -23,7 +23,6 @@ typedef struct tni_plugin {
     tni_driver driver;
     tn_kernels_interface kernels; /* size 0: absent; likewise below */
     tn_layout_interface layout;
-    tn_autocast_interface autocast;
     tn_shim_interface shim; /* size not 0: it is a shim */
     int32_t shim_behind;    /* it is one, and stands behind others, which hide its interface */
     /* Of those that say they can be unloaded: */

@@ -171,6 +171,15 @@ def check_modes(suite):
     rows = {row[0]: row[1:] for row in report["tables"]["coverage"]["rows"]}
     expect(rows["aten::add.Tensor"] == [5, 5, 0, 0, 0, 0], f"two calls of one form, native: {rows}")
     expect(rows["all"][0] == 11, f"all calls: {rows}")
+    # What a program calls, written down by the library: here by the suite itself, as good a program as any.
+    written = suite.folder / "written.jsonl"
+    suite.report(suite.reference, "--filter", "^2/perceptron/primitives/float32", TENON_TRACE=written)
+    seen = [json.loads(line) for line in written.read_text().splitlines()]
+    products = [c for c in seen if c["op"] == "aten::mm"]
+    expect(products and all(a["d"] == "float32" and len(a["t"]) == 2 for c in products for a in c["args"]), f"{products}")
+    report = suite.report(suite.wrong, "--mode", "coverage", "--trace", written)
+    rows = {row[0]: row[1:] for row in report["tables"]["coverage"]["rows"]}
+    expect(rows["aten::mm"][0] == len(products) and rows["all"][0] == len(seen), f"as many calls as were written: {rows}")
     report = suite.report(suite.wrong, "--mode", "coverage", "--trace", calls, TENON_TEST_FAULT="no-kernels")
     rows = {row[0]: row[1:] for row in report["tables"]["coverage"]["rows"]}
     expect(rows["aten::exp"] == [5, 0, 0, 5, 0, 0] and rows["aten::add.Tensor"][:5] == [5, 0, 0, 5, 0], f"on the CPU: {rows}")

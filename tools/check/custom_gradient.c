@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Custom operators under autograd, and called in several ways: the gradient is registered rightly and agrees
- * with finite differences; recorded, watched, strided and on another device the operator gives what it gives
+ * with finite differences; recorded, traced, strided and on another device the operator gives what it gives
  * plainly.
  */
 #include <stdio.h>
@@ -158,19 +158,6 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
 /* ---- 4: traced equals eager -----------------------------------------------------------------------------
  */
 
-typedef struct trace {
-    uint32_t op, seen;
-    int32_t status;
-} trace;
-
-static void note_call(void *user, const tn_call_info *info, uint64_t token)
-{
-    trace *seen = user;
-    if (info->op != seen->op || info->depth) return;
-    seen->seen++;
-    seen->status = info->status;
-}
-
 static void compare_results(check_target *t, custom_run *a, custom_run *b, const char *way, check_result *out)
 {
     (void)t;
@@ -213,13 +200,55 @@ static void boxed_way(check_target *t, const custom_call *call, custom_run *plai
     custom_close(&r);
 }
 
+static uint32_t tensors_in(const tn_value *values, uint32_t n, tn_tensor **out, uint32_t room)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const tn_value *v = &values[i];
+        if (v->tag == TN_TAG_TENSOR && count < room) out[count++] = v->as.tensor;
+        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
+            if (v->as.tensors[k] && count < room) out[count++] = v->as.tensors[k];
+        }
+    }
+    return count;
+}
+
+/* The call written down, then the list run on the same arguments made anew: one call, the same results. */
+static void traced_way(check_target *t, const custom_call *call, custom_run *plain, check_result *out)
+{
+    tn_tensor *inputs[MAX_INPUTS], *others[MAX_INPUTS], *outs[MAX_INPUTS], *again[MAX_INPUTS],
+        *want[MAX_INPUTS];
+    custom_run r, other;
+    custom_open(&r, t, call, t->device, TN_GRAD_OFF);
+    custom_open(&other, t, call, t->device, TN_GRAD_OFF);
+    uint32_t n = tensors_in(r.args, r.n_args, inputs, MAX_INPUTS), n_outs = 0;
+    tn_call_trace *trace = tn_call_trace_begin(t->ctx, (tn_tensors){inputs, n});
+    int failed = trace && custom_do(&r, call);
+    if (trace && !failed) n_outs = tensors_in(r.outs, r.n_outs, outs, MAX_INPUTS);
+    int32_t status = trace ? tn_call_trace_end(trace, (tn_tensors){outs, n_outs}) : TN_E_STATE;
+    tensors_in(other.args, other.n_args, others, MAX_INPUTS);
+    if (failed) {
+        check_fail_with_error(out, r.s, "the call, traced,");
+    } else if (status || tn_call_trace_count(trace) != 1) {
+        check_fail(out, "the trace has %u calls, not 1: %s", trace ? tn_call_trace_count(trace) : 0,
+                   status ? tn_last_error()->message : "no error");
+    } else if (tn_call_trace_run(other.s, trace, (tn_tensors){others, n}, again)) {
+        check_fail_with_error(out, other.s, "the run of the trace");
+    } else {
+        tensors_in(plain->outs, plain->n_outs, want, MAX_INPUTS);
+        for (uint32_t i = 0; i < n_outs; i++)
+            check_same(out, plain->s, "a result traced", again[i], want[i],
+                       check_tolerance_of(tn_tensor_dtype(want[i])));
+    }
+    tn_call_trace_release(trace);
+    custom_close(&other);
+    custom_close(&r);
+}
+
 void custom_traced(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
-    trace seen = {.op = call->op};
-    const tn_observer observer = {.size = sizeof observer, .user = &seen, .leave = note_call};
     tn_operator_info op = {.size = sizeof op};
-    uint64_t handle = 0;
     custom_run plain;
     tn_inspect_operator_by_number(t->ctx, call->op, &op);
     if (op.tags && strstr(op.tags, "nondeterministic")) {
@@ -231,13 +260,8 @@ void custom_traced(check_target *t, const check_case *c, check_result *out)
         check_fail_with_error(out, plain.s, "the call");
     } else {
         boxed_way(t, call, &plain, out);
+        traced_way(t, call, &plain, out);
         one_way(t, call, &plain, t->device, TN_GRAD_ON, "recorded", out);
-        if (tn_observer_add(t->ctx, &observer, &handle) == TN_OK) {
-            one_way(t, call, &plain, t->device, TN_GRAD_OFF, "watched", out);
-            tn_observer_remove(t->ctx, handle);
-            check_that(out, seen.seen == 1 && seen.status == TN_OK, "an observer saw %u calls, not 1",
-                       seen.seen);
-        }
         if (t->other)
             one_way(t, call, &plain, t->other, TN_GRAD_OFF, "on the other device, by the body,", out);
     }

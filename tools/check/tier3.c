@@ -122,14 +122,20 @@ static tn_tensor *embedding(tn_scope *s, tn_tensor *const *in, const void *data)
     return tn_embedding(s, in[0], tn_argmax(s, in[1], .dim = 1));
 }
 
-/* Weights in float32, arithmetic in the low dtype, the loss in float32 again. */
+/* Weights in float32, products in the low dtype, the loss in float32 again: a region of mixed precision. */
 static tn_tensor *mixed(tn_scope *s, tn_tensor *const *in, const void *data)
 {
-    tn_dtype low = *(const tn_dtype *)data;
-    tn_tensor *x = tn__to_copy(s, in[0], .dtype = low), *w1 = tn__to_copy(s, in[1], .dtype = low),
-              *w2 = tn__to_copy(s, in[2], .dtype = low);
-    tn_tensor *z = tn_mm(s, tn_maximum(s, tn_mm(s, x, w1), tn_mul_scalar(s, tn_mm(s, x, w1), 0.25)), w2);
-    return tn_mean(s, tn_square(s, tn__to_copy(s, z, .dtype = TN_FLOAT32)));
+    tn_scope_options options = {
+        .size = sizeof options, .autocast = TN_SCOPE_AUTOCAST_ON, .autocast_dtype = *(const tn_dtype *)data};
+    tn_scope *r = tn_scope_open_child(s, &options);
+    tn_tensor *h = tn_mm(r, in[0], in[1]);
+    tn_tensor *z = tn_mm(r, tn_maximum(r, h, tn_mul_scalar(r, h, 0.25)), in[2]);
+    tn_tensor *loss = tn_mse_loss(r, z, tn_zeros_like(r, z));
+    if (loss && (tn_tensor_dtype(z) != options.autocast_dtype || tn_tensor_dtype(loss) != TN_FLOAT32))
+        tn_scope_fail(r, TN_E_DTYPE,
+                      "mixed precision: the product or its loss is not of the dtype of its class");
+    if (loss) tn_scope_return(r, loss);
+    return tn_scope_close(r) ? NULL : loss;
 }
 
 typedef struct model {

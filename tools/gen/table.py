@@ -9,7 +9,7 @@ from gen.schema import Bad, Schema, derive_functional, derive_inplace, derive_ou
 KINDS = ("pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random", "factory", "composite")
 PROMOTIONS = ("common", "float", "compare", "logical", "same", "real")
 FIELDS = {"schema", "inplace", "out", "functional", "forms", "kind", "promote", "infer", "composite", "calls", "gradient",
-          "saves", "differentiable_outputs", "tags", "mutates", "doc", "alias_of"}
+          "saves", "differentiable_outputs", "tags", "mutates", "autocast", "doc", "alias_of"}
 TAGS = ("core", "pointwise", "reduction", "view_copy", "nondeterministic_seeded", "data_dependent_output",
         "dynamic_output_shape", "inplace_view", "maybe_aliasing_or_mutating", "inplace", "out")
 
@@ -21,6 +21,8 @@ SHORT = {"scatter.reduce": "src_reduce", "dim_IntList": "dim", "dim_int": "dim",
          "ScalarOpt_dtype": "dtype", "int_Scalar": "scalar", "int_Tensor": "tensor"}
 # Names of the runtime itself, and prefixes that it keeps. An operator that would bear one gets its overload appended,
 # and tn_aten_ where that is no help. The headers are searched as well, so that a clash cannot slip in.
+# Classes of mixed precision where the device has no opinion, see docs/mixed-precision.md.
+AUTOCAST = ("low", "full", "widest")
 RESERVED = re.compile(r"tn_(retain|release|drop|backward|copy|detach|index|index_put|version|can_cast|promote_types"
                       r"|(scope|tensor|item|context|device|stream|event|generator|library|plugin)_.*"
                       r"|value_(as|make|none|same|opt|tensor|int|float|bool|complex|string|scalar|dtype|layout|device|memory).*)$")
@@ -77,6 +79,8 @@ class Entry:
             raise Bad(f"{self.name}: promote belongs to pointwise entries, and to all of them")
         if promote and promote not in PROMOTIONS and not promote.startswith("custom:"):
             raise Bad(f"{self.name}: promote {promote!r} is unknown")
+        if raw.get("autocast", "low") not in AUTOCAST:
+            raise Bad(f"{self.name}: autocast {raw['autocast']!r} is not one of {', '.join(AUTOCAST)}")
         # The infer of a pointwise entry is a check of its arguments beyond promotion.
         if kind not in ("pointwise", "composite") and "infer" not in raw:
             raise Bad(f"{self.name}: kind {kind} needs infer")

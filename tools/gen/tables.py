@@ -64,6 +64,8 @@ def print_table(table):
             row.append(f".calls = {owner.called(f).number}")
         if e.target:
             row.append(f".alias_of = {e.target.form(f.kind).number}")
+        if "autocast" in raw and form_of(f) == "functional":
+            row.append(f".autocast = TN_AUTOCAST_{raw['autocast'].upper()}")
         if owner.mutates:
             row.append(f".mutates = {owner.mutates:#x}u")
         tags = tags_of(f)

@@ -97,12 +97,30 @@ TN_API const char *tn_interned(tn_context *ctx, uint32_t id) TN_ANY_THREAD;
 #define TN_GRAD_OFF       2u
 #define TN_GRAD_INFERENCE 3u
 
+/*
+ * Mixed precision: while it is on, the inputs of operators that gain by it are cast to the low dtype
+ * (convolutions, products of matrices), those of operators that need it to float32 (losses, norms, sums of
+ * many terms), and those of some others to the widest among them. Only floating-point tensors up to float32
+ * are cast, on calls that return new tensors: in-place and out forms and calls with a dtype of their own are
+ * left alone. Each device type has its classes, see docs/mixed-precision.md. Casts of parameters (float32
+ * leaves that want a gradient) are kept until the outermost region of the thread ends. Backward is not cast:
+ * it runs in the dtypes that forward ran in.
+ */
+#define TN_SCOPE_AUTOCAST_INHERIT 0u
+#define TN_SCOPE_AUTOCAST_ON      1u
+#define TN_SCOPE_AUTOCAST_OFF     2u
+
+#define TN_SCOPE_AUTOCAST_NO_CACHE 1u /* flags: casts of parameters are not kept */
+
 typedef struct tn_scope_options {
     uint32_t size;
-    uint32_t grad_mode;     /* TN_GRAD_... */
-    tn_dtype default_dtype; /* 0: inherit */
-    uint32_t flags;
-    tn_device device; /* default device of factory calls; 0: inherit */
+    uint32_t grad_mode;        /* TN_GRAD_... */
+    tn_dtype default_dtype;    /* 0: inherit */
+    uint32_t flags;            /* TN_SCOPE_AUTOCAST_NO_CACHE */
+    tn_device device;          /* default device of factory calls; 0: inherit */
+    uint32_t autocast;         /* TN_SCOPE_AUTOCAST_... */
+    tn_dtype autocast_dtype;   /* the low one, float16 or bfloat16; 0: what the device prefers */
+    tn_device autocast_device; /* only calls on devices of its type; 0: of every type */
 } tn_scope_options;
 
 TN_API tn_scope *tn_scope_open(tn_context *ctx);

@@ -15,6 +15,7 @@
 #include <tenon/random.h>
 #include <tenon/io.h>
 #include <tenon/inspect.h>
+#include <tenon/trace.h>
 #include <tenon/ops.h>
 
 #endif
