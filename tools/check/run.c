@@ -421,6 +421,10 @@ int32_t check_execute(check_run *run, const check_source *sources, uint32_t coun
     if (!status) status = o->jobs ? survey(&r) : run_here(&r);
     if (!status && o->jobs) run_all(&r);
     check_progress_end();
+    if (!status && !run->count && o->filter) {
+        snprintf(run->fatal, sizeof run->fatal, "no case matches the filter '%.200s'", o->filter);
+        status = 1;
+    }
     if (!status) forgive(run);
     if (!status && !o->filter && !o->demand_tier) warn_unused(&r.exceptions);
     check_exceptions_finish(&r.exceptions);
