@@ -118,8 +118,8 @@ ON_EACH_DEVICE(basics, gradients)
     tn_set_requires_grad(x, 1);
     tn_backward(s, tn_sum(s, tn_pow_tensor_scalar(s, x, 2)));
     EXPECT(p, tn_grad_of(s, x), 2, -2, 2, 2);
-    tn_scope *quiet =
-        tn_scope_open_child(s, &(tn_scope_options){sizeof(tn_scope_options), TN_GRAD_OFF, 0, 0, 0});
+    tn_scope *quiet = tn_scope_open_child(
+        s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
     cr_assert_not(tn_requires_grad(tn_exp(quiet, x)));
     tn_scope_close(quiet);
     cr_assert_not_null(tn_grad_fn(tn_exp(s, x)));
