@@ -76,7 +76,7 @@ Test(scope, options_hold_until_close)
 Test(scope, bad_options_fail_the_scope)
 {
     tn_scope_options o[] = {{.size = sizeof(o[0]), .grad_mode = 9},
-                            {.size = sizeof(o[0]), .flags = 1},
+                            {.size = sizeof(o[0]), .flags = 2},
                             {.size = sizeof(o[0]), .default_dtype = TN_INT8},
                             {.size = 0}};
     int32_t expected[] = {TN_E_ARGUMENT, TN_E_UNKNOWN_FIELD, TN_E_DTYPE, TN_E_ARGUMENT};
