@@ -4,6 +4,7 @@
  * bit TNI_WANTS_GRAD of a tensor's state says whether calls on it are recorded. Knows nodes only by
  * reference.
  */
+#include <tenon/ops.h>
 #include "autograd/graph.h"
 
 #include "core/dtype.h"
@@ -251,6 +252,11 @@ tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
     if (!t) {
         tn_scope_fail(s, TN_E_ARGUMENT, "detach: argument 'self' is NULL");
         return NULL;
+    }
+    if (tni_tls.trace) { /* a step of the trace */
+        tn_value self = tn_value_tensor(t), result;
+        return tn_scope_call(s, TN_OP_DETACH_DEFAULT, &self, 1, &result, 1) ? NULL
+                                                                            : tn_value_as_tensor(result);
     }
     tn_tensor *out = NULL;
     int32_t status = tni_tensor_twin(t, &out);

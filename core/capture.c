@@ -120,16 +120,17 @@ int32_t tni_capture_join(tn_graph *g, tn_stream *stream)
         atomic_store_explicit(&stream->capture, g, memory_order_release);
     }
     pthread_mutex_unlock(&g->lock);
-    return place ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (place) return TN_OK;
+    (void)refuse(g, "a stream that could not join for lack of memory"); /* the plugin has it in the capture */
+    return tni_error(TN_E_OUT_OF_MEMORY, "no memory for a stream that joins a capture");
 }
 
-int32_t tni_capture_keep(tn_stream *stream, void *pointer, void (*release)(void *pointer))
+int32_t tni_capture_keep(tn_stream *stream, tni_kept *kept)
 {
     tn_graph *g = atomic_load_explicit(&stream->capture, memory_order_acquire);
-    tni_capture_kept *kept = g ? tni_alloc(g->ctx, sizeof *kept) : NULL;
-    if (!kept) return 0;
+    if (!g) return 0;
     pthread_mutex_lock(&g->lock);
-    *kept = (tni_capture_kept){g->kept, pointer, release};
+    kept->next = g->kept;
     g->kept = kept;
     pthread_mutex_unlock(&g->lock);
     return 1;

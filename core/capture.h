@@ -5,13 +5,6 @@
 
 #include "core/graph.h"
 
-/* What captured work needs until the graph goes. */
-typedef struct tni_capture_kept {
-    struct tni_capture_kept *next;
-    void *pointer;
-    void (*release)(void *pointer);
-} tni_capture_kept;
-
 /* Empty (no capture, no handle), capturing, or captured (a handle). */
 struct tn_graph {
     tn_context *ctx;
@@ -24,7 +17,7 @@ struct tn_graph {
     tni_vector streams;   /* tn_stream * each, with a reference */
     void *handle;         /* the plugin's graph */
     void *executable;     /* made of it; NULL until the first replay */
-    tni_capture_kept *kept;
+    tni_kept *kept;       /* what captured work needs until the graph goes */
     pthread_t refused_on; /* thread of the first refusal */
     char text[256];       /* the first refusal; "": the capture is valid */
     char op[96];          /* in whose call it arose, or "" */

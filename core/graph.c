@@ -24,6 +24,10 @@ int32_t tn_graph_create(tn_context *ctx, tn_device device, tn_graph **out)
     if (!driver->graph.size)
         return tni_error(TN_E_UNSUPPORTED, "plugin %s has no graphs (no interface tenon.graph)",
                          driver->plugin);
+    if (d->synchronous)
+        return tni_error(TN_E_UNSUPPORTED,
+                         "plugin %s: a device that works at once in the host's memory has no graphs",
+                         driver->plugin);
     if (driver->allocator.size)
         return tni_error(TN_E_UNSUPPORTED,
                          "plugin %s has an allocator of its own, which gives a graph no memory that stays",
@@ -51,7 +55,7 @@ static void drop_work(tn_graph *g)
     if (g->handle) slots(g)->destroy(self_of(g), g->device->handle, g->handle);
     g->handle = NULL;
     while (g->kept) {
-        tni_capture_kept *kept = g->kept;
+        tni_kept *kept = g->kept;
         g->kept = kept->next;
         kept->release(kept->pointer);
         tni_free(g->ctx, kept, sizeof *kept);
@@ -68,8 +72,10 @@ static void wait_for_device(const tn_graph *g)
 static void empty(tn_graph *g)
 {
     if (g->capture) (void)tni_capture_end(g);
+    pthread_mutex_lock(&g->lock);
     if (g->handle || g->pool) wait_for_device(g);
     drop_work(g);
+    pthread_mutex_unlock(&g->lock);
 }
 
 static int32_t check(const tn_graph *g)
@@ -154,7 +160,8 @@ int32_t tn_graph_replay(tn_graph *graph)
     tn_stream *stream = tni_current_stream(d);
     if (tni_stream_captures(stream)) return tni_capture_refuse(stream, "replaying a graph");
     pthread_mutex_lock(&graph->lock);
-    code = make_executable(graph);
+    code = check_captured(graph, "tn_graph_replay"); /* again: another thread may have emptied it */
+    if (!code) code = make_executable(graph);
     if (!code) {
         code = slots(graph)->launch(self_of(graph), d->handle, graph->executable, stream->handle);
         if (code) code = tni_driver_error(d->type, code, "replaying a graph");
@@ -174,15 +181,9 @@ static int32_t update_executable(tn_graph *g, const tn_graph *from)
     return TN_OK;
 }
 
-int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
+static int32_t take_over(tn_graph *graph, tn_graph *from)
 {
-    int32_t code = check(graph);
-    if (!code) code = check(from);
-    if (!code && (graph == from || graph->device != from->device))
-        code =
-            tni_error(TN_E_ARGUMENT, "tn_graph_update: %s",
-                      graph == from ? "a graph is to update itself" : "the graphs are of different devices");
-    if (!code) code = check_captured(graph, "tn_graph_update");
+    int32_t code = check_captured(graph, "tn_graph_update");
     if (!code) code = check_captured(from, "tn_graph_update, from");
     if (code) return code;
     wait_for_device(graph);
@@ -200,6 +201,25 @@ int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
     from->pool = 0;
     from->kept = NULL;
     return TN_OK;
+}
+
+int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
+{
+    int32_t code = check(graph);
+    if (!code) code = check(from);
+    if (!code && (graph == from || graph->device != from->device))
+        code =
+            tni_error(TN_E_ARGUMENT, "tn_graph_update: %s",
+                      graph == from ? "a graph is to update itself" : "the graphs are of different devices");
+    if (code) return code;
+    /* In the order of addresses, so that two threads that update crosswise do not wait for each other. */
+    tn_graph *first = graph < from ? graph : from, *second = graph < from ? from : graph;
+    pthread_mutex_lock(&first->lock);
+    pthread_mutex_lock(&second->lock);
+    code = take_over(graph, from);
+    pthread_mutex_unlock(&second->lock);
+    pthread_mutex_unlock(&first->lock);
+    return code;
 }
 
 int32_t tn_stream_is_capturing(const tn_stream *stream)

@@ -9,6 +9,14 @@
 #include <tenon/graph.h>
 #include "core/device.h"
 
+/* What a kernel asked to be kept until its work is done. */
+typedef struct tni_kept {
+    struct tni_kept *next;
+    void *pointer;
+    void (*release)(void *pointer);
+    int32_t is_block; /* memory of the allocator: ordered by the stream, may go at once */
+} tni_kept;
+
 static inline int32_t tni_stream_captures(const tn_stream *stream)
 {
     return atomic_load_explicit(&stream->capture, memory_order_acquire) != NULL;
@@ -28,8 +36,8 @@ int32_t tni_capture_join(tn_graph *graph, tn_stream *stream);
 /* TN_OK for an event that was not recorded in a capture; else a refusal that makes that capture invalid. */
 int32_t tni_capture_check_event(const tn_event *event, const char *what);
 
-/* `release(pointer)` is called when the graph that the stream captures is given back; 0: it does not capture,
- * or there is no memory, and nothing has happened. */
-int32_t tni_capture_keep(tn_stream *stream, void *pointer, void (*release)(void *pointer));
+/* Hands over what captured work needs: it is released when the graph is given back. 0: the stream does not
+ * capture, and nothing has happened. */
+int32_t tni_capture_keep(tn_stream *stream, tni_kept *kept);
 
 #endif

@@ -286,7 +286,11 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
         return tni_tensor_create(model->ctx, model->desc.device, dtype, rank, model->desc.sizes, NULL, out);
     int32_t code = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(code)) return code;
-    for (uint32_t i = 0; i < 2 * rank; i++) t->dims[i] = model->dims[i];
+    int64_t stride = 1; /* row-major, whatever strides the model has where it has one element */
+    for (uint32_t i = rank; i-- > 0; stride *= t->dims[i]) {
+        t->dims[i] = model->dims[i];
+        t->dims[rank + i] = stride;
+    }
     t->numel = model->numel;
     t->state = TNI_EMBEDDED | mode_state() | (model->state & SHAPE_STATE);
     *out = t;

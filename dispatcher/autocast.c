@@ -172,13 +172,24 @@ static int32_t run_cast(tni_frame *f, const tni_device_type *type, tn_dtype to, 
     return status;
 }
 
+/* As it is given, and so is what its body calls. */
+static int32_t run_plain(tni_frame *f)
+{
+    uint32_t excluded = tni_tls.excluded_layers;
+    tni_tls.excluded_layers = excluded | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
+    int32_t status = tni_next(f);
+    tni_tls.excluded_layers = excluded;
+    return status;
+}
+
 static int32_t autocast(tni_frame *f)
 {
-    if (f->op->form != TNI_FORM_FUNCTIONAL) return tni_next(f);
+    if (f->op->form != TNI_FORM_FUNCTIONAL) return run_plain(f);
     const tni_device_type *type = type_of_call(f);
-    const tni_autocast *region = type ? tni_autocast_for(type->type) : NULL;
+    const tni_autocast *region = type ? tni_autocast_for(f->ctx, type->type) : NULL;
     uint32_t class = region ? class_of(f->op, type) : TN_AUTOCAST_NONE;
-    if (class == TN_AUTOCAST_NONE || has_own_dtype(f)) return tni_next(f);
+    if (class == TN_AUTOCAST_NONE) return tni_next(f);
+    if (has_own_dtype(f)) return run_plain(f);
     tn_dtype low = region->low ? region->low : type->driver.autocast.low_dtype;
     if (!low) low = TN_BFLOAT16;
     tn_dtype to = class == TN_AUTOCAST_LOW ? low : TN_FLOAT32;

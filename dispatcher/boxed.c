@@ -3,18 +3,12 @@
 #include "dispatcher/backend.h"
 #include "dispatcher/define.h"
 
-static int32_t refuse(int32_t status, tn_value *outs, uint32_t n_outs)
-{
-    for (uint32_t i = 0; i < n_outs; i++) outs[i] = tn_value_none();
-    return status;
-}
-
 int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                          uint32_t n_outs, tn_error **error)
 {
     int32_t status = tni_call(ctx, tni_op_get(ctx->registry, op), args, n_args, outs, n_outs);
     if (status && error) *error = tni_error_copy();
-    return status ? refuse(status, outs, n_outs) : TN_OK;
+    return status ? tni_no_results(status, outs, n_outs) : TN_OK;
 }
 
 void tn_value_release(tn_context *ctx, tn_value *v)

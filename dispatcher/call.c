@@ -136,10 +136,9 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
     }
 }
 
-static int32_t refuse(tn_context *ctx, const tni_op *op, uint32_t n_outs)
+static int32_t refuse(const tni_op *op, uint32_t n_outs)
 {
     if (!op || op->removed) return tni_error(TN_E_NOT_FOUND, "no operator with this number");
-    (void)ctx;
     return tni_error(TN_E_ARGUMENT, "%s: %u results, space for %u was given", tni_op_name(op), op->n_returns,
                      n_outs);
 }
@@ -164,9 +163,8 @@ static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_sta
     f->n_args = to->base->n_args;
     if (to->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
     *out_status = tni_run_alike(f);
-    if (*out_status != TNI_DECLINED) return 1;
     f->args = given;
-    return 0;
+    return *out_status != TNI_DECLINED;
 }
 
 /*
@@ -202,14 +200,13 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
     tni_frame *f = &c.frame;
     uint32_t state;
     int32_t status;
-    if (TNI_UNLIKELY(!op || op->removed)) return refuse(ctx, op, n_outs);
+    if (TNI_UNLIKELY(!op || op->removed)) return refuse(op, n_outs);
     if (TNI_UNLIKELY(!op->schema || !op->base->schema)) {
         status = tni_op_ready(ctx->registry, op);
         if (!status) status = tni_op_ready(ctx->registry, op->base);
         if (status) return status;
     }
-    if (TNI_UNLIKELY(n_outs < op->n_returns || op->n_returns > TNI_MAX_OUTPUTS))
-        return refuse(ctx, op, n_outs);
+    if (TNI_UNLIKELY(n_outs < op->n_returns || op->n_returns > TNI_MAX_OUTPUTS)) return refuse(op, n_outs);
     tni_frame_init(f, ctx, op, outs, op->n_returns);
     for (uint32_t i = op->n_returns; i < n_outs; i++) outs[i] = tn_value_none();
     c.n_wrapped = 0;
@@ -263,7 +260,7 @@ static __attribute__((noinline)) int32_t own_results(tn_scope *s, tn_value *outs
     return s->status;
 }
 
-static __attribute__((noinline)) int32_t no_call(int32_t status, tn_value *outs, uint32_t n_outs)
+int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs)
 {
     for (uint32_t i = 0; i < n_outs; i++) outs[i] = tn_value_none();
     return status;
@@ -275,7 +272,7 @@ int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n
     int32_t status;
     if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
         status = tn_scope_failed(s);
-        if (status) return no_call(status, outs, n_outs);
+        if (status) return tni_no_results(status, outs, n_outs);
     }
     status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
     if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);

@@ -17,6 +17,8 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
 /* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one.
  */
 void tni_value_release(tn_context *ctx, tn_value *v);
+/* No results of a call that failed; returns its status. */
+int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs);
 
 /* ---- arguments, see arguments.c ---- */
 /* Converts, fills defaults in, refuses: c->frame.args are complete then. */

@@ -6,6 +6,7 @@
 #ifndef TNI_DISPATCHER_FRAME_H
 #define TNI_DISPATCHER_FRAME_H
 
+#include "core/graph.h"
 #include "core/iter.h"
 #include "core/thread.h"
 #include "dispatcher/registry.h"
@@ -21,14 +22,6 @@ typedef struct tni_out_meta {
     int64_t *sizes;       /* in the frame's arena */
     int64_t *strides;
 } tni_out_meta;
-
-/* What a kernel asked to be kept until its work is done. */
-typedef struct tni_kept {
-    struct tni_kept *next;
-    void *pointer;
-    void (*release)(void *pointer);
-    int32_t is_block; /* memory of the allocator: ordered by the stream, may go at once */
-} tni_kept;
 
 struct tni_frame {
     tn_context *ctx;

@@ -30,8 +30,8 @@ static void release_kept(tni_frame *f)
         f->kept = kept->next;
         if (kept->is_block) {
             kept->release(kept->pointer);
-        } else if (tni_capture_keep(f->stream, kept->pointer, kept->release)) {
-            /* it is the graph's now */
+        } else if (tni_capture_keep(f->stream, kept)) {
+            continue; /* it is the graph's now */
         } else if (!d->stream.host_callback ||
                    d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle, kept->release,
                                            kept->pointer)) {

@@ -137,13 +137,16 @@ static tn_value argument_named(const tni_frame *f, const char *name, const tn_te
 static int32_t run_without_options(tni_frame *f)
 {
     const tni_op *op = f->op;
+    const tn_value *given = f->args;
     tn_value args[TNI_MAX_ARGS];
     for (uint32_t i = 0; i < op->n_returns; i++)
         f->given[i] = tni_arg_tensor(f, op->n_args - op->n_returns + i);
     for (uint32_t i = 0; i < f->n_args; i++)
         args[i] = argument_named(f, op->base->schema->args[i].name, f->given[0]);
     f->args = args;
-    return run_kind(f);
+    int32_t status = run_kind(f);
+    f->args = given; /* layers around this look at the call again */
+    return status;
 }
 
 int32_t tni_run(tni_frame *f)

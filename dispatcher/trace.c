@@ -19,6 +19,7 @@ static void give_up(tn_call_trace *trace, int32_t status)
 static int32_t trace_layer(tni_frame *f)
 {
     uint32_t excluded = tni_tls.excluded_layers;
+    if (tni_tls.trace->ctx != f->ctx) return tni_next(f); /* of another context */
     tni_tls.excluded_layers = excluded | TNI_LAYER_BIT(TNI_LAYER_TRACE);
     int32_t status = tni_next(f);
     tni_tls.excluded_layers = excluded;
@@ -160,7 +161,8 @@ static void drop_unused(const running *run, const uint32_t *numbers, uint32_t n,
 {
     const tni_trace_value *values = run->trace->values.data;
     for (uint32_t i = 0; i < n; i++) {
-        if (numbers[i] == UINT32_MAX || values[numbers[i]].last_use > step || values[numbers[i]].is_constant)
+        if (numbers[i] == UINT32_MAX || values[numbers[i]].last_use > step + 1 ||
+            values[numbers[i]].is_constant)
             continue;
         tn_release(run->values[numbers[i]]);
         run->values[numbers[i]] = NULL;

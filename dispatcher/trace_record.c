@@ -9,14 +9,13 @@ static tni_trace_value *value_at(const tn_call_trace *trace, uint32_t number)
     return (tni_trace_value *)trace->values.data + number;
 }
 
-/* The same elements: a twin that autograd made, a tensor that was detached. */
+/* The same elements of one storage: a twin that autograd made. */
 static int32_t is_same(const tn_tensor *a, const tn_tensor *b)
 {
     uint32_t rank = a->desc.rank;
-    return a == b ||
-           (a->offset == b->offset && a->desc.dtype == b->desc.dtype && rank == b->desc.rank &&
-            a->desc.flags == b->desc.flags && memcmp(a->desc.sizes, b->desc.sizes, rank * 8ull) == 0 &&
-            memcmp(a->desc.strides, b->desc.strides, rank * 8ull) == 0);
+    return a->offset == b->offset && a->desc.dtype == b->desc.dtype && rank == b->desc.rank &&
+           a->desc.flags == b->desc.flags && memcmp(a->desc.sizes, b->desc.sizes, rank * 8ull) == 0 &&
+           memcmp(a->desc.strides, b->desc.strides, rank * 8ull) == 0;
 }
 
 static void invalidate(tn_call_trace *trace, uint32_t number)
@@ -32,11 +31,15 @@ int64_t tni_trace_number(tn_call_trace *trace, tn_tensor *t, uint32_t is_constan
 {
     uint32_t *first = tni_pointer_map_put(trace->ctx, &trace->storages, t->storage);
     tni_trace_value *v;
+    int64_t same = -1;
     if (!first) return -1;
     for (uint32_t i = *first; i; i = v->next) {
         v = value_at(trace, i - 1);
-        if (v->tensor->storage == t->storage && is_same(v->tensor, t)) return i - 1;
+        if (v->tensor == t) return i - 1;
+        if (v->tensor->storage == t->storage && is_same(v->tensor, t)) same = i - 1; /* the oldest */
     }
+    /* An argument may be a twin that autograd made of a value; a result is a value of its own. */
+    if (is_constant && same >= 0) return same;
     for (uint32_t i = is_constant ? *first : 0; i; i = v->next) {
         v = value_at(trace, i - 1);
         if (v->tensor->storage == t->storage && !v->is_constant) invalidate(trace, i - 1);

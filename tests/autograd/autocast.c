@@ -151,6 +151,44 @@ static void *on_another_thread(void *user)
     return NULL;
 }
 
+/* Forms that write into given tensors have bodies, too, and those are not cast: 1 + 2^-10 needs ten bits. */
+Test(autocast, bodies_of_out_forms_are_left_alone)
+{
+    tn_tensor *x = tn_full(s, TN_INTS(1, 1), TN_SCALAR(1.0009765625), .dtype = TN_FLOAT32);
+    tn_tensor *one = tn_ones(s, TN_INTS(1, 1)), *out = tn_zeros(s, TN_INTS(1, 1));
+    tn_scope *r = region(TN_SCOPE_AUTOCAST_ON, 0, 0);
+    tn_matmul_out(r, x, one, out);
+    expect_sound(r);
+    tn_scope_close(r);
+    EXPECT(s, out, 1.0009765625);
+}
+
+/* set_ gives a parameter other elements without a write. */
+Test(autocast, another_storage_is_cast_anew)
+{
+    tn_tensor *x = matrix(TN_FLOAT32, TN_CPU), *w = matrix(TN_FLOAT32, TN_CPU);
+    tn_set_requires_grad(w, 1);
+    tn_scope *r = region(TN_SCOPE_AUTOCAST_ON, 0, 0);
+    EXPECT(r, tn_mm(r, x, w), 0.5625, -8.5, 2.125, 8);
+    tn_scope_options none = {.size = sizeof none, .grad_mode = TN_GRAD_OFF};
+    tn_scope *quiet = tn_scope_open_child(r, &none);
+    tn_set_source_tensor_(quiet, w, tn_ones(quiet, TN_INTS(2, 2)));
+    expect_sound(quiet);
+    tn_scope_close(quiet);
+    EXPECT(r, tn_mm(r, x, w), -0.75, -0.75, 3.5, 3.5);
+    tn_scope_close(r);
+}
+
+Test(autocast, regions_close_in_any_order)
+{
+    tn_tensor *x = matrix(TN_FLOAT32, TN_CPU);
+    tn_scope *a = region(TN_SCOPE_AUTOCAST_ON, 0, 0), *b = region(TN_SCOPE_AUTOCAST_ON, TN_FLOAT16, 0);
+    tn_scope_close(a);
+    EXPECT_DTYPE(b, tn_mm(b, x, x), TN_FLOAT16);
+    tn_scope_close(b);
+    EXPECT_DTYPE(s, tn_mm(s, x, x), TN_FLOAT32);
+}
+
 Test(autocast, is_the_threads_own)
 {
     tn_dtype seen = 0;

@@ -82,14 +82,14 @@ Test(call_trace, views_writes_and_lists)
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(make(s, TN_INTS(2, 2), VALUES(5, 6, 7, 8), 0)), &out),
                  TN_OK);
     EXPECT(s, out, 10, 140, 12, 160);
-    cr_assert_eq(tn_call_trace_count(trace), 6);
+    cr_assert_eq(tn_call_trace_count(trace), 7);
     tn_call_trace_step step = {.size = sizeof step};
     cr_assert_eq(tn_call_trace_get(trace, 3, &step), TN_OK);
     cr_assert_str_eq(step.name, "aten::split.Tensor");
     cr_assert_eq(step.n_made, 2);
     cr_assert_eq(tn_call_trace_get(trace, 4, &step), TN_OK);
     cr_assert_eq(step.n_used, 2);
-    cr_assert_eq(tn_call_trace_get(trace, 6, &step), TN_E_INDEX);
+    cr_assert_eq(tn_call_trace_get(trace, 7, &step), TN_E_INDEX);
     tn_call_trace_release(trace);
 }
 
@@ -125,6 +125,33 @@ Test(call_trace, layers_are_the_runs)
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(VECTOR(s, 0, 7, 8)), &out), TN_OK);
     cr_assert_eq(tn_grad(s, LIST(tn_sum(s, out)), LIST(w), NULL, &grad), TN_OK);
     EXPECT(s, grad, 7, 8);
+    tn_call_trace_release(trace);
+}
+
+/* A detached tensor is a value of its own: a run has the gradient that the program had, x and not 2 x. */
+Test(call_trace, detached_is_another_value)
+{
+    tn_tensor *x = VECTOR(s, 1, 3, 4), *out, *grad;
+    tn_call_trace *trace = start(LIST(x));
+    tn_tensor *y = tn_mul(s, x, tn_detach(s, x));
+    finish(trace, LIST(y));
+    tn_tensor *other = VECTOR(s, 1, 5, 6);
+    cr_assert_eq(tn_call_trace_run(s, trace, LIST(other), &out), TN_OK);
+    cr_assert_eq(tn_grad(s, LIST(tn_sum(s, out)), LIST(other), NULL, &grad), TN_OK);
+    EXPECT(s, grad, 5, 6);
+    tn_call_trace_release(trace);
+}
+
+/* The out form of a factory runs with other arguments inside; written down are the program's. */
+Test(call_trace, out_forms_of_factories)
+{
+    tn_tensor *x = VECTOR(s, 0, 1, 2), *out;
+    tn_call_trace *trace = start(LIST(x));
+    tn_zeros_out(s, TN_INTS(2), x);
+    finish(trace, LIST(x));
+    expect_text(trace, "%0 = aten::zeros.out([2], %0)\n");
+    cr_assert_eq(tn_call_trace_run(s, trace, LIST(VECTOR(s, 0, 8, 9)), &out), TN_OK);
+    EXPECT(s, out, 0, 0);
     tn_call_trace_release(trace);
 }
 

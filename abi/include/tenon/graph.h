@@ -40,7 +40,8 @@ TN_API void tn_graph_release(TN_TAKES TN_NULLABLE tn_graph *graph) TN_ANY_THREAD
  * tn_to_host), copies from and to the host and other devices, results whose size depends on the data
  * (nonzero), operators that would run on the CPU, random numbers (each replay would give the same ones),
  * waiting for a capturing stream or its events, collectives. So is the order with streams outside. The first
- * such refusal makes the capture invalid.
+ * such refusal makes the capture invalid. tn_device_synchronize is refused to all threads meanwhile, which
+ * does the capture no harm.
  */
 TN_API int32_t tn_graph_capture_begin(tn_graph *graph, tn_stream *stream) TN_ANY_THREAD;
 /*

@@ -312,10 +312,13 @@ static inline int32_t tn_call_dtypes_in(const tn_call *call, const tn_dtype *lis
 {
     for (uint32_t i = 0; i < call->n_args + call->n_outs; i++) {
         tn_value v = i < call->n_args ? call->args[i] : call->outs[i - call->n_args];
-        const tn_dtype *known = list;
-        if (v.tag != TN_TAG_TENSOR) continue;
-        while (*known && *known != tn_desc(v.as.tensor)->dtype) known++;
-        if (!*known) return 0;
+        uint32_t n = v.tag == TN_TAG_TENSOR ? 1 : v.tag == TN_TAG_TENSORS ? v.count : 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const tn_tensor *t = v.tag == TN_TAG_TENSOR ? v.as.tensor : v.as.tensors[k];
+            const tn_dtype *known = list;
+            while (t && *known && *known != tn_desc(t)->dtype) known++;
+            if (t && !*known) return 0;
+        }
     }
     return 1;
 }

@@ -292,7 +292,8 @@ typedef struct tn_allocator_interface {
 
 /*
  * "tenon.graph", version 1. Work that is written down once and run many times. Default: the host refuses
- * graphs. All slots are required but update.
+ * graphs; it has none for devices that work at once in the memory of the host (TN_DEVICE_HOST). All slots are
+ * required but update.
  *
  * A stream captures from begin to end: kernels, memory.fill, copy.device_to_device and layout.convert that
  * are queued on it check their arguments as ever and return, but instead of running they become part of the

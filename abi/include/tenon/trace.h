@@ -30,7 +30,8 @@ TN_API TN_GIVES TN_NULLABLE tn_call_trace *tn_call_trace_begin(tn_context *ctx, 
  * trusted, because a call used a view of a traced tensor that no operator made; it can only be released then.
  */
 TN_API int32_t tn_call_trace_end(tn_call_trace *trace, tn_tensors outputs);
-/* Before the context ends. A trace that was not ended is given up. NULL is ignored. */
+/* Before the context ends. A trace that was not ended is given up, on the thread that began it only. NULL is
+ * ignored. */
 TN_API void tn_call_trace_release(TN_TAKES TN_NULLABLE tn_call_trace *trace);
 
 /*
