@@ -51,7 +51,11 @@ def main():
 
     done, report = run(tool, wrong, "--op", "wrong::right", "--json", "-")
     expect(done.returncode == 0 and report, "one of them is right", done)
+    # With sanitizers each block of memory comes from the system, filled alike: what is not written looks written.
+    unseen = {"leaves_one"} if "ASAN_OPTIONS" in os.environ else set()
     for name, (part, words) in WRONG.items():
+        if name in unseen:
+            continue
         done, report = run(tool, wrong, "--op", f"wrong::{name}", "--json", "-", "--filter", "float64")
         expect(done.returncode == 1 and report, f"{name} fails", done)
         failed = parts_failed(report)

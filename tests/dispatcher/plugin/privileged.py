@@ -24,9 +24,7 @@ def main():
         folder.chmod(0o755)
         (folder / "added").mkdir(mode=0o755)
         shutil.copy(sys.argv[1], program)
-        environment = {**os.environ, "TENON_PLUGIN_ADD": str(folder / "added"), "XDG_CACHE_HOME": str(folder / "cache"),
-                       # a build with sanitizers: the search for leaks needs a process that can be traced
-                       "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+        environment = {**os.environ, "TENON_PLUGIN_ADD": str(folder / "added"), "XDG_CACHE_HOME": str(folder / "cache")}
 
         def places():
             done = subprocess.run([program], env=environment, capture_output=True, text=True)
