@@ -14,6 +14,7 @@ from pathlib import Path
 
 SYNTHESIS = re.compile(r"Synthesis: Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)")
 SKIPPED = re.compile(r"\[SKIP\] (.*)")
+FINDING = re.compile(r"ERROR: |runtime error: |WARNING: ThreadSanitizer") # what else they write are remarks
 OWN_SUM = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 GOOD, SKIP = ("OK", "EXPECTEDFAIL"), ("SKIP",)
@@ -47,7 +48,7 @@ def show_failure(test):
 
 def sanitizer_findings(folder):
     """Files that sanitizers wrote: a finding does not fail a test by itself."""
-    findings = [p for p in sorted(Path(folder).iterdir()) if p.stat().st_size > 0]
+    findings = [p for p in sorted(Path(folder).iterdir()) if FINDING.search(p.read_text(errors="replace"))]
     for path in findings:
         print(f"\n---- {path}")
         print("\n".join(path.read_text(errors="replace").splitlines()[:TAIL]))
