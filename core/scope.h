@@ -28,7 +28,7 @@ struct tn_scope {
     uint32_t restores;
     tn_device saved_default_device;
     struct tni_autocast *autocast; /* the region that it opened */
-    uint32_t count; /* tensors owned */
+    uint32_t count;                /* tensors owned */
     uint32_t capacity;
     tn_tensor **owned; /* inline_owned, or memory */
     tni_scope_chunk *memory;

@@ -20,7 +20,7 @@ typedef struct tni_thread {
     struct tni_saved_hook_frame *saved_hooks; /* autograd's */
     void *engine;                             /* autograd's: the backward call that runs here */
     void *dying;                              /* autograd's: nodes whose last reference is gone */
-    struct tn_call_trace *trace;                   /* that the calls of this thread are written to */
+    struct tn_call_trace *trace;              /* that the calls of this thread are written to */
     struct tni_autocast *autocast;            /* innermost region of casts, see autocast.h */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
     struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
