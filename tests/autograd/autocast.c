@@ -3,27 +3,11 @@
  * Mixed precision: which calls are cast to what, as PyTorch's documents and its registrations for AutocastCPU
  * and AutocastCUDA say, and what becomes of gradients.
  */
-#include "fixture.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <tenon/plugin.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
 
 TestSuite(autocast, .init = begin, .fini = end);
 

@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls written down and run again on other tensors: the same as the program would have got. */
-#include "fixture.h"
+#include "suite.h"
 
 #include <string.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
 
 TestSuite(call_trace, .init = begin, .fini = end);
 

@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backward runs: what is accumulated where, options, errors, depth, layout, threads. */
-#include "fixture.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <string.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
 
 TestSuite(engine, .init = begin);
 

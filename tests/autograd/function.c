@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a program with gradients of their own, and operators defined with one. */
-#include "fixture.h"
+#include "suite.h"
 
 #include <tenon/plugin.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
 
 TestSuite(function, .init = begin);
 

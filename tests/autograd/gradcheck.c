@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules against finite differences, first and second derivatives. */
-#include "fixture.h"
+#include "suite.h"
 
 #include <math.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
 
 TestSuite(gradcheck, .init = begin);
 

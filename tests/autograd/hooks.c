@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hooks of tensors, nodes, accumulation, whole runs and saved tensors; runs inside of hooks. */
-#include "fixture.h"
+#include "suite.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
 
 TestSuite(hooks, .init = begin);
 

@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In-place calls, views of what they change, and the errors that keep gradients right. */
-#include "fixture.h"
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
+#include "suite.h"
 
 TestSuite(inplace, .init = begin);
 

@@ -2,23 +2,7 @@
 /* Bodies of composites against values computed by hand: products, losses, normalisation, attention, resizing.
  */
 #include <math.h>
-#include "tests/autograd/fixture.h"
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    ctx = open_context();
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
+#include "tests/autograd/suite.h"
 
 TestSuite(bodies, .init = begin);
 

@@ -4,35 +4,10 @@
  * alone, against values by hand. The CPU may not stand in.
  */
 #include <math.h>
-#include <tenon/inspect.h>
-#include "tests/autograd/fixture.h"
+#include "primitives.h"
 
-static tn_context *ctx;
-static tn_scope *s;
-static tn_device device;
+TestSuite(resampling, .init = begin_on_primitives);
 
-static void begin(void)
-{
-    ctx = open_context();
-    device = tn_device_parse(ctx, "reference:0");
-    cr_assert(device, "%s", tn_last_error()->message);
-    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    expect_sound(s);
-    tn_scope_close(s);
-    close_context(ctx);
-}
-
-TestSuite(resampling, .init = begin);
-
-static tn_tensor *there(tn_ints sizes, const double *values)
-{
-    return tn__to_copy(s, make(s, sizes, values, 0), .device = device);
-}
 #define THERE(sizes, ...) there(sizes, (const double[]){__VA_ARGS__})
 static tn_tensor *longs(tn_ints sizes, const double *values)
 {
