@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon new-plugin: writes a plugin to begin with. The files of tools/new_plugin are a plugin named "acme"
+ * tenon new-plugin: writes a plugin to begin with. The files of examples/plugin are a plugin named "acme"
  * that is built and tested with Tenon; here they are written with another name in place of that one.
  */
 #include <ctype.h>

@@ -11,7 +11,7 @@ typedef struct embedded_file {
     const char *data;
 } embedded_file;
 
-/* tools/new_plugin, by the paths that its files have in a plugin. */
+/* examples/plugin, by the paths that its files have in a plugin. */
 extern const embedded_file new_plugin_files[];
 
 #endif

@@ -164,6 +164,14 @@ def device_works(house, name, **environment):
     expect(output.endswith("well\n"), f"the program on {name}:0", output)
 
 
+def check_plugin_example(house):
+    """The folder of the example alone is a plugin, as it lies in the tree."""
+    folder = house.copy("plugin", "plugin_example")
+    house.run([house.meson, "setup", "build"], folder)
+    house.run(["ninja", "-C", "build"], folder)
+    device_works(house, "acme", TENON_PLUGIN_ADD=str(folder / "build"))
+
+
 def check_plugin_cc(house):
     """By hand, with every warning an error; the name is nowhere what it was in the template."""
     folder = new_plugin(house, "zeta_9", "--vendor", "Zeta & Sons", "--license", "MIT")
@@ -324,8 +332,8 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_cc, check_plugin_meson, check_workflow,
-          check_two_vendors, check_allowed, check_cplusplus, check_documents]
+CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
+          check_plugin_meson, check_workflow, check_two_vendors, check_allowed, check_cplusplus, check_documents]
 
 
 def main():

@@ -27,7 +27,7 @@ MODULE = ["-shared", "-fPIC", "-fvisibility=hidden"]
 EXHIBITS = {
     "libtenon_smallest.so": (["tests/museum/smallest.c"], MODULE, {"name": "smallest", "device_type": "smallest"}),
     "libtenon_null.so": (["plugins/null/null.c"], MODULE, {"name": "null", "device_type": "null"}),
-    "libtenon_acme.so": (["tools/new_plugin/plugin.c", "tools/new_plugin/kernels.c"], [*MODULE, "-lm"],
+    "libtenon_acme.so": (["examples/plugin/plugin.c", "examples/plugin/kernels.c"], [*MODULE, "-lm"],
                          {"name": "acme", "device_type": "acme"}),
     "libsmooth.so": (["examples/operators/smooth.c"], [*MODULE, "-lm"], None),
     "use": (["examples/operators/use.c"], ["-ltenon"], None),

@@ -12,8 +12,8 @@
 #undef TN_DEFINE_PLUGIN
 #define TN_DEFINE_PLUGIN(name, version, vendor, flags, entry_function) \
     static int32_t (*const plain_entry)(const tn_host_offer *, tn_plugin_table *) = entry_function
-#include "../../tools/new_plugin/plugin.c"
-#include "../../tools/new_plugin/kernels.c"
+#include "../../examples/plugin/plugin.c"
+#include "../../examples/plugin/kernels.c"
 
 #include <unistd.h>
 
