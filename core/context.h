@@ -83,6 +83,8 @@ int32_t tni_struct_write(void *to, const void *from, uint32_t known, const char 
 int32_t tni_struct_read(void *to, uint32_t known, const void *from, const char *name);
 /* Fills the slots of the host table that the core serves: error, log, intern, memory, scopes. */
 void tni_host_init(tn_context *ctx);
+/* A slot of the host was given no scope: the error. */
+int32_t tni_no_scope(const char *slot);
 /* The default dtype in force here: scope, then context. */
 tn_dtype tni_default_dtype(const tn_context *ctx);
 /* The dtype of a tensor made of a number; an error for a complex one when the default dtype is bfloat16. */

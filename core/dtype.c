@@ -197,3 +197,35 @@ tn_dtype tni_promotion_result(const tni_promotion *p, tn_dtype default_dtype)
     tn_dtype result = combine(p->dims, combine(p->zeros, wrapped));
     return result == CLASH ? 0 : result;
 }
+
+static const struct {
+    tn_dtype dtype;
+    const char *name;
+} error_names[] = {
+    {TN_BOOL, "Bool"},
+    {TN_UINT8, "Byte"},
+    {TN_INT8, "Char"},
+    {TN_INT16, "Short"},
+    {TN_INT32, "Int"},
+    {TN_INT64, "Long"},
+    {TN_FLOAT16, "Half"},
+    {TN_BFLOAT16, "BFloat16"},
+    {TN_FLOAT32, "Float"},
+    {TN_FLOAT64, "Double"},
+    {TN_COMPLEX32, "ComplexHalf"},
+    {TN_COMPLEX64, "ComplexFloat"},
+    {TN_COMPLEX128, "ComplexDouble"},
+    {TN_UINT16, "UInt16"},
+    {TN_UINT32, "UInt32"},
+    {TN_UINT64, "UInt64"},
+};
+
+const char *tni_dtype_error_name(tn_dtype dtype)
+{
+    const char *name;
+    for (uint32_t i = 0; i < sizeof error_names / sizeof *error_names; i++) {
+        if (error_names[i].dtype == dtype) return error_names[i].name;
+    }
+    name = tn_dtype_name(dtype);
+    return name ? name : "an unknown dtype";
+}

@@ -102,4 +102,7 @@ uint16_t tni_float_to_bfloat(float f);
 float tni_float8_to_float(uint8_t b, tn_dtype dtype);
 uint8_t tni_float_to_float8(float f, tn_dtype dtype);
 
+/* "Float", "Long": dtypes as ATen's errors call them. */
+const char *tni_dtype_error_name(tn_dtype dtype);
+
 #endif

@@ -7,15 +7,22 @@
 #include "core/error.h"
 #include "core/finding.h"
 
+/* A status that a plugin may name. */
+static int32_t status_of(int32_t code)
+{
+    return code > TN_OK && code < TN_STATUS_COUNT ? code : TN_E_CONTRACT;
+}
+
 static int32_t host_error(void *context, int32_t code, const char *message)
 {
+    code = status_of(code);
     return tni_error(code, "%s", message ? message : tn_status_text(code));
 }
 
 static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
                                  const char *native_text)
 {
-    tni_error(code, "%s", message ? message : tn_status_text(code));
+    code = host_error(context, code, message);
     tni_error_native(native_code, native_text);
     return code;
 }
@@ -50,6 +57,34 @@ static int32_t host_report(void *context, const tn_finding *finding)
     return tni_report(context, finding);
 }
 
+/* Scope functions for plugins: a kernel has no scope, and then NULL comes. */
+int32_t tni_no_scope(const char *what)
+{
+    return tni_error(TN_E_CONTRACT, "%s: no scope (only composites and gradients have one)", what);
+}
+
+static int32_t host_scope_failed(const tn_scope *s)
+{
+    return s ? tn_scope_failed(s) : tni_no_scope("scope_failed");
+}
+
+static int32_t host_scope_fail(tn_scope *s, int32_t code, const char *message)
+{
+    return s ? tn_scope_fail(s, status_of(code), message ? message : "") : tni_no_scope("scope_fail");
+}
+
+static void *host_scope_memory(tn_scope *s, uint64_t bytes)
+{
+    if (s) return tn_scope_memory(s, bytes);
+    tni_no_scope("scope_memory");
+    return NULL;
+}
+
+static void host_drop(tn_scope *s, tn_tensor *t)
+{
+    if (s) tn_drop(s, t);
+}
+
 void tni_host_init(tn_context *ctx)
 {
     ctx->host = (tn_host){
@@ -64,10 +99,10 @@ void tni_host_init(tn_context *ctx)
         .interned = host_interned,
         .alloc = host_alloc,
         .free = host_free,
-        .scope_failed = tn_scope_failed,
-        .scope_fail = tn_scope_fail,
-        .scope_memory = tn_scope_memory,
-        .drop = tn_drop,
+        .scope_failed = host_scope_failed,
+        .scope_fail = host_scope_fail,
+        .scope_memory = host_scope_memory,
+        .drop = host_drop,
         .report = host_report,
     };
 }

@@ -142,7 +142,4 @@ int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out);    /* same sizes and strides,
 int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu); /* same sizes and dtype */
 uint64_t tni_tensor_bytes(const tn_tensor *t);
 
-/* "Float", "Long": dtypes as ATen's errors call them. */
-const char *tni_dtype_error_name(tn_dtype dtype);
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What plugins call back: the host table of plugin.h. */
+/* What plugins call back: the slots of the host table (plugin.h) that take a call or an operator. */
 #include <string.h>
-#include "core/finding.h"
 #include "core/graph.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
@@ -19,48 +18,6 @@ static tni_frame *frame_of(const tn_call *call, const char *what)
         return NULL;
     }
     return f;
-}
-
-/* A status that a plugin may name. */
-static int32_t status_of(int32_t code)
-{
-    return code > TN_OK && code < TN_STATUS_COUNT ? code : TN_E_CONTRACT;
-}
-
-static int32_t host_error(void *context, int32_t code, const char *message)
-{
-    (void)context;
-    return tni_error(status_of(code), "%s", message ? message : "");
-}
-
-static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
-                                 const char *native_text)
-{
-    (void)context;
-    code = tni_error(status_of(code), "%s", message ? message : "");
-    tni_error_native(native_code, native_text);
-    return code;
-}
-
-static void host_log(void *context, int32_t level, const char *text)
-{
-    tni_log(context, level, "%s", text ? text : "");
-}
-static uint32_t host_intern(void *context, const char *text)
-{
-    return tn_intern(context, text);
-}
-static const char *host_interned(void *context, uint32_t id)
-{
-    return tn_interned(context, id);
-}
-static void *host_alloc(void *context, uint64_t bytes)
-{
-    return tni_alloc(context, bytes);
-}
-static void host_free(void *context, void *memory, uint64_t bytes)
-{
-    tni_free(context, memory, bytes);
 }
 
 static void release_block(void *block)
@@ -179,38 +136,11 @@ int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, ui
     return TN_OK;
 }
 
-/* Scope functions for plugins: a kernel has no scope, and then NULL comes. */
-static int32_t no_scope(const char *what)
-{
-    return tni_error(TN_E_CONTRACT, "%s: no scope (only composites and gradients have one)", what);
-}
-
 static int32_t host_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args,
                                tn_value *outs, uint32_t n_outs)
 {
-    return s ? tn_scope_call(s, op, args, n_args, outs, n_outs) : no_scope("scope_call");
-}
-
-static int32_t host_scope_failed(const tn_scope *s)
-{
-    return s ? tn_scope_failed(s) : no_scope("scope_failed");
-}
-
-static int32_t host_scope_fail(tn_scope *s, int32_t code, const char *message)
-{
-    return s ? tn_scope_fail(s, status_of(code), message ? message : "") : no_scope("scope_fail");
-}
-
-static void *host_scope_memory(tn_scope *s, uint64_t bytes)
-{
-    if (s) return tn_scope_memory(s, bytes);
-    no_scope("scope_memory");
-    return NULL;
-}
-
-static void host_drop(tn_scope *s, tn_tensor *t)
-{
-    if (s) tn_drop(s, t);
+    if (!s) return tni_no_scope("scope_call");
+    return tn_scope_call(s, op, args, n_args, outs, n_outs);
 }
 
 static int32_t host_register_operator(void *context, const tn_operator_def *def)
@@ -229,40 +159,17 @@ static uint32_t host_find_operator(void *context, const char *name)
     return tn_operator_find(context, name);
 }
 
-static int32_t host_report(void *context, const tn_finding *finding)
-{
-    return tni_report(context, finding);
-}
-
 void tni_host_fill(tn_context *ctx)
 {
-    ctx->host = (tn_host){
-        .size = sizeof(tn_host),
-        .abi_major = TN_ABI_MAJOR,
-        .abi_minor = TN_ABI_MINOR,
-        .context = ctx,
-        .error = host_error,
-        .error_native = host_error_native,
-        .log = host_log,
-        .intern = host_intern,
-        .interned = host_interned,
-        .alloc = host_alloc,
-        .free = host_free,
-        .workspace = tni_host_workspace,
-        .resize_output = tni_host_resize_output,
-        .define_output = tni_host_define_output,
-        .set_output = tni_host_set_output,
-        .call_scope = tni_host_call_scope,
-        .random_reserve = tni_host_random_reserve,
-        .keep_alive = tni_host_keep_alive,
-        .register_operator = host_register_operator,
-        .register_kernels = host_register_kernels,
-        .find_operator = host_find_operator,
-        .scope_call = host_scope_call,
-        .scope_failed = host_scope_failed,
-        .scope_fail = host_scope_fail,
-        .scope_memory = host_scope_memory,
-        .drop = host_drop,
-        .report = host_report,
-    };
+    ctx->host.workspace = tni_host_workspace;
+    ctx->host.resize_output = tni_host_resize_output;
+    ctx->host.define_output = tni_host_define_output;
+    ctx->host.set_output = tni_host_set_output;
+    ctx->host.call_scope = tni_host_call_scope;
+    ctx->host.random_reserve = tni_host_random_reserve;
+    ctx->host.keep_alive = tni_host_keep_alive;
+    ctx->host.register_operator = host_register_operator;
+    ctx->host.register_kernels = host_register_kernels;
+    ctx->host.find_operator = host_find_operator;
+    ctx->host.scope_call = host_scope_call;
 }

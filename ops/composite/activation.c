@@ -108,7 +108,7 @@ static int32_t check_prelu(tn_scope *s, const tn_tensor *self, const tn_tensor *
     int64_t channels = rank_of(self) > 1 ? tn_tensor_sizes(self)[1] : 1;
     if (dtype_of(self) != dtype_of(weight))
         return tni_scope_failf(s, TN_E_DTYPE, "prelu: Type promoting not supported. Got %s and %s",
-                               tni_dtype_title(dtype_of(self)), tni_dtype_title(dtype_of(weight)));
+                               tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(weight)));
     if (tn_tensor_numel(weight) != 1 && rank_of(self) == 0)
         return tn_scope_fail(s, TN_E_SHAPE, "Not allow zero-dim input tensor.");
     if (tn_tensor_numel(weight) != 1 && channels != tn_tensor_numel(weight))

@@ -63,7 +63,7 @@ static const char *type_name(tn_dtype dtype)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (names[i].dtype == dtype) return names[i].name;
     }
-    return tni_dtype_title(dtype);
+    return tni_dtype_error_name(dtype);
 }
 
 /* conv1d and its like (input, weight, bias, ...), with or without a batch. */

@@ -33,7 +33,7 @@ int32_t tni_check_matrices(tn_scope *s, const tn_tensor *t, const char *operator
     if (is_integer(dtype_of(t)))
         return tni_scope_failf(s, TN_E_DTYPE,
                                "%s: Expected a floating point or complex tensor as input. Got %s", operator,
-                               tni_dtype_title(dtype_of(t)));
+                               tni_dtype_error_name(dtype_of(t)));
     return TN_OK;
 }
 

@@ -51,7 +51,7 @@ static int32_t check_cdist(tn_scope *s, const tn_tensor *a, const tn_tensor *b, 
     for (int i = 0; i < 2; i++) {
         if (!is_float(dtype_of(both[i])))
             return tni_scope_failf(s, TN_E_DTYPE, "cdist only supports floating-point dtypes, X%d got: %s",
-                                   i + 1, tni_dtype_title(dtype_of(both[i])));
+                                   i + 1, tni_dtype_error_name(dtype_of(both[i])));
     }
     for (int i = 0; i < 2; i++) {
         if (rank_of(both[i]) < 2)
@@ -202,7 +202,7 @@ void composite_cosine_similarity(tn_scope *s, const tn_value *args, tn_value *ou
     tn_ints dim = TN_INTS(arg_int(args, 2)), size;
     if (!is_float(dtype)) {
         tni_scope_failf(s, TN_E_DTYPE, "expected common dtype to be floating point, yet common dtype is %s",
-                        tni_dtype_title(dtype));
+                        tni_dtype_error_name(dtype));
         return;
     }
     size = tni_broadcast_sizes(s, sizes_of(x[0]), sizes_of(x[1]));

@@ -179,7 +179,7 @@ static int32_t check_soft(tn_scope *s, const cross_entropy *c)
     if (!is_float(dtype_of(c->target)))
         return tni_scope_failf(s, TN_E_DTYPE,
                                "Expected floating point type for target with class probabilities, got %s",
-                               tni_dtype_title(dtype_of(c->target)));
+                               tni_dtype_error_name(dtype_of(c->target)));
     if (c->ignore >= 0)
         return tn_scope_fail(s, TN_E_ARGUMENT, "ignore_index is not supported for floating point target");
     if (c->weight && (rank_of(c->weight) != 1 || tn_tensor_numel(c->weight) != c->classes))

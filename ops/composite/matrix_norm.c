@@ -30,10 +30,10 @@ static int32_t check_matrix(tn_scope *s, const tn_tensor *self, tn_dtype dtype)
     if (is_integer(dtype_of(self)))
         return tni_scope_failf(
             s, TN_E_DTYPE, "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got %s",
-            tni_dtype_title(dtype_of(self)));
+            tni_dtype_error_name(dtype_of(self)));
     if (dtype && (is_integer(dtype) || is_complex(dtype) != is_complex(dtype_of(self))))
         return tni_scope_failf(s, TN_E_DTYPE, "linalg.matrix_norm: dtype should be %s, but got %s",
-                               is_complex(dtype_of(self)) ? "complex" : "real", tni_dtype_title(dtype));
+                               is_complex(dtype_of(self)) ? "complex" : "real", tni_dtype_error_name(dtype));
     return TN_OK;
 }
 

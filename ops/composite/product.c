@@ -203,7 +203,7 @@ void composite_linalg_vecdot(tn_scope *s, const tn_value *args, tn_value *outs)
     if (is_integer(dtype)) {
         tni_scope_failf(s, TN_E_DTYPE,
                         "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
-                        tni_dtype_title(dtype));
+                        tni_dtype_error_name(dtype));
         return;
     }
     if (rank_of(x) == 1 && rank_of(y) == 1) {

@@ -78,7 +78,7 @@ static int32_t check_tolerance(tn_scope *s, const tn_tensor *t, const char *name
 {
     if (t && is_complex(dtype_of(t)))
         return tni_scope_failf(s, TN_E_DTYPE, "linalg: %s tensor of complex type is not supported. Got %s",
-                               name, tni_dtype_title(dtype_of(t)));
+                               name, tni_dtype_error_name(dtype_of(t)));
     return TN_OK;
 }
 

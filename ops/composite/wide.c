@@ -55,30 +55,3 @@ tn_ints tni_broadcast_sizes(tn_scope *s, tn_ints a, tn_ints b)
     }
     return (tn_ints){to, to ? rank : 0};
 }
-
-const char *tni_dtype_title(tn_dtype dtype)
-{
-    static const struct {
-        tn_dtype dtype;
-        const char *title;
-    } titles[] = {
-        {TN_BOOL, "Bool"},
-        {TN_UINT8, "Byte"},
-        {TN_INT8, "Char"},
-        {TN_INT16, "Short"},
-        {TN_INT32, "Int"},
-        {TN_INT64, "Long"},
-        {TN_FLOAT16, "Half"},
-        {TN_BFLOAT16, "BFloat16"},
-        {TN_FLOAT32, "Float"},
-        {TN_FLOAT64, "Double"},
-        {TN_COMPLEX32, "ComplexHalf"},
-        {TN_COMPLEX64, "ComplexFloat"},
-        {TN_COMPLEX128, "ComplexDouble"},
-    };
-    const char *name = tn_dtype_name(dtype);
-    for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
-        if (titles[i].dtype == dtype) return titles[i].title;
-    }
-    return name ? name : "an unknown dtype";
-}

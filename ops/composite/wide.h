@@ -48,7 +48,5 @@ static inline int64_t numel_of(tn_ints size)
     for (int64_t i = 0; i < size.count; i++) n *= size.data[i];
     return n;
 }
-/* ATen's names of dtypes in errors: "Float". */
-const char *tni_dtype_title(tn_dtype dtype);
 
 #endif
