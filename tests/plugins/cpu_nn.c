@@ -10,18 +10,9 @@ int32_t nn_run(fixture *f, const char *name, const tn_value *args, uint32_t n_ar
 {
     const tn_kernel_row *row = fixture_row(f, name);
     cr_assert_not_null(row, "%s has a row", name);
-    tn_call call = {.size = sizeof(call),
-                    .flags = flags,
-                    .n_args = n_args,
-                    .n_outs = n_outs,
-                    .args = args,
-                    .outs = outs,
-                    .data = row->data,
-                    .device = f->device,
-                    .stream = f->stream,
-                    .host = &f->host,
-                    .state = f,
-                    .threads = threads};
+    tn_call call = fixture_call(f, row, args, n_args, outs, n_outs);
+    call.flags = flags;
+    call.threads = threads;
     return row->run(f->self, &call);
 }
 

@@ -44,18 +44,9 @@ static int run_first(fixture *f, const char *name, tn_value *args, uint32_t n_ar
                      uint32_t n_outs, int32_t threads, uint32_t flags)
 {
     const tn_kernel_row *row = first_row(f, name);
-    tn_call call = {.size = sizeof(call),
-                    .flags = flags,
-                    .n_args = n_args,
-                    .n_outs = n_outs,
-                    .args = args,
-                    .outs = outs,
-                    .data = row->data,
-                    .device = f->device,
-                    .stream = f->stream,
-                    .host = &f->host,
-                    .state = f,
-                    .threads = threads};
+    tn_call call = fixture_call(f, row, args, n_args, outs, n_outs);
+    call.flags = flags;
+    call.threads = threads;
     if (!row->can_run || row->can_run(f->self, &call)) return 0;
     cr_assert_eq(row->run(f->self, &call), TN_OK, "%s: %s", name, f->error_message);
     return 1;

@@ -244,23 +244,29 @@ const tn_kernel_row *fixture_row(const fixture *f, const char *name)
     return NULL;
 }
 
+tn_call fixture_call(fixture *f, const tn_kernel_row *row, const tn_value *args, uint32_t n_args,
+                     tn_value *outs, uint32_t n_outs)
+{
+    return (tn_call){.size = sizeof(tn_call),
+                     .n_args = n_args,
+                     .n_outs = n_outs,
+                     .args = args,
+                     .outs = outs,
+                     .data = row->data,
+                     .device = f->device,
+                     .stream = f->stream,
+                     .host = &f->host,
+                     .state = f,
+                     .threads = f->threads ? f->threads : 1};
+}
+
 int32_t fixture_run(fixture *f, const char *name, const tn_value *args, uint32_t n_args, tn_value *outs,
                     uint32_t n_outs, const tn_nest *nest)
 {
     const tn_kernel_row *row = fixture_row(f, name);
     cr_assert_not_null(row, "%s has a row", name);
-    tn_call call = {.size = sizeof(call),
-                    .n_args = n_args,
-                    .n_outs = n_outs,
-                    .args = args,
-                    .outs = outs,
-                    .nest = nest,
-                    .data = row->data,
-                    .device = f->device,
-                    .stream = f->stream,
-                    .host = &f->host,
-                    .state = f,
-                    .threads = f->threads ? f->threads : 1};
+    tn_call call = fixture_call(f, row, args, n_args, outs, n_outs);
+    call.nest = nest;
     int32_t status = row->run(f->self, &call);
     while (f->scratch_count) free(f->scratch[--f->scratch_count]);
     return status;

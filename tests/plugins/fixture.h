@@ -78,6 +78,9 @@ void fixture_reduction(fixture_nest *n, const fixture_tensor *out, const fixture
 
 /* The row whose schema has this name (up to the bracket), or NULL. */
 const tn_kernel_row *fixture_row(const fixture *f, const char *name);
+/* A call of the row on device and stream of the fixture; what else it needs is set on the result. */
+tn_call fixture_call(fixture *f, const tn_kernel_row *row, const tn_value *args, uint32_t n_args,
+                     tn_value *outs, uint32_t n_outs);
 /* Calls it on the fixture's stream. */
 int32_t fixture_run(fixture *f, const char *name, const tn_value *args, uint32_t n_args, tn_value *outs,
                     uint32_t n_outs, const tn_nest *nest);
