@@ -121,6 +121,9 @@ int32_t tni_tensor_read(const tn_tensor *t, void *out, uint64_t bytes)
         return tni_error(TN_E_ARGUMENT, "the tensor has %llu bytes, the host memory %llu",
                          (unsigned long long)needed, (unsigned long long)bytes);
     if (!bytes) return TN_OK;
+    if (!out)
+        return tni_error(TN_E_ARGUMENT, "the host memory to read %llu bytes into is NULL",
+                         (unsigned long long)bytes);
     tni_device *d = t->storage->device;
     if (!d->synchronous)
         code = tni_capture_refuse(tni_current_stream(d),

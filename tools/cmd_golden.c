@@ -19,7 +19,8 @@ static const char help[] =
     "  --timeout S     seconds for one file of cases (default 300)\n"
     "  --failures      print each failure with its case\n"
     "  --all           print operators without failures, too\n\n"
-    "Status 0: all passed that are there, 1: some did not, 2: the folder could not be read.\n";
+    "Status 0: all passed that are there, 1: some did not, 2: a wrong call, nothing to run, or "
+    "a file that could not be read or written.\n";
 
 static int whole(const char *text, uint32_t least, uint32_t most, uint32_t *out)
 {

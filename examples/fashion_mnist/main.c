@@ -3,6 +3,7 @@
  * Trains a small convolutional network on Fashion-MNIST on the best device found, tests it, writes the loss
  * curve and the weights, and tests the weights once more as they are read back.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static double now(void)
 static int failed(const char *what, const tn_scope *s)
 {
     const tn_error *e = s ? tn_scope_error(s) : tn_last_error();
+    fflush(stdout); /* what was said before stands before */
     fprintf(stderr, "fashion_mnist: %s: %s\n", what, e ? e->message : "unknown error");
     return 1;
 }
@@ -161,10 +163,15 @@ static int train(run *r, tn_scope *s)
         if (r->m.store.trained[i]) r->trained[n++] = r->m.store.tensors[i];
     }
     r->steps = r->train.count / r->o->batch * r->o->epochs;
+    if (!r->steps) {
+        fflush(stdout);
+        fprintf(stderr, "fashion_mnist: a batch of %lld is more than the %lld images there are\n",
+                (long long)r->o->batch, (long long)r->train.count);
+        return 1;
+    }
     r->loss = calloc((size_t)r->steps + 1, sizeof *r->loss);
-    if (!r->steps || !r->loss ||
-        optim_adamw_init(&r->optimiser, r->trained, n, r->o->lr, r->o->weight_decay)) {
-        fprintf(stderr, "fashion_mnist: %s\n", r->steps ? "no memory" : "fewer images than a batch");
+    if (!r->loss || optim_adamw_init(&r->optimiser, r->trained, n, r->o->lr, r->o->weight_decay)) {
+        fprintf(stderr, "fashion_mnist: no memory\n");
         return 1;
     }
     r->started = now();
@@ -179,13 +186,24 @@ static int train(run *r, tn_scope *s)
     return status;
 }
 
+/* Makes the folder for the results and sees whether it can be written to: before the training, not after. */
+static int prepare_output(const char *folder)
+{
+    char inside[4096];
+    int cut = snprintf(inside, sizeof inside, "%s/.", folder) >= (int)sizeof inside;
+    mkdir(folder, 0777);
+    if (!cut && access(inside, W_OK | X_OK) == 0) return 0;
+    fprintf(stderr, "fashion_mnist: --output '%s': cannot write there: %s\n", folder,
+            strerror(cut ? ENAMETOOLONG : errno));
+    return 1;
+}
+
 /* Writes curve and weights, reads the weights into fresh tensors' place and tests again. */
 static int save_and_reload(run *r, tn_scope *s, double accuracy)
 {
     char path[4096];
     int64_t counts[CLASSES][CLASSES];
     double again;
-    mkdir(r->o->output, 0777);
     snprintf(path, sizeof path, "%s/loss.svg", r->o->output);
     if (curve_write(path, r->loss, r->steps)) {
         perror(path);
@@ -231,7 +249,7 @@ int main(int argc, char **argv)
     run r = {.o = &o};
     tn_scope *s;
     int status = options_read(&o, argc, argv);
-    if (status) return status;
+    if (status || (status = prepare_output(o.output))) return status;
     if (tn_context_create(NULL, &r.ctx)) return failed("context", NULL);
     tn_set_deterministic(r.ctx, 1);
     if (o.threads) tn_set_num_threads(r.ctx, (int32_t)o.threads);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "demo.h"
 
 static const char usage[] =
@@ -22,46 +24,51 @@ static int wrong(const char *what)
     return 2;
 }
 
-/* A whole number of at least `least`, else -1. */
-static int64_t whole(const char *text, int64_t least)
+static int wrong_value(const char *name, const char *value, const char *expected)
 {
-    char *end;
-    int64_t n = strtoll(text, &end, 10);
-    return *end || n < least ? -1 : n;
+    fprintf(stderr, "fashion_mnist: --%s '%s': %s is expected\n", name, value, expected);
+    return 2;
 }
 
-static int take(options *o, int letter, const char *value)
+/* A whole number from `least` to `most`: 0 and the number, or 1. */
+static int whole(const char *text, int64_t least, int64_t most, int64_t *out)
 {
+    char *end;
+    errno = 0;
+    int64_t n = strtoll(text, &end, 10);
+    if (errno || end == text || *end || n < least || n > most) return 1;
+    *out = n;
+    return 0;
+}
+
+static const char *take(options *o, int letter, const char *value)
+{
+    int64_t seed = 0;
     switch (letter) {
     case 'd':
         o->device = value;
-        return 0;
+        return NULL;
     case 'e':
-        o->epochs = whole(value, 1);
-        return o->epochs < 0;
+        return whole(value, 1, 100000, &o->epochs) ? "a number from 1 to 100000" : NULL;
     case 'b':
-        o->batch = whole(value, 1);
-        return o->batch < 0;
+        return whole(value, 1, 1 << 20, &o->batch) ? "a number from 1 to 1048576" : NULL;
     case 'i':
-        o->train_images = whole(value, 1);
-        return o->train_images < 0;
+        return whole(value, 1, INT64_MAX, &o->train_images) ? "a number of at least 1" : NULL;
     case 't':
-        o->threads = whole(value, 1);
-        return o->threads < 0;
+        return whole(value, 1, 4096, &o->threads) ? "a number from 1 to 4096" : NULL;
     case 's':
-        o->seed = (uint64_t)whole(value, 0);
-        return (int64_t)o->seed < 0;
+        if (whole(value, 0, INT64_MAX, &seed)) return "a number from 0 to 9223372036854775807";
+        o->seed = (uint64_t)seed;
+        return NULL;
     case 'D':
         o->data = value;
-        return 0;
+        return NULL;
     case 'o':
         o->output = value;
-        return 0;
-    case 'T':
-        o->dtype = tn_dtype_parse(value[0] == 'b' && value[1] == 'f' ? "bfloat16" : value);
-        return o->dtype != TN_FLOAT32 && o->dtype != TN_BFLOAT16;
+        return NULL;
     default:
-        return 1;
+        o->dtype = tn_dtype_parse(strcmp(value, "bf16") == 0 ? "bfloat16" : value);
+        return o->dtype == TN_FLOAT32 || o->dtype == TN_BFLOAT16 ? NULL : "float32 or bf16";
     }
 }
 
@@ -78,7 +85,8 @@ int options_read(options *o, int argc, char **argv)
                                           {"output", required_argument, NULL, 'o'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    int letter;
+    const char *expected;
+    int letter, which = 0;
     *o = (options){.data = "/usr/share/datasets/fashion-mnist",
                    .output = "demo-output",
                    .epochs = 3,
@@ -87,13 +95,13 @@ int options_read(options *o, int argc, char **argv)
                    .lr = 4e-3,
                    .weight_decay = 1e-2,
                    .dtype = TN_FLOAT32};
-    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "h", names, &which)) != -1) {
         if (letter == 'h') {
             fputs(usage, stdout);
             exit(0);
         }
-        if (letter == '?') return wrong("unknown option");
-        if (take(o, letter, optarg)) return wrong("bad value of an option");
+        if (letter == '?') return wrong("an option that is not known, or without its value");
+        if ((expected = take(o, letter, optarg))) return wrong_value(names[which].name, optarg, expected);
     }
     return optind < argc ? wrong("arguments are not expected") : 0;
 }

@@ -41,6 +41,20 @@ def check_usage(tool, _):
         expect(done.returncode == 2 and "unexpected argument '--what'" in done.stderr, f"{command} --what", done)
 
 
+def check_golden(tool, _):
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "cases").mkdir()
+        for arguments, expected in ((["--filter", "("], "--filter '('"), (["--device", "absent:0"], "device absent:0"),
+                                    (["--json", "/nowhere/scores.json"], "cannot write /nowhere/scores.json"),
+                                    ([], "no case to run"), (["--filter", "^none$"], "no case matches the filter")):
+            done = run(tool, "golden", folder, *arguments)
+            expect(done.returncode == 2 and expected in done.stderr, f"golden {arguments}", done)
+        (Path(folder) / "cases" / "broken.jsonl").write_text("")
+        (Path(folder) / "cases" / "broken.safetensors").write_bytes(b"\xff" * 64)
+        done = run(tool, "golden", folder)
+        expect(done.returncode == 2 and "broken could not be run" in done.stderr, "a broken file of cases", done)
+
+
 def check_devices(tool, _):
     done = run(tool, "devices", "--json")
     devices = {d["device"]: d for d in json.loads(done.stdout)}
@@ -160,7 +174,7 @@ def check_broken(tool, skewed):
 def main():
     tool, skewed = sys.argv[1:]
     failed = 0
-    checks = [check_usage, check_devices, check_ops, check_doctor, check_broken, check_forget, check_new_plugin]
+    checks = [check_usage, check_golden, check_devices, check_ops, check_doctor, check_broken, check_forget, check_new_plugin]
     for check in checks:
         try:
             check(tool, skewed)

@@ -50,6 +50,8 @@ typedef struct job {
     uint32_t n_files, next;
     totals totals;
     uint32_t cases;
+    uint32_t unread; /* files that could not be run */
+    FILE *json;      /* opened before the cases run, not after */
 } job;
 
 /* ---- one file, in the child ---- */
@@ -93,6 +95,12 @@ static int run_lines(const golden_options *o, const golden_file *file, const cha
     return 0;
 }
 
+static tn_device device_of(tn_context *ctx, const golden_options *o)
+{
+    tn_device device = o->device ? tn_device_parse(ctx, o->device) : TN_CPU;
+    return TN_DEVICE_INDEX(device) < 0 ? TN_DEVICE(TN_DEVICE_TYPE(device), 0) : device;
+}
+
 static void log_line(void *user, int32_t level, const char *text)
 {
     if (level == TN_LOG_ERROR) fprintf(user, "%s\n", text);
@@ -106,8 +114,7 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
     FILE *out = fdopen(fd, "w");
     int status;
     if (!out || tn_context_create(&options, &file.ctx)) return 3;
-    file.device = o->device ? tn_device_parse(file.ctx, o->device) : TN_CPU;
-    if (TN_DEVICE_INDEX(file.device) < 0) file.device = TN_DEVICE(TN_DEVICE_TYPE(file.device), 0);
+    file.device = device_of(file.ctx, o);
     snprintf(path, sizeof path, "%s/cases/%s.safetensors", o->folder, name);
     if (!file.device || tn_safetensors_open(file.ctx, path, &file.tensors)) {
         fprintf(stderr, "tenon golden: %s: %s\n", path,
@@ -231,6 +238,7 @@ static void finish(job *j, worker *w)
         start(j, w, w->file, next);
     } else if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
         fprintf(stderr, "tenon golden: %s could not be run\n", j->files[w->file]);
+        j->unread++;
     }
 }
 
@@ -341,8 +349,8 @@ static int write_json(const job *j)
 {
     static const char *const names[] = {"passed", "failed", "accepted", "absent"};
     cJSON *root = cJSON_CreateObject(), *operators = cJSON_AddObjectToObject(root, "operators");
-    FILE *out = fopen(j->options->json, "w");
     char *text;
+    int bad;
     for (uint32_t i = 0; i < j->totals.n_operators; i++) {
         cJSON *o = cJSON_AddObjectToObject(operators, j->totals.operators[i].name);
         for (int k = 0; k < GOLDEN_OUTCOMES; k++)
@@ -350,28 +358,91 @@ static int write_json(const job *j)
     }
     cJSON_AddItemReferenceToObject(root, "failures", j->totals.failures);
     text = cJSON_Print(root);
-    if (out && text) fputs(text, out);
+    bad = !text || fputs(text, j->json) < 0;
     free(text);
     cJSON_Delete(root);
-    return out && fclose(out) == 0;
+    return fclose(j->json) == 0 && !bad;
+}
+
+/* ---- what can be known to be wrong before the first case ---- */
+
+/* In a process of its own, as the files are: no context of this one is there when they begin. */
+static int device_is_there(const golden_options *o)
+{
+    int status = 0;
+    pid_t child;
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        tn_context *ctx = NULL;
+        tn_device_facts facts = {.size = sizeof facts};
+        int32_t code = tn_context_create(NULL, &ctx);
+        tn_device device = code ? 0 : device_of(ctx, o);
+        if (!code && device && !tn_device_get_facts(ctx, device, &facts)) _exit(0);
+        fprintf(stderr, "tenon golden: %s\n", tn_last_error() ? tn_last_error()->message : "no device");
+        _exit(1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int filter_is_good(const golden_options *o)
+{
+    regex_t filter;
+    char text[128];
+    int code = o->filter ? regcomp(&filter, o->filter, REG_EXTENDED | REG_NOSUB) : 0;
+    if (code) {
+        regerror(code, &filter, text, sizeof text);
+        fprintf(stderr, "tenon golden: --filter '%s': %s\n", o->filter, text);
+        return 0;
+    }
+    if (o->filter) regfree(&filter);
+    return 1;
+}
+
+static int prepare(job *j)
+{
+    const golden_options *o = j->options;
+    if (!list_files(j)) {
+        fprintf(stderr, "tenon golden: no folder %s/cases: %s\n", o->folder, strerror(errno));
+        return 0;
+    }
+    if (!filter_is_good(o) || !device_is_there(o)) return 0;
+    if (o->json && !(j->json = fopen(o->json, "w"))) {
+        fprintf(stderr, "tenon golden: cannot write %s: %s\n", o->json, strerror(errno));
+        return 0;
+    }
+    return 1;
+}
+
+static void finish_job(job *j)
+{
+    cJSON_Delete(j->totals.failures);
+    for (uint32_t i = 0; i < j->n_files; i++) free(j->files[i]);
+    free(j->files);
+    free(j->totals.operators);
 }
 
 int golden_run(const golden_options *options)
 {
     job j = {.options = options};
     uint32_t sum[GOLDEN_OUTCOMES] = {0};
-    if (!list_files(&j)) {
-        fprintf(stderr, "tenon golden: no folder %s/cases: %s\n", options->folder, strerror(errno));
-        return 2;
+    int status = 2;
+    if (prepare(&j)) {
+        j.totals.failures = cJSON_CreateArray();
+        run_all(&j);
+        qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
+        print_report(&j, sum);
+        status = sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] ? 1 : 0;
+        if (j.unread) status = 2;
+        if (!j.cases) {
+            fprintf(stderr, "tenon golden: no case %s\n", options->filter ? "matches the filter" : "to run");
+            status = 2;
+        }
+        if (j.json && !write_json(&j)) {
+            fprintf(stderr, "tenon golden: cannot write %s: %s\n", options->json, strerror(errno));
+            status = 2;
+        }
     }
-    j.totals.failures = cJSON_CreateArray();
-    run_all(&j);
-    qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
-    print_report(&j, sum);
-    if (options->json && !write_json(&j)) fprintf(stderr, "tenon golden: cannot write %s\n", options->json);
-    cJSON_Delete(j.totals.failures);
-    for (uint32_t i = 0; i < j.n_files; i++) free(j.files[i]);
-    free(j.files);
-    free(j.totals.operators);
-    return sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] ? 1 : 0;
+    finish_job(&j);
+    return status;
 }

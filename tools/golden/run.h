@@ -15,7 +15,8 @@ typedef struct golden_options {
     int all;            /* operators without failures, too */
 } golden_options;
 
-/* 0: all passed, 1: some did not, 2: the folder could not be read. */
+/* 0: all passed, 1: some did not, 2: the call was wrong, or something could not be read or
+ * written. */
 int golden_run(const golden_options *options);
 
 #endif
