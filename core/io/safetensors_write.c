@@ -209,6 +209,10 @@ static int32_t open_temporary(writer *w, char temporary[PATH_MAX])
 static int32_t write_file(writer *w, const char *header)
 {
     char temporary[PATH_MAX];
+    struct stat there;
+    /* Renaming would put a file in the place of a device, and privileged programs may. */
+    if (stat(w->path, &there) == 0 && !S_ISREG(there.st_mode))
+        return tni_error(TN_E_IO, "%s: it is there, and no regular file", w->path);
     int32_t code = open_temporary(w, temporary);
     if (code) return code;
     code = write_content(w, header);

@@ -98,6 +98,19 @@ Test(safetensors, reads_what_the_format_says)
     tn_safetensors_close(f);
 }
 
+Test(safetensors, never_replaces_what_is_no_regular_file)
+{
+    struct stat there;
+    const tn_named_tensor one = {"a", tn_from_data(s, TN_FLOAT32, TN_INTS(1), (const float[]){1}, 0)};
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_assert_eq(tn_safetensors_save(s, path, &one, 1, NULL, 0), TN_E_IO);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "no regular file"));
+    cr_assert(stat(path, &there) == 0 && S_ISFIFO(there.st_mode), "what was there is still there");
+    tn_scope_clear(s);
+    cr_assert_eq(tn_safetensors_save(s, folder, &one, 1, NULL, 0), TN_E_IO);
+    tn_scope_clear(s);
+}
+
 Test(safetensors, writes_larger_elements_first_and_pads)
 {
     const tn_named_tensor list[] = {
