@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * x[...] as programs write it: slices, positions, new dimensions and the ellipsis become views one after the
- * other; tensors are gathered on the way and end in one index or index_put_.
+ * other; tensors are gathered on the way and end in one index or index_put_. A tensor without dimensions
+ * stands for its value: an integer is a position, bool and uint8 are a truth value.
  */
 #include <tenon/ops.h>
+#include "core/dtype.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 
@@ -19,6 +21,18 @@ typedef struct walk {
 static int32_t is_mask(const tn_tensor *t)
 {
     return t->desc.dtype == TN_BOOL || t->desc.dtype == TN_UINT8;
+}
+
+/* What a tensor without dimensions stands for; any other item as it is. The value is waited for. */
+static tn_index_item plain(tn_scope *s, const tn_index_item *item)
+{
+    tn_index_item value = *item;
+    const tn_tensor *t = item->tensor;
+    if (item->kind != TN_INDEX_TENSOR || t->desc.rank || tni_dtype_category(t->desc.dtype) > TNI_CATEGORY_INT)
+        return value;
+    value.kind = is_mask(t) ? TN_INDEX_BOOL : TN_INDEX_AT;
+    value.start = tn_item_int(s, t);
+    return value;
 }
 
 /* Dimensions of x that an item stands for. */
@@ -111,7 +125,10 @@ static int32_t walk_items(walk *w, const tn_index_item *items, int64_t count)
     int32_t status = tn_scope_failed(w->s);
     if (status) return status;
     if (check(w->s, w->x, items, count, &ellipsis)) return w->s->status;
-    for (int64_t i = 0; i < count && !w->s->status; i++) take(w, &items[i], ellipsis);
+    for (int64_t i = 0; i < count && !w->s->status; i++) {
+        const tn_index_item item = plain(w->s, &items[i]);
+        if (!w->s->status) take(w, &item, ellipsis);
+    }
     return w->s->status;
 }
 

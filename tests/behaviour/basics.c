@@ -111,6 +111,27 @@ ON_EACH_DEVICE(basics, views)
     cr_assert_not(tn_tensor_is_alias(x, tn_index(s, x, TN_BY(VECTOR(p, TN_INT64, 0)))));
 }
 
+/* x[torch.tensor(1), :, mask] and the like: a position, not an index that is broadcast with the others. */
+ON_EACH_DEVICE(basics, indices_without_dimensions)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = tn_reshape(s, tn_arange(s, TN_SCALAR(24), .device = p->device), TN_INTS(2, 3, 4));
+    tn_tensor *one = tn_full(s, TN_INTS(), TN_SCALAR(1), .dtype = TN_INT32, .device = p->device);
+    tn_tensor *yes = tn_ones(s, TN_INTS(), .dtype = TN_BOOL, .device = p->device);
+    tn_tensor *mask = VECTOR(p, TN_BOOL, 1, 0, 0, 1);
+    EXPECT(p, tn_index(s, x, TN_BY(one), TN_ALL, TN_BY(mask)), 12, 15, 16, 19, 20, 23);
+    cr_assert_eq(tn_tensor_size(tn_index(s, x, TN_BY(one), TN_ALL, TN_BY(mask)), 0), 3);
+    cr_assert(tn_tensor_is_alias(x, tn_index(s, x, TN_BY(one), TN_ELLIPSIS)));
+    tn_tensor *wider = tn_index(s, x, TN_BY(yes), TN_AT(0));
+    cr_assert(tn_tensor_rank(wider) == 3 && tn_tensor_size(wider, 0) == 1);
+    tn_index_assign(s, x, VECTOR(p, TN_INT64, 7, 8, 9), TN_BY(one), TN_ALL, TN_BY(one));
+    EXPECT(p, tn_index(s, x, TN_AT(1), TN_ALL, TN_AT(1)), 7, 8, 9);
+    cr_assert_not(tn_scope_failed(s));
+    cr_assert_null(tn_index(s, tn_select(s, x, 0, 0), TN_BY(tn_add(s, one, tn_mul_scalar(s, one, 4)))));
+    cr_assert_eq(tn_scope_error(s)->code, TN_E_INDEX);
+    tn_scope_clear(s);
+}
+
 ON_EACH_DEVICE(basics, gradients)
 {
     tn_scope *s = p->s;

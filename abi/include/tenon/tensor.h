@@ -174,7 +174,7 @@ TN_API const char *tn_format(tn_scope *s, const tn_tensor *t, TN_NULLABLE const 
 
 /*
  * Indexing: x[0:5, :, 3, mask] is tn_index(s, x, TN_SLICE(0, 5), TN_ALL, TN_AT(3), TN_BY(mask)).
- * Slices, integers, None and Ellipsis give a view; tensors (int64 positions or bool masks) copy.
+ * Slices, integers (0-dim tensors of them, too), None and Ellipsis give a view; positions and masks copy.
  */
 #define TN_INDEX_SLICE    0u
 #define TN_INDEX_AT       1u
