@@ -5,6 +5,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <tenon/ops.h>
@@ -27,9 +28,19 @@ static int32_t read_options(const tn_backward_options *from, tn_backward_options
     return TN_OK;
 }
 
+/* `what` is "root", "gradient" or "input": the i-th tensor of a list is there and lives. */
+static int32_t check_given(const char *what, const tn_tensor *t, int64_t i)
+{
+    char name[64];
+    if (TNI_LIKELY(t && !(t->state & TNI_DEAD))) return TN_OK;
+    snprintf(name, sizeof name, "backward: %s %lld", what, (long long)i);
+    return tni_tensor_given(t, name);
+}
+
 static int32_t check_root(const tn_tensor *root, int64_t i)
 {
-    if (!root) return tni_error(TN_E_ARGUMENT, "backward: root %lld is NULL", (long long)i);
+    int32_t status = check_given("root", root, i);
+    if (status) return status;
     if (!tni_wants_grad(root))
         return tni_error(TN_E_AUTOGRAD,
                          "element %lld of tensors does not require grad and does not have a grad_fn",
@@ -48,6 +59,8 @@ static int32_t check_root_gradient(const tn_tensor *root, const tn_tensor *grad,
                              tn_dtype_name(root->desc.dtype));
         return TN_OK;
     }
+    int32_t status = check_given("gradient", grad, i);
+    if (status) return status;
     if (grad->desc.rank != root->desc.rank ||
         (grad->desc.rank &&
          memcmp(grad->desc.sizes, root->desc.sizes, grad->desc.rank * sizeof(int64_t)) != 0)) {
@@ -83,8 +96,8 @@ static int32_t check_goal(const tni_goal *goal)
         if (status) return status;
     }
     for (int64_t i = 0; i < goal->inputs.count; i++) {
-        if (!goal->inputs.data[i])
-            return tni_error(TN_E_ARGUMENT, "backward: input %lld is NULL", (long long)i);
+        int32_t status = check_given("input", goal->inputs.data[i], i);
+        if (status) return status;
     }
     return TN_OK;
 }

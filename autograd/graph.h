@@ -145,6 +145,9 @@ static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
 
 /* ---- meta.c ---- */
 tni_autograd_meta *tni_meta_ensure(tn_tensor *t);
+/* TN_OK, or an error that begins with `what`: the tensor is NULL, or a handle that was released (debug mode).
+ */
+int32_t tni_tensor_given(const tn_tensor *t, const char *what);
 /* Says that t is output `output` of node; takes no reference over. */
 int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output);
 /* Takes the history away; t is then a leaf that wants no gradient. */

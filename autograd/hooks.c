@@ -181,9 +181,11 @@ static int32_t register_on(tn_tensor *t, const tni_hook *hook, tn_node *node, ui
 
 int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, uint64_t *out_handle)
 {
-    if (!t || !hook) return tni_error(TN_E_ARGUMENT, "register_hook: the tensor or the hook is NULL");
+    int32_t status = tni_tensor_given(t, "register_hook: the tensor");
+    if (!status && !hook) status = tni_error(TN_E_ARGUMENT, "register_hook: the hook is NULL");
+    if (status) return status;
     tni_edge edge;
-    int32_t status = tni_gradient_edge(t, &edge);
+    status = tni_gradient_edge(t, &edge);
     if (status) return status;
     if (!edge.node)
         return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
@@ -194,8 +196,10 @@ int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, uint64_t
 int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user,
                                     uint64_t *out_handle)
 {
-    if (!leaf || !hook)
-        return tni_error(TN_E_ARGUMENT, "register_post_accumulate_grad_hook: the tensor or the hook is NULL");
+    int32_t status = tni_tensor_given(leaf, "register_post_accumulate_grad_hook: the tensor");
+    if (!status && !hook)
+        status = tni_error(TN_E_ARGUMENT, "register_post_accumulate_grad_hook: the hook is NULL");
+    if (status) return status;
     if (!tni_wants_grad(leaf))
         return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
     if (!tn_is_leaf(leaf))

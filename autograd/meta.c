@@ -131,6 +131,14 @@ const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes)
 
 /* ---- public ---- */
 
+int32_t tni_tensor_given(const tn_tensor *t, const char *what)
+{
+    if (TNI_UNLIKELY(!t)) return tni_error(TN_E_ARGUMENT, "%s is NULL", what);
+    if (TNI_LIKELY(!(t->state & TNI_DEAD))) return TN_OK;
+    int32_t status = tni_tensor_check(t);
+    return tni_error(status, "%s: %s", what, tn_last_error()->message);
+}
+
 int32_t tn_requires_grad(const tn_tensor *t)
 {
     return t && tni_wants_grad(t);
@@ -144,7 +152,8 @@ int32_t tn_is_leaf(const tn_tensor *t)
 
 int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
 {
-    if (!t) return tni_error(TN_E_ARGUMENT, "requires_grad_: the tensor is NULL");
+    int32_t status = tni_tensor_given(t, "requires_grad_: the tensor");
+    if (status) return status;
     if (!tn_is_leaf(t)) {
         if (on) return TN_OK;
         return tni_error(
@@ -174,11 +183,12 @@ int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
 
 int32_t tn_retain_grad(tn_tensor *t)
 {
-    if (!t) return tni_error(TN_E_ARGUMENT, "retain_grad: the tensor is NULL");
+    int32_t status = tni_tensor_given(t, "retain_grad: the tensor");
+    if (status) return status;
     if (!tni_wants_grad(t))
         return tni_error(TN_E_AUTOGRAD, "can't retain_grad on Tensor that has requires_grad=False");
     tni_edge edge;
-    int32_t status = tni_gradient_edge(t, &edge);
+    status = tni_gradient_edge(t, &edge);
     if (status || !edge.node || edge.node->is_leaf || t->autograd->retains_grad) return status;
     tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = edge.input, .as.retain = t};
     status = tni_hook_add(edge.node, &hook, NULL);
@@ -195,8 +205,9 @@ static pthread_mutex_t *grad_lock(const tn_tensor *t)
 tn_tensor *tn_grad_of(tn_scope *s, const tn_tensor *t)
 {
     if (tn_scope_failed(s)) return NULL;
-    if (!t) {
-        tn_scope_fail(s, TN_E_ARGUMENT, "grad_of: the tensor is NULL");
+    int32_t status = tni_tensor_given(t, "grad_of: the tensor");
+    if (status) {
+        tni_scope_record(s, status);
         return NULL;
     }
     if (!t->autograd) return NULL;
@@ -227,13 +238,11 @@ static int32_t check_grad(const tn_tensor *t, const tn_tensor *grad)
 
 int32_t tn_set_grad(tn_tensor *t, tn_tensor *grad)
 {
-    if (!t) return tni_error(TN_E_ARGUMENT, "set_grad: the tensor is NULL");
-    if (grad) {
-        int32_t status = check_grad(t, grad);
-        if (status) return status;
-    } else if (!t->autograd) {
-        return TN_OK;
-    }
+    int32_t status = tni_tensor_given(t, "set_grad: the tensor");
+    if (!status && grad) status = tni_tensor_given(grad, "set_grad: the gradient");
+    if (!status && grad) status = check_grad(t, grad);
+    if (status) return status;
+    if (!grad && !t->autograd) return TN_OK;
     tni_autograd_meta *meta = tni_meta_ensure(t);
     if (!meta) return TN_E_OUT_OF_MEMORY;
     tn_retain(grad);
@@ -249,8 +258,9 @@ int32_t tn_set_grad(tn_tensor *t, tn_tensor *grad)
 tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
 {
     if (tn_scope_failed(s)) return NULL;
-    if (!t) {
-        tn_scope_fail(s, TN_E_ARGUMENT, "detach: argument 'self' is NULL");
+    int32_t status = tni_tensor_given(t, "detach: argument 'self'");
+    if (status) {
+        tni_scope_record(s, status);
         return NULL;
     }
     if (tni_tls.trace) { /* a step of the trace */
@@ -259,7 +269,7 @@ tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
                                                                             : tn_value_as_tensor(result);
     }
     tn_tensor *out = NULL;
-    int32_t status = tni_tensor_twin(t, &out);
+    status = tni_tensor_twin(t, &out);
     if (status) {
         tni_scope_record(s, status);
         return NULL;

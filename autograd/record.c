@@ -94,12 +94,18 @@ static int32_t check_view(const tn_tensor *self)
     return TN_OK;
 }
 
+static int32_t check_inference(const tn_tensor *written)
+{
+    if (TNI_LIKELY(!(written->state & TNI_INFERENCE)) || tni_tls.grad_mode == TN_GRAD_INFERENCE) return TN_OK;
+    return refuse(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
+        "get a normal tensor before doing inplace update.");
+}
+
 int32_t tni_check_inplace(const tn_tensor *self)
 {
-    if ((self->state & TNI_INFERENCE) && tni_tls.grad_mode != TN_GRAD_INFERENCE)
-        return refuse(
-            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
-            "get a normal tensor before doing inplace update.");
+    int32_t status = check_inference(self);
+    if (status) return status;
     if (is_wanting_leaf(self))
         return refuse("a leaf Variable that requires grad is being used in an in-place operation.");
     return self->base ? check_view(self) : TN_OK;
@@ -314,10 +320,21 @@ static int32_t run_without_rule(tni_frame *f)
                                         : record_functional(f, &missing_rule);
 }
 
+static int32_t check_writes(const tni_frame *f)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < f->op->n_args && !status; i++) {
+        const tn_tensor *t = f->op->schema->args[i].written ? tn_value_as_tensor(f->args[i]) : NULL;
+        if (t) status = check_inference(t);
+    }
+    return status;
+}
+
 /* A view made while recording is off stays out of its base's history. */
 static int32_t run_silent(tni_frame *f)
 {
-    int32_t status = tni_next(f);
+    int32_t status = f->op->form == TNI_FORM_FUNCTIONAL ? TN_OK : check_writes(f);
+    if (!status) status = tni_next(f);
     if (status || !f->op->is_view) return status;
     for (uint32_t i = 0; i < f->n_outs; i++) {
         tn_value v = f->outs[i];

@@ -77,15 +77,17 @@ static int32_t check_handles(const tni_frame *f)
 }
 
 /* Which layers want the call: those that want every one, trace and autocast where they are on, autograd if
- * something takes part in it and is recorded, or is viewed without. */
+ * something takes part in it and is recorded, or is viewed without, or may be a write to an inference tensor.
+ */
 static inline uint32_t wanted_layers(tni_frame *f, uint32_t state)
 {
     uint32_t layers = atomic_load_explicit(&f->registry->always, memory_order_relaxed);
     if (TNI_UNLIKELY(tni_tls.autocast != NULL)) layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
     if (TNI_UNLIKELY(tni_tls.trace != NULL)) layers |= TNI_LAYER_BIT(TNI_LAYER_TRACE);
-    if (state & TNI_WANTS_GRAD) {
-        f->wants_grad = (uint32_t)tni_grad_enabled();
-        if (f->wants_grad || f->op->is_view) layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
+    if (state & (TNI_WANTS_GRAD | TNI_INFERENCE)) {
+        f->wants_grad = state & TNI_WANTS_GRAD && tni_grad_enabled();
+        if (f->wants_grad || f->op->is_view || (state & TNI_INFERENCE && f->op->form != TNI_FORM_FUNCTIONAL))
+            layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
     }
     return layers & ~tni_tls.excluded_layers;
 }

@@ -350,6 +350,53 @@ Test(engine, inference_mode)
     expect_last_error("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     tn_backward(s, tn_sum(s, tn_mul(s, w, tn_clone(s, x))));
     EXPECT(s, tn_grad_of(s, w), 6, 8);
+    tn_tensor *plain = tn_zeros_like(s, w);
+    tn_add_scalar_(s, x, TN_SCALAR(1));
+    expect_error(s, "Inplace update to inference tensor outside InferenceMode is not allowed.");
+    tn_add_(s, tn_select(s, x, 0, 0), tn_select(s, plain, 0, 0));
+    expect_error(s, "Inplace update to inference tensor outside InferenceMode is not allowed.");
+    tn_neg_out(s, plain, x);
+    expect_error(s, "Inplace update to inference tensor outside InferenceMode is not allowed.");
+    tn_add_(s, plain, x); /* read, not written */
+    EXPECT(s, plain, 6, 8);
+    inner = tn_scope_open_child(s, &options);
+    tn_add_scalar_(inner, x, TN_SCALAR(1));
+    tn_scope_close(inner);
+    EXPECT(s, x, 7, 9);
     tn_release(x);
+    end();
+}
+
+/* What was released is named by every function that is given it. */
+Test(engine, dead_handles)
+{
+    static const char gone[] = "was released and is used again";
+    const tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_DEBUG_HANDLES};
+    tn_context *debug = NULL;
+    cr_assert_eq(tn_context_create(&options, &debug), TN_OK);
+    tn_scope *d = tn_scope_open(debug);
+    tn_tensor *w = tn_ones(d, TN_INTS(1)), *dead = tn_ones(d, TN_INTS(1)), *grads[1];
+    tn_set_requires_grad(w, 1);
+    tn_set_requires_grad(dead, 1);
+    tn_drop(d, dead);
+    cr_assert_eq(tn_set_requires_grad(dead, 1), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_retain_grad(dead), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_set_grad(dead, NULL), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_set_grad(w, dead), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_register_hook(dead, NULL, NULL, NULL), TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_register_accumulate_hook(dead, NULL, NULL, NULL), TN_E_DEAD_HANDLE);
+    cr_assert_null(tn_grad_of(d, dead));
+    expect_error(d, gone);
+    cr_assert_null(tn_detach(d, dead));
+    expect_error(d, gone);
+    cr_assert_eq(tn_backward(d, dead), TN_E_DEAD_HANDLE);
+    expect_error(d, "backward: root 0: tensor");
+    cr_assert_eq(tn_grad(d, TN_TENSORS(tn_mul(d, w, w)), TN_TENSORS(dead), NULL, grads), TN_E_DEAD_HANDLE);
+    expect_error(d, "backward: input 0: tensor");
+    const tn_backward_options with = {.size = sizeof with, .grad_outputs = TN_TENSORS(dead)};
+    cr_assert_eq(tn_backward_with(d, TN_TENSORS(tn_mul(d, w, w)), &with), TN_E_DEAD_HANDLE);
+    expect_error(d, "backward: gradient 0: tensor");
+    cr_assert_eq(tn_scope_close(d), TN_OK);
+    tn_context_destroy(debug);
     end();
 }

@@ -222,6 +222,9 @@ Test(tensor, blobs_call_their_deleter_once)
     float out[4];
     const float expected[] = {1, 2, 4, 5};
     cr_assert_eq(tn_to_host(s, t, out, sizeof out), TN_OK);
+    cr_assert_eq(tn_to_host(s, t, NULL, sizeof out), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "is NULL"));
+    tn_scope_clear(s);
     cr_assert_arr_eq(out, expected, sizeof out);
     cr_assert_eq(tni_storage_resize(t->storage, 100), TN_E_STATE);
     cr_assert_eq(tn_scope_close(s), TN_OK);
