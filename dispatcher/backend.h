@@ -46,7 +46,11 @@ tni_layer_fn *tni_body_of(uint32_t number);
 
 /* ---- outputs ---- */
 /* Where the outputs of in-place and out forms go. */
-void tni_find_given(tni_frame *f);
+static inline void tni_find_given(tni_frame *f)
+{
+    const tni_op *op = f->op;
+    for (uint32_t i = 0; i < op->n_given; i++) f->given[i] = tni_arg_tensor(f, op->first_given + i);
+}
 /*
  * Makes the outputs that the shape rule described: f->outs[i] is the result (a given tensor, resized if it is
  * an out argument, or a new one), targets[i] what the kernel writes: the same, or a temporary when dtype,

@@ -38,19 +38,17 @@ static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, con
 
 /* Checks the arguments, in one pass for those of most calls, which are complete as they come. *out_state:
  * bits of all tensors among them. */
-static inline int32_t take_arguments(tni_call_state *c, const tni_op *op, const tn_value *args,
-                                     uint32_t n_args, uint32_t *out_state)
+static inline __attribute__((always_inline)) int32_t take_arguments(tni_call_state *c, const tni_op *op,
+                                                                    const tn_value *args, uint32_t n_args,
+                                                                    uint32_t *out_state)
 {
     const tni_schema *s = op->schema;
-    uint32_t i = 0, state = 0;
+    uint32_t state = 0;
     if (TNI_LIKELY(n_args == s->n_args)) {
-        const tni_argument *expected = s->args;
-        for (; i < n_args; i++) {
-            uint32_t tag = args[i].tag;
-            if (tag > 31 || !(expected[i].accepted & 1u << tag)) break;
-            state |= state_in(&args[i]);
-        }
-        if (TNI_LIKELY(i == n_args)) {
+        const tn_value *v = args, *end = args + n_args;
+        const uint32_t *accepted = s->accepted;
+        for (; v < end && v->tag < 32 && *accepted >> v->tag & 1u; v++, accepted++) state |= state_in(v);
+        if (TNI_LIKELY(v == end)) {
             c->frame.args = args;
             *out_state = state;
             return TN_OK;
@@ -79,14 +77,14 @@ static int32_t check_handles(const tni_frame *f)
 /* Which layers want the call: those that want every one, trace and autocast where they are on, autograd if
  * something takes part in it and is recorded, or is viewed without, or may be a write to an inference tensor.
  */
-static inline uint32_t wanted_layers(tni_frame *f, uint32_t state)
+static inline uint32_t wanted_layers(tni_frame *f, const tni_registry *r, const tni_op *op, uint32_t state)
 {
-    uint32_t layers = atomic_load_explicit(&f->registry->always, memory_order_relaxed);
+    uint32_t layers = atomic_load_explicit(&r->always, memory_order_relaxed);
     if (TNI_UNLIKELY(tni_tls.autocast != NULL)) layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
     if (TNI_UNLIKELY(tni_tls.trace != NULL)) layers |= TNI_LAYER_BIT(TNI_LAYER_TRACE);
     if (state & (TNI_WANTS_GRAD | TNI_INFERENCE)) {
         f->wants_grad = state & TNI_WANTS_GRAD && tni_grad_enabled();
-        if (f->wants_grad || f->op->is_view || (state & TNI_INFERENCE && f->op->form != TNI_FORM_FUNCTIONAL))
+        if (f->wants_grad || op->is_view || (state & TNI_INFERENCE && op->form != TNI_FORM_FUNCTIONAL))
             layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD);
     }
     return layers & ~tni_tls.excluded_layers;
@@ -99,12 +97,6 @@ int32_t tni_next(tni_frame *f)
         f->layers &= f->layers - 1;
         if (f->registry->layers[layer]) return f->registry->layers[layer](f);
     }
-    if (TNI_LIKELY(f->op->form ==
-                   TNI_FORM_FUNCTIONAL)) { /* the shortest ways, without a look at what is given */
-        const tni_op *base = f->op->base;
-        if (base->kind == TNI_KIND_POINTWISE) return tni_run_elementwise(f);
-        if (base->kind == TNI_KIND_VIEW) return base->entry->infer(f);
-    }
     return tni_run(f);
 }
 
@@ -116,33 +108,12 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
     f->outs = outs;
     f->n_outs = n_outs;
     f->n_args = op->base->n_args;
-    f->wants_grad = 0;
-    f->device = 0;
-    f->call_dtype = 0;
-    f->keep_dtype = 0;
-    f->reduced = 0;
-    f->keepdim = 0;
-    f->positions = 0;
-    f->identity = 0;
-    f->done = 0;
-    f->open_device = NULL;
-    f->stream = NULL;
-    f->arena_used = 0;
-    f->scope = NULL;
-    f->kept = NULL;
+    memset(&f->device, 0, offsetof(tni_frame, meta) - offsetof(tni_frame, device));
     for (uint32_t i = 0; i < n_outs; i++) {
         outs[i] = tn_value_none();
         f->meta[i].defined = 0;
-        f->meta[i].has_strides = 0;
         f->given[i] = NULL;
     }
-}
-
-static int32_t refuse(const tni_op *op, uint32_t n_outs)
-{
-    if (!op || op->removed) return tni_error(TN_E_NOT_FOUND, "no operator with this number");
-    return tni_error(TN_E_ARGUMENT, "%s: %u results, space for %u was given", tni_op_name(op), op->n_returns,
-                     n_outs);
 }
 
 /* 1: one of the simple pointwise calls, done with *out_status, its numbers handed over as they are. */
@@ -175,22 +146,21 @@ static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_sta
  */
 static int32_t call_other(tni_frame *f, const tni_op *to)
 {
-    tni_registry *r = f->registry;
-    int32_t status = tni_op_ready(r, to);
-    if (!status) status = tni_op_ready(r, to->base);
+    int32_t status = TN_OK;
+    if (TNI_UNLIKELY(!tni_op_is_open(to, f->n_outs)))
+        status = tni_op_open(f->registry, (tni_op *)(uintptr_t)to, f->n_outs);
     if (status) return status;
     if (!f->layers && run_with_numbers(f, to, &status)) return status;
     return tni_call(f->ctx, to, f->args, to->n_args, f->outs, f->n_outs);
 }
 
-static inline int32_t run_layers(tni_frame *f, uint32_t state)
+static inline int32_t run_layers(tni_frame *f, const tni_registry *r, const tni_op *op, uint32_t state)
 {
-    const tni_op *to = f->op->leads_to;
-    f->layers = wanted_layers(f, state);
-    if (TNI_UNLIKELY(to != NULL) && !(f->layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) &&
-        !f->op->base->gradient)
+    const tni_op *to = op->leads_to;
+    uint32_t layers = f->layers = wanted_layers(f, r, op, state);
+    if (TNI_UNLIKELY(to != NULL) && !(layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) && !op->base->gradient)
         return call_other(f, to);
-    return tni_next(f);
+    return TNI_LIKELY(!layers) ? tni_run(f) : tni_next(f);
 }
 
 /* In both functions that begin a call, so that one is the way of it. */
@@ -202,13 +172,10 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
     tni_frame *f = &c.frame;
     uint32_t state;
     int32_t status;
-    if (TNI_UNLIKELY(!op || op->removed)) return refuse(op, n_outs);
-    if (TNI_UNLIKELY(!op->schema || !op->base->schema)) {
-        status = tni_op_ready(ctx->registry, op);
-        if (!status) status = tni_op_ready(ctx->registry, op->base);
+    if (TNI_UNLIKELY(!tni_op_is_open(op, n_outs))) {
+        status = tni_op_open(ctx->registry, (tni_op *)(uintptr_t)op, n_outs);
         if (status) return status;
     }
-    if (TNI_UNLIKELY(n_outs < op->n_returns || op->n_returns > TNI_MAX_OUTPUTS)) return refuse(op, n_outs);
     tni_frame_init(f, ctx, op, outs, op->n_returns);
     for (uint32_t i = op->n_returns; i < n_outs; i++) outs[i] = tn_value_none();
     c.n_wrapped = 0;
@@ -219,7 +186,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
             status = check_handles(f);
         if (!status) {
             tni_tls.call_depth++;
-            status = run_layers(f, state);
+            status = run_layers(f, ctx->registry, op, state);
             tni_tls.call_depth--;
         }
     }

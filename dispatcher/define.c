@@ -291,7 +291,7 @@ int32_t tni_namespace_remove(tn_context *ctx, const char *name)
     for (uint32_t i = 0; i < r->libraries.count; i++) {
         definition *d = ((definition **)r->libraries.data)[i];
         if (strcmp(d->op.schema->ns, name) != 0 || d->op.removed) continue;
-        d->op.removed = 1;
+        tni_op_remove(&d->op);
         found++;
     }
     pthread_mutex_unlock(&r->lock);

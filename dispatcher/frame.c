@@ -13,7 +13,7 @@ void *tni_frame_memory(tni_frame *f, uint64_t bytes)
         tni_fail(f, TN_E_INTERNAL, "the call needs more than %zu bytes of shapes", sizeof f->arena);
         return NULL;
     }
-    f->arena_used += words;
+    f->arena_used += (uint32_t)words;
     return memory;
 }
 

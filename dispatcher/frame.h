@@ -31,28 +31,32 @@ struct tni_frame {
     tn_value *outs;       /* results, references of the caller's when the call returns */
     uint32_t n_args;      /* of the base form, without out arguments */
     uint32_t n_outs;
-    uint32_t layers;     /* bits of those that still want the call */
-    uint32_t wants_grad; /* an argument takes part in autograd and recording is on */
+    uint32_t layers; /* bits of those that still want the call */
 
-    /* What the shape rule says */
+    /* What the shape rule says. All from here to `meta` is zero at first; more than 80 bytes are cleared
+     * slowly */
     tn_device device;    /* where the outputs live */
     tn_dtype call_dtype; /* what the kernel computes in; 0: the dtype of the first tensor */
     uint32_t keep_dtype; /* bits of tensor arguments that are not cast to call_dtype (indices, masks) */
     uint64_t reduced;    /* reductions: dimensions of argument 0 that go away */
-    int32_t keepdim;
-    int32_t positions; /* the result is a position (argmax): the reduced dimensions keep their order */
-    double identity;   /* reductions: the result over no elements */
-    uint32_t done;     /* the rule made the outputs itself */
+    double identity;     /* reductions: the result over no elements */
+    uint8_t keepdim;
+    uint8_t positions; /* the result is a position (argmax): the reduced dimensions keep their order */
+    uint8_t done;      /* the rule made the outputs itself */
+    uint8_t reserved[5];
+
+    uint32_t wants_grad; /* an argument takes part in autograd and recording is on */
+    uint32_t arena_used; /* words */
+    tni_device *open_device;
+    tn_stream *stream;
+    tni_kept *kept;
+    tn_scope *scope; /* of a composite or gradient body, made when asked for */
+
     tni_out_meta meta[TNI_MAX_OUTPUTS];
     tn_tensor *given[TNI_MAX_OUTPUTS]; /* in-place and out forms: where output i goes; else NULL */
 
     /* Kernel side */
     tn_call call;
-    tni_device *open_device;
-    tn_stream *stream;
-    uint64_t arena_used;
-    tni_kept *kept;
-    tn_scope *scope;  /* of a composite or gradient body, made when asked for */
     tni_frame *outer; /* the one that was in a plugin's hands before, while this one is */
     int64_t arena[512];
 };

@@ -40,18 +40,6 @@ int32_t tni_find_device(tni_frame *f)
     return f->stream ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 
-void tni_find_given(tni_frame *f)
-{
-    const tni_op *op = f->op;
-    if (op->form == TNI_FORM_INPLACE && op->returns_self < op->n_args) {
-        f->given[0] = tni_arg_tensor(f, op->returns_self);
-    } else if (op->form == TNI_FORM_OUT) {
-        for (uint32_t i = 0; i < op->n_returns && f->n_args + i < op->n_args; i++) {
-            f->given[i] = tni_arg_tensor(f, f->n_args + i);
-        }
-    }
-}
-
 int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to)
 {
     if (from == to || tn_can_cast(from, to)) return TN_OK;

@@ -129,6 +129,44 @@ int32_t tni_op_prepare(tni_registry *r, tni_op *op)
     return status;
 }
 
+/* Out arguments come last, unless the base form has options that they stand for: run.c looks at those. */
+static void find_given(tni_op *op)
+{
+    op->first_given = op->n_given = 0;
+    if (op->form == TNI_FORM_INPLACE && op->returns_self < op->n_args) {
+        op->first_given = op->returns_self;
+        op->n_given = 1;
+    } else if (op->form == TNI_FORM_OUT && op->n_args > op->base->n_args) {
+        uint32_t n = op->n_args - op->base->n_args;
+        op->first_given = (uint8_t)op->base->n_args;
+        op->n_given = (uint8_t)(n < op->n_returns ? n : op->n_returns);
+    }
+}
+
+int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs)
+{
+    if (!op || op->removed) return tni_error(TN_E_NOT_FOUND, "no operator with this number");
+    int32_t status = tni_op_ready(r, op);
+    if (!status) status = tni_op_ready(r, op->base);
+    if (status) return status;
+    if (n_outs < op->n_returns || op->n_returns > TNI_MAX_OUTPUTS)
+        return tni_error(TN_E_ARGUMENT, "%s: %u results, space for %u was given", tni_op_name(op),
+                         op->n_returns, n_outs);
+    pthread_mutex_lock(&r->lock);
+    if (!op->removed && !op->callable) {
+        find_given(op);
+        atomic_store_explicit(&op->callable, op->n_returns + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return TN_OK;
+}
+
+void tni_op_remove(tni_op *op)
+{
+    op->removed = 1;
+    atomic_store_explicit(&op->callable, 0, memory_order_relaxed);
+}
+
 static int32_t add_builtin(tni_registry *r)
 {
     tni_op *ops = tni_alloc_zeroed(r->ctx, tni_builtin_op_count * sizeof(tni_op));

@@ -38,6 +38,7 @@ typedef struct tni_op {
     uint32_t promote;
     uint32_t tags;
     uint32_t removed;
+    _Atomic(uint32_t) callable; /* n_returns + 1 once it has all that calls need, see tni_op_open; else 0 */
     const char *name; /* begins with the full name, which a '(' or the end closes; see tni_op_name */
     const tni_op_entry *entry;
     const tni_schema
@@ -52,6 +53,8 @@ typedef struct tni_op {
     uint8_t returns_self; /* in place or out: index of the argument that return 0 is, else 255 */
     uint8_t n_tensors;    /* tensor and tensor-list arguments */
     uint8_t is_view;
+    uint8_t first_given; /* in-place and out forms: the first of the arguments that results go to */
+    uint8_t n_given;
     atomic_uint_fast64_t autocast; /* classes by device type as far as they are known, see autocast.c */
     atomic_uint_fast64_t fallbacks;
     atomic_uint_fast64_t fallback_bytes;
@@ -109,6 +112,15 @@ tni_op *tni_op_lookup(tni_registry *r, const char *name, uint64_t length);
 /* Makes a complete operator visible; lock held (or nobody else there yet). */
 int32_t tni_op_publish(tni_registry *r, tni_op *op);
 int32_t tni_op_prepare(tni_registry *r, tni_op *op);
+/* Sees to it that a call has all it needs of the operator: the schemas, and where given results stand among
+ * the arguments. Refuses what was removed, and fewer places for results than there are. */
+int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs);
+static inline int32_t tni_op_is_open(const tni_op *op, uint32_t n_outs)
+{
+    return op && atomic_load_explicit(&op->callable, memory_order_acquire) - 1u <= n_outs;
+}
+/* Calls find the operator no more. Lock held. */
+void tni_op_remove(tni_op *op);
 /* Counts of arguments and the like, from the schema. */
 void tni_op_fill(tni_op *op, const tni_schema *s);
 /* Sees to it that the schema is parsed. */

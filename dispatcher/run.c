@@ -134,7 +134,7 @@ static tn_value argument_named(const tni_frame *f, const char *name, const tn_te
 }
 
 /* Out forms of factories have no dtype, layout, device: the output has them. */
-static int32_t run_without_options(tni_frame *f)
+static __attribute__((noinline)) int32_t run_without_options(tni_frame *f)
 {
     const tni_op *op = f->op;
     const tn_value *given = f->args;
@@ -152,8 +152,7 @@ static int32_t run_without_options(tni_frame *f)
 int32_t tni_run(tni_frame *f)
 {
     const tni_op *op = f->op;
-    if (op->form == TNI_FORM_OUT && op->n_args < op->base->n_args + op->n_returns)
-        return run_without_options(f);
-    if (op->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
+    if (TNI_UNLIKELY(op->form == TNI_FORM_OUT && op->n_given < op->n_returns)) return run_without_options(f);
+    tni_find_given(f);
     return run_kind(f);
 }

@@ -469,7 +469,7 @@ static uint64_t block_bytes(const char *text, uint64_t *items)
     uint64_t commas = 0, i;
     for (i = 0; text[i]; i++) commas += text[i] == ',' || text[i] == '[';
     *items = commas + 2;
-    return sizeof(tni_schema) + 2 * *items * (sizeof(tni_argument) + 64) + 4 * i + 256;
+    return sizeof(tni_schema) + 2 * *items * (sizeof(tni_argument) + sizeof(uint32_t) + 64) + 4 * i + 256;
 }
 
 static uint32_t required_of(const tni_schema *s)
@@ -495,6 +495,7 @@ int32_t tni_schema_parse(tn_context *ctx, const char *text, tni_schema **out)
     p.end = (char *)s + bytes;
     s->args = take(&p, items * sizeof(tni_argument));
     s->returns = take(&p, items * sizeof(tni_argument));
+    s->accepted = take(&p, items * sizeof *s->accepted);
     s->text = copy_text(&p, text, strlen(text));
     p.text = p.at = s->text;
     heading(&p, s);
@@ -507,7 +508,7 @@ int32_t tni_schema_parse(tn_context *ctx, const char *text, tni_schema **out)
         return p.status;
     }
     s->required = required_of(s);
-    for (uint32_t i = 0; i < s->n_args; i++) s->args[i].accepted = tni_accepted_tags(&s->args[i]);
+    for (uint32_t i = 0; i < s->n_args; i++) s->accepted[i] = tni_accepted_tags(&s->args[i]);
     *out = s;
     return TN_OK;
 }

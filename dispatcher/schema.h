@@ -42,7 +42,6 @@ typedef struct tni_argument {
     uint8_t keyword_only;
     uint8_t written;     /* ! */
     int32_t list_length; /* int[2]: 2, a single int stands for the list; 0: none */
-    uint32_t accepted;   /* bits of the tags that need neither change nor a look at items, see arguments.c */
 } tni_argument;
 
 typedef struct tni_schema {
@@ -57,12 +56,14 @@ typedef struct tni_schema {
     uint32_t variadic; /* "..." among the arguments */
     tni_argument *args;
     tni_argument *returns;
-    void *memory; /* one block holds it all */
+    uint32_t *accepted; /* by argument: bits of the tags that need neither change nor a look at items */
+    void *memory;       /* one block holds it all */
     uint64_t memory_bytes;
 } tni_schema;
 
 /* TN_E_SYNTAX with the column on failure. Defaults that name devices or layouts are interned in ctx. */
 int32_t tni_schema_parse(tn_context *ctx, const char *text, tni_schema **out);
+/* See arguments.c. */
 uint32_t tni_accepted_tags(const tni_argument *a);
 void tni_schema_destroy(tn_context *ctx, tni_schema *schema);
 

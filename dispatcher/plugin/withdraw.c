@@ -31,7 +31,7 @@ void tni_plugin_withdraw(tn_context *ctx, const char *library)
     for (uint32_t i = 0; i < count; i++) {
         tni_op *op = tni_op_get(r, i);
         if (!op) continue;
-        if (op->def && lies_in(op->def->schema, library)) op->removed = 1;
+        if (op->def && lies_in(op->def->schema, library)) tni_op_remove(op);
         withdraw_rows(op, library);
     }
     pthread_mutex_unlock(&r->lock);
