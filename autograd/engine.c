@@ -119,12 +119,12 @@ static __attribute__((noinline)) int32_t add_to_gradient(tni_backward_run *run, 
         sum = tn_add_(s, grad, old);
     else
         sum = tn_add(s, old, grad);
-    if (!tn_scope_failed(s)) {
-        *in = tn_retain(sum);
+    if (sum && sum != old) {
+        *in = tni_scope_disown(s, sum) ? sum : tn_retain(sum);
         tn_release(old);
     }
     tn_release(grad);
-    return tn_scope_failed(s);
+    return s->status;
 }
 
 /* Adds `grad` (a reference, taken over) to what has come in. */

@@ -99,9 +99,7 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
     n->node.n_inputs = n->node.n_edges = 1;
     n->node.edges = &n->edge;
     n->edge = (tni_edge){tni_node_retain(edge.node), edge.input};
-    status = tni_set_history(grad, &n->node, 0);
-    tni_node_release(&n->node);
-    return status;
+    return tni_set_history(grad, &n->node, 0);
 }
 
 static int32_t call_backward(tn_function_call *c, tni_step *step, tn_tensor **grads, tn_tensor **out)
@@ -244,7 +242,8 @@ static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs
     tn_tensor *t = *out;
     uint32_t from = index_of(inputs, t);
     if (list_has(&c->dirty, t))
-        return from == UINT32_MAX ? tni_set_history(t, &c->node, i) : tni_record_inplace(t, &c->node, from);
+        return from == UINT32_MAX ? tni_set_history(t, tni_node_retain(&c->node), i)
+                                  : tni_record_inplace(t, &c->node, from);
     if (from != UINT32_MAX) { /* handed through: a view, so that the input keeps its own history */
         tn_tensor *view = NULL;
         int32_t status =
@@ -252,7 +251,7 @@ static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs
         if (status) return status;
         *out = tni_scope_own(s, view);
     }
-    return is_constant(c, t) ? TN_OK : tni_set_history(*out, &c->node, i);
+    return is_constant(c, t) ? TN_OK : tni_set_history(*out, tni_node_retain(&c->node), i);
 }
 
 /* What forward asked to be saved: an output by its number, an input (or anything else) as it is. */

@@ -148,7 +148,7 @@ tni_autograd_meta *tni_meta_ensure(tn_tensor *t);
 /* TN_OK, or an error that begins with `what`: the tensor is NULL, or a handle that was released (debug mode).
  */
 int32_t tni_tensor_given(const tn_tensor *t, const char *what);
-/* Says that t is output `output` of node; takes no reference over. */
+/* Says that t is output `output` of node, a reference that is taken over. */
 int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output);
 /* Takes the history away; t is then a leaf that wants no gradient. */
 void tni_clear_history(tn_tensor *t);
@@ -168,8 +168,8 @@ static inline int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
 }
 static inline int32_t tni_is_differentiable(tn_dtype dtype)
 {
-    uint32_t code = TN_DTYPE_CODE(dtype);
-    return code == TN_CODE_FLOAT || code == TN_CODE_BFLOAT || code == TN_CODE_COMPLEX;
+    const uint32_t codes = 1u << TN_CODE_FLOAT | 1u << TN_CODE_BFLOAT | 1u << TN_CODE_COMPLEX;
+    return TN_DTYPE_CODE(dtype) < 32 && codes >> TN_DTYPE_CODE(dtype) & 1u;
 }
 /* A view whose base takes part in autograd, so that its history follows the base's. */
 static inline int32_t tni_follows_base(const tn_tensor *t)

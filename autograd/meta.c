@@ -24,23 +24,30 @@ tni_autograd_meta *tni_meta_ensure(tn_tensor *t)
     return meta;
 }
 
+/* The gradient that t retains is now that of another result. */
+static int32_t move_retain(tn_tensor *t, tn_node *old, tn_node *node, uint32_t output)
+{
+    tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = output, .as.retain = t};
+    tni_hook_drop_retain(old, t);
+    return tni_hook_add(node, &hook, NULL);
+}
+
 int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
 {
     tni_autograd_meta *meta = tni_meta_ensure(t);
-    if (!meta) return TN_E_OUT_OF_MEMORY;
-    tn_node *old = meta->grad_fn;
-    if (old && meta->retains_grad) {
-        tni_hook_drop_retain(old, t);
-        tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = output, .as.retain = t};
-        int32_t status = tni_hook_add(node, &hook, NULL);
-        if (status) return status;
+    tn_node *old = meta ? meta->grad_fn : NULL;
+    int32_t status = meta ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (TNI_UNLIKELY(old && meta->retains_grad)) status = move_retain(t, old, node, output);
+    if (TNI_UNLIKELY(status)) {
+        tni_node_release(node);
+        return status;
     }
-    meta->grad_fn = tni_node_retain(node);
+    meta->grad_fn = node;
     meta->output = output;
     meta->requires_grad = 0;
     meta->view_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     t->state |= TNI_WANTS_GRAD;
-    tni_node_release(old);
+    if (TNI_UNLIKELY(old != NULL)) tni_node_release(old);
     return TN_OK;
 }
 

@@ -82,80 +82,101 @@ static __attribute__((noinline)) tn_value copy_span(arena *a, tn_value v)
 typedef struct measure {
     uint64_t bytes;
     uint32_t slots;
+    uint32_t sizes; /* of arguments and results, one after the other */
     uint32_t saves;
     uint32_t results; /* of the saves */
 } measure;
 
-static uint64_t note_bytes(const tn_tensor *t)
+#define SPARE_SIZES 2u /* of each result, which may get dimensions: an in-place call's is not made yet */
+
+static inline void measure_tensor(measure *m, const tn_tensor *t)
 {
-    return sizeof(tni_meta) + (t ? ALIGN(t->desc.rank * sizeof(int64_t)) : 0);
+    m->slots++;
+    if (t) m->sizes += t->desc.rank;
+}
+
+static __attribute__((noinline)) void measure_list(measure *m, tn_value v)
+{
+    for (uint32_t k = 0; k < v.count; k++) measure_tensor(m, v.as.tensors[k]);
 }
 
 static inline measure measure_call(const tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
                                    uint32_t n_outs)
 {
-    measure m = {.bytes = ALIGN(sizeof(tni_op_node)) + ALIGN(f->n_args * sizeof(tn_value))};
-    for (uint32_t i = 0; i < f->n_args; i++) {
-        tn_value v = f->args[i];
-        if (v.tag == TN_TAG_TENSOR) {
-            m.slots++;
-            m.bytes += note_bytes(v.as.tensor);
-        } else if (v.tag == TN_TAG_TENSORS) {
-            m.slots += v.count;
-            for (uint32_t k = 0; k < v.count; k++) m.bytes += note_bytes(v.as.tensors[k]);
-        } else {
-            m.bytes += value_bytes(v);
-        }
+    measure m = {.bytes = sizeof(tni_op_node)};
+    const tn_value *args = f->args, *end = args + f->n_args;
+    for (const tn_value *v = args; v < end; v++) {
+        if (v->tag == TN_TAG_TENSOR)
+            measure_tensor(&m, v->as.tensor);
+        else if (v->tag == TN_TAG_TENSORS)
+            measure_list(&m, *v);
+        else
+            m.bytes += value_bytes(*v);
     }
-    for (uint32_t i = 0; i < n_outs; i++) m.bytes += note_bytes(outs[i]) + 2 * sizeof(int64_t);
-    for (uint32_t i = 0; i < rule->save_count; i++) {
-        const tni_save *save = rule->saves + i;
-        tn_value v = save->kind == TNI_SAVE_ARG ? f->args[save->index] : tn_value_none();
-        m.saves += v.tag == TN_TAG_TENSORS ? v.count : 1;
-        m.results += save->kind == TNI_SAVE_RESULT;
+    const tni_save *save = rule->saves, *last = save + rule->save_count;
+    for (; save < last; save++) {
+        uint32_t is_arg = save->kind == TNI_SAVE_ARG;
+        const tn_value *v = args + save->index;
+        m.saves += is_arg && v->tag == TN_TAG_TENSORS ? v->count : 1;
+        m.results += !is_arg;
     }
-    m.bytes += ALIGN(m.slots * sizeof(tni_edge)) + ALIGN(m.saves * sizeof(tni_saved)) + 64;
+    for (uint32_t i = 0; i < n_outs; i++) {
+        if (outs[i]) m.sizes += outs[i]->desc.rank;
+    }
+    m.sizes += n_outs * SPARE_SIZES;
+    m.bytes += f->n_args * sizeof(tn_value) + m.slots * (sizeof(tni_edge) + sizeof(tni_meta)) +
+               n_outs * sizeof(tni_meta) + m.saves * sizeof(tni_saved) + m.sizes * sizeof(int64_t);
     return m;
 }
 
-static inline void copy_note(arena *a, tni_meta *to, const tn_tensor *t, uint32_t spare)
+/* *at: where the sizes go; moves on. */
+static inline void copy_note(int64_t **at, tni_meta *to, const tn_tensor *t)
 {
-    uint32_t rank = t ? t->desc.rank : 0;
-    int64_t *sizes = take(a, (rank + spare) * sizeof *sizes);
-    *to = t ? (tni_meta){t->desc.dtype, rank, t->desc.device, sizes} : (tni_meta){0};
-    for (uint32_t i = 0; i < rank; i++) sizes[i] = t->desc.sizes[i];
+    int64_t *sizes = *at;
+    to->sizes = sizes;
+    if (TNI_UNLIKELY(!t)) {
+        to->dtype = to->rank = 0;
+        to->device = 0;
+        return;
+    }
+    to->dtype = t->desc.dtype;
+    to->device = t->desc.device;
+    to->rank = t->desc.rank;
+    for (const int64_t *size = t->desc.sizes, *end = size + t->desc.rank; size < end; size++)
+        *sizes++ = *size;
+    *at = sizes;
 }
 
-static inline int32_t add_slot(arena *a, tni_edge *edge, tni_meta *note, tn_tensor *t)
+/* The next slot; as many as there are have an edge that the node keeps. */
+static inline int32_t add_slot(tni_op_node *n, int64_t **sizes, tn_tensor *t)
 {
-    copy_note(a, note, t, 0);
-    if (!t) return TN_OK;
+    uint32_t slot = n->node.n_edges++;
+    tni_edge *edge = n->node.edges + slot;
+    copy_note(sizes, n->slots + slot, t);
+    if (!t) {
+        *edge = (tni_edge){NULL, 0};
+        return TN_OK;
+    }
     int32_t status = tni_gradient_edge(t, edge);
     if (edge->node) tni_node_retain(edge->node);
     return status;
 }
 
-static inline int32_t copy_args(tni_op_node *n, arena *a, const tni_frame *f)
+static inline int32_t copy_args(tni_op_node *n, arena *a, int64_t **sizes, const tni_frame *f)
 {
-    const tn_value *from = f->args;
-    tn_value *to = n->args;
-    tni_edge *edges = n->node.edges;
-    tni_meta *notes = n->slots;
-    uint32_t slot = 0, count = n->n_args;
-    for (uint32_t i = 0; i < count; i++) {
-        tn_value v = from[i];
+    const tn_value *from = f->args, *end = from + f->n_args;
+    for (tn_value *to = n->args; from < end; from++, to++) {
         int32_t status = TN_OK;
-        if (v.tag == TN_TAG_TENSOR) {
-            to[i] = tn_value_make(TN_TAG_TENSOR, slot);
-            status = add_slot(a, edges + slot, notes + slot, v.as.tensor);
-            slot++;
-        } else if (v.tag == TN_TAG_TENSORS) {
-            to[i] = tn_value_make(TN_TAG_TENSORS, v.count);
-            to[i].as.i = slot;
-            for (uint32_t k = 0; k < v.count && !status; k++, slot++)
-                status = add_slot(a, edges + slot, notes + slot, v.as.tensors[k]);
+        if (from->tag == TN_TAG_TENSOR) {
+            *to = tn_value_make(TN_TAG_TENSOR, n->node.n_edges);
+            status = add_slot(n, sizes, from->as.tensor);
+        } else if (from->tag == TN_TAG_TENSORS) {
+            *to = tn_value_make(TN_TAG_TENSORS, from->count);
+            to->as.i = n->node.n_edges;
+            for (uint32_t k = 0; k < from->count && !status; k++)
+                status = add_slot(n, sizes, from->as.tensors[k]);
         } else {
-            to[i] = TNI_UNLIKELY(SPANS >> v.tag & 1u) ? copy_span(a, v) : v;
+            *to = TNI_UNLIKELY(SPANS >> from->tag & 1u) ? copy_span(a, *from) : *from;
         }
         if (status) return status;
     }
@@ -180,7 +201,7 @@ static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
     if (!s) return TN_E_OUT_OF_MEMORY;
     copy = tn_retain(tn_clone(s, self));
     int32_t status = tn_scope_close(s);
-    if (!status && history.node) status = tni_set_history(copy, history.node, history.input);
+    if (!status && history.node) status = tni_set_history(copy, tni_node_retain(history.node), history.input);
     if (!status) status = tni_save_tensor(saved, copy, TNI_SAVED_INPUT);
     tn_release(copy);
     saved->copied = 1;
@@ -197,31 +218,34 @@ static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
     return tni_tensor_twin(self, &saved->tensor);
 }
 
+/* One of the tensors that the rule wants of the arguments. */
+static inline int32_t save_arg(tni_op_node *n, tni_saved *saved, tn_tensor *t, uint32_t arg, int32_t inplace)
+{
+    tni_edge edge = n->node.edges[n->args[arg].count];
+    if (TNI_UNLIKELY(n->op->number == TN_OP_AS_STRIDED)) return save_geometry(saved, t);
+    if (TNI_UNLIKELY(inplace && arg == 0)) return save_clone(saved, t, edge);
+    return tni_save_input(saved, t, edge);
+}
+
 static inline int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inplace)
 {
-    uint32_t at = 0;
     const tni_save *save = n->rule->saves, *end = save + n->rule->save_count;
-    for (; save < end; save++) {
-        int32_t status = TN_OK, needed = save->if_needs < 0 || arg_needs(n, (uint32_t)save->if_needs);
-        tn_value v = save->kind == TNI_SAVE_ARG ? f->args[save->index] : tn_value_none();
-        if (v.tag == TN_TAG_TENSORS) {
-            for (uint32_t k = 0; k < v.count && !status; k++)
-                status = tni_save_tensor(n->saved + at++, needed ? v.as.tensors[k] : NULL, TNI_SAVED_INPUT);
-        } else if (v.tag == TN_TAG_TENSOR && needed) {
-            if (n->op->number == TN_OP_AS_STRIDED)
-                status = save_geometry(n->saved + at, v.as.tensor);
-            else if (inplace && save->index == 0)
-                status = save_clone(n->saved + at, v.as.tensor, n->node.edges[n->args[0].count]);
-            else
-                status =
-                    tni_save_input(n->saved + at, v.as.tensor, n->node.edges[n->args[save->index].count]);
-            at++;
+    tni_saved *saved = n->saved;
+    int32_t status = TN_OK;
+    for (; save < end && !status; save++) {
+        int32_t needed = save->if_needs < 0 || arg_needs(n, (uint32_t)save->if_needs);
+        const tn_value *v = f->args + save->index;
+        if (save->kind == TNI_SAVE_ARG && v->tag == TN_TAG_TENSORS) {
+            for (uint32_t k = 0; k < v->count && !status; k++)
+                status = tni_save_tensor(saved++, needed ? v->as.tensors[k] : NULL, TNI_SAVED_INPUT);
+        } else if (save->kind == TNI_SAVE_ARG && v->tag == TN_TAG_TENSOR && needed) {
+            status = save_arg(n, saved++, v->as.tensor, save->index, inplace);
         } else {
-            at++;
+            *saved++ = (tni_saved){0};
         }
-        if (status) return status;
     }
-    return TN_OK;
+    n->n_saved = (uint32_t)(saved - n->saved);
+    return status;
 }
 
 static int32_t has_gradient(const tni_gradient_entry *rule, const tn_tensor *t, uint32_t output)
@@ -259,26 +283,24 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     measure m = measure_call(f, rule, outs, n_outs);
     tni_op_node *n = tni_alloc(f->ctx, m.bytes);
     if (!n) return TN_E_OUT_OF_MEMORY;
-    n->name = NULL;
-    n->n_args = f->n_args;
     tni_node_init(&n->node, f->ctx, &tni_op_node_class, m.bytes);
-    arena a = {(char *)n};
-    take(&a, sizeof *n);
+    n->name = NULL;
     n->op = f->op->base;
     n->rule = rule;
-    n->args = take(&a, f->n_args * sizeof *n->args);
-    n->node.n_edges = m.slots;
-    n->node.edges = take(&a, m.slots * sizeof *n->node.edges);
-    n->n_saved = m.saves;
-    n->saved = take(&a, m.saves * sizeof *n->saved);
-    for (uint32_t i = 0; i < m.slots; i++) n->node.edges[i] = (tni_edge){NULL, 0};
-    for (uint32_t i = 0; i < m.saves; i++) n->saved[i] = (tni_saved){0};
-    n->slots = take(&a, m.slots * sizeof *n->slots);
+    n->n_args = f->n_args;
+    n->n_saved = 0; /* these two and n_edges grow with what is there to be released */
+    n->args = (tn_value *)(n + 1);
+    n->saved = (tni_saved *)(n->args + f->n_args);
+    n->node.edges = (tni_edge *)(n->saved + m.saves);
+    n->slots = (tni_meta *)(n->node.edges + m.slots);
+    n->node.inputs = n->slots + m.slots;
     n->node.n_inputs = n_outs;
-    n->node.inputs = take(&a, n_outs * sizeof *n->node.inputs);
-    for (uint32_t i = 0; i < n_outs; i++) copy_note(&a, n->node.inputs + i, outs[i], 2);
+    int64_t *sizes = (int64_t *)(n->node.inputs + n_outs);
+    arena spans = {(char *)(sizes + m.sizes)};
     n->node.stream = tni_working_stream(n_outs ? outs[0] : NULL);
-    int32_t status = copy_args(n, &a, f);
+    for (uint32_t i = 0; i < n_outs; i++, sizes += SPARE_SIZES)
+        copy_note(&sizes, n->node.inputs + i, outs[i]);
+    int32_t status = copy_args(n, &spans, &sizes, f);
     if (!status) status = save_args(n, f, inplace);
     if (!status && !inplace && m.results) status = tni_op_node_save_results(n, outs, n_outs);
     if (status) {

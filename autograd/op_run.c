@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the node of a call: what is saved is taken out of it (or copied, if the graph is kept), then the
- * rule computes the gradients through the readers below. Saved tensors are unpacked only when the rule asks
- * for them.
+ * Running the node of a call: what is saved is taken (or copied, if the graph is kept), then the rule
+ * computes the gradients through the readers below. Saved tensors are unpacked only when the rule asks for
+ * them.
  */
 #include "autograd/op_node.h"
 
@@ -17,31 +17,42 @@ struct tni_grad {
     const tni_saved *saved;
 };
 
-#define SAVED_INLINE 8
+/* Copies of what is saved, for a run that leaves it to others; NULL: it is freed, or there is no memory. */
+static tni_saved *copy_saved(tni_op_node *n, tn_scope *s)
+{
+    tni_saved *copies = tn_scope_memory(s, n->n_saved * sizeof *copies);
+    if (!copies) return NULL;
+    tni_spin_lock(&n->node.lock);
+    uint32_t freed = n->node.freed;
+    if (!freed) tni_saved_copy(copies, n->saved, n->n_saved);
+    tni_spin_unlock(&n->node.lock);
+    if (!freed) return copies;
+    tni_scope_record(s, tni_freed_error());
+    return NULL;
+}
+
+/* What is saved, to be finished after the run: the only run that does not keep the graph takes all. */
+static inline tni_saved *take_saved(tni_op_node *n, const tni_step *step)
+{
+    if (step->keep) return copy_saved(n, step->scope);
+    tni_spin_lock(&n->node.lock);
+    uint32_t freed = n->node.freed;
+    n->node.freed = 1;
+    tni_spin_unlock(&n->node.lock);
+    if (TNI_LIKELY(!freed)) return n->saved;
+    tni_scope_record(step->scope, tni_freed_error());
+    return NULL;
+}
 
 static int32_t op_run(tn_node *node, tni_step *step)
 {
     tni_op_node *n = (tni_op_node *)node;
-    tni_saved inline_saved[SAVED_INLINE], *saved = inline_saved;
-    if (n->n_saved > SAVED_INLINE) {
-        saved = tn_scope_memory(step->scope, n->n_saved * sizeof *saved);
-        if (!saved) return tn_scope_failed(step->scope);
-    }
-    uint32_t freed = 0;
-    if (n->n_saved) {
-        tni_spin_lock(&node->lock);
-        freed = node->freed;
-        if (!freed) {
-            tni_saved_take(saved, n->saved, n->n_saved, step->keep);
-            node->freed = !step->keep;
-        }
-        tni_spin_unlock(&node->lock);
-    }
-    if (freed) return tni_scope_record(step->scope, tni_freed_error());
+    tni_saved *saved = n->n_saved ? take_saved(n, step) : NULL;
+    if (TNI_UNLIKELY(n->n_saved && !saved)) return tn_scope_failed(step->scope);
     tni_grad g = {step->scope, n, step, saved};
     n->rule->rule(step->scope, &g);
     tni_saved_finish(saved, n->n_saved);
-    return tn_scope_failed(step->scope);
+    return step->scope->status;
 }
 
 static const char *op_name(const tn_node *node)
@@ -53,7 +64,7 @@ static const char *op_name(const tn_node *node)
 static void op_destroy(tn_node *node)
 {
     tni_op_node *n = (tni_op_node *)node;
-    tni_saved_finish(n->saved, n->n_saved);
+    if (!node->freed) tni_saved_finish(n->saved, n->n_saved);
     tni_free(node->ctx, n, node->bytes);
 }
 
@@ -75,12 +86,12 @@ tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i)
 static uint32_t find_saved(const tni_grad *g, uint32_t kind, uint32_t index)
 {
     const tni_gradient_entry *rule = g->node->rule;
+    const tni_save *save = rule->saves, *end = save + rule->save_count;
     uint32_t at = 0;
-    for (uint32_t i = 0; i < rule->save_count; i++) {
-        if (rule->saves[i].kind == kind && rule->saves[i].index == index) return at;
-        tn_value v =
-            rule->saves[i].kind == TNI_SAVE_ARG ? g->node->args[rule->saves[i].index] : tn_value_none();
-        at += v.tag == TN_TAG_TENSORS ? v.count : 1;
+    for (; save < end; save++) {
+        if (save->kind == kind && save->index == index) return at;
+        const tn_value *v = g->node->args + save->index;
+        at += save->kind == TNI_SAVE_ARG && v->tag == TN_TAG_TENSORS ? v->count : 1;
     }
     return UINT32_MAX;
 }
@@ -118,11 +129,12 @@ uint32_t tni_grad_count(const tni_grad *g, uint32_t arg)
 }
 
 /* The slot of an item of an argument, or UINT32_MAX. */
-static uint32_t slot_of(const tni_grad *g, uint32_t arg, uint32_t item)
+static inline uint32_t slot_of(const tni_grad *g, uint32_t arg, uint32_t item)
 {
-    tn_value v = tni_grad_arg(g, arg);
-    if (v.tag == TN_TAG_TENSOR && item == 0) return v.count;
-    if (v.tag == TN_TAG_TENSORS && item < v.count) return (uint32_t)v.as.i + item;
+    const tn_value *v = g->node->args + arg;
+    if (arg >= g->node->n_args) return UINT32_MAX;
+    if (TNI_LIKELY(v->tag == TN_TAG_TENSOR && item == 0)) return v->count;
+    if (v->tag == TN_TAG_TENSORS && item < v->count) return (uint32_t)v->as.i + item;
     return UINT32_MAX;
 }
 
@@ -147,6 +159,7 @@ int32_t tni_grad_needs_item(const tni_grad *g, uint32_t arg, uint32_t item)
 int32_t tni_grad_needs(const tni_grad *g, uint32_t arg)
 {
     uint32_t n = tni_grad_count(g, arg);
+    if (TNI_LIKELY(n == 1)) return tni_grad_needs_item(g, arg, 0);
     for (uint32_t i = 0; i < n; i++) {
         if (tni_grad_needs_item(g, arg, i)) return 1;
     }
@@ -162,6 +175,7 @@ void tni_grad_set_item(tni_grad *g, uint32_t arg, uint32_t item, tn_tensor *grad
 {
     uint32_t slot = slot_of(g, arg, item);
     if (slot == UINT32_MAX || !g->node->node.edges[slot].node || !grad) return;
-    tn_release(g->step->out[slot]);
-    g->step->out[slot] = tn_retain(grad);
+    tn_tensor **out = g->step->out + slot;
+    if (TNI_UNLIKELY(*out != NULL)) tni_scope_own(g->scope, *out); /* the rule may still use it */
+    *out = tni_scope_disown(g->scope, grad) ? grad : tn_retain(grad);
 }

@@ -160,9 +160,9 @@ static int32_t has_edges(const tn_node *node)
 static inline int32_t record_results(tni_frame *f, const tni_gradient_entry *rule, tn_tensor **items,
                                      uint32_t count)
 {
-    uint32_t any = 0;
-    for (uint32_t i = 0; i < count; i++) any |= (uint32_t)is_recorded(rule, items[i], i);
-    if (!any) return TN_OK;
+    uint32_t holders = 0;
+    for (uint32_t i = 0; i < count; i++) holders += (uint32_t)is_recorded(rule, items[i], i);
+    if (!holders) return TN_OK;
     tni_op_node *node;
     int32_t status = tni_op_node_create(f, rule, items, count, 0, &node);
     if (status) return status;
@@ -171,12 +171,15 @@ static inline int32_t record_results(tni_frame *f, const tni_gradient_entry *rul
         return TN_OK;
     }
     int32_t many = f->op->is_view && f->outs[0].tag == TN_TAG_TENSORS;
-    for (uint32_t i = 0; i < count && !status; i++) {
+    atomic_store_explicit(&node->node.refs, holders, memory_order_relaxed); /* nobody else has it yet */
+    for (uint32_t i = 0; i < count; i++) {
         if (!is_recorded(rule, items[i], i)) continue;
-        status = tni_set_history(items[i], &node->node, i);
+        if (status)
+            tni_node_release(&node->node);
+        else
+            status = tni_set_history(items[i], &node->node, i);
         if (!status && many) items[i]->autograd->creation = TNI_VIEW_ONE_OF_MANY;
     }
-    tni_node_release(&node->node);
     return status;
 }
 
@@ -201,7 +204,7 @@ static int32_t record_functional(tni_frame *f, const tni_gradient_entry *rule)
 int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot)
 {
     if (self->base && !(self->state & TNI_NO_GRAD_VIEW)) return tni_view_rebase(self, node, slot);
-    return tni_set_history(self, node, 0);
+    return tni_set_history(self, tni_node_retain(node), 0);
 }
 
 static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
@@ -220,7 +223,7 @@ static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
             (int64_t *)(uintptr_t)node->node.inputs[0].sizes; /* has room for one dimension more */
         node->node.inputs[0].rank = self->desc.rank;
         memcpy(sizes, self->desc.sizes, self->desc.rank * sizeof *sizes);
-        status = tni_set_history(self, &node->node, 0);
+        status = tni_set_history(self, tni_node_retain(&node->node), 0);
     } else if (!status) {
         status = tni_op_node_save_results(node, &self, 1);
         if (!status) status = tni_record_inplace(self, &node->node, node->args[which].count);

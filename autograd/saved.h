@@ -27,13 +27,27 @@ typedef struct tni_saved {
     uint32_t output;    /* number of the output, or TNI_SAVED_INPUT */
     uint8_t copied;     /* a clone of its own, which nobody can write to */
     uint8_t borrows;    /* `history` is an edge of the node that holds this, which keeps it */
+    uint8_t is_edge;    /* `tensor` is the leaf behind that edge, kept with it */
     tni_edge history;   /* inputs: where their gradient goes (a reference, or borrowed) */
 } tni_saved;
 
 /* Saves an input, or output `output` of the node. */
 int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output);
 /* Saves an input whose gradient goes to an edge of the node itself. */
-int32_t tni_save_input(tni_saved *saved, tn_tensor *t, tni_edge edge);
+int32_t tni_save_apart(tni_saved *saved, tn_tensor *t, tni_edge edge);
+static inline int32_t tni_save_input(tni_saved *saved, tn_tensor *t, tni_edge edge)
+{
+    if (!edge.node || !edge.node->is_leaf || ((const tni_leaf_node *)edge.node)->tensor != t ||
+        tni_tls.saved_hooks || t->state & TNI_INFERENCE)
+        return tni_save_apart(saved, t, edge);
+    *saved = (tni_saved){.tensor = t, /* kept with the edge */
+                         .version = atomic_load_explicit(&t->storage->version, memory_order_relaxed),
+                         .output = TNI_SAVED_INPUT,
+                         .borrows = 1,
+                         .is_edge = 1,
+                         .history = edge};
+    return TN_OK;
+}
 /* Saves an output that has no gradient: it comes back without history. */
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
 /*
@@ -41,8 +55,7 @@ int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
  * scope or by `saved`. NULL if it was empty or on failure.
  */
 tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node);
-/* Moves (keep 0) or copies what is saved in `from` to `to`. */
-void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep);
+void tni_saved_copy(tni_saved *to, const tni_saved *from, uint32_t count);
 void tni_saved_finish(tni_saved *saved, uint32_t count);
 int32_t tni_freed_error(void);
 

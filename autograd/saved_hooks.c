@@ -60,10 +60,10 @@ static __attribute__((noinline)) int32_t refuse_inference(void)
 }
 
 /* Keeps the elements, once all else of `saved` is set. */
-static inline int32_t keep(tni_saved *saved, tn_tensor *t)
+static inline int32_t keep(tni_saved *saved, tn_tensor *t, int32_t differentiable)
 {
     saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    if (tni_is_differentiable(t->desc.dtype)) {
+    if (differentiable) {
         if (TNI_UNLIKELY(tni_tls.saved_hooks != NULL)) return pack(saved, t);
         if (!is_leaf_edge(saved->history)) return tni_tensor_twin(t, &saved->tensor);
     }
@@ -71,13 +71,13 @@ static inline int32_t keep(tni_saved *saved, tn_tensor *t)
     return TN_OK;
 }
 
-int32_t tni_save_input(tni_saved *saved, tn_tensor *t, tni_edge edge)
+int32_t tni_save_apart(tni_saved *saved, tn_tensor *t, tni_edge edge)
 {
     int32_t differentiable = tni_is_differentiable(t->desc.dtype);
-    *saved = (tni_saved){.output = TNI_SAVED_INPUT, .borrows = 1};
+    *saved = (tni_saved){.output = TNI_SAVED_INPUT, .borrows = 1, .history = edge};
     if (TNI_UNLIKELY(t->state & TNI_INFERENCE)) return refuse_inference();
-    if (differentiable) saved->history = edge;
-    return keep(saved, t);
+    if (TNI_UNLIKELY(!differentiable)) saved->history = (tni_edge){NULL, 0};
+    return keep(saved, t, differentiable);
 }
 
 int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
@@ -85,12 +85,13 @@ int32_t tni_save_tensor(tni_saved *saved, tn_tensor *t, uint32_t output)
     *saved = (tni_saved){.output = output};
     if (!t) return TN_OK;
     if (t->state & TNI_INFERENCE) return refuse_inference();
-    if (output == TNI_SAVED_INPUT && tni_is_differentiable(t->desc.dtype)) {
+    int32_t differentiable = tni_is_differentiable(t->desc.dtype);
+    if (output == TNI_SAVED_INPUT && differentiable) {
         int32_t status = tni_gradient_edge(t, &saved->history);
         if (status) return status;
         tni_node_retain(saved->history.node);
     }
-    return keep(saved, t);
+    return keep(saved, t, differentiable);
 }
 
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t)
@@ -102,7 +103,8 @@ int32_t tni_save_constant(tni_saved *saved, tn_tensor *t)
     return status;
 }
 
-static int32_t refuse_written(const tni_saved *saved, const tn_node *node, uint64_t now)
+static __attribute__((noinline)) int32_t refuse_written(const tni_saved *saved, const tn_node *node,
+                                                        uint64_t now)
 {
     const tn_tensor *t = saved->tensor;
     char text[320], origin[96] = "";
@@ -125,7 +127,7 @@ static tn_tensor *fail(tn_scope *s, int32_t status)
     return NULL;
 }
 
-static tn_tensor *unpack_hooks(const tni_saved *saved, tn_scope *s, tn_node *node)
+static __attribute__((noinline)) tn_tensor *unpack_hooks(const tni_saved *saved, tn_scope *s, tn_node *node)
 {
     const tni_packed *packed = saved->packed;
     tn_tensor *t = packed->hooks.unpack(packed->hooks.user, s, packed->value);
@@ -138,22 +140,19 @@ static tn_tensor *unpack_hooks(const tni_saved *saved, tn_scope *s, tn_node *nod
     if (status) return fail(s, status);
     tni_scope_own(s, alias);
     uint32_t output = saved->output == TNI_SAVED_INPUT ? saved->history.input : saved->output;
-    status = tni_set_history(alias, source, output);
+    status = tni_set_history(alias, tni_node_retain(source), output);
     return status ? fail(s, status) : alias;
 }
 
-tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
+/* For a run that is recorded. */
+static __attribute__((noinline)) tn_tensor *unpack_with_history(const tni_saved *saved, tn_scope *s,
+                                                                tn_node *node)
 {
-    if (saved->packed) return unpack_hooks(saved, s, node);
-    if (!saved->tensor) return NULL;
-    uint64_t now = atomic_load_explicit(&saved->tensor->storage->version, memory_order_relaxed);
-    if (TNI_UNLIKELY(now != saved->version && !saved->copied))
-        return fail(s, refuse_written(saved, node, now));
     tni_edge history = saved->output == TNI_SAVED_INPUT ? saved->history : (tni_edge){node, saved->output};
-    if (!tni_grad_enabled() || !history.node || is_leaf_edge(history)) return saved->tensor;
+    if (!history.node || is_leaf_edge(history)) return saved->tensor;
     tn_tensor *alias = NULL;
     int32_t status = tni_tensor_twin(saved->tensor, &alias);
-    if (!status) status = tni_set_history(alias, history.node, history.input);
+    if (!status) status = tni_set_history(alias, tni_node_retain(history.node), history.input);
     if (status) {
         tn_release(alias);
         return fail(s, status);
@@ -161,18 +160,21 @@ tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
     return tni_scope_own(s, alias);
 }
 
-void tni_saved_take(tni_saved *to, tni_saved *from, uint32_t count, int32_t keep)
+tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
 {
-    if (!keep) {
-        for (uint32_t i = 0; i < count; i++) {
-            to[i] = from[i];
-            from[i] = (tni_saved){0};
-        }
-        return;
-    }
+    const tn_tensor *t = saved->tensor;
+    if (TNI_UNLIKELY(!t)) return saved->packed ? unpack_hooks(saved, s, node) : NULL;
+    uint64_t now = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    if (TNI_UNLIKELY(now != saved->version && !saved->copied))
+        return fail(s, refuse_written(saved, node, now));
+    return TNI_LIKELY(!tni_grad_enabled()) ? saved->tensor : unpack_with_history(saved, s, node);
+}
+
+void tni_saved_copy(tni_saved *to, const tni_saved *from, uint32_t count)
+{
     memcpy(to, from, count * sizeof *to);
     for (uint32_t i = 0; i < count; i++) {
-        tn_retain(to[i].tensor);
+        if (!to[i].is_edge) tn_retain(to[i].tensor);
         if (!to[i].borrows) tni_node_retain(to[i].history.node);
         if (to[i].packed) atomic_fetch_add_explicit(&to[i].packed->refs, 1, memory_order_relaxed);
     }
@@ -188,7 +190,7 @@ static void release_packed(tni_packed *packed)
 void tni_saved_finish(tni_saved *saved, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (saved[i].tensor) tn_release(saved[i].tensor);
+        if (!saved[i].is_edge && saved[i].tensor) tn_release(saved[i].tensor);
         if (TNI_UNLIKELY(saved[i].packed != NULL)) release_packed(saved[i].packed);
         if (!saved[i].borrows) tni_node_release(saved[i].history.node);
     }

@@ -79,9 +79,7 @@ int32_t tni_view_refresh(tn_tensor *view)
     view_node *n;
     status = make_view_node(view, edge, &n);
     if (status) return status;
-    status = tni_set_history(view, &n->node, 0);
-    tni_node_release(&n->node);
-    return status;
+    return tni_set_history(view, &n->node, 0);
 }
 
 /* ---- a write to a part of a base ---- */
@@ -174,7 +172,6 @@ int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self)
         n->edges[1 + i] = (tni_edge){tni_node_retain(node->edges[i].node), node->edges[i].input};
     }
     status = tni_set_history(base, &n->node, 0);
-    tni_node_release(&n->node);
     if (status) return status;
     if (view->autograd) view->autograd->view_version = UINT64_MAX; /* its history must follow */
     return tni_view_refresh(view);
