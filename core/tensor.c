@@ -121,14 +121,19 @@ static int32_t fill_checked(tn_tensor *t, uint32_t rank, const int64_t *sizes)
     return code;
 }
 
+/* 0: so narrow that no product of so many sizes, of whose bits `bits` are those in any, overflows. */
+static inline int32_t may_overflow(uint64_t bits, uint32_t rank)
+{
+    return (64u - (uint32_t)__builtin_clzll(bits)) * rank > 58;
+}
+
 /* Row-major; the state of ranks that have channels needs a second pass. */
 static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes, int64_t *extent)
 {
     int64_t stride = 1, numel = 1;
     uint64_t bits = 1;
     for (uint32_t i = 0; i < rank; i++) bits |= (uint64_t)sizes[i];
-    if (TNI_UNLIKELY((64u - (uint32_t)__builtin_clzll(bits)) * rank >
-                     62)) { /* else no product can overflow */
+    if (TNI_UNLIKELY(may_overflow(bits, rank))) {
         int32_t code = fill_checked(t, rank, sizes);
         if (code) return code;
     } else {
@@ -297,6 +302,30 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
     return TN_OK;
 }
 
+/* The bytes of a row-major tensor; 0: none, or so many that they have to be counted with care. */
+static inline uint64_t plain_bytes(tn_dtype dtype, uint32_t rank, const int64_t *sizes)
+{
+    uint64_t numel = 1, bits = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        bits |= (uint64_t)sizes[i];
+        numel *= (uint64_t)sizes[i];
+    }
+    return may_overflow(bits, rank) ? 0 : numel * item_bytes(dtype);
+}
+
+static inline int32_t create_embedded(tni_device *device, uint64_t bytes, tn_dtype dtype, uint32_t rank,
+                                      const int64_t *sizes, tn_tensor **out)
+{
+    int64_t extent;
+    tn_tensor *t;
+    int32_t code = new_embedded(device, bytes, dtype, rank, &t);
+    if (TNI_UNLIKELY(code)) return code;
+    t->state = TNI_EMBEDDED | mode_state();
+    code = fill_contiguous(t, rank, sizes, &extent); /* cannot fail: there are bytes for it */
+    *out = t;
+    return code;
+}
+
 int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,
                           const int64_t *sizes, const int64_t *strides, tn_tensor **out)
 {
@@ -310,6 +339,10 @@ int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uin
         d = tni_device_get(ctx, device);
         if (TNI_UNLIKELY(!d)) return tn_last_error()->code;
         device = d->id;
+    }
+    if (TNI_LIKELY(!strides)) {
+        uint64_t plain = plain_bytes(dtype, rank, sizes);
+        if (TNI_LIKELY(can_embed(d, plain, rank))) return create_embedded(d, plain, dtype, rank, sizes, out);
     }
     code = new_header(ctx, device, dtype, rank, &t);
     if (TNI_UNLIKELY(code)) return code;

@@ -263,7 +263,7 @@ int32_t tni_run_structured(tni_frame *f)
         f->device = tni_arg_tensor(f, 0)->desc.device; /* copies lead from any device to any */
         status = TN_OK;
     } else {
-        status = tni_check_devices(f);
+        status = base->n_tensors ? tni_check_devices(f) : TN_OK;
     }
     if (!status && base->entry->infer) status = base->entry->infer(f);
     if (!status && base->def) status = tni_custom_infer(f);

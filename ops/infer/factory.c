@@ -22,10 +22,9 @@ static int32_t read_options(const tni_frame *f, uint32_t first, const tn_tensor 
     return TN_OK;
 }
 
-static int32_t check_sizes(const tni_frame *f, tn_ints size)
+static int32_t check_list(const tni_frame *f, tn_ints size)
 {
     tni_text text;
-    int64_t numel;
     if (size.count > TN_MAX_RANK)
         return tni_fail(f, TN_E_SHAPE, "only tensors with up to %d dims are supported", TN_MAX_RANK);
     for (int64_t i = 0; i < size.count; i++) {
@@ -33,6 +32,13 @@ static int32_t check_sizes(const tni_frame *f, tn_ints size)
             return tni_fail(f, TN_E_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
                             (long long)size.data[i], tni_list_text(size, &text));
     }
+    return TN_OK;
+}
+
+static int32_t check_sizes(const tni_frame *f, tn_ints size)
+{
+    int64_t numel;
+    TNI_TRY(check_list(f, size));
     return tni_numel((uint32_t)size.count, size.data, &numel);
 }
 
@@ -72,9 +78,10 @@ int32_t infer_empty(tni_frame *f)
     int64_t strides[TN_MAX_RANK];
     options o;
     TNI_TRY(read_options(f, 1, NULL, &o));
+    TNI_TRY(check_list(f, size));
+    if (format == TN_CONTIGUOUS_FORMAT || format == TN_PRESERVE_FORMAT) return give_new(f, &o, size, NULL);
     TNI_TRY(check_sizes(f, size));
     TNI_TRY(check_format(f, format, size.count));
-    if (format == TN_CONTIGUOUS_FORMAT || format == TN_PRESERVE_FORMAT) return give_new(f, &o, size, NULL);
     TNI_TRY(tni_format_strides((uint32_t)size.count, size.data, format, strides));
     return give_new(f, &o, size, strides);
 }
