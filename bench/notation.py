@@ -105,8 +105,12 @@ def tensors(call):
 
 
 def call_bytes(call):
-    """Bytes that the call must move: every tensor in its arguments once."""
-    return sum(math.prod(t["t"]) * BYTES[t["d"]] for t in tensors(call))
+    """Bytes that the call must move: every tensor in its arguments once, one that is changed in place twice."""
+    found = sum(math.prod(t["t"]) * BYTES[t["d"]] for t in tensors(call))
+    base = call["op"].split("::")[1].split(".")[0]
+    if base.endswith("_") and base != "copy_":
+        found += math.prod(call["args"][0]["t"]) * BYTES[call["args"][0]["d"]]
+    return found
 
 
 def table(path):

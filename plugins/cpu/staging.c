@@ -13,6 +13,10 @@
  * saves reading each line before it is overwritten. */
 #define STREAM_BYTES ((int64_t)32 << 20)
 
+/* Bytes that go past the caches at a time: the processor reads on while so few are on their way, and of more
+ * it waits for the last. */
+#define STREAM_STRETCH 1024
+
 /* Shorter rows are walked several at a time. */
 #define SHORT_ROW 256
 
@@ -590,17 +594,46 @@ static void run_kernel(walker *w, cpu_run_fn fn, void *user)
         splat(w->pointers[i], w->pointers[i], length, cpu_slot_bytes[plan->operands[i].want]);
 }
 
+/* 1 if the only output goes past the caches as the kernel makes it. */
+static int32_t streams_directly(const cpu_plan *plan)
+{
+    const cpu_plan_operand *o = &plan->operands[0];
+    return plan->n_outputs == 1 && o->streamed && o->want == o->slot && !plan->uniform;
+}
+
+/* The same for such an output: stretch by stretch through its buffer. */
+static void run_streamed(walker *w, cpu_run_fn fn, void *user)
+{
+    const cpu_plan *plan = w->plan;
+    char *out = address(w, &plan->operands[0]);
+    int64_t bytes = plan->operands[0].bytes, stretch = STREAM_STRETCH / bytes;
+    for (uint32_t i = 1; i < plan->n_operands; i++) bring_in(w, i);
+    for (int64_t k = 0; k < w->length; k += stretch) {
+        int64_t n = w->length - k < stretch ? w->length - k : stretch;
+        w->pointers[0] = w->buffers[0].bytes;
+        fn(user, w->pointers, n, w->position + k);
+        cpu_stream(out + k * bytes, w->pointers[0], n * bytes);
+        for (uint32_t i = 1; i < plan->n_operands; i++)
+            w->pointers[i] = (char *)w->pointers[i] + n * cpu_slot_bytes[plan->operands[i].want];
+    }
+}
+
 void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user)
 {
     cpu_buffer buffers[CPU_MAX_OPERANDS + 1];
     walker w;
     if (begin >= end) return;
+    int32_t direct = streams_directly(plan);
     w.plan = plan;
     w.buffers = buffers;
     for (uint32_t i = 0; i < plan->n_operands; i++) w.splatted[i] = NULL;
     for (set_index(&w, begin); w.position < end; advance(&w)) {
         w.length = end - w.position < CPU_CHUNK ? end - w.position : CPU_CHUNK;
         if (plan->by_rows && w.length > plan->sizes[0] - w.index[0]) w.length = plan->sizes[0] - w.index[0];
+        if (direct) {
+            run_streamed(&w, fn, user);
+            continue;
+        }
         for (uint32_t i = 0; i < plan->n_outputs; i++) prepare_output(&w, i);
         run_kernel(&w, fn, user);
         for (uint32_t i = 0; i < plan->n_outputs; i++) bring_out(&w, i);

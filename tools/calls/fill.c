@@ -8,6 +8,9 @@
 
 /* Numbers repeat after so many elements: drawing 64 MiB of them would cost more than the case. */
 #define PERIOD 4096
+/* From here on memory is the device's, as that of a program's tensors is: it comes in large pages, which
+ * count for as much as a kernel's loop. Less is the C library's, whose ends tools watch. */
+#define LARGE_BYTES ((uint64_t)1 << 20)
 
 /* Not by _Float16: not every compiler has it on every target. Rounds to even, as all conversions do. */
 static uint16_t half_bits(double value)
@@ -95,9 +98,29 @@ static void fill_offsets(char *data, int64_t n, tn_dtype dtype, double high)
     for (int64_t i = 0; i < n; i++) fill_store(data + (size_t)i * size, dtype, (double)i * high / (double)n);
 }
 
-static void release(void *user)
+static void release_memory(void *user)
 {
     free(user);
+}
+static void release_tensor(void *user)
+{
+    tn_release(user);
+}
+
+/* Memory for a tensor, and who gives it back. */
+static void *find_room(tn_scope *s, uint64_t bytes, void (**out_release)(void *), void **out_user)
+{
+    if (bytes >= LARGE_BYTES) {
+        tn_tensor *room = tn_empty(s, TN_INTS((int64_t)bytes), .dtype = TN_UINT8, .device = TN_CPU);
+        *out_release = release_tensor;
+        *out_user = tn_retain(room);
+        tn_drop(s, room);
+        return *out_user ? tn_tensor_data(*out_user) : NULL;
+    }
+    *out_release = release_memory;
+    *out_user = aligned_alloc(64, bytes);
+    if (!*out_user) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, "fill: no memory");
+    return *out_user;
 }
 
 tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
@@ -105,7 +128,7 @@ tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
     int64_t last = 0;
     int empty = 0;
     uint64_t bytes;
-    void *data;
+    void *data, *user, (*release)(void *);
     int64_t stride = 1;
     for (int64_t i = w->sizes.count - 1; i >= 0; i--) {
         last += (w->sizes.data[i] - 1) * (w->strides.data ? w->strides.data[i] : stride);
@@ -115,11 +138,8 @@ tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
     if (empty) last = -1;
     /* Whole cache lines, and one more so that nothing is empty. */
     bytes = ((uint64_t)(last + 1) * (uint64_t)tn_dtype_bytes(w->dtype) / 64 + 1) * 64;
-    data = aligned_alloc(64, bytes);
-    if (!data) {
-        tn_scope_fail(s, TN_E_OUT_OF_MEMORY, "fill: no memory");
-        return NULL;
-    }
+    data = find_room(s, bytes, &release, &user);
+    if (!data) return NULL;
     memset(data, 0, bytes);
     if (w->offsets)
         fill_offsets(data, last + 1, w->dtype, w->high);
@@ -133,5 +153,5 @@ tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
                                       .sizes = w->sizes,
                                       .strides = w->strides,
                                       .deleter = release,
-                                      .user = data});
+                                      .user = user});
 }

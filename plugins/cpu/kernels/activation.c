@@ -35,6 +35,24 @@ static void logit_backward(void *const *p, int64_t n, const cpu_scalars *s)
     binary_with(p, n, without ? 0 : (T)s->f[0], without ? NAN : 0, logit_backward_one);
 }
 
+/* Of half types the bits are enough: a sign, and no more after it than infinity has. */
+#if CPU_IS_HALF
+#if defined(DTYPE_F16)
+#define INFINITE_BITS 0x7c00
+#else
+#define INFINITE_BITS 0x7f80
+#endif
+static void relu(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    E *o = p[0];
+    const E *a = p[1];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        int16_t bits = (int16_t)a[i].bits;
+        o[i].bits = bits <= (int16_t)(INT16_MIN + INFINITE_BITS) ? 0 : a[i].bits;
+    }
+}
+#else
 ALWAYS_INLINE T relu_one(T a)
 {
     return a <= 0 ? 0 : a;
@@ -43,6 +61,7 @@ static void relu(void *const *p, int64_t n, const cpu_scalars *s)
 {
     unary(p, n, relu_one);
 }
+#endif
 
 ALWAYS_INLINE T threshold_one(T a, T x, T y)
 {

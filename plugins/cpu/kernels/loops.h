@@ -37,6 +37,40 @@ ALWAYS_INLINE void narrow(E *to, const T *from)
 }
 #endif
 
+/*
+ * The same for functions whose results go back into a block: the order of elements within it does not matter
+ * while all operands have the same. A pair of bfloat16 is taken apart where it lies, all those that stand in
+ * lower halves of words before those in upper ones, so that no element changes its lane.
+ */
+#if defined(DTYPE_BF16)
+ALWAYS_INLINE void widen_apart(T *to, const E *from)
+{
+    for (int j = 0; j < BLOCK / 2; j++) {
+        uint32_t pair;
+        memcpy(&pair, from + 2 * j, sizeof pair);
+        to[j] = float_of_bits(pair << 16);
+        to[j + BLOCK / 2] = float_of_bits(pair & 0xffff0000u);
+    }
+}
+ALWAYS_INLINE void narrow_together(E *to, const T *from)
+{
+    for (int j = 0; j < BLOCK / 2; j++) {
+        uint32_t low = bits_for_bfloat(from[j]), high = bits_for_bfloat(from[j + BLOCK / 2]);
+        uint32_t pair = low >> 16 | (high & 0xffff0000u);
+        memcpy(to + 2 * j, &pair, sizeof pair);
+    }
+}
+#else
+ALWAYS_INLINE void widen_apart(T *to, const E *from)
+{
+    widen(to, from);
+}
+ALWAYS_INLINE void narrow_together(E *to, const T *from)
+{
+    narrow(to, from);
+}
+#endif
+
 /* A function of an element of each operand; one of these. `with` takes two numbers that hold for the whole
  * call (ternary one), `by` any number of them. */
 typedef struct formula {
@@ -68,16 +102,18 @@ ALWAYS_INLINE void map_block(void *out, const E *const *in, int32_t operands, fo
 {
     T u[BLOCK], v[BLOCK], w[BLOCK];
     uint8_t *truth = out;
-    widen(u, in[0]);
-    if (operands > 1) widen(v, in[1]);
-    if (operands > 2) widen(w, in[2]);
     if (f.test || f.compare) {
+        widen(u, in[0]);
+        if (operands > 1) widen(v, in[1]);
         for (int j = 0; j < BLOCK; j++) truth[j] = (uint8_t)(f.test ? f.test(u[j]) : f.compare(u[j], v[j]));
         return;
     }
+    widen_apart(u, in[0]);
+    if (operands > 1) widen_apart(v, in[1]);
+    if (operands > 2) widen_apart(w, in[2]);
     for (int j = 0; j < BLOCK; j++)
         u[j] = apply(f, u[j], operands > 1 ? v[j] : 0, operands > 2 ? w[j] : 0, by);
-    narrow(out, u);
+    narrow_together(out, u);
 }
 /* The end of a run, in a block of its own. */
 static __attribute__((noinline, unused)) const E *last_block(E *room, const E *a, int64_t n)

@@ -420,31 +420,64 @@ ALWAYS_INLINE V vector_at(const E *x)
     return v;
 }
 
+/* Two vectors of neighbouring elements, in any order: a pair of bfloat16 is taken apart where it lies. */
+ALWAYS_INLINE void two_vectors_at(V *to, const E *x)
+{
+#if defined(DTYPE_BF16)
+    VB pairs;
+    memcpy(&pairs, x, sizeof pairs);
+    to[0] = (V)(pairs << 16);
+    to[1] = (V)(pairs & (int32_t)0xffff0000u);
+#else
+    to[0] = vector_at(x);
+    to[1] = vector_at(x + LANES);
+#endif
+}
+
+/* So many elements of a run are joined in T before they go into A, which keeps sums of float32 good. */
+#define STRETCH (16 * AT_ONCE * LANES)
+
+/* The vectors of a stretch, joined to one; n is a multiple of AT_ONCE vectors. */
+ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*step)(V, V))
+{
+    V sums[AT_ONCE], two[2];
+    for (int k = 0; k < AT_ONCE; k += 2) two_vectors_at(sums + k, x + k * LANES);
+    for (int64_t i = AT_ONCE * LANES; i < n; i += AT_ONCE * LANES)
+        for (int k = 0; k < AT_ONCE; k += 2) {
+            two_vectors_at(two, x + i + k * LANES);
+            sums[k] = step(sums[k], two[0]);
+            sums[k + 1] = step(sums[k + 1], two[1]);
+        }
+    for (int k = AT_ONCE / 2; k > 0; k /= 2)
+        for (int j = 0; j < k; j++) sums[j] = step(sums[j], sums[j + k]);
+    return sums[0];
+}
+
+/* Runs are cut the same way wherever they stand, so the result depends on their elements alone. */
 ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*step)(V, V), A (*join)(A, A))
 {
-    const V none = (V){0} + neutral;
-    V sums[AT_ONCE] = {none, none};
-    int64_t i = 0;
-    if (n >= AT_ONCE * LANES) {
-        for (int k = 0; k < AT_ONCE; k++) sums[k] = vector_at(x + k * LANES);
-        for (i = AT_ONCE * LANES; i + AT_ONCE * LANES <= n; i += AT_ONCE * LANES)
-            for (int k = 0; k < AT_ONCE; k++) sums[k] = step(sums[k], vector_at(x + i + k * LANES));
-        for (int k = AT_ONCE / 2; k > 1; k /= 2)
-            for (int j = 0; j < k; j++) sums[j] = step(sums[j], sums[j + k]);
+    A lanes[LANES];
+    int64_t i = 0, whole = n - n % (AT_ONCE * LANES);
+    for (int k = 0; k < LANES; k++) lanes[k] = (A)neutral;
+    while (i < whole) {
+        int64_t m = whole - i < STRETCH ? whole - i : STRETCH;
+        T out[LANES];
+        V joined = join_stretch(x + i, m, step);
+        memcpy(out, &joined, sizeof out);
+        for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
+        i += m;
     }
-    for (; i + 2 * LANES <= n; i += 2 * LANES)
-        for (int k = 0; k < 2; k++) sums[k] = step(sums[k], vector_at(x + i + k * LANES));
-    V total = step(sums[0], sums[1]);
     if (i + LANES <= n) {
-        total = step(total, vector_at(x + i));
-        i += LANES;
+        T out[LANES];
+        V sum = (V){0} + neutral;
+        for (; i + LANES <= n; i += LANES) sum = step(sum, vector_at(x + i));
+        memcpy(out, &sum, sizeof out);
+        for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
     }
-    A halves[LANES];
-    for (int k = 0; k < LANES; k++) halves[k] = (A)total[k];
     for (int width = (int)LANES / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; k++) halves[k] = join(halves[k], halves[k + width]);
-    A result = join(start, halves[0]);
-    for (; i < n; i++) result = join(result, load(x + i));
+        for (int k = 0; k < width; k++) lanes[k] = join(lanes[k], lanes[k + width]);
+    A result = join(start, lanes[0]);
+    for (; i < n; i++) result = join(result, (A)load(x + i));
     return result;
 }
 static void run_sum(cpu_lanes s, const void *x, int64_t n, int64_t index)

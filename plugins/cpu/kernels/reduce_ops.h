@@ -41,7 +41,8 @@ typedef struct cpu_reduce_kernel {
     void (*take)(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p);
     /* Lane i takes what lane i of `from` has; its elements come later. */
     void (*merge)(cpu_lanes s, cpu_lanes from, int64_t lanes);
-    /* The first lane takes n neighbouring elements (at most CPU_CHUNK); NULL: by `take`. */
+    /* The first lane takes n neighbouring elements; NULL: by `take`. Positions are looked for in the run once
+     * more, so that those that keep them take no more than CPU_CHUNK. */
     void (*run)(cpu_lanes s, const void *x, int64_t n, int64_t index);
     /* Lane i takes element i of each of some rows (at most CPU_REDUCE_ROWS), `row_bytes` apart; NULL: by
      * `take`. */

@@ -61,11 +61,15 @@ ALWAYS_INLINE float float_of_bfloat(bfloat_t b)
 {
     return float_of_bits((uint32_t)b.bits << 16);
 }
-/* To nearest, ties to even; NaN becomes the quiet one. */
-ALWAYS_INLINE bfloat_t bfloat_of_float(float f)
+/* The upper half of the result is the bfloat16: to nearest, ties to even; NaN becomes the quiet one. */
+ALWAYS_INLINE uint32_t bits_for_bfloat(float f)
 {
     uint32_t bits = bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-    return (bfloat_t){(uint16_t)((f != f ? 0x7fc00000u : rounded) >> 16)};
+    return f != f ? 0x7fc00000u : rounded;
+}
+ALWAYS_INLINE bfloat_t bfloat_of_float(float f)
+{
+    return (bfloat_t){(uint16_t)(bits_for_bfloat(f) >> 16)};
 }
 
 #if defined(__F16C__)
