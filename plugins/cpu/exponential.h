@@ -59,16 +59,13 @@ CPU_EXPONENTIAL double cpu_power_of_two_f64(double n)
     return power;
 }
 
-/* e^(x + rest), where rest is what the rounding of x took off. From 89 up it is infinite, below -120 (where
- * even a hundred times the power is 0) it is cut. */
-CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_of(float x, float rest)
+/* e^(x + rest), where rest is what the rounding of x took off; x is from -120 to 89, or NaN. */
+CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_within(float x, float rest)
 {
     const float shift = 0x1.8p23f; /* adding it leaves the nearest whole number */
-    float r = x > 89.0f ? 89.0f : x, n, half, p;
-    r = r < -120.0f ? -120.0f : r;
-    n = cpu_fused_f32(r, 1.44269504088896341f, shift) - shift;
+    float n = cpu_fused_f32(x, 1.44269504088896341f, shift) - shift, half, r, p;
     half = cpu_fused_f32(n, 0.5f, shift) - shift;
-    r = cpu_fused_f32(n, -0.693145751953125f, r) - cpu_fused_f32(n, 1.42860677e-6f, -rest);
+    r = cpu_fused_f32(n, -0.693145751953125f, x) - cpu_fused_f32(n, 1.42860677e-6f, -rest);
     p = 1.9875691500e-4f;
     p = cpu_fused_f32(p, r, 1.3981999507e-3f);
     p = cpu_fused_f32(p, r, 8.3334519073e-3f);
@@ -77,6 +74,14 @@ CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_of(float x, float rest)
     p = cpu_fused_f32(p, r, 5.0000001201e-1f);
     return (cpu_power_f32){cpu_fused_f32(p, r * r, r),
                            {cpu_power_of_two_f32(half), cpu_power_of_two_f32(n - half)}};
+}
+
+/* The same of any x: from 89 up it is infinite, below -120 (where even a hundred times the power is 0) it is
+ * cut. */
+CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_of(float x, float rest)
+{
+    float r = x > 89.0f ? 89.0f : x;
+    return cpu_power_f32_within(r < -120.0f ? -120.0f : r, rest);
 }
 
 /* The same of double: from 710 up, below -760. */

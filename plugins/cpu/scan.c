@@ -38,16 +38,24 @@ static void start(const scan_call *c, line_state *s)
     if (c->kind == SCAN_LOG_SUM_EXP) s->re = -INFINITY;
 }
 
+/* 1 if the number b goes on from the number a that came before: the last of equals. */
+static inline int32_t goes_on(int32_t kind, int64_t a, int64_t b)
+{
+    return kind == SCAN_MAX ? b >= a : b <= a;
+}
 static void scan_whole(const scan_call *c, line_state *s, int64_t *x, int64_t *positions, int64_t n,
                        int64_t first)
 {
+    if (c->kind == SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) x[i] = s->whole += x[i];
+        return;
+    }
+    if (c->kind == SCAN_PRODUCT) {
+        for (int64_t i = 0; i < n; i++) x[i] = s->whole *= x[i];
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
-        int32_t on = s->position < 0 || (c->kind == SCAN_MAX ? x[i] >= s->whole : x[i] <= s->whole);
-        if (c->kind == SCAN_SUM)
-            s->whole += x[i];
-        else if (c->kind == SCAN_PRODUCT)
-            s->whole *= x[i];
-        else if (on) {
+        if (s->position < 0 || goes_on(c->kind, s->whole, x[i])) {
             s->whole = x[i];
             s->position = first + i;
         }
@@ -74,6 +82,27 @@ static void scan_sum(line_state *s, double *x, int64_t n)
         s->rest += lost - lost == 0 ? lost : 0;
         x[i] = sum + s->rest;
     }
+}
+
+/* Sums of a shorter type need no more than float64's own digits. The sum waits for the one before it, so
+ * lines go side by side. */
+enum { BESIDE = 4 };
+static void scan_beside(line_state *s, cpu_buffer *buffers, int64_t n)
+{
+    double *x[BESIDE], sums[BESIDE];
+    for (int k = 0; k < BESIDE; k++) {
+        x[k] = (double *)(void *)buffers[k].bytes;
+        sums[k] = s[k].re;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < BESIDE; k++) x[k][i] = sums[k] += x[k][i];
+    for (int k = 0; k < BESIDE; k++) s[k].re = sums[k];
+}
+static void scan_short_sum(line_state *s, double *x, int64_t n)
+{
+    double sum = s->re;
+    for (int64_t i = 0; i < n; i++) x[i] = sum += x[i];
+    s->re = sum;
 }
 
 static void scan_float(const scan_call *c, line_state *s, double *x, int64_t *positions, int64_t n,
@@ -143,8 +172,10 @@ static void scan_run(const scan_call *c, line_state *s, void *x, int64_t *positi
         scan_whole(c, s, x, positions, n, first);
     else if (c->hub == CPU_C128)
         scan_complex(c, s, x, n);
-    else if (c->kind == SCAN_SUM)
+    else if (c->kind == SCAN_SUM && c->out_slot == CPU_F64)
         scan_sum(s, x, n);
+    else if (c->kind == SCAN_SUM)
+        scan_short_sum(s, x, n);
     else
         scan_float(c, s, x, positions, n, first);
 }
@@ -159,30 +190,143 @@ static char *operand_at(const scan_call *c, const tn_operand *o, int64_t line)
     return address;
 }
 
-static void scan_lines(void *user, int64_t begin, int64_t end, int32_t thread)
+/* Lines `line` and on, `count` of them, all at once (1, or BESIDE of a sum of a shorter type). */
+static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffer *x)
 {
-    const scan_call *c = user;
     uint32_t along = c->nest->rank - 1;
     int64_t in_stride = c->in->strides[along], out_stride = c->out->strides[along];
     int64_t out_bytes = cpu_slot_bytes[c->out_slot], positions[CPU_CHUNK];
-    cpu_buffer x, raw;
-    for (int64_t line = begin; line < end; line++) {
-        const char *in = operand_at(c, c->in, line);
-        char *out = operand_at(c, c->out, line),
-             *at = c->positions ? operand_at(c, c->positions, line) : NULL;
-        line_state s;
-        start(c, &s);
-        for (int64_t i = 0; i < c->length; i += CPU_CHUNK) {
-            int64_t n = c->length - i < CPU_CHUNK ? c->length - i : CPU_CHUNK;
-            cpu_gather(x.bytes, c->hub, in + i * in_stride, c->in_slot, in_stride, n, &raw);
-            scan_run(c, &s, x.bytes, at ? positions : NULL, n, i);
-            cpu_convert(raw.bytes, c->out_slot, x.bytes, c->hub, n);
-            cpu_move(out + i * out_stride, out_stride, raw.bytes, out_bytes, n, out_bytes);
-            if (!at) continue;
-            int64_t stride = c->positions->strides[along];
-            cpu_move(at + i * stride, stride, positions, 8, n, 8);
+    const char *in[BESIDE];
+    char *out[BESIDE], *at = c->positions ? operand_at(c, c->positions, line) : NULL;
+    cpu_buffer *raw = x + BESIDE;
+    line_state s[BESIDE];
+    for (int64_t k = 0; k < count; k++) {
+        in[k] = operand_at(c, c->in, line + k);
+        out[k] = operand_at(c, c->out, line + k);
+        start(c, &s[k]);
+    }
+    for (int64_t i = 0; i < c->length; i += CPU_CHUNK) {
+        int64_t n = c->length - i < CPU_CHUNK ? c->length - i : CPU_CHUNK;
+        for (int64_t k = 0; k < count; k++)
+            cpu_gather(x[k].bytes, c->hub, in[k] + i * in_stride, c->in_slot, in_stride, n, raw);
+        if (count == BESIDE)
+            scan_beside(s, x, n);
+        else
+            scan_run(c, s, x->bytes, at ? positions : NULL, n, i);
+        for (int64_t k = 0; k < count; k++) {
+            char *to = out[k] + i * out_stride;
+            if (out_stride == out_bytes) {
+                cpu_convert(to, c->out_slot, x[k].bytes, c->hub, n);
+                continue;
+            }
+            cpu_convert(raw->bytes, c->out_slot, x[k].bytes, c->hub, n);
+            cpu_move(to, out_stride, raw->bytes, out_bytes, n, out_bytes);
+        }
+        if (!at) continue;
+        int64_t stride = c->positions->strides[along];
+        cpu_move(at + i * stride, stride, positions, 8, n, 8);
+    }
+}
+
+static void scan_lines(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const scan_call *c = user;
+    int32_t beside = c->hub == CPU_F64 && c->kind == SCAN_SUM && c->out_slot != CPU_F64;
+    cpu_buffer x[BESIDE + 1];
+    for (int64_t line = begin; line < end;) {
+        int64_t count = beside && end - line >= BESIDE ? BESIDE : 1;
+        scan_some(c, line, count, x);
+        line += count;
+    }
+}
+
+/* ---- Across lines ------------------------------------------------------------------------------------ */
+
+/* Lines whose elements lie side by side in memory go together, a row of theirs after the other. */
+enum { ROW = 512 };
+
+typedef struct row_state {
+    double re[ROW], rest[ROW];
+    int64_t whole[ROW], position[ROW];
+} row_state;
+
+static void row_of_floats(const scan_call *c, row_state *s, double *restrict x, int64_t n, int64_t index)
+{
+    double *restrict re = s->re, *restrict rest = s->rest;
+    int64_t *restrict position = s->position;
+    int32_t sign = c->kind == SCAN_MAX ? 1 : -1;
+    if (c->kind == SCAN_SUM && c->out_slot == CPU_F64) {
+        for (int64_t i = 0; i < n; i++) {
+            double sum = re[i] + x[i], part = sum - re[i], lost = (re[i] - (sum - part)) + (x[i] - part);
+            rest[i] += lost - lost == 0 ? lost : 0;
+            re[i] = sum;
+            x[i] = sum + rest[i];
+        }
+    } else if (c->kind == SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) x[i] = re[i] += x[i];
+    } else if (c->kind == SCAN_PRODUCT) {
+        for (int64_t i = 0; i < n; i++) x[i] = re[i] *= x[i];
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            int32_t on = (index == 0) | (x[i] != x[i]) | (sign * x[i] >= sign * re[i]);
+            x[i] = re[i] = on ? x[i] : re[i];
+            position[i] = on ? index : position[i];
         }
     }
+}
+static void row_of_wholes(const scan_call *c, row_state *s, int64_t *restrict x, int64_t n, int64_t index)
+{
+    int64_t *restrict whole = s->whole, *restrict position = s->position;
+    if (c->kind == SCAN_SUM) {
+        for (int64_t i = 0; i < n; i++) x[i] = whole[i] += x[i];
+    } else if (c->kind == SCAN_PRODUCT) {
+        for (int64_t i = 0; i < n; i++) x[i] = whole[i] *= x[i];
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            int32_t on = (index == 0) | goes_on(c->kind, whole[i], x[i]);
+            x[i] = whole[i] = on ? x[i] : whole[i];
+            position[i] = on ? index : position[i];
+        }
+    }
+}
+
+static void scan_across(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const scan_call *c = user;
+    uint32_t along = c->nest->rank - 1;
+    _Alignas(64) char x[ROW * 8];
+    row_state s;
+    for (int64_t line = begin, n; line < end; line += n) {
+        const char *in = operand_at(c, c->in, line);
+        char *out = operand_at(c, c->out, line);
+        char *at = c->positions ? operand_at(c, c->positions, line) : NULL;
+        n = c->nest->sizes[0] - line % c->nest->sizes[0];
+        if (n > end - line) n = end - line;
+        if (n > ROW) n = ROW;
+        for (int64_t i = 0; i < n; i++) {
+            s.re[i] = (double)(s.whole[i] = c->kind == SCAN_PRODUCT);
+            s.rest[i] = 0;
+        }
+        for (int64_t i = 0; i < c->length; i++) {
+            cpu_convert(x, c->hub, in + i * c->in->strides[along], c->in_slot, n);
+            if (c->hub == CPU_I64)
+                row_of_wholes(c, &s, (int64_t *)(void *)x, n, i);
+            else
+                row_of_floats(c, &s, (double *)(void *)x, n, i);
+            cpu_convert(out + i * c->out->strides[along], c->out_slot, x, c->hub, n);
+            if (at) memcpy(at + i * c->positions->strides[along], s.position, (size_t)n * 8);
+        }
+    }
+}
+
+/* Where lines are neighbours and their own elements are not. */
+static int32_t goes_across(const scan_call *c)
+{
+    const tn_nest *nest = c->nest;
+    if (nest->rank < 2 || nest->sizes[0] < 8 || c->hub == CPU_C128 || c->kind == SCAN_LOG_SUM_EXP) return 0;
+    return c->in->strides[0] == cpu_slot_bytes[c->in_slot] &&
+           c->out->strides[0] == cpu_slot_bytes[c->out_slot] &&
+           (!c->positions || c->positions->strides[0] == 8);
 }
 
 static int32_t run_scan(void *self, const tn_call *call)
@@ -213,7 +357,8 @@ static int32_t run_scan(void *self, const tn_call *call)
     if (c.hub == CPU_C128 && (c.kind == SCAN_MAX || c.kind == SCAN_MIN))
         return cpu_error(call, TN_E_UNSUPPORTED, "cpu: this scan has no order of complex numbers");
     int64_t grain = SCAN_GRAIN / c.length;
-    cpu_parallel_for(call, nest->numel / c.length, grain > 0 ? grain : 1, scan_lines, &c);
+    cpu_parallel_for(call, nest->numel / c.length, grain > 0 ? grain : 1,
+                     goes_across(&c) ? scan_across : scan_lines, &c);
     return TN_OK;
 }
 

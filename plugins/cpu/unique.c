@@ -146,6 +146,103 @@ static int32_t unique(const tn_call *call, int64_t dim, int32_t along, int32_t s
     return write_results(call, &t, inverse, counts, along ? NULL : t.self);
 }
 
+/* ---- Neighbours ---------------------------------------------------------------------------------------
+ */
+
+/* differs[i] = 1 if element i is not equal to the one before it; the first differs from what is not there. */
+static inline __attribute__((always_inline)) void mark(uint8_t *differs, const char *x, int64_t n,
+                                                       size_t bytes)
+{
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t a = 0, b = 0;
+        memcpy(&a, x + (i - 1) * (int64_t)bytes, bytes);
+        memcpy(&b, x + i * (int64_t)bytes, bytes);
+        differs[i] = a != b;
+    }
+}
+static void mark_f32(uint8_t *restrict differs, const float *restrict x, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) differs[i] = x[i] != x[i - 1];
+}
+static void mark_f64(uint8_t *restrict differs, const double *restrict x, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) differs[i] = x[i] != x[i - 1];
+}
+/* Zeros of either sign are equal, numbers above infinity differ from all. */
+static void mark_half(uint8_t *restrict differs, const uint16_t *restrict x, int64_t n, int32_t infinity)
+{
+    for (int64_t i = 1; i < n; i++) {
+        int32_t a = x[i - 1], b = x[i], nan = (b & 0x7fff) > infinity, zeros = ((a | b) & 0x7fff) == 0;
+        differs[i] = (uint8_t)(nan | ((a != b) & !zeros));
+    }
+}
+static void mark_neighbours(uint8_t *differs, const void *x, int64_t n, int32_t slot)
+{
+    differs[0] = 1;
+    if (slot == CPU_F32)
+        mark_f32(differs, x, n);
+    else if (slot == CPU_F64)
+        mark_f64(differs, x, n);
+    else if (slot == CPU_F16 || slot == CPU_BF16)
+        mark_half(differs, x, n, slot == CPU_F16 ? 0x7c00 : 0x7f80);
+    else if (cpu_slot_bytes[slot] == 8)
+        mark(differs, x, n, 8);
+    else if (cpu_slot_bytes[slot] == 4)
+        mark(differs, x, n, 4);
+    else if (cpu_slot_bytes[slot] == 2)
+        mark(differs, x, n, 2);
+    else
+        mark(differs, x, n, 1);
+}
+
+/* Backwards and without a branch: what the first of a run writes stays. */
+static inline __attribute__((always_inline)) void keep_first(char *to, const char *x, const uint8_t *differs,
+                                                             int64_t n, int64_t found, size_t bytes)
+{
+    for (int64_t i = n - 1, k = found - 1; i >= 0; k -= differs[i--])
+        memcpy(to + k * (int64_t)bytes, x + i * (int64_t)bytes, bytes);
+}
+
+/* unique_consecutive of elements. */
+static int32_t run_lengths(const tn_call *call, int32_t inverse, int32_t counts)
+{
+    const tn_tensor_desc *self = cpu_arg(call, 0);
+    int64_t n = cpu_numel(self), found = 0, bytes = tn_dtype_bytes(self->dtype);
+    uint8_t *differs = cpu_scratch(call, (uint64_t)n);
+    if (!differs) return TN_E_OUT_OF_MEMORY;
+    if (n > 0) mark_neighbours(differs, self->host, n, cpu_slot(self->dtype));
+    for (int64_t i = 0; i < n; i++) found += differs[i];
+    int32_t status = call->host->resize_output(call, 0, 1, &found);
+    if (status == TN_OK && call->n_outs > 1 && inverse)
+        status = call->host->resize_output(call, 1, self->rank, self->sizes);
+    if (status == TN_OK && call->n_outs > 2 && counts) status = call->host->resize_output(call, 2, 1, &found);
+    if (status != TN_OK || n == 0) return status;
+    char *to = cpu_out(call, 0)->host;
+    if (bytes == 8)
+        keep_first(to, self->host, differs, n, found, 8);
+    else if (bytes == 4)
+        keep_first(to, self->host, differs, n, found, 4);
+    else if (bytes == 2)
+        keep_first(to, self->host, differs, n, found, 2);
+    else
+        keep_first(to, self->host, differs, n, found, 1);
+    if (call->n_outs > 1 && inverse) {
+        int64_t *where = cpu_out(call, 1)->host;
+        for (int64_t i = 0, k = -1; i < n; i++) where[i] = k += differs[i];
+    }
+    if (call->n_outs > 2 && counts) {
+        int64_t *times = cpu_out(call, 2)->host;
+        for (int64_t i = n - 1, k = found - 1, end = n; i >= 0; k -= differs[i--]) {
+            times[k] = end - i;
+            end = differs[i] ? i : end;
+        }
+    }
+    return TN_OK;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------------------
+ */
+
 /* aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) */
 static int32_t unique_elements(void *state, const tn_call *call)
 {
@@ -166,8 +263,8 @@ static int32_t unique_dim(void *state, const tn_call *call)
 static int32_t unique_consecutive(void *state, const tn_call *call)
 {
     int32_t along = call->args[3].tag != TN_TAG_NONE;
-    return unique(call, tn_value_as_int(call->args[3]), along, 0, along || tn_value_as_bool(call->args[1]),
-                  along || tn_value_as_bool(call->args[2]));
+    if (!along) return run_lengths(call, tn_value_as_bool(call->args[1]), tn_value_as_bool(call->args[2]));
+    return unique(call, tn_value_as_int(call->args[3]), 1, 0, 1, 1);
 }
 /* aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) */
 static int32_t unique_dim_consecutive(void *state, const tn_call *call)

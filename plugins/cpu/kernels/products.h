@@ -25,6 +25,16 @@ ALWAYS_INLINE power power_of(T x, T rest)
 #endif
 }
 
+/* e^x of a number that is not above 0, or NaN. */
+ALWAYS_INLINE power power_below(T x)
+{
+#if defined(DTYPE_F64)
+    return cpu_power_f64_of(x, 0);
+#else
+    return cpu_power_f32_within(x < -120 ? -120 : x, 0);
+#endif
+}
+
 /* a b + c, rounded once where the level has an instruction for it. */
 ALWAYS_INLINE T fused(T a, T b, T c)
 {

@@ -46,7 +46,7 @@ ALWAYS_INLINE T less_one(power e)
 
 ALWAYS_INLINE T minus_magnitude(T a)
 {
-    return a < 0 ? a : -a;
+    return -FN(fabs)(a);
 }
 
 #if !defined(DTYPE_F64)
@@ -54,7 +54,7 @@ ALWAYS_INLINE T minus_magnitude(T a)
  * so. */
 ALWAYS_INLINE T tanh_one(T a)
 {
-    power e = power_of(2 * minus_magnitude(a), 0);
+    power e = power_below(2 * minus_magnitude(a));
     T less = less_one(e), twice = 2 * value_of(e), z = FN(fabs)(a);
     T over = (z > (T)0.55 ? twice : -less) / (2 + less);
     return FN(copysign)(z > (T)0.55 ? 1 - over : over, a);
@@ -69,7 +69,7 @@ static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
 
 ALWAYS_INLINE T sigmoid_one(T a)
 {
-    power e = power_of(minus_magnitude(a), 0);
+    power e = power_below(minus_magnitude(a));
     T over = (a < 0 ? 1 + e.more : 1) / (1 + value_of(e));
     return a < 0 ? scaled(over, e) : over;
 }
@@ -90,7 +90,7 @@ ALWAYS_INLINE T gated(T a, power e)
 }
 ALWAYS_INLINE T silu_one(T a)
 {
-    return gated(a, power_of(minus_magnitude(a), 0));
+    return gated(a, power_below(minus_magnitude(a)));
 }
 static void silu(void *const *p, int64_t n, const cpu_scalars *s)
 {
@@ -98,7 +98,7 @@ static void silu(void *const *p, int64_t n, const cpu_scalars *s)
 }
 ALWAYS_INLINE T silu_backward_one(T g, T a)
 {
-    T t = value_of(power_of(minus_magnitude(a), 0)), above = 1 / (1 + t), below = t * above;
+    T t = value_of(power_below(minus_magnitude(a))), above = 1 / (1 + t), below = t * above;
     T sigma = a < 0 ? below : above, rest = a < 0 ? above : below;
     return g * sigma * (1 + a * rest);
 }
