@@ -6,6 +6,7 @@
  * line in kernels/pointwise_ops.h only.
  */
 #include "pointwise.h"
+#include "elementwise.h"
 
 #include <string.h>
 
@@ -235,7 +236,7 @@ static void run_block(void *user, void *const *pointers, int64_t n, int64_t posi
 static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const pointwise_call *c = user;
-    cpu_plan_walk(&c->plan, begin, end, run_block, user);
+    cpu_elementwise_walk(&c->plan, begin, end, run_block, user);
 }
 
 /* 1 if one of n strided elements is zero; the compiler knows `bytes`. */

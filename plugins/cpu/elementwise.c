@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks for which the order of elements is free; see elementwise.h. Two kinds of nests gain from it: inputs
+ * that lie across the output, whose lines of the cache are read once for several rows, and inputs that are
+ * broadcast along short rows, which are computed once for each row. It knows plans, no operator.
+ */
+#include "elementwise.h"
+#include "transpose.h"
+
+#include <string.h>
+
+/* ---- Inputs that lie across the output --------------------------------------------------------------- */
+
+/* Columns of a tile, and bytes of a line of the cache, which is what a tile's rows cover of such an input: a
+ * turned tile of an operand is 16 KiB. */
+#define TILE_COLUMNS 256
+#define TILE_LINE    64
+
+typedef struct turned {
+    _Alignas(64) char bytes[CPU_MAX_OPERANDS][TILE_COLUMNS * TILE_LINE];
+} turned;
+
+static int32_t lies_across(const cpu_plan *plan, uint32_t i)
+{
+    const cpu_plan_operand *p = &plan->operands[i];
+    return i >= plan->n_outputs && p->strides[1] == p->bytes && p->stride >= TILE_LINE;
+}
+
+/* Rows of a tile, by the smallest element that lies across; 0: there is none. */
+static int64_t tile_rows(const cpu_plan *plan)
+{
+    int64_t rows = 0;
+    if (plan->rank < 2 || !plan->by_rows || plan->sizes[1] < 4) return 0;
+    for (uint32_t i = 0; i < plan->n_operands; i++) {
+        if (!lies_across(plan, i)) continue;
+        int64_t line = TILE_LINE / plan->operands[i].bytes;
+        if (rows == 0 || line < rows) rows = line;
+    }
+    return rows;
+}
+
+/* One tile: `n` columns of `rows` rows, addresses of whose first elements are given. */
+static void walk_tile(const cpu_plan *plan, char *const *from, int64_t n, int64_t rows, turned *room,
+                      cpu_run_fn fn, void *user)
+{
+    const int64_t sizes[2] = {n, rows};
+    int64_t strides[CPU_MAX_OPERANDS][2];
+    cpu_plan tile = *plan;
+    tile.rank = 2;
+    tile.sizes = sizes;
+    tile.numel = n * rows;
+    for (uint32_t i = 0; i < plan->n_operands; i++) {
+        cpu_plan_operand *p = &tile.operands[i];
+        p->base = from[i];
+        strides[i][0] = p->strides[0];
+        strides[i][1] = p->strides[1];
+        if (lies_across(plan, i)) {
+            p->base = room->bytes[i];
+            cpu_transpose(p->base, n * p->bytes, from[i], p->stride, n, rows, p->bytes);
+            strides[i][0] = p->bytes;
+            strides[i][1] = n * p->bytes;
+        }
+        p->strides = strides[i];
+        p->stride = strides[i][0];
+    }
+    cpu_plan_finish(&tile);
+    for (uint32_t i = 0; i < plan->n_outputs; i++)
+        tile.operands[i].streamed = tile.by_rows && plan->operands[i].streamed && n % TILE_LINE == 0;
+    cpu_plan_elementwise(&tile);
+    cpu_plan_walk(&tile, 0, tile.numel, fn, user);
+}
+
+/* Addresses of the operands where row `row` begins. */
+static void row_addresses(const cpu_plan *plan, int64_t row, char **out)
+{
+    for (uint32_t i = 0; i < plan->n_operands; i++) out[i] = plan->operands[i].base;
+    for (uint32_t d = 1; d < plan->rank; d++) {
+        for (uint32_t i = 0; i < plan->n_operands; i++)
+            out[i] += row % plan->sizes[d] * plan->operands[i].strides[d];
+        row /= plan->sizes[d];
+    }
+}
+
+static void walk_tiles(const cpu_plan *plan, int64_t first, int64_t last, int64_t most, cpu_run_fn fn,
+                       void *user)
+{
+    char *from[CPU_MAX_OPERANDS];
+    turned room;
+    for (int64_t row = first, rows; row < last; row += rows) {
+        rows = plan->sizes[1] - row % plan->sizes[1];
+        if (rows > most) rows = most;
+        if (rows > last - row) rows = last - row;
+        row_addresses(plan, row, from);
+        for (int64_t column = 0; column < plan->sizes[0]; column += TILE_COLUMNS) {
+            int64_t rest = plan->sizes[0] - column, n = rest < TILE_COLUMNS ? rest : TILE_COLUMNS;
+            walk_tile(plan, from, n, rows, &room, fn, user);
+            for (uint32_t i = 0; i < plan->n_operands; i++) from[i] += n * plan->operands[i].stride;
+        }
+    }
+}
+
+/* ---- Rows of one element ----------------------------------------------------------------------------- */
+
+typedef struct repeated {
+    const cpu_plan *plan;
+    cpu_run_fn fn;
+    void *user;
+} repeated;
+
+/* One output, written row after row, and inputs that are broadcast along all rows, which are short. */
+static int32_t repeats(const cpu_plan *plan)
+{
+    const cpu_plan_operand *o = &plan->operands[0];
+    if (plan->rank < 2 || plan->n_outputs != 1 || plan->uniform || !o->linear || o->stride != o->bytes)
+        return 0;
+    for (uint32_t i = 1; i < plan->n_operands; i++)
+        if (plan->operands[i].strides[0] != 0) return 0;
+    return plan->n_operands > 1;
+}
+
+/* n times an element of up to 16 bytes: by vectors of it, the last of which ends where the row does. */
+static void repeat(char *to, const char *element, int64_t n, int64_t bytes)
+{
+    char pattern[16];
+    int64_t all = n * bytes;
+    if (all < 16) {
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, element, (size_t)bytes);
+        return;
+    }
+    for (int64_t i = 0; i < 16; i += bytes) memcpy(pattern + i, element, (size_t)bytes);
+    for (int64_t i = 0; i + 16 <= all; i += 16) memcpy(to + i, pattern, 16);
+    memcpy(to + all - 16, pattern, 16);
+}
+
+static void repeat_run(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const repeated *r = user;
+    const cpu_plan_operand *o = &r->plan->operands[0];
+    int64_t length = r->plan->sizes[0];
+    _Alignas(64) char results[CPU_CHUNK * 16], converted[CPU_CHUNK * 16];
+    void *all[CPU_MAX_OPERANDS] = {results};
+    for (uint32_t i = 1; i < r->plan->n_operands; i++) all[i] = pointers[i - 1];
+    r->fn(r->user, all, n, position);
+    if (o->want != o->slot) cpu_convert(converted, o->slot, results, o->want, n);
+    for (int64_t i = 0; i < n; i++)
+        repeat(o->base + (position + i) * length * o->bytes,
+               (o->want != o->slot ? converted : results) + i * o->bytes, length, o->bytes);
+}
+
+/* Walks the first elements of the rows. */
+static void walk_repeated(const cpu_plan *plan, int64_t first, int64_t last, cpu_run_fn fn, void *user)
+{
+    repeated r = {plan, fn, user};
+    cpu_plan rows = {.rank = plan->rank - 1,
+                     .n_operands = plan->n_operands - 1,
+                     .sizes = plan->sizes + 1,
+                     .numel = plan->numel / plan->sizes[0]};
+    for (uint32_t i = 1; i < plan->n_operands; i++) {
+        cpu_plan_operand *p = &rows.operands[i - 1];
+        *p = plan->operands[i];
+        p->strides++;
+        p->stride = p->strides[0];
+    }
+    cpu_plan_finish(&rows);
+    cpu_plan_walk(&rows, first, last, repeat_run, &r);
+}
+
+void cpu_elementwise_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user)
+{
+    int64_t most = tile_rows(plan), row = plan->rank ? plan->sizes[0] : 1;
+    int64_t first = (begin + row - 1) / row, last = (end + row - 1) / row;
+    if (most > 0)
+        walk_tiles(plan, first, last, most, fn, user);
+    else if (repeats(plan))
+        walk_repeated(plan, first, last, fn, user);
+    else
+        cpu_plan_walk(plan, begin, end, fn, user);
+}
