@@ -31,28 +31,30 @@ static const uint8_t looks_closer[CPU_OP_COUNT] = {
 /* All others whose operands are all of type T; filled with the kernels. */
 static uint8_t is_plain[CPU_OP_COUNT];
 
-#define LEVEL_LISTS(X, level)           \
-    X(arithmetic_f32, CPU_F32, level)   \
-    X(arithmetic_f64, CPU_F64, level)   \
-    X(activation_f32, CPU_F32, level)   \
-    X(activation_f64, CPU_F64, level)   \
-    X(arithmetic_f16, CPU_F16, level)   \
-    X(arithmetic_bf16, CPU_BF16, level) \
-    X(activation_f16, CPU_F16, level)   \
-    X(activation_bf16, CPU_BF16, level) \
-    X(integer_i32, CPU_I32, level)      \
-    X(integer_i64, CPU_I64, level)      \
-    X(function_f32, CPU_F32, level)     \
-    X(function_f64, CPU_F64, level)     \
-    X(smooth_f32, CPU_F32, level)       \
-    X(smooth_f64, CPU_F64, level)       \
-    X(smooth_f16, CPU_F16, level)       \
-    X(smooth_bf16, CPU_BF16, level)     \
-    X(gelu_f32, CPU_F32, level)         \
-    X(gelu_f64, CPU_F64, level)         \
-    X(gelu_f16, CPU_F16, level)         \
-    X(gelu_bf16, CPU_BF16, level)       \
-    X(bytes_u8, CPU_U8, level)          \
+#define LEVEL_LISTS(X, level)            \
+    X(arithmetic_f32, CPU_F32, level)    \
+    X(arithmetic_f64, CPU_F64, level)    \
+    X(activation_f32, CPU_F32, level)    \
+    X(activation_f64, CPU_F64, level)    \
+    X(arithmetic_f16, CPU_F16, level)    \
+    X(arithmetic_bf16, CPU_BF16, level)  \
+    X(activation_f16, CPU_F16, level)    \
+    X(activation_bf16, CPU_BF16, level)  \
+    X(integer_i32, CPU_I32, level)       \
+    X(integer_i64, CPU_I64, level)       \
+    X(function_f32, CPU_F32, level)      \
+    X(function_f64, CPU_F64, level)      \
+    X(smooth_f32, CPU_F32, level)        \
+    X(smooth_f64, CPU_F64, level)        \
+    X(smooth_f16, CPU_F16, level)        \
+    X(smooth_bf16, CPU_BF16, level)      \
+    X(gelu_f32, CPU_F32, level)          \
+    X(short_special_f64, CPU_F32, level) \
+    X(erfinv_f32, CPU_F32, level)        \
+    X(gelu_f64, CPU_F64, level)          \
+    X(gelu_f16, CPU_F16, level)          \
+    X(gelu_bf16, CPU_BF16, level)        \
+    X(bytes_u8, CPU_U8, level)           \
     X(truth_u8, CPU_BOOL, level)
 /* Lists that have no use for vectors. */
 #define ONCE_LISTS(X)                \

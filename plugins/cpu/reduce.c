@@ -202,8 +202,9 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
             cpu_plan_walk(&plan, begin, end, take_walked, &r);
             continue;
         }
-        /* Elements that stay where they are, one state: the less often a run ends, the better. */
-        int64_t most = converted || c->kernel->planes > 1 ? CPU_CHUNK : BLOCK_ELEMENTS;
+        /* Elements that stay where they are, one state, a loop for the run: the less often it ends, the
+         * better. */
+        int64_t most = converted || c->kernel->planes > 1 || !c->kernel->run ? CPU_CHUNK : BLOCK_ELEMENTS;
         for (int64_t k = begin; k < end; k += most) {
             int64_t m = end - k < most ? end - k : most;
             const void *from = o->base + k * o->bytes;

@@ -84,19 +84,23 @@ static void scan_sum(line_state *s, double *x, int64_t n)
     }
 }
 
-/* Sums of a shorter type need no more than float64's own digits. The sum waits for the one before it, so
- * lines go side by side. */
+/* Sums of a shorter type need no more than float64's own digits. Each step waits for the one before it, so
+ * lines go side by side, those of products too. */
 enum { BESIDE = 4 };
-static void scan_beside(line_state *s, cpu_buffer *buffers, int64_t n)
+static void scan_beside(const scan_call *c, line_state *s, cpu_buffer *buffers, int64_t n)
 {
-    double *x[BESIDE], sums[BESIDE];
+    double *x[BESIDE], come[BESIDE];
     for (int k = 0; k < BESIDE; k++) {
         x[k] = (double *)(void *)buffers[k].bytes;
-        sums[k] = s[k].re;
+        come[k] = s[k].re;
     }
-    for (int64_t i = 0; i < n; i++)
-        for (int k = 0; k < BESIDE; k++) x[k][i] = sums[k] += x[k][i];
-    for (int k = 0; k < BESIDE; k++) s[k].re = sums[k];
+    if (c->kind == SCAN_SUM)
+        for (int64_t i = 0; i < n; i++)
+            for (int k = 0; k < BESIDE; k++) x[k][i] = come[k] += x[k][i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            for (int k = 0; k < BESIDE; k++) x[k][i] = come[k] *= x[k][i];
+    for (int k = 0; k < BESIDE; k++) s[k].re = come[k];
 }
 static void scan_short_sum(line_state *s, double *x, int64_t n)
 {
@@ -190,7 +194,7 @@ static char *operand_at(const scan_call *c, const tn_operand *o, int64_t line)
     return address;
 }
 
-/* Lines `line` and on, `count` of them, all at once (1, or BESIDE of a sum of a shorter type). */
+/* Lines `line` and on, `count` of them, all at once: 1 or BESIDE. */
 static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffer *x)
 {
     uint32_t along = c->nest->rank - 1;
@@ -210,7 +214,7 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
         for (int64_t k = 0; k < count; k++)
             cpu_gather(x[k].bytes, c->hub, in[k] + i * in_stride, c->in_slot, in_stride, n, raw);
         if (count == BESIDE)
-            scan_beside(s, x, n);
+            scan_beside(c, s, x, n);
         else
             scan_run(c, s, x->bytes, at ? positions : NULL, n, i);
         for (int64_t k = 0; k < count; k++) {
@@ -231,7 +235,8 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
 static void scan_lines(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const scan_call *c = user;
-    int32_t beside = c->hub == CPU_F64 && c->kind == SCAN_SUM && c->out_slot != CPU_F64;
+    int32_t beside =
+        c->hub == CPU_F64 && (c->kind == SCAN_PRODUCT || (c->kind == SCAN_SUM && c->out_slot != CPU_F64));
     cpu_buffer x[BESIDE + 1];
     for (int64_t line = begin; line < end;) {
         int64_t count = beside && end - line >= BESIDE ? BESIDE : 1;

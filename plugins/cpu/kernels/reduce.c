@@ -94,7 +94,6 @@ static void merge_sum(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one(s, from, lanes, plus);
 }
 
-#if !CPU_IS_HALF
 static void init_nansum(cpu_lanes s, int64_t lanes)
 {
     init_one(s, lanes, 0);
@@ -108,6 +107,7 @@ static void merge_nansum(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one(s, from, lanes, plus);
 }
 
+#if !CPU_IS_HALF
 static void init_prod(cpu_lanes s, int64_t lanes)
 {
     init_one(s, lanes, 1);
@@ -201,6 +201,8 @@ static void merge_norm_1(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one(s, from, lanes, plus);
 }
 
+#endif
+
 static void init_norm_2(cpu_lanes s, int64_t lanes)
 {
     init_one(s, lanes, 0);
@@ -214,6 +216,7 @@ static void merge_norm_2(cpu_lanes s, cpu_lanes from, int64_t lanes)
     merge_one(s, from, lanes, plus);
 }
 
+#if !CPU_IS_HALF
 static void init_norm_inf(cpu_lanes s, int64_t lanes)
 {
     init_one(s, lanes, 0);
@@ -293,7 +296,9 @@ ALWAYS_INLINE void take_position(cpu_lanes s, const void *x, int64_t lanes, int6
     CPU_INDEPENDENT
     for (int64_t i = 0; i < lanes; i++) {
         A b = (A)load(v + i), j = (A)(index + i * step);
-        int32_t better = is_better(a[i], position[i], b, j, sign);
+        /* What a lane has taken stands before this. */
+        int32_t larger_one = sign > 0 ? b > a[i] : b < a[i];
+        int32_t better = (position[i] < 0) | larger_one | (IS_NAN(b) & !IS_NAN(a[i]));
         a[i] = better ? b : a[i];
         position[i] = better ? j : position[i];
     }
@@ -392,6 +397,14 @@ ALWAYS_INLINE V vector_plus(V a, V b)
 {
     return a + b;
 }
+ALWAYS_INLINE V vector_itself(V a)
+{
+    return a;
+}
+ALWAYS_INLINE V vector_without_nan(V a)
+{
+    return (V)((VB)a & (a == a));
+}
 /* NaN wins: b is taken where it is NaN, and nothing is larger than a NaN in a. */
 ALWAYS_INLINE V vector_larger(V a, V b)
 {
@@ -438,15 +451,19 @@ ALWAYS_INLINE void two_vectors_at(V *to, const E *x)
 #define STRETCH (16 * AT_ONCE * LANES)
 
 /* The vectors of a stretch, joined to one; n is a multiple of AT_ONCE vectors. */
-ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*step)(V, V))
+ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*map)(V), V (*step)(V, V))
 {
     V sums[AT_ONCE], two[2];
-    for (int k = 0; k < AT_ONCE; k += 2) two_vectors_at(sums + k, x + k * LANES);
+    for (int k = 0; k < AT_ONCE; k += 2) {
+        two_vectors_at(two, x + k * LANES);
+        sums[k] = map(two[0]);
+        sums[k + 1] = map(two[1]);
+    }
     for (int64_t i = AT_ONCE * LANES; i < n; i += AT_ONCE * LANES)
         for (int k = 0; k < AT_ONCE; k += 2) {
             two_vectors_at(two, x + i + k * LANES);
-            sums[k] = step(sums[k], two[0]);
-            sums[k + 1] = step(sums[k + 1], two[1]);
+            sums[k] = step(sums[k], map(two[0]));
+            sums[k + 1] = step(sums[k + 1], map(two[1]));
         }
     for (int k = AT_ONCE / 2; k > 0; k /= 2)
         for (int j = 0; j < k; j++) sums[j] = step(sums[j], sums[j + k]);
@@ -454,7 +471,8 @@ ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*step)(V, V))
 }
 
 /* Runs are cut the same way wherever they stand, so the result depends on their elements alone. */
-ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*step)(V, V), A (*join)(A, A))
+ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*map)(V), V (*step)(V, V), A (*one)(A),
+                         A (*join)(A, A))
 {
     A lanes[LANES];
     int64_t i = 0, whole = n - n % (AT_ONCE * LANES);
@@ -462,7 +480,7 @@ ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*step)(V,
     while (i < whole) {
         int64_t m = whole - i < STRETCH ? whole - i : STRETCH;
         T out[LANES];
-        V joined = join_stretch(x + i, m, step);
+        V joined = join_stretch(x + i, m, map, step);
         memcpy(out, &joined, sizeof out);
         for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
         i += m;
@@ -470,38 +488,143 @@ ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*step)(V,
     if (i + LANES <= n) {
         T out[LANES];
         V sum = (V){0} + neutral;
-        for (; i + LANES <= n; i += LANES) sum = step(sum, vector_at(x + i));
+        for (; i + LANES <= n; i += LANES) sum = step(sum, map(vector_at(x + i)));
         memcpy(out, &sum, sizeof out);
         for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
     }
     for (int width = (int)LANES / 2; width > 0; width /= 2)
         for (int k = 0; k < width; k++) lanes[k] = join(lanes[k], lanes[k + width]);
     A result = join(start, lanes[0]);
-    for (; i < n; i++) result = join(result, (A)load(x + i));
+    for (; i < n; i++) result = join(result, one((A)load(x + i)));
     return result;
 }
+ALWAYS_INLINE A sum_of(const E *x, int64_t n)
+{
+    return join_run(x, n, 0, 0, vector_itself, vector_plus, itself, plus);
+}
+ALWAYS_INLINE A sum_of_numbers(const E *x, int64_t n)
+{
+    return join_run(x, n, 0, 0, vector_without_nan, vector_plus, without_nan, plus);
+}
+ALWAYS_INLINE A largest_of(const E *x, int64_t n, A start)
+{
+    return join_run(x, n, start, LOWEST, vector_itself, vector_larger, itself, larger);
+}
+ALWAYS_INLINE A smallest_of(const E *x, int64_t n, A start)
+{
+    return join_run(x, n, start, HIGHEST, vector_itself, vector_smaller, itself, smaller);
+}
+
+ALWAYS_INLINE const E *row_at(const char *x, int64_t row, int64_t column)
+{
+    return (const E *)(const void *)(x + row) + column;
+}
+ALWAYS_INLINE void join_rows(cpu_lanes s, const char *x, int64_t row_bytes, int64_t rows, int64_t lanes,
+                             V (*map)(V), V (*step)(V, V), A (*one)(A), A (*join)(A, A))
+{
+    A *a = s.words;
+    int64_t i = 0;
+    for (; i + 4 * LANES <= lanes; i += 4 * LANES) {
+        V sums[4];
+        T out[4 * LANES];
+        for (int k = 0; k < 4; k++) sums[k] = map(vector_at(row_at(x, 0, i + k * LANES)));
+        for (int64_t r = 1; r < rows; r++)
+            for (int k = 0; k < 4; k++)
+                sums[k] = step(sums[k], map(vector_at(row_at(x, r * row_bytes, i + k * LANES))));
+        memcpy(out, sums, sizeof out);
+        CPU_INDEPENDENT
+        for (int64_t k = 0; k < 4 * LANES; k++) a[i + k] = join(a[i + k], out[k]);
+    }
+    /* The rest in the same order and precision, so that it does not matter where a column stands. */
+    for (; i + LANES <= lanes; i += LANES) {
+        V sum = map(vector_at(row_at(x, 0, i)));
+        T out[LANES];
+        for (int64_t r = 1; r < rows; r++) sum = step(sum, map(vector_at(row_at(x, r * row_bytes, i))));
+        memcpy(out, &sum, sizeof out);
+        for (int64_t k = 0; k < LANES; k++) a[i + k] = join(a[i + k], out[k]);
+    }
+    for (; i < lanes; i++) {
+        T sum = (T)one((A)load(row_at(x, 0, i)));
+        for (int64_t r = 1; r < rows; r++) sum = (T)join(sum, one((A)load(row_at(x, r * row_bytes, i))));
+        a[i] = join(a[i], sum);
+    }
+}
+static void rows_sum(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_itself, vector_plus, itself, plus);
+}
+static void rows_nansum(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_without_nan, vector_plus, without_nan, plus);
+}
+static void rows_max(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_itself, vector_larger, itself, larger);
+}
+static void rows_min(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
+{
+    join_rows(s, x, row_bytes, rows, lanes, vector_itself, vector_smaller, itself, smaller);
+}
+#define ROWS(name) rows_##name
+#else
+/* The compiler makes vectors of these. */
+#define SIDE       16
+ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, A neutral, A (*join)(A, A))
+{
+    A lanes[SIDE];
+    int64_t i = 0;
+    for (int k = 0; k < SIDE; k++) lanes[k] = neutral;
+    for (; i + SIDE <= n; i += SIDE)
+        for (int k = 0; k < SIDE; k++) lanes[k] = join(lanes[k], x[i + k]);
+    for (int k = 0; k < SIDE; k++) start = join(start, lanes[k]);
+    for (; i < n; i++) start = join(start, x[i]);
+    return start;
+}
+ALWAYS_INLINE A sum_of(const E *x, int64_t n)
+{
+    return join_run(x, n, 0, 0, plus);
+}
+ALWAYS_INLINE A sum_of_numbers(const E *x, int64_t n)
+{
+    return sum_of(x, n);
+}
+ALWAYS_INLINE A largest_of(const E *x, int64_t n, A start)
+{
+    return join_run(x, n, start, LOWEST, larger);
+}
+ALWAYS_INLINE A smallest_of(const E *x, int64_t n, A start)
+{
+    return join_run(x, n, start, HIGHEST, smaller);
+}
+#define ROWS(name) NULL
+#endif
+
 static void run_sum(cpu_lanes s, const void *x, int64_t n, int64_t index)
 {
     A *a = s.words;
-    *a += join_run(x, n, 0, 0, vector_plus, plus);
+    *a += sum_of(x, n);
+}
+static void run_nansum(cpu_lanes s, const void *x, int64_t n, int64_t index)
+{
+    A *a = s.words;
+    *a += sum_of_numbers(x, n);
 }
 static void run_max(cpu_lanes s, const void *x, int64_t n, int64_t index)
 {
     A *a = s.words;
-    *a = join_run(x, n, *a, LOWEST, vector_larger, larger);
+    *a = largest_of(x, n, *a);
 }
 static void run_min(cpu_lanes s, const void *x, int64_t n, int64_t index)
 {
     A *a = s.words;
-    *a = join_run(x, n, *a, HIGHEST, vector_smaller, smaller);
+    *a = smallest_of(x, n, *a);
 }
 
 /* The extreme of the run first; its position is looked for only where it is a new one. */
 ALWAYS_INLINE void run_position(cpu_lanes s, const E *x, int64_t n, int64_t index, int32_t sign)
 {
     A *a = s.words, *position = a + s.stride;
-    A best = sign > 0 ? join_run(x, n, LOWEST, LOWEST, vector_larger, larger)
-                      : join_run(x, n, HIGHEST, HIGHEST, vector_smaller, smaller);
+    A best = sign > 0 ? largest_of(x, n, LOWEST) : smallest_of(x, n, HIGHEST);
     int64_t i = 0;
     if (!is_better(*a, *position, best, (A)index, sign)) return;
     if (IS_NAN(best))
@@ -520,82 +643,44 @@ static void run_argmin(cpu_lanes s, const void *x, int64_t n, int64_t index)
     run_position(s, x, n, index, -1);
 }
 
-ALWAYS_INLINE const E *row_at(const char *x, int64_t row, int64_t column)
+/* Squares are summed in A alone: float32 has no room for those of its numbers. */
+#define SQUARES 16
+static void run_norm_2(cpu_lanes s, const void *x, int64_t n, int64_t index)
 {
-    return (const E *)(const void *)(x + row) + column;
-}
-ALWAYS_INLINE void join_rows(cpu_lanes s, const char *x, int64_t row_bytes, int64_t rows, int64_t lanes,
-                             V (*step)(V, V), A (*join)(A, A))
-{
-    A *a = s.words;
+    A *a = s.words, sums[SQUARES] = {0};
+    const E *v = x;
     int64_t i = 0;
-    for (; i + 4 * LANES <= lanes; i += 4 * LANES) {
-        V sums[4];
-        T out[4 * LANES];
-        for (int k = 0; k < 4; k++) sums[k] = vector_at(row_at(x, 0, i + k * LANES));
-        for (int64_t r = 1; r < rows; r++)
-            for (int k = 0; k < 4; k++)
-                sums[k] = step(sums[k], vector_at(row_at(x, r * row_bytes, i + k * LANES)));
-        memcpy(out, sums, sizeof out);
-        CPU_INDEPENDENT
-        for (int64_t k = 0; k < 4 * LANES; k++) a[i + k] = join(a[i + k], out[k]);
-    }
-    /* The rest in the same order and precision, so that it does not matter where a column stands. */
-    for (; i + LANES <= lanes; i += LANES) {
-        V sum = vector_at(row_at(x, 0, i));
-        T out[LANES];
-        for (int64_t r = 1; r < rows; r++) sum = step(sum, vector_at(row_at(x, r * row_bytes, i)));
-        memcpy(out, &sum, sizeof out);
-        for (int64_t k = 0; k < LANES; k++) a[i + k] = join(a[i + k], out[k]);
-    }
-    for (; i < lanes; i++) {
-        T sum = load(row_at(x, 0, i));
-        for (int64_t r = 1; r < rows; r++) sum = (T)join(sum, load(row_at(x, r * row_bytes, i)));
-        a[i] = join(a[i], sum);
-    }
+    for (; i + SQUARES <= n; i += SQUARES)
+        for (int k = 0; k < SQUARES; k++) sums[k] += squared((A)load(v + i + k));
+    for (; i < n; i++) sums[0] += squared((A)load(v + i));
+    for (int width = SQUARES / 2; width > 0; width /= 2)
+        for (int k = 0; k < width; k++) sums[k] += sums[k + width];
+    *a += sums[0];
 }
-static void rows_sum(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
-{
-    join_rows(s, x, row_bytes, rows, lanes, vector_plus, plus);
-}
-static void rows_max(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
-{
-    join_rows(s, x, row_bytes, rows, lanes, vector_larger, larger);
-}
-static void rows_min(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes)
-{
-    join_rows(s, x, row_bytes, rows, lanes, vector_smaller, smaller);
-}
-#define RUN(name)  run_##name
-#define ROWS(name) rows_##name
-#else
-#define RUN(name)  NULL
-#define ROWS(name) NULL
-#endif
 
 extern const cpu_reduce_kernel CPU_NAME(cpu_reduce)[];
 const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
-    {CPU_REDUCE_sum, 1, init_sum, take_sum, merge_sum, RUN(sum), ROWS(sum)},
+    {CPU_REDUCE_sum, 1, init_sum, take_sum, merge_sum, run_sum, ROWS(sum)},
+    {CPU_REDUCE_nansum, 1, init_nansum, take_nansum, merge_nansum, run_nansum, ROWS(nansum)},
+    {CPU_REDUCE_norm_2, 1, init_norm_2, take_norm_2, merge_norm_2, run_norm_2, NULL},
 #if !CPU_IS_HALF
-    {CPU_REDUCE_nansum, 1, init_nansum, take_nansum, merge_nansum, NULL, NULL},
     {CPU_REDUCE_prod, 1, init_prod, take_prod, merge_prod, NULL, NULL},
 #endif
-    {CPU_REDUCE_max, 1, init_max, take_max, merge_max, RUN(max), ROWS(max)},
-    {CPU_REDUCE_min, 1, init_min, take_min, merge_min, RUN(min), ROWS(min)},
+    {CPU_REDUCE_max, 1, init_max, take_max, merge_max, run_max, ROWS(max)},
+    {CPU_REDUCE_min, 1, init_min, take_min, merge_min, run_min, ROWS(min)},
 #if !CPU_IS_HALF
     {CPU_REDUCE_any, 1, init_any, take_any, merge_any, NULL, NULL},
     {CPU_REDUCE_all, 1, init_all, take_all, merge_all, NULL, NULL},
     {CPU_REDUCE_count, 1, init_count, take_count, merge_count, NULL, NULL},
     {CPU_REDUCE_norm_1, 1, init_norm_1, take_norm_1, merge_norm_1, NULL, NULL},
-    {CPU_REDUCE_norm_2, 1, init_norm_2, take_norm_2, merge_norm_2, NULL, NULL},
     {CPU_REDUCE_norm_inf, 1, init_norm_inf, take_norm_inf, merge_norm_inf, NULL, NULL},
     {CPU_REDUCE_norm_negative_inf, 1, init_norm_negative_inf, take_norm_negative_inf, merge_norm_negative_inf,
      NULL, NULL},
     {CPU_REDUCE_norm_p, 1, init_sum, take_norm_p, merge_sum, NULL, NULL},
     {CPU_REDUCE_minmax, 2, init_minmax, take_minmax, merge_minmax, NULL, NULL},
 #endif
-    {CPU_REDUCE_argmax, 2, init_position, take_argmax, merge_argmax, RUN(argmax), NULL},
-    {CPU_REDUCE_argmin, 2, init_position, take_argmin, merge_argmin, RUN(argmin), NULL},
+    {CPU_REDUCE_argmax, 2, init_position, take_argmax, merge_argmax, run_argmax, NULL},
+    {CPU_REDUCE_argmin, 2, init_position, take_argmin, merge_argmin, run_argmin, NULL},
 #if !defined(DTYPE_I64) && !CPU_IS_HALF
     {CPU_REDUCE_moments, 3, init_moments, take_moments, merge_moments, NULL, NULL},
 #endif

@@ -52,16 +52,33 @@ static void add_to_inputs(T *restrict x, T w, int64_t count, int64_t stride, con
         for (int64_t i = 0; i < count; i++) x[stride * i] += w * y[i];
 }
 
-static T product_of(const T *x, const T *y, int64_t count, int64_t stride)
+/* Lanes that the products of a kernel element are summed in, over all its lines: lines are short. */
+enum { SUMS = 16, HALF = SUMS / 2 };
+
+static inline __attribute__((always_inline)) void add_lanes(T *restrict sum, const T *restrict x,
+                                                            const T *restrict y, int64_t count,
+                                                            int64_t stride)
 {
-    enum { SUMS = 32 };
-    T sum[SUMS] = {0};
     int64_t i = 0;
+    for (; i + SUMS <= count; i += SUMS)
+        for (int j = 0; j < SUMS; j++) sum[j] += x[(i + j) * stride] * y[i + j];
+    for (; i + HALF <= count; i += HALF)
+        for (int j = 0; j < HALF; j++) sum[j] += x[(i + j) * stride] * y[i + j];
+    for (int64_t j = 0; j < count - i; j++) sum[j] += x[(i + j) * stride] * y[i + j];
+}
+static void add_products(T *restrict sum, const T *restrict x, const T *restrict y, int64_t count,
+                         int64_t stride)
+{
     if (stride == 1)
-        for (; i + SUMS <= count; i += SUMS)
-            for (int j = 0; j < SUMS; j++) sum[j] += x[i + j] * y[i + j];
-    for (; i < count; i++) sum[i % SUMS] += x[stride * i] * y[i];
-    for (int width = SUMS / 2; width; width /= 2)
+        add_lanes(sum, x, y, count, 1);
+    else if (stride == 2)
+        add_lanes(sum, x, y, count, 2);
+    else
+        add_lanes(sum, x, y, count, stride);
+}
+static T total_of(T *sum)
+{
+    for (int width = HALF; width; width /= 2)
         for (int j = 0; j < width; j++) sum[j] += sum[j + width];
     return sum[0];
 }
@@ -76,6 +93,7 @@ static inline __attribute__((always_inline)) void each_line(const tni_conv *c, T
     for (int64_t index = 0; index < kernel; index++) {
         element e = element_at(c, index);
         int64_t count = e.last - e.first;
+        T sum[SUMS] = {0};
         if (count <= 0) continue;
         for (int64_t oz = 0; oz < c->y_size[0]; oz++) {
             for (int64_t oy = 0; oy < c->y_size[1]; oy++) {
@@ -85,9 +103,10 @@ static inline __attribute__((always_inline)) void each_line(const tni_conv *c, T
                 if (line < 0) continue;
                 if (what == FORWARD) add_to_outputs(in, w[index], count, stride, out);
                 if (what == DATA) add_to_inputs(in, w[index], count, stride, out);
-                if (what == WEIGHTS) w[index] += product_of(in, out, count, stride);
+                if (what == WEIGHTS) add_products(sum, in, out, count, stride);
             }
         }
+        if (what == WEIGHTS) w[index] += total_of(sum);
     }
 }
 
