@@ -18,13 +18,7 @@ static int32_t copy_to_output(tni_frame *f)
 static int32_t write_self(tni_frame *f, int32_t (*write)(tni_frame *f, tn_tensor *self))
 {
     tn_tensor *self = tni_arg_tensor(f, 0);
-    int32_t status;
-    if (tni_overlaps_itself(self)) {
-        return tni_fail(f, TN_E_ARGUMENT,
-                        "unsupported operation: more than one element of the written-to tensor refers to a "
-                        "single memory location. Please clone() the tensor before performing the operation.");
-    }
-    status = write(f, self);
+    int32_t status = write(f, self);
     if (status) return status;
     tni_bump_version(self);
     f->outs[0] = tn_value_tensor(tn_retain(self));
@@ -36,6 +30,11 @@ static int32_t copy_write(tni_frame *f, tn_tensor *self)
 {
     tn_tensor *src = tni_arg_tensor(f, 1), *copy;
     int32_t status;
+    if (tni_overlaps_itself(self)) {
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "unsupported operation: more than one element of the written-to tensor refers to a "
+                        "single memory location. Please clone() the tensor before performing the operation.");
+    }
     if (tni_overlap(self, src) != TNI_OVERLAP_PARTIAL) return tni_copy_tensor(self, src);
     status = tni_contiguous_copy(src, src->desc.dtype, TN_PRESERVE_FORMAT, &copy);
     if (status) return status;
@@ -44,6 +43,7 @@ static int32_t copy_write(tni_frame *f, tn_tensor *self)
     return status;
 }
 
+/* One value for all: elements that share their memory do no harm. */
 static int32_t fill_write(tni_frame *f, tn_tensor *self)
 {
     return tni_fill_tensor(self, f->args[1]);

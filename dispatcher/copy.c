@@ -168,12 +168,29 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
                      tni_dtype_error_name(src->desc.dtype), tni_dtype_error_name(dst->desc.dtype));
 }
 
+/* Into memory whose elements are read conjugated or negated goes what will read as the value. */
+static int32_t fill_lazily(tn_tensor *t, tn_value value)
+{
+    double sign = t->desc.flags & TN_DESC_NEG ? -1 : 1, pair[2] = {sign * tn_value_as_float(value), 0};
+    tn_tensor *plain;
+    int32_t status = tni_tensor_twin(t, &plain);
+    if (status) return status;
+    plain->desc.flags &= ~(uint32_t)(TN_DESC_CONJ | TN_DESC_NEG);
+    if (value.tag == TN_TAG_COMPLEX)
+        pair[1] = sign * (t->desc.flags & TN_DESC_CONJ ? -value.as.floats[1] : value.as.floats[1]);
+    status = tni_fill_tensor(plain, tn_dtype_is_complex(t->desc.dtype) ? tn_value_complex(pair)
+                                                                       : tn_value_float(pair[0]));
+    tn_release(plain);
+    return status;
+}
+
 int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
 {
     tni_nest nest;
     tn_tensor *cpu;
     int32_t status;
     if (t->numel == 0 || TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_META) return TN_OK;
+    if (t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)) return fill_lazily(t, value);
     tni_nest_init(&nest, t->desc.rank, t->desc.sizes);
     tni_nest_add(&nest, t, TN_OPERAND_OUTPUT);
     tni_nest_finish(&nest, 0);

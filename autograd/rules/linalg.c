@@ -105,24 +105,25 @@ void grad_vdot(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, mul(s, grad, tni_grad_saved(g, 0)));
 }
 
-static tn_tensor *as_rows(tn_scope *s, tn_tensor *t, int64_t width)
+static tn_tensor *as_rows(tn_scope *s, tn_tensor *t, int64_t count, int64_t width)
 {
-    return t && t->desc.rank == 2 ? t : tn_reshape(s, t, TN_INTS(t && width ? t->numel / width : 0, width));
+    return t && t->desc.rank == 2 ? t : tn_reshape(s, t, TN_INTS(count, width));
 }
 
 void grad_linear(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     tni_meta x = tni_grad_meta(g, 0, 0), w = tni_grad_meta(g, 1, 0);
-    int64_t width = w.rank == 2 ? w.sizes[0] : 1;
-    tn_tensor *rows = as_rows(s, grad, width);
+    int64_t width = w.rank == 2 ? w.sizes[0] : 1, count = 1;
+    for (int64_t d = 0; d + 1 < x.rank; d++) count *= x.sizes[d];
+    tn_tensor *rows = as_rows(s, grad, count, width);
     if (tni_grad_needs(g, 0)) {
         tn_tensor *weight = conj_of(s, tni_grad_saved(g, 1));
         if (w.rank == 1) weight = tn_unsqueeze(s, weight, 0);
         tni_grad_set(g, 0, tn_reshape(s, tn_mm(s, rows, weight), sizes_of(&x)));
     }
     if (tni_grad_needs(g, 1)) {
-        tn_tensor *input = conj_of(s, as_rows(s, tni_grad_saved(g, 0), x.sizes[x.rank - 1]));
+        tn_tensor *input = conj_of(s, as_rows(s, tni_grad_saved(g, 0), count, x.sizes[x.rank - 1]));
         tni_grad_set(g, 1, tn_reshape(s, tn_mm(s, tn_t(s, rows), input), sizes_of(&w)));
     }
     if (tni_grad_needs(g, 2)) {

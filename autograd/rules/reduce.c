@@ -50,12 +50,14 @@ typedef struct reduction {
     tni_meta self;
     uint64_t dims;
     int32_t keepdim;
+    int32_t whole;   /* no dimensions are named */
     tn_tensor *grad; /* with the reduced dimensions */
 } reduction;
 
 static reduction reduction_of(tn_scope *s, tni_grad *g, tn_tensor *grad, tn_value dims, int32_t keepdim)
 {
     reduction r = {.self = tni_grad_meta(g, 0, 0), .keepdim = keepdim};
+    r.whole = dims.tag != TN_TAG_INTS || r.self.rank == 0;
     r.dims = tni_rule_dims(dims, r.self.rank);
     r.grad = tni_rule_restore(s, grad, r.dims, r.self.rank, keepdim);
     return r;
@@ -304,7 +306,7 @@ static tn_tensor *var_gradient(tn_scope *s, const reduction *r, tn_tensor *grad,
     tn_tensor *mean = r->self.rank ? tn_mean_dim(s, self, tni_rule_dim_list(s, r->dims), .keepdim = 1) : self;
     double freedom = (double)reduced_count(&r->self, r->dims) - correction;
     tn_tensor *deviation = sub(s, self, mean);
-    if (freedom > 0) return mul(s, scale(s, grad, 2 / freedom), deviation);
+    if (freedom > 0 || !r->whole) return mul(s, scale(s, grad, 2 / freedom), deviation);
     tn_tensor *same = tn_eq_scalar(s, deviation, 0);
     tn_tensor *factor = tn_where_scalar(s, same, TN_SCALAR((double)NAN), TN_SCALAR((double)INFINITY));
     return mul(s, grad, in_dtype(s, factor, grad));

@@ -2,6 +2,12 @@
 /* Running sums and products, and reductions over segments. */
 #include "autograd/rules/rules.h"
 
+/* What is summed up is so in the dtype of the input, not in the one that was asked for. */
+static tn_tensor *in_own_dtype(tn_scope *s, tn_tensor *grad, const tni_meta *m)
+{
+    return grad && grad->desc.dtype != m->dtype ? tn__to_copy(s, grad, .dtype = m->dtype) : grad;
+}
+
 static tn_tensor *sum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)
 {
     tn_ints dims = TN_INTS(dim);
@@ -10,9 +16,9 @@ static tn_tensor *sum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)
 
 void grad_cumsum(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0);
-    int32_t trivial = tni_grad_meta(g, 0, 0).rank == 0;
-    tni_grad_set(g, 0, trivial ? grad : sum_from_end(s, grad, int_arg(g, 1)));
+    tni_meta m = tni_grad_meta(g, 0, 0);
+    tn_tensor *grad = in_own_dtype(s, tni_grad_out(g, 0), &m);
+    tni_grad_set(g, 0, m.rank == 0 ? grad : sum_from_end(s, grad, int_arg(g, 1)));
 }
 
 /* d y_i / d x_k for i >= k: the product of all x up to i but x_k. */
@@ -41,13 +47,13 @@ static tn_tensor *cumprod_with_zeros(tn_scope *s, tn_tensor *grad, tn_tensor *x,
 
 void grad_cumprod(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *result = tni_grad_result(g, 0);
     tni_meta m = tni_grad_meta(g, 0, 0);
+    tn_tensor *grad = in_own_dtype(s, tni_grad_out(g, 0), &m), *x = tni_grad_saved(g, 0),
+              *result = tni_grad_result(g, 0);
     if (m.rank == 0 || numel_of(&m) == 0) {
         tni_grad_set(g, 0, m.rank == 0 ? grad : zeros_arg(s, g, 0, grad));
         return;
     }
-    if (x && grad && x->desc.dtype != grad->desc.dtype) x = tn__to_copy(s, x, .dtype = grad->desc.dtype);
     int64_t dim = wrap_dim(int_arg(g, 1), m.rank);
     tn_tensor *zero = tn_any(s, tn_eq_scalar(s, x, 0));
     if (tn_scope_failed(s)) return;

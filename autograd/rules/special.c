@@ -152,7 +152,7 @@ void grad_xlogy(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     if (tni_grad_needs(g, 0)) {
         tn_tensor *none = tn_logical_and(s, tn_eq_scalar(s, x, 0), tn_le_scalar(s, y, 0));
-        tni_grad_set(g, 0, drop_where(s, none, mul(s, grad, tn_log(s, y))));
+        tni_grad_set(g, 0, drop_where(s, none, tn_xlogy(s, grad, y)));
     }
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, divide(s, mul(s, grad, x), y));
 }
@@ -162,7 +162,7 @@ void grad_xlog1py(tn_scope *s, tni_grad *g)
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     if (tni_grad_needs(g, 0)) {
         tn_tensor *none = tn_logical_and(s, tn_eq_scalar(s, x, 0), tn_le_scalar(s, y, -1));
-        tni_grad_set(g, 0, drop_where(s, none, mul(s, grad, tn_log1p(s, y))));
+        tni_grad_set(g, 0, drop_where(s, none, tn_special_xlog1py(s, grad, y)));
     }
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, divide(s, mul(s, grad, x), plus(s, y, 1)));
 }

@@ -43,9 +43,15 @@ void composite_float_power_tensor_scalar(tn_scope *s, const tn_value *args, tn_v
     give(outs, 0, tn_pow_tensor_scalar(s, base, float_number(args[1])));
 }
 
+/* The power is taken in the dtype that both have in common, but that of an integer is not squeezed into a
+ * half type: the product may fit. */
 void composite_ldexp(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, tn_mul(s, arg_tensor(args, 0), tn_pow_scalar(s, 2.0, arg_tensor(args, 1))));
+    tn_tensor *self = arg_tensor(args, 0), *other = arg_tensor(args, 1);
+    tn_dtype dtype = tn_result_type(s, self, other);
+    if (dtype && !is_float(dtype) && !is_complex(dtype)) dtype = tni_default_dtype(s->ctx);
+    if (is_float(dtype_of(other))) other = tni_cast(s, other, dtype);
+    give(outs, 0, tni_cast(s, tn_mul(s, self, tn_pow_scalar(s, 2.0, other)), dtype));
 }
 
 /* ---- conditions ---- */

@@ -42,11 +42,6 @@ void composite_allclose(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_equal(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *other = arg_tensor(args, 1);
-    if (dtype_of(self) != dtype_of(other))
-        return (void)tni_scope_failf(
-            s, TN_E_DTYPE,
-            "Expected object of data type %s but got data type %s for argument 'other' in call to equal",
-            tn_dtype_name(dtype_of(self)), tn_dtype_name(dtype_of(other)));
     outs[0] = tn_value_bool(0);
     if (!tni_same_sizes(sizes_of(self), sizes_of(other))) return;
     tn_tensor *all = tn_all(s, tn_eq(s, self, other));

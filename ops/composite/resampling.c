@@ -14,6 +14,7 @@ typedef struct axis {
     int64_t in, out;
     double given; /* the scale that the caller gave, or 0 */
     int32_t align, in_double;
+    int32_t of_image; /* one of two: the sizes count for more than a scale that was given */
 } axis;
 
 /* ---- positions ---- */
@@ -50,12 +51,13 @@ static int64_t bounded(int64_t at, int64_t size)
 static int32_t nearest_taps(tn_scope *s, const axis *a, filter kind, tni_taps *t)
 {
     float step = a->given > 0 ? (float)(1 / a->given) : (float)a->in / (float)a->out;
+    int32_t by_size = kind == NEAREST && (!(a->given > 0) || a->of_image);
     if (tni_taps_make(s, a->in, a->out, 1, 0, t)) return -1;
     for (int64_t o = 0; o < a->out; o++) {
         float at = kind == NEAREST ? (float)o * step : (float)(((double)o + 0.5) * (double)step);
         int64_t whole = (int64_t)floorf(at);
-        if (kind == NEAREST && a->out == a->in) whole = o;
-        if (kind == NEAREST && a->out == 2 * a->in) whole = o / 2;
+        if (by_size && a->out == a->in) whole = o;
+        if (by_size && a->out == 2 * a->in) whole = o / 2;
         t->at[o] = bounded(whole, a->in);
     }
     return 0;
@@ -176,7 +178,7 @@ static void upsample(tn_scope *s, const tn_value *args, tn_value *outs, filter k
     if (has_corners(kind)) t = wide(s, t);
     for (int64_t i = space - 1; i >= 0 && !tn_scope_failed(s); i--) {
         int64_t dim = rank_of(self) - space + i;
-        axis a = {.in = tn_tensor_size(self, dim), .out = size.data[i]};
+        axis a = {.in = tn_tensor_size(self, dim), .out = size.data[i], .of_image = space == 2};
         tni_taps taps;
         if (open_axis(s, args, 2, kind, i, dtype_of(self), &a, &taps)) return;
         t = bytes ? tni_taps_gather_bytes(s, t, dim, &taps)
@@ -192,7 +194,7 @@ static void upsample_backward(tn_scope *s, const tn_value *args, tn_value *outs,
     tn_ints size = arg_ints(args, 1), input = arg_ints(args, 2);
     for (int64_t i = 0; i < size.count && !tn_scope_failed(s); i++) {
         int64_t dim = input.count - size.count + i;
-        axis a = {.in = input.data[dim], .out = size.data[i]};
+        axis a = {.in = input.data[dim], .out = size.data[i], .of_image = size.count == 2};
         tni_taps taps;
         if (open_axis(s, args, 3, kind, i, dtype_of(grad), &a, &taps)) return;
         t = tni_taps_spread(s, t, dim, &taps, 0);

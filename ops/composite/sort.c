@@ -107,13 +107,18 @@ void composite_nanmedian_dim(tn_scope *s, const tn_value *args, tn_value *outs)
     median_along(s, arg_tensor(args, 0), arg_int(args, 1), arg_bool(args, 2), 1, outs);
 }
 
+/* NaN, or what a conversion of it to an integer gives on the machines that ATen runs on. */
+static tn_value median_of_none(tn_dtype dtype)
+{
+    if (is_float(dtype) || is_complex(dtype)) return tn_value_float(NAN);
+    return tn_value_int(dtype == TN_INT64 ? INT64_MIN : dtype == TN_INT32 ? INT32_MIN : 0);
+}
+
 static void median_of_all(tn_scope *s, tn_tensor *self, int32_t skip_nan, tn_value *outs)
 {
     tn_value both[2] = {tn_value_none(), tn_value_none()};
     if (tn_tensor_numel(self) == 0)
-        return give(outs, 0,
-                    tni_full_on(s, self, 0, TN_NO_INTS,
-                                is_float(dtype_of(self)) ? tn_value_float(NAN) : tn_value_int(INT64_MIN)));
+        return give(outs, 0, tni_full_on(s, self, 0, TN_NO_INTS, median_of_none(dtype_of(self))));
     tn_tensor *row = tni_reshape(s, self, TN_INTS(-1));
     if (row) median_along(s, row, 0, 0, skip_nan, both);
     outs[0] = both[0];

@@ -142,8 +142,10 @@ void composite_numpy_t(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_permute(s, self, (tn_ints){dims, rank}));
 }
 
+/* A tensor without dimensions is its own transpose, as ATen has it still. */
 static tn_tensor *transposed(tn_scope *s, tn_tensor *self, const char *name)
 {
+    if (rank_of(self) == 0) return tn_alias(s, self);
     if (rank_of(self) >= 2) return tn_transpose(s, self, -2, -1);
     tni_scope_failf(s, TN_E_SHAPE,
                     "%s is only supported on matrices or batches of matrices. Got %lld-D tensor.", name,

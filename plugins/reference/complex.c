@@ -31,6 +31,7 @@ static double complex exponential_minus_one(double complex z)
 static double complex logarithm_of_one_plus(double complex z)
 {
     double x = creal(z), y = cimag(z);
+    if (isnan(x) || isnan(y)) return make(NAN, NAN);
     double square = x * (x + 2) + y * y; /* |1 + z|^2 - 1 */
     return make(fabs(square) < 0.5 ? 0.5 * log1p(square) : log(hypot(1 + x, y)), atan2(y, 1 + x));
 }

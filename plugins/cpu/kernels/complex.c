@@ -376,6 +376,10 @@ static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
         T z = a[i];
         if (x.im != 0)
             o[i] = power_one(z, x);
+        else if (x.re == 0)
+            o[i] = one;
+        else if (x.re == 1)
+            o[i] = z;
         else if (x.re == 2)
             o[i] = times(z, z);
         else if (x.re == 3)
@@ -592,6 +596,7 @@ static void log10_of(void *const *p, int64_t n, const cpu_scalars *s)
 
 ALWAYS_INLINE T log1p_one(T a)
 {
+    if (a.re != a.re || a.im != a.im) return make(NAN, NAN);
     double x = 1 + a.re, size = hypot(a.re, a.im);
     double real = size < 0.5 ? 0.5 * log1p(a.re * (a.re + 2) + a.im * a.im) : log(hypot(x, a.im));
     return make(real, atan2(a.im, x));
@@ -632,8 +637,7 @@ static void silu_backward(void *const *p, int64_t n, const cpu_scalars *s)
 ALWAYS_INLINE T logaddexp_one(T a, T b)
 {
     T high = a.re < b.re ? b : a, low = a.re < b.re ? a : b;
-    if (a.re != a.re || a.im != a.im) return a;
-    if (b.re != b.re || b.im != b.im) return b;
+    if (a.re != a.re || a.im != a.im || b.re != b.re || b.im != b.im) return make(NAN, NAN);
     if (high.re == low.re && (high.re == INFINITY || high.re == -INFINITY))
         return high.re < 0 ? low : log_one(plus(exp_one(low), exp_one(high)));
     return plus(high, log1p_one(exp_one(minus(low, high))));

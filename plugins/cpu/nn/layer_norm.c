@@ -111,20 +111,22 @@ static int32_t open_job(const tn_call *call, norm_job *job, const tensor *weight
 
 static int32_t run_forward(const tn_call *call, norm_job *job, const tensor *weight, const tensor *bias)
 {
-    tni_dense x;
-    const tensor *out = out_tensor(call, 0), *mean = out_tensor(call, 1), *rstd = out_tensor(call, 2);
+    tni_dense x, out = {0};
+    const tensor *mean = out_tensor(call, 1), *rstd = out_tensor(call, 2);
     int64_t length = job->runs.segments * job->runs.width;
     int32_t status;
     status = tni_dense_read(call, arg_tensor(call, 0), &x);
+    if (status == TN_OK) status = tni_dense_write(call, out_tensor(call, 0), &out);
     if (status == TN_OK) status = open_job(call, job, weight, bias, 0);
     if (status == TN_OK && job->runs.count > 0 && length > 0) {
         job->runs.x = x.data;
-        job->runs.out = out->host;
+        job->runs.out = out.data;
         tni_for_ranges(call, job->runs.count, grain_for(16384, length), run_ranges, job);
         if (mean) job->k->write(job->runs.mean, job->runs.count, mean);
         if (rstd) job->k->write(job->runs.rstd, job->runs.count, rstd);
     }
     close_memory(&job->memory);
+    tni_dense_finish(&out, status == TN_OK);
     tni_dense_finish(&x, false);
     return status;
 }
@@ -151,24 +153,25 @@ static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mas
 static int32_t run_backward(const tn_call *call, norm_job *job, const tensor *mean, const tensor *rstd,
                             const tensor *weight, uint32_t mask)
 {
-    const tensor *out = arg_mask(call, mask, 0) ? out_tensor(call, 0) : NULL;
     int64_t length = job->runs.segments * job->runs.width;
-    tni_dense grad, x;
+    tni_dense grad, x, out = {0};
     int32_t status = tni_dense_read(call, arg_tensor(call, 0), &grad);
     memset(&x, 0, sizeof(x));
     if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 1), &x);
+    if (status == TN_OK && arg_mask(call, mask, 0)) status = tni_dense_write(call, out_tensor(call, 0), &out);
     if (status == TN_OK) status = open_job(call, job, weight, NULL, job->runs.by_element ? ROW_PARTS : 1);
     if (status == TN_OK) status = read_flat(call, job->k, mean, job->runs.count, job->runs.mean);
     if (status == TN_OK) status = read_flat(call, job->k, rstd, job->runs.count, job->runs.rstd);
     if (status == TN_OK) {
         job->runs.x = x.data;
         job->runs.grad = grad.data;
-        job->runs.out = out ? out->host : NULL;
-        if (out && length > 0)
+        job->runs.out = out.data;
+        if (out.data && length > 0)
             tni_for_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
         parameter_gradients(call, job, mask);
     }
     close_memory(&job->memory);
+    tni_dense_finish(&out, status == TN_OK);
     tni_dense_finish(&x, false);
     tni_dense_finish(&grad, false);
     return status;

@@ -113,17 +113,19 @@ static void backward_range(void *context, int64_t begin, int64_t end)
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
-    const tensor *out = out_tensor(call, 0);
+    tni_dense out = {0};
     nll_job job;
     int32_t status = open_job(call, 1, &job);
     if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 0), &job.grad);
+    if (status == TN_OK) status = tni_dense_write(call, out_tensor(call, 0), &out);
     if (status == TN_OK) {
         job.s.grad = job.grad.data;
         job.s.total_weight = arg_tensor(call, 6)->host;
-        job.s.out = out->host;
+        job.s.out = out.data;
         tni_for_ranges(call, job.s.batch, grain_for(32768, job.s.classes * job.s.inner), backward_range,
                        &job);
     }
+    tni_dense_finish(&out, status == TN_OK);
     close_job(call, &job);
     return status;
 }

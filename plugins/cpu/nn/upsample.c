@@ -57,11 +57,13 @@ static void nearest_taps(const tn_call *call, const tni_resample_form *form, con
 {
     double given = given_scale(call, form, i);
     float step = given > 0 ? (float)(1 / given) : (float)r->in[i] / (float)r->out[i];
+    /* Of images alone the sizes count for more than a scale that was given. */
+    bool by_size = form->kind == NEAREST && (given == 0 || form->spatial == 2);
     for (int64_t o = 0; o < r->out[i]; o++) {
         float at = form->kind == NEAREST ? (float)o * step : (float)(((double)o + 0.5) * (double)step);
         int64_t whole = (int64_t)floorf(at);
-        if (form->kind == NEAREST && r->out[i] == r->in[i]) whole = o;
-        if (form->kind == NEAREST && r->out[i] == 2 * r->in[i]) whole = o / 2;
+        if (by_size && r->out[i] == r->in[i]) whole = o;
+        if (by_size && r->out[i] == 2 * r->in[i]) whole = o / 2;
         out->at[o] = min_i64(whole, r->in[i] - 1);
     }
 }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Corners of operators, with the values that PyTorch 2.13 gives: layouts, dtypes of two kinds, nothing at
+ * all. */
+#include <math.h>
+#include "fixture.h"
+
+static tn_tensor *gradient(place *p, tn_tensor *of, tn_tensor *with_respect_to, tn_tensor *weight)
+{
+    tn_tensor *out = NULL;
+    tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(weight)};
+    tn_grad(p->s, TN_TENSORS(of), TN_TENSORS(with_respect_to), &options, &out);
+    return out;
+}
+
+static tn_tensor *leaf(tn_tensor *t)
+{
+    cr_assert_eq(tn_set_requires_grad(t, 1), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    return t;
+}
+
+static tn_tensor *steps(place *p, tn_ints sizes, int32_t squared)
+{
+    tn_tensor *t = tn_arange(p->s, TN_SCALAR(16), .dtype = TN_FLOAT32);
+    t = tn_reshape(p->s, squared ? tn_mul(p->s, t, t) : t, sizes);
+    cr_assert_not_null(t, "%s", tn_scope_error(p->s) ? tn_scope_error(p->s)->message : "");
+    return t;
+}
+
+ON_EACH_DEVICE(corners, group_norm_of_channels_last)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = tn_contiguous(s, steps(p, TN_INTS(1, 4, 2, 2), 1), .memory_format = TN_CHANNELS_LAST);
+    tn_tensor *y = tn_group_norm(s, leaf(tn_detach(s, x)), 2);
+    EXPECT_NEAR(p, y, 1e-5, -1.04910862, -0.98915958, -0.80931234, -0.50956708, -0.08992362, 0.44961795,
+                1.10905766, 1.88839543, -1.38945377, -1.06808352, -0.70890498, -0.31191820, 0.12287685,
+                0.59548014, 1.10589170, 1.65411162);
+    x = leaf(tn_detach(s, x));
+    EXPECT_NEAR(p, gradient(p, tn_group_norm(s, x, 2), x, steps(p, TN_INTS(1, 4, 2, 2), 0)), 1e-5,
+                -0.07126021, -0.01922895, 0.01696672, 0.03732677, 0.04185124, 0.03054011, 0.00339335,
+                -0.03958898, -0.00620679, -0.00117041, 0.00223446, 0.00400782, 0.00414968, 0.00266005,
+                -0.00046109, -0.00521371);
+}
+
+ON_EACH_DEVICE(corners, nll_loss_of_channels_last)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = tn_transpose(s, tn_zeros(s, TN_INTS(1, 4, 3)), 1, 2);
+    tn_tensor *target = MAKE(p, TN_INT64, TN_INTS(1, 4), 0, 2, 1, 0);
+    x = leaf(tn_detach(s, x));
+    tn_tensor *loss = tn_nll_loss_nd(s, x, target, .reduction = 0);
+    EXPECT(p, gradient(p, loss, x, MAKE(p, TN_FLOAT32, TN_INTS(1, 4), 1, 2, 3, 4)), -1, 0, 0, -4, 0, 0, -3, 0,
+           0, -2, 0, 0);
+}
+
+/* A scale that was given counts, whatever the sizes are, except for images. */
+ON_EACH_DEVICE(corners, scales_of_nearest)
+{
+    tn_scope *s = p->s;
+    tn_tensor *line = MAKE(p, TN_FLOAT32, TN_INTS(1, 1, 6), 0, 1, 2, 3, 4, 5);
+    tn_tensor *image = tn_unsqueeze(s, line, 0);
+    EXPECT(p, tn_upsample_nearest1d(s, line, TN_INTS(6), .scales = 0.5), 0, 2, 4, 5, 5, 5);
+    EXPECT(p, tn_upsample_nearest1d(s, line, TN_INTS(6), .scales = 2), 0, 0, 1, 1, 2, 2);
+    EXPECT(p, tn_upsample_nearest2d(s, image, TN_INTS(1, 6), .scales_w = 0.5), 0, 1, 2, 3, 4, 5);
+    EXPECT(p, tn_upsample_nearest2d(s, image, TN_INTS(1, 5), .scales_w = 0.5), 0, 2, 4, 5, 5);
+}
+
+ON_EACH_DEVICE(corners, linear_of_nothing)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = leaf(tn_zeros(s, TN_INTS(2, 3, 0))), *w = leaf(tn_zeros(s, TN_INTS(2, 0)));
+    expect_sizes(p, gradient(p, tn_linear(s, x, w), x, tn_ones(s, TN_INTS(2, 3, 2))), TN_INTS(2, 3, 0));
+    expect_sizes(p, gradient(p, tn_linear(s, x, w), w, tn_ones(s, TN_INTS(2, 3, 2))), TN_INTS(2, 0));
+    x = leaf(tn_ones(s, TN_INTS(1, 2, 3)));
+    w = tn_zeros(s, TN_INTS(0, 3));
+    EXPECT(p, gradient(p, tn_linear(s, x, w), x, tn_zeros(s, TN_INTS(1, 2, 0))), 0, 0, 0, 0, 0, 0);
+}
+
+ON_EACH_DEVICE(corners, gradients_in_two_dtypes)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = leaf(VECTOR(p, TN_FLOAT32, 1.5)), *other = VECTOR(p, TN_BFLOAT16, 3.265625);
+    EXPECT(p, gradient(p, tn_xlogy(s, x, tn_squeeze(s, other)), x, tn_ones(s, TN_INTS(1))), 1.18345118);
+    x = leaf(VECTOR(p, TN_FLOAT32, 1, 2, 3));
+    tn_tensor *sums = tn_cumsum(s, x, 0, .dtype = TN_BFLOAT16);
+    EXPECT(p, gradient(p, sums, x, VECTOR(p, TN_BFLOAT16, 1, 2, 0.0078125)), 3.0078125, 2.0078125, 0.0078125);
+}
+
+/* With more correction than elements the slope along named dimensions stays what the formula says. */
+ON_EACH_DEVICE(corners, variance_without_freedom)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = leaf(MAKE(p, TN_FLOAT32, TN_INTS(2, 1), 1, 2)), *one = tn_ones(s, TN_INTS(1));
+    tn_ints first = TN_INTS(0);
+    EXPECT(p, gradient(p, tn_var_correction(s, x, .dim = first, .correction = TN_SCALAR(2)), x, one),
+           -INFINITY, INFINITY);
+    EXPECT(p, gradient(p, tn_var_correction(s, x, .dim = first, .correction = TN_SCALAR(3)), x, one), 1, -1);
+}
+
+ON_EACH_DEVICE(corners, fills)
+{
+    tn_scope *s = p->s;
+    tn_tensor *z = tn_complex(s, VECTOR(p, TN_FLOAT32, 1, 2), VECTOR(p, TN_FLOAT32, 3, 4));
+    tn_zero_(s, tn_imag(s, tn__conj(s, z)));
+    EXPECT(p, tn_contiguous(s, tn_view_as_real(s, z)), 1, 0, 2, 0);
+    tn_fill_scalar_(s, tn_imag(s, tn__conj(s, z)), 5);
+    EXPECT(p, tn_contiguous(s, tn_view_as_real(s, z)), 1, -5, 2, -5);
+    tn_fill_scalar_(s, tn__conj(s, z), tn_value_complex((const double[]){6, 7}));
+    EXPECT(p, tn_contiguous(s, tn_view_as_real(s, z)), 6, -7, 6, -7);
+    tn_tensor *one = tn_zeros(s, TN_INTS(1));
+    tn_fill_scalar_(s, tn_expand(s, one, TN_INTS(4)), 3);
+    EXPECT(p, one, 3);
+    tn_zero_(s, tn_expand(s, one, TN_INTS(4)));
+    EXPECT(p, one, 0);
+}
+
+ON_EACH_DEVICE(corners, complex_nan_and_powers)
+{
+    tn_scope *s = p->s;
+    tn_tensor *z = tn_complex(s, VECTOR(p, TN_FLOAT32, INFINITY, NAN), VECTOR(p, TN_FLOAT32, NAN, INFINITY));
+    EXPECT(p, tn_isnan(s, tn_real(s, tn_log1p(s, z))), 1, 1);
+    EXPECT(p, tn_isnan(s, tn_real(s, tn_logaddexp(s, tn_ones_like(s, z), z))), 1, 1);
+    EXPECT(p, tn_contiguous(s, tn_view_as_real(s, tn_pow_tensor_scalar(s, z, 0))), 1, 0, 1, 0);
+}
+
+ON_EACH_DEVICE(corners, dtypes)
+{
+    tn_scope *s = p->s;
+    tn_tensor *two = VECTOR(p, TN_INT64, 2, -2);
+    tn_tensor *y = tn_ldexp(s, tn_squeeze(s, VECTOR(p, TN_BFLOAT16, 1.5)), two);
+    cr_expect_eq(tn_tensor_dtype(y), TN_BFLOAT16);
+    EXPECT(p, y, 6, 0.375);
+    EXPECT(p, tn_ldexp(s, VECTOR(p, TN_FLOAT16, 0.5), VECTOR(p, TN_INT64, 16)), 32768);
+    cr_expect_eq(tn_equal(s, VECTOR(p, TN_FLOAT32, 2, -2), two), 1);
+    cr_expect_eq(tn_equal(s, VECTOR(p, TN_BFLOAT16, 2, 2), two), 0);
+    EXPECT(p, tn_median(s, tn_zeros(s, TN_INTS(0), .dtype = TN_INT32)), -2147483648.0);
+    EXPECT(p, tn_median(s, tn_zeros(s, TN_INTS(0), .dtype = TN_UINT8)), 0);
+}
+
+ON_EACH_DEVICE(corners, transposes_of_a_number)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = tn_squeeze(s, VECTOR(p, TN_FLOAT32, 3));
+    EXPECT(p, tn_mt(s, x), 3);
+    EXPECT(p, tn_adjoint(s, x), 3);
+}
