@@ -10,16 +10,32 @@
 #include <tenon/value.h>
 
 /* Small dense numbers of dtypes, for tables and sets. */
-#define TNI_DTYPE_LIST(X)                                                                                   \
-    X(BOOL, bool_)                                                                                          \
-    X(UINT8, uint8)                                                                                         \
-    X(INT8, int8) X(INT16, int16) X(INT32, int32) X(INT64, int64) X(UINT16, uint16) X(UINT32, uint32)       \
-        X(UINT64, uint64) X(FLOAT16, float16) X(BFLOAT16, bfloat16) X(FLOAT32, float32) X(FLOAT64, float64) \
-            X(COMPLEX32, complex32) X(COMPLEX64, complex64) X(COMPLEX128, complex128)                       \
-                X(FLOAT8_E4M3FN, float8_e4m3fn) X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz)                         \
-                    X(FLOAT8_E5M2, float8_e5m2) X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz)                         \
-                        X(FLOAT8_E8M0FNU, float8_e8m0fnu) X(QUINT8, quint8) X(QINT8, qint8)                 \
-                            X(QINT32, qint32) X(QUINT4X2, quint4x2)
+#define TNI_DTYPE_LIST(X)               \
+    X(BOOL, bool_)                      \
+    X(UINT8, uint8)                     \
+    X(INT8, int8)                       \
+    X(INT16, int16)                     \
+    X(INT32, int32)                     \
+    X(INT64, int64)                     \
+    X(UINT16, uint16)                   \
+    X(UINT32, uint32)                   \
+    X(UINT64, uint64)                   \
+    X(FLOAT16, float16)                 \
+    X(BFLOAT16, bfloat16)               \
+    X(FLOAT32, float32)                 \
+    X(FLOAT64, float64)                 \
+    X(COMPLEX32, complex32)             \
+    X(COMPLEX64, complex64)             \
+    X(COMPLEX128, complex128)           \
+    X(FLOAT8_E4M3FN, float8_e4m3fn)     \
+    X(FLOAT8_E4M3FNUZ, float8_e4m3fnuz) \
+    X(FLOAT8_E5M2, float8_e5m2)         \
+    X(FLOAT8_E5M2FNUZ, float8_e5m2fnuz) \
+    X(FLOAT8_E8M0FNU, float8_e8m0fnu)   \
+    X(QUINT8, quint8)                   \
+    X(QINT8, qint8)                     \
+    X(QINT32, qint32)                   \
+    X(QUINT4X2, quint4x2)
 #define TNI_DTYPE_ENUM(upper, lower) TNI_INDEX_##upper,
 enum { TNI_DTYPE_LIST(TNI_DTYPE_ENUM) TNI_DTYPE_COUNT };
 

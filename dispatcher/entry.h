@@ -49,23 +49,26 @@ enum {
 };
 
 /* Bits of tags, ATen's and ours. */
-#define TNI_TAG_LIST(X)                                                                                  \
-    X(CORE, 0, "core")                                                                                   \
-    X(POINTWISE, 1, "pointwise")                                                                         \
-    X(VIEW_COPY, 2, "view_copy")                                                                         \
-    X(NONDETERMINISTIC_SEEDED, 3, "nondeterministic_seeded")                                             \
-        X(DATA_DEPENDENT_OUTPUT, 4, "data_dependent_output")                                             \
-            X(DYNAMIC_OUTPUT_SHAPE, 5, "dynamic_output_shape") X(INPLACE, 6, "inplace") X(OUT, 7, "out") \
-                X(INPLACE_VIEW, 8, "inplace_view") X(REDUCTION, 9, "reduction")                          \
-                    X(GENERATED, 10, "generated")                                                        \
-                        X(MAYBE_ALIASING_OR_MUTATING, 11, "maybe_aliasing_or_mutating")                  \
-                            X(NONDETERMINISTIC_BITWISE, 12, "nondeterministic_bitwise")                  \
-                                X(NEEDS_EXACT_STRIDES, 13, "needs_exact_strides")                        \
-                                    X(NEEDS_CONTIGUOUS_STRIDES, 14, "needs_contiguous_strides")          \
-                                        X(NEEDS_FIXED_STRIDE_ORDER, 15, "needs_fixed_stride_order")      \
-                                            X(FLEXIBLE_LAYOUT, 16, "flexible_layout")                    \
-                                                X(PT2_COMPLIANT, 17, "pt2_compliant_tag")                \
-                                                    X(CUDAGRAPH_UNSAFE, 18, "cudagraph_unsafe")
+#define TNI_TAG_LIST(X)                                             \
+    X(CORE, 0, "core")                                              \
+    X(POINTWISE, 1, "pointwise")                                    \
+    X(VIEW_COPY, 2, "view_copy")                                    \
+    X(NONDETERMINISTIC_SEEDED, 3, "nondeterministic_seeded")        \
+    X(DATA_DEPENDENT_OUTPUT, 4, "data_dependent_output")            \
+    X(DYNAMIC_OUTPUT_SHAPE, 5, "dynamic_output_shape")              \
+    X(INPLACE, 6, "inplace")                                        \
+    X(OUT, 7, "out")                                                \
+    X(INPLACE_VIEW, 8, "inplace_view")                              \
+    X(REDUCTION, 9, "reduction")                                    \
+    X(GENERATED, 10, "generated")                                   \
+    X(MAYBE_ALIASING_OR_MUTATING, 11, "maybe_aliasing_or_mutating") \
+    X(NONDETERMINISTIC_BITWISE, 12, "nondeterministic_bitwise")     \
+    X(NEEDS_EXACT_STRIDES, 13, "needs_exact_strides")               \
+    X(NEEDS_CONTIGUOUS_STRIDES, 14, "needs_contiguous_strides")     \
+    X(NEEDS_FIXED_STRIDE_ORDER, 15, "needs_fixed_stride_order")     \
+    X(FLEXIBLE_LAYOUT, 16, "flexible_layout")                       \
+    X(PT2_COMPLIANT, 17, "pt2_compliant_tag")                       \
+    X(CUDAGRAPH_UNSAFE, 18, "cudagraph_unsafe")
 #define TNI_TAG_ENUM(name, bit, text) TNI_TAG_##name = 1 << (bit),
 enum { TNI_TAG_LIST(TNI_TAG_ENUM) TNI_TAG_NONE = 0 };
 #undef TNI_TAG_ENUM

@@ -103,7 +103,10 @@ static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, co
     X(i8, CPU_I8, level)        \
     X(u8, CPU_U8, level)        \
     X(i16, CPU_I16, level)      \
-    X(i32, CPU_I32, level) X(i64, CPU_I64, level) X(c64, CPU_C64, level) X(c128, CPU_C128, level)
+    X(i32, CPU_I32, level)      \
+    X(i64, CPU_I64, level)      \
+    X(c64, CPU_C64, level)      \
+    X(c128, CPU_C128, level)
 #define DECLARE_COMBINE(name, slot, level) \
     extern const cpu_combine_fn cpu_combine_##name##_##level[CPU_COMBINE_COUNT];
 #define ENTER_COMBINE(name, slot, level) [slot] = cpu_combine_##name##_##level,

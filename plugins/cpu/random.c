@@ -17,7 +17,9 @@ typedef struct draw_call {
     int32_t wide;        /* 64-bit words */
 } draw_call;
 
-#define DRAW_FUNCTIONS(X, level) X(f32_##level) X(f64_##level)
+#define DRAW_FUNCTIONS(X, level) \
+    X(f32_##level)               \
+    X(f64_##level)
 #define DECLARE_DRAW(name) \
     extern void cpu_draw_##name(void *out, int64_t n, int64_t position, const cpu_draw *d);
 DRAW_FUNCTIONS(DECLARE_DRAW, base)

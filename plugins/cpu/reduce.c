@@ -55,11 +55,15 @@ typedef struct reduce_call {
     double power, correction;
 } reduce_call;
 
-/* ---- Kernels by hub
- * ---------------------------------------------------------------------------------------- */
+/* ---- Kernels by hub ------------------------------------------------------------------------------------ */
 
-#define REDUCE_LISTS(X, level) X(f32_##level) X(f64_##level) X(i64_##level) X(f16_##level) X(bf16_##level)
-#define DECLARE_LIST(name)     extern const cpu_reduce_kernel cpu_reduce_##name[];
+#define REDUCE_LISTS(X, level) \
+    X(f32_##level)             \
+    X(f64_##level)             \
+    X(i64_##level)             \
+    X(f16_##level)             \
+    X(bf16_##level)
+#define DECLARE_LIST(name) extern const cpu_reduce_kernel cpu_reduce_##name[];
 REDUCE_LISTS(DECLARE_LIST, base)
 #ifdef CPU_HAVE_AVX2
 REDUCE_LISTS(DECLARE_LIST, avx2)
@@ -127,8 +131,7 @@ static int32_t choose_hub(int32_t input, int32_t output, uint32_t op)
     return input == CPU_F64 ? CPU_F64 : is_float_slot(input) ? CPU_F32 : CPU_I64;
 }
 
-/* ---- Along a run
- * --------------------------------------------------------------------------------------------- */
+/* ---- Along a run --------------------------------------------------------------------------------------- */
 
 typedef struct run_state {
     const reduce_call *call;
@@ -214,8 +217,7 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
     }
 }
 
-/* ---- Across results
- * ------------------------------------------------------------------------------------------ */
+/* ---- Across results ------------------------------------------------------------------------------------ */
 
 typedef struct across_state {
     const reduce_call *call;
@@ -306,8 +308,7 @@ static void reduce_states(const reduce_call *c, cpu_lanes states, int64_t first,
         reduce_across(c, states, first, n, begin, end);
 }
 
-/* ---- Results
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------------------------- */
 
 /* A sum of powers overflows where the result's own arithmetic does, float32 for half types, though its state
  * is wider. */
@@ -399,8 +400,7 @@ static void results_range(void *user, int64_t begin, int64_t end, int32_t thread
     cpu_plan_walk(&c->results, begin, end, results_run, user);
 }
 
-/* ---- Large reductions to few results
- * ------------------------------------------------------------------------- */
+/* ---- Large reductions to few results ------------------------------------------------------------------- */
 
 static cpu_lanes block_states(const reduce_call *c, int64_t block)
 {
@@ -427,8 +427,7 @@ static int32_t reduce_blocks(const tn_call *call, reduce_call *c)
     return TN_OK;
 }
 
-/* ---- A call
- * -------------------------------------------------------------------------------------------------- */
+/* ---- A call -------------------------------------------------------------------------------------------- */
 
 static int32_t plan_results(const tn_call *call, reduce_call *c)
 {
@@ -503,8 +502,7 @@ static int32_t run_moments(void *self, const tn_call *call)
     return reduce(call, call->data, 0, correction);
 }
 
-/* ---- Rows
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Rows ---------------------------------------------------------------------------------------------- */
 
 #define REDUCTION(name, how) (&(const reduction){CPU_REDUCE_##name, how})
 /* Inputs are converted as they are read. */

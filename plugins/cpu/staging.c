@@ -80,7 +80,12 @@ int32_t cpu_slot(tn_dtype dtype)
 /* ---- Conversion -------------------------------------------------------------------------------------- */
 
 #define HUBS(X, level) \
-    X(f32_##level) X(f64_##level) X(i32_##level) X(i64_##level) X(c64_##level) X(c128_##level)
+    X(f32_##level)     \
+    X(f64_##level)     \
+    X(i32_##level)     \
+    X(i64_##level)     \
+    X(c64_##level)     \
+    X(c128_##level)
 #define DECLARE_HUB(name) extern const cpu_hub cpu_hub_##name;
 #define HUB_POINTER(name) &cpu_hub_##name,
 

@@ -259,8 +259,7 @@ static const liar liars[] = {
     {.name = "nameless", .outcome = "not used: ", .also = "lacks the required slot 'type'"},
 };
 
-/* ---- the process that watches
- * ------------------------------------------------------------------------------ */
+/* ---- the process that watches -------------------------------------------------------------------------- */
 
 static char folder[PATH_MAX];
 

@@ -18,7 +18,16 @@
     X(min)                \
     X(minmax)             \
     X(argmax)             \
-    X(argmin) X(any) X(all) X(count) X(norm_1) X(norm_2) X(norm_p) X(norm_inf) X(norm_negative_inf) X(moments)
+    X(argmin)             \
+    X(any)                \
+    X(all)                \
+    X(count)              \
+    X(norm_1)             \
+    X(norm_2)             \
+    X(norm_p)             \
+    X(norm_inf)           \
+    X(norm_negative_inf)  \
+    X(moments)
 #define CPU_REDUCTION_NUMBER(name) CPU_REDUCE_##name,
 enum { CPU_REDUCTIONS(CPU_REDUCTION_NUMBER) CPU_REDUCE_COUNT };
 #undef CPU_REDUCTION_NUMBER

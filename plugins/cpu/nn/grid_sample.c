@@ -13,7 +13,7 @@ typedef struct sample_job {
 } sample_job;
 
 /* Operands of a call, row-major. */
-enum { X, GRID, GRAD, Y, GRID_GRAD, OPERANDS };
+enum { INPUT, GRID, GRAD, Y, GRID_GRAD, OPERANDS };
 
 static void forward_range(void *context, int64_t begin, int64_t end)
 {
@@ -48,20 +48,20 @@ static void set_shape(tni_grid_sample *s, const tensor *x, const tensor *grid)
 /* interpolation_mode, padding_mode and align_corners stand at `options`. */
 static int32_t run(const tn_call *call, const tensor *const operands[OPERANDS], uint32_t options, bool back)
 {
-    sample_job job = {.call = call, .kernels = tni_grid_samples_of(operands[X]->dtype)};
+    sample_job job = {.call = call, .kernels = tni_grid_samples_of(operands[INPUT]->dtype)};
     tni_dense dense[OPERANDS];
     int32_t status = TN_OK;
     memset(dense, 0, sizeof(dense));
     for (int i = 0; i < OPERANDS && status == TN_OK; i++)
         status = i < Y ? tni_dense_read(call, operands[i], &dense[i])
                        : tni_dense_write(call, operands[i], &dense[i]);
-    set_shape(&job.s, operands[X], operands[GRID]);
+    set_shape(&job.s, operands[INPUT], operands[GRID]);
     job.s.interpolation = arg_int(call, options);
     job.s.padding = arg_int(call, options + 1);
     job.s.align = arg_int(call, options + 2);
     if (status == TN_OK) {
         int64_t positions = job.s.out[0] * job.s.out[1] * job.s.out[2];
-        job.s.x = dense[X].data;
+        job.s.x = dense[INPUT].data;
         job.s.grid = dense[GRID].data;
         job.s.grad = dense[GRAD].data;
         job.s.y = dense[Y].data;
@@ -80,13 +80,13 @@ static int32_t run(const tn_call *call, const tensor *const operands[OPERANDS], 
 static int32_t run_forward(void *self, const tn_call *call)
 {
     const tensor *operands[OPERANDS] = {
-        [X] = arg_tensor(call, 0), [GRID] = arg_tensor(call, 1), [Y] = out_tensor(call, 0)};
+        [INPUT] = arg_tensor(call, 0), [GRID] = arg_tensor(call, 1), [Y] = out_tensor(call, 0)};
     return run(call, operands, 2, false);
 }
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
-    const tensor *operands[OPERANDS] = {[X] = arg_tensor(call, 1),
+    const tensor *operands[OPERANDS] = {[INPUT] = arg_tensor(call, 1),
                                         [GRID] = arg_tensor(call, 2),
                                         [GRAD] = arg_tensor(call, 0),
                                         [Y] = arg_mask(call, 6, 0) ? out_tensor(call, 0) : NULL,

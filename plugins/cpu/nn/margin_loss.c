@@ -6,7 +6,7 @@
 #include "tables.h"
 #include <string.h>
 
-enum { X, WEIGHT, GRAD, LABELS_IN, OUT, LABELS_OUT, OPERANDS };
+enum { INPUT, WEIGHT, GRAD, LABELS_IN, OUT, LABELS_OUT, OPERANDS };
 
 typedef struct margin_job {
     tni_margin m;
@@ -28,7 +28,7 @@ static int32_t check_targets(const tn_call *call, const margin_job *job, bool se
 static int32_t open_job(const tn_call *call, const tensor *const operands[OPERANDS], const tensor *target,
                         bool several, margin_job *job)
 {
-    const tensor *x = operands[X];
+    const tensor *x = operands[INPUT];
     int32_t status = TN_OK;
     job->m.classes = x->rank ? x->sizes[x->rank - 1] : 1;
     job->m.batch = x->rank > 1 ? x->sizes[0] : 1;
@@ -37,7 +37,7 @@ static int32_t open_job(const tn_call *call, const tensor *const operands[OPERAN
                          : tni_dense_write(call, operands[i], &job->dense[i]);
     if (status == TN_OK) status = tni_indices_open(call, target, -1, &job->target);
     if (status == TN_OK) status = check_targets(call, job, several);
-    job->m.x = job->dense[X].data;
+    job->m.x = job->dense[INPUT].data;
     job->m.weight = job->dense[WEIGHT].data;
     job->m.grad = job->dense[GRAD].data;
     job->m.out = job->dense[OUT].data;
@@ -56,46 +56,46 @@ static int32_t close_job(margin_job *job, int32_t status)
 static int32_t run_forward(void *self, const tn_call *call)
 {
     const tensor *operands[OPERANDS] = {
-        [X] = arg_tensor(call, 0), [WEIGHT] = arg_tensor(call, 4), [OUT] = out_tensor(call, 0)};
+        [INPUT] = arg_tensor(call, 0), [WEIGHT] = arg_tensor(call, 4), [OUT] = out_tensor(call, 0)};
     margin_job job = {
         .m = {.p = arg_float(call, 2), .margin = arg_float(call, 3), .reduction = arg_int(call, 5)}};
     int32_t status = open_job(call, operands, arg_tensor(call, 1), false, &job);
-    if (status == TN_OK) tni_margins_of(operands[X]->dtype)->forward(&job.m);
+    if (status == TN_OK) tni_margins_of(operands[INPUT]->dtype)->forward(&job.m);
     return close_job(&job, status);
 }
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
     const tensor *operands[OPERANDS] = {[GRAD] = arg_tensor(call, 0),
-                                        [X] = arg_tensor(call, 1),
+                                        [INPUT] = arg_tensor(call, 1),
                                         [WEIGHT] = arg_tensor(call, 5),
                                         [OUT] = out_tensor(call, 0)};
     margin_job job = {
         .m = {.p = arg_float(call, 3), .margin = arg_float(call, 4), .reduction = arg_int(call, 6)}};
     int32_t status = open_job(call, operands, arg_tensor(call, 2), false, &job);
-    if (status == TN_OK) tni_margins_of(operands[X]->dtype)->backward(&job.m);
+    if (status == TN_OK) tni_margins_of(operands[INPUT]->dtype)->backward(&job.m);
     return close_job(&job, status);
 }
 
 static int32_t run_labels_forward(void *self, const tn_call *call)
 {
     const tensor *operands[OPERANDS] = {
-        [X] = arg_tensor(call, 0), [OUT] = out_tensor(call, 0), [LABELS_OUT] = out_tensor(call, 1)};
+        [INPUT] = arg_tensor(call, 0), [OUT] = out_tensor(call, 0), [LABELS_OUT] = out_tensor(call, 1)};
     margin_job job = {.m = {.reduction = arg_int(call, 2)}};
     int32_t status = open_job(call, operands, arg_tensor(call, 1), true, &job);
-    if (status == TN_OK) tni_margins_of(operands[X]->dtype)->labels_forward(&job.m);
+    if (status == TN_OK) tni_margins_of(operands[INPUT]->dtype)->labels_forward(&job.m);
     return close_job(&job, status);
 }
 
 static int32_t run_labels_backward(void *self, const tn_call *call)
 {
     const tensor *operands[OPERANDS] = {[GRAD] = arg_tensor(call, 0),
-                                        [X] = arg_tensor(call, 1),
+                                        [INPUT] = arg_tensor(call, 1),
                                         [LABELS_IN] = arg_tensor(call, 4),
                                         [OUT] = out_tensor(call, 0)};
     margin_job job = {.m = {.reduction = arg_int(call, 3)}};
     int32_t status = open_job(call, operands, arg_tensor(call, 2), true, &job);
-    if (status == TN_OK) tni_margins_of(operands[X]->dtype)->labels_backward(&job.m);
+    if (status == TN_OK) tni_margins_of(operands[INPUT]->dtype)->labels_backward(&job.m);
     return close_job(&job, status);
 }
 

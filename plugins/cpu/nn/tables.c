@@ -69,13 +69,25 @@ static int slot_of(tn_dtype dtype)
     }
 }
 
-#define FOR_FULL(X, name, level)   X(name, f32, level) X(name, f64, level)
-#define FOR_FLOATS(X, name, level) FOR_FULL(X, name, level) X(name, f16, level) X(name, bf16, level)
+#define FOR_FULL(X, name, level) \
+    X(name, f32, level)          \
+    X(name, f64, level)
+#define FOR_FLOATS(X, name, level) \
+    X(name, f16, level)            \
+    X(name, bf16, level)           \
+    FOR_FULL(X, name, level)
 #define FOR_INTEGERS(X, name, level) \
-    X(name, i64, level) X(name, i32, level) X(name, i16, level) X(name, i8, level) X(name, u8, level)
+    X(name, i64, level)              \
+    X(name, i32, level)              \
+    X(name, i16, level)              \
+    X(name, i8, level)               \
+    X(name, u8, level)
 #define FOR_REALS(X, name, level) FOR_FLOATS(X, name, level) FOR_INTEGERS(X, name, level)
 #define FOR_ALL(X, name, level) \
-    FOR_REALS(X, name, level) X(name, c64, level) X(name, c128, level) X(name, b8, level)
+    X(name, c64, level)         \
+    X(name, c128, level)        \
+    X(name, b8, level)          \
+    FOR_REALS(X, name, level)
 
 /* Levels that the build leaves out have no names. */
 #ifdef CPU_HAVE_AVX2
@@ -295,7 +307,14 @@ const tni_depthwise_kernels *tni_depthwise_of(tn_dtype dtype)
     X(nll_loss)               \
     X(pool)                   \
     X(embedding)              \
-    X(embedding_bag) X(upsample) X(pad) X(grid_sample) X(im2col) X(margin_loss) X(distance) X(gate)
+    X(embedding_bag)          \
+    X(upsample)               \
+    X(pad)                    \
+    X(grid_sample)            \
+    X(im2col)                 \
+    X(margin_loss)            \
+    X(distance)               \
+    X(gate)
 ROW_LISTS(ROW_LIST)
 
 static uint32_t append(tn_kernel_row *to, uint32_t at, const tn_kernel_row *rows, uint32_t count)

@@ -10,17 +10,31 @@
 #include <stdint.h>
 
 /* The functions in use, without their prefix. */
-#define TNI_ONEDNN_FUNCTIONS(X)                                                                            \
-    X(engine_create)                                                                                       \
-    X(stream_create)                                                                                       \
-    X(stream_destroy) X(stream_wait) X(memory_desc_init_by_strides) X(memory_desc_init_by_tag)             \
-        X(memory_desc_equal) X(memory_desc_get_size) X(memory_create) X(memory_destroy)                    \
-            X(primitive_attr_create) X(primitive_attr_destroy) X(primitive_attr_set_scratchpad_mode)       \
-                X(primitive_desc_create) X(primitive_desc_destroy) X(primitive_desc_query)                 \
-                    X(primitive_desc_query_md) X(reorder_primitive_desc_create) X(primitive_create)        \
-                        X(primitive_destroy) X(primitive_execute) X(dilated_convolution_forward_desc_init) \
-                            X(dilated_convolution_backward_data_desc_init)                                 \
-                                X(dilated_convolution_backward_weights_desc_init)
+#define TNI_ONEDNN_FUNCTIONS(X)                    \
+    X(engine_create)                               \
+    X(stream_create)                               \
+    X(stream_destroy)                              \
+    X(stream_wait)                                 \
+    X(memory_desc_init_by_strides)                 \
+    X(memory_desc_init_by_tag)                     \
+    X(memory_desc_equal)                           \
+    X(memory_desc_get_size)                        \
+    X(memory_create)                               \
+    X(memory_destroy)                              \
+    X(primitive_attr_create)                       \
+    X(primitive_attr_destroy)                      \
+    X(primitive_attr_set_scratchpad_mode)          \
+    X(primitive_desc_create)                       \
+    X(primitive_desc_destroy)                      \
+    X(primitive_desc_query)                        \
+    X(primitive_desc_query_md)                     \
+    X(reorder_primitive_desc_create)               \
+    X(primitive_create)                            \
+    X(primitive_destroy)                           \
+    X(primitive_execute)                           \
+    X(dilated_convolution_forward_desc_init)       \
+    X(dilated_convolution_backward_data_desc_init) \
+    X(dilated_convolution_backward_weights_desc_init)
 
 typedef struct tni_onednn {
 #define TNI_ONEDNN_POINTER(name) __typeof__(dnnl_##name) *name;
