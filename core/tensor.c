@@ -262,8 +262,8 @@ static __attribute__((noinline)) int32_t out_of_bounds(const tn_tensor *t, const
 static inline int32_t check_bounds(const tn_tensor *t, const tni_storage *s, int64_t extent, int64_t offset)
 {
     int64_t end, bytes;
-    int32_t too_much = __builtin_add_overflow(extent, extent ? offset : 0, &end) |
-                       __builtin_mul_overflow(end, (int64_t)item_bytes(t->desc.dtype), &bytes);
+    int32_t too_much = (int32_t)__builtin_add_overflow(extent, extent ? offset : 0, &end) |
+                       (int32_t)__builtin_mul_overflow(end, (int64_t)item_bytes(t->desc.dtype), &bytes);
     if (TNI_LIKELY(!too_much && offset >= 0 && (uint64_t)bytes <= s->bytes)) return TN_OK;
     return out_of_bounds(t, s, extent, offset);
 }
