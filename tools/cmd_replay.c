@@ -177,7 +177,7 @@ static int play(const replay_file *f, const request *r)
 
 int cmd_replay(int argc, char **argv)
 {
-    request r = {NULL};
+    request r = {0};
     replay_file f;
     int status = parse(argc, argv, &r);
     if (status >= 0) return status;
