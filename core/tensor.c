@@ -127,7 +127,24 @@ static inline int32_t may_overflow(uint64_t bits, uint32_t rank)
     return (64u - (uint32_t)__builtin_clzll(bits)) * rank > 58;
 }
 
-/* Row-major; the state of ranks that have channels needs a second pass. */
+/* Of a row-major tensor; ranks that have channels need a closer look. */
+static inline uint32_t plain_state(const tn_tensor *t, uint32_t rank)
+{
+    return rank - 4 < 2 ? tni_stride_state(rank, t->dims, t->dims + rank) : TNI_CONTIGUOUS | TNI_DENSE;
+}
+
+/* Row-major, with elements, and known not to overflow. */
+static inline void fill_plain(tn_tensor *t, uint32_t rank, const int64_t *sizes)
+{
+    int64_t stride = 1;
+    for (uint32_t i = rank; i-- > 0; stride *= sizes[i]) {
+        t->dims[i] = sizes[i];
+        t->dims[rank + i] = stride;
+    }
+    t->numel = stride;
+}
+
+/* Row-major. */
 static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes, int64_t *extent)
 {
     int64_t stride = 1, numel = 1;
@@ -147,10 +164,7 @@ static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes
         t->numel = numel;
     }
     *extent = t->numel;
-    if (rank == 4 || rank == 5)
-        t->state |= tni_stride_state(rank, t->dims, t->dims + rank);
-    else
-        t->state |= TNI_CONTIGUOUS | TNI_DENSE;
+    t->state |= plain_state(t, rank);
     return TN_OK;
 }
 
@@ -291,12 +305,7 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
         return tni_tensor_create(model->ctx, model->desc.device, dtype, rank, model->desc.sizes, NULL, out);
     int32_t code = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(code)) return code;
-    int64_t stride = 1; /* row-major, whatever strides the model has where it has one element */
-    for (uint32_t i = rank; i-- > 0; stride *= t->dims[i]) {
-        t->dims[i] = model->dims[i];
-        t->dims[rank + i] = stride;
-    }
-    t->numel = model->numel;
+    fill_plain(t, rank, model->dims); /* whatever strides the model has where it has one element */
     t->state = TNI_EMBEDDED | mode_state() | (model->state & SHAPE_STATE);
     *out = t;
     return TN_OK;
@@ -316,14 +325,13 @@ static inline uint64_t plain_bytes(tn_dtype dtype, uint32_t rank, const int64_t 
 static inline int32_t create_embedded(tni_device *device, uint64_t bytes, tn_dtype dtype, uint32_t rank,
                                       const int64_t *sizes, tn_tensor **out)
 {
-    int64_t extent;
     tn_tensor *t;
     int32_t code = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(code)) return code;
-    t->state = TNI_EMBEDDED | mode_state();
-    code = fill_contiguous(t, rank, sizes, &extent); /* cannot fail: there are bytes for it */
+    fill_plain(t, rank, sizes);
+    t->state = TNI_EMBEDDED | mode_state() | plain_state(t, rank);
     *out = t;
-    return code;
+    return TN_OK;
 }
 
 int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,
