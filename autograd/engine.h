@@ -63,7 +63,7 @@ static inline int32_t tni_is_wanted(const tni_backward_run *run, const tni_entry
 {
     return e && (!run->goal->inputs.count || e->needed || e->captured);
 }
-/* Zeroed memory that goes with the run; NULL when there is none. */
+/* Memory that goes with the run; NULL when there is none. */
 void *tni_run_memory(tni_backward_run *run, uint64_t bytes);
 void tni_multi_states_finish(tni_backward_run *run);
 void tni_plan_finish(tni_backward_run *run);

@@ -98,7 +98,8 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
     n->node.inputs = &n->note;
     n->node.n_inputs = n->node.n_edges = 1;
     n->node.edges = &n->edge;
-    n->edge = (tni_edge){tni_node_retain(edge.node), edge.input};
+    n->edge = edge;
+    tni_lead_to(&n->node, edge.node);
     return tni_set_history(grad, &n->node, 0);
 }
 
@@ -210,7 +211,7 @@ static int32_t connect(tn_function_call *c, tn_tensors inputs)
         if (!inputs.data[i]) continue;
         int32_t status = tni_gradient_edge(inputs.data[i], c->edges + i);
         if (status) return status;
-        tni_node_retain(c->edges[i].node);
+        tni_lead_to(&c->node, c->edges[i].node);
     }
     return TN_OK;
 }

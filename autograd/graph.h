@@ -86,7 +86,7 @@ struct tn_node {
     tni_spin lock;
     const tni_node_class *type;
     tn_context *ctx;
-    uint64_t sequence; /* grows with time; UINT64_MAX for leaves */
+    uint64_t sequence; /* grows on each thread, and along each path to a result; UINT64_MAX for leaves */
     uint64_t bytes;
     uint32_t n_edges;
     uint32_t n_inputs; /* incoming gradients: outputs of the call */
@@ -132,7 +132,6 @@ typedef struct tni_autograd_meta {
 
 /* State of a context. */
 typedef struct tni_autograd_state {
-    atomic_uint_fast64_t sequence;
     atomic_uint_fast64_t handle;
     pthread_mutex_t lock; /* of names, and of gradients of tensors that are no leaves */
     char **names;         /* by operator number, made when asked for */
@@ -213,7 +212,15 @@ static inline void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_
     node->next_dying = NULL;
     node->freed = node->is_leaf = 0;
     atomic_init(&node->run, NULL);
-    node->sequence = atomic_fetch_add_explicit(&tni_autograd_of(ctx)->sequence, 1, memory_order_relaxed);
+    node->sequence = ++tni_tls.sequence;
+}
+/* For an edge of a node that is being made: keeps what it leads to (NULL: nothing), and comes after it. */
+static inline void tni_lead_to(tn_node *node, tn_node *to)
+{
+    if (!to) return;
+    tni_node_retain(to);
+    if (TNI_UNLIKELY(to->sequence >= node->sequence && !to->is_leaf))
+        node->sequence = tni_tls.sequence = to->sequence + 1; /* it is of another thread */
 }
 /* The stream that work for this result goes to now; NULL for devices that do everything at once. */
 static inline tn_stream *tni_working_stream(const tn_tensor *t)

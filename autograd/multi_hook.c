@@ -46,8 +46,10 @@ static tni_multi_state *state_of(tni_backward_run *run, const tn_multi_hook *hoo
     tni_multi_state *state = run->multi;
     while (state && state->hook != hook) state = state->next;
     if (state) return state;
-    state = tni_run_memory(run, sizeof *state + hook->count * sizeof *state->grads);
+    uint64_t bytes = sizeof *state + hook->count * sizeof *state->grads;
+    state = tni_run_memory(run, bytes);
     if (!state) return NULL;
+    memset(state, 0, bytes);
     state->hook = hook;
     for (uint32_t i = 0; i < hook->count; i++)
         state->missing += tni_is_wanted(run, tni_entry_find(run, hook->places[i].node)) != 0;

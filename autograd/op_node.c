@@ -158,7 +158,7 @@ static inline int32_t add_slot(tni_op_node *n, int64_t **sizes, tn_tensor *t)
         return TN_OK;
     }
     int32_t status = tni_gradient_edge(t, edge);
-    if (edge->node) tni_node_retain(edge->node);
+    tni_lead_to(&n->node, edge->node);
     return status;
 }
 

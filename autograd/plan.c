@@ -28,9 +28,8 @@ void *tni_run_memory(tni_backward_run *run, uint64_t bytes)
         run->at = (char *)chunk + ((sizeof *chunk + 15u) & ~(uint64_t)15u);
         run->end = (char *)chunk + size;
     }
-    uint64_t *memory = (uint64_t *)(void *)run->at;
+    void *memory = run->at;
     run->at += bytes;
-    for (uint64_t i = 0; i < bytes / 8; i++) memory[i] = 0;
     return memory;
 }
 
@@ -76,6 +75,7 @@ static int32_t put_in_table(tni_backward_run *run, tni_entry *e)
         uint32_t size = run->table_size ? run->table_size * 2 : 64, old_size = run->table_size;
         tni_entry **table = tni_run_memory(run, size * sizeof *table), **old = run->table;
         if (!table) return TN_E_OUT_OF_MEMORY;
+        memset(table, 0, size * sizeof *table);
         run->table = table;
         run->table_size = size;
         for (uint32_t i = 0; i < old_size; i++) {
@@ -94,9 +94,9 @@ static __attribute__((noinline)) tni_entry *make(tni_backward_run *run, tn_node 
     tni_entry *e =
         tni_run_memory(run, sizeof *e + node->n_edges * sizeof *e->next + node->n_inputs * sizeof *e->in);
     if (!e) return NULL;
-    e->node = node;
-    e->next = (tni_entry **)(e + 1);
+    *e = (tni_entry){.node = node, .next = (tni_entry **)(e + 1)};
     e->in = (tn_tensor **)(e->next + node->n_edges);
+    for (uint32_t i = 0; i < node->n_inputs; i++) e->in[i] = NULL;
     if (atomic_compare_exchange_strong_explicit(&node->run, &nobody, run, memory_order_acquire,
                                                 memory_order_relaxed)) {
         node->entry = e;
@@ -121,6 +121,7 @@ static int32_t walk(tni_backward_run *run)
         tni_entry *e = run->all[at];
         for (uint32_t i = 0; i < e->node->n_edges; i++) {
             tn_node *node = e->node->edges[i].node;
+            e->next[i] = NULL;
             if (!node) continue;
             tni_entry *to = find_or_make(run, node);
             if (!to) return TN_E_OUT_OF_MEMORY;

@@ -55,7 +55,8 @@ static int32_t make_view_node(tn_tensor *view, tni_edge base_edge, view_node **o
     n->node.stream = tni_working_stream(view);
     n->node.inputs = &n->note;
     n->node.n_inputs = n->node.n_edges = 1;
-    n->edge = (tni_edge){tni_node_retain(base_edge.node), base_edge.input};
+    n->edge = base_edge;
+    tni_lead_to(&n->node, base_edge.node);
     n->node.edges = &n->edge;
     *out = n;
     return TN_OK;
@@ -166,10 +167,12 @@ int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self)
     n->node.stream = node->stream;
     n->inner = tni_node_retain(node);
     n->self = self;
-    n->edges[0] = (tni_edge){tni_node_retain(edge.node), edge.input};
+    n->edges[0] = edge;
+    tni_lead_to(&n->node, edge.node);
     for (uint32_t i = 0; i < node->n_edges; i++) {
         if (i == self) continue;
-        n->edges[1 + i] = (tni_edge){tni_node_retain(node->edges[i].node), node->edges[i].input};
+        n->edges[1 + i] = node->edges[i];
+        tni_lead_to(&n->node, node->edges[i].node);
     }
     status = tni_set_history(base, &n->node, 0);
     if (status) return status;

@@ -25,6 +25,7 @@ typedef struct tni_thread {
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
     struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
     uint64_t observer_count;
+    uint64_t sequence;   /* autograd's: number of the last node made here */
     void *errors;        /* error.c's */
     uint32_t error_lost; /* there was no memory for `errors` */
     uint32_t reserved;
