@@ -67,6 +67,7 @@ int32_t tni_struct_write(void *to, const void *from, uint32_t known, const char 
 int32_t tni_struct_read(void *to, uint32_t known, const void *from, const char *name)
 {
     uint32_t size;
+    if (!from) return tni_error(TN_E_ARGUMENT, "%s is NULL", name);
     memcpy(&size, from, sizeof(size));
     int32_t status = check_size(size, name);
     if (status) return status;
@@ -234,6 +235,8 @@ void tni_context_unown(tn_context *ctx)
 
 int32_t tni_context_check(tn_context *ctx)
 {
+    if (TNI_UNLIKELY(!ctx))
+        return tni_error(TN_E_ARGUMENT, "the context is NULL: making it failed, or it was left out");
     if (TNI_LIKELY(ctx->pid == tni_process)) return TN_OK;
     return tni_error(TN_E_FORKED,
                      "the context was made by process %ld and cannot be used after fork in process %ld",

@@ -322,6 +322,7 @@ tni_device *tni_device_get(tn_context *ctx, tn_device id)
 int32_t tn_device_count(tn_context *ctx, const char *type)
 {
     int32_t count = 0;
+    if (!ctx && tni_context_check(ctx)) return 0;
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
         if (!type || !strcmp(ctx->types[i]->driver.device.type, type)) count += (int32_t)ctx->types[i]->count;
@@ -331,6 +332,7 @@ int32_t tn_device_count(tn_context *ctx, const char *type)
 
 int32_t tn_device_get_facts(tn_context *ctx, tn_device device, tn_device_facts *out)
 {
+    if (!ctx) return tni_context_check(ctx);
     tni_device *d = find_device(ctx, device);
     if (!d) return TN_E_DEVICE;
     return tni_struct_write(out, &d->facts, sizeof d->facts, "tn_device_facts");

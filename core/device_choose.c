@@ -62,6 +62,7 @@ static uint32_t ranked(tn_context *ctx, tni_device *list[MOST_DEVICES])
 
 tn_device tn_device_at(tn_context *ctx, int32_t i)
 {
+    if (!ctx && tni_context_check(ctx)) return 0;
     tni_device *list[MOST_DEVICES];
     uint32_t count = ranked(ctx, list);
     return i >= 0 && (uint32_t)i < count ? list[i]->id : 0;
@@ -138,6 +139,7 @@ static tn_device choose_named(tn_context *ctx, const char *wish, const char *who
 
 tn_device tn_device_choose(tn_context *ctx, const char *wish, const char **reason)
 {
+    if (!ctx && tni_context_check(ctx)) return 0;
     reason_text r = {.length = 0};
     const char *who = "the program";
     if (!wish || !wish[0] || !strcmp(wish, "best")) {

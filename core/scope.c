@@ -24,7 +24,7 @@ _Static_assert(sizeof(tni_scope_chunk) <= CHUNK_HEADER, "chunk header");
 
 static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
 {
-    if (TNI_UNLIKELY(ctx->pid != tni_process)) {
+    if (TNI_UNLIKELY(!ctx || ctx->pid != tni_process)) {
         tni_context_check(ctx);
         return NULL;
     }

@@ -621,18 +621,25 @@ int64_t tni_tensor_offset(const tn_tensor *t)
     return t->offset;
 }
 
+/* Questions are asked of what a failed call gave, too: NULL, and released handles in debug mode. */
+static int32_t has_storage(const tn_tensor *t)
+{
+    return t && t->storage;
+}
+
 tn_context *tn_tensor_context(const tn_tensor *t)
 {
-    return t->ctx;
+    return t ? t->ctx : NULL;
 }
 
 int64_t tn_tensor_storage_offset(const tn_tensor *t)
 {
-    return tni_tensor_offset(t);
+    return t ? tni_tensor_offset(t) : 0;
 }
 
 void *tn_tensor_data(const tn_tensor *t)
 {
+    if (!t) return NULL;
     follow_storage(t);
     return t->desc.host;
 }
@@ -643,20 +650,20 @@ int32_t tn_tensor_is_contiguous(const tn_tensor *t, int32_t memory_format)
                    : memory_format == TN_CHANNELS_LAST    ? TNI_CHANNELS_LAST
                    : memory_format == TN_CHANNELS_LAST_3D ? TNI_CHANNELS_LAST_3D
                                                           : 0;
-    return (t->state & bit) != 0;
+    return t && (t->state & bit) != 0;
 }
 
 uint64_t tn_tensor_version(const tn_tensor *t)
 {
-    return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return has_storage(t) ? atomic_load_explicit(&t->storage->version, memory_order_relaxed) : 0;
 }
 
 int32_t tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b)
 {
-    return a->storage == b->storage;
+    return has_storage(a) && b && a->storage == b->storage;
 }
 
 uint64_t tn_tensor_storage_bytes(const tn_tensor *t)
 {
-    return t->storage->bytes;
+    return has_storage(t) ? t->storage->bytes : 0;
 }

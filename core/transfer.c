@@ -305,7 +305,7 @@ tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob)
     tn_tensor *t = NULL;
     int32_t code = tni_struct_read(&known, sizeof known, blob, "tn_blob");
     if (tn_scope_failed(s) || code) {
-        if (blob->size >= sizeof *blob && blob->deleter) blob->deleter(blob->user);
+        if (blob && blob->size >= sizeof *blob && blob->deleter) blob->deleter(blob->user);
         if (code && !tn_scope_failed(s)) tni_scope_record(s, code);
         return NULL;
     }

@@ -3,12 +3,23 @@
 #include "dispatcher/backend.h"
 #include "dispatcher/define.h"
 
+static int32_t check_call(const tn_context *ctx, const tn_value *args, uint32_t n_args, const tn_value *outs,
+                          uint32_t n_outs)
+{
+    if (TNI_LIKELY(ctx && (args || !n_args) && (outs || !n_outs))) return TN_OK;
+    return tni_error(TN_E_ARGUMENT, "tn_call_operator: %s NULL",
+                     !ctx              ? "the context is"
+                     : !args && n_args ? "args are"
+                                       : "outs are");
+}
+
 int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                          uint32_t n_outs, tn_error **error)
 {
-    int32_t status = tni_call(ctx, tni_op_get(ctx->registry, op), args, n_args, outs, n_outs);
+    int32_t status = check_call(ctx, args, n_args, outs, n_outs);
+    if (!status) status = tni_call(ctx, tni_op_get(ctx->registry, op), args, n_args, outs, n_outs);
     if (status && error) *error = tni_error_copy();
-    return status ? tni_no_results(status, outs, n_outs) : TN_OK;
+    return status ? tni_no_results(status, outs, outs ? n_outs : 0) : TN_OK;
 }
 
 void tn_value_release(tn_context *ctx, tn_value *v)

@@ -318,17 +318,17 @@ void tn_safetensors_close(tn_safetensors *f)
 
 uint64_t tn_safetensors_count(const tn_safetensors *f)
 {
-    return f->count;
+    return f ? f->count : 0;
 }
 
 const char *tn_safetensors_name(const tn_safetensors *f, uint64_t i)
 {
-    return i < f->count ? f->entries[i].name : NULL;
+    return f && i < f->count ? f->entries[i].name : NULL;
 }
 
 const char *tn_safetensors_metadata(const tn_safetensors *f, const char *key)
 {
-    const cJSON *item = f->metadata ? cJSON_GetObjectItemCaseSensitive(f->metadata, key) : NULL;
+    const cJSON *item = f && f->metadata ? cJSON_GetObjectItemCaseSensitive(f->metadata, key) : NULL;
     return item ? item->valuestring : NULL;
 }
 

@@ -3,6 +3,8 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <tenon/device.h>
+#include <tenon/io.h>
 #include "core/thread.h"
 
 static tn_context *ctx;
@@ -36,6 +38,32 @@ Test(scope, first_error_stays)
     cr_assert_not_null(tn_scope_memory(s, 8));
     cr_assert_eq(tn_scope_close(s), TN_OK);
     cr_assert_eq(tn_scope_close(NULL), TN_OK);
+}
+
+/* A program that does not look at what failed gets errors all the way, no crash. */
+Test(scope, nothing_is_NULL_by_surprise)
+{
+    cr_assert_null(tn_scope_open(NULL));
+    cr_assert_not_null(strstr(tn_last_error()->message, "the context is NULL"));
+    cr_assert_null(tn_scope_open_with(NULL, NULL));
+    cr_assert_eq(tn_device_count(NULL, NULL), 0);
+    cr_assert_eq(tn_device_at(NULL, 0), 0);
+    cr_assert_eq(tn_device_choose(NULL, NULL, NULL), 0);
+    cr_assert_eq(tn_device_get_facts(NULL, TN_CPU, NULL), TN_E_ARGUMENT);
+    cr_assert_null(tn_tensor_context(NULL));
+    cr_assert_null(tn_tensor_data(NULL));
+    cr_assert_eq(tn_tensor_storage_offset(NULL), 0);
+    cr_assert_eq(tn_tensor_storage_bytes(NULL), 0);
+    cr_assert_eq(tn_tensor_version(NULL), 0);
+    cr_assert_eq(tn_tensor_is_contiguous(NULL, TN_CONTIGUOUS_FORMAT), 0);
+    cr_assert_eq(tn_tensor_is_alias(NULL, NULL), 0);
+    cr_assert_eq(tn_safetensors_count(NULL), 0);
+    cr_assert_null(tn_safetensors_name(NULL, 0));
+    cr_assert_null(tn_safetensors_metadata(NULL, "k"));
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_null(tn_from_blob(s, NULL));
+    cr_assert_str_eq(tn_scope_error(s)->message, "tn_blob is NULL");
+    cr_assert_eq(tn_scope_close(s), TN_E_ARGUMENT);
 }
 
 Test(scope, error_moves_to_the_parent)

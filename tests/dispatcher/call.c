@@ -101,6 +101,10 @@ Test(call, results)
     expect_text(error, TN_E_NOT_FOUND, "no operator with this number");
     tn_error_release(error);
     cr_assert_eq(tn_call_operator(ctx, 4000000000u, args, 2, &out, 1, NULL), TN_E_NOT_FOUND);
+    cr_assert_eq(tn_call_operator(NULL, op, args, 2, &out, 1, NULL), TN_E_ARGUMENT);
+    cr_assert_eq(tn_call_operator(ctx, op, NULL, 2, &out, 1, NULL), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message, "tn_call_operator: args are NULL");
+    cr_assert_eq(tn_call_operator(ctx, op, args, 2, NULL, 1, NULL), TN_E_ARGUMENT);
     cr_assert_eq(tn_operator_find(ctx, "aten::no_such"), 0);
     expect_text(tn_last_error(), TN_E_NOT_FOUND, "no operator \"aten::no_such\"");
     cr_assert_eq(tn_operator_find(ctx, NULL), 0);
