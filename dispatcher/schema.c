@@ -412,6 +412,9 @@ static void arguments(parser *p, tni_schema *s)
             for (uint32_t i = 0; i < s->n_args; i++) {
                 if (strcmp(s->args[i].name, a->name) == 0) return (void)fail(p, "argument names that differ");
             }
+            /* A positional argument behind one that may be left out could not be given without it. */
+            if (!keyword_only && !a->default_text && s->n_args && a[-1].default_text)
+                return (void)fail(p, "a default value, as the argument before it has one");
             s->n_args++;
         }
         if (accept(p, ")")) return;
