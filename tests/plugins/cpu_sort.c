@@ -163,3 +163,52 @@ Test(cpu_sort, searchsorted_on_either_side)
     fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
+
+/* Zeros of either sign are equal and the first stands; NaNs are each for themselves. */
+static void neighbours(tn_dtype dtype, const void *x, int64_t n, const void *want, int64_t found,
+                       const int64_t *want_inverse, const int64_t *want_counts)
+{
+    char got[64];
+    int64_t inverse[16], counts[16], none = 0;
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor a = fixture_tensor_make(&f, dtype, 1, &n, x),
+                   v = fixture_tensor_make(&f, dtype, 1, &none, NULL),
+                   i = fixture_tensor_make(&f, TN_INT64, 1, &none, NULL),
+                   c = fixture_tensor_make(&f, TN_INT64, 1, &none, NULL);
+    tn_value args[] = {fixture_value(&a), tn_value_bool(1), tn_value_bool(1), tn_value_none()};
+    tn_value outs[] = {fixture_value(&v), fixture_value(&i), fixture_value(&c)};
+    cr_assert_eq(fixture_run(&f, "aten::unique_consecutive", args, 4, outs, 3, NULL), TN_OK);
+    cr_assert_eq(v.sizes[0], found);
+    cr_assert_eq(c.sizes[0], found);
+    fixture_read(&f, &v, got);
+    fixture_read(&f, &i, inverse);
+    fixture_read(&f, &c, counts);
+    cr_assert_arr_eq(got, want, (size_t)(found * tn_dtype_bytes(dtype)));
+    cr_assert_arr_eq(inverse, want_inverse, (size_t)n * 8);
+    cr_assert_arr_eq(counts, want_counts, (size_t)found * 8);
+    fixture_tensor_free(&f, &a);
+    fixture_tensor_free(&f, &v);
+    fixture_tensor_free(&f, &i);
+    fixture_tensor_free(&f, &c);
+    fixture_close(&f);
+}
+
+Test(cpu_sort, neighbours_that_are_equal)
+{
+    static const int64_t inverse[] = {0, 0, 1, 1, 1, 2, 3, 4}, counts[] = {2, 3, 1, 1, 1};
+    neighbours(TN_FLOAT32, (float[]){2, 2, -0.0f, 0.0f, 0.0f, NAN, NAN, 2}, 8,
+               (float[]){2, -0.0f, NAN, NAN, 2}, 5, inverse, counts);
+    neighbours(TN_FLOAT64, (double[]){2, 2, -0.0, 0.0, 0.0, (double)NAN, (double)NAN, 2}, 8,
+               (double[]){2, -0.0, (double)NAN, (double)NAN, 2}, 5, inverse, counts);
+    neighbours(TN_FLOAT16, (uint16_t[]){0x4000, 0x4000, 0x8000, 0, 0, 0x7e00, 0x7e00, 0x7c00}, 8,
+               (uint16_t[]){0x4000, 0x8000, 0x7e00, 0x7e00, 0x7c00}, 5, inverse, counts);
+    neighbours(TN_BFLOAT16, (uint16_t[]){0x4000, 0x4000, 0x8000, 0, 0, 0x7fc0, 0x7fc0, 0x7f80}, 8,
+               (uint16_t[]){0x4000, 0x8000, 0x7fc0, 0x7fc0, 0x7f80}, 5, inverse, counts);
+    neighbours(TN_INT64, (int64_t[]){2, 2, 0, 0, 0, INT64_MIN, 1, 2}, 8, (int64_t[]){2, 0, INT64_MIN, 1, 2},
+               5, inverse, counts);
+    neighbours(TN_INT16, (int16_t[]){2, 2, 0, 0, 0, -1, 1, 2}, 8, (int16_t[]){2, 0, -1, 1, 2}, 5, inverse,
+               counts);
+    neighbours(TN_UINT8, (uint8_t[]){2, 2, 0, 0, 0, 255, 1, 2}, 8, (uint8_t[]){2, 0, 255, 1, 2}, 5, inverse,
+               counts);
+}

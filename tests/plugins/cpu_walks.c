@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * That it does not matter how operands lie: inputs across the output, rows that repeat one element, results
+ * past the caches, scans along and across lines; each against the plain loop, for any number of threads.
+ */
+#include "fixture.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whole numbers: sums of them are exact in every type here. */
+static double number_at(int64_t i)
+{
+    return (double)(i * 7 % 61 - 30);
+}
+static void put(void *data, tn_dtype dtype, int64_t i, double value)
+{
+    float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, 4);
+    if (dtype == TN_FLOAT32)
+        ((float *)data)[i] = single;
+    else if (dtype == TN_BFLOAT16)
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+    else
+        ((int64_t *)data)[i] = (int64_t)value;
+}
+static double get(const void *data, tn_dtype dtype, int64_t i)
+{
+    if (dtype == TN_FLOAT32) return (double)((const float *)data)[i];
+    if (dtype == TN_INT64) return (double)((const int64_t *)data)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)data)[i] << 16;
+    float single;
+    memcpy(&single, &bits, 4);
+    return (double)single;
+}
+
+/* A tensor of so many elements in memory, seen with strides of its own. */
+static fixture_tensor make(fixture *f, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                           const int64_t *strides, int64_t elements)
+{
+    void *data = calloc((size_t)elements, 8);
+    for (int64_t i = 0; i < elements; i++) put(data, dtype, i, number_at(i));
+    fixture_tensor t = fixture_tensor_make(f, dtype, 1, &elements, data);
+    free(data);
+    t.desc.rank = (uint8_t)rank;
+    memcpy(t.sizes, sizes, rank * sizeof *sizes);
+    memcpy(t.strides, strides, rank * sizeof *strides);
+    return t;
+}
+
+/* out = a + b for a matrix, the inputs with the strides that are given. */
+static void check_add(tn_dtype dtype, int64_t rows, int64_t columns, const int64_t *a_strides,
+                      const int64_t *b_strides, int32_t threads)
+{
+    const int64_t sizes[2] = {rows, columns}, strides[2] = {columns, 1}, n = rows * columns;
+    fixture f;
+    fixture_nest nest;
+    void *got = calloc((size_t)n, 8);
+    fixture_open(&f);
+    f.threads = threads;
+    fixture_tensor a = make(&f, dtype, 2, sizes, a_strides, n), b = make(&f, dtype, 2, sizes, b_strides, n),
+                   o = make(&f, dtype, 2, sizes, strides, n);
+    fixture_tensor *operands[] = {&o, &a, &b};
+    for (int k = 0; k < 3; k++) {
+        operands[k]->desc.sizes = operands[k]->sizes;
+        operands[k]->desc.strides = operands[k]->strides;
+    }
+    tn_value args[] = {fixture_value(&a), fixture_value(&b), tn_value_int(1)}, out = fixture_value(&o);
+    fixture_pointwise(&nest, operands, 3, 1);
+    cr_assert_eq(fixture_run(&f, "aten::add.Tensor", args, 3, &out, 1, &nest.nest), TN_OK);
+    fixture_read(&f, &o, got);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            double want = number_at(r * a_strides[0] + c * a_strides[1]) +
+                          number_at(r * b_strides[0] + c * b_strides[1]);
+            double found = get(got, dtype, r * columns + c);
+            cr_assert_eq(found, want, "row %d, column %d: %g, not %g", (int)r, (int)c, found, want);
+        }
+    fixture_tensor_free(&f, &a);
+    fixture_tensor_free(&f, &b);
+    fixture_tensor_free(&f, &o);
+    fixture_close(&f);
+    free(got);
+}
+
+static const tn_dtype dtypes[] = {TN_FLOAT32, TN_BFLOAT16, TN_INT64};
+
+Test(cpu_walks, inputs_across_the_output)
+{
+    enum { ROWS = 71, COLUMNS = 613 }; /* neither is a whole number of tiles */
+    for (int k = 0; k < 3; k++)
+        for (int32_t threads = 1; threads < 4; threads++) {
+            check_add(dtypes[k], ROWS, COLUMNS, (int64_t[]){COLUMNS, 1}, (int64_t[]){1, ROWS}, threads);
+            check_add(dtypes[k], ROWS, COLUMNS, (int64_t[]){1, ROWS}, (int64_t[]){1, ROWS}, threads);
+            check_add(dtypes[k], ROWS, COLUMNS, (int64_t[]){0, 1}, (int64_t[]){1, ROWS}, threads);
+        }
+}
+
+Test(cpu_walks, rows_of_one_element)
+{
+    static const int64_t columns[] = {2, 7, 8, 9, 49, 255, 300};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 7; i++)
+            check_add(dtypes[k], 4099, columns[i], (int64_t[]){1, 0}, (int64_t[]){1, 0}, 1 + i % 3);
+}
+
+Test(cpu_walks, results_past_the_caches)
+{
+    /* 33 MiB each; the last rows end within a line. */
+    check_add(TN_FLOAT32, 8449, 1024, (int64_t[]){1024, 1}, (int64_t[]){1024, 1}, 1);
+    check_add(TN_FLOAT32, 8449, 1024, (int64_t[]){1024, 1}, (int64_t[]){1, 8449}, 2);
+    check_add(TN_FLOAT32, 8449, 1025, (int64_t[]){0, 1}, (int64_t[]){1, 8449}, 2);
+    check_add(TN_BFLOAT16, 16897, 1025, (int64_t[]){1025, 1}, (int64_t[]){1025, 1}, 2);
+}
+
+/* cumsum and cummax of a matrix of [lines, length] along its last or its first dimension. */
+static void check_scan(tn_dtype dtype, int64_t lines, int64_t length, int32_t across, int32_t threads)
+{
+    const int64_t sizes[2] = {lines, length};
+    const int64_t strides[2] = {across ? 1 : length, across ? lines : 1}, n = lines * length;
+    fixture f;
+    void *sums = calloc((size_t)n, 8), *tops = calloc((size_t)n, 8);
+    int64_t *places = calloc((size_t)n, 8);
+    fixture_open(&f);
+    f.threads = threads;
+    fixture_tensor x = make(&f, dtype, 2, sizes, strides, n), o = make(&f, dtype, 2, sizes, strides, n),
+                   at = make(&f, TN_INT64, 2, sizes, strides, n);
+    /* Innermost first: the lines, then what is scanned. */
+    fixture_nest nest = {.sizes = {lines, length}};
+    tn_operand *operands = nest.operands;
+    fixture_tensor *tensors[] = {&o, &at, &x};
+    for (int k = 0; k < 3; k++) {
+        int64_t bytes = tn_dtype_bytes(tensors[k]->desc.dtype);
+        nest.strides[k][0] = strides[0] * bytes;
+        nest.strides[k][1] = strides[1] * bytes;
+        operands[k] = (tn_operand){
+            .dtype = tensors[k]->desc.dtype, .host = tensors[k]->desc.host, .strides = nest.strides[k]};
+    }
+    nest.nest = (tn_nest){.size = sizeof(tn_nest),
+                          .rank = 2,
+                          .kept = 1,
+                          .n_operands = 3,
+                          .n_outputs = 2,
+                          .operand_bytes = sizeof(tn_operand),
+                          .numel = n,
+                          .sizes = nest.sizes,
+                          .operands = operands};
+    tn_value args[] = {fixture_value(&x), tn_value_int(1)}, outs[] = {fixture_value(&o), fixture_value(&at)};
+    cr_assert_eq(fixture_run(&f, "aten::cummax", args, 2, outs, 2, &nest.nest), TN_OK);
+    fixture_read(&f, &o, tops);
+    fixture_read(&f, &at, places);
+    operands[1] = operands[2];
+    operands[1].strides = nest.strides[2];
+    nest.nest.n_operands = 2;
+    nest.nest.n_outputs = 1;
+    tn_value more[] = {fixture_value(&x), tn_value_int(1), tn_value_none()};
+    cr_assert_eq(fixture_run(&f, "aten::cumsum", more, 3, outs, 1, &nest.nest), TN_OK);
+    fixture_read(&f, &o, sums);
+    for (int64_t line = 0; line < lines; line++) {
+        double sum = 0, top = -INFINITY;
+        int64_t place = -1;
+        for (int64_t i = 0; i < length; i++) {
+            int64_t k = line * strides[0] + i * strides[1];
+            double x_k = number_at(k);
+            sum += x_k;
+            place = x_k >= top ? i : place;
+            top = x_k >= top ? x_k : top;
+            cr_assert(get(sums, dtype, k) == sum && get(tops, dtype, k) == top && places[k] == place,
+                      "line %d, place %d", (int)line, (int)i);
+        }
+    }
+    fixture_tensor_free(&f, &x);
+    fixture_tensor_free(&f, &o);
+    fixture_tensor_free(&f, &at);
+    fixture_close(&f);
+    free(sums);
+    free(tops);
+    free(places);
+}
+
+Test(cpu_walks, scans_along_and_across)
+{
+    static const int64_t lines[] = {1, 3, 9, 700}, lengths[] = {1, 5, 1100};
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 3; j++)
+            for (int32_t across = 0; across < 2; across++) {
+                check_scan(TN_FLOAT32, lines[i], lengths[j], across, 1 + j);
+                check_scan(TN_INT64, lines[i], lengths[j], across, 1 + j);
+            }
+}
