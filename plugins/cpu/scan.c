@@ -204,6 +204,8 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
     char *out[BESIDE], *at = c->positions ? operand_at(c, c->positions, line) : NULL;
     cpu_buffer *raw = x + BESIDE;
     line_state s[BESIDE];
+    /* The line itself is room enough where it is dense and of the type that is counted in. */
+    int32_t direct = count == 1 && c->out_slot == c->hub && out_stride == out_bytes;
     for (int64_t k = 0; k < count; k++) {
         in[k] = operand_at(c, c->in, line + k);
         out[k] = operand_at(c, c->out, line + k);
@@ -211,13 +213,17 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
     }
     for (int64_t i = 0; i < c->length; i += CPU_CHUNK) {
         int64_t n = c->length - i < CPU_CHUNK ? c->length - i : CPU_CHUNK;
-        for (int64_t k = 0; k < count; k++)
-            cpu_gather(x[k].bytes, c->hub, in[k] + i * in_stride, c->in_slot, in_stride, n, raw);
+        char *work = direct ? out[0] + i * out_stride : x->bytes;
+        for (int64_t k = 0; k < count; k++) {
+            const char *from = in[k] + i * in_stride;
+            if (from != work) /* else the scan is in place */
+                cpu_gather(k ? x[k].bytes : work, c->hub, from, c->in_slot, in_stride, n, raw);
+        }
         if (count == BESIDE)
             scan_beside(c, s, x, n);
         else
-            scan_run(c, s, x->bytes, at ? positions : NULL, n, i);
-        for (int64_t k = 0; k < count; k++) {
+            scan_run(c, s, work, at ? positions : NULL, n, i);
+        for (int64_t k = 0; k < count && !direct; k++) {
             char *to = out[k] + i * out_stride;
             if (out_stride == out_bytes) {
                 cpu_convert(to, c->out_slot, x[k].bytes, c->hub, n);
