@@ -77,7 +77,8 @@ static void check_add(tn_dtype dtype, int64_t rows, int64_t columns, const int64
             double want = number_at(r * a_strides[0] + c * a_strides[1]) +
                           number_at(r * b_strides[0] + c * b_strides[1]);
             double found = get(got, dtype, r * columns + c);
-            cr_assert_eq(found, want, "row %d, column %d: %g, not %g", (int)r, (int)c, found, want);
+            if (found != want) /* a macro for each element would take longer than the kernels */
+                cr_assert(0, "row %d, column %d: %g, not %g", (int)r, (int)c, found, want);
         }
     fixture_tensor_free(&f, &a);
     fixture_tensor_free(&f, &b);
@@ -168,8 +169,8 @@ static void check_scan(tn_dtype dtype, int64_t lines, int64_t length, int32_t ac
             sum += x_k;
             place = x_k >= top ? i : place;
             top = x_k >= top ? x_k : top;
-            cr_assert(get(sums, dtype, k) == sum && get(tops, dtype, k) == top && places[k] == place,
-                      "line %d, place %d", (int)line, (int)i);
+            if (get(sums, dtype, k) != sum || get(tops, dtype, k) != top || places[k] != place)
+                cr_assert(0, "line %d, place %d", (int)line, (int)i);
         }
     }
     fixture_tensor_free(&f, &x);
