@@ -255,6 +255,31 @@ Test(engine, threads_on_one_graph)
     end();
 }
 
+static void *square_here(void *user)
+{
+    tn_scope *mine = tn_scope_open(ctx);
+    *(tn_tensor **)user = tn_retain(tn_mul(mine, shared_x, shared_x));
+    expect_sound(mine);
+    tn_scope_close(mine);
+    return NULL;
+}
+
+/* A node comes after all that it leads to, whichever threads made them: a new one has made none before. */
+Test(engine, nodes_of_several_threads_are_in_order)
+{
+    tn_tensor *first = VECTOR(s, 1, 1, 2, 3), *ones = VECTOR(s, 0, 1, 1, 1), *second;
+    pthread_t thread;
+    shared_x = first;
+    for (int i = 0; i < 20; i++) shared_x = tn_mul(s, shared_x, ones);
+    cr_assert_eq(pthread_create(&thread, NULL, square_here, &second), 0);
+    pthread_join(thread, NULL);
+    cr_assert_gt(tn_node_sequence(tn_grad_fn(second)), tn_node_sequence(tn_grad_fn(shared_x)));
+    tn_tensor *third = tn_mul(s, second, second);
+    cr_assert_gt(tn_node_sequence(tn_grad_fn(third)), tn_node_sequence(tn_grad_fn(second)));
+    tn_release(second);
+    end();
+}
+
 /* ---- runs within runs ---- */
 
 #define CHAIN 100 /* more nodes than the first table of the inner run has room for */
