@@ -103,7 +103,7 @@ static int32_t overlaps(const tni_geometry *g)
 /* Positions in the flat tensor of the elements of `g`, as one list. */
 static tn_tensor *positions(tn_scope *s, tn_tensor *flat, const tni_geometry *g, int64_t start)
 {
-    tn_tensor *all = tn_arange(s, TN_SCALAR(flat->numel), .dtype = TN_INT64, .device = flat->desc.device);
+    tn_tensor *all = tn_arange(s, flat->numel, .dtype = TN_INT64, .device = flat->desc.device);
     tn_ints sizes = {g->sizes, g->rank}, strides = {g->strides, g->rank};
     return tn_reshape(s, tn_as_strided(s, all, sizes, strides, .storage_offset = g->offset - start),
                       TN_INTS(-1));

@@ -110,7 +110,7 @@ tn_tensor *nn_linear_forward(const nn_linear *l, tn_scope *s, tn_tensor *x, tn_d
 
 static tn_tensor *constant(nn_store *store, tn_scope *s, int64_t n, double value)
 {
-    return tn_full(s, TN_INTS(n), TN_SCALAR(value), .dtype = TN_FLOAT32, .device = store->device);
+    return tn_full(s, TN_INTS(n), value, .dtype = TN_FLOAT32, .device = store->device);
 }
 
 void nn_batch_norm_init(nn_batch_norm *l, nn_store *store, tn_scope *s, const char *name, int64_t channels)

@@ -91,7 +91,7 @@ static void adamw_one(optim_adamw *o, tn_scope *s, uint32_t i)
     tn_mul_scalar_(s, o->square[i], o->beta2);
     tn_addcmul_(s, o->square[i], g, g, .value = TN_SCALAR(1 - o->beta2));
     denominator = tn_div_scalar_(s, tn_sqrt(s, o->square[i]), sqrt(correction2));
-    tn_add_scalar_(s, denominator, TN_SCALAR(o->eps));
+    tn_add_scalar_(s, denominator, o->eps);
     tn_addcdiv_(s, p, o->mean[i], denominator, .value = TN_SCALAR(-o->lr / correction1));
 }
 

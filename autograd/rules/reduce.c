@@ -257,11 +257,10 @@ void grad_select_scan_values(tn_scope *s, tni_grad *g)
 static tn_tensor *norm_of_small_power(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p,
                                       tn_tensor *norm)
 {
-    tn_tensor *zero = tn_eq_scalar(s, self, 0),
-              *size = tn_pow_tensor_scalar(s, tn_abs(s, self), TN_SCALAR(p - 1));
+    tn_tensor *zero = tn_eq_scalar(s, self, 0), *size = tn_pow_tensor_scalar(s, tn_abs(s, self), p - 1);
     tn_tensor *scaled = mul(s, tn_sgn(s, self), drop_where(s, zero, size));
-    if (p < 1) return mul(s, scaled, mul(s, grad, tn_pow_tensor_scalar(s, norm, TN_SCALAR(1 - p))));
-    tn_tensor *factor = divide(s, grad, tn_pow_tensor_scalar(s, norm, TN_SCALAR(p - 1)));
+    if (p < 1) return mul(s, scaled, mul(s, grad, tn_pow_tensor_scalar(s, norm, 1 - p)));
+    tn_tensor *factor = divide(s, grad, tn_pow_tensor_scalar(s, norm, p - 1));
     return mul(s, scaled, drop_where(s, tn_eq_scalar(s, norm, 0), factor));
 }
 
@@ -282,8 +281,8 @@ tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p
     }
     if (isinf(p)) return norm_of_infinity(s, grad, self, norm, dims);
     if (p < 2) return norm_of_small_power(s, grad, self, p, norm);
-    tn_tensor *scaled = mul(s, self, tn_pow_tensor_scalar(s, tn_abs(s, self), TN_SCALAR(p - 2)));
-    tn_tensor *factor = divide(s, grad, tn_pow_tensor_scalar(s, norm, TN_SCALAR(p - 1)));
+    tn_tensor *scaled = mul(s, self, tn_pow_tensor_scalar(s, tn_abs(s, self), p - 2));
+    tn_tensor *factor = divide(s, grad, tn_pow_tensor_scalar(s, norm, p - 1));
     return mul(s, scaled, drop_where(s, tn_eq_scalar(s, norm, 0), factor));
 }
 
@@ -308,7 +307,7 @@ static tn_tensor *var_gradient(tn_scope *s, const reduction *r, tn_tensor *grad,
     tn_tensor *deviation = sub(s, self, mean);
     if (freedom > 0 || !r->whole) return mul(s, scale(s, grad, 2 / freedom), deviation);
     tn_tensor *same = tn_eq_scalar(s, deviation, 0);
-    tn_tensor *factor = tn_where_scalar(s, same, TN_SCALAR((double)NAN), TN_SCALAR((double)INFINITY));
+    tn_tensor *factor = tn_where_scalar(s, same, (double)NAN, (double)INFINITY);
     return mul(s, grad, in_dtype(s, factor, grad));
 }
 

@@ -47,11 +47,11 @@ static inline tn_tensor *scale(tn_scope *s, tn_tensor *a, double x)
 }
 static inline tn_tensor *plus(tn_scope *s, tn_tensor *a, double x)
 {
-    return tn_add_scalar(s, a, TN_SCALAR(x));
+    return tn_add_scalar(s, a, x);
 }
 static inline tn_tensor *minus_from(tn_scope *s, double x, tn_tensor *a)
 {
-    return tn_rsub_scalar(s, a, TN_SCALAR(x));
+    return tn_rsub_scalar(s, a, x);
 }
 static inline int32_t is_complex(const tn_tensor *t)
 {

@@ -76,7 +76,7 @@ static tn_tensor *logcumsumexp_part(tn_scope *s, tni_grad *g, tn_tensor *size, t
 {
     /* Far below every logarithm, and finite: an infinity less an infinite result would be NaN. */
     double nothing = tn_tensor_dtype(size) == TN_FLOAT16 ? -65504 : -1e30;
-    tn_tensor *logs = tn_masked_fill_scalar(s, tn_log(s, size), tn_logical_not(s, mask), TN_SCALAR(nothing));
+    tn_tensor *logs = tn_masked_fill_scalar(s, tn_log(s, size), tn_logical_not(s, mask), nothing);
     tn_tensor *back = logsum_from_end(s, sub(s, logs, tni_grad_result(g, 0)), dim);
     return tn_exp(s, add(s, back, tni_grad_saved(g, 0)));
 }

@@ -34,5 +34,5 @@ void dataset_close(dataset *d)
 tn_tensor *dataset_images(const dataset *d, tn_scope *s, tn_tensor *index)
 {
     tn_tensor *x = tn_to(s, tn_index_select(s, d->images, 0, index), TN_FLOAT32);
-    return tn_sub_scalar_(s, tn_mul_scalar_(s, x, 1.0 / (255.0 * 0.3530)), TN_SCALAR(0.2860 / 0.3530));
+    return tn_sub_scalar_(s, tn_mul_scalar_(s, x, 1.0 / (255.0 * 0.3530)), 0.2860 / 0.3530);
 }

@@ -119,8 +119,7 @@ static double test(run *r, int64_t counts[CLASSES][CLASSES])
     for (int64_t at = 0; at < r->test.count; at += batch) {
         int64_t n = r->test.count - at < batch ? r->test.count - at : batch;
         tn_scope *s = tn_scope_open_with(r->ctx, &no_grad);
-        tn_tensor *index =
-            tn_arange_start(s, TN_SCALAR(at), TN_SCALAR(at + n), .dtype = TN_INT64, .device = r->device);
+        tn_tensor *index = tn_arange_start(s, at, at + n, .dtype = TN_INT64, .device = r->device);
         tn_tensor *logits = model_forward(&r->m, s, dataset_images(&r->test, s, index), 0);
         tn_to_host(s, tn_argmax(s, logits, .dim = 1), answers, (uint64_t)n * 8);
         tn_to_host(s, tn_index_select(s, r->test.labels, 0, index), truths, (uint64_t)n * 8);

@@ -185,6 +185,5 @@ void composite_rrelu_with_noise_backward(tn_scope *s, const tn_value *args, tn_v
         give(outs, 0, tn_mul(s, grad, arg_tensor(args, 2)));
     else
         give(outs, 0,
-             tn_leaky_relu_backward(s, grad, arg_tensor(args, 1), TN_SCALAR((lower + upper) / 2),
-                                    arg_bool(args, 6)));
+             tn_leaky_relu_backward(s, grad, arg_tensor(args, 1), (lower + upper) / 2, arg_bool(args, 6)));
 }

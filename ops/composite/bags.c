@@ -17,7 +17,7 @@ static tn_tensor *bags_of(tn_scope *s, tn_tensor *offsets, int64_t bags, int64_t
     tn_tensor *begun = tni_zeros_on(s, offsets, TN_INT64, TN_INTS(count + 1));
     tn_tensor *ones = tni_full_on(s, offsets, TN_INT64, TN_INTS(bags), tn_value_int(1));
     begun = tn_cumsum(s, tn_scatter_add(s, begun, 0, starts, ones), 0);
-    return tn_sub_scalar(s, tni_narrow(s, begun, 0, 0, count), TN_SCALAR(1));
+    return tn_sub_scalar(s, tni_narrow(s, begun, 0, 0, count), 1);
 }
 
 typedef struct bags {

@@ -57,7 +57,7 @@ static void give_trained(tn_scope *s, const batch_norm *b, tn_value *outs)
         tn_var_mean_correction(s, wide(s, b->input), .dim = dims, .correction = TN_SCALAR(0));
     tn_tensor *var = r.result0, *mean = r.result1, *invstd;
     if (tn_scope_failed(s)) return;
-    invstd = tni_cast(s, tn_rsqrt(s, tn_add_scalar(s, var, TN_SCALAR(b->eps))), dtype);
+    invstd = tni_cast(s, tn_rsqrt(s, tn_add_scalar(s, var, b->eps)), dtype);
     mean = tni_cast(s, mean, dtype); /* what is given out is what is used */
     if (tn_scope_failed(s)) return;
     give(outs, 0, normalised(s, b, mean, invstd));
@@ -70,7 +70,7 @@ static void give_trained(tn_scope *s, const batch_norm *b, tn_value *outs)
 static void give_evaluated(tn_scope *s, const batch_norm *b, tn_value *outs)
 {
     tn_tensor *var = wide(s, b->running_var);
-    tn_tensor *invstd = tn_rsqrt(s, tn_add_scalar(s, var, TN_SCALAR(b->eps)));
+    tn_tensor *invstd = tn_rsqrt(s, tn_add_scalar(s, var, b->eps));
     give(outs, 0, normalised(s, b, b->running_mean, invstd));
     give(outs, 1, tni_empty_on(s, b->input, statistics_dtype(b), TN_INTS(0)));
     give(outs, 2, tni_empty_on(s, b->input, statistics_dtype(b), TN_INTS(0)));
@@ -159,7 +159,7 @@ void composite_native_batch_norm_backward(tn_scope *s, const tn_value *args, tn_
     if (!g.training) {
         tn_tensor *var = wide(s, arg_tensor(args, 4));
         g.mean = arg_tensor(args, 3);
-        g.invstd = tn_rsqrt(s, tn_add_scalar(s, var, TN_SCALAR(arg_float(args, 8))));
+        g.invstd = tn_rsqrt(s, tn_add_scalar(s, var, arg_float(args, 8)));
     }
     if (!tn_scope_failed(s)) give_gradient(s, &g, outs);
 }

@@ -25,7 +25,7 @@ void composite_isclose(tn_scope *s, const tn_value *args, tn_value *outs)
         self = tn_to(s, self, tni_default_dtype(s->ctx));
         other = tn_to(s, other, tni_default_dtype(s->ctx));
     }
-    tn_tensor *allowed = tn_add_scalar(s, tn_abs(s, tn_mul_scalar(s, other, rtol)), TN_SCALAR(atol));
+    tn_tensor *allowed = tn_add_scalar(s, tn_abs(s, tn_mul_scalar(s, other, rtol)), atol);
     tn_tensor *actual = tn_abs(s, tn_sub(s, self, other));
     give(outs, 0,
          tn_logical_or(s, close, tn_logical_and(s, tn_isfinite(s, actual), tn_le(s, actual, allowed))));

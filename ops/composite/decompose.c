@@ -215,7 +215,7 @@ static tn_tensor *sign_of(tn_scope *s, tn_tensor *pivots, tn_dtype dtype)
     int64_t n = tn_tensor_sizes(pivots)[rank_of(pivots) - 1];
     tn_tensor *odd = tn_ne(s, pivots, tni_range_on(s, pivots, 1, n));
     odd = tn_remainder_scalar(s, tn_sum_dim(s, odd, TN_INTS(-1)), 2);
-    return tn_rsub_scalar(s, tni_cast(s, tn_mul_scalar(s, odd, 2), dtype), TN_SCALAR(1));
+    return tn_rsub_scalar(s, tni_cast(s, tn_mul_scalar(s, odd, 2), dtype), 1);
 }
 
 /* (A) -> result, LU, pivots */

@@ -177,7 +177,7 @@ void composite_pairwise_distance(tn_scope *s, const tn_value *args, tn_value *ou
 {
     tn_tensor *a = arg_tensor(args, 0), *b = arg_tensor(args, 1);
     int64_t rank = rank_of(a) > rank_of(b) ? rank_of(a) : rank_of(b);
-    tn_tensor *difference = tn_add_scalar(s, tn_sub(s, a, b), TN_SCALAR(arg_float(args, 3)));
+    tn_tensor *difference = tn_add_scalar(s, tn_sub(s, a, b), arg_float(args, 3));
     give(outs, 0,
          tn_norm_dim(s, difference, tn_value_float(arg_float(args, 2)), TN_INTS(rank - 1),
                      .keepdim = arg_bool(args, 4)));
@@ -190,7 +190,7 @@ static tn_tensor *bounded_norm(tn_scope *s, tn_tensor *norm, double eps)
     tn_scope_options silent = {.size = sizeof silent, .grad_mode = TN_GRAD_OFF};
     tn_scope *child = tn_scope_open_child(s, &silent);
     if (!child) return NULL;
-    tn_clamp_min_(child, copy, TN_SCALAR(eps));
+    tn_clamp_min_(child, copy, eps);
     tn_scope_close(child);
     return copy;
 }

@@ -34,8 +34,8 @@ static void dropout(tn_scope *s, const tn_value *args, int32_t channels, int32_t
     tn_tensor *noise = make_noise(s, input, p, channels);
     if (!alpha) return give(outs, 0, tn_mul(s, input, tn_div_scalar(s, noise, 1 - p)));
     double a = 1 / sqrt((negative * negative * p + 1) * (1 - p));
-    tn_tensor *shift = tn_add_scalar(s, tn_mul_scalar(s, tn_sub_scalar(s, noise, TN_SCALAR(1)), negative * a),
-                                     TN_SCALAR(negative * a * p));
+    tn_tensor *shift =
+        tn_add_scalar(s, tn_mul_scalar(s, tn_sub_scalar(s, noise, 1), negative * a), negative * a * p);
     give(outs, 0, tn_add(s, tn_mul(s, input, tn_mul_scalar(s, noise, a)), shift));
 }
 

@@ -28,12 +28,12 @@ static inline tn_tensor *zero_where(tn_scope *s, tn_tensor *mask, tn_tensor *t)
 }
 static inline tn_tensor *plus(tn_scope *s, tn_tensor *t, double number)
 {
-    return tn_add_scalar(s, t, TN_SCALAR(number));
+    return tn_add_scalar(s, t, number);
 }
 /* 1 - t */
 static inline tn_tensor *one_minus(tn_scope *s, tn_tensor *t)
 {
-    return tn_rsub_scalar(s, t, TN_SCALAR(1));
+    return tn_rsub_scalar(s, t, 1);
 }
 
 #endif

@@ -47,7 +47,7 @@ static tn_tensor *reflected(tn_scope *s, const sampling *g, tn_tensor *x, int64_
         tn_tensor *back = tn_ne(s, odd, tn_lt_scalar(s, apart, 0));
         *slope = tn_where(s, back, tn_neg(s, *slope), *slope);
     }
-    return plus(s, tn_where(s, odd, tn_rsub_scalar(s, rest, TN_SCALAR(span)), rest), low);
+    return plus(s, tn_where(s, odd, tn_rsub_scalar(s, rest, span), rest), low);
 }
 
 /* Into the image as the padding says; zero padding leaves positions, and what is far away or NaN is outside.
@@ -99,7 +99,7 @@ static void cubic_taps(tn_scope *s, const sampling *g, tn_tensor *x, int64_t siz
     low = tn_floor(s, x);
     t = tn_sub(s, x, low);
     for (int i = 0; i < 4; i++) {
-        tn_tensor *d = i < 2 ? plus(s, t, 1 - i) : tn_rsub_scalar(s, t, TN_SCALAR(i - 1));
+        tn_tensor *d = i < 2 ? plus(s, t, 1 - i) : tn_rsub_scalar(s, t, i - 1);
         int32_t far = i == 0 || i == 3;
         out[i].at = padded(s, g, plus(s, low, i - 1), size, &none);
         out[i].weight = polynomial(s, d, far ? outer : inner);

@@ -43,7 +43,7 @@ void composite_histc(tn_scope *s, const tn_value *args, tn_value *outs)
     if (check_edges(s, "histc", edges)) return;
     tn_tensor *inside = tn_logical_and(s, tn_ge_scalar(s, self, edges[0]), tn_le_scalar(s, self, edges[1]));
     /* In the order and the precision of ATen, so that elements at an edge fall to the same side. */
-    tn_tensor *x = tn_sub_scalar(s, tn_masked_select(s, self, inside), TN_SCALAR(edges[0]));
+    tn_tensor *x = tn_sub_scalar(s, tn_masked_select(s, self, inside), edges[0]);
     tn_tensor *place = tn_div_scalar(s, tn_mul_scalar(s, x, bins), edges[1] - edges[0]);
     place = tn_clamp(s, tn_to(s, place, TN_INT64), .min = TN_SCALAR(0), .max = TN_SCALAR(bins - 1));
     if (!place) return;
@@ -70,7 +70,7 @@ static tn_tensor *even_edges(tn_scope *s, tn_tensor *column, int64_t bins, const
         edges[0] -= 0.5;
         edges[1] += 0.5;
     }
-    return tn_linspace(s, TN_SCALAR(edges[0]), TN_SCALAR(edges[1]), bins + 1, .dtype = dtype_of(column),
+    return tn_linspace(s, edges[0], edges[1], bins + 1, .dtype = dtype_of(column),
                        .device = tn_tensor_device(column));
 }
 
@@ -78,8 +78,7 @@ static tn_tensor *even_edges(tn_scope *s, tn_tensor *column, int64_t bins, const
 static tn_tensor *bins_of(tn_scope *s, tn_tensor *column, tn_tensor *edges)
 {
     int64_t bins = tn_tensor_numel(edges) - 1;
-    tn_tensor *place =
-        tn_sub_scalar(s, tn_searchsorted(s, edges, tn_contiguous(s, column), .right = 1), TN_SCALAR(1));
+    tn_tensor *place = tn_sub_scalar(s, tn_searchsorted(s, edges, tn_contiguous(s, column), .right = 1), 1);
     tn_tensor *first = tn_select(s, edges, 0, 0), *last = tn_select(s, edges, 0, bins);
     tn_tensor *outside =
         tn_logical_not(s, tn_logical_and(s, tn_ge(s, column, first), tn_le(s, column, last)));

@@ -147,7 +147,7 @@ static tn_tensor *expand_but(tn_scope *s, tn_tensor *t, const tni_shape *shape, 
 /* Negative positions count from the end of a dimension of `size`. */
 static tn_tensor *from_the_end(tn_scope *s, tn_tensor *indices, int64_t size)
 {
-    return tn_where(s, tn_lt_scalar(s, indices, 0), tn_add_scalar(s, indices, TN_SCALAR(size)), indices);
+    return tn_where(s, tn_lt_scalar(s, indices, 0), tn_add_scalar(s, indices, size), indices);
 }
 
 void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -229,7 +229,7 @@ void composite_masked_scatter(tn_scope *s, const tn_value *args, tn_value *outs)
                                    "masked_scatter: expected self and source to have enough elements: source "
                                    "has fewer than the mask has ones");
     if (tn_tensor_numel(source) == 0) return;
-    tn_tensor *place = tn_clamp(s, tn_sub_scalar(s, count, TN_SCALAR(1)), .min = TN_SCALAR(0),
+    tn_tensor *place = tn_clamp(s, tn_sub_scalar(s, count, 1), .min = TN_SCALAR(0),
                                 .max = TN_SCALAR(tn_tensor_numel(source) - 1));
     tn_tensor *values = tn_gather(s, tni_reshape(s, source, TN_INTS(-1)), 0, place);
     tn_copy_(s, self, tn_where(s, mask, tni_reshape(s, values, sizes_of(self)), self));

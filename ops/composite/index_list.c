@@ -62,8 +62,7 @@ static tn_tensor *steps_of(tn_scope *s, tn_tensor *index, int64_t size, int64_t 
 {
     index = tni_cast(s, index, TN_INT64);
     tn_tensor *bad = tn_logical_or(s, tn_lt_scalar(s, index, -size), tn_ge_scalar(s, index, size));
-    tn_tensor *wrapped =
-        tn_where(s, tn_lt_scalar(s, index, 0), tn_add_scalar(s, index, TN_SCALAR(size)), index);
+    tn_tensor *wrapped = tn_where(s, tn_lt_scalar(s, index, 0), tn_add_scalar(s, index, size), index);
     return tn_where_scalarself(s, bad, -numel - 1, tn_mul_scalar(s, wrapped, stride));
 }
 

@@ -19,7 +19,7 @@ static moments moments_of(tn_scope *s, tn_tensor *x, tn_ints dims, double eps)
 {
     tn_var_mean_correction_result r =
         tn_var_mean_correction(s, x, .dim = dims, .correction = TN_SCALAR(0), .keepdim = 1);
-    return (moments){r.result1, tn_rsqrt(s, tn_add_scalar(s, r.result0, TN_SCALAR(eps)))};
+    return (moments){r.result1, tn_rsqrt(s, tn_add_scalar(s, r.result0, eps))};
 }
 
 static tn_tensor *scaled(tn_scope *s, tn_tensor *x, moments m, tn_tensor *weight, tn_tensor *bias)
@@ -126,7 +126,7 @@ void composite_rms_norm(tn_scope *s, const tn_value *args, tn_value *outs)
     if (check_rms_norm(s, input, shape, weight)) return;
     dims = tni_dims_between(s, rank_of(input) - shape.count, rank_of(input));
     mean = tn_mean_dim(s, tn_pow_tensor_scalar(s, x, 2), dims, .keepdim = 1);
-    mean = tn_add_scalar(s, mean, TN_SCALAR(arg_float_or(args, 3, default_eps(dtype_of(input)))));
+    mean = tn_add_scalar(s, mean, arg_float_or(args, 3, default_eps(dtype_of(input))));
     x = tn_mul(s, x, tn_rsqrt(s, mean));
     if (weight) x = tn_mul(s, x, weight);
     give_cast(s, outs, 0, x, weight ? tn_promote_types(dtype_of(input), dtype_of(weight)) : dtype_of(input));

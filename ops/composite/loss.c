@@ -70,7 +70,7 @@ void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
     }
     if (beta > 0) {
         square = tn_mul_scalar(s, tn_mul(s, z, z), 0.5 / beta);
-        z = tn_where(s, tn_lt_scalar(s, z, beta), square, tn_sub_scalar(s, z, TN_SCALAR(0.5 * beta)));
+        z = tn_where(s, tn_lt_scalar(s, z, beta), square, tn_sub_scalar(s, z, 0.5 * beta));
     }
     give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
 }
@@ -98,7 +98,7 @@ void composite_huber_loss(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *z = tn_abs(s, difference_of(s, &t)), *square, *line;
     if (check_delta(s, delta)) return;
     square = tn_mul_scalar(s, tn_mul(s, z, z), 0.5);
-    line = tn_mul_scalar(s, tn_sub_scalar(s, z, TN_SCALAR(0.5 * delta)), delta);
+    line = tn_mul_scalar(s, tn_sub_scalar(s, z, 0.5 * delta), delta);
     z = tn_where(s, tn_le_scalar(s, z, delta), square, line);
     give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
 }
@@ -123,7 +123,7 @@ void composite_soft_margin_loss_backward(tn_scope *s, const tn_value *args, tn_v
 {
     two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
     tn_tensor *e = tn_exp(s, tn_neg(s, tn_mul(s, t.self, t.target))), *slope;
-    slope = tn_div(s, tn_mul(s, tn_neg(s, t.target), e), tn_add_scalar(s, e, TN_SCALAR(1)));
+    slope = tn_div(s, tn_mul(s, tn_neg(s, t.target), e), tn_add_scalar(s, e, 1));
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
 }
 
@@ -147,7 +147,7 @@ void composite_binary_cross_entropy(tn_scope *s, const tn_value *args, tn_value 
     if (check_same(s, arg_tensor(args, 0), arg_tensor(args, 1))) return;
     yes = tn_clamp_min(s, tn_log(s, t.self), -100);
     no = tn_clamp_min(s, tn_log1p(s, tn_neg(s, t.self)), -100);
-    loss = tn_sub(s, tn_mul(s, tn_sub_scalar(s, t.target, TN_SCALAR(1)), no), tn_mul(s, t.target, yes));
+    loss = tn_sub(s, tn_mul(s, tn_sub_scalar(s, t.target, 1), no), tn_mul(s, t.target, yes));
     if (weight) loss = tn_mul(s, loss, weight);
     give(outs, 0, tni_give_loss(s, loss, arg_int(args, 3), dtype_of(arg_tensor(args, 0))));
 }
@@ -157,7 +157,7 @@ void composite_binary_cross_entropy_backward(tn_scope *s, const tn_value *args, 
 {
     two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
     tn_tensor *weight = arg_tensor(args, 3), *slope;
-    tn_tensor *spread = tn_mul(s, tn_rsub_scalar(s, t.self, TN_SCALAR(1)), t.self);
+    tn_tensor *spread = tn_mul(s, tn_rsub_scalar(s, t.self, 1), t.self);
     slope = tn_div(s, difference_of(s, &t), tn_clamp_min(s, spread, 1e-12));
     if (weight) slope = tn_mul(s, slope, weight);
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 4), dtype_of(arg_tensor(args, 1))));
@@ -168,10 +168,10 @@ void composite_binary_cross_entropy_with_logits(tn_scope *s, const tn_value *arg
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *weight = arg_tensor(args, 2);
     tn_tensor *positive = arg_tensor(args, 3), *log, *loss;
     log = tn_log_sigmoid(s, self);
-    loss = tn_mul(s, tn_rsub_scalar(s, target, TN_SCALAR(1)), self);
+    loss = tn_mul(s, tn_rsub_scalar(s, target, 1), self);
     if (positive) {
-        tn_tensor *more = tn_mul(s, tn_sub_scalar(s, positive, TN_SCALAR(1)), target);
-        log = tn_mul(s, tn_add_scalar(s, more, TN_SCALAR(1)), log);
+        tn_tensor *more = tn_mul(s, tn_sub_scalar(s, positive, 1), target);
+        log = tn_mul(s, tn_add_scalar(s, more, 1), log);
     }
     loss = tn_sub(s, loss, log);
     if (weight) loss = tn_mul(s, loss, weight);
@@ -197,8 +197,7 @@ void composite_poisson_nll_loss(tn_scope *s, const tn_value *args, tn_value *out
     if (arg_bool(args, 2))
         loss = tn_sub(s, tn_exp(s, input), tn_mul(s, target, input));
     else
-        loss = tn_sub(s, input,
-                      tn_mul(s, target, tn_log(s, tn_add_scalar(s, input, TN_SCALAR(arg_float(args, 4))))));
+        loss = tn_sub(s, input, tn_mul(s, target, tn_log(s, tn_add_scalar(s, input, arg_float(args, 4)))));
     if (arg_bool(args, 3)) {
         tn_tensor *half = tn_mul_scalar(s, tn_log(s, tn_mul_scalar(s, target, 6.283185307179586476925)), 0.5);
         tn_tensor *stirling = tn_add(s, tn_sub(s, tn_mul(s, target, tn_log(s, target)), target), half);

@@ -198,8 +198,8 @@ static tn_tensor *soft_loss(tn_scope *s, const cross_entropy *c)
     int64_t numel = tn_tensor_numel(c->self);
     if (check_soft(s, c)) return NULL;
     if (c->smoothing > 0)
-        target = tn_add_scalar(s, tn_mul_scalar(s, target, 1 - c->smoothing),
-                               TN_SCALAR(c->smoothing / (double)c->classes));
+        target =
+            tn_add_scalar(s, tn_mul_scalar(s, target, 1 - c->smoothing), c->smoothing / (double)c->classes);
     product = tn_mul(s, c->log, target);
     if (c->weight) product = tn_mul(s, product, class_weights(s, c));
     if (c->reduction == 0) return tn_neg(s, tn_sum_dim(s, product, TN_INTS(c->dim)));

@@ -22,14 +22,14 @@ void composite_margin_ranking_loss(tn_scope *s, const tn_value *args, tn_value *
         return;
     }
     loss = tn_mul(s, tn_neg(s, target), tn_sub(s, a, b));
-    loss = hinge(s, tn_add_scalar(s, loss, TN_SCALAR(arg_float(args, 3))));
+    loss = hinge(s, tn_add_scalar(s, loss, arg_float(args, 3)));
     give(outs, 0, tni_reduce_loss(s, loss, arg_int(args, 4)));
 }
 
 void composite_hinge_embedding_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *apart, *close;
-    apart = hinge(s, tn_rsub_scalar(s, self, TN_SCALAR(arg_float(args, 2))));
+    apart = hinge(s, tn_rsub_scalar(s, self, arg_float(args, 2)));
     apart = tn_where_scalarother(s, tn_ne_scalar(s, target, 1), apart, 0);
     close = tn_where_scalarother(s, tn_ne_scalar(s, target, -1), self, 0);
     give(outs, 0, tni_reduce_loss(s, tn_add(s, apart, close), arg_int(args, 3)));
@@ -49,7 +49,7 @@ static int32_t check_cosine(tn_scope *s, const tn_tensor *a, const tn_tensor *b,
 
 static tn_tensor *squares(tn_scope *s, tn_tensor *t, tn_ints dim)
 {
-    return tn_add_scalar(s, tn_sum_dim(s, tn_mul(s, t, t), dim), TN_SCALAR(1e-12)); /* no division by zero */
+    return tn_add_scalar(s, tn_sum_dim(s, tn_mul(s, t, t), dim), 1e-12); /* no division by zero */
 }
 
 void composite_cosine_embedding_loss(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -60,8 +60,8 @@ void composite_cosine_embedding_loss(tn_scope *s, const tn_value *args, tn_value
     if (check_cosine(s, a, b, target)) return;
     cosine = tn_div(s, tn_sum_dim(s, tn_mul(s, a, b), dim),
                     tn_sqrt(s, tn_mul(s, squares(s, a, dim), squares(s, b, dim))));
-    same = tn_rsub_scalar(s, cosine, TN_SCALAR(1));
-    other = hinge(s, tn_sub_scalar(s, cosine, TN_SCALAR(arg_float(args, 3))));
+    same = tn_rsub_scalar(s, cosine, 1);
+    other = hinge(s, tn_sub_scalar(s, cosine, arg_float(args, 3)));
     same = tn_where_scalarother(s, tn_eq_scalar(s, target, 1), same, 0);
     other = tn_where_scalarother(s, tn_eq_scalar(s, target, -1), other, 0);
     give(outs, 0, tni_reduce_loss(s, tn_add(s, same, other), arg_int(args, 4)));
@@ -82,7 +82,7 @@ void composite_triplet_margin_loss(tn_scope *s, const tn_value *args, tn_value *
     near = tn_pairwise_distance(s, t[0], t[1], .p = p, .eps = eps);
     far = tn_pairwise_distance(s, t[0], t[2], .p = p, .eps = eps);
     if (arg_bool(args, 6)) far = tn_minimum(s, far, tn_pairwise_distance(s, t[1], t[2], .p = p, .eps = eps));
-    near = tn_sub(s, tn_add_scalar(s, near, TN_SCALAR(arg_float(args, 3))), far);
+    near = tn_sub(s, tn_add_scalar(s, near, arg_float(args, 3)), far);
     give(outs, 0, tni_reduce_loss(s, hinge(s, near), arg_int(args, 7)));
 }
 
@@ -176,9 +176,9 @@ static void add_gaps(tn_scope *s, multilabel *m, tn_tensor *self)
     tn_tensor *x = tn_reshape(s, wide(s, self), TN_INTS(m->n, m->classes)),
               *own = tn_gather(s, x, 1, m->index);
     m->gap = tn_sub(s, tn_unsqueeze(s, x, 1), tn_unsqueeze(s, own, 2));
-    m->gap = hinge(s, tn_add_scalar(s, m->gap, TN_SCALAR(1)));
+    m->gap = hinge(s, tn_add_scalar(s, m->gap, 1));
     m->gap = tn_mul(s, m->gap, tn_unsqueeze(s, m->listed, 2));
-    m->gap = tn_mul(s, m->gap, tn_unsqueeze(s, tn_rsub_scalar(s, m->is_target, TN_SCALAR(1)), 1));
+    m->gap = tn_mul(s, m->gap, tn_unsqueeze(s, tn_rsub_scalar(s, m->is_target, 1), 1));
 }
 
 void composite_multilabel_margin_loss_forward(tn_scope *s, const tn_value *args, tn_value *outs)

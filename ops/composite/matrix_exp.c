@@ -40,7 +40,7 @@ static tn_tensor *polynomial(tn_scope *s, tn_tensor *a)
  */
 static tn_tensor *matrix_exp(tn_scope *s, tn_tensor *a)
 {
-    tn_tensor *norm = tn_linalg_matrix_norm(s, a, TN_SCALAR(1)), *halvings, *out;
+    tn_tensor *norm = tn_linalg_matrix_norm(s, a, 1), *halvings, *out;
     norm = tn_unsqueeze(s, tn_unsqueeze(s, norm, -1), -1);
     halvings = tn_ceil(s, tn_log2(s, tn_mul_scalar(s, norm, 1 / limit_of(dtype_of(a)))));
     halvings = tn_nan_to_num(s, tn_clamp_min(s, halvings, 0), .nan = 0, .posinf = 0);

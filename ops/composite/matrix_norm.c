@@ -205,7 +205,7 @@ void composite_renorm(tn_scope *s, const tn_value *args, tn_value *outs)
         self = wide(s, self);
         norm = tn_linalg_vector_norm(s, self, .ord = args[1], .dim = tni_dims_except(s, rank_of(self), dim),
                                      .keepdim = 1);
-        factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, TN_SCALAR(1e-7))), max);
+        factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-7)), max);
         factor = tn_where_scalarother(s, tn_gt_scalar(s, norm, max), factor, 1.0);
         self = tn_mul(s, self, factor);
         give(outs, 0, self ? tni_cast(s, self, dtype) : NULL);

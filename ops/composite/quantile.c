@@ -42,7 +42,7 @@ static tn_tensor *places(tn_scope *s, tn_tensor *sorted, tn_tensor *q, int32_t s
     tn_tensor *bad = tn_isnan(s, sorted);
     if (skip_nan) {
         tn_tensor *count = tn_sum_dim(s, tn_logical_not(s, bad), TN_INTS(-1), .keepdim = 1);
-        tn_tensor *last = tn_clamp(s, tn_sub_scalar(s, count, TN_SCALAR(1)), .min = TN_SCALAR(0));
+        tn_tensor *last = tn_clamp(s, tn_sub_scalar(s, count, 1), .min = TN_SCALAR(0));
         return tn_mul(s, q, tni_cast(s, last, dtype_of(q)));
     }
     tn_tensor *any = tn_any_dim(s, bad, -1, .keepdim = 1);

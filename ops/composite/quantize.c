@@ -30,8 +30,8 @@ void composite_fake_quantize_per_tensor_affine_cachemask(tn_scope *s, const tn_v
         return;
     }
     levels = tn_round(s, tn_mul_scalar(s, x, (double)inverse));
-    give_levels(s, tn_add_scalar(s, levels, TN_SCALAR((double)zero)), args, 3, &levels, &mask);
-    levels = tn_mul_scalar(s, tn_sub_scalar(s, levels, TN_SCALAR((double)zero)), (double)scale);
+    give_levels(s, tn_add_scalar(s, levels, (double)zero), args, 3, &levels, &mask);
+    levels = tn_mul_scalar(s, tn_sub_scalar(s, levels, (double)zero), (double)scale);
     give(outs, 0, tni_cast(s, levels, dtype_of(self)));
     give(outs, 1, mask);
 }

@@ -56,7 +56,7 @@ static tn_tensor *fill_normal(tn_scope *s, tn_tensor *self, double mean, double 
         return tni_fill_random(s, self, TN_RANDOM_NORMAL, tn_value_float(mean), tn_value_float(std), g), self;
     tni_fill_random(s, tn_view_as_real(s, self), TN_RANDOM_NORMAL, tn_value_float(0),
                     tn_value_float(std / sqrt(2.0)), g);
-    if (mean != 0) tn_add_scalar_(s, self, TN_SCALAR(mean));
+    if (mean != 0) tn_add_scalar_(s, self, mean);
     return self;
 }
 
@@ -273,7 +273,7 @@ void composite_normal_float_tensor(tn_scope *s, const tn_value *args, tn_value *
     tn_tensor *std = arg_tensor(args, 1);
     if (check_deviations(s, std)) return;
     tn_tensor *out = fill_normal(s, tni_empty_on(s, std, 0, sizes_of(std)), 0, 1, arg_generator(args, 2));
-    give(outs, 0, tn_add_scalar_(s, tn_mul_(s, out, std), TN_SCALAR(arg_float(args, 0))));
+    give(outs, 0, tn_add_scalar_(s, tn_mul_(s, out, std), arg_float(args, 0)));
 }
 
 /* ---- new tensors ---- */

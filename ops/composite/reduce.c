@@ -253,7 +253,7 @@ static tn_tensor *covariance(tn_scope *s, tn_tensor *self, int64_t correction, t
         norm =
             tn_sub(s, total, tn_div(s, tn_mul_scalar(s, tn_sum(s, tn_mul(s, w, weight)), correction), total));
     else
-        norm = tn_sub_scalar(s, total, TN_SCALAR(correction));
+        norm = tn_sub_scalar(s, total, correction);
     norm = tn_clamp(s, norm, .min = TN_SCALAR(0));
     in = tn_sub(s, in, tn_unsqueeze(s, mean, 1));
     tn_tensor *right = tn_conj(s, tn_t(s, w ? tn_mul(s, in, w) : in));

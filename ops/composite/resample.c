@@ -96,8 +96,8 @@ tn_tensor *tni_taps_gather_bytes(tn_scope *s, tn_tensor *t, int64_t dim, const t
     tn_tensor *weights = tn_from_data(s, TN_INT32, TN_INTS(n), whole, tn_tensor_device(t)), *sum;
     sum = tn_mul(s, tni_taps_inputs(s, t, dim, p), shaped(s, weights, t, dim, p));
     sum = tn_sum_dim(s, sum, TN_INTS(dim + 1), .dtype = TN_INT32);
-    sum = tn_add_scalar(s, sum, TN_SCALAR(1 << (precision - 1)));
-    sum = tn_bitwise_right_shift_tensor_scalar(s, sum, TN_SCALAR(precision));
+    sum = tn_add_scalar(s, sum, 1 << (precision - 1));
+    sum = tn_bitwise_right_shift_tensor_scalar(s, sum, precision);
     sum = tn_clamp(s, sum, .min = TN_SCALAR(0), .max = TN_SCALAR(255));
     return sum ? tni_cast(s, sum, TN_UINT8) : NULL;
 }

@@ -187,8 +187,7 @@ void composite_embedding_bag_backward(tn_scope *s, const tn_value *args, tn_valu
     if (tn_tensor_numel(bags) == 0 && tn_tensor_numel(indices)) {
         /* Plain sums did not need the bag of each index: the last offset that is not beyond it. */
         tn_tensor *place = tni_range_on(s, indices, 0, tn_tensor_numel(indices));
-        bags = tn_sub_scalar(s, tn_searchsorted(s, tni_cast(s, offsets, TN_INT64), place, .right = 1),
-                             TN_SCALAR(1));
+        bags = tn_sub_scalar(s, tn_searchsorted(s, tni_cast(s, offsets, TN_INT64), place, .right = 1), 1);
         bags = tni_cast(s, bags, dtype_of(indices));
     }
     give(outs, 0,

@@ -100,7 +100,7 @@ void composite_glu_backward(tn_scope *s, const tn_value *args, tn_value *outs)
     halves(s, self, arg_int(args, 2), half);
     gate = tn_sigmoid(s, wide(s, half[1]));
     first = tn_mul(s, gate, grad);
-    second = tn_mul(s, tn_mul(s, tn_rsub_scalar(s, gate, TN_SCALAR(1)), first), wide(s, half[0]));
+    second = tn_mul(s, tn_mul(s, tn_rsub_scalar(s, gate, 1), first), wide(s, half[0]));
     if (tn_scope_failed(s)) return;
     give(outs, 0, tni_cast(s, tn_cat(s, TN_TENSORS(first, second), .dim = arg_int(args, 2)), dtype_of(self)));
 }

@@ -83,14 +83,13 @@ static void median_along(tn_scope *s, tn_tensor *self, int64_t dim, int32_t keep
     tn_sort_stable_result r = tn_sort_stable(s, self, 1, .dim = dim);
     tn_tensor *bad = tn_isnan(s, self), *count = tn_sum_dim(s, bad, TN_INTS(dim), .keepdim = 1), *place;
     if (skip_nan) {
-        tn_tensor *left = tn_clamp(s, tn_rsub_scalar(s, count, TN_SCALAR(length - 1)), .min = TN_SCALAR(0));
+        tn_tensor *left = tn_clamp(s, tn_rsub_scalar(s, count, length - 1), .min = TN_SCALAR(0));
         place = tn_div_tensor_mode(
             s, left, tn_scalar_tensor_of(s, tn_value_int(2), TN_INT64, tn_tensor_device(self)), "floor");
     } else {
         /* The first NaN in the order of the sort stands behind all numbers. */
-        tn_tensor *first = tn_rsub_scalar(s, count, TN_SCALAR(length));
-        place = tn_where(s, tn_gt_scalar(s, count, 0), first,
-                         tn_full_like(s, count, TN_SCALAR((length - 1) / 2)));
+        tn_tensor *first = tn_rsub_scalar(s, count, length);
+        place = tn_where(s, tn_gt_scalar(s, count, 0), first, tn_full_like(s, count, (length - 1) / 2));
     }
     tn_tensor *values = tn_gather(s, r.values, dim, place), *indices = tn_gather(s, r.indices, dim, place);
     give(outs, 0, keepdim ? values : tn_squeeze_dim(s, values, dim));

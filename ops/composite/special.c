@@ -26,7 +26,7 @@ void composite_mvlgamma(tn_scope *s, const tn_value *args, tn_value *outs)
     if (!steps) return;
     steps = tn_prim_iota(s, steps, -(double)p / 2 + 0.5, 0.5);
     terms = tn_lgamma(s, tn_add(s, tn_unsqueeze(s, self, -1), steps));
-    give(outs, 0, tn_add_scalar(s, tn_sum_dim(s, terms, TN_INTS(-1)), TN_SCALAR(constant)));
+    give(outs, 0, tn_add_scalar(s, tn_sum_dim(s, terms, TN_INTS(-1)), constant));
 }
 
 /* Area under the normal curve: erfc(-x / sqrt 2) / 2, in float64 since an error of x counts x^2 times. */

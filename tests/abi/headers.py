@@ -29,6 +29,23 @@ def declared_functions(include, header):
     return [line for line in run.stdout.splitlines() if 'visibility("default")' in line and "tenon_plugin" not in line]
 
 
+def plain_numbers(include):
+    """A plain number among the options of a typed call does not compile in C; the ways to write a scalar do."""
+    call = "#include <tenon/ops.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x, tn_value v) {{ return {}; }}\n"
+    good = ["tn_add(s, x, x, .alpha = TN_SCALAR(2))", "tn_add(s, x, x, .alpha = v)", "tn_add_scalar(s, x, 2)",
+            "tn_add_scalar(s, x, v, .alpha = TN_SCALAR(0.5))", "tn_clamp(s, x, .max = TN_SCALAR(TN_SCALAR(2)))",
+            "tn_mul_scalar(s, x, TN_SCALAR(2))", "tn_range_step(s, 0, 4.5, .step = v)"]
+    bad = ["tn_add(s, x, x, .alpha = 2)", "tn_add_scalar(s, x, 2, .alpha = 3)", "tn_clamp(s, x, .min = 0.5)",
+           "tn_var_correction(s, x, .correction = 0)"]
+    for compiler in (c for c in ("gcc", "clang") if shutil.which(c)):
+        # A system header, as an installed one is: there gcc gives no warnings.
+        command = [compiler, "-x", "c", "-std=c11", "-O1", "-isystem", include, "-c", "-o", "/dev/null", "-"]
+        for expression in good + bad:
+            run = subprocess.run(command, input=call.format(expression), capture_output=True, text=True)
+            if (run.returncode == 0) != (expression in good) or (expression in bad and "TN_SCALAR(x)" not in run.stderr):
+                yield f"{' '.join(command)}  # {expression}: {run.returncode}\n{run.stderr}"
+
+
 def main():
     include = Path(sys.argv[1])
     headers = sorted(p.name for p in (include / "tenon").glob("*.h"))
@@ -39,6 +56,7 @@ def main():
         failures = [f for f in pool.map(compile_alone, jobs) if f]
     for header in VENDOR:
         failures += [f"{header} with TN_PLUGIN declares: {line}" for line in declared_functions(include, header)]
+    failures += plain_numbers(include)
     print("\n".join(failures) or f"{len(jobs)} compilations of {len(headers)} headers with {', '.join(compilers)}")
     return 1 if failures else 0
 

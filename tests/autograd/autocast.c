@@ -138,7 +138,7 @@ static void *on_another_thread(void *user)
 /* Forms that write into given tensors have bodies, too, and those are not cast: 1 + 2^-10 needs ten bits. */
 Test(autocast, bodies_of_out_forms_are_left_alone)
 {
-    tn_tensor *x = tn_full(s, TN_INTS(1, 1), TN_SCALAR(1.0009765625), .dtype = TN_FLOAT32);
+    tn_tensor *x = tn_full(s, TN_INTS(1, 1), 1.0009765625, .dtype = TN_FLOAT32);
     tn_tensor *one = tn_ones(s, TN_INTS(1, 1)), *out = tn_zeros(s, TN_INTS(1, 1));
     tn_scope *r = region(TN_SCOPE_AUTOCAST_ON, 0, 0);
     tn_matmul_out(r, x, one, out);

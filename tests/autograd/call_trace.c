@@ -37,7 +37,7 @@ Test(call_trace, other_inputs)
     tn_tensor *x = VECTOR(s, 0, 1, 2, 3), *w = VECTOR(s, 0, 10, 20, 30), *out;
     tn_call_trace *trace = start(LIST(x));
     tn_tensor *y = tn_mul(s, x, w);
-    tn_tensor *z = tn_add_scalar(s, y, TN_SCALAR(0.5), .alpha = TN_SCALAR(2));
+    tn_tensor *z = tn_add_scalar(s, y, 0.5, .alpha = TN_SCALAR(2));
     finish(trace, LIST(z, x));
     expect_text(trace, "%2 = aten::mul.Tensor(%0, %1)\n%3 = aten::add.Scalar(%2, 0.5, 2)\n");
     tn_tensor *both[2];

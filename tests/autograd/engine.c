@@ -376,7 +376,7 @@ Test(engine, inference_mode)
     tn_backward(s, tn_sum(s, tn_mul(s, w, tn_clone(s, x))));
     EXPECT(s, tn_grad_of(s, w), 6, 8);
     tn_tensor *plain = tn_zeros_like(s, w);
-    tn_add_scalar_(s, x, TN_SCALAR(1));
+    tn_add_scalar_(s, x, 1);
     expect_error(s, "Inplace update to inference tensor outside InferenceMode is not allowed.");
     tn_add_(s, tn_select(s, x, 0, 0), tn_select(s, plain, 0, 0));
     expect_error(s, "Inplace update to inference tensor outside InferenceMode is not allowed.");
@@ -385,7 +385,7 @@ Test(engine, inference_mode)
     tn_add_(s, plain, x); /* read, not written */
     EXPECT(s, plain, 6, 8);
     inner = tn_scope_open_child(s, &options);
-    tn_add_scalar_(inner, x, TN_SCALAR(1));
+    tn_add_scalar_(inner, x, 1);
     tn_scope_close(inner);
     EXPECT(s, x, 7, 9);
     tn_release(x);

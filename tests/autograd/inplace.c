@@ -23,15 +23,15 @@ Test(inplace, chain_of_changes)
 Test(inplace, saved_value_changed)
 {
     tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_exp(s, x);
-    tn_add_scalar_(s, y, TN_SCALAR(1));
+    tn_add_scalar_(s, y, 1);
     tn_backward(s, tn_sum(s, y));
     expect_error(s, "which is output 0 of ExpBackward, is at version 1; expected version 0 instead.");
     tn_tensor *w = VECTOR(s, 0, 3, 4), *z = tn_mul(s, x, w);
-    tn_add_scalar_(s, w, TN_SCALAR(1));
+    tn_add_scalar_(s, w, 1);
     tn_backward(s, tn_sum(s, z));
     expect_error(s, "[torch.DoubleTensor [2]] is at version 1; expected version 0 instead.");
     tn_tensor *kept = tn_add(s, x, w); /* saves nothing */
-    tn_add_scalar_(s, kept, TN_SCALAR(1));
+    tn_add_scalar_(s, kept, 1);
     tn_backward(s, tn_sum(s, kept));
     EXPECT(s, tn_grad_of(s, x), 1, 1);
     end();

@@ -41,7 +41,7 @@ ON_EACH_DEVICE(basics, promotion)
     tn_tensor *narrow = tn_ones(p->s, TN_INTS(1), .dtype = TN_INT32);
     tn_tensor *scalar = tn_ones(p->s, TN_NO_INTS, .dtype = TN_INT64);
     cr_assert_eq(tn_tensor_dtype(tn_add(p->s, narrow, scalar)), TN_INT32);
-    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(p->s, narrow, TN_SCALAR(5))), TN_INT32);
+    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(p->s, narrow, 5)), TN_INT32);
 }
 
 ON_EACH_DEVICE(basics, casts_in_place)
@@ -86,9 +86,9 @@ ON_EACH_DEVICE(basics, host_scalars)
 ON_EACH_DEVICE(basics, full_infers)
 {
     tn_scope *s = p->s;
-    cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), TN_SCALAR(1))), TN_INT64);
-    cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), TN_SCALAR((_Bool)1))), TN_BOOL);
-    cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), TN_SCALAR(1.0))), TN_FLOAT32);
+    cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), 1)), TN_INT64);
+    cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), (_Bool)1)), TN_BOOL);
+    cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), 1.0)), TN_FLOAT32);
     cr_assert_eq(tn_tensor_dtype(tn_full(s, TN_INTS(3), tn_value_complex((double[]){1, 1}))), TN_COMPLEX64);
 }
 
@@ -115,8 +115,8 @@ ON_EACH_DEVICE(basics, views)
 ON_EACH_DEVICE(basics, indices_without_dimensions)
 {
     tn_scope *s = p->s;
-    tn_tensor *x = tn_reshape(s, tn_arange(s, TN_SCALAR(24), .device = p->device), TN_INTS(2, 3, 4));
-    tn_tensor *one = tn_full(s, TN_INTS(), TN_SCALAR(1), .dtype = TN_INT32, .device = p->device);
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 24, .device = p->device), TN_INTS(2, 3, 4));
+    tn_tensor *one = tn_full(s, TN_INTS(), 1, .dtype = TN_INT32, .device = p->device);
     tn_tensor *yes = tn_ones(s, TN_INTS(), .dtype = TN_BOOL, .device = p->device);
     tn_tensor *mask = VECTOR(p, TN_BOOL, 1, 0, 0, 1);
     EXPECT(p, tn_index(s, x, TN_BY(one), TN_ALL, TN_BY(mask)), 12, 15, 16, 19, 20, 23);

@@ -59,7 +59,7 @@ static void close_world(world *w)
 
 static tn_tensor *filled(const world *w, double value)
 {
-    return tn_full(w->s, TN_INTS(COUNT), TN_SCALAR(value), .dtype = TN_FLOAT64, .device = w->device);
+    return tn_full(w->s, TN_INTS(COUNT), value, .dtype = TN_FLOAT64, .device = w->device);
 }
 
 static void expect_all(const world *w, const tn_tensor *t, double want)
@@ -102,7 +102,7 @@ Test(capture, what_is_captured_runs_at_each_replay_and_not_before)
     world w = open_world();
     tn_tensor *x = filled(&w, 1);
     begin(&w, w.graph);
-    tn_add_scalar_(w.s, x, TN_SCALAR(2.0));
+    tn_add_scalar_(w.s, x, 2.0);
     end(&w, w.graph);
     expect_all(&w, x, 1);
     for (int i = 1; i <= 5; i++) {
@@ -117,13 +117,13 @@ Test(capture, a_replay_reads_what_lies_in_its_inputs_now)
     world w = open_world();
     tn_tensor *x = filled(&w, 3);
     begin(&w, w.graph);
-    tn_tensor *y = tn_mul(w.s, tn_add_scalar(w.s, x, TN_SCALAR(1.0)), x);
+    tn_tensor *y = tn_mul(w.s, tn_add_scalar(w.s, x, 1.0), x);
     end(&w, w.graph);
     replay(&w, w.graph);
     expect_all(&w, y, 12);
     tn_fill_scalar_(w.s, x, 5);
     replay(&w, w.graph);
-    tn_tensor *z = tn_add_scalar(w.s, y, TN_SCALAR(0.5)); /* on the stream of the replay: in order */
+    tn_tensor *z = tn_add_scalar(w.s, y, 0.5); /* on the stream of the replay: in order */
     tn_fill_scalar_(w.s, x, 7);
     expect_all(&w, z, 30.5);
     close_world(&w);
@@ -134,8 +134,8 @@ Test(capture, replays_on_two_streams_run_one_after_the_other)
     world w = open_world();
     tn_tensor *x = filled(&w, 0);
     begin(&w, w.graph);
-    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
-    tn_mul_scalar_(w.s, x, TN_SCALAR(2.0));
+    tn_add_scalar_(w.s, x, 1.0);
+    tn_mul_scalar_(w.s, x, 2.0);
     end(&w, w.graph);
     double want = 0;
     for (int i = 0; i < 8; i++) {
@@ -160,7 +160,7 @@ Test(capture, a_training_step_learns_as_it_does_without_a_graph)
     cr_assert_eq(tn_grad(w.s, (tn_tensors){&loss, 1}, (tn_tensors){&weight, 1}, NULL, &grad), TN_OK);
     tn_scope *off = tn_scope_open_child(
         w.s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
-    tn_sub_(off, weight, tn_mul_scalar(off, grad, TN_SCALAR(0.25)));
+    tn_sub_(off, weight, tn_mul_scalar(off, grad, 0.25));
     tn_scope_close(off);
     end(&w, w.graph);
     expect_all(&w, weight, 3);
@@ -179,13 +179,13 @@ Test(capture, another_stream_takes_part_through_events)
     world w = open_world();
     tn_tensor *x = filled(&w, 2);
     begin(&w, w.graph);
-    tn_tensor *a = tn_add_scalar(w.s, x, TN_SCALAR(1.0));
+    tn_tensor *a = tn_add_scalar(w.s, x, 1.0);
     cr_assert_eq(tn_stream_wait_stream(w.other, w.side), TN_OK);
     cr_assert(tn_stream_is_capturing(w.other));
     cr_assert_eq(tn_stream_set_current(w.ctx, w.other), TN_OK);
-    tn_tensor *b = tn_mul_scalar(w.s, a, TN_SCALAR(10.0));
+    tn_tensor *b = tn_mul_scalar(w.s, a, 10.0);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.side), TN_OK);
-    tn_tensor *c = tn_mul_scalar(w.s, a, TN_SCALAR(100.0));
+    tn_tensor *c = tn_mul_scalar(w.s, a, 100.0);
     cr_assert_eq(tn_stream_wait_stream(w.side, w.other), TN_OK);
     tn_tensor *d = tn_add(w.s, b, c);
     end(&w, w.graph);
@@ -205,7 +205,7 @@ Test(capture, a_stream_that_is_not_waited_for_fails_the_end)
     begin(&w, w.graph);
     cr_assert_eq(tn_stream_wait_stream(w.other, w.side), TN_OK);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.other), TN_OK);
-    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    tn_add_scalar_(w.s, x, 1.0);
     cr_assert_eq(tn_graph_capture_end(w.graph), TN_E_STATE);
     cr_assert(strstr(tn_last_error()->message, "never waited for"), "%s", tn_last_error()->message);
     cr_assert_not(tn_stream_is_capturing(w.other));
@@ -226,9 +226,9 @@ Test(capture, two_captures_at_once_and_work_beside_them)
     begin(&w, w.graph);
     cr_assert_eq(tn_graph_capture_begin(second, w.side), TN_E_STATE);
     cr_assert_eq(tn_graph_capture_begin(second, w.other), TN_OK);
-    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    tn_add_scalar_(w.s, x, 1.0);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.other), TN_OK);
-    tn_mul_scalar_(w.s, y, TN_SCALAR(3.0));
+    tn_mul_scalar_(w.s, y, 3.0);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.home), TN_OK);
     expect_all(&w, filled(&w, 9), 9);
     cr_assert_eq(tn_graph_capture_end(second), TN_OK);
@@ -283,7 +283,7 @@ Test(capture, operators_that_need_the_host_are_refused_by_name)
     tn_poisson(w.s, x);
     expect_refusal(&w, "aten::poisson");
     begin(&w, w.graph); /* and the graph can be captured after all that */
-    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    tn_add_scalar_(w.s, x, 1.0);
     end(&w, w.graph);
     replay(&w, w.graph);
     expect_all(&w, x, 2);
@@ -365,7 +365,7 @@ Test(capture, memory_of_a_capture_is_given_to_nothing_else)
     world w = open_world();
     tn_tensor *x = filled(&w, 1), *out = filled(&w, 0), *others[40];
     begin(&w, w.graph);
-    tn_tensor *a = tn_add_scalar(w.s, x, TN_SCALAR(1.0)), *b = tn_mul_scalar(w.s, a, TN_SCALAR(2.0));
+    tn_tensor *a = tn_add_scalar(w.s, x, 1.0), *b = tn_mul_scalar(w.s, a, 2.0);
     tn_copy_(w.s, out, b);
     end(&w, w.graph);
     expect_sound(&w);
@@ -397,7 +397,7 @@ Test(capture, memory_goes_back_with_the_graph_and_its_tensors)
     cr_assert_eq(tn_device_synchronize(w.ctx, w.device), TN_OK);
     uint64_t before = reserved_bytes(&w);
     begin(&w, w.graph);
-    tn_tensor *y = tn_add_scalar(w.s, x, TN_SCALAR(1.0)), *z = tn_add_scalar(w.s, y, TN_SCALAR(1.0));
+    tn_tensor *y = tn_add_scalar(w.s, x, 1.0), *z = tn_add_scalar(w.s, y, 1.0);
     end(&w, w.graph);
     cr_assert_gt(reserved_bytes(&w), before);
     tn_drop(w.s, y);
@@ -416,16 +416,16 @@ Test(capture, a_block_that_two_captured_streams_use_is_not_used_again_within)
     world w = open_world();
     tn_tensor *x = filled(&w, 1);
     begin(&w, w.graph);
-    tn_tensor *a = tn_add_scalar(w.s, x, TN_SCALAR(1.0));
+    tn_tensor *a = tn_add_scalar(w.s, x, 1.0);
     cr_assert_eq(tn_stream_wait_stream(w.other, w.side), TN_OK);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.other), TN_OK);
-    tn_tensor *b = tn_mul_scalar(w.s, a, TN_SCALAR(5.0));
+    tn_tensor *b = tn_mul_scalar(w.s, a, 5.0);
     cr_assert_eq(tn_record_stream(a, w.other), TN_OK);
     cr_assert_eq(tn_stream_set_current(w.ctx, w.side), TN_OK);
     expect_sound(&w);
     uint64_t offset = tn_desc(a)->byte_offset;
     tn_drop(w.s, a);
-    tn_tensor *c = tn_mul_scalar(w.s, x, TN_SCALAR(7.0));
+    tn_tensor *c = tn_mul_scalar(w.s, x, 7.0);
     cr_assert_neq(tn_desc(c)->byte_offset, offset);
     cr_assert_eq(tn_stream_wait_stream(w.side, w.other), TN_OK);
     tn_tensor *d = tn_add(w.s, b, c);
@@ -440,7 +440,7 @@ Test(capture, a_block_that_two_captured_streams_use_is_not_used_again_within)
 static void capture_sum(world *w, tn_graph *graph, tn_tensor *x, double value, tn_tensor *out)
 {
     begin(w, graph);
-    tn_copy_(w->s, out, tn_add_scalar(w->s, x, TN_SCALAR(value)));
+    tn_copy_(w->s, out, tn_add_scalar(w->s, x, value));
     end(w, graph);
 }
 
@@ -460,8 +460,8 @@ Test(capture, an_update_brings_other_tensors_and_numbers)
     expect_all(&w, out, 2);
     expect_all(&w, there, 22);
     begin(&w, second); /* other operations */
-    tn_mul_scalar_(w.s, there, TN_SCALAR(0.5));
-    tn_mul_scalar_(w.s, there, TN_SCALAR(0.5));
+    tn_mul_scalar_(w.s, there, 0.5);
+    tn_mul_scalar_(w.s, there, 0.5);
     end(&w, second);
     cr_assert_eq(tn_graph_update(w.graph, second), TN_OK);
     replay(&w, w.graph);
@@ -479,9 +479,9 @@ Test(capture, a_late_error_drops_the_rest_of_a_launch_once)
     world w = open_world();
     tn_tensor *x = filled(&w, 1);
     begin(&w, w.graph);
-    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    tn_add_scalar_(w.s, x, 1.0);
     tn_mul_scalar_(w.s, x, 10.0);
-    tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    tn_add_scalar_(w.s, x, 1.0);
     end(&w, w.graph);
     replay(&w, w.graph);
     cr_assert_eq(tn_stream_synchronize(w.home), TN_E_INTERNAL);

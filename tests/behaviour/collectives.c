@@ -193,7 +193,7 @@ Test(collectives, calls_are_in_the_order_of_the_streams)
     for (int round = 0; round < 12; round++) {
         double sum = 0;
         for (uint32_t r = 0; r < RANKS; r++) {
-            tn_add_scalar_(w.s, t[r], TN_SCALAR((double)r));
+            tn_add_scalar_(w.s, t[r], (double)r);
             sum += value[r] + r;
         }
         cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
@@ -220,7 +220,7 @@ Test(collectives, memory_that_is_let_go_of_is_still_read)
         cr_assert_eq(tn_communicator_all_gather(w.all, out, t, RANKS), TN_OK);
         for (uint32_t r = 0; r < RANKS; r++) {
             tn_drop(w.s, t[r]);
-            tn_full(w.s, TN_INTS(1), TN_SCALAR(-1), .dtype = TN_FLOAT32, .device = w.devices[r]);
+            tn_full(w.s, TN_INTS(1), -1, .dtype = TN_FLOAT32, .device = w.devices[r]);
         }
         for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, out[r], want, 4);
     }
@@ -233,7 +233,7 @@ Test(collectives, a_barrier_orders_what_lies_on_both_sides)
     tn_event *event = NULL;
     cr_assert_eq(tn_event_create(w.ctx, w.devices[2], 0, &event), TN_OK);
     tn_tensor *x = tn_zeros(w.s, TN_INTS(COUNT), .device = w.devices[2]);
-    for (int i = 0; i < 20; i++) tn_add_scalar_(w.s, x, TN_SCALAR(1.0));
+    for (int i = 0; i < 20; i++) tn_add_scalar_(w.s, x, 1.0);
     cr_assert_eq(tn_event_record(event, tn_stream_current(w.ctx, w.devices[2])), TN_OK);
     cr_assert_eq(tn_communicator_barrier(w.all), TN_OK);
     cr_assert_eq(tn_stream_synchronize(tn_stream_current(w.ctx, w.devices[0])), TN_OK);
@@ -252,7 +252,7 @@ Test(collectives, a_late_error_of_one_rank_is_late_on_all)
     world w = open_world();
     tn_tensor *t[RANKS];
     for (uint32_t r = 0; r < RANKS; r++)
-        t[r] = tn_full(w.s, TN_INTS(1), TN_SCALAR(1), .dtype = TN_FLOAT32, .device = w.devices[r]);
+        t[r] = tn_full(w.s, TN_INTS(1), 1, .dtype = TN_FLOAT32, .device = w.devices[r]);
     tn_mul_scalar_(w.s, t[1], 1.0);
     cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
     for (uint32_t r = 0; r < RANKS; r++)
@@ -277,7 +277,7 @@ Test(collectives, a_call_that_is_refused_does_nothing_on_any_rank)
     world w = open_world();
     tn_tensor *t[RANKS];
     for (uint32_t r = 0; r < RANKS; r++)
-        t[r] = tn_full(w.s, TN_INTS(1), TN_SCALAR(1), .dtype = TN_FLOAT32, .device = w.devices[r]);
+        t[r] = tn_full(w.s, TN_INTS(1), 1, .dtype = TN_FLOAT32, .device = w.devices[r]);
     expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL,
                  "this call fails");
     for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], ones, 1);

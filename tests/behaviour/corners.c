@@ -20,7 +20,7 @@ static tn_tensor *leaf(tn_tensor *t)
 
 static tn_tensor *steps(place *p, tn_ints sizes, int32_t squared)
 {
-    tn_tensor *t = tn_arange(p->s, TN_SCALAR(16), .dtype = TN_FLOAT32);
+    tn_tensor *t = tn_arange(p->s, 16, .dtype = TN_FLOAT32);
     t = tn_reshape(p->s, squared ? tn_mul(p->s, t, t) : t, sizes);
     cr_assert_not_null(t, "%s", tn_scope_error(p->s) ? tn_scope_error(p->s)->message : "");
     return t;

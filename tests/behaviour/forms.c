@@ -102,17 +102,17 @@ ON_EACH_DEVICE(forms, numbers_are_rounded_once)
     tn_tensor *one = VECTOR(p, TN_FLOAT32, 1, 1);
     EXPECT_NEAR(p, tn_mul_scalar(p->s, one, 0.1), 0, 0.1f, 0.1f);
     EXPECT_NEAR(p, tn_mul_scalar(p->s, one, 16777217), 0, 16777216, 16777216);
-    EXPECT_NEAR(p, tn_add_scalar(p->s, VECTOR(p, TN_INT64, 1, 2), TN_SCALAR(9007199254740990)), 0,
-                9007199254740991.0, 9007199254740992.0);
-    EXPECT(p, tn_add_scalar(p->s, VECTOR(p, TN_UINT8, 250, 1), TN_SCALAR(10)), 4, 11);
-    EXPECT(p, tn_sub_scalar(p->s, VECTOR(p, TN_FLOAT32, 5, 7), TN_SCALAR(2), .alpha = TN_SCALAR(2)), 1, 3);
-    EXPECT(p, tn_rsub_scalar(p->s, VECTOR(p, TN_FLOAT32, 5, 7), TN_SCALAR(2)), -3, -5);
+    EXPECT_NEAR(p, tn_add_scalar(p->s, VECTOR(p, TN_INT64, 1, 2), 9007199254740990), 0, 9007199254740991.0,
+                9007199254740992.0);
+    EXPECT(p, tn_add_scalar(p->s, VECTOR(p, TN_UINT8, 250, 1), 10), 4, 11);
+    EXPECT(p, tn_sub_scalar(p->s, VECTOR(p, TN_FLOAT32, 5, 7), 2, .alpha = TN_SCALAR(2)), 1, 3);
+    EXPECT(p, tn_rsub_scalar(p->s, VECTOR(p, TN_FLOAT32, 5, 7), 2), -3, -5);
 }
 
 /* Tensors without dimensions come between: they give way to tensors with, and yield nothing to numbers. */
 ON_EACH_DEVICE(forms, tensors_without_dimensions)
 {
-    tn_tensor *zero_dim = tn_scalar_tensor(p->s, TN_SCALAR(2.0), .dtype = TN_FLOAT64);
+    tn_tensor *zero_dim = tn_scalar_tensor(p->s, 2.0, .dtype = TN_FLOAT64);
     tn_tensor *a = VECTOR(p, TN_FLOAT32, 1, 2), *n = VECTOR(p, TN_INT32, 1, 2);
     expect_dtype(p, tn_mul(p->s, a, zero_dim), TN_FLOAT32);
     EXPECT(p, tn_mul(p->s, a, zero_dim), 2, 4);
@@ -120,7 +120,7 @@ ON_EACH_DEVICE(forms, tensors_without_dimensions)
     EXPECT(p, tn_sub(p->s, zero_dim, a), 1, 0);
     expect_dtype(p, tn_mul(p->s, n, zero_dim), TN_FLOAT64);
     expect_dtype(p, tn_mul_scalar(p->s, zero_dim, 3), TN_FLOAT64);
-    tn_tensor *small = tn_scalar_tensor(p->s, TN_SCALAR(3), .dtype = TN_INT32);
+    tn_tensor *small = tn_scalar_tensor(p->s, 3, .dtype = TN_INT32);
     expect_dtype(p, tn_mul_scalar(p->s, small, 3), TN_INT32);
     expect_dtype(p, tn_mul(p->s, small, zero_dim), TN_FLOAT64);
     EXPECT(p, tn_mul(p->s, small, zero_dim), 6);

@@ -41,23 +41,23 @@ ON_EACH_DEVICE(formulas, activations)
     expect_values(p, tn_gelu(s, t), 6, gelu, 1e-12);
     expect_values(p, tn_silu(s, t), 6, silu, 1e-12);
     expect_values(p, tn_sub(s, t, tn_tanh(s, t)), 6, shrink, 1e-12);
-    expect_values(p, tn_div(s, t, tn_add_scalar(s, tn_abs(s, t), TN_SCALAR(1))), 6, sign, 1e-12);
+    expect_values(p, tn_div(s, t, tn_add_scalar(s, tn_abs(s, t), 1)), 6, sign, 1e-12);
 }
 
 ON_EACH_DEVICE(formulas, arithmetic)
 {
     tn_scope *s = p->s;
     tn_tensor *a = VECTOR(p, TN_FLOAT32, -3, -2, -1, 1, 2, 3);
-    EXPECT(p, tn_remainder_scalar(s, a, TN_SCALAR(2)), 1, 0, 1, 1, 0, 1);
-    EXPECT(p, tn_fmod_scalar(s, a, TN_SCALAR(2)), -1, 0, -1, 1, 0, 1);
-    tn_tensor *power = tn_float_power_tensor_scalar(s, VECTOR(p, TN_INT32, 2, 3), TN_SCALAR(2));
+    EXPECT(p, tn_remainder_scalar(s, a, 2), 1, 0, 1, 1, 0, 1);
+    EXPECT(p, tn_fmod_scalar(s, a, 2), -1, 0, -1, 1, 0, 1);
+    tn_tensor *power = tn_float_power_tensor_scalar(s, VECTOR(p, TN_INT32, 2, 3), 2);
     cr_assert_eq(tn_tensor_dtype(power), TN_FLOAT64);
     EXPECT(p, power, 4, 9);
     tn_tensor *x = VECTOR(p, TN_FLOAT32, 1, 2), *y = VECTOR(p, TN_FLOAT32, 10, 20),
               *z = VECTOR(p, TN_FLOAT32, 4, 5);
     EXPECT(p, tn_addcmul(s, x, y, z, .value = TN_SCALAR(0.5)), 21, 52);
     EXPECT(p, tn_addcdiv(s, x, y, z, .value = TN_SCALAR(2)), 6, 10);
-    EXPECT(p, tn_lerp_scalar(s, x, y, TN_SCALAR(0.25)), 3.25, 6.5);
+    EXPECT(p, tn_lerp_scalar(s, x, y, 0.25), 3.25, 6.5);
     tn_frexp_result f = tn_frexp(s, VECTOR(p, TN_FLOAT32, 1, 2, 3, -10));
     EXPECT(p, f.mantissa, 0.5, 0.5, 0.75, -0.625);
     EXPECT(p, f.exponent, 1, 2, 2, 4);
@@ -138,14 +138,10 @@ ON_EACH_DEVICE(formulas, scatter)
 {
     tn_scope *s = p->s;
     tn_tensor *index = MAKE(p, TN_INT64, TN_INTS(2, 1), 2, 3);
-    EXPECT(p,
-           tn_scatter_value_reduce(s, tn_full(s, TN_INTS(2, 4), TN_SCALAR(2.0)), 1, index, TN_SCALAR(1.23),
-                                   "multiply"),
-           2, 2, 2.46, 2, 2, 2, 2, 2.46);
-    EXPECT(p,
-           tn_scatter_value_reduce(s, tn_full(s, TN_INTS(2, 4), TN_SCALAR(2.0)), 1, index, TN_SCALAR(1.23),
-                                   "add"),
-           2, 2, 3.23, 2, 2, 2, 2, 3.23);
+    EXPECT(p, tn_scatter_value_reduce(s, tn_full(s, TN_INTS(2, 4), 2.0), 1, index, 1.23, "multiply"), 2, 2,
+           2.46, 2, 2, 2, 2, 2.46);
+    EXPECT(p, tn_scatter_value_reduce(s, tn_full(s, TN_INTS(2, 4), 2.0), 1, index, 1.23, "add"), 2, 2, 3.23,
+           2, 2, 2, 2, 3.23);
     tn_tensor *x = tn_zeros(s, TN_INTS(3, 5));
     tn_scatter_add_(s, x, 0, MAKE(p, TN_INT64, TN_INTS(1, 5), 0, 1, 2, 0, 0), tn_ones(s, TN_INTS(2, 5)));
     EXPECT(p, x, 1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0);
@@ -191,10 +187,10 @@ ON_EACH_DEVICE(random, intervals)
     cr_assert(tn_item_double(s, tn_min(s, u)) >= 0 && tn_item_double(s, tn_max(s, u)) < 1);
     cr_assert(tn_item_int(s, tn_min(s, i)) == -3 && tn_item_int(s, tn_max(s, i)) == 3);
     tn_tensor *order = tn_randperm(s, 100);
-    EXPECT(p, tn_sub(s, tn_sort(s, order).values, tn_arange(s, TN_SCALAR(100))), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    EXPECT(p, tn_sub(s, tn_sort(s, order).values, tn_arange(s, 100)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+           0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 }
 
 /* Mean and variance of what the in-place samplers fill; 4 standard errors of 40000 numbers. */
@@ -223,9 +219,8 @@ ON_EACH_DEVICE(random, moments)
         cr_expect_lt(fabs(variance / table[i].variance - 1), 0.1, "%zu: %g", i, variance);
     }
     /* Cauchy has no moments: half of it lies within sigma of the median. */
-    tn_tensor *c = tn_abs(s, tn_sub_scalar(s, tn_cauchy_(s, x, .median = 3, .sigma = 2), TN_SCALAR(3)));
-    double inside =
-        tn_item_double(s, tn_mean(s, tn__to_copy(s, tn_lt_scalar(s, c, TN_SCALAR(2)), .dtype = TN_FLOAT64)));
+    tn_tensor *c = tn_abs(s, tn_sub_scalar(s, tn_cauchy_(s, x, .median = 3, .sigma = 2), 3));
+    double inside = tn_item_double(s, tn_mean(s, tn__to_copy(s, tn_lt_scalar(s, c, 2), .dtype = TN_FLOAT64)));
     cr_expect_lt(fabs(inside - 0.5), 0.01);
 }
 
@@ -252,7 +247,7 @@ ON_EACH_DEVICE(state, printed)
 {
     tn_print_options few = {.size = sizeof few, .precision = 2},
                      short_ = {.size = sizeof short_, .threshold = 5};
-    tn_tensor *x = VECTOR(p, TN_FLOAT32, 1.12345), *range = tn_arange(p->s, TN_SCALAR(10));
+    tn_tensor *x = VECTOR(p, TN_FLOAT32, 1.12345), *range = tn_arange(p->s, 10);
     char suffix[64] = "", text[160], device[32];
     if (p->device != TN_CPU)
         snprintf(suffix, sizeof suffix, ", device='%s'",

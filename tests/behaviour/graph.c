@@ -40,12 +40,12 @@ ON_EACH_DEVICE(graph, modes)
     for (int i = 0; i < 3; i++) {
         tn_scope_options o = {.size = sizeof o, .grad_mode = table[i].mode};
         tn_scope *child = tn_scope_open_child(p->s, &o);
-        cr_assert_eq(tn_requires_grad(tn_mul_scalar(child, x, TN_SCALAR(2))), table[i].wants, "%d", i);
+        cr_assert_eq(tn_requires_grad(tn_mul_scalar(child, x, 2)), table[i].wants, "%d", i);
         tn_scope_close(child);
-        cr_assert_eq(tn_requires_grad(tn_mul_scalar(p->s, x, TN_SCALAR(2))), 1);
+        cr_assert_eq(tn_requires_grad(tn_mul_scalar(p->s, x, 2)), 1);
     }
     uint32_t before = tn_set_grad_mode(TN_GRAD_OFF);
-    cr_assert_not(tn_requires_grad(tn_mul_scalar(p->s, x, TN_SCALAR(2))));
+    cr_assert_not(tn_requires_grad(tn_mul_scalar(p->s, x, 2)));
     tn_set_grad_mode(before);
     /* A tensor of inference mode may not be saved for a gradient. */
     tn_scope_options o = {.size = sizeof o, .grad_mode = TN_GRAD_INFERENCE};
@@ -89,7 +89,7 @@ ON_EACH_DEVICE(graph, twice)
 {
     tn_scope *s = p->s;
     tn_tensor *x = leaf(VECTOR(p, TN_FLOAT64, 0.5, 1, 2));
-    tn_tensor *cube = tn_pow_tensor_scalar(s, x, TN_SCALAR(3)), *ones = tn_ones_like(s, x);
+    tn_tensor *cube = tn_pow_tensor_scalar(s, x, 3), *ones = tn_ones_like(s, x);
     EXPECT(p, grad_of(p, grad_of(p, cube, x, ones), x, ones), 3, 6, 12);
     tn_tensor *first = grad_of(p, tn_sin(s, x), x, ones);
     EXPECT_NEAR(p, first, 1e-12, cos(0.5), cos(1), cos(2));
@@ -121,7 +121,7 @@ static void *pack(void *user, tn_scope *s, tn_tensor *t)
 static tn_tensor *unpack(void *user, tn_scope *s, void *what)
 {
     ((packed *)user)->unpacks++;
-    return tn_mul_scalar(s, what, TN_SCALAR(1));
+    return tn_mul_scalar(s, what, 1);
 }
 
 static void destroy(void *user, void *what)
@@ -139,7 +139,7 @@ ON_EACH_DEVICE(graph, saved_tensors)
                    b = {sizeof b, 0, &inner, pack, unpack, destroy};
     tn_tensor *x = leaf(VECTOR(p, TN_FLOAT64, 2));
     tn_saved_hooks_push(p->ctx, &a);
-    tn_tensor *y = tn_pow_tensor_scalar(s, x, TN_SCALAR(2));
+    tn_tensor *y = tn_pow_tensor_scalar(s, x, 2);
     cr_assert(outer.packs == 1 && outer.seen == 2);
     tn_saved_hooks_push(p->ctx, &b); /* the innermost pair alone applies */
     tn_tensor *z = tn_exp(s, y);
@@ -160,15 +160,15 @@ ON_EACH_DEVICE(graph, a_saved_tensor_was_changed)
 {
     tn_scope *s = p->s;
     tn_tensor *x = leaf(VECTOR(p, TN_FLOAT32, 1, 2)), *y = tn_exp(s, x);
-    tn_add_scalar_(s, y, TN_SCALAR(1));
+    tn_add_scalar_(s, y, 1);
     tn_backward(s, tn_sum(s, y));
     expect_error(
         p, "one of the variables needed for gradient computation has been modified by an inplace operation");
-    tn_add_scalar_(s, x, TN_SCALAR(1));
+    tn_add_scalar_(s, x, 1);
     expect_error(p, "a leaf Variable that requires grad is being used in an in-place operation");
     /* What the rule does not need may change: sin saves its argument. */
     tn_tensor *w = tn_sin(s, x);
-    tn_add_scalar_(s, w, TN_SCALAR(1));
+    tn_add_scalar_(s, w, 1);
     tn_backward(s, tn_sum(s, w));
     EXPECT_NEAR(p, tn_grad_of(s, x), 1e-6, cos(1), cos(2));
 }
@@ -178,7 +178,7 @@ ON_EACH_DEVICE(graph, a_saved_tensor_was_changed)
 static tn_tensor *twice(void *user, tn_scope *s, tn_tensor *grad)
 {
     (void)user;
-    return tn_mul_scalar(s, grad, TN_SCALAR(2));
+    return tn_mul_scalar(s, grad, 2);
 }
 
 ON_EACH_DEVICE(graph, a_hook_doubles)
@@ -197,7 +197,7 @@ ON_EACH_DEVICE(graph, a_hook_doubles)
 static int32_t twice_first(void *user, tn_scope *s, tn_tensor **grads, uint32_t count)
 {
     (void)user;
-    if (count && grads[0]) grads[0] = tn_mul_scalar(s, grads[0], TN_SCALAR(2));
+    if (count && grads[0]) grads[0] = tn_mul_scalar(s, grads[0], 2);
     return tn_scope_failed(s);
 }
 
@@ -322,8 +322,7 @@ ON_EACH_DEVICE(graph, layouts)
 ON_EACH_DEVICE(graph, retained)
 {
     tn_scope *s = p->s;
-    tn_tensor *x = leaf(VECTOR(p, TN_FLOAT32, 1, 2)), *y = tn_mul_scalar(s, x, TN_SCALAR(3)),
-              *z = tn_mul(s, y, y);
+    tn_tensor *x = leaf(VECTOR(p, TN_FLOAT32, 1, 2)), *y = tn_mul_scalar(s, x, 3), *z = tn_mul(s, y, y);
     cr_assert_eq(tn_retain_grad(y), TN_OK);
     backward(p, tn_sum(s, z), 1, NULL, NULL);
     EXPECT(p, tn_grad_of(s, y), 6, 12);
@@ -409,8 +408,8 @@ static void *train(void *user)
     tn_scope *s = tn_scope_open_with(p->ctx, &o);
     tn_tensor *x = tn_ones(s, TN_INTS(5, 5));
     tn_set_requires_grad(x, 1);
-    tn_tensor *y = tn_mul(s, tn_add_scalar(s, x, TN_SCALAR(3)), tn_add_scalar(s, x, TN_SCALAR(4)));
-    tn_backward(s, tn_sum(s, tn_mul_scalar(s, y, TN_SCALAR(0.5))));
+    tn_tensor *y = tn_mul(s, tn_add_scalar(s, x, 3), tn_add_scalar(s, x, 4));
+    tn_backward(s, tn_sum(s, tn_mul_scalar(s, y, 0.5)));
     double low = tn_item_double(s, tn_min(s, tn_grad_of(s, x))),
            high = tn_item_double(s, tn_max(s, tn_grad_of(s, x)));
     int good = !tn_scope_failed(s) && low == 4.5 && high == 4.5;
@@ -439,7 +438,7 @@ ON_EACH_DEVICE(graph, complex)
               *z = tn_complex(s, re, im);
     EXPECT_NEAR(p, tn_abs(s, z), 1e-6, 3, 4 * sqrt(2));
     EXPECT_NEAR(p, tn_angle(s, z), 1e-6, acos(0), atan(1));
-    tn_tensor *sum = tn_mul_scalar(s, tn_add(s, z, tn_conj(s, z)), TN_SCALAR(0.5));
+    tn_tensor *sum = tn_mul_scalar(s, tn_add(s, z, tn_conj(s, z)), 0.5);
     EXPECT(p, tn_view_as_real(s, sum), 0, 0, 4, 0);
     tn_tensor *difference =
         tn_div(s, tn_sub(s, z, tn_conj(s, z)), tn_full(s, TN_NO_INTS, tn_value_complex((double[]){0, 2})));

@@ -101,8 +101,8 @@ ON_EACH_DEVICE(linalg, singular_values_and_norms)
 {
     tn_tensor *a = square(p, 3, 0, 4, 5);
     EXPECT(p, tn_linalg_svdvals(p->s, a), 6.708203932499369, 2.23606797749979);
-    EXPECT(p, tn_linalg_matrix_norm(p->s, a, TN_SCALAR(2)), 6.708203932499369);
-    EXPECT(p, tn_linalg_matrix_norm(p->s, a, TN_SCALAR(-2)), 2.23606797749979);
+    EXPECT(p, tn_linalg_matrix_norm(p->s, a, 2), 6.708203932499369);
+    EXPECT(p, tn_linalg_matrix_norm(p->s, a, -2), 2.23606797749979);
     EXPECT(p, tn_linalg_matrix_norm_str_ord(p->s, a, .ord = "nuc", .keepdim = 1), 8.94427190999916);
     EXPECT(p, tn_linalg_cond(p->s, a), 3);
     EXPECT(p, tn_linalg_matrix_rank(p->s, square(p, 1, 2, 2, 4), 1e-9), 1);

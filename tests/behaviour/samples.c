@@ -20,13 +20,13 @@ static void expect_moments(place *p, tn_tensor *x, double mean, double variance)
 
 static tn_tensor *full(place *p, double number, tn_dtype dtype)
 {
-    return tn_full(p->s, TN_INTS(N), TN_SCALAR(number), .dtype = dtype);
+    return tn_full(p->s, TN_INTS(N), number, .dtype = dtype);
 }
 
 /* The share of elements that are `k`. */
 static double share(place *p, tn_tensor *x, double k)
 {
-    return tn_item_double(p->s, tn_sum(p->s, tn_eq_scalar(p->s, x, TN_SCALAR(k)))) / N;
+    return tn_item_double(p->s, tn_sum(p->s, tn_eq_scalar(p->s, x, k))) / N;
 }
 
 ON_EACH_DEVICE(samples, poisson)
@@ -79,7 +79,7 @@ ON_EACH_DEVICE(samples, gamma)
         if (shapes[i] >= 1) expect_moments(p, x, shapes[i], shapes[i]);
         cr_expect_gt(tn_item_double(p->s, tn_min(p->s, x)), 0);
         /* P(x < shape) by the incomplete gamma function. */
-        double inside = tn_item_double(p->s, tn_sum(p->s, tn_lt_scalar(p->s, x, TN_SCALAR(shapes[i])))) / N;
+        double inside = tn_item_double(p->s, tn_sum(p->s, tn_lt_scalar(p->s, x, shapes[i]))) / N;
         double want = tn_item_double(
             p->s, tn_igamma(p->s, VECTOR(p, TN_FLOAT64, shapes[i]), VECTOR(p, TN_FLOAT64, shapes[i])));
         cr_expect_lt(fabs(inside - want), 4 * sqrt(0.25 / N), "%g: %g, not %g", shapes[i], inside, want);
@@ -94,21 +94,21 @@ ON_EACH_DEVICE(samples, dirichlet)
     tn_tensor *x = tn__sample_dirichlet(
         s, tn_contiguous(s, tn_expand(s, make(p, TN_FLOAT64, TN_INTS(3), alpha), TN_INTS(N, 3))));
     tn_tensor *sums = tn_sum_dim(s, x, TN_INTS(1));
-    cr_assert_lt(tn_item_double(s, tn_max(s, tn_abs(s, tn_sub_scalar(s, sums, TN_SCALAR(1))))), 1e-12);
+    cr_assert_lt(tn_item_double(s, tn_max(s, tn_abs(s, tn_sub_scalar(s, sums, 1)))), 1e-12);
     for (int i = 0; i < 3; i++) {
         double mean = alpha[i] / total;
         expect_moments(p, tn_select(s, x, 1, i), mean, mean * (1 - mean) / (total + 1));
     }
     /* Shapes so small that every gamma number would be 0. */
-    x = tn__sample_dirichlet(s, tn_full(s, TN_INTS(1000, 4), TN_SCALAR(1e-4)));
+    x = tn__sample_dirichlet(s, tn_full(s, TN_INTS(1000, 4), 1e-4));
     sums = tn_sum_dim(s, x, TN_INTS(1));
-    cr_assert_lt(tn_item_double(s, tn_max(s, tn_abs(s, tn_sub_scalar(s, sums, TN_SCALAR(1))))), 1e-5);
+    cr_assert_lt(tn_item_double(s, tn_max(s, tn_abs(s, tn_sub_scalar(s, sums, 1)))), 1e-5);
 }
 
 static tn_tensor *draw(place *p, int which, tn_tensor *a)
 {
     return which == 0   ? tn_poisson(p->s, a)
-           : which == 1 ? tn_binomial(p->s, a, tn_full(p->s, TN_INTS(700, 30), TN_SCALAR(0.25)))
+           : which == 1 ? tn_binomial(p->s, a, tn_full(p->s, TN_INTS(700, 30), 0.25))
            : which == 2 ? tn__standard_gamma(p->s, a)
                         : tn__sample_dirichlet(p->s, a);
 }
@@ -116,8 +116,7 @@ static tn_tensor *draw(place *p, int which, tn_tensor *a)
 ON_EACH_DEVICE(samples, do_not_depend_on_threads_and_layout)
 {
     tn_scope *s = p->s;
-    tn_tensor *a =
-        tn_add_scalar(s, tn_mul_scalar(s, tn_rand(s, TN_INTS(700, 30)), TN_SCALAR(30)), TN_SCALAR(0.1));
+    tn_tensor *a = tn_add_scalar(s, tn_mul_scalar(s, tn_rand(s, TN_INTS(700, 30)), 30), 0.1);
     tn_tensor *turned = tn_t(s, tn_contiguous(s, tn_t(s, a)));
     for (int which = 0; which < 4; which++) {
         tn_generator_state state = {.size = sizeof state};
@@ -141,7 +140,7 @@ ON_EACH_DEVICE(samples, of_a_generator)
     tn_scope *s = p->s;
     tn_generator *g = NULL;
     cr_assert_eq(tn_generator_create(p->ctx, 11, &g), TN_OK);
-    tn_tensor *a = tn_full(s, TN_INTS(100), TN_SCALAR(2.0));
+    tn_tensor *a = tn_full(s, TN_INTS(100), 2.0);
     tn_tensor *first = tn__standard_gamma(s, a, .generator = g);
     tn_generator_seed(g, 11);
     tn_tensor *half = tn__standard_gamma(s, tn__to_copy(s, a, .dtype = TN_FLOAT16), .generator = g);
@@ -161,7 +160,7 @@ ON_EACH_DEVICE(samples, gamma_slopes)
     tn_tensor *small = tn__standard_gamma_grad(s, VECTOR(p, TN_FLOAT64, 0.01), VECTOR(p, TN_FLOAT64, 1e-30));
     cr_assert_float_eq(tn_item_double(s, small) / 6.85166673319527e-27, 1, 1e-12);
     /* Through the rule: d x / d a of the numbers that were drawn. */
-    tn_tensor *shape = tn_full(s, TN_INTS(64), TN_SCALAR(1.5), .dtype = TN_FLOAT64);
+    tn_tensor *shape = tn_full(s, TN_INTS(64), 1.5, .dtype = TN_FLOAT64);
     tn_set_requires_grad(shape, 1);
     tn_tensor *drawn = tn__standard_gamma(s, shape);
     tn_backward(s, tn_sum(s, drawn));
@@ -215,7 +214,7 @@ ON_EACH_DEVICE(samples, the_seed_of_the_device_decides)
     cr_assert(state.seed == 12 && state.offset == N);
     tn_generator_seed(cpu, 12);
     tn_tensor *there =
-        tn_poisson(p->s, tn_full(p->s, TN_INTS(N), TN_SCALAR(4.5), .dtype = TN_FLOAT64, .device = TN_CPU));
+        tn_poisson(p->s, tn_full(p->s, TN_INTS(N), 4.5, .dtype = TN_FLOAT64, .device = TN_CPU));
     cr_assert(
         tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, tn_to_device(p->s, x[2], TN_CPU, TN_FLOAT64), there))));
 }

@@ -13,7 +13,7 @@ ON_EACH_DEVICE(tensors, created)
     cr_assert_eq(tn_tensor_dtype(tn_zeros(s, TN_INTS(2, 4), .dtype = TN_INT32)), TN_INT32);
     EXPECT(p, tn_ones(s, TN_INTS(2, 4), .dtype = TN_FLOAT64), 1, 1, 1, 1, 1, 1, 1, 1);
     expect_sizes(p, tn_randn(s, TN_INTS(3, 4, 5)), TN_INTS(3, 4, 5));
-    tn_tensor *full = tn_full(s, TN_INTS(3, 4), TN_SCALAR(123), .dtype = TN_FLOAT32);
+    tn_tensor *full = tn_full(s, TN_INTS(3, 4), 123, .dtype = TN_FLOAT32);
     cr_assert_eq(tn_tensor_dtype(full), TN_FLOAT32);
     cr_assert_eq(tn_desc(full)->layout, TN_INTERNED_STRIDED);
     cr_assert_eq(tn_tensor_device(full), p->device);
@@ -23,23 +23,22 @@ ON_EACH_DEVICE(tensors, created)
     cr_assert_eq(tn_tensor_size(empty, -1), 30);
     cr_assert_eq(tn_tensor_rank(empty), 3);
     expect_sizes(p, tn_zeros(s, TN_INTS(0)), TN_INTS(0));
-    EXPECT(p, tn_add(s, tn_ones(s, TN_INTS(5)), tn_full(s, TN_NO_INTS, TN_SCALAR(3))), 4, 4, 4, 4, 4);
-    EXPECT(p, tn_add_scalar(s, tn_ones(s, TN_INTS(6)), TN_SCALAR(100)), 101, 101, 101, 101, 101, 101);
+    EXPECT(p, tn_add(s, tn_ones(s, TN_INTS(5)), tn_full(s, TN_NO_INTS, 3)), 4, 4, 4, 4, 4);
+    EXPECT(p, tn_add_scalar(s, tn_ones(s, TN_INTS(6)), 100), 101, 101, 101, 101, 101, 101);
 }
 
 ON_EACH_DEVICE(tensors, ranges)
 {
     tn_scope *s = p->s;
     /* ceil((end - start) / step), and floor(...) + 1 for the range that has its end. */
-    EXPECT(p, tn_arange(s, TN_SCALAR(5)), 0, 1, 2, 3, 4);
-    EXPECT(p, tn_arange_start_step(s, TN_SCALAR(1), TN_SCALAR(2.5), TN_SCALAR(0.5)), 1, 1.5, 2);
-    EXPECT(p, tn_arange_start_step(s, TN_SCALAR(1), TN_SCALAR(2.6), TN_SCALAR(0.5)), 1, 1.5, 2, 2.5);
-    EXPECT(p, tn_arange_start(s, TN_SCALAR(4), TN_SCALAR(4)), );
-    EXPECT(p, tn_range(s, TN_SCALAR(1), TN_SCALAR(4)), 1, 2, 3, 4);
-    EXPECT(p, tn_range_step(s, TN_SCALAR(1), TN_SCALAR(4), .step = TN_SCALAR(0.5)), 1, 1.5, 2, 2.5, 3, 3.5,
-           4);
-    cr_assert_eq(tn_tensor_dtype(tn_arange(s, TN_SCALAR(5))), TN_INT64);
-    cr_assert_eq(tn_tensor_dtype(tn_arange(s, TN_SCALAR(5.0))), TN_FLOAT32);
+    EXPECT(p, tn_arange(s, 5), 0, 1, 2, 3, 4);
+    EXPECT(p, tn_arange_start_step(s, 1, 2.5, .step = TN_SCALAR(0.5)), 1, 1.5, 2);
+    EXPECT(p, tn_arange_start_step(s, 1, 2.6, .step = TN_SCALAR(0.5)), 1, 1.5, 2, 2.5);
+    EXPECT(p, tn_arange_start(s, 4, 4), );
+    EXPECT(p, tn_range(s, 1, 4), 1, 2, 3, 4);
+    EXPECT(p, tn_range_step(s, 1, 4, .step = TN_SCALAR(0.5)), 1, 1.5, 2, 2.5, 3, 3.5, 4);
+    cr_assert_eq(tn_tensor_dtype(tn_arange(s, 5)), TN_INT64);
+    cr_assert_eq(tn_tensor_dtype(tn_arange(s, 5.0)), TN_FLOAT32);
 }
 
 ON_EACH_DEVICE(tensors, items)
@@ -47,7 +46,7 @@ ON_EACH_DEVICE(tensors, items)
     tn_scope *s = p->s;
     tn_tensor *x = MAKE(p, TN_INT64, TN_INTS(2, 3), 1, 2, 3, 4, 5, 6);
     cr_assert_eq(tn_item_int(s, tn_index(s, x, TN_AT(1), TN_AT(2))), 6);
-    tn_index_assign(s, x, tn_full(s, TN_NO_INTS, TN_SCALAR(8)), TN_AT(0), TN_AT(1));
+    tn_index_assign(s, x, tn_full(s, TN_NO_INTS, 8), TN_AT(0), TN_AT(1));
     EXPECT(p, x, 1, 8, 3, 4, 5, 6);
     cr_assert_eq(tn_item_int(s, MAKE(p, TN_INT64, TN_INTS(1, 1), 1)), 1);
     cr_assert_eq(tn_item_double(s, MAKE(p, TN_FLOAT32, TN_NO_INTS, 2.5)), 2.5);
@@ -208,10 +207,10 @@ ON_EACH_DEVICE(dtypes, numbers_and_zero_dim)
     tn_scope *s = p->s;
     tn_tensor *i32 = VECTOR(p, TN_INT32, 1), *f16 = VECTOR(p, TN_FLOAT16, 1), *b = VECTOR(p, TN_BOOL, 1);
     tn_tensor *zero_f64 = MAKE(p, TN_FLOAT64, TN_NO_INTS, 1), *zero_i64 = MAKE(p, TN_INT64, TN_NO_INTS, 1);
-    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, i32, TN_SCALAR(1.5))), TN_FLOAT32);
-    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, f16, TN_SCALAR(1e30))), TN_FLOAT16);
-    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, f16, TN_SCALAR(1))), TN_FLOAT16);
-    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, b, TN_SCALAR(1))), TN_INT64);
+    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, i32, 1.5)), TN_FLOAT32);
+    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, f16, 1e30)), TN_FLOAT16);
+    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, f16, 1)), TN_FLOAT16);
+    cr_assert_eq(tn_tensor_dtype(tn_add_scalar(s, b, 1)), TN_INT64);
     cr_assert_eq(tn_tensor_dtype(tn_mul_scalar(s, f16, tn_value_complex((double[]){0, 1}))), TN_COMPLEX32);
     cr_assert_eq(tn_tensor_dtype(tn_add(s, i32, zero_f64)), TN_FLOAT64);
     cr_assert_eq(tn_tensor_dtype(tn_add(s, f16, zero_f64)), TN_FLOAT16);
@@ -248,12 +247,11 @@ ON_EACH_DEVICE(dtypes, defaults)
     cr_assert_eq(tn_get_default_dtype(p->ctx), TN_FLOAT32);
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(tn_set_default_dtype(p->ctx, table[i].real), TN_OK);
-        cr_assert_eq(tn_tensor_dtype(tn_full(p->s, TN_INTS(2), TN_SCALAR(1.2))), table[i].real);
+        cr_assert_eq(tn_tensor_dtype(tn_full(p->s, TN_INTS(2), 1.2)), table[i].real);
         cr_assert_eq(tn_tensor_dtype(tn_full(p->s, TN_INTS(2), tn_value_complex((double[]){1.2, 3}))),
                      table[i].complex);
         cr_assert_eq(tn_tensor_dtype(tn_ones(p->s, TN_INTS(1))), table[i].real);
-        cr_assert_eq(tn_tensor_dtype(tn_add_scalar(p->s, VECTOR(p, TN_INT32, 1), TN_SCALAR(0.5))),
-                     table[i].real);
+        cr_assert_eq(tn_tensor_dtype(tn_add_scalar(p->s, VECTOR(p, TN_INT32, 1), 0.5)), table[i].real);
     }
     cr_assert_eq(tn_set_default_dtype(p->ctx, TN_BFLOAT16), TN_OK);
     tn_full(p->s, TN_INTS(2), tn_value_complex((double[]){1.2, 3}));

@@ -11,7 +11,7 @@
 ON_EACH_DEVICE(views, share_the_storage)
 {
     tn_scope *s = p->s;
-    tn_tensor *x = tn_reshape(s, tn_arange(s, TN_SCALAR(24.0)), TN_INTS(2, 3, 4));
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 24.0), TN_INTS(2, 3, 4));
     tn_tensor *matrix = tn_select(s, x, 0, 1), *z = tn_complex(s, x, x);
     tn_tensor *const of_x[] = {tn_as_strided(s, x, TN_INTS(2, 2), TN_INTS(1, 2)),
                                tn_detach(s, x),
@@ -59,7 +59,7 @@ ON_EACH_DEVICE(views, share_the_storage)
 ON_EACH_DEVICE(views, copies)
 {
     tn_scope *s = p->s;
-    tn_tensor *x = tn_reshape(s, tn_arange(s, TN_SCALAR(6.0)), TN_INTS(2, 3)), *turned = tn_t(s, x);
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 6.0), TN_INTS(2, 3)), *turned = tn_t(s, x);
     tn_tensor *const apart[] = {tn_clone(s, x),
                                 tn_contiguous(s, turned),
                                 tn_reshape(s, turned, TN_INTS(-1)),
@@ -81,24 +81,24 @@ ON_EACH_DEVICE(views, are_written_through)
     tn_scope *s = p->s;
     tn_tensor *x = tn_zeros(s, TN_INTS(4, 4)), *y = tn_view(s, x, TN_INTS(2, 8));
     uint64_t version = tn_tensor_version(x);
-    tn_fill_scalar_(s, tn_index(s, y, TN_AT(0), TN_AT(0)), TN_SCALAR(3.14));
+    tn_fill_scalar_(s, tn_index(s, y, TN_AT(0), TN_AT(0)), 3.14);
     cr_assert_float_eq(tn_item_double(s, tn_index(s, x, TN_AT(0), TN_AT(0))), 3.14, 1e-6);
     cr_assert_gt(tn_tensor_version(x), version);
     cr_assert_eq(tn_tensor_version(x), tn_tensor_version(y));
     /* Assignment through advanced indexing is in place, too. */
-    tn_index_assign(s, x, tn_full(s, TN_NO_INTS, TN_SCALAR(2.0)), TN_BY(VECTOR(p, TN_INT64, 3, 1)), TN_AT(1));
+    tn_index_assign(s, x, tn_full(s, TN_NO_INTS, 2.0), TN_BY(VECTOR(p, TN_INT64, 3, 1)), TN_AT(1));
     EXPECT_NEAR(p, x, 1e-6, 3.14, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0);
     tn_tensor *z = tn_complex(s, VECTOR(p, TN_FLOAT32, 1, 2), VECTOR(p, TN_FLOAT32, 3, 4)),
               *real = tn_real(s, z);
     cr_assert_eq(tn_tensor_strides(real)[0], 2);
-    tn_mul_scalar_(s, real, TN_SCALAR(2));
+    tn_mul_scalar_(s, real, 2);
     EXPECT(p, tn_view_as_real(s, z), 2, 3, 4, 4);
 }
 
 ON_EACH_DEVICE(views, as_strided_stays_inside)
 {
     tn_scope *s = p->s;
-    tn_tensor *x = tn_arange(s, TN_SCALAR(10));
+    tn_tensor *x = tn_arange(s, 10);
     EXPECT(p, tn_as_strided(s, x, TN_INTS(2, 2), TN_INTS(3, 2), .storage_offset = 1), 1, 3, 4, 6);
     /* Without an offset: that of the input, in elements. */
     tn_tensor *tail = tn_slice(s, x, 0, 4, 10, 1);
@@ -125,8 +125,8 @@ ON_EACH_DEVICE(views, columns_and_pieces)
     tn_scope *s = p->s;
     tn_tensor *a = VECTOR(p, TN_INT64, 1, 2, 3), *b = VECTOR(p, TN_INT64, 4, 5, 6);
     EXPECT(p, tn_column_stack(s, TN_TENSORS(a, b)), 1, 4, 2, 5, 3, 6);
-    a = tn_arange(s, TN_SCALAR(5));
-    b = tn_reshape(s, tn_arange(s, TN_SCALAR(10)), TN_INTS(5, 2));
+    a = tn_arange(s, 5);
+    b = tn_reshape(s, tn_arange(s, 10), TN_INTS(5, 2));
     EXPECT(p, tn_column_stack(s, TN_TENSORS(a, b, b)), 0, 0, 1, 0, 1, 1, 2, 3, 2, 3, 2, 4, 5, 4, 5, 3, 6, 7,
            6, 7, 4, 8, 9, 8, 9);
     EXPECT(p, tn_nonzero(s, VECTOR(p, TN_INT64, 1, 1, 1, 0, 1)), 0, 1, 2, 4);
@@ -150,7 +150,7 @@ ON_EACH_DEVICE(storage, bytes)
     tn_tensor *t = tn_ones(s, TN_INTS(3)), *bytes = tn_view_dtype(s, t, TN_UINT8);
     cr_assert_eq(tn_tensor_storage_bytes(t), 12);
     EXPECT(p, bytes, 0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 128, 63);
-    tn_tensor *other = tn_fill_scalar_(s, tn_clone(s, bytes), TN_SCALAR(0));
+    tn_tensor *other = tn_fill_scalar_(s, tn_clone(s, bytes), 0);
     EXPECT(p, other, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(p, t, 1, 1, 1);
     /* The tensor is put on the other storage, with its own offset, sizes and strides. */
@@ -179,9 +179,9 @@ ON_EACH_DEVICE(storage, views_follow_growth)
     tn_tensor *late = tn_slice(s, x, 0, 2, 4, 1);
     tn_resize_(s, x, TN_INTS(1000));
     cr_assert_eq(tn_tensor_storage_bytes(view), 4000);
-    tn_fill_scalar_(s, x, TN_SCALAR(7));
+    tn_fill_scalar_(s, x, 7);
     EXPECT(p, view, 7, 7);
-    tn_mul_scalar_(s, view, TN_SCALAR(2));
+    tn_mul_scalar_(s, view, 2);
     EXPECT(p, tn_slice(s, x, 0, 0, 4, 1), 7, 14, 14, 7);
     EXPECT(p, tn_add(s, late, late), 28, 14);
     tn_set_requires_grad(x, 0);
@@ -225,7 +225,7 @@ ON_EACH_DEVICE(files, store_a_view_alone)
     tn_scope *s = p->s;
     tn_safetensors *file = NULL;
     const char *path = file_name();
-    tn_tensor *large = tn_arange_start(s, TN_SCALAR(1), TN_SCALAR(1000));
+    tn_tensor *large = tn_arange_start(s, 1, 1000);
     const tn_named_tensor small = {"small", tn_slice(s, large, 0, 0, 5, 1)};
     cr_assert_eq(tn_tensor_storage_bytes(small.tensor), 999 * 8);
     cr_assert_eq(tn_tensor_storage_bytes(tn_clone(s, small.tensor)), 5 * 8);
@@ -242,7 +242,7 @@ ON_EACH_DEVICE(files, store_a_view_alone)
 ON_EACH_DEVICE(storage, evens)
 {
     tn_scope *s = p->s;
-    tn_tensor *numbers = tn_arange_start(s, TN_SCALAR(1), TN_SCALAR(10));
-    tn_mul_scalar_(s, tn_index(s, numbers, TN_SLICE(1, TN_NONE, 2)), TN_SCALAR(2));
+    tn_tensor *numbers = tn_arange_start(s, 1, 10);
+    tn_mul_scalar_(s, tn_index(s, numbers, TN_SLICE(1, TN_NONE, 2)), 2);
     EXPECT(p, numbers, 1, 4, 3, 8, 5, 12, 7, 16, 9);
 }

@@ -24,7 +24,7 @@ Test(backward, waits_for_a_gradient_that_is_given)
     world w = open_world();
     tn_tensor *x = leaf(&w, 3);
     move_to_side(&w);
-    tn_tensor *y = tn_mul_scalar(w.s, x, TN_SCALAR(2.0));
+    tn_tensor *y = tn_mul_scalar(w.s, x, 2.0);
     on(&w, w.home);
     tn_tensor *given = plus(&w, filled(&w, COUNT, 1), 4);
     tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(given)};
@@ -40,12 +40,12 @@ Test(backward, adds_gradients_of_two_streams_after_both)
     world w = open_world();
     tn_stream *third = NULL;
     cr_assert_eq(tn_stream_create(w.ctx, w.device, 0, &third), TN_OK);
-    tn_tensor *x = leaf(&w, 3), *base = tn_mul_scalar(w.s, x, TN_SCALAR(1.0));
+    tn_tensor *x = leaf(&w, 3), *base = tn_mul_scalar(w.s, x, 1.0);
     move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, base, TN_SCALAR(10.0));
+    tn_tensor *a = tn_mul_scalar(w.s, base, 10.0);
     cr_assert_eq(tn_stream_wait_stream(third, w.home), TN_OK);
     on(&w, third);
-    tn_tensor *b = tn_mul_scalar(w.s, base, TN_SCALAR(100.0));
+    tn_tensor *b = tn_mul_scalar(w.s, base, 100.0);
     on(&w, w.home);
     cr_assert_eq(tn_stream_wait_stream(w.home, w.side), TN_OK);
     cr_assert_eq(tn_stream_wait_stream(w.home, third), TN_OK);
@@ -62,9 +62,9 @@ Test(backward, accumulates_in_a_leaf_after_both)
     world w = open_world();
     tn_tensor *x = leaf(&w, 3);
     move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, x, TN_SCALAR(10.0));
+    tn_tensor *a = tn_mul_scalar(w.s, x, 10.0);
     on(&w, w.home);
-    tn_tensor *b = tn_mul_scalar(w.s, x, TN_SCALAR(100.0));
+    tn_tensor *b = tn_mul_scalar(w.s, x, 100.0);
     cr_assert_eq(tn_stream_wait_stream(w.home, w.side), TN_OK);
     for (int i = 1; i <= 2; i++) {
         tn_backward_options options = {
@@ -82,12 +82,12 @@ Test(backward, keeps_a_handed_over_gradient_until_it_is_read)
 {
     world w = open_world();
     tn_tensor *x = leaf(&w, 3), *other = leaf(&w, 2);
-    tn_tensor *last = tn_mul_scalar(w.s, other, TN_SCALAR(3.0));
+    tn_tensor *last = tn_mul_scalar(w.s, other, 3.0);
     move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, x, TN_SCALAR(10.0));
+    tn_tensor *a = tn_mul_scalar(w.s, x, 10.0);
     on(&w, w.home);
     cr_assert_eq(tn_stream_wait_stream(w.home, w.side), TN_OK);
-    tn_tensor *y = tn_add(w.s, tn_mul_scalar(w.s, a, TN_SCALAR(2.0)), last);
+    tn_tensor *y = tn_add(w.s, tn_mul_scalar(w.s, a, 2.0), last);
     tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(filled(&w, COUNT, 1))};
     cr_assert_eq(tn_backward_with(w.s, TN_TENSORS(y), &options), TN_OK);
     expect_all(&w, tn_grad_of(w.s, x), 20);
@@ -101,7 +101,7 @@ Test(backward, keeps_a_captured_gradient_until_the_caller_has_read_it)
     world w = open_world();
     tn_tensor *x = leaf(&w, 3), *grad = NULL;
     move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, x, TN_SCALAR(10.0)), *b = tn_mul_scalar(w.s, a, TN_SCALAR(5.0));
+    tn_tensor *a = tn_mul_scalar(w.s, x, 10.0), *b = tn_mul_scalar(w.s, a, 5.0);
     on(&w, w.home);
     tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(filled(&w, COUNT, 1))};
     cr_assert_eq(tn_grad(w.s, TN_TENSORS(b), TN_TENSORS(a), &options, &grad), TN_OK);
@@ -120,9 +120,9 @@ Test(backward, leaves_a_retained_gradient_for_the_caller)
     world w = open_world();
     tn_tensor *x = leaf(&w, 3), *other = leaf(&w, 1);
     move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, x, TN_SCALAR(10.0));
+    tn_tensor *a = tn_mul_scalar(w.s, x, 10.0);
     cr_assert_eq(tn_retain_grad(a), TN_OK);
-    tn_tensor *b = tn_mul(w.s, tn_mul_scalar(w.s, a, TN_SCALAR(5.0)), other);
+    tn_tensor *b = tn_mul(w.s, tn_mul_scalar(w.s, a, 5.0), other);
     tn_tensor *y = tn_sum(w.s, b);
     on(&w, w.home);
     tn_backward_options options = {.size = sizeof options, .inputs = TN_TENSORS(a)};
@@ -156,14 +156,14 @@ Test(backward, across_two_devices_and_four_streams)
     tn_stream *there = NULL, *there_home = tn_stream_default(w.ctx, other);
     cr_assert_eq(tn_stream_create(w.ctx, other, 0, &there), TN_OK);
     tn_tensor *x = leaf(&w, 3);
-    tn_tensor *v = tn_full(w.s, TN_INTS(COUNT), TN_SCALAR(4.0), .dtype = TN_FLOAT64, .device = other);
+    tn_tensor *v = tn_full(w.s, TN_INTS(COUNT), 4.0, .dtype = TN_FLOAT64, .device = other);
     cr_assert_eq(tn_set_requires_grad(v, 1), TN_OK);
     cr_assert_eq(tn_stream_wait_stream(there, there_home), TN_OK);
     move_to_side(&w);
     on(&w, there);
-    tn_tensor *a = tn_mul_scalar(w.s, x, TN_SCALAR(2.0));
+    tn_tensor *a = tn_mul_scalar(w.s, x, 2.0);
     tn_tensor *b = tn_mul(w.s, tn_to_dtype_layout(w.s, a, .device = other), v);
-    tn_tensor *y = tn_sum(w.s, tn_mul_scalar(w.s, b, TN_SCALAR(5.0)));
+    tn_tensor *y = tn_sum(w.s, tn_mul_scalar(w.s, b, 5.0));
     on(&w, w.home);
     on(&w, there_home);
     cr_assert_eq(tn_backward(w.s, y), TN_OK);
@@ -178,7 +178,7 @@ Test(backward, across_two_devices_and_four_streams)
 static int32_t square_forward(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **out)
 {
     out[0] = tn_mul(s, inputs.data[0], inputs.data[0]);
-    tn_tensor *twice = tn_mul_scalar(s, inputs.data[0], TN_SCALAR(2.0));
+    tn_tensor *twice = tn_mul_scalar(s, inputs.data[0], 2.0);
     return tn_scope_failed(s) ? tn_scope_failed(s) : tn_function_save(call, TN_TENSORS(twice));
 }
 

@@ -38,9 +38,8 @@ static double step(tn_scope *s, tn_context *ctx, tn_device device)
 {
     tn_stream *home = tn_stream_default(ctx, device), *side = NULL;
     double result = NAN;
-    tn_tensor *x =
-        tn_reshape(s, tn_arange(s, TN_SCALAR(12), .dtype = TN_FLOAT32, .device = device), TN_INTS(3, 4));
-    tn_tensor *w = tn_full(s, TN_INTS(2, 4), TN_SCALAR(0.25), .dtype = TN_FLOAT32, .device = device);
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 12, .dtype = TN_FLOAT32, .device = device), TN_INTS(3, 4));
+    tn_tensor *w = tn_full(s, TN_INTS(2, 4), 0.25, .dtype = TN_FLOAT32, .device = device);
     if (!w || tn_set_requires_grad(w, 1)) return NAN;
     if (tn_stream_create(ctx, device, 0, &side)) return NAN;
     int32_t status = tn_stream_wait_stream(side, home);

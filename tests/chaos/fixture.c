@@ -42,12 +42,12 @@ void move_to_side(world *w)
 
 tn_tensor *filled(world *w, int64_t count, double value)
 {
-    return tn_full(w->s, TN_INTS(count), TN_SCALAR(value), .dtype = TN_FLOAT64, .device = w->device);
+    return tn_full(w->s, TN_INTS(count), value, .dtype = TN_FLOAT64, .device = w->device);
 }
 
 tn_tensor *plus(world *w, tn_tensor *t, double value)
 {
-    return tn_add_scalar(w->s, t, TN_SCALAR(value));
+    return tn_add_scalar(w->s, t, value);
 }
 
 tn_tensor *leaf(world *w, double value)

@@ -44,11 +44,11 @@ Test(waits, a_copy_to_another_device_and_back)
     world w = open_world();
     tn_tensor *t = plus(&w, filled(&w, COUNT, 1), 2);
     tn_tensor *cpu = tn_to_dtype_layout(w.s, t, .device = TN_CPU);
-    cpu = tn_add_scalar(w.s, cpu, TN_SCALAR(1.0));
+    cpu = tn_add_scalar(w.s, cpu, 1.0);
     tn_device other = tn_device_choose(w.ctx, "reference:1", NULL);
     cr_assert_neq(other, 0);
     tn_tensor *there = tn_to_dtype_layout(w.s, cpu, .device = other);
-    tn_tensor *back = tn_to_dtype_layout(w.s, tn_add_scalar(w.s, there, TN_SCALAR(1.0)), .device = w.device);
+    tn_tensor *back = tn_to_dtype_layout(w.s, tn_add_scalar(w.s, there, 1.0), .device = w.device);
     expect_all(&w, plus(&w, back, 1), 6);
     close_world(&w);
 }

@@ -3,6 +3,8 @@
  * Bad calls as a program makes them: each gives an error that names the operator, the argument, what came and
  * what was expected, changes nothing and leaves the context usable.
  */
+#include <complex.h>
+#undef complex /* a name like any other below */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -87,6 +89,52 @@ Test(call, arity)
     REFUSE("aten::relu", TN_E_ARGUMENT, "relu(Tensor self) -> Tensor", t, t);
 }
 
+/* A number among the options sets the first member of a value only. Without a compiler that refuses it, the
+   call does. The compiler is to see no constants here. */
+Test(call, plain_number_as_an_option)
+{
+    static volatile const uint32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 20, UINT32_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        tn_add_args o = {.other = x, .alpha = TN_OPS_UNSET};
+        o.alpha.tag = numbers[i];
+        cr_expect_null(tn_add_with(s, x, &o));
+        expect_error(TN_E_ARGUMENT, "argument 'alpha' (position 3) must be Scalar, not a plain number: write "
+                                    "TN_SCALAR(x)");
+        tn_clamp_args c = {.self = x, .min = TN_OPS_UNSET, .max = TN_OPS_UNSET};
+        c.max.tag = numbers[i];
+        cr_expect_null(tn_clamp_with(s, &c));
+        expect_error(TN_E_ARGUMENT, "argument 'max' (position 3) must be Scalar?, not a plain number");
+    }
+}
+
+/* Whatever is a number in C serves as a scalar and keeps its kind. */
+Test(call, scalars_of_every_kind)
+{
+    const struct {
+        tn_value value;
+        tn_dtype dtype;
+        double real, imaginary;
+    } table[] = {
+        {TN_SCALAR((unsigned char)7), TN_INT64, 7, 0}, {TN_SCALAR(-3LL), TN_INT64, -3, 0},
+        {TN_SCALAR((_Bool)1), TN_BOOL, 1, 0},          {TN_SCALAR(0.5F), TN_FLOAT32, 0.5, 0},
+        {TN_SCALAR(0.25L), TN_FLOAT32, 0.25, 0},       {TN_SCALAR(2 + 3 * _Complex_I), TN_COMPLEX64, 2, 3},
+        {TN_SCALAR(TN_SCALAR(5)), TN_INT64, 5, 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        tn_tensor *t = tn_full(s, TN_INTS(2), table[i].value);
+        cr_assert_eq(tn_tensor_dtype(t), table[i].dtype, "%zu", i);
+        t = tn_view_as_real(s, tn_to(s, t, TN_COMPLEX128));
+        cr_expect_eq(tn_item_double(s, tn_select(s, tn_select(s, t, 0, 1), 0, 0)), table[i].real, "%zu", i);
+        cr_expect_eq(tn_item_double(s, tn_select(s, tn_select(s, t, 0, 1), 0, 1)), table[i].imaginary, "%zu",
+                     i);
+    }
+    double _Complex z = 1 - 2 * _Complex_I;
+    tn_tensor *t = tn_add_scalar(s, tn_full(s, TN_INTS(1), z), z, .alpha = TN_SCALAR(2));
+    cr_expect_eq(tn_item_double(s, tn_imag(s, t)), -6);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, tn_add_scalar(s, x, 1))), 12);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, tn_add_scalar(s, x, 2, .alpha = TN_SCALAR(0.5)))), 12);
+}
+
 Test(call, results)
 {
     tn_value t = tn_value_tensor(x), dim = tn_value_int(0), out;
@@ -113,7 +161,7 @@ Test(call, results)
 /* A complex result has memory of its own: the scope's, or the caller's to release. */
 Test(call, complex_results)
 {
-    tn_tensor *z = tn_full(s, TN_NO_INTS, TN_SCALAR(0), .dtype = TN_COMPLEX128);
+    tn_tensor *z = tn_full(s, TN_NO_INTS, 0, .dtype = TN_COMPLEX128);
     tn_value arg = tn_value_tensor(tn_add_scalar(s, z, tn_value_complex((const double[]){1.5, -2}))), out,
              more;
     cr_assert_eq(tn_scope_call(s, tn_operator_find(ctx, "aten::item"), &arg, 1, &out, 1), TN_OK);
@@ -193,7 +241,7 @@ Test(call, dtypes)
     expect_error(TN_E_UNSUPPORTED, "bitwise_and");
     tn_embedding(s, x, x);
     expect_error(TN_E_DTYPE, "embedding");
-    tn_masked_fill_scalar(s, x, i, TN_SCALAR(1));
+    tn_masked_fill_scalar(s, x, i, 1);
     expect_error(TN_E_DTYPE, "masked_fill");
     tn_mean(s, i);
     expect_error(TN_E_DTYPE, "mean");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A client in C++17: typed calls with option structs, lists from braces, gradients, errors. */
+#include <complex>
 #include <cstdio>
 #include <cstring>
 #include <tenon/tenon.h>
@@ -33,12 +34,35 @@ static int gradient(tn_scope *s)
     float grad[4];
     tn_tensor *x = tn_from_data(s, TN_FLOAT32, tn_ints{sizes, 2}, data, TN_CPU);
     tn_set_requires_grad(x, 1);
-    tn_backward(s, tn_sum(s, tn_pow_tensor_scalar(s, x, tn_value_int(2)), tn_sum_args{}));
+    tn_backward(s, tn_sum(s, tn_pow_tensor_scalar(s, x, 2), tn_sum_args{}));
     tn_to_host(s, tn_grad_of(s, x), grad, sizeof(grad));
     if (tn_scope_failed(s) || grad[0] != 2 || grad[1] != -2 || grad[3] != 2) return wrong("gradient");
     tn_add_args options{};
-    options.alpha = tn_value_int(10);
+    options.alpha = 10;
     if (tn_item_double(s, tn_sum(s, tn_add(s, x, x, options), tn_sum_args{})) != 22) return wrong("alpha");
+    return 0;
+}
+
+/* Whatever is a number serves as a scalar and keeps its kind. */
+static int scalars(tn_scope *s)
+{
+    const int64_t one[] = {1};
+    const tn_ints sizes{one, 1};
+    const double pair[] = {4, 5};
+    tn_add_scalar_args options{};
+    tn_tensor *i = tn_full(s, sizes, 3u), *z = tn_full(s, sizes, std::complex<float>(1, -2));
+    if (tn_tensor_dtype(i) != TN_INT64 || tn_tensor_dtype(tn_full(s, sizes, 3.0f)) != TN_FLOAT32 ||
+        tn_tensor_dtype(tn_full(s, sizes, true)) != TN_BOOL || tn_tensor_dtype(z) != TN_COMPLEX64)
+        return wrong("the kind of a scalar");
+    options.alpha = TN_SCALAR(2);
+    if (tn_item_double(s, tn_add_scalar(s, i, 4, options)) != 11) return wrong("an int as an option");
+    options.alpha = std::complex<double>(0, 1);
+    if (tn_item_double(s, tn_real(s, tn_add_scalar(s, z, 3, options))) != 1 ||
+        tn_item_double(s, tn_imag(s, tn_add_scalar(s, z, 3, options))) != 1)
+        return wrong("a complex option");
+    options.alpha = tn_value_complex(pair);
+    if (tn_item_double(s, tn_imag(s, tn_add_scalar(s, z, tn_value_int(1), options))) != 3)
+        return wrong("a value");
     return 0;
 }
 
@@ -59,7 +83,7 @@ int main()
     tn_context *ctx = nullptr;
     if (tn_context_create(nullptr, &ctx) != TN_OK) return wrong("context");
     tn_scope *s = tn_scope_open(ctx);
-    int status = convolution(s) || gradient(s) || error(s);
+    int status = convolution(s) || gradient(s) || scalars(s) || error(s);
     if (tn_scope_failed(s)) std::printf("%s\n", tn_scope_error(s)->message);
     tn_scope_close(s);
     tn_context_destroy(ctx);

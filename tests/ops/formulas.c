@@ -192,7 +192,7 @@ Test(formulas, additions_at_rows)
 
 static tn_tensor *counted(tn_ints sizes)
 {
-    tn_tensor *line = tn_arange(s, TN_SCALAR(9), .dtype = TN_FLOAT64, .device = device);
+    tn_tensor *line = tn_arange(s, 9, .dtype = TN_FLOAT64, .device = device);
     return tn_reshape(s, line, sizes);
 }
 

@@ -8,8 +8,8 @@
 
 static tn_tensor *pattern(tn_scope *s, int64_t rows, int64_t columns, tn_device device)
 {
-    tn_tensor *t = tn_arange(s, TN_SCALAR(rows * columns), .dtype = TN_FLOAT32, .device = device);
-    t = tn_sub_scalar(s, tn_div_scalar(s, t, TN_SCALAR((double)(rows * columns))), TN_SCALAR(0.5));
+    tn_tensor *t = tn_arange(s, rows * columns, .dtype = TN_FLOAT32, .device = device);
+    t = tn_sub_scalar(s, tn_div_scalar(s, t, (double)(rows * columns)), 0.5);
     return tn_reshape(s, t, TN_INTS(rows, columns));
 }
 
@@ -22,8 +22,8 @@ static double step(tn_scope *s, tn_device device)
     tn_tensor *hidden = tn_dropout(s, tn_tanh(s, tn_linear(s, x, w1)), 0.25, 1);
     tn_tensor *loss = tn_cross_entropy_loss(s, tn_linear(s, hidden, w2), y);
     if (tn_backward(s, loss)) return 0;
-    tn_tensor *down = tn_sub(s, w1, tn_mul_scalar(s, tn_grad_of(s, w1), TN_SCALAR(0.1)));
-    tn_tensor *positive = tn_nonzero(s, tn_gt_scalar(s, tn_t(s, down), TN_SCALAR(0.1)));
+    tn_tensor *down = tn_sub(s, w1, tn_mul_scalar(s, tn_grad_of(s, w1), 0.1));
+    tn_tensor *positive = tn_nonzero(s, tn_gt_scalar(s, tn_t(s, down), 0.1));
     tn_tensor *most = tn_amax(s, tn_softmax(s, tn_t(s, down), 0), .dim = TN_INTS(1));
     tn_tensor *sum = tn_add(s, tn_sum(s, down), tn_sum(s, most));
     return tn_item_double(s, sum) + (double)tn_tensor_size(positive, 0) + tn_item_double(s, loss);

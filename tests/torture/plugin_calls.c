@@ -22,9 +22,9 @@ static double train(tn_context *ctx, tn_scope *s, const char *device)
     tn_scope_options update = {.size = sizeof update, .device = d, .grad_mode = TN_GRAD_OFF};
     tn_scope *inner = s && d ? tn_scope_open_child(s, &options) : NULL;
     if (!inner) return NAN;
-    tn_tensor *x = tn_reshape(inner, tn_arange(inner, TN_SCALAR(8), .dtype = TN_FLOAT32), TN_INTS(4, 2));
-    tn_tensor *w[2] = {tn_full(inner, TN_INTS(3, 2), TN_SCALAR(0.125), .dtype = TN_FLOAT32),
-                       tn_full(inner, TN_INTS(1, 3), TN_SCALAR(0.5), .dtype = TN_FLOAT32)};
+    tn_tensor *x = tn_reshape(inner, tn_arange(inner, 8, .dtype = TN_FLOAT32), TN_INTS(4, 2));
+    tn_tensor *w[2] = {tn_full(inner, TN_INTS(3, 2), 0.125, .dtype = TN_FLOAT32),
+                       tn_full(inner, TN_INTS(1, 3), 0.5, .dtype = TN_FLOAT32)};
     tn_tensor *y = tn_select(inner, x, 1, 1), *loss = NULL;
     for (int i = 0; i < 2 && w[i]; i++) tn_set_requires_grad(w[i], 1);
     for (int step = 0; step < 3; step++) {
@@ -33,7 +33,7 @@ static double train(tn_context *ctx, tn_scope *s, const char *device)
         if (step == 2 || tn_backward(inner, loss)) break;
         for (int i = 0; i < 2; i++) {
             tn_scope *u = tn_scope_open_child(inner, &update);
-            tn_sub_(u, w[i], tn_mul_scalar(u, tn_grad_of(u, w[i]), TN_SCALAR(0.01)));
+            tn_sub_(u, w[i], tn_mul_scalar(u, tn_grad_of(u, w[i]), 0.01));
             tn_scope_close(u);
             tn_set_grad(w[i], NULL);
         }

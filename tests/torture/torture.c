@@ -15,8 +15,7 @@
 
 static tn_tensor *numbers(tn_scope *s, int64_t rows, int64_t columns)
 {
-    return tn_reshape(s, tn_arange(s, TN_SCALAR(rows * columns), .dtype = TN_FLOAT32),
-                      TN_INTS(rows, columns));
+    return tn_reshape(s, tn_arange(s, rows * columns, .dtype = TN_FLOAT32), TN_INTS(rows, columns));
 }
 
 static int arithmetic(tn_scope *s)

@@ -139,10 +139,10 @@ static void run_streams(check_target *t, const check_case *c, check_result *out)
         if (tn_stream_create(t->ctx, device_at(t, i), t->facts.priority_low, &streams[i]) ||
             tn_stream_set_current(t->ctx, streams[i]))
             check_fail_with_error(out, NULL, "a stream for each device");
-        x[i] = tn_full(s, TN_INTS(N), TN_SCALAR(i + 1.0), .dtype = TN_FLOAT32, .device = device_at(t, i));
+        x[i] = tn_full(s, TN_INTS(N), i + 1.0, .dtype = TN_FLOAT32, .device = device_at(t, i));
     }
     for (int round = 0; round < 10; round++) {
-        for (uint32_t i = 0; i < count; i++) x[i] = tn_add_scalar(s, x[i], TN_SCALAR(i + 1.0));
+        for (uint32_t i = 0; i < count; i++) x[i] = tn_add_scalar(s, x[i], i + 1.0);
     }
     for (uint32_t i = count; i-- > 0 && out->outcome == CHECK_PASSED;) {
         char what[32];

@@ -232,8 +232,7 @@ static int open_streams(const ring *r, tn_stream **streams, tn_tensor **x)
             check_fail_with_error(r->out, NULL, "a stream for each device");
             return 0;
         }
-        x[k] =
-            tn_full(r->s, TN_INTS(LENGTH), TN_SCALAR(k + 1.0), .dtype = TN_FLOAT32, .device = r->devices[k]);
+        x[k] = tn_full(r->s, TN_INTS(LENGTH), k + 1.0, .dtype = TN_FLOAT32, .device = r->devices[k]);
     }
     return 1;
 }
@@ -244,7 +243,7 @@ static void run_round(const ring *r, tn_tensor **x, double *want)
     double sum = 0;
     for (uint32_t k = 0; k < r->count; k++) {
         tn_tensor *before = x[k];
-        x[k] = tn_add_scalar(r->s, before, TN_SCALAR((double)k));
+        x[k] = tn_add_scalar(r->s, before, (double)k);
         tn_drop(r->s, before);
         sum += want[k] + k;
     }

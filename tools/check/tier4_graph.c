@@ -55,7 +55,7 @@ static void close_desk(desk *d)
 
 static tn_tensor *filled(const desk *d, double value)
 {
-    return tn_full(d->s, TN_INTS(COUNT), TN_SCALAR(value), .dtype = TN_FLOAT32, .device = d->t->device);
+    return tn_full(d->s, TN_INTS(COUNT), value, .dtype = TN_FLOAT32, .device = d->t->device);
 }
 
 static int holds(const desk *d, const char *what, const tn_tensor *x, double want)
@@ -126,7 +126,7 @@ static void train(const desk *d, tn_tensor *const *leaves)
 {
     tn_tensor *weights[] = {leaves[W1], leaves[W2]}, *grads[2] = {NULL};
     tn_tensor *h = tn_mm(d->s, leaves[X], leaves[W1]);
-    h = tn_reciprocal(d->s, tn_add_scalar(d->s, tn_exp(d->s, tn_neg(d->s, h)), TN_SCALAR(1.0)));
+    h = tn_reciprocal(d->s, tn_add_scalar(d->s, tn_exp(d->s, tn_neg(d->s, h)), 1.0));
     tn_tensor *error = tn_sub(d->s, tn_mm(d->s, h, leaves[W2]), leaves[TARGET]);
     tn_tensor *loss = tn_sum(d->s, tn_mul(d->s, error, error));
     if (!loss || tn_grad(d->s, (tn_tensors){&loss, 1}, (tn_tensors){weights, 2}, NULL, grads)) return;

@@ -16,12 +16,16 @@ def c_type(t):
     if t.list:
         table = {"int": "tn_ints ", "SymInt": "tn_ints ", "float": "tn_floats ", "bool": "tn_bools ", "Scalar": "tn_scalars "}
     else:
-        table = {"int": "int64_t ", "SymInt": "int64_t ", "float": "double ", "bool": "int32_t ", "Scalar": "tn_value ",
+        table = {"int": "int64_t ", "SymInt": "int64_t ", "float": "double ", "bool": "int32_t ", "Scalar": "tn_scalar ",
                  "str": "const char *", "ScalarType": "tn_dtype ", "Layout": "uint32_t ", "Device": "tn_device ",
                  "MemoryFormat": "int32_t ", "Generator": "tn_generator *"}
     if t.base not in table:
         raise Bad(f"no C type for {t}")
     return table[t.base]
+
+
+def is_scalar(t):
+    return t.base == "Scalar" and not t.list
 
 
 def list_default(arg):
@@ -38,6 +42,8 @@ DTYPES = {"4": "TN_INT64", "6": "TN_FLOAT32", "7": "TN_FLOAT64", "long": "TN_INT
 
 
 def scalar_maker(text):
+    if text == "None":
+        return "tn_value_none()"
     if text in ("True", "False"):
         return f"tn_value_bool({int(text == 'True')})"
     if re.fullmatch(r"-?\d+", text):
@@ -56,19 +62,18 @@ def c_default(arg):
     t, d = arg.type, arg.default
     if t.is_tensor or t.list:
         return None
+    if is_scalar(t):
+        if d != "None" and t.optional:
+            raise Bad(f"{arg}: absent would be ambiguous")
+        return "TN_OPS_UNSET"
     if d == "None":
-        return {"int": "TN_NONE", "SymInt": "TN_NONE", "float": "(double)TN_NONE", "bool": "-1", "MemoryFormat": "-1",
-                "Scalar": None}.get(t.base)
+        return {"int": "TN_NONE", "SymInt": "TN_NONE", "float": "(double)TN_NONE", "bool": "-1", "MemoryFormat": "-1"}.get(t.base)
     if t.base in ("int", "SymInt", "MemoryFormat") and re.fullmatch(r"-?\d+", d):
         return None if int(d) == 0 else "INT64_MAX" if int(d) == 2**63 - 1 else d
     if t.base == "float":
         return None if float(d) == 0 else c_float(d)
     if t.base == "bool":
         return {"True": "1", "False": None}[d]
-    if t.base == "Scalar":
-        if t.optional:
-            raise Bad(f"{arg}: absent would be ambiguous")
-        return None
     if t.base == "str":
         return d
     if t.base == "ScalarType" and d in DTYPES:
@@ -93,8 +98,8 @@ def pack(arg, x):
     if t.list:
         kind = {"int": "ints", "SymInt": "ints", "float": "floats", "bool": "bools", "Scalar": "scalars"}[t.base]
         return f"tn_value_{kind}({x}.data, {x}.count)"
-    if t.base == "Scalar":
-        return f"tn_ops_scalar({x}, {scalar_maker(arg.default)})" if arg.default not in (None, "None") else x
+    if is_scalar(t):
+        return x if arg.default is None else f"tn_ops_option({x}, {scalar_maker(arg.default)})"
     if t.base == "bool":
         return f"tn_ops_opt_bool({x})" if t.optional else f"tn_value_bool({x})"
     if t.base in ("int", "SymInt"):
@@ -132,7 +137,7 @@ def emit_call(f, structs, out):
         t = returns[0].type
         if t.is_tensor:
             result = c_type(t)
-        elif t.base == "Scalar":
+        elif is_scalar(t):
             result = "tn_value "
         elif t.base in RESULT and not t.list:
             result = RESULT[t.base][0]
@@ -157,7 +162,7 @@ def emit_call(f, structs, out):
     if fields:
         members = []
         for a in fields:
-            d = c_default(a) if a.default is not None else None
+            d = c_default(a) if a.default is not None and not is_scalar(a.type) else None
             members.append(f"{c_type(a.type)}{c_name(a.name)}{f' TN_DEFAULT({d})' if d else ''};")
         out += wrap_members(f"typedef struct {args_type} {{", members, f"}} {args_type};")
     params = [f"{c_type(a.type)}{c_name(a.name)}" for a in direct]
@@ -198,8 +203,9 @@ def emit_call(f, structs, out):
     if fields:
         last = c_name(fields[0].name)
         plain = [c_name(a.name) for a in direct]
-        wrapped = [f"TN_SCALAR({c_name(a.name)})" if a.type.plain == "Scalar" else c_name(a.name) for a in direct]
-        sets = [f".{c_name(a.name)} = {c_default(a)}" for a in optional if c_default(a)] + [f".{last} = __VA_ARGS__"]
+        wrapped = [f"TN_SCALAR({c_name(a.name)})" if is_scalar(a.type) else c_name(a.name) for a in direct]
+        rest = "TN_OPS_SCALAR_FIRST(__VA_ARGS__, )" if is_scalar(fields[0].type) else "__VA_ARGS__"
+        sets = [f".{c_name(a.name)} = {c_default(a)}" for a in optional if c_default(a)] + [f".{last} = {rest}"]
         clash = set(plain) & {c_name(a.name) for a in fields}
         if clash:
             raise Bad(f"{schema.name}: two arguments are called {clash}")
@@ -211,9 +217,9 @@ def emit_call(f, structs, out):
         out += c_lines(f"static inline {result}{name}(", cpp, end=")")
         out.append(f"{{ o.{last} = {last}; return {call}({', '.join(['s'] + plain + ['&o'])}); }}")
         out.append("#endif")
-    elif any(a.type.plain == "Scalar" for a in direct):
+    elif any(is_scalar(a.type) for a in direct):
         plain = [c_name(a.name) for a in direct]
-        wrapped = [f"TN_SCALAR({c_name(a.name)})" if a.type.plain == "Scalar" else c_name(a.name) for a in direct]
+        wrapped = [f"TN_SCALAR({c_name(a.name)})" if is_scalar(a.type) else c_name(a.name) for a in direct]
         out.append("#ifndef __cplusplus")
         out += continued(c_lines(f"#define {name}({', '.join(['s'] + plain)}) {name}(", ["s"] + wrapped, end=")"))
         out.append("#endif")
@@ -242,9 +248,9 @@ HEADER = """/* SPDX-License-Identifier: Apache-2.0 */
  *     tn_conv2d(s, x, w, .bias = b, .padding = TN_INTS(1, 1))
  * and members of a struct in C++,
  *     tn_conv2d_args o{}; o.bias = b; tn_conv2d(s, x, w, o);
- * A scalar among the options, or as the last required argument of a call that has options, is written
- * TN_SCALAR(x) (-Wmissing-braces tells of a plain number there); elsewhere a plain number does. Lists and
- * scalars left out take the schema's default.
+ * A required scalar is any number. In C a scalar among the options is written TN_SCALAR(x): C cannot convert a number
+ * there, and refuses one (with optimisation when it compiles, else when it runs). Lists and scalars left out take the
+ * schema's default.
  */
 #ifndef TENON_OPS_H
 #define TENON_OPS_H
@@ -267,6 +273,48 @@ HEADER = """/* SPDX-License-Identifier: Apache-2.0 */
 #define TN_DEFAULT(x) = x
 #else
 #define TN_DEFAULT(x)
+#endif
+
+/* A scalar as the calls take it: in C a value; in C++ whatever is a number. */
+#ifdef __cplusplus
+struct tn_scalar {
+    tn_value value;
+    double pair[2]; /* what a complex value points to */
+    tn_scalar() : value(tn_value_none()), pair() {}
+    tn_scalar(bool x) : value(tn_value_bool(x)), pair() {}
+    tn_scalar(int x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(long x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(long long x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(unsigned x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(unsigned long x) : value(tn_value_int((int64_t)x)), pair() {}
+    tn_scalar(unsigned long long x) : value(tn_value_int((int64_t)x)), pair() {}
+    tn_scalar(double x) : value(tn_value_float(x)), pair() {}
+    tn_scalar(long double x) : value(tn_value_float((double)x)), pair() {}
+    tn_scalar(tn_value x) : value(x), pair()
+    {
+        if (x.tag == TN_TAG_COMPLEX) { pair[0] = x.as.floats[0]; pair[1] = x.as.floats[1]; }
+    }
+    /* std::complex, without its header. */
+    template <class T, class = decltype(T().imag())>
+    tn_scalar(const T &x) : value(tn_value_complex(NULL)), pair{(double)x.real(), (double)x.imag()} {}
+    operator tn_value() const { return value.tag == TN_TAG_COMPLEX ? tn_value_complex(pair) : value; }
+};
+#define TN_SCALAR(x) tn_scalar(x)
+#else
+typedef tn_value tn_scalar;
+#endif
+
+/* The first argument becomes a scalar; those behind it are options. */
+#define TN_OPS_SCALAR_FIRST(x, ...) TN_SCALAR(x), __VA_ARGS__
+/* What a scalar option is until the caller sets it: no number leaves this tag, and no maker of values this count. */
+#define TN_OPS_UNSET_TAG 0x80706050u
+#define TN_OPS_UNSET_COUNT 0x8f7f6f5fu
+#define TN_OPS_UNSET {TN_OPS_UNSET_TAG, TN_OPS_UNSET_COUNT, {0}}
+#if defined(__has_attribute) && !defined(__cplusplus)
+#if __has_attribute(error)
+#define TN_OPS_CAN_REFUSE
+void tn_ops_plain_number(void) __attribute__((error("a scalar option is written TN_SCALAR(x), not as a plain number")));
+#endif
 #endif
 
 /* Used by the calls below only. After a failure results are absent. */
@@ -292,7 +340,16 @@ static inline tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value *v
     return tn_value_as_tensors(tn_ops_value(s, op, v, n));
 }
 static inline tn_value tn_ops_opt_bool(int32_t b) { return b < 0 ? tn_value_none() : tn_value_bool(b); }
-static inline tn_value tn_ops_scalar(tn_value v, tn_value other) { return v.tag == TN_TAG_NONE ? other : v; }
+/* The value of a scalar option. A plain number set the tag of the one that was unset, and nothing else. */
+static inline tn_value tn_ops_option(tn_value v, tn_value other)
+{
+    if (v.count != TN_OPS_UNSET_COUNT) return v.tag == TN_TAG_NONE ? other : v;
+    if (v.tag == TN_OPS_UNSET_TAG) return other;
+#ifdef TN_OPS_CAN_REFUSE
+    if (__builtin_constant_p(v.count) && __builtin_constant_p(v.tag)) tn_ops_plain_number();
+#endif
+    return tn_value_make(TN_TAG_PLAIN, 0);
+}
 static inline tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
 {
     return list.data ? tn_value_ints(list.data, list.count) : tn_value_ints(other, count);

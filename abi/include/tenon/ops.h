@@ -7,9 +7,9 @@
  *     tn_conv2d(s, x, w, .bias = b, .padding = TN_INTS(1, 1))
  * and members of a struct in C++,
  *     tn_conv2d_args o{}; o.bias = b; tn_conv2d(s, x, w, o);
- * A scalar among the options, or as the last required argument of a call that has options, is written
- * TN_SCALAR(x) (-Wmissing-braces tells of a plain number there); elsewhere a plain number does. Lists and
- * scalars left out take the schema's default.
+ * A required scalar is any number. In C a scalar among the options is written TN_SCALAR(x): C cannot convert a number
+ * there, and refuses one (with optimisation when it compiles, else when it runs). Lists and scalars left out take the
+ * schema's default.
  */
 #ifndef TENON_OPS_H
 #define TENON_OPS_H
@@ -32,6 +32,48 @@
 #define TN_DEFAULT(x) = x
 #else
 #define TN_DEFAULT(x)
+#endif
+
+/* A scalar as the calls take it: in C a value; in C++ whatever is a number. */
+#ifdef __cplusplus
+struct tn_scalar {
+    tn_value value;
+    double pair[2]; /* what a complex value points to */
+    tn_scalar() : value(tn_value_none()), pair() {}
+    tn_scalar(bool x) : value(tn_value_bool(x)), pair() {}
+    tn_scalar(int x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(long x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(long long x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(unsigned x) : value(tn_value_int(x)), pair() {}
+    tn_scalar(unsigned long x) : value(tn_value_int((int64_t)x)), pair() {}
+    tn_scalar(unsigned long long x) : value(tn_value_int((int64_t)x)), pair() {}
+    tn_scalar(double x) : value(tn_value_float(x)), pair() {}
+    tn_scalar(long double x) : value(tn_value_float((double)x)), pair() {}
+    tn_scalar(tn_value x) : value(x), pair()
+    {
+        if (x.tag == TN_TAG_COMPLEX) { pair[0] = x.as.floats[0]; pair[1] = x.as.floats[1]; }
+    }
+    /* std::complex, without its header. */
+    template <class T, class = decltype(T().imag())>
+    tn_scalar(const T &x) : value(tn_value_complex(NULL)), pair{(double)x.real(), (double)x.imag()} {}
+    operator tn_value() const { return value.tag == TN_TAG_COMPLEX ? tn_value_complex(pair) : value; }
+};
+#define TN_SCALAR(x) tn_scalar(x)
+#else
+typedef tn_value tn_scalar;
+#endif
+
+/* The first argument becomes a scalar; those behind it are options. */
+#define TN_OPS_SCALAR_FIRST(x, ...) TN_SCALAR(x), __VA_ARGS__
+/* What a scalar option is until the caller sets it: no number leaves this tag, and no maker of values this count. */
+#define TN_OPS_UNSET_TAG 0x80706050u
+#define TN_OPS_UNSET_COUNT 0x8f7f6f5fu
+#define TN_OPS_UNSET {TN_OPS_UNSET_TAG, TN_OPS_UNSET_COUNT, {0}}
+#if defined(__has_attribute) && !defined(__cplusplus)
+#if __has_attribute(error)
+#define TN_OPS_CAN_REFUSE
+void tn_ops_plain_number(void) __attribute__((error("a scalar option is written TN_SCALAR(x), not as a plain number")));
+#endif
 #endif
 
 /* Used by the calls below only. After a failure results are absent. */
@@ -57,7 +99,16 @@ static inline tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value *v
     return tn_value_as_tensors(tn_ops_value(s, op, v, n));
 }
 static inline tn_value tn_ops_opt_bool(int32_t b) { return b < 0 ? tn_value_none() : tn_value_bool(b); }
-static inline tn_value tn_ops_scalar(tn_value v, tn_value other) { return v.tag == TN_TAG_NONE ? other : v; }
+/* The value of a scalar option. A plain number set the tag of the one that was unset, and nothing else. */
+static inline tn_value tn_ops_option(tn_value v, tn_value other)
+{
+    if (v.count != TN_OPS_UNSET_COUNT) return v.tag == TN_TAG_NONE ? other : v;
+    if (v.tag == TN_OPS_UNSET_TAG) return other;
+#ifdef TN_OPS_CAN_REFUSE
+    if (__builtin_constant_p(v.count) && __builtin_constant_p(v.tag)) tn_ops_plain_number();
+#endif
+    return tn_value_make(TN_TAG_PLAIN, 0);
+}
 static inline tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
 {
     return list.data ? tn_value_ints(list.data, list.count) : tn_value_ints(other, count);
@@ -228,7 +279,7 @@ static inline tn_tensor *tn_eq_out(tn_scope *s, tn_tensor *self, tn_tensor *othe
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_EQ_OUT, v, 3);
 }
-static inline tn_tensor *tn_eq_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_eq_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_EQ_SCALAR, v, 2);
@@ -236,7 +287,7 @@ static inline tn_tensor *tn_eq_scalar(tn_scope *s, tn_tensor *self, tn_value oth
 #ifndef __cplusplus
 #define tn_eq_scalar(s, self, other) tn_eq_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_eq_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_eq_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_EQ_SCALAR_, v, 2);
@@ -244,7 +295,7 @@ static inline tn_tensor *tn_eq_scalar_(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_eq_scalar_(s, self, other) tn_eq_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_eq_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_eq_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_EQ_SCALAR_OUT, v, 3);
@@ -268,7 +319,7 @@ static inline tn_tensor *tn_ne_out(tn_scope *s, tn_tensor *self, tn_tensor *othe
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_NE_OUT, v, 3);
 }
-static inline tn_tensor *tn_ne_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_ne_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_NE_SCALAR, v, 2);
@@ -276,7 +327,7 @@ static inline tn_tensor *tn_ne_scalar(tn_scope *s, tn_tensor *self, tn_value oth
 #ifndef __cplusplus
 #define tn_ne_scalar(s, self, other) tn_ne_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_ne_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_ne_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_NE_SCALAR_, v, 2);
@@ -284,7 +335,7 @@ static inline tn_tensor *tn_ne_scalar_(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_ne_scalar_(s, self, other) tn_ne_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_ne_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_ne_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_NE_SCALAR_OUT, v, 3);
@@ -308,7 +359,7 @@ static inline tn_tensor *tn_lt_out(tn_scope *s, tn_tensor *self, tn_tensor *othe
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LT_OUT, v, 3);
 }
-static inline tn_tensor *tn_lt_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_lt_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LT_SCALAR, v, 2);
@@ -316,7 +367,7 @@ static inline tn_tensor *tn_lt_scalar(tn_scope *s, tn_tensor *self, tn_value oth
 #ifndef __cplusplus
 #define tn_lt_scalar(s, self, other) tn_lt_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_lt_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_lt_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LT_SCALAR_, v, 2);
@@ -324,7 +375,7 @@ static inline tn_tensor *tn_lt_scalar_(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_lt_scalar_(s, self, other) tn_lt_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_lt_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_lt_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LT_SCALAR_OUT, v, 3);
@@ -348,7 +399,7 @@ static inline tn_tensor *tn_le_out(tn_scope *s, tn_tensor *self, tn_tensor *othe
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LE_OUT, v, 3);
 }
-static inline tn_tensor *tn_le_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_le_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LE_SCALAR, v, 2);
@@ -356,7 +407,7 @@ static inline tn_tensor *tn_le_scalar(tn_scope *s, tn_tensor *self, tn_value oth
 #ifndef __cplusplus
 #define tn_le_scalar(s, self, other) tn_le_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_le_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_le_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LE_SCALAR_, v, 2);
@@ -364,7 +415,7 @@ static inline tn_tensor *tn_le_scalar_(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_le_scalar_(s, self, other) tn_le_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_le_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_le_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LE_SCALAR_OUT, v, 3);
@@ -388,7 +439,7 @@ static inline tn_tensor *tn_gt_out(tn_scope *s, tn_tensor *self, tn_tensor *othe
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_GT_OUT, v, 3);
 }
-static inline tn_tensor *tn_gt_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_gt_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GT_SCALAR, v, 2);
@@ -396,7 +447,7 @@ static inline tn_tensor *tn_gt_scalar(tn_scope *s, tn_tensor *self, tn_value oth
 #ifndef __cplusplus
 #define tn_gt_scalar(s, self, other) tn_gt_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_gt_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_gt_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GT_SCALAR_, v, 2);
@@ -404,7 +455,7 @@ static inline tn_tensor *tn_gt_scalar_(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_gt_scalar_(s, self, other) tn_gt_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_gt_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_gt_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_GT_SCALAR_OUT, v, 3);
@@ -428,7 +479,7 @@ static inline tn_tensor *tn_ge_out(tn_scope *s, tn_tensor *self, tn_tensor *othe
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_GE_OUT, v, 3);
 }
-static inline tn_tensor *tn_ge_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_ge_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GE_SCALAR, v, 2);
@@ -436,7 +487,7 @@ static inline tn_tensor *tn_ge_scalar(tn_scope *s, tn_tensor *self, tn_value oth
 #ifndef __cplusplus
 #define tn_ge_scalar(s, self, other) tn_ge_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_ge_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_ge_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GE_SCALAR_, v, 2);
@@ -444,7 +495,7 @@ static inline tn_tensor *tn_ge_scalar_(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_ge_scalar_(s, self, other) tn_ge_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_ge_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_ge_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_GE_SCALAR_OUT, v, 3);
@@ -583,7 +634,7 @@ static inline tn_tensor *tn_isin_out(tn_scope *s, tn_tensor *elements, tn_tensor
         tn_isin_out_args o = {})
 { o.out = out; return tn_isin_out_with(s, elements, test_elements, &o); }
 #endif
-typedef struct tn_isin_tensor_scalar_args { tn_value test_element; int32_t assume_unique; int32_t invert;
+typedef struct tn_isin_tensor_scalar_args { tn_scalar test_element; int32_t assume_unique; int32_t invert;
     } tn_isin_tensor_scalar_args;
 static inline tn_tensor *tn_isin_tensor_scalar_with(tn_scope *s, tn_tensor *elements,
         const tn_isin_tensor_scalar_args *o)
@@ -594,15 +645,15 @@ static inline tn_tensor *tn_isin_tensor_scalar_with(tn_scope *s, tn_tensor *elem
 }
 #ifndef __cplusplus
 #define tn_isin_tensor_scalar(s, elements, ...) tn_isin_tensor_scalar_with(s, elements, \
-        &(tn_isin_tensor_scalar_args){.test_element = __VA_ARGS__})
+        &(tn_isin_tensor_scalar_args){.test_element = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_isin_tensor_scalar(tn_scope *s, tn_tensor *elements, tn_value test_element,
+static inline tn_tensor *tn_isin_tensor_scalar(tn_scope *s, tn_tensor *elements, tn_scalar test_element,
         tn_isin_tensor_scalar_args o = {})
 { o.test_element = test_element; return tn_isin_tensor_scalar_with(s, elements, &o); }
 #endif
 typedef struct tn_isin_tensor_scalar_out_args { tn_tensor *out; int32_t assume_unique; int32_t invert;
     } tn_isin_tensor_scalar_out_args;
-static inline tn_tensor *tn_isin_tensor_scalar_out_with(tn_scope *s, tn_tensor *elements, tn_value test_element,
+static inline tn_tensor *tn_isin_tensor_scalar_out_with(tn_scope *s, tn_tensor *elements, tn_scalar test_element,
         const tn_isin_tensor_scalar_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(elements), test_element, tn_value_bool(o->assume_unique),
@@ -613,13 +664,13 @@ static inline tn_tensor *tn_isin_tensor_scalar_out_with(tn_scope *s, tn_tensor *
 #define tn_isin_tensor_scalar_out(s, elements, test_element, ...) tn_isin_tensor_scalar_out_with(s, elements, \
         TN_SCALAR(test_element), &(tn_isin_tensor_scalar_out_args){.out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_isin_tensor_scalar_out(tn_scope *s, tn_tensor *elements, tn_value test_element,
+static inline tn_tensor *tn_isin_tensor_scalar_out(tn_scope *s, tn_tensor *elements, tn_scalar test_element,
         tn_tensor *out, tn_isin_tensor_scalar_out_args o = {})
 { o.out = out; return tn_isin_tensor_scalar_out_with(s, elements, test_element, &o); }
 #endif
 typedef struct tn_isin_scalar_tensor_args { tn_tensor *test_elements; int32_t assume_unique; int32_t invert;
     } tn_isin_scalar_tensor_args;
-static inline tn_tensor *tn_isin_scalar_tensor_with(tn_scope *s, tn_value element,
+static inline tn_tensor *tn_isin_scalar_tensor_with(tn_scope *s, tn_scalar element,
         const tn_isin_scalar_tensor_args *o)
 {
     const tn_value v[] = {element, tn_value_tensor(o->test_elements), tn_value_bool(o->assume_unique),
@@ -630,13 +681,13 @@ static inline tn_tensor *tn_isin_scalar_tensor_with(tn_scope *s, tn_value elemen
 #define tn_isin_scalar_tensor(s, element, ...) tn_isin_scalar_tensor_with(s, TN_SCALAR(element), \
         &(tn_isin_scalar_tensor_args){.test_elements = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_isin_scalar_tensor(tn_scope *s, tn_value element, tn_tensor *test_elements,
+static inline tn_tensor *tn_isin_scalar_tensor(tn_scope *s, tn_scalar element, tn_tensor *test_elements,
         tn_isin_scalar_tensor_args o = {})
 { o.test_elements = test_elements; return tn_isin_scalar_tensor_with(s, element, &o); }
 #endif
 typedef struct tn_isin_scalar_tensor_out_args { tn_tensor *out; int32_t assume_unique; int32_t invert;
     } tn_isin_scalar_tensor_out_args;
-static inline tn_tensor *tn_isin_scalar_tensor_out_with(tn_scope *s, tn_value element, tn_tensor *test_elements,
+static inline tn_tensor *tn_isin_scalar_tensor_out_with(tn_scope *s, tn_scalar element, tn_tensor *test_elements,
         const tn_isin_scalar_tensor_out_args *o)
 {
     const tn_value v[] = {element, tn_value_tensor(test_elements), tn_value_bool(o->assume_unique),
@@ -647,7 +698,7 @@ static inline tn_tensor *tn_isin_scalar_tensor_out_with(tn_scope *s, tn_value el
 #define tn_isin_scalar_tensor_out(s, element, test_elements, ...) tn_isin_scalar_tensor_out_with(s, \
         TN_SCALAR(element), test_elements, &(tn_isin_scalar_tensor_out_args){.out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_isin_scalar_tensor_out(tn_scope *s, tn_value element, tn_tensor *test_elements,
+static inline tn_tensor *tn_isin_scalar_tensor_out(tn_scope *s, tn_scalar element, tn_tensor *test_elements,
         tn_tensor *out, tn_isin_scalar_tensor_out_args o = {})
 { o.out = out; return tn_isin_scalar_tensor_out_with(s, element, test_elements, &o); }
 #endif
@@ -731,7 +782,7 @@ static inline tn_tensor *tn_bitwise_and_out(tn_scope *s, tn_tensor *self, tn_ten
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_AND_OUT, v, 3);
 }
-static inline tn_tensor *tn_bitwise_and_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_and_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_AND_SCALAR, v, 2);
@@ -739,7 +790,7 @@ static inline tn_tensor *tn_bitwise_and_scalar(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_bitwise_and_scalar(s, self, other) tn_bitwise_and_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_and_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_and_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_AND_SCALAR_, v, 2);
@@ -747,7 +798,7 @@ static inline tn_tensor *tn_bitwise_and_scalar_(tn_scope *s, tn_tensor *self, tn
 #ifndef __cplusplus
 #define tn_bitwise_and_scalar_(s, self, other) tn_bitwise_and_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_and_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_bitwise_and_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_AND_SCALAR_OUT, v, 3);
@@ -755,7 +806,7 @@ static inline tn_tensor *tn_bitwise_and_scalar_out(tn_scope *s, tn_tensor *self,
 #ifndef __cplusplus
 #define tn_bitwise_and_scalar_out(s, self, other, out) tn_bitwise_and_scalar_out(s, self, TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_bitwise_and_scalar_tensor(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_bitwise_and_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_BITWISE_AND_SCALAR_TENSOR, v, 2);
@@ -779,7 +830,7 @@ static inline tn_tensor *tn_bitwise_or_out(tn_scope *s, tn_tensor *self, tn_tens
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_OR_OUT, v, 3);
 }
-static inline tn_tensor *tn_bitwise_or_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_or_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_OR_SCALAR, v, 2);
@@ -787,7 +838,7 @@ static inline tn_tensor *tn_bitwise_or_scalar(tn_scope *s, tn_tensor *self, tn_v
 #ifndef __cplusplus
 #define tn_bitwise_or_scalar(s, self, other) tn_bitwise_or_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_or_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_or_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_OR_SCALAR_, v, 2);
@@ -795,7 +846,7 @@ static inline tn_tensor *tn_bitwise_or_scalar_(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_bitwise_or_scalar_(s, self, other) tn_bitwise_or_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_or_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_bitwise_or_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_OR_SCALAR_OUT, v, 3);
@@ -803,7 +854,7 @@ static inline tn_tensor *tn_bitwise_or_scalar_out(tn_scope *s, tn_tensor *self, 
 #ifndef __cplusplus
 #define tn_bitwise_or_scalar_out(s, self, other, out) tn_bitwise_or_scalar_out(s, self, TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_bitwise_or_scalar_tensor(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_bitwise_or_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_BITWISE_OR_SCALAR_TENSOR, v, 2);
@@ -827,7 +878,7 @@ static inline tn_tensor *tn_bitwise_xor_out(tn_scope *s, tn_tensor *self, tn_ten
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_XOR_OUT, v, 3);
 }
-static inline tn_tensor *tn_bitwise_xor_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_xor_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_XOR_SCALAR, v, 2);
@@ -835,7 +886,7 @@ static inline tn_tensor *tn_bitwise_xor_scalar(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_bitwise_xor_scalar(s, self, other) tn_bitwise_xor_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_xor_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_xor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_XOR_SCALAR_, v, 2);
@@ -843,7 +894,7 @@ static inline tn_tensor *tn_bitwise_xor_scalar_(tn_scope *s, tn_tensor *self, tn
 #ifndef __cplusplus
 #define tn_bitwise_xor_scalar_(s, self, other) tn_bitwise_xor_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_xor_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_bitwise_xor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_XOR_SCALAR_OUT, v, 3);
@@ -851,7 +902,7 @@ static inline tn_tensor *tn_bitwise_xor_scalar_out(tn_scope *s, tn_tensor *self,
 #ifndef __cplusplus
 #define tn_bitwise_xor_scalar_out(s, self, other, out) tn_bitwise_xor_scalar_out(s, self, TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_bitwise_xor_scalar_tensor(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_bitwise_xor_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_BITWISE_XOR_SCALAR_TENSOR, v, 2);
@@ -875,7 +926,7 @@ static inline tn_tensor *tn_bitwise_left_shift_out(tn_scope *s, tn_tensor *self,
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_LEFT_SHIFT_OUT, v, 3);
 }
-static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_LEFT_SHIFT_TENSOR_SCALAR, v, 2);
@@ -884,7 +935,7 @@ static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar(tn_scope *s, tn_ten
 #define tn_bitwise_left_shift_tensor_scalar(s, self, other) tn_bitwise_left_shift_tensor_scalar(s, self, \
         TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_LEFT_SHIFT_TENSOR_SCALAR_, v, 2);
@@ -893,7 +944,7 @@ static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_(tn_scope *s, tn_te
 #define tn_bitwise_left_shift_tensor_scalar_(s, self, other) tn_bitwise_left_shift_tensor_scalar_(s, self, \
         TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
@@ -903,7 +954,7 @@ static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_out(tn_scope *s, tn
 #define tn_bitwise_left_shift_tensor_scalar_out(s, self, other, out) tn_bitwise_left_shift_tensor_scalar_out(s, self, \
         TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_bitwise_left_shift_scalar_tensor(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_bitwise_left_shift_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_BITWISE_LEFT_SHIFT_SCALAR_TENSOR, v, 2);
@@ -928,7 +979,7 @@ static inline tn_tensor *tn_bitwise_right_shift_out(tn_scope *s, tn_tensor *self
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_BITWISE_RIGHT_SHIFT_OUT, v, 3);
 }
-static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, v, 2);
@@ -937,7 +988,7 @@ static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar(tn_scope *s, tn_te
 #define tn_bitwise_right_shift_tensor_scalar(s, self, other) tn_bitwise_right_shift_tensor_scalar(s, self, \
         TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_, v, 2);
@@ -946,7 +997,7 @@ static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_(tn_scope *s, tn_t
 #define tn_bitwise_right_shift_tensor_scalar_(s, self, other) tn_bitwise_right_shift_tensor_scalar_(s, self, \
         TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
@@ -956,7 +1007,7 @@ static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_out(tn_scope *s, t
 #define tn_bitwise_right_shift_tensor_scalar_out(s, self, other, out) tn_bitwise_right_shift_tensor_scalar_out(s, \
         self, TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_bitwise_right_shift_scalar_tensor(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_bitwise_right_shift_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, v, 2);
@@ -988,7 +1039,7 @@ static inline int32_t tn_is_same_size(tn_scope *s, tn_tensor *self, tn_tensor *o
     return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_SAME_SIZE, v, 2));
 }
 /* True where self differs from other. */
-static inline tn_tensor *tn_not_equal_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_not_equal_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_NOT_EQUAL_SCALAR, v, 2);
@@ -996,7 +1047,7 @@ static inline tn_tensor *tn_not_equal_scalar(tn_scope *s, tn_tensor *self, tn_va
 #ifndef __cplusplus
 #define tn_not_equal_scalar(s, self, other) tn_not_equal_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_not_equal_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_not_equal_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_NOT_EQUAL_SCALAR_, v, 2);
@@ -1004,7 +1055,7 @@ static inline tn_tensor *tn_not_equal_scalar_(tn_scope *s, tn_tensor *self, tn_v
 #ifndef __cplusplus
 #define tn_not_equal_scalar_(s, self, other) tn_not_equal_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_not_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_not_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_NOT_EQUAL_SCALAR_OUT, v, 3);
@@ -1028,7 +1079,7 @@ static inline tn_tensor *tn_not_equal_out(tn_scope *s, tn_tensor *self, tn_tenso
     return tn_ops_tensor(s, TN_OP_NOT_EQUAL_OUT, v, 3);
 }
 /* True where self is less than other. */
-static inline tn_tensor *tn_less_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_less_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LESS_SCALAR, v, 2);
@@ -1036,7 +1087,7 @@ static inline tn_tensor *tn_less_scalar(tn_scope *s, tn_tensor *self, tn_value o
 #ifndef __cplusplus
 #define tn_less_scalar(s, self, other) tn_less_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_less_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_less_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LESS_SCALAR_, v, 2);
@@ -1044,7 +1095,7 @@ static inline tn_tensor *tn_less_scalar_(tn_scope *s, tn_tensor *self, tn_value 
 #ifndef __cplusplus
 #define tn_less_scalar_(s, self, other) tn_less_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_less_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_less_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LESS_SCALAR_OUT, v, 3);
@@ -1068,7 +1119,7 @@ static inline tn_tensor *tn_less_out(tn_scope *s, tn_tensor *self, tn_tensor *ot
     return tn_ops_tensor(s, TN_OP_LESS_OUT, v, 3);
 }
 /* True where self is less than or equal to other. */
-static inline tn_tensor *tn_less_equal_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_less_equal_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LESS_EQUAL_SCALAR, v, 2);
@@ -1076,7 +1127,7 @@ static inline tn_tensor *tn_less_equal_scalar(tn_scope *s, tn_tensor *self, tn_v
 #ifndef __cplusplus
 #define tn_less_equal_scalar(s, self, other) tn_less_equal_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_less_equal_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_less_equal_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_LESS_EQUAL_SCALAR_, v, 2);
@@ -1084,7 +1135,7 @@ static inline tn_tensor *tn_less_equal_scalar_(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_less_equal_scalar_(s, self, other) tn_less_equal_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_less_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_less_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LESS_EQUAL_SCALAR_OUT, v, 3);
@@ -1108,7 +1159,7 @@ static inline tn_tensor *tn_less_equal_out(tn_scope *s, tn_tensor *self, tn_tens
     return tn_ops_tensor(s, TN_OP_LESS_EQUAL_OUT, v, 3);
 }
 /* True where self is greater than other. */
-static inline tn_tensor *tn_greater_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_greater_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GREATER_SCALAR, v, 2);
@@ -1116,7 +1167,7 @@ static inline tn_tensor *tn_greater_scalar(tn_scope *s, tn_tensor *self, tn_valu
 #ifndef __cplusplus
 #define tn_greater_scalar(s, self, other) tn_greater_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_greater_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_greater_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GREATER_SCALAR_, v, 2);
@@ -1124,7 +1175,7 @@ static inline tn_tensor *tn_greater_scalar_(tn_scope *s, tn_tensor *self, tn_val
 #ifndef __cplusplus
 #define tn_greater_scalar_(s, self, other) tn_greater_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_greater_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_greater_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_GREATER_SCALAR_OUT, v, 3);
@@ -1148,7 +1199,7 @@ static inline tn_tensor *tn_greater_out(tn_scope *s, tn_tensor *self, tn_tensor 
     return tn_ops_tensor(s, TN_OP_GREATER_OUT, v, 3);
 }
 /* True where self is greater than or equal to other. */
-static inline tn_tensor *tn_greater_equal_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_greater_equal_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GREATER_EQUAL_SCALAR, v, 2);
@@ -1156,7 +1207,7 @@ static inline tn_tensor *tn_greater_equal_scalar(tn_scope *s, tn_tensor *self, t
 #ifndef __cplusplus
 #define tn_greater_equal_scalar(s, self, other) tn_greater_equal_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_greater_equal_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_greater_equal_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_GREATER_EQUAL_SCALAR_, v, 2);
@@ -1164,7 +1215,7 @@ static inline tn_tensor *tn_greater_equal_scalar_(tn_scope *s, tn_tensor *self, 
 #ifndef __cplusplus
 #define tn_greater_equal_scalar_(s, self, other) tn_greater_equal_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_greater_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_greater_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_GREATER_EQUAL_SCALAR_OUT, v, 3);
@@ -1768,7 +1819,7 @@ static inline tn_tensor *tn_type_as(tn_scope *s, tn_tensor *self, tn_tensor *oth
     return tn_ops_tensor(s, TN_OP_TYPE_AS, v, 2);
 }
 /* Fills with a number. */
-static inline tn_tensor *tn_fill_scalar_(tn_scope *s, tn_tensor *self, tn_value value)
+static inline tn_tensor *tn_fill_scalar_(tn_scope *s, tn_tensor *self, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), value};
     return tn_ops_tensor(s, TN_OP_FILL_SCALAR_, v, 2);
@@ -1776,7 +1827,7 @@ static inline tn_tensor *tn_fill_scalar_(tn_scope *s, tn_tensor *self, tn_value 
 #ifndef __cplusplus
 #define tn_fill_scalar_(s, self, value) tn_fill_scalar_(s, self, TN_SCALAR(value))
 #endif
-static inline tn_tensor *tn_fill_scalar(tn_scope *s, tn_tensor *self, tn_value value)
+static inline tn_tensor *tn_fill_scalar(tn_scope *s, tn_tensor *self, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), value};
     return tn_ops_tensor(s, TN_OP_FILL_SCALAR, v, 2);
@@ -1802,7 +1853,7 @@ static inline tn_tensor *tn_zero_(tn_scope *s, tn_tensor *self)
     return tn_ops_tensor(s, TN_OP_ZERO_, v, 1);
 }
 /* Fills the main diagonal with a number. */
-typedef struct tn_fill_diagonal__args { tn_value fill_value; int32_t wrap; } tn_fill_diagonal__args;
+typedef struct tn_fill_diagonal__args { tn_scalar fill_value; int32_t wrap; } tn_fill_diagonal__args;
 static inline tn_tensor *tn_fill_diagonal__with(tn_scope *s, tn_tensor *self, const tn_fill_diagonal__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), o->fill_value, tn_value_bool(o->wrap)};
@@ -1810,9 +1861,9 @@ static inline tn_tensor *tn_fill_diagonal__with(tn_scope *s, tn_tensor *self, co
 }
 #ifndef __cplusplus
 #define tn_fill_diagonal_(s, self, ...) tn_fill_diagonal__with(s, self, \
-        &(tn_fill_diagonal__args){.fill_value = __VA_ARGS__})
+        &(tn_fill_diagonal__args){.fill_value = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_fill_diagonal_(tn_scope *s, tn_tensor *self, tn_value fill_value,
+static inline tn_tensor *tn_fill_diagonal_(tn_scope *s, tn_tensor *self, tn_scalar fill_value,
         tn_fill_diagonal__args o = {})
 { o.fill_value = fill_value; return tn_fill_diagonal__with(s, self, &o); }
 #endif
@@ -1903,7 +1954,7 @@ static inline tn_dtype tn_result_type(tn_scope *s, tn_tensor *tensor, tn_tensor 
     const tn_value v[] = {tn_value_tensor(tensor), tn_value_tensor(other)};
     return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE, v, 2));
 }
-static inline tn_dtype tn_result_type_scalar(tn_scope *s, tn_tensor *tensor, tn_value other)
+static inline tn_dtype tn_result_type_scalar(tn_scope *s, tn_tensor *tensor, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(tensor), other};
     return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR, v, 2));
@@ -1911,7 +1962,7 @@ static inline tn_dtype tn_result_type_scalar(tn_scope *s, tn_tensor *tensor, tn_
 #ifndef __cplusplus
 #define tn_result_type_scalar(s, tensor, other) tn_result_type_scalar(s, tensor, TN_SCALAR(other))
 #endif
-static inline tn_dtype tn_result_type_scalar_tensor(tn_scope *s, tn_value scalar, tn_tensor *tensor)
+static inline tn_dtype tn_result_type_scalar_tensor(tn_scope *s, tn_scalar scalar, tn_tensor *tensor)
 {
     const tn_value v[] = {scalar, tn_value_tensor(tensor)};
     return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_TENSOR, v, 2));
@@ -1919,7 +1970,7 @@ static inline tn_dtype tn_result_type_scalar_tensor(tn_scope *s, tn_value scalar
 #ifndef __cplusplus
 #define tn_result_type_scalar_tensor(s, scalar, tensor) tn_result_type_scalar_tensor(s, TN_SCALAR(scalar), tensor)
 #endif
-static inline tn_dtype tn_result_type_scalar_scalar(tn_scope *s, tn_value scalar1, tn_value scalar2)
+static inline tn_dtype tn_result_type_scalar_scalar(tn_scope *s, tn_scalar scalar1, tn_scalar scalar2)
 {
     const tn_value v[] = {scalar1, scalar2};
     return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_SCALAR, v, 2));
@@ -3565,27 +3616,27 @@ static inline tn_tensor *tn_linalg_matrix_rank_tol_tensor_out(tn_scope *s, tn_te
 { o.out = out; return tn_linalg_matrix_rank_tol_tensor_out_with(s, input, tol, &o); }
 #endif
 /* Condition number. */
-typedef struct tn_linalg_cond_args { tn_tensor *self; tn_value p; } tn_linalg_cond_args;
+typedef struct tn_linalg_cond_args { tn_tensor *self; tn_scalar p; } tn_linalg_cond_args;
 static inline tn_tensor *tn_linalg_cond_with(tn_scope *s, const tn_linalg_cond_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->p};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->p, tn_value_none())};
     return tn_ops_tensor(s, TN_OP_LINALG_COND, v, 2);
 }
 #ifndef __cplusplus
-#define tn_linalg_cond(s, ...) tn_linalg_cond_with(s, &(tn_linalg_cond_args){.self = __VA_ARGS__})
+#define tn_linalg_cond(s, ...) tn_linalg_cond_with(s, &(tn_linalg_cond_args){.p = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_cond(tn_scope *s, tn_tensor *self, tn_linalg_cond_args o = {})
 { o.self = self; return tn_linalg_cond_with(s, &o); }
 #endif
-typedef struct tn_linalg_cond_out_args { tn_tensor *out; tn_value p; } tn_linalg_cond_out_args;
+typedef struct tn_linalg_cond_out_args { tn_tensor *out; tn_scalar p; } tn_linalg_cond_out_args;
 static inline tn_tensor *tn_linalg_cond_out_with(tn_scope *s, tn_tensor *self, const tn_linalg_cond_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->p, tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->p, tn_value_none()), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_LINALG_COND_OUT, v, 3);
 }
 #ifndef __cplusplus
 #define tn_linalg_cond_out(s, self, ...) tn_linalg_cond_out_with(s, self, \
-        &(tn_linalg_cond_out_args){.out = __VA_ARGS__})
+        &(tn_linalg_cond_out_args){.p = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_cond_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_linalg_cond_out_args o = {})
@@ -3941,7 +3992,7 @@ static inline tn_tensor *tn_new_empty_strided(tn_scope *s, tn_tensor *self, tn_i
 { o.stride = stride; return tn_new_empty_strided_with(s, self, size, &o); }
 #endif
 /* Tensor filled with a number, of the type of self. */
-typedef struct tn_new_full_args { tn_value fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_new_full_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_new_full_args;
 static inline tn_tensor *tn_new_full_with(tn_scope *s, tn_tensor *self, tn_ints size, const tn_new_full_args *o)
 {
@@ -3952,9 +4003,9 @@ static inline tn_tensor *tn_new_full_with(tn_scope *s, tn_tensor *self, tn_ints 
 }
 #ifndef __cplusplus
 #define tn_new_full(s, self, size, ...) tn_new_full_with(s, self, size, &(tn_new_full_args){.pin_memory = -1, \
-        .fill_value = __VA_ARGS__})
+        .fill_value = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_new_full(tn_scope *s, tn_tensor *self, tn_ints size, tn_value fill_value,
+static inline tn_tensor *tn_new_full(tn_scope *s, tn_tensor *self, tn_ints size, tn_scalar fill_value,
         tn_new_full_args o = {})
 { o.fill_value = fill_value; return tn_new_full_with(s, self, size, &o); }
 #endif
@@ -3991,7 +4042,7 @@ static inline tn_tensor *tn_new_zeros(tn_scope *s, tn_tensor *self, tn_ints size
 { o.size = size; return tn_new_zeros_with(s, self, &o); }
 #endif
 /* Tensor filled with a number. */
-typedef struct tn_full_args { tn_value fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_full_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_full_args;
 static inline tn_tensor *tn_full_with(tn_scope *s, tn_ints size, const tn_full_args *o)
 {
@@ -4000,12 +4051,13 @@ static inline tn_tensor *tn_full_with(tn_scope *s, tn_ints size, const tn_full_a
     return tn_ops_tensor(s, TN_OP_FULL, v, 6);
 }
 #ifndef __cplusplus
-#define tn_full(s, size, ...) tn_full_with(s, size, &(tn_full_args){.pin_memory = -1, .fill_value = __VA_ARGS__})
+#define tn_full(s, size, ...) tn_full_with(s, size, &(tn_full_args){.pin_memory = -1, \
+        .fill_value = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_full(tn_scope *s, tn_ints size, tn_value fill_value, tn_full_args o = {})
+static inline tn_tensor *tn_full(tn_scope *s, tn_ints size, tn_scalar fill_value, tn_full_args o = {})
 { o.fill_value = fill_value; return tn_full_with(s, size, &o); }
 #endif
-static inline tn_tensor *tn_full_out(tn_scope *s, tn_ints size, tn_value fill_value, tn_tensor *out)
+static inline tn_tensor *tn_full_out(tn_scope *s, tn_ints size, tn_scalar fill_value, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_ints(size.data, size.count), fill_value, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FULL_OUT, v, 3);
@@ -4014,7 +4066,7 @@ static inline tn_tensor *tn_full_out(tn_scope *s, tn_ints size, tn_value fill_va
 #define tn_full_out(s, size, fill_value, out) tn_full_out(s, size, TN_SCALAR(fill_value), out)
 #endif
 /* Tensor filled with a number, like self. */
-typedef struct tn_full_like_args { tn_value fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_full_like_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); int32_t memory_format TN_DEFAULT(-1); } tn_full_like_args;
 static inline tn_tensor *tn_full_like_with(tn_scope *s, tn_tensor *self, const tn_full_like_args *o)
 {
@@ -4024,9 +4076,9 @@ static inline tn_tensor *tn_full_like_with(tn_scope *s, tn_tensor *self, const t
 }
 #ifndef __cplusplus
 #define tn_full_like(s, self, ...) tn_full_like_with(s, self, &(tn_full_like_args){.pin_memory = -1, \
-        .memory_format = -1, .fill_value = __VA_ARGS__})
+        .memory_format = -1, .fill_value = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_full_like(tn_scope *s, tn_tensor *self, tn_value fill_value, tn_full_like_args o = {})
+static inline tn_tensor *tn_full_like(tn_scope *s, tn_tensor *self, tn_scalar fill_value, tn_full_like_args o = {})
 { o.fill_value = fill_value; return tn_full_like_with(s, self, &o); }
 #endif
 /* Tensor of zeros. */
@@ -4102,7 +4154,7 @@ static inline tn_tensor *tn_ones_like(tn_scope *s, tn_tensor *self, tn_ones_like
 { o.self = self; return tn_ones_like_with(s, &o); }
 #endif
 /* Tensor of a single number without dimensions. */
-typedef struct tn_scalar_tensor_args { tn_value s_; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_scalar_tensor_args { tn_scalar s_; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_scalar_tensor_args;
 static inline tn_tensor *tn_scalar_tensor_with(tn_scope *s, const tn_scalar_tensor_args *o)
 {
@@ -4112,13 +4164,13 @@ static inline tn_tensor *tn_scalar_tensor_with(tn_scope *s, const tn_scalar_tens
 }
 #ifndef __cplusplus
 #define tn_scalar_tensor(s, ...) tn_scalar_tensor_with(s, &(tn_scalar_tensor_args){.pin_memory = -1, \
-        .s_ = __VA_ARGS__})
+        .s_ = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_scalar_tensor(tn_scope *s, tn_value s_, tn_scalar_tensor_args o = {})
+static inline tn_tensor *tn_scalar_tensor(tn_scope *s, tn_scalar s_, tn_scalar_tensor_args o = {})
 { o.s_ = s_; return tn_scalar_tensor_with(s, &o); }
 #endif
 /* Numbers from start up to but not including end. */
-typedef struct tn_arange_args { tn_value end; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_arange_args { tn_scalar end; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_arange_args;
 static inline tn_tensor *tn_arange_with(tn_scope *s, const tn_arange_args *o)
 {
@@ -4127,12 +4179,13 @@ static inline tn_tensor *tn_arange_with(tn_scope *s, const tn_arange_args *o)
     return tn_ops_tensor(s, TN_OP_ARANGE, v, 5);
 }
 #ifndef __cplusplus
-#define tn_arange(s, ...) tn_arange_with(s, &(tn_arange_args){.pin_memory = -1, .end = __VA_ARGS__})
+#define tn_arange(s, ...) tn_arange_with(s, &(tn_arange_args){.pin_memory = -1, \
+        .end = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_arange(tn_scope *s, tn_value end, tn_arange_args o = {})
+static inline tn_tensor *tn_arange(tn_scope *s, tn_scalar end, tn_arange_args o = {})
 { o.end = end; return tn_arange_with(s, &o); }
 #endif
-static inline tn_tensor *tn_arange_out(tn_scope *s, tn_value end, tn_tensor *out)
+static inline tn_tensor *tn_arange_out(tn_scope *s, tn_scalar end, tn_tensor *out)
 {
     const tn_value v[] = {end, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_ARANGE_OUT, v, 2);
@@ -4140,9 +4193,9 @@ static inline tn_tensor *tn_arange_out(tn_scope *s, tn_value end, tn_tensor *out
 #ifndef __cplusplus
 #define tn_arange_out(s, end, out) tn_arange_out(s, TN_SCALAR(end), out)
 #endif
-typedef struct tn_arange_start_args { tn_value end; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_arange_start_args { tn_scalar end; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_arange_start_args;
-static inline tn_tensor *tn_arange_start_with(tn_scope *s, tn_value start, const tn_arange_start_args *o)
+static inline tn_tensor *tn_arange_start_with(tn_scope *s, tn_scalar start, const tn_arange_start_args *o)
 {
     const tn_value v[] = {start, o->end, tn_value_dtype(o->dtype), tn_value_layout(o->layout),
         tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
@@ -4150,46 +4203,47 @@ static inline tn_tensor *tn_arange_start_with(tn_scope *s, tn_value start, const
 }
 #ifndef __cplusplus
 #define tn_arange_start(s, start, ...) tn_arange_start_with(s, TN_SCALAR(start), \
-        &(tn_arange_start_args){.pin_memory = -1, .end = __VA_ARGS__})
+        &(tn_arange_start_args){.pin_memory = -1, .end = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_arange_start(tn_scope *s, tn_value start, tn_value end, tn_arange_start_args o = {})
+static inline tn_tensor *tn_arange_start(tn_scope *s, tn_scalar start, tn_scalar end, tn_arange_start_args o = {})
 { o.end = end; return tn_arange_start_with(s, start, &o); }
 #endif
-typedef struct tn_arange_start_step_args { tn_value end; tn_value step; tn_dtype dtype; uint32_t layout;
+typedef struct tn_arange_start_step_args { tn_scalar end; tn_scalar step; tn_dtype dtype; uint32_t layout;
     tn_device device; int32_t pin_memory TN_DEFAULT(-1); } tn_arange_start_step_args;
-static inline tn_tensor *tn_arange_start_step_with(tn_scope *s, tn_value start, const tn_arange_start_step_args *o)
+static inline tn_tensor *tn_arange_start_step_with(tn_scope *s, tn_scalar start, const tn_arange_start_step_args *o)
 {
-    const tn_value v[] = {start, o->end, tn_ops_scalar(o->step, tn_value_int(1)), tn_value_dtype(o->dtype),
+    const tn_value v[] = {start, o->end, tn_ops_option(o->step, tn_value_int(1)), tn_value_dtype(o->dtype),
         tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
     return tn_ops_tensor(s, TN_OP_ARANGE_START_STEP, v, 7);
 }
 #ifndef __cplusplus
 #define tn_arange_start_step(s, start, ...) tn_arange_start_step_with(s, TN_SCALAR(start), \
-        &(tn_arange_start_step_args){.pin_memory = -1, .end = __VA_ARGS__})
+        &(tn_arange_start_step_args){.step = TN_OPS_UNSET, .pin_memory = -1, \
+        .end = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_arange_start_step(tn_scope *s, tn_value start, tn_value end,
+static inline tn_tensor *tn_arange_start_step(tn_scope *s, tn_scalar start, tn_scalar end,
         tn_arange_start_step_args o = {})
 { o.end = end; return tn_arange_start_step_with(s, start, &o); }
 #endif
-typedef struct tn_arange_start_step_out_args { tn_tensor *out; tn_value step; } tn_arange_start_step_out_args;
-static inline tn_tensor *tn_arange_start_step_out_with(tn_scope *s, tn_value start, tn_value end,
+typedef struct tn_arange_start_step_out_args { tn_tensor *out; tn_scalar step; } tn_arange_start_step_out_args;
+static inline tn_tensor *tn_arange_start_step_out_with(tn_scope *s, tn_scalar start, tn_scalar end,
         const tn_arange_start_step_out_args *o)
 {
-    const tn_value v[] = {start, end, tn_ops_scalar(o->step, tn_value_int(1)), tn_value_tensor(o->out)};
+    const tn_value v[] = {start, end, tn_ops_option(o->step, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ARANGE_START_STEP_OUT, v, 4);
 }
 #ifndef __cplusplus
 #define tn_arange_start_step_out(s, start, end, ...) tn_arange_start_step_out_with(s, TN_SCALAR(start), \
-        TN_SCALAR(end), &(tn_arange_start_step_out_args){.out = __VA_ARGS__})
+        TN_SCALAR(end), &(tn_arange_start_step_out_args){.step = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_arange_start_step_out(tn_scope *s, tn_value start, tn_value end, tn_tensor *out,
+static inline tn_tensor *tn_arange_start_step_out(tn_scope *s, tn_scalar start, tn_scalar end, tn_tensor *out,
         tn_arange_start_step_out_args o = {})
 { o.out = out; return tn_arange_start_step_out_with(s, start, end, &o); }
 #endif
 /* Numbers from start to end. */
-typedef struct tn_range_args { tn_value end; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_range_args { tn_scalar end; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_range_args;
-static inline tn_tensor *tn_range_with(tn_scope *s, tn_value start, const tn_range_args *o)
+static inline tn_tensor *tn_range_with(tn_scope *s, tn_scalar start, const tn_range_args *o)
 {
     const tn_value v[] = {start, o->end, tn_value_dtype(o->dtype), tn_value_layout(o->layout),
         tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
@@ -4197,12 +4251,12 @@ static inline tn_tensor *tn_range_with(tn_scope *s, tn_value start, const tn_ran
 }
 #ifndef __cplusplus
 #define tn_range(s, start, ...) tn_range_with(s, TN_SCALAR(start), &(tn_range_args){.pin_memory = -1, \
-        .end = __VA_ARGS__})
+        .end = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_range(tn_scope *s, tn_value start, tn_value end, tn_range_args o = {})
+static inline tn_tensor *tn_range(tn_scope *s, tn_scalar start, tn_scalar end, tn_range_args o = {})
 { o.end = end; return tn_range_with(s, start, &o); }
 #endif
-static inline tn_tensor *tn_range_out(tn_scope *s, tn_value start, tn_value end, tn_tensor *out)
+static inline tn_tensor *tn_range_out(tn_scope *s, tn_scalar start, tn_scalar end, tn_tensor *out)
 {
     const tn_value v[] = {start, end, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_RANGE_OUT, v, 3);
@@ -4210,40 +4264,40 @@ static inline tn_tensor *tn_range_out(tn_scope *s, tn_value start, tn_value end,
 #ifndef __cplusplus
 #define tn_range_out(s, start, end, out) tn_range_out(s, TN_SCALAR(start), TN_SCALAR(end), out)
 #endif
-typedef struct tn_range_step_args { tn_value end; tn_value step; tn_dtype dtype; uint32_t layout; tn_device device;
+typedef struct tn_range_step_args { tn_scalar end; tn_scalar step; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_range_step_args;
-static inline tn_tensor *tn_range_step_with(tn_scope *s, tn_value start, const tn_range_step_args *o)
+static inline tn_tensor *tn_range_step_with(tn_scope *s, tn_scalar start, const tn_range_step_args *o)
 {
-    const tn_value v[] = {start, o->end, tn_ops_scalar(o->step, tn_value_int(1)), tn_value_dtype(o->dtype),
+    const tn_value v[] = {start, o->end, tn_ops_option(o->step, tn_value_int(1)), tn_value_dtype(o->dtype),
         tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
     return tn_ops_tensor(s, TN_OP_RANGE_STEP, v, 7);
 }
 #ifndef __cplusplus
-#define tn_range_step(s, start, ...) tn_range_step_with(s, TN_SCALAR(start), &(tn_range_step_args){.pin_memory = -1, \
-        .end = __VA_ARGS__})
+#define tn_range_step(s, start, ...) tn_range_step_with(s, TN_SCALAR(start), \
+        &(tn_range_step_args){.step = TN_OPS_UNSET, .pin_memory = -1, .end = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_range_step(tn_scope *s, tn_value start, tn_value end, tn_range_step_args o = {})
+static inline tn_tensor *tn_range_step(tn_scope *s, tn_scalar start, tn_scalar end, tn_range_step_args o = {})
 { o.end = end; return tn_range_step_with(s, start, &o); }
 #endif
-typedef struct tn_range_step_out_args { tn_tensor *out; tn_value step; } tn_range_step_out_args;
-static inline tn_tensor *tn_range_step_out_with(tn_scope *s, tn_value start, tn_value end,
+typedef struct tn_range_step_out_args { tn_tensor *out; tn_scalar step; } tn_range_step_out_args;
+static inline tn_tensor *tn_range_step_out_with(tn_scope *s, tn_scalar start, tn_scalar end,
         const tn_range_step_out_args *o)
 {
-    const tn_value v[] = {start, end, tn_ops_scalar(o->step, tn_value_int(1)), tn_value_tensor(o->out)};
+    const tn_value v[] = {start, end, tn_ops_option(o->step, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_RANGE_STEP_OUT, v, 4);
 }
 #ifndef __cplusplus
 #define tn_range_step_out(s, start, end, ...) tn_range_step_out_with(s, TN_SCALAR(start), TN_SCALAR(end), \
-        &(tn_range_step_out_args){.out = __VA_ARGS__})
+        &(tn_range_step_out_args){.step = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_range_step_out(tn_scope *s, tn_value start, tn_value end, tn_tensor *out,
+static inline tn_tensor *tn_range_step_out(tn_scope *s, tn_scalar start, tn_scalar end, tn_tensor *out,
         tn_range_step_out_args o = {})
 { o.out = out; return tn_range_step_out_with(s, start, end, &o); }
 #endif
 /* Evenly spaced numbers from start to end. */
 typedef struct tn_linspace_args { int64_t steps; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_linspace_args;
-static inline tn_tensor *tn_linspace_with(tn_scope *s, tn_value start, tn_value end, const tn_linspace_args *o)
+static inline tn_tensor *tn_linspace_with(tn_scope *s, tn_scalar start, tn_scalar end, const tn_linspace_args *o)
 {
     const tn_value v[] = {start, end, tn_value_int(o->steps), tn_value_dtype(o->dtype), tn_value_layout(o->layout),
         tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
@@ -4253,11 +4307,11 @@ static inline tn_tensor *tn_linspace_with(tn_scope *s, tn_value start, tn_value 
 #define tn_linspace(s, start, end, ...) tn_linspace_with(s, TN_SCALAR(start), TN_SCALAR(end), \
         &(tn_linspace_args){.pin_memory = -1, .steps = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_linspace(tn_scope *s, tn_value start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_linspace(tn_scope *s, tn_scalar start, tn_scalar end, int64_t steps,
         tn_linspace_args o = {})
 { o.steps = steps; return tn_linspace_with(s, start, end, &o); }
 #endif
-static inline tn_tensor *tn_linspace_out(tn_scope *s, tn_value start, tn_value end, int64_t steps, tn_tensor *out)
+static inline tn_tensor *tn_linspace_out(tn_scope *s, tn_scalar start, tn_scalar end, int64_t steps, tn_tensor *out)
 {
     const tn_value v[] = {start, end, tn_value_int(steps), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LINSPACE_OUT, v, 4);
@@ -4291,7 +4345,7 @@ static inline tn_tensor *tn_linspace_tensor_tensor_out(tn_scope *s, tn_tensor *s
 }
 typedef struct tn_linspace_tensor_scalar_args { int64_t steps; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_linspace_tensor_scalar_args;
-static inline tn_tensor *tn_linspace_tensor_scalar_with(tn_scope *s, tn_tensor *start, tn_value end,
+static inline tn_tensor *tn_linspace_tensor_scalar_with(tn_scope *s, tn_tensor *start, tn_scalar end,
         const tn_linspace_tensor_scalar_args *o)
 {
     const tn_value v[] = {tn_value_tensor(start), end, tn_value_int(o->steps), tn_value_dtype(o->dtype),
@@ -4302,11 +4356,11 @@ static inline tn_tensor *tn_linspace_tensor_scalar_with(tn_scope *s, tn_tensor *
 #define tn_linspace_tensor_scalar(s, start, end, ...) tn_linspace_tensor_scalar_with(s, start, TN_SCALAR(end), \
         &(tn_linspace_tensor_scalar_args){.pin_memory = -1, .steps = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_linspace_tensor_scalar(tn_scope *s, tn_tensor *start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_linspace_tensor_scalar(tn_scope *s, tn_tensor *start, tn_scalar end, int64_t steps,
         tn_linspace_tensor_scalar_args o = {})
 { o.steps = steps; return tn_linspace_tensor_scalar_with(s, start, end, &o); }
 #endif
-static inline tn_tensor *tn_linspace_tensor_scalar_out(tn_scope *s, tn_tensor *start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_linspace_tensor_scalar_out(tn_scope *s, tn_tensor *start, tn_scalar end, int64_t steps,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(start), end, tn_value_int(steps), tn_value_tensor(out)};
@@ -4318,7 +4372,7 @@ static inline tn_tensor *tn_linspace_tensor_scalar_out(tn_scope *s, tn_tensor *s
 #endif
 typedef struct tn_linspace_scalar_tensor_args { int64_t steps; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_linspace_scalar_tensor_args;
-static inline tn_tensor *tn_linspace_scalar_tensor_with(tn_scope *s, tn_value start, tn_tensor *end,
+static inline tn_tensor *tn_linspace_scalar_tensor_with(tn_scope *s, tn_scalar start, tn_tensor *end,
         const tn_linspace_scalar_tensor_args *o)
 {
     const tn_value v[] = {start, tn_value_tensor(end), tn_value_int(o->steps), tn_value_dtype(o->dtype),
@@ -4329,11 +4383,11 @@ static inline tn_tensor *tn_linspace_scalar_tensor_with(tn_scope *s, tn_value st
 #define tn_linspace_scalar_tensor(s, start, end, ...) tn_linspace_scalar_tensor_with(s, TN_SCALAR(start), end, \
         &(tn_linspace_scalar_tensor_args){.pin_memory = -1, .steps = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_linspace_scalar_tensor(tn_scope *s, tn_value start, tn_tensor *end, int64_t steps,
+static inline tn_tensor *tn_linspace_scalar_tensor(tn_scope *s, tn_scalar start, tn_tensor *end, int64_t steps,
         tn_linspace_scalar_tensor_args o = {})
 { o.steps = steps; return tn_linspace_scalar_tensor_with(s, start, end, &o); }
 #endif
-static inline tn_tensor *tn_linspace_scalar_tensor_out(tn_scope *s, tn_value start, tn_tensor *end, int64_t steps,
+static inline tn_tensor *tn_linspace_scalar_tensor_out(tn_scope *s, tn_scalar start, tn_tensor *end, int64_t steps,
         tn_tensor *out)
 {
     const tn_value v[] = {start, tn_value_tensor(end), tn_value_int(steps), tn_value_tensor(out)};
@@ -4346,7 +4400,7 @@ static inline tn_tensor *tn_linspace_scalar_tensor_out(tn_scope *s, tn_value sta
 /* Numbers evenly spaced on a logarithmic scale. */
 typedef struct tn_logspace_args { int64_t steps; double base TN_DEFAULT(10.0); tn_dtype dtype; uint32_t layout;
     tn_device device; int32_t pin_memory TN_DEFAULT(-1); } tn_logspace_args;
-static inline tn_tensor *tn_logspace_with(tn_scope *s, tn_value start, tn_value end, const tn_logspace_args *o)
+static inline tn_tensor *tn_logspace_with(tn_scope *s, tn_scalar start, tn_scalar end, const tn_logspace_args *o)
 {
     const tn_value v[] = {start, end, tn_value_int(o->steps), tn_value_float(o->base), tn_value_dtype(o->dtype),
         tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
@@ -4356,12 +4410,12 @@ static inline tn_tensor *tn_logspace_with(tn_scope *s, tn_value start, tn_value 
 #define tn_logspace(s, start, end, ...) tn_logspace_with(s, TN_SCALAR(start), TN_SCALAR(end), \
         &(tn_logspace_args){.base = 10.0, .pin_memory = -1, .steps = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_logspace(tn_scope *s, tn_value start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_logspace(tn_scope *s, tn_scalar start, tn_scalar end, int64_t steps,
         tn_logspace_args o = {})
 { o.steps = steps; return tn_logspace_with(s, start, end, &o); }
 #endif
 typedef struct tn_logspace_out_args { tn_tensor *out; double base TN_DEFAULT(10.0); } tn_logspace_out_args;
-static inline tn_tensor *tn_logspace_out_with(tn_scope *s, tn_value start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_logspace_out_with(tn_scope *s, tn_scalar start, tn_scalar end, int64_t steps,
         const tn_logspace_out_args *o)
 {
     const tn_value v[] = {start, end, tn_value_int(steps), tn_value_float(o->base), tn_value_tensor(o->out)};
@@ -4371,7 +4425,7 @@ static inline tn_tensor *tn_logspace_out_with(tn_scope *s, tn_value start, tn_va
 #define tn_logspace_out(s, start, end, steps, ...) tn_logspace_out_with(s, TN_SCALAR(start), TN_SCALAR(end), steps, \
         &(tn_logspace_out_args){.base = 10.0, .out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_logspace_out(tn_scope *s, tn_value start, tn_value end, int64_t steps, tn_tensor *out,
+static inline tn_tensor *tn_logspace_out(tn_scope *s, tn_scalar start, tn_scalar end, int64_t steps, tn_tensor *out,
         tn_logspace_out_args o = {})
 { o.out = out; return tn_logspace_out_with(s, start, end, steps, &o); }
 #endif
@@ -4412,7 +4466,7 @@ static inline tn_tensor *tn_logspace_tensor_tensor_out(tn_scope *s, tn_tensor *s
 #endif
 typedef struct tn_logspace_tensor_scalar_args { int64_t steps; double base TN_DEFAULT(10.0); tn_dtype dtype;
     uint32_t layout; tn_device device; int32_t pin_memory TN_DEFAULT(-1); } tn_logspace_tensor_scalar_args;
-static inline tn_tensor *tn_logspace_tensor_scalar_with(tn_scope *s, tn_tensor *start, tn_value end,
+static inline tn_tensor *tn_logspace_tensor_scalar_with(tn_scope *s, tn_tensor *start, tn_scalar end,
         const tn_logspace_tensor_scalar_args *o)
 {
     const tn_value v[] = {tn_value_tensor(start), end, tn_value_int(o->steps), tn_value_float(o->base),
@@ -4424,13 +4478,13 @@ static inline tn_tensor *tn_logspace_tensor_scalar_with(tn_scope *s, tn_tensor *
 #define tn_logspace_tensor_scalar(s, start, end, ...) tn_logspace_tensor_scalar_with(s, start, TN_SCALAR(end), \
         &(tn_logspace_tensor_scalar_args){.base = 10.0, .pin_memory = -1, .steps = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_logspace_tensor_scalar(tn_scope *s, tn_tensor *start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_logspace_tensor_scalar(tn_scope *s, tn_tensor *start, tn_scalar end, int64_t steps,
         tn_logspace_tensor_scalar_args o = {})
 { o.steps = steps; return tn_logspace_tensor_scalar_with(s, start, end, &o); }
 #endif
 typedef struct tn_logspace_tensor_scalar_out_args { tn_tensor *out; double base TN_DEFAULT(10.0);
     } tn_logspace_tensor_scalar_out_args;
-static inline tn_tensor *tn_logspace_tensor_scalar_out_with(tn_scope *s, tn_tensor *start, tn_value end,
+static inline tn_tensor *tn_logspace_tensor_scalar_out_with(tn_scope *s, tn_tensor *start, tn_scalar end,
         int64_t steps, const tn_logspace_tensor_scalar_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(start), end, tn_value_int(steps), tn_value_float(o->base),
@@ -4441,13 +4495,13 @@ static inline tn_tensor *tn_logspace_tensor_scalar_out_with(tn_scope *s, tn_tens
 #define tn_logspace_tensor_scalar_out(s, start, end, steps, ...) tn_logspace_tensor_scalar_out_with(s, start, \
         TN_SCALAR(end), steps, &(tn_logspace_tensor_scalar_out_args){.base = 10.0, .out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_logspace_tensor_scalar_out(tn_scope *s, tn_tensor *start, tn_value end, int64_t steps,
+static inline tn_tensor *tn_logspace_tensor_scalar_out(tn_scope *s, tn_tensor *start, tn_scalar end, int64_t steps,
         tn_tensor *out, tn_logspace_tensor_scalar_out_args o = {})
 { o.out = out; return tn_logspace_tensor_scalar_out_with(s, start, end, steps, &o); }
 #endif
 typedef struct tn_logspace_scalar_tensor_args { int64_t steps; double base TN_DEFAULT(10.0); tn_dtype dtype;
     uint32_t layout; tn_device device; int32_t pin_memory TN_DEFAULT(-1); } tn_logspace_scalar_tensor_args;
-static inline tn_tensor *tn_logspace_scalar_tensor_with(tn_scope *s, tn_value start, tn_tensor *end,
+static inline tn_tensor *tn_logspace_scalar_tensor_with(tn_scope *s, tn_scalar start, tn_tensor *end,
         const tn_logspace_scalar_tensor_args *o)
 {
     const tn_value v[] = {start, tn_value_tensor(end), tn_value_int(o->steps), tn_value_float(o->base),
@@ -4459,13 +4513,13 @@ static inline tn_tensor *tn_logspace_scalar_tensor_with(tn_scope *s, tn_value st
 #define tn_logspace_scalar_tensor(s, start, end, ...) tn_logspace_scalar_tensor_with(s, TN_SCALAR(start), end, \
         &(tn_logspace_scalar_tensor_args){.base = 10.0, .pin_memory = -1, .steps = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_logspace_scalar_tensor(tn_scope *s, tn_value start, tn_tensor *end, int64_t steps,
+static inline tn_tensor *tn_logspace_scalar_tensor(tn_scope *s, tn_scalar start, tn_tensor *end, int64_t steps,
         tn_logspace_scalar_tensor_args o = {})
 { o.steps = steps; return tn_logspace_scalar_tensor_with(s, start, end, &o); }
 #endif
 typedef struct tn_logspace_scalar_tensor_out_args { tn_tensor *out; double base TN_DEFAULT(10.0);
     } tn_logspace_scalar_tensor_out_args;
-static inline tn_tensor *tn_logspace_scalar_tensor_out_with(tn_scope *s, tn_value start, tn_tensor *end,
+static inline tn_tensor *tn_logspace_scalar_tensor_out_with(tn_scope *s, tn_scalar start, tn_tensor *end,
         int64_t steps, const tn_logspace_scalar_tensor_out_args *o)
 {
     const tn_value v[] = {start, tn_value_tensor(end), tn_value_int(steps), tn_value_float(o->base),
@@ -4476,7 +4530,7 @@ static inline tn_tensor *tn_logspace_scalar_tensor_out_with(tn_scope *s, tn_valu
 #define tn_logspace_scalar_tensor_out(s, start, end, steps, ...) tn_logspace_scalar_tensor_out_with(s, \
         TN_SCALAR(start), end, steps, &(tn_logspace_scalar_tensor_out_args){.base = 10.0, .out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_logspace_scalar_tensor_out(tn_scope *s, tn_value start, tn_tensor *end, int64_t steps,
+static inline tn_tensor *tn_logspace_scalar_tensor_out(tn_scope *s, tn_scalar start, tn_tensor *end, int64_t steps,
         tn_tensor *out, tn_logspace_scalar_tensor_out_args o = {})
 { o.out = out; return tn_logspace_scalar_tensor_out_with(s, start, end, steps, &o); }
 #endif
@@ -4903,7 +4957,7 @@ static inline tn_tensor *tn__unsafe_index(tn_scope *s, tn_tensor *self, tn_tenso
 }
 /* Index that reads only where a mask holds and fills elsewhere. */
 static inline tn_tensor *tn__unsafe_masked_index(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensors indices,
-        tn_value fill)
+        tn_scalar fill)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mask), tn_value_tensors(indices.data, indices.count),
         fill};
@@ -5009,49 +5063,49 @@ static inline tn_tensor *tn_index_select_backward(tn_scope *s, tn_tensor *grad, 
     return tn_ops_tensor(s, TN_OP_INDEX_SELECT_BACKWARD, v, 4);
 }
 /* Adds slices of source at indices of a dimension. */
-typedef struct tn_index_add__args { tn_tensor *source; tn_value alpha; } tn_index_add__args;
+typedef struct tn_index_add__args { tn_tensor *source; tn_scalar alpha; } tn_index_add__args;
 static inline tn_tensor *tn_index_add__with(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         const tn_index_add__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index),
-        tn_value_tensor(o->source), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_value_tensor(o->source), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_INDEX_ADD_, v, 5);
 }
 #ifndef __cplusplus
 #define tn_index_add_(s, self, dim, index, ...) tn_index_add__with(s, self, dim, index, \
-        &(tn_index_add__args){.source = __VA_ARGS__})
+        &(tn_index_add__args){.alpha = TN_OPS_UNSET, .source = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_index_add_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *source,
         tn_index_add__args o = {})
 { o.source = source; return tn_index_add__with(s, self, dim, index, &o); }
 #endif
-typedef struct tn_index_add_args { tn_tensor *source; tn_value alpha; } tn_index_add_args;
+typedef struct tn_index_add_args { tn_tensor *source; tn_scalar alpha; } tn_index_add_args;
 static inline tn_tensor *tn_index_add_with(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         const tn_index_add_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index),
-        tn_value_tensor(o->source), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_value_tensor(o->source), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_INDEX_ADD, v, 5);
 }
 #ifndef __cplusplus
 #define tn_index_add(s, self, dim, index, ...) tn_index_add_with(s, self, dim, index, \
-        &(tn_index_add_args){.source = __VA_ARGS__})
+        &(tn_index_add_args){.alpha = TN_OPS_UNSET, .source = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_index_add(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *source,
         tn_index_add_args o = {})
 { o.source = source; return tn_index_add_with(s, self, dim, index, &o); }
 #endif
-typedef struct tn_index_add_out_args { tn_tensor *out; tn_value alpha; } tn_index_add_out_args;
+typedef struct tn_index_add_out_args { tn_tensor *out; tn_scalar alpha; } tn_index_add_out_args;
 static inline tn_tensor *tn_index_add_out_with(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *source, const tn_index_add_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), tn_value_tensor(source),
-        tn_ops_scalar(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_INDEX_ADD_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_index_add_out(s, self, dim, index, source, ...) tn_index_add_out_with(s, self, dim, index, source, \
-        &(tn_index_add_out_args){.out = __VA_ARGS__})
+        &(tn_index_add_out_args){.alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_index_add_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *source, tn_tensor *out, tn_index_add_out_args o = {})
@@ -5077,7 +5131,7 @@ static inline tn_tensor *tn_index_copy_out(tn_scope *s, tn_tensor *self, int64_t
     return tn_ops_tensor(s, TN_OP_INDEX_COPY_OUT, v, 5);
 }
 /* Fills the slices at indices of a dimension. */
-static inline tn_tensor *tn_index_fill_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_value value)
+static inline tn_tensor *tn_index_fill_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value};
     return tn_ops_tensor(s, TN_OP_INDEX_FILL_, v, 4);
@@ -5085,7 +5139,7 @@ static inline tn_tensor *tn_index_fill_(tn_scope *s, tn_tensor *self, int64_t di
 #ifndef __cplusplus
 #define tn_index_fill_(s, self, dim, index, value) tn_index_fill_(s, self, dim, index, TN_SCALAR(value))
 #endif
-static inline tn_tensor *tn_index_fill(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_value value)
+static inline tn_tensor *tn_index_fill(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value};
     return tn_ops_tensor(s, TN_OP_INDEX_FILL, v, 4);
@@ -5245,7 +5299,7 @@ static inline tn_tensor *tn_scatter_out(tn_scope *s, tn_tensor *self, int64_t di
     return tn_ops_tensor(s, TN_OP_SCATTER_OUT, v, 5);
 }
 static inline tn_tensor *tn_scatter_value_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
-        tn_value value)
+        tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value};
     return tn_ops_tensor(s, TN_OP_SCATTER_VALUE_, v, 4);
@@ -5253,7 +5307,8 @@ static inline tn_tensor *tn_scatter_value_(tn_scope *s, tn_tensor *self, int64_t
 #ifndef __cplusplus
 #define tn_scatter_value_(s, self, dim, index, value) tn_scatter_value_(s, self, dim, index, TN_SCALAR(value))
 #endif
-static inline tn_tensor *tn_scatter_value(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_value value)
+static inline tn_tensor *tn_scatter_value(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
+        tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value};
     return tn_ops_tensor(s, TN_OP_SCATTER_VALUE, v, 4);
@@ -5262,7 +5317,7 @@ static inline tn_tensor *tn_scatter_value(tn_scope *s, tn_tensor *self, int64_t 
 #define tn_scatter_value(s, self, dim, index, value) tn_scatter_value(s, self, dim, index, TN_SCALAR(value))
 #endif
 static inline tn_tensor *tn_scatter_value_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
-        tn_value value, tn_tensor *out)
+        tn_scalar value, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value,
         tn_value_tensor(out)};
@@ -5296,7 +5351,7 @@ static inline tn_tensor *tn_scatter_src_reduce_out(tn_scope *s, tn_tensor *self,
 }
 /* Writes elements of src at indices along a dimension. */
 static inline tn_tensor *tn_scatter_value_reduce_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
-        tn_value value, const char *reduce)
+        tn_scalar value, const char *reduce)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value,
         tn_value_string(reduce)};
@@ -5307,7 +5362,7 @@ static inline tn_tensor *tn_scatter_value_reduce_(tn_scope *s, tn_tensor *self, 
         TN_SCALAR(value), reduce)
 #endif
 static inline tn_tensor *tn_scatter_value_reduce(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
-        tn_value value, const char *reduce)
+        tn_scalar value, const char *reduce)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value,
         tn_value_string(reduce)};
@@ -5318,7 +5373,7 @@ static inline tn_tensor *tn_scatter_value_reduce(tn_scope *s, tn_tensor *self, i
         TN_SCALAR(value), reduce)
 #endif
 static inline tn_tensor *tn_scatter_value_reduce_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
-        tn_value value, const char *reduce, tn_tensor *out)
+        tn_scalar value, const char *reduce, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim), tn_value_tensor(index), value,
         tn_value_string(reduce), tn_value_tensor(out)};
@@ -5399,7 +5454,7 @@ static inline tn_tensor *tn_scatter_reduce_out(tn_scope *s, tn_tensor *self, int
 { o.out = out; return tn_scatter_reduce_out_with(s, self, dim, index, src, reduce, &o); }
 #endif
 /* Fills where the mask holds. */
-static inline tn_tensor *tn_masked_fill_scalar_(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_value value)
+static inline tn_tensor *tn_masked_fill_scalar_(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mask), value};
     return tn_ops_tensor(s, TN_OP_MASKED_FILL_SCALAR_, v, 3);
@@ -5407,7 +5462,7 @@ static inline tn_tensor *tn_masked_fill_scalar_(tn_scope *s, tn_tensor *self, tn
 #ifndef __cplusplus
 #define tn_masked_fill_scalar_(s, self, mask, value) tn_masked_fill_scalar_(s, self, mask, TN_SCALAR(value))
 #endif
-static inline tn_tensor *tn_masked_fill_scalar(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_value value)
+static inline tn_tensor *tn_masked_fill_scalar(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mask), value};
     return tn_ops_tensor(s, TN_OP_MASKED_FILL_SCALAR, v, 3);
@@ -6031,224 +6086,233 @@ static inline tn_tensor *tn_bmm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat
     return tn_ops_tensor(s, TN_OP_BMM_OUT, v, 3);
 }
 /* Beta times self plus alpha times a product of matrices. */
-typedef struct tn_addmm_args { tn_tensor *mat2; tn_value beta; tn_value alpha; } tn_addmm_args;
+typedef struct tn_addmm_args { tn_tensor *mat2; tn_scalar beta; tn_scalar alpha; } tn_addmm_args;
 static inline tn_tensor *tn_addmm_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, const tn_addmm_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(o->mat2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDMM, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addmm(s, self, mat1, ...) tn_addmm_with(s, self, mat1, &(tn_addmm_args){.mat2 = __VA_ARGS__})
+#define tn_addmm(s, self, mat1, ...) tn_addmm_with(s, self, mat1, &(tn_addmm_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .mat2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addmm(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
         tn_addmm_args o = {})
 { o.mat2 = mat2; return tn_addmm_with(s, self, mat1, &o); }
 #endif
-typedef struct tn_addmm__args { tn_tensor *mat2; tn_value beta; tn_value alpha; } tn_addmm__args;
+typedef struct tn_addmm__args { tn_tensor *mat2; tn_scalar beta; tn_scalar alpha; } tn_addmm__args;
 static inline tn_tensor *tn_addmm__with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, const tn_addmm__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(o->mat2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDMM_, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addmm_(s, self, mat1, ...) tn_addmm__with(s, self, mat1, &(tn_addmm__args){.mat2 = __VA_ARGS__})
+#define tn_addmm_(s, self, mat1, ...) tn_addmm__with(s, self, mat1, &(tn_addmm__args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .mat2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addmm_(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
         tn_addmm__args o = {})
 { o.mat2 = mat2; return tn_addmm__with(s, self, mat1, &o); }
 #endif
-typedef struct tn_addmm_out_args { tn_tensor *out; tn_value beta; tn_value alpha; } tn_addmm_out_args;
+typedef struct tn_addmm_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; } tn_addmm_out_args;
 static inline tn_tensor *tn_addmm_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
         const tn_addmm_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(mat2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADDMM_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_addmm_out(s, self, mat1, mat2, ...) tn_addmm_out_with(s, self, mat1, mat2, \
-        &(tn_addmm_out_args){.out = __VA_ARGS__})
+        &(tn_addmm_out_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addmm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2, tn_tensor *out,
         tn_addmm_out_args o = {})
 { o.out = out; return tn_addmm_out_with(s, self, mat1, mat2, &o); }
 #endif
 /* Beta times self plus alpha times products of batches of matrices. */
-typedef struct tn_baddbmm_args { tn_tensor *batch2; tn_value beta; tn_value alpha; } tn_baddbmm_args;
+typedef struct tn_baddbmm_args { tn_tensor *batch2; tn_scalar beta; tn_scalar alpha; } tn_baddbmm_args;
 static inline tn_tensor *tn_baddbmm_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, const tn_baddbmm_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(o->batch2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_BADDBMM, v, 5);
 }
 #ifndef __cplusplus
-#define tn_baddbmm(s, self, batch1, ...) tn_baddbmm_with(s, self, batch1, &(tn_baddbmm_args){.batch2 = __VA_ARGS__})
+#define tn_baddbmm(s, self, batch1, ...) tn_baddbmm_with(s, self, batch1, &(tn_baddbmm_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .batch2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_baddbmm(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_baddbmm_args o = {})
 { o.batch2 = batch2; return tn_baddbmm_with(s, self, batch1, &o); }
 #endif
-typedef struct tn_baddbmm__args { tn_tensor *batch2; tn_value beta; tn_value alpha; } tn_baddbmm__args;
+typedef struct tn_baddbmm__args { tn_tensor *batch2; tn_scalar beta; tn_scalar alpha; } tn_baddbmm__args;
 static inline tn_tensor *tn_baddbmm__with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, const tn_baddbmm__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(o->batch2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_BADDBMM_, v, 5);
 }
 #ifndef __cplusplus
-#define tn_baddbmm_(s, self, batch1, ...) tn_baddbmm__with(s, self, batch1, \
-        &(tn_baddbmm__args){.batch2 = __VA_ARGS__})
+#define tn_baddbmm_(s, self, batch1, ...) tn_baddbmm__with(s, self, batch1, &(tn_baddbmm__args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .batch2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_baddbmm_(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_baddbmm__args o = {})
 { o.batch2 = batch2; return tn_baddbmm__with(s, self, batch1, &o); }
 #endif
-typedef struct tn_baddbmm_out_args { tn_tensor *out; tn_value beta; tn_value alpha; } tn_baddbmm_out_args;
+typedef struct tn_baddbmm_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; } tn_baddbmm_out_args;
 static inline tn_tensor *tn_baddbmm_out_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         const tn_baddbmm_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(batch2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_BADDBMM_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_baddbmm_out(s, self, batch1, batch2, ...) tn_baddbmm_out_with(s, self, batch1, batch2, \
-        &(tn_baddbmm_out_args){.out = __VA_ARGS__})
+        &(tn_baddbmm_out_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_baddbmm_out(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_tensor *out, tn_baddbmm_out_args o = {})
 { o.out = out; return tn_baddbmm_out_with(s, self, batch1, batch2, &o); }
 #endif
 /* Beta times self plus alpha times the sum of products of batches of matrices. */
-typedef struct tn_addbmm_args { tn_tensor *batch2; tn_value beta; tn_value alpha; } tn_addbmm_args;
+typedef struct tn_addbmm_args { tn_tensor *batch2; tn_scalar beta; tn_scalar alpha; } tn_addbmm_args;
 static inline tn_tensor *tn_addbmm_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, const tn_addbmm_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(o->batch2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDBMM, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addbmm(s, self, batch1, ...) tn_addbmm_with(s, self, batch1, &(tn_addbmm_args){.batch2 = __VA_ARGS__})
+#define tn_addbmm(s, self, batch1, ...) tn_addbmm_with(s, self, batch1, &(tn_addbmm_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .batch2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addbmm(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_addbmm_args o = {})
 { o.batch2 = batch2; return tn_addbmm_with(s, self, batch1, &o); }
 #endif
-typedef struct tn_addbmm__args { tn_tensor *batch2; tn_value beta; tn_value alpha; } tn_addbmm__args;
+typedef struct tn_addbmm__args { tn_tensor *batch2; tn_scalar beta; tn_scalar alpha; } tn_addbmm__args;
 static inline tn_tensor *tn_addbmm__with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, const tn_addbmm__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(o->batch2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDBMM_, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addbmm_(s, self, batch1, ...) tn_addbmm__with(s, self, batch1, &(tn_addbmm__args){.batch2 = __VA_ARGS__})
+#define tn_addbmm_(s, self, batch1, ...) tn_addbmm__with(s, self, batch1, &(tn_addbmm__args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .batch2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addbmm_(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_addbmm__args o = {})
 { o.batch2 = batch2; return tn_addbmm__with(s, self, batch1, &o); }
 #endif
-typedef struct tn_addbmm_out_args { tn_tensor *out; tn_value beta; tn_value alpha; } tn_addbmm_out_args;
+typedef struct tn_addbmm_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; } tn_addbmm_out_args;
 static inline tn_tensor *tn_addbmm_out_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         const tn_addbmm_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(batch2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADDBMM_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_addbmm_out(s, self, batch1, batch2, ...) tn_addbmm_out_with(s, self, batch1, batch2, \
-        &(tn_addbmm_out_args){.out = __VA_ARGS__})
+        &(tn_addbmm_out_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addbmm_out(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_tensor *out, tn_addbmm_out_args o = {})
 { o.out = out; return tn_addbmm_out_with(s, self, batch1, batch2, &o); }
 #endif
 /* Beta times self plus alpha times a matrix-vector product. */
-typedef struct tn_addmv_args { tn_tensor *vec; tn_value beta; tn_value alpha; } tn_addmv_args;
+typedef struct tn_addmv_args { tn_tensor *vec; tn_scalar beta; tn_scalar alpha; } tn_addmv_args;
 static inline tn_tensor *tn_addmv_with(tn_scope *s, tn_tensor *self, tn_tensor *mat, const tn_addmv_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat), tn_value_tensor(o->vec),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDMV, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addmv(s, self, mat, ...) tn_addmv_with(s, self, mat, &(tn_addmv_args){.vec = __VA_ARGS__})
+#define tn_addmv(s, self, mat, ...) tn_addmv_with(s, self, mat, &(tn_addmv_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .vec = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addmv(tn_scope *s, tn_tensor *self, tn_tensor *mat, tn_tensor *vec, tn_addmv_args o = {})
 { o.vec = vec; return tn_addmv_with(s, self, mat, &o); }
 #endif
-typedef struct tn_addmv__args { tn_tensor *vec; tn_value beta; tn_value alpha; } tn_addmv__args;
+typedef struct tn_addmv__args { tn_tensor *vec; tn_scalar beta; tn_scalar alpha; } tn_addmv__args;
 static inline tn_tensor *tn_addmv__with(tn_scope *s, tn_tensor *self, tn_tensor *mat, const tn_addmv__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat), tn_value_tensor(o->vec),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDMV_, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addmv_(s, self, mat, ...) tn_addmv__with(s, self, mat, &(tn_addmv__args){.vec = __VA_ARGS__})
+#define tn_addmv_(s, self, mat, ...) tn_addmv__with(s, self, mat, &(tn_addmv__args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .vec = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addmv_(tn_scope *s, tn_tensor *self, tn_tensor *mat, tn_tensor *vec,
         tn_addmv__args o = {})
 { o.vec = vec; return tn_addmv__with(s, self, mat, &o); }
 #endif
-typedef struct tn_addmv_out_args { tn_tensor *out; tn_value beta; tn_value alpha; } tn_addmv_out_args;
+typedef struct tn_addmv_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; } tn_addmv_out_args;
 static inline tn_tensor *tn_addmv_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat, tn_tensor *vec,
         const tn_addmv_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat), tn_value_tensor(vec),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADDMV_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_addmv_out(s, self, mat, vec, ...) tn_addmv_out_with(s, self, mat, vec, \
-        &(tn_addmv_out_args){.out = __VA_ARGS__})
+        &(tn_addmv_out_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addmv_out(tn_scope *s, tn_tensor *self, tn_tensor *mat, tn_tensor *vec, tn_tensor *out,
         tn_addmv_out_args o = {})
 { o.out = out; return tn_addmv_out_with(s, self, mat, vec, &o); }
 #endif
 /* Beta times self plus alpha times an outer product. */
-typedef struct tn_addr_args { tn_tensor *vec2; tn_value beta; tn_value alpha; } tn_addr_args;
+typedef struct tn_addr_args { tn_tensor *vec2; tn_scalar beta; tn_scalar alpha; } tn_addr_args;
 static inline tn_tensor *tn_addr_with(tn_scope *s, tn_tensor *self, tn_tensor *vec1, const tn_addr_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(vec1), tn_value_tensor(o->vec2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDR, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addr(s, self, vec1, ...) tn_addr_with(s, self, vec1, &(tn_addr_args){.vec2 = __VA_ARGS__})
+#define tn_addr(s, self, vec1, ...) tn_addr_with(s, self, vec1, &(tn_addr_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .vec2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addr(tn_scope *s, tn_tensor *self, tn_tensor *vec1, tn_tensor *vec2, tn_addr_args o = {})
 { o.vec2 = vec2; return tn_addr_with(s, self, vec1, &o); }
 #endif
-typedef struct tn_addr__args { tn_tensor *vec2; tn_value beta; tn_value alpha; } tn_addr__args;
+typedef struct tn_addr__args { tn_tensor *vec2; tn_scalar beta; tn_scalar alpha; } tn_addr__args;
 static inline tn_tensor *tn_addr__with(tn_scope *s, tn_tensor *self, tn_tensor *vec1, const tn_addr__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(vec1), tn_value_tensor(o->vec2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1))};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDR_, v, 5);
 }
 #ifndef __cplusplus
-#define tn_addr_(s, self, vec1, ...) tn_addr__with(s, self, vec1, &(tn_addr__args){.vec2 = __VA_ARGS__})
+#define tn_addr_(s, self, vec1, ...) tn_addr__with(s, self, vec1, &(tn_addr__args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .vec2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addr_(tn_scope *s, tn_tensor *self, tn_tensor *vec1, tn_tensor *vec2,
         tn_addr__args o = {})
 { o.vec2 = vec2; return tn_addr__with(s, self, vec1, &o); }
 #endif
-typedef struct tn_addr_out_args { tn_tensor *out; tn_value beta; tn_value alpha; } tn_addr_out_args;
+typedef struct tn_addr_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; } tn_addr_out_args;
 static inline tn_tensor *tn_addr_out_with(tn_scope *s, tn_tensor *self, tn_tensor *vec1, tn_tensor *vec2,
         const tn_addr_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(vec1), tn_value_tensor(vec2),
-        tn_ops_scalar(o->beta, tn_value_int(1)), tn_ops_scalar(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADDR_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_addr_out(s, self, vec1, vec2, ...) tn_addr_out_with(s, self, vec1, vec2, \
-        &(tn_addr_out_args){.out = __VA_ARGS__})
+        &(tn_addr_out_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addr_out(tn_scope *s, tn_tensor *self, tn_tensor *vec1, tn_tensor *vec2, tn_tensor *out,
         tn_addr_out_args o = {})
@@ -6546,31 +6610,33 @@ static inline tn_tensor *tn_cross_out(tn_scope *s, tn_tensor *self, tn_tensor *o
 { o.out = out; return tn_cross_out_with(s, self, other, &o); }
 #endif
 /* Vector or matrix norm. */
-typedef struct tn_linalg_norm_args { tn_tensor *self; tn_value ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
+typedef struct tn_linalg_norm_args { tn_tensor *self; tn_scalar ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
     } tn_linalg_norm_args;
 static inline tn_tensor *tn_linalg_norm_with(tn_scope *s, const tn_linalg_norm_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->ord, tn_value_ints(o->dim.data, o->dim.count),
-        tn_value_bool(o->keepdim), tn_value_dtype(o->dtype)};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->ord, tn_value_none()),
+        tn_value_ints(o->dim.data, o->dim.count), tn_value_bool(o->keepdim), tn_value_dtype(o->dtype)};
     return tn_ops_tensor(s, TN_OP_LINALG_NORM, v, 5);
 }
 #ifndef __cplusplus
-#define tn_linalg_norm(s, ...) tn_linalg_norm_with(s, &(tn_linalg_norm_args){.self = __VA_ARGS__})
+#define tn_linalg_norm(s, ...) tn_linalg_norm_with(s, &(tn_linalg_norm_args){.ord = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_norm(tn_scope *s, tn_tensor *self, tn_linalg_norm_args o = {})
 { o.self = self; return tn_linalg_norm_with(s, &o); }
 #endif
-typedef struct tn_linalg_norm_out_args { tn_tensor *out; tn_value ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
+typedef struct tn_linalg_norm_out_args { tn_tensor *out; tn_scalar ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
     } tn_linalg_norm_out_args;
 static inline tn_tensor *tn_linalg_norm_out_with(tn_scope *s, tn_tensor *self, const tn_linalg_norm_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->ord, tn_value_ints(o->dim.data, o->dim.count),
-        tn_value_bool(o->keepdim), tn_value_dtype(o->dtype), tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->ord, tn_value_none()),
+        tn_value_ints(o->dim.data, o->dim.count), tn_value_bool(o->keepdim), tn_value_dtype(o->dtype),
+        tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_LINALG_NORM_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_linalg_norm_out(s, self, ...) tn_linalg_norm_out_with(s, self, \
-        &(tn_linalg_norm_out_args){.out = __VA_ARGS__})
+        &(tn_linalg_norm_out_args){.ord = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_norm_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_linalg_norm_out_args o = {})
@@ -6611,7 +6677,7 @@ static inline tn_tensor *tn_linalg_norm_ord_str_out(tn_scope *s, tn_tensor *self
 { o.out = out; return tn_linalg_norm_ord_str_out_with(s, self, ord, &o); }
 #endif
 /* Matrix norm. */
-typedef struct tn_linalg_matrix_norm_args { tn_value ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
+typedef struct tn_linalg_matrix_norm_args { tn_scalar ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
     } tn_linalg_matrix_norm_args;
 static inline tn_tensor *tn_linalg_matrix_norm_with(tn_scope *s, tn_tensor *self, const tn_linalg_matrix_norm_args *o)
 {
@@ -6622,15 +6688,15 @@ static inline tn_tensor *tn_linalg_matrix_norm_with(tn_scope *s, tn_tensor *self
 }
 #ifndef __cplusplus
 #define tn_linalg_matrix_norm(s, self, ...) tn_linalg_matrix_norm_with(s, self, \
-        &(tn_linalg_matrix_norm_args){.ord = __VA_ARGS__})
+        &(tn_linalg_matrix_norm_args){.ord = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_linalg_matrix_norm(tn_scope *s, tn_tensor *self, tn_value ord,
+static inline tn_tensor *tn_linalg_matrix_norm(tn_scope *s, tn_tensor *self, tn_scalar ord,
         tn_linalg_matrix_norm_args o = {})
 { o.ord = ord; return tn_linalg_matrix_norm_with(s, self, &o); }
 #endif
 typedef struct tn_linalg_matrix_norm_out_args { tn_tensor *out; tn_ints dim; int32_t keepdim; tn_dtype dtype;
     } tn_linalg_matrix_norm_out_args;
-static inline tn_tensor *tn_linalg_matrix_norm_out_with(tn_scope *s, tn_tensor *self, tn_value ord,
+static inline tn_tensor *tn_linalg_matrix_norm_out_with(tn_scope *s, tn_tensor *self, tn_scalar ord,
         const tn_linalg_matrix_norm_out_args *o)
 {
     static const int64_t d_dim[] = {-2, -1};
@@ -6642,7 +6708,7 @@ static inline tn_tensor *tn_linalg_matrix_norm_out_with(tn_scope *s, tn_tensor *
 #define tn_linalg_matrix_norm_out(s, self, ord, ...) tn_linalg_matrix_norm_out_with(s, self, TN_SCALAR(ord), \
         &(tn_linalg_matrix_norm_out_args){.out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_linalg_matrix_norm_out(tn_scope *s, tn_tensor *self, tn_value ord, tn_tensor *out,
+static inline tn_tensor *tn_linalg_matrix_norm_out(tn_scope *s, tn_tensor *self, tn_scalar ord, tn_tensor *out,
         tn_linalg_matrix_norm_out_args o = {})
 { o.out = out; return tn_linalg_matrix_norm_out_with(s, self, ord, &o); }
 #endif
@@ -6725,7 +6791,7 @@ static inline tn_tensor *tn_norm_except_dim(tn_scope *s, tn_tensor *v_, tn_norm_
 { o.v_ = v_; return tn_norm_except_dim_with(s, &o); }
 #endif
 /* Scales slices so that their norm does not exceed a limit. */
-static inline tn_tensor *tn_renorm(tn_scope *s, tn_tensor *self, tn_value p, int64_t dim, tn_value maxnorm)
+static inline tn_tensor *tn_renorm(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_int(dim), maxnorm};
     return tn_ops_tensor(s, TN_OP_RENORM, v, 4);
@@ -6733,7 +6799,7 @@ static inline tn_tensor *tn_renorm(tn_scope *s, tn_tensor *self, tn_value p, int
 #ifndef __cplusplus
 #define tn_renorm(s, self, p, dim, maxnorm) tn_renorm(s, self, TN_SCALAR(p), dim, TN_SCALAR(maxnorm))
 #endif
-static inline tn_tensor *tn_renorm_(tn_scope *s, tn_tensor *self, tn_value p, int64_t dim, tn_value maxnorm)
+static inline tn_tensor *tn_renorm_(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_int(dim), maxnorm};
     return tn_ops_tensor(s, TN_OP_RENORM_, v, 4);
@@ -6741,7 +6807,7 @@ static inline tn_tensor *tn_renorm_(tn_scope *s, tn_tensor *self, tn_value p, in
 #ifndef __cplusplus
 #define tn_renorm_(s, self, p, dim, maxnorm) tn_renorm_(s, self, TN_SCALAR(p), dim, TN_SCALAR(maxnorm))
 #endif
-static inline tn_tensor *tn_renorm_out(tn_scope *s, tn_tensor *self, tn_value p, int64_t dim, tn_value maxnorm,
+static inline tn_tensor *tn_renorm_out(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_int(dim), maxnorm, tn_value_tensor(out)};
@@ -7546,45 +7612,47 @@ static inline tn_tensor *tn_triplet_margin_loss(tn_scope *s, tn_tensor *anchor, 
 { o.negative = negative; return tn_triplet_margin_loss_with(s, anchor, positive, &o); }
 #endif
 /* Hinge loss of several classes. */
-typedef struct tn_multi_margin_loss_args { tn_tensor *target; tn_value p; tn_value margin; tn_tensor *weight;
+typedef struct tn_multi_margin_loss_args { tn_tensor *target; tn_scalar p; tn_scalar margin; tn_tensor *weight;
     int64_t reduction TN_DEFAULT(1); } tn_multi_margin_loss_args;
 static inline tn_tensor *tn_multi_margin_loss_with(tn_scope *s, tn_tensor *self, const tn_multi_margin_loss_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->target), tn_ops_scalar(o->p, tn_value_int(1)),
-        tn_ops_scalar(o->margin, tn_value_int(1)), tn_value_tensor(o->weight), tn_value_int(o->reduction)};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->target), tn_ops_option(o->p, tn_value_int(1)),
+        tn_ops_option(o->margin, tn_value_int(1)), tn_value_tensor(o->weight), tn_value_int(o->reduction)};
     return tn_ops_tensor(s, TN_OP_MULTI_MARGIN_LOSS, v, 6);
 }
 #ifndef __cplusplus
 #define tn_multi_margin_loss(s, self, ...) tn_multi_margin_loss_with(s, self, \
-        &(tn_multi_margin_loss_args){.reduction = 1, .target = __VA_ARGS__})
+        &(tn_multi_margin_loss_args){.p = TN_OPS_UNSET, .margin = TN_OPS_UNSET, .reduction = 1, \
+        .target = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_multi_margin_loss(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_multi_margin_loss_args o = {})
 { o.target = target; return tn_multi_margin_loss_with(s, self, &o); }
 #endif
-typedef struct tn_multi_margin_loss_out_args { tn_tensor *out; tn_value p; tn_value margin; tn_tensor *weight;
+typedef struct tn_multi_margin_loss_out_args { tn_tensor *out; tn_scalar p; tn_scalar margin; tn_tensor *weight;
     int64_t reduction TN_DEFAULT(1); } tn_multi_margin_loss_out_args;
 static inline tn_tensor *tn_multi_margin_loss_out_with(tn_scope *s, tn_tensor *self, tn_tensor *target,
         const tn_multi_margin_loss_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(target), tn_ops_scalar(o->p, tn_value_int(1)),
-        tn_ops_scalar(o->margin, tn_value_int(1)), tn_value_tensor(o->weight), tn_value_int(o->reduction),
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(target), tn_ops_option(o->p, tn_value_int(1)),
+        tn_ops_option(o->margin, tn_value_int(1)), tn_value_tensor(o->weight), tn_value_int(o->reduction),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_MULTI_MARGIN_LOSS_OUT, v, 7);
 }
 #ifndef __cplusplus
 #define tn_multi_margin_loss_out(s, self, target, ...) tn_multi_margin_loss_out_with(s, self, target, \
-        &(tn_multi_margin_loss_out_args){.reduction = 1, .out = __VA_ARGS__})
+        &(tn_multi_margin_loss_out_args){.p = TN_OPS_UNSET, .margin = TN_OPS_UNSET, .reduction = 1, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_multi_margin_loss_out(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_tensor *out,
         tn_multi_margin_loss_out_args o = {})
 { o.out = out; return tn_multi_margin_loss_out_with(s, self, target, &o); }
 #endif
 /* Gradient of multi_margin_loss. */
-typedef struct tn_multi_margin_loss_backward_args { tn_value margin; tn_tensor *weight;
+typedef struct tn_multi_margin_loss_backward_args { tn_scalar margin; tn_tensor *weight;
     int64_t reduction TN_DEFAULT(1); } tn_multi_margin_loss_backward_args;
 static inline tn_tensor *tn_multi_margin_loss_backward_with(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_tensor *target, tn_value p, const tn_multi_margin_loss_backward_args *o)
+        tn_tensor *target, tn_scalar p, const tn_multi_margin_loss_backward_args *o)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), tn_value_tensor(target), p, o->margin,
         tn_value_tensor(o->weight), tn_value_int(o->reduction)};
@@ -7593,16 +7661,16 @@ static inline tn_tensor *tn_multi_margin_loss_backward_with(tn_scope *s, tn_tens
 #ifndef __cplusplus
 #define tn_multi_margin_loss_backward(s, grad_output, self, target, p, ...) tn_multi_margin_loss_backward_with(s, \
         grad_output, self, target, TN_SCALAR(p), &(tn_multi_margin_loss_backward_args){.reduction = 1, \
-        .margin = __VA_ARGS__})
+        .margin = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
 static inline tn_tensor *tn_multi_margin_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_tensor *target, tn_value p, tn_value margin, tn_multi_margin_loss_backward_args o = {})
+        tn_tensor *target, tn_scalar p, tn_scalar margin, tn_multi_margin_loss_backward_args o = {})
 { o.margin = margin; return tn_multi_margin_loss_backward_with(s, grad_output, self, target, p, &o); }
 #endif
 typedef struct tn_multi_margin_loss_backward_out_args { tn_tensor *grad_input; tn_tensor *weight;
     int64_t reduction TN_DEFAULT(1); } tn_multi_margin_loss_backward_out_args;
 static inline tn_tensor *tn_multi_margin_loss_backward_out_with(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_tensor *target, tn_value p, tn_value margin, const tn_multi_margin_loss_backward_out_args *o)
+        tn_tensor *target, tn_scalar p, tn_scalar margin, const tn_multi_margin_loss_backward_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), tn_value_tensor(target), p, margin,
         tn_value_tensor(o->weight), tn_value_int(o->reduction), tn_value_tensor(o->grad_input)};
@@ -7614,7 +7682,7 @@ static inline tn_tensor *tn_multi_margin_loss_backward_out_with(tn_scope *s, tn_
         &(tn_multi_margin_loss_backward_out_args){.reduction = 1, .grad_input = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_multi_margin_loss_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_tensor *target, tn_value p, tn_value margin, tn_tensor *grad_input,
+        tn_tensor *target, tn_scalar p, tn_scalar margin, tn_tensor *grad_input,
         tn_multi_margin_loss_backward_out_args o = {})
 { o.grad_input = grad_input; return tn_multi_margin_loss_backward_out_with(s, grad_output, self, target, p, margin, &o); }
 #endif
@@ -8091,16 +8159,16 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
 #define TN_OP_REPLICATION_PAD3D_BACKWARD_OUT 548u
 
 /* Pads with a number; negative amounts cut. */
-typedef struct tn_constant_pad_nd_args { tn_ints pad; tn_value value; } tn_constant_pad_nd_args;
+typedef struct tn_constant_pad_nd_args { tn_ints pad; tn_scalar value; } tn_constant_pad_nd_args;
 static inline tn_tensor *tn_constant_pad_nd_with(tn_scope *s, tn_tensor *self, const tn_constant_pad_nd_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(o->pad.data, o->pad.count),
-        tn_ops_scalar(o->value, tn_value_int(0))};
+        tn_ops_option(o->value, tn_value_int(0))};
     return tn_ops_tensor(s, TN_OP_CONSTANT_PAD_ND, v, 3);
 }
 #ifndef __cplusplus
 #define tn_constant_pad_nd(s, self, ...) tn_constant_pad_nd_with(s, self, \
-        &(tn_constant_pad_nd_args){.pad = __VA_ARGS__})
+        &(tn_constant_pad_nd_args){.value = TN_OPS_UNSET, .pad = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_constant_pad_nd(tn_scope *s, tn_tensor *self, tn_ints pad, tn_constant_pad_nd_args o = {})
 { o.pad = pad; return tn_constant_pad_nd_with(s, self, &o); }
@@ -8721,154 +8789,161 @@ static inline tn_tensor *tn_replication_pad3d_backward_out(tn_scope *s, tn_tenso
 #define TN_OP_SPECIAL_ROUND_OUT 965u
 
 /* Adds other, scaled by alpha, to self. */
-typedef struct tn_add_args { tn_tensor *other; tn_value alpha; } tn_add_args;
+typedef struct tn_add_args { tn_tensor *other; tn_scalar alpha; } tn_add_args;
 static inline tn_tensor *tn_add_with(tn_scope *s, tn_tensor *self, const tn_add_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADD, v, 3);
 }
 #ifndef __cplusplus
-#define tn_add(s, self, ...) tn_add_with(s, self, &(tn_add_args){.other = __VA_ARGS__})
+#define tn_add(s, self, ...) tn_add_with(s, self, &(tn_add_args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_add(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_add_args o = {})
 { o.other = other; return tn_add_with(s, self, &o); }
 #endif
-typedef struct tn_add__args { tn_tensor *other; tn_value alpha; } tn_add__args;
+typedef struct tn_add__args { tn_tensor *other; tn_scalar alpha; } tn_add__args;
 static inline tn_tensor *tn_add__with(tn_scope *s, tn_tensor *self, const tn_add__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADD_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_add_(s, self, ...) tn_add__with(s, self, &(tn_add__args){.other = __VA_ARGS__})
+#define tn_add_(s, self, ...) tn_add__with(s, self, &(tn_add__args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_add_(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_add__args o = {})
 { o.other = other; return tn_add__with(s, self, &o); }
 #endif
-typedef struct tn_add_out_args { tn_tensor *out; tn_value alpha; } tn_add_out_args;
+typedef struct tn_add_out_args { tn_tensor *out; tn_scalar alpha; } tn_add_out_args;
 static inline tn_tensor *tn_add_out_with(tn_scope *s, tn_tensor *self, tn_tensor *other, const tn_add_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_ops_scalar(o->alpha, tn_value_int(1)),
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_ops_option(o->alpha, tn_value_int(1)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADD_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_add_out(s, self, other, ...) tn_add_out_with(s, self, other, &(tn_add_out_args){.out = __VA_ARGS__})
+#define tn_add_out(s, self, other, ...) tn_add_out_with(s, self, other, &(tn_add_out_args){.alpha = TN_OPS_UNSET, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_add_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         tn_add_out_args o = {})
 { o.out = out; return tn_add_out_with(s, self, other, &o); }
 #endif
-typedef struct tn_add_scalar_args { tn_value other; tn_value alpha; } tn_add_scalar_args;
+typedef struct tn_add_scalar_args { tn_scalar other; tn_scalar alpha; } tn_add_scalar_args;
 static inline tn_tensor *tn_add_scalar_with(tn_scope *s, tn_tensor *self, const tn_add_scalar_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADD_SCALAR, v, 3);
 }
 #ifndef __cplusplus
-#define tn_add_scalar(s, self, ...) tn_add_scalar_with(s, self, &(tn_add_scalar_args){.other = __VA_ARGS__})
+#define tn_add_scalar(s, self, ...) tn_add_scalar_with(s, self, &(tn_add_scalar_args){.alpha = TN_OPS_UNSET, \
+        .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_add_scalar(tn_scope *s, tn_tensor *self, tn_value other, tn_add_scalar_args o = {})
+static inline tn_tensor *tn_add_scalar(tn_scope *s, tn_tensor *self, tn_scalar other, tn_add_scalar_args o = {})
 { o.other = other; return tn_add_scalar_with(s, self, &o); }
 #endif
-typedef struct tn_add_scalar__args { tn_value other; tn_value alpha; } tn_add_scalar__args;
+typedef struct tn_add_scalar__args { tn_scalar other; tn_scalar alpha; } tn_add_scalar__args;
 static inline tn_tensor *tn_add_scalar__with(tn_scope *s, tn_tensor *self, const tn_add_scalar__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADD_SCALAR_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_add_scalar_(s, self, ...) tn_add_scalar__with(s, self, &(tn_add_scalar__args){.other = __VA_ARGS__})
+#define tn_add_scalar_(s, self, ...) tn_add_scalar__with(s, self, &(tn_add_scalar__args){.alpha = TN_OPS_UNSET, \
+        .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_add_scalar_(tn_scope *s, tn_tensor *self, tn_value other, tn_add_scalar__args o = {})
+static inline tn_tensor *tn_add_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other, tn_add_scalar__args o = {})
 { o.other = other; return tn_add_scalar__with(s, self, &o); }
 #endif
 /* Subtracts other, scaled by alpha, from self. */
-typedef struct tn_sub_args { tn_tensor *other; tn_value alpha; } tn_sub_args;
+typedef struct tn_sub_args { tn_tensor *other; tn_scalar alpha; } tn_sub_args;
 static inline tn_tensor *tn_sub_with(tn_scope *s, tn_tensor *self, const tn_sub_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUB, v, 3);
 }
 #ifndef __cplusplus
-#define tn_sub(s, self, ...) tn_sub_with(s, self, &(tn_sub_args){.other = __VA_ARGS__})
+#define tn_sub(s, self, ...) tn_sub_with(s, self, &(tn_sub_args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_sub(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_sub_args o = {})
 { o.other = other; return tn_sub_with(s, self, &o); }
 #endif
-typedef struct tn_sub__args { tn_tensor *other; tn_value alpha; } tn_sub__args;
+typedef struct tn_sub__args { tn_tensor *other; tn_scalar alpha; } tn_sub__args;
 static inline tn_tensor *tn_sub__with(tn_scope *s, tn_tensor *self, const tn_sub__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUB_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_sub_(s, self, ...) tn_sub__with(s, self, &(tn_sub__args){.other = __VA_ARGS__})
+#define tn_sub_(s, self, ...) tn_sub__with(s, self, &(tn_sub__args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_sub_(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_sub__args o = {})
 { o.other = other; return tn_sub__with(s, self, &o); }
 #endif
-typedef struct tn_sub_out_args { tn_tensor *out; tn_value alpha; } tn_sub_out_args;
+typedef struct tn_sub_out_args { tn_tensor *out; tn_scalar alpha; } tn_sub_out_args;
 static inline tn_tensor *tn_sub_out_with(tn_scope *s, tn_tensor *self, tn_tensor *other, const tn_sub_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_ops_scalar(o->alpha, tn_value_int(1)),
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_ops_option(o->alpha, tn_value_int(1)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_SUB_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_sub_out(s, self, other, ...) tn_sub_out_with(s, self, other, &(tn_sub_out_args){.out = __VA_ARGS__})
+#define tn_sub_out(s, self, other, ...) tn_sub_out_with(s, self, other, &(tn_sub_out_args){.alpha = TN_OPS_UNSET, \
+        .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_sub_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         tn_sub_out_args o = {})
 { o.out = out; return tn_sub_out_with(s, self, other, &o); }
 #endif
-typedef struct tn_sub_scalar_args { tn_value other; tn_value alpha; } tn_sub_scalar_args;
+typedef struct tn_sub_scalar_args { tn_scalar other; tn_scalar alpha; } tn_sub_scalar_args;
 static inline tn_tensor *tn_sub_scalar_with(tn_scope *s, tn_tensor *self, const tn_sub_scalar_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUB_SCALAR, v, 3);
 }
 #ifndef __cplusplus
-#define tn_sub_scalar(s, self, ...) tn_sub_scalar_with(s, self, &(tn_sub_scalar_args){.other = __VA_ARGS__})
+#define tn_sub_scalar(s, self, ...) tn_sub_scalar_with(s, self, &(tn_sub_scalar_args){.alpha = TN_OPS_UNSET, \
+        .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_sub_scalar(tn_scope *s, tn_tensor *self, tn_value other, tn_sub_scalar_args o = {})
+static inline tn_tensor *tn_sub_scalar(tn_scope *s, tn_tensor *self, tn_scalar other, tn_sub_scalar_args o = {})
 { o.other = other; return tn_sub_scalar_with(s, self, &o); }
 #endif
-typedef struct tn_sub_scalar__args { tn_value other; tn_value alpha; } tn_sub_scalar__args;
+typedef struct tn_sub_scalar__args { tn_scalar other; tn_scalar alpha; } tn_sub_scalar__args;
 static inline tn_tensor *tn_sub_scalar__with(tn_scope *s, tn_tensor *self, const tn_sub_scalar__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUB_SCALAR_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_sub_scalar_(s, self, ...) tn_sub_scalar__with(s, self, &(tn_sub_scalar__args){.other = __VA_ARGS__})
+#define tn_sub_scalar_(s, self, ...) tn_sub_scalar__with(s, self, &(tn_sub_scalar__args){.alpha = TN_OPS_UNSET, \
+        .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_sub_scalar_(tn_scope *s, tn_tensor *self, tn_value other, tn_sub_scalar__args o = {})
+static inline tn_tensor *tn_sub_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other, tn_sub_scalar__args o = {})
 { o.other = other; return tn_sub_scalar__with(s, self, &o); }
 #endif
 /* Subtracts self, scaled by alpha, from other. */
-typedef struct tn_rsub_args { tn_tensor *other; tn_value alpha; } tn_rsub_args;
+typedef struct tn_rsub_args { tn_tensor *other; tn_scalar alpha; } tn_rsub_args;
 static inline tn_tensor *tn_rsub_with(tn_scope *s, tn_tensor *self, const tn_rsub_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_RSUB, v, 3);
 }
 #ifndef __cplusplus
-#define tn_rsub(s, self, ...) tn_rsub_with(s, self, &(tn_rsub_args){.other = __VA_ARGS__})
+#define tn_rsub(s, self, ...) tn_rsub_with(s, self, &(tn_rsub_args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rsub(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_rsub_args o = {})
 { o.other = other; return tn_rsub_with(s, self, &o); }
 #endif
-typedef struct tn_rsub_scalar_args { tn_value other; tn_value alpha; } tn_rsub_scalar_args;
+typedef struct tn_rsub_scalar_args { tn_scalar other; tn_scalar alpha; } tn_rsub_scalar_args;
 static inline tn_tensor *tn_rsub_scalar_with(tn_scope *s, tn_tensor *self, const tn_rsub_scalar_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_RSUB_SCALAR, v, 3);
 }
 #ifndef __cplusplus
-#define tn_rsub_scalar(s, self, ...) tn_rsub_scalar_with(s, self, &(tn_rsub_scalar_args){.other = __VA_ARGS__})
+#define tn_rsub_scalar(s, self, ...) tn_rsub_scalar_with(s, self, &(tn_rsub_scalar_args){.alpha = TN_OPS_UNSET, \
+        .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_rsub_scalar(tn_scope *s, tn_tensor *self, tn_value other, tn_rsub_scalar_args o = {})
+static inline tn_tensor *tn_rsub_scalar(tn_scope *s, tn_tensor *self, tn_scalar other, tn_rsub_scalar_args o = {})
 { o.other = other; return tn_rsub_scalar_with(s, self, &o); }
 #endif
 /* Multiplies self by other. */
@@ -8887,7 +8962,7 @@ static inline tn_tensor *tn_mul_out(tn_scope *s, tn_tensor *self, tn_tensor *oth
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_MUL_OUT, v, 3);
 }
-static inline tn_tensor *tn_mul_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_mul_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_MUL_SCALAR, v, 2);
@@ -8895,7 +8970,7 @@ static inline tn_tensor *tn_mul_scalar(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_mul_scalar(s, self, other) tn_mul_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_mul_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_mul_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_MUL_SCALAR_, v, 2);
@@ -8919,7 +8994,7 @@ static inline tn_tensor *tn_div_out(tn_scope *s, tn_tensor *self, tn_tensor *oth
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_DIV_OUT, v, 3);
 }
-static inline tn_tensor *tn_div_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_div_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_DIV_SCALAR, v, 2);
@@ -8927,7 +9002,7 @@ static inline tn_tensor *tn_div_scalar(tn_scope *s, tn_tensor *self, tn_value ot
 #ifndef __cplusplus
 #define tn_div_scalar(s, self, other) tn_div_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_div_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_div_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_DIV_SCALAR_, v, 2);
@@ -8955,7 +9030,7 @@ static inline tn_tensor *tn_div_tensor_mode_out(tn_scope *s, tn_tensor *self, tn
     return tn_ops_tensor(s, TN_OP_DIV_TENSOR_MODE_OUT, v, 4);
 }
 /* Divides self by other; integers give the default float type. */
-static inline tn_tensor *tn_div_scalar_mode(tn_scope *s, tn_tensor *self, tn_value other, const char *rounding_mode)
+static inline tn_tensor *tn_div_scalar_mode(tn_scope *s, tn_tensor *self, tn_scalar other, const char *rounding_mode)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_string(rounding_mode)};
     return tn_ops_tensor(s, TN_OP_DIV_SCALAR_MODE, v, 3);
@@ -8963,7 +9038,7 @@ static inline tn_tensor *tn_div_scalar_mode(tn_scope *s, tn_tensor *self, tn_val
 #ifndef __cplusplus
 #define tn_div_scalar_mode(s, self, other, rounding_mode) tn_div_scalar_mode(s, self, TN_SCALAR(other), rounding_mode)
 #endif
-static inline tn_tensor *tn_div_scalar_mode_(tn_scope *s, tn_tensor *self, tn_value other, const char *rounding_mode)
+static inline tn_tensor *tn_div_scalar_mode_(tn_scope *s, tn_tensor *self, tn_scalar other, const char *rounding_mode)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_string(rounding_mode)};
     return tn_ops_tensor(s, TN_OP_DIV_SCALAR_MODE_, v, 3);
@@ -8988,7 +9063,7 @@ static inline tn_tensor *tn_floor_divide_out(tn_scope *s, tn_tensor *self, tn_te
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FLOOR_DIVIDE_OUT, v, 3);
 }
-static inline tn_tensor *tn_floor_divide_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_floor_divide_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_FLOOR_DIVIDE_SCALAR, v, 2);
@@ -8996,7 +9071,7 @@ static inline tn_tensor *tn_floor_divide_scalar(tn_scope *s, tn_tensor *self, tn
 #ifndef __cplusplus
 #define tn_floor_divide_scalar(s, self, other) tn_floor_divide_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_floor_divide_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_floor_divide_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_FLOOR_DIVIDE_SCALAR_, v, 2);
@@ -9020,7 +9095,7 @@ static inline tn_tensor *tn_remainder_out(tn_scope *s, tn_tensor *self, tn_tenso
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_REMAINDER_OUT, v, 3);
 }
-static inline tn_tensor *tn_remainder_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_remainder_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_REMAINDER_SCALAR, v, 2);
@@ -9028,7 +9103,7 @@ static inline tn_tensor *tn_remainder_scalar(tn_scope *s, tn_tensor *self, tn_va
 #ifndef __cplusplus
 #define tn_remainder_scalar(s, self, other) tn_remainder_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_remainder_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_remainder_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_REMAINDER_SCALAR_, v, 2);
@@ -9036,7 +9111,7 @@ static inline tn_tensor *tn_remainder_scalar_(tn_scope *s, tn_tensor *self, tn_v
 #ifndef __cplusplus
 #define tn_remainder_scalar_(s, self, other) tn_remainder_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_remainder_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_remainder_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_REMAINDER_SCALAR_OUT, v, 3);
@@ -9044,7 +9119,7 @@ static inline tn_tensor *tn_remainder_scalar_out(tn_scope *s, tn_tensor *self, t
 #ifndef __cplusplus
 #define tn_remainder_scalar_out(s, self, other, out) tn_remainder_scalar_out(s, self, TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_remainder_scalar_tensor(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_remainder_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_REMAINDER_SCALAR_TENSOR, v, 2);
@@ -9068,7 +9143,7 @@ static inline tn_tensor *tn_fmod_out(tn_scope *s, tn_tensor *self, tn_tensor *ot
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FMOD_OUT, v, 3);
 }
-static inline tn_tensor *tn_fmod_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_fmod_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_FMOD_SCALAR, v, 2);
@@ -9076,7 +9151,7 @@ static inline tn_tensor *tn_fmod_scalar(tn_scope *s, tn_tensor *self, tn_value o
 #ifndef __cplusplus
 #define tn_fmod_scalar(s, self, other) tn_fmod_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_fmod_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_fmod_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_FMOD_SCALAR_, v, 2);
@@ -9084,7 +9159,7 @@ static inline tn_tensor *tn_fmod_scalar_(tn_scope *s, tn_tensor *self, tn_value 
 #ifndef __cplusplus
 #define tn_fmod_scalar_(s, self, other) tn_fmod_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_fmod_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_fmod_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FMOD_SCALAR_OUT, v, 3);
@@ -9108,7 +9183,7 @@ static inline tn_tensor *tn_pow_out(tn_scope *s, tn_tensor *self, tn_tensor *exp
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(exponent), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_POW_OUT, v, 3);
 }
-static inline tn_tensor *tn_pow_tensor_scalar(tn_scope *s, tn_tensor *self, tn_value exponent)
+static inline tn_tensor *tn_pow_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 {
     const tn_value v[] = {tn_value_tensor(self), exponent};
     return tn_ops_tensor(s, TN_OP_POW_TENSOR_SCALAR, v, 2);
@@ -9116,7 +9191,7 @@ static inline tn_tensor *tn_pow_tensor_scalar(tn_scope *s, tn_tensor *self, tn_v
 #ifndef __cplusplus
 #define tn_pow_tensor_scalar(s, self, exponent) tn_pow_tensor_scalar(s, self, TN_SCALAR(exponent))
 #endif
-static inline tn_tensor *tn_pow_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_value exponent)
+static inline tn_tensor *tn_pow_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 {
     const tn_value v[] = {tn_value_tensor(self), exponent};
     return tn_ops_tensor(s, TN_OP_POW_TENSOR_SCALAR_, v, 2);
@@ -9124,7 +9199,7 @@ static inline tn_tensor *tn_pow_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_pow_tensor_scalar_(s, self, exponent) tn_pow_tensor_scalar_(s, self, TN_SCALAR(exponent))
 #endif
-static inline tn_tensor *tn_pow_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_value exponent, tn_tensor *out)
+static inline tn_tensor *tn_pow_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar exponent, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), exponent, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_POW_TENSOR_SCALAR_OUT, v, 3);
@@ -9132,7 +9207,7 @@ static inline tn_tensor *tn_pow_tensor_scalar_out(tn_scope *s, tn_tensor *self, 
 #ifndef __cplusplus
 #define tn_pow_tensor_scalar_out(s, self, exponent, out) tn_pow_tensor_scalar_out(s, self, TN_SCALAR(exponent), out)
 #endif
-static inline tn_tensor *tn_pow_scalar(tn_scope *s, tn_value self, tn_tensor *exponent)
+static inline tn_tensor *tn_pow_scalar(tn_scope *s, tn_scalar self, tn_tensor *exponent)
 {
     const tn_value v[] = {self, tn_value_tensor(exponent)};
     return tn_ops_tensor(s, TN_OP_POW_SCALAR, v, 2);
@@ -9140,7 +9215,7 @@ static inline tn_tensor *tn_pow_scalar(tn_scope *s, tn_value self, tn_tensor *ex
 #ifndef __cplusplus
 #define tn_pow_scalar(s, self, exponent) tn_pow_scalar(s, TN_SCALAR(self), exponent)
 #endif
-static inline tn_tensor *tn_pow_scalar_out(tn_scope *s, tn_value self, tn_tensor *exponent, tn_tensor *out)
+static inline tn_tensor *tn_pow_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *exponent, tn_tensor *out)
 {
     const tn_value v[] = {self, tn_value_tensor(exponent), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_POW_SCALAR_OUT, v, 3);
@@ -9164,7 +9239,7 @@ static inline tn_tensor *tn_float_power_out(tn_scope *s, tn_tensor *self, tn_ten
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(exponent), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FLOAT_POWER_OUT, v, 3);
 }
-static inline tn_tensor *tn_float_power_scalar(tn_scope *s, tn_value self, tn_tensor *exponent)
+static inline tn_tensor *tn_float_power_scalar(tn_scope *s, tn_scalar self, tn_tensor *exponent)
 {
     const tn_value v[] = {self, tn_value_tensor(exponent)};
     return tn_ops_tensor(s, TN_OP_FLOAT_POWER_SCALAR, v, 2);
@@ -9172,7 +9247,7 @@ static inline tn_tensor *tn_float_power_scalar(tn_scope *s, tn_value self, tn_te
 #ifndef __cplusplus
 #define tn_float_power_scalar(s, self, exponent) tn_float_power_scalar(s, TN_SCALAR(self), exponent)
 #endif
-static inline tn_tensor *tn_float_power_scalar_out(tn_scope *s, tn_value self, tn_tensor *exponent, tn_tensor *out)
+static inline tn_tensor *tn_float_power_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *exponent, tn_tensor *out)
 {
     const tn_value v[] = {self, tn_value_tensor(exponent), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FLOAT_POWER_SCALAR_OUT, v, 3);
@@ -9180,7 +9255,7 @@ static inline tn_tensor *tn_float_power_scalar_out(tn_scope *s, tn_value self, t
 #ifndef __cplusplus
 #define tn_float_power_scalar_out(s, self, exponent, out) tn_float_power_scalar_out(s, TN_SCALAR(self), exponent, out)
 #endif
-static inline tn_tensor *tn_float_power_tensor_scalar(tn_scope *s, tn_tensor *self, tn_value exponent)
+static inline tn_tensor *tn_float_power_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 {
     const tn_value v[] = {tn_value_tensor(self), exponent};
     return tn_ops_tensor(s, TN_OP_FLOAT_POWER_TENSOR_SCALAR, v, 2);
@@ -9188,7 +9263,7 @@ static inline tn_tensor *tn_float_power_tensor_scalar(tn_scope *s, tn_tensor *se
 #ifndef __cplusplus
 #define tn_float_power_tensor_scalar(s, self, exponent) tn_float_power_tensor_scalar(s, self, TN_SCALAR(exponent))
 #endif
-static inline tn_tensor *tn_float_power_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_value exponent)
+static inline tn_tensor *tn_float_power_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 {
     const tn_value v[] = {tn_value_tensor(self), exponent};
     return tn_ops_tensor(s, TN_OP_FLOAT_POWER_TENSOR_SCALAR_, v, 2);
@@ -9196,7 +9271,7 @@ static inline tn_tensor *tn_float_power_tensor_scalar_(tn_scope *s, tn_tensor *s
 #ifndef __cplusplus
 #define tn_float_power_tensor_scalar_(s, self, exponent) tn_float_power_tensor_scalar_(s, self, TN_SCALAR(exponent))
 #endif
-static inline tn_tensor *tn_float_power_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_value exponent,
+static inline tn_tensor *tn_float_power_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar exponent,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), exponent, tn_value_tensor(out)};
@@ -9788,7 +9863,7 @@ static inline tn_tensor *tn_copysign_out(tn_scope *s, tn_tensor *self, tn_tensor
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_COPYSIGN_OUT, v, 3);
 }
-static inline tn_tensor *tn_copysign_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_copysign_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_COPYSIGN_SCALAR, v, 2);
@@ -9796,7 +9871,7 @@ static inline tn_tensor *tn_copysign_scalar(tn_scope *s, tn_tensor *self, tn_val
 #ifndef __cplusplus
 #define tn_copysign_scalar(s, self, other) tn_copysign_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_copysign_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_copysign_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_COPYSIGN_SCALAR_, v, 2);
@@ -9804,7 +9879,7 @@ static inline tn_tensor *tn_copysign_scalar_(tn_scope *s, tn_tensor *self, tn_va
 #ifndef __cplusplus
 #define tn_copysign_scalar_(s, self, other) tn_copysign_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_copysign_scalar_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_copysign_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_COPYSIGN_SCALAR_OUT, v, 3);
@@ -9939,38 +10014,44 @@ static inline tn_frexp_result tn_frexp_out(tn_scope *s, tn_tensor *self, tn_tens
     return result;
 }
 /* Limits to the range from min to max. */
-typedef struct tn_clamp_args { tn_tensor *self; tn_value min; tn_value max; } tn_clamp_args;
+typedef struct tn_clamp_args { tn_tensor *self; tn_scalar min; tn_scalar max; } tn_clamp_args;
 static inline tn_tensor *tn_clamp_with(tn_scope *s, const tn_clamp_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->min, o->max};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->min, tn_value_none()),
+        tn_ops_option(o->max, tn_value_none())};
     return tn_ops_tensor(s, TN_OP_CLAMP, v, 3);
 }
 #ifndef __cplusplus
-#define tn_clamp(s, ...) tn_clamp_with(s, &(tn_clamp_args){.self = __VA_ARGS__})
+#define tn_clamp(s, ...) tn_clamp_with(s, &(tn_clamp_args){.min = TN_OPS_UNSET, .max = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_clamp(tn_scope *s, tn_tensor *self, tn_clamp_args o = {})
 { o.self = self; return tn_clamp_with(s, &o); }
 #endif
-typedef struct tn_clamp__args { tn_tensor *self; tn_value min; tn_value max; } tn_clamp__args;
+typedef struct tn_clamp__args { tn_tensor *self; tn_scalar min; tn_scalar max; } tn_clamp__args;
 static inline tn_tensor *tn_clamp__with(tn_scope *s, const tn_clamp__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->min, o->max};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->min, tn_value_none()),
+        tn_ops_option(o->max, tn_value_none())};
     return tn_ops_tensor(s, TN_OP_CLAMP_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_clamp_(s, ...) tn_clamp__with(s, &(tn_clamp__args){.self = __VA_ARGS__})
+#define tn_clamp_(s, ...) tn_clamp__with(s, &(tn_clamp__args){.min = TN_OPS_UNSET, .max = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_clamp_(tn_scope *s, tn_tensor *self, tn_clamp__args o = {})
 { o.self = self; return tn_clamp__with(s, &o); }
 #endif
-typedef struct tn_clamp_out_args { tn_tensor *out; tn_value min; tn_value max; } tn_clamp_out_args;
+typedef struct tn_clamp_out_args { tn_tensor *out; tn_scalar min; tn_scalar max; } tn_clamp_out_args;
 static inline tn_tensor *tn_clamp_out_with(tn_scope *s, tn_tensor *self, const tn_clamp_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->min, o->max, tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->min, tn_value_none()),
+        tn_ops_option(o->max, tn_value_none()), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_CLAMP_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_clamp_out(s, self, ...) tn_clamp_out_with(s, self, &(tn_clamp_out_args){.out = __VA_ARGS__})
+#define tn_clamp_out(s, self, ...) tn_clamp_out_with(s, self, &(tn_clamp_out_args){.min = TN_OPS_UNSET, \
+        .max = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_clamp_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_clamp_out_args o = {})
 { o.out = out; return tn_clamp_out_with(s, self, &o); }
@@ -10015,7 +10096,7 @@ static inline tn_tensor *tn_clamp_tensor_out(tn_scope *s, tn_tensor *self, tn_te
 { o.out = out; return tn_clamp_tensor_out_with(s, self, &o); }
 #endif
 /* Limits to values not below min. */
-static inline tn_tensor *tn_clamp_min(tn_scope *s, tn_tensor *self, tn_value min)
+static inline tn_tensor *tn_clamp_min(tn_scope *s, tn_tensor *self, tn_scalar min)
 {
     const tn_value v[] = {tn_value_tensor(self), min};
     return tn_ops_tensor(s, TN_OP_CLAMP_MIN, v, 2);
@@ -10023,7 +10104,7 @@ static inline tn_tensor *tn_clamp_min(tn_scope *s, tn_tensor *self, tn_value min
 #ifndef __cplusplus
 #define tn_clamp_min(s, self, min) tn_clamp_min(s, self, TN_SCALAR(min))
 #endif
-static inline tn_tensor *tn_clamp_min_(tn_scope *s, tn_tensor *self, tn_value min)
+static inline tn_tensor *tn_clamp_min_(tn_scope *s, tn_tensor *self, tn_scalar min)
 {
     const tn_value v[] = {tn_value_tensor(self), min};
     return tn_ops_tensor(s, TN_OP_CLAMP_MIN_, v, 2);
@@ -10031,7 +10112,7 @@ static inline tn_tensor *tn_clamp_min_(tn_scope *s, tn_tensor *self, tn_value mi
 #ifndef __cplusplus
 #define tn_clamp_min_(s, self, min) tn_clamp_min_(s, self, TN_SCALAR(min))
 #endif
-static inline tn_tensor *tn_clamp_min_out(tn_scope *s, tn_tensor *self, tn_value min, tn_tensor *out)
+static inline tn_tensor *tn_clamp_min_out(tn_scope *s, tn_tensor *self, tn_scalar min, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), min, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_CLAMP_MIN_OUT, v, 3);
@@ -10055,7 +10136,7 @@ static inline tn_tensor *tn_clamp_min_tensor_out(tn_scope *s, tn_tensor *self, t
     return tn_ops_tensor(s, TN_OP_CLAMP_MIN_TENSOR_OUT, v, 3);
 }
 /* Limits to values not above max. */
-static inline tn_tensor *tn_clamp_max(tn_scope *s, tn_tensor *self, tn_value max)
+static inline tn_tensor *tn_clamp_max(tn_scope *s, tn_tensor *self, tn_scalar max)
 {
     const tn_value v[] = {tn_value_tensor(self), max};
     return tn_ops_tensor(s, TN_OP_CLAMP_MAX, v, 2);
@@ -10063,7 +10144,7 @@ static inline tn_tensor *tn_clamp_max(tn_scope *s, tn_tensor *self, tn_value max
 #ifndef __cplusplus
 #define tn_clamp_max(s, self, max) tn_clamp_max(s, self, TN_SCALAR(max))
 #endif
-static inline tn_tensor *tn_clamp_max_(tn_scope *s, tn_tensor *self, tn_value max)
+static inline tn_tensor *tn_clamp_max_(tn_scope *s, tn_tensor *self, tn_scalar max)
 {
     const tn_value v[] = {tn_value_tensor(self), max};
     return tn_ops_tensor(s, TN_OP_CLAMP_MAX_, v, 2);
@@ -10071,7 +10152,7 @@ static inline tn_tensor *tn_clamp_max_(tn_scope *s, tn_tensor *self, tn_value ma
 #ifndef __cplusplus
 #define tn_clamp_max_(s, self, max) tn_clamp_max_(s, self, TN_SCALAR(max))
 #endif
-static inline tn_tensor *tn_clamp_max_out(tn_scope *s, tn_tensor *self, tn_value max, tn_tensor *out)
+static inline tn_tensor *tn_clamp_max_out(tn_scope *s, tn_tensor *self, tn_scalar max, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), max, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_CLAMP_MAX_OUT, v, 3);
@@ -10107,7 +10188,7 @@ static inline tn_tensor *tn_where_out(tn_scope *s, tn_tensor *condition, tn_tens
         tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_WHERE_OUT, v, 4);
 }
-static inline tn_tensor *tn_where_scalarother(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_where_scalarother(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(condition), tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_WHERE_SCALAROTHER, v, 3);
@@ -10115,7 +10196,7 @@ static inline tn_tensor *tn_where_scalarother(tn_scope *s, tn_tensor *condition,
 #ifndef __cplusplus
 #define tn_where_scalarother(s, condition, self, other) tn_where_scalarother(s, condition, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_where_scalarself(tn_scope *s, tn_tensor *condition, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_where_scalarself(tn_scope *s, tn_tensor *condition, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {tn_value_tensor(condition), self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_WHERE_SCALARSELF, v, 3);
@@ -10123,7 +10204,7 @@ static inline tn_tensor *tn_where_scalarself(tn_scope *s, tn_tensor *condition, 
 #ifndef __cplusplus
 #define tn_where_scalarself(s, condition, self, other) tn_where_scalarself(s, condition, TN_SCALAR(self), other)
 #endif
-static inline tn_tensor *tn_where_scalar(tn_scope *s, tn_tensor *condition, tn_value self, tn_value other)
+static inline tn_tensor *tn_where_scalar(tn_scope *s, tn_tensor *condition, tn_scalar self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(condition), self, other};
     return tn_ops_tensor(s, TN_OP_WHERE_SCALAR, v, 3);
@@ -10153,7 +10234,7 @@ static inline tn_tensor *tn_lerp_out(tn_scope *s, tn_tensor *self, tn_tensor *en
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(end), tn_value_tensor(weight), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_LERP_OUT, v, 4);
 }
-static inline tn_tensor *tn_lerp_scalar(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_value weight)
+static inline tn_tensor *tn_lerp_scalar(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(end), weight};
     return tn_ops_tensor(s, TN_OP_LERP_SCALAR, v, 3);
@@ -10161,7 +10242,7 @@ static inline tn_tensor *tn_lerp_scalar(tn_scope *s, tn_tensor *self, tn_tensor 
 #ifndef __cplusplus
 #define tn_lerp_scalar(s, self, end, weight) tn_lerp_scalar(s, self, end, TN_SCALAR(weight))
 #endif
-static inline tn_tensor *tn_lerp_scalar_(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_value weight)
+static inline tn_tensor *tn_lerp_scalar_(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(end), weight};
     return tn_ops_tensor(s, TN_OP_LERP_SCALAR_, v, 3);
@@ -10169,7 +10250,7 @@ static inline tn_tensor *tn_lerp_scalar_(tn_scope *s, tn_tensor *self, tn_tensor
 #ifndef __cplusplus
 #define tn_lerp_scalar_(s, self, end, weight) tn_lerp_scalar_(s, self, end, TN_SCALAR(weight))
 #endif
-static inline tn_tensor *tn_lerp_scalar_out(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_value weight,
+static inline tn_tensor *tn_lerp_scalar_out(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(end), weight, tn_value_tensor(out)};
@@ -10179,94 +10260,94 @@ static inline tn_tensor *tn_lerp_scalar_out(tn_scope *s, tn_tensor *self, tn_ten
 #define tn_lerp_scalar_out(s, self, end, weight, out) tn_lerp_scalar_out(s, self, end, TN_SCALAR(weight), out)
 #endif
 /* Adds value times the product of two tensors to self. */
-typedef struct tn_addcmul_args { tn_tensor *tensor2; tn_value value; } tn_addcmul_args;
+typedef struct tn_addcmul_args { tn_tensor *tensor2; tn_scalar value; } tn_addcmul_args;
 static inline tn_tensor *tn_addcmul_with(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, const tn_addcmul_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor1), tn_value_tensor(o->tensor2),
-        tn_ops_scalar(o->value, tn_value_int(1))};
+        tn_ops_option(o->value, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDCMUL, v, 4);
 }
 #ifndef __cplusplus
-#define tn_addcmul(s, self, tensor1, ...) tn_addcmul_with(s, self, tensor1, \
-        &(tn_addcmul_args){.tensor2 = __VA_ARGS__})
+#define tn_addcmul(s, self, tensor1, ...) tn_addcmul_with(s, self, tensor1, &(tn_addcmul_args){.value = TN_OPS_UNSET, \
+        .tensor2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addcmul(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         tn_addcmul_args o = {})
 { o.tensor2 = tensor2; return tn_addcmul_with(s, self, tensor1, &o); }
 #endif
-typedef struct tn_addcmul__args { tn_tensor *tensor2; tn_value value; } tn_addcmul__args;
+typedef struct tn_addcmul__args { tn_tensor *tensor2; tn_scalar value; } tn_addcmul__args;
 static inline tn_tensor *tn_addcmul__with(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, const tn_addcmul__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor1), tn_value_tensor(o->tensor2),
-        tn_ops_scalar(o->value, tn_value_int(1))};
+        tn_ops_option(o->value, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDCMUL_, v, 4);
 }
 #ifndef __cplusplus
 #define tn_addcmul_(s, self, tensor1, ...) tn_addcmul__with(s, self, tensor1, \
-        &(tn_addcmul__args){.tensor2 = __VA_ARGS__})
+        &(tn_addcmul__args){.value = TN_OPS_UNSET, .tensor2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addcmul_(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         tn_addcmul__args o = {})
 { o.tensor2 = tensor2; return tn_addcmul__with(s, self, tensor1, &o); }
 #endif
-typedef struct tn_addcmul_out_args { tn_tensor *out; tn_value value; } tn_addcmul_out_args;
+typedef struct tn_addcmul_out_args { tn_tensor *out; tn_scalar value; } tn_addcmul_out_args;
 static inline tn_tensor *tn_addcmul_out_with(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         const tn_addcmul_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor1), tn_value_tensor(tensor2),
-        tn_ops_scalar(o->value, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->value, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADDCMUL_OUT, v, 5);
 }
 #ifndef __cplusplus
 #define tn_addcmul_out(s, self, tensor1, tensor2, ...) tn_addcmul_out_with(s, self, tensor1, tensor2, \
-        &(tn_addcmul_out_args){.out = __VA_ARGS__})
+        &(tn_addcmul_out_args){.value = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addcmul_out(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         tn_tensor *out, tn_addcmul_out_args o = {})
 { o.out = out; return tn_addcmul_out_with(s, self, tensor1, tensor2, &o); }
 #endif
 /* Adds value times the quotient of two tensors to self. */
-typedef struct tn_addcdiv_args { tn_tensor *tensor2; tn_value value; } tn_addcdiv_args;
+typedef struct tn_addcdiv_args { tn_tensor *tensor2; tn_scalar value; } tn_addcdiv_args;
 static inline tn_tensor *tn_addcdiv_with(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, const tn_addcdiv_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor1), tn_value_tensor(o->tensor2),
-        tn_ops_scalar(o->value, tn_value_int(1))};
+        tn_ops_option(o->value, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDCDIV, v, 4);
 }
 #ifndef __cplusplus
-#define tn_addcdiv(s, self, tensor1, ...) tn_addcdiv_with(s, self, tensor1, \
-        &(tn_addcdiv_args){.tensor2 = __VA_ARGS__})
+#define tn_addcdiv(s, self, tensor1, ...) tn_addcdiv_with(s, self, tensor1, &(tn_addcdiv_args){.value = TN_OPS_UNSET, \
+        .tensor2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addcdiv(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         tn_addcdiv_args o = {})
 { o.tensor2 = tensor2; return tn_addcdiv_with(s, self, tensor1, &o); }
 #endif
-typedef struct tn_addcdiv__args { tn_tensor *tensor2; tn_value value; } tn_addcdiv__args;
+typedef struct tn_addcdiv__args { tn_tensor *tensor2; tn_scalar value; } tn_addcdiv__args;
 static inline tn_tensor *tn_addcdiv__with(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, const tn_addcdiv__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor1), tn_value_tensor(o->tensor2),
-        tn_ops_scalar(o->value, tn_value_int(1))};
+        tn_ops_option(o->value, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ADDCDIV_, v, 4);
 }
 #ifndef __cplusplus
 #define tn_addcdiv_(s, self, tensor1, ...) tn_addcdiv__with(s, self, tensor1, \
-        &(tn_addcdiv__args){.tensor2 = __VA_ARGS__})
+        &(tn_addcdiv__args){.value = TN_OPS_UNSET, .tensor2 = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addcdiv_(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         tn_addcdiv__args o = {})
 { o.tensor2 = tensor2; return tn_addcdiv__with(s, self, tensor1, &o); }
 #endif
-typedef struct tn_addcdiv_out_args { tn_tensor *out; tn_value value; } tn_addcdiv_out_args;
+typedef struct tn_addcdiv_out_args { tn_tensor *out; tn_scalar value; } tn_addcdiv_out_args;
 static inline tn_tensor *tn_addcdiv_out_with(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         const tn_addcdiv_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor1), tn_value_tensor(tensor2),
-        tn_ops_scalar(o->value, tn_value_int(1)), tn_value_tensor(o->out)};
+        tn_ops_option(o->value, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ADDCDIV_OUT, v, 5);
 }
 #ifndef __cplusplus
 #define tn_addcdiv_out(s, self, tensor1, tensor2, ...) tn_addcdiv_out_with(s, self, tensor1, tensor2, \
-        &(tn_addcdiv_out_args){.out = __VA_ARGS__})
+        &(tn_addcdiv_out_args){.value = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_addcdiv_out(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, tn_tensor *tensor2,
         tn_tensor *out, tn_addcdiv_out_args o = {})
@@ -10513,7 +10594,7 @@ static inline tn_tensor *tn_relu6_(tn_scope *s, tn_tensor *self)
     return tn_ops_tensor(s, TN_OP_RELU6_, v, 1);
 }
 /* Keeps what is above threshold and puts value elsewhere. */
-static inline tn_tensor *tn_threshold(tn_scope *s, tn_tensor *self, tn_value threshold, tn_value value)
+static inline tn_tensor *tn_threshold(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), threshold, value};
     return tn_ops_tensor(s, TN_OP_THRESHOLD, v, 3);
@@ -10521,7 +10602,7 @@ static inline tn_tensor *tn_threshold(tn_scope *s, tn_tensor *self, tn_value thr
 #ifndef __cplusplus
 #define tn_threshold(s, self, threshold, value) tn_threshold(s, self, TN_SCALAR(threshold), TN_SCALAR(value))
 #endif
-static inline tn_tensor *tn_threshold_(tn_scope *s, tn_tensor *self, tn_value threshold, tn_value value)
+static inline tn_tensor *tn_threshold_(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), threshold, value};
     return tn_ops_tensor(s, TN_OP_THRESHOLD_, v, 3);
@@ -10529,7 +10610,7 @@ static inline tn_tensor *tn_threshold_(tn_scope *s, tn_tensor *self, tn_value th
 #ifndef __cplusplus
 #define tn_threshold_(s, self, threshold, value) tn_threshold_(s, self, TN_SCALAR(threshold), TN_SCALAR(value))
 #endif
-static inline tn_tensor *tn_threshold_out(tn_scope *s, tn_tensor *self, tn_value threshold, tn_value value,
+static inline tn_tensor *tn_threshold_out(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), threshold, value, tn_value_tensor(out)};
@@ -10541,7 +10622,7 @@ static inline tn_tensor *tn_threshold_out(tn_scope *s, tn_tensor *self, tn_value
 #endif
 /* Gradient of threshold and relu. */
 static inline tn_tensor *tn_threshold_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_value threshold)
+        tn_scalar threshold)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), threshold};
     return tn_ops_tensor(s, TN_OP_THRESHOLD_BACKWARD, v, 3);
@@ -10551,7 +10632,7 @@ static inline tn_tensor *tn_threshold_backward(tn_scope *s, tn_tensor *grad_outp
         TN_SCALAR(threshold))
 #endif
 static inline tn_tensor *tn_threshold_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_value threshold, tn_tensor *grad_input)
+        tn_scalar threshold, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), threshold,
         tn_value_tensor(grad_input)};
@@ -10562,48 +10643,51 @@ static inline tn_tensor *tn_threshold_backward_out(tn_scope *s, tn_tensor *grad_
         grad_output, self, TN_SCALAR(threshold), grad_input)
 #endif
 /* Clamps to the range from min_val to max_val. */
-typedef struct tn_hardtanh_args { tn_tensor *self; tn_value min_val; tn_value max_val; } tn_hardtanh_args;
+typedef struct tn_hardtanh_args { tn_tensor *self; tn_scalar min_val; tn_scalar max_val; } tn_hardtanh_args;
 static inline tn_tensor *tn_hardtanh_with(tn_scope *s, const tn_hardtanh_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->min_val, tn_value_int(-1)),
-        tn_ops_scalar(o->max_val, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->min_val, tn_value_int(-1)),
+        tn_ops_option(o->max_val, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_HARDTANH, v, 3);
 }
 #ifndef __cplusplus
-#define tn_hardtanh(s, ...) tn_hardtanh_with(s, &(tn_hardtanh_args){.self = __VA_ARGS__})
+#define tn_hardtanh(s, ...) tn_hardtanh_with(s, &(tn_hardtanh_args){.min_val = TN_OPS_UNSET, .max_val = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hardtanh(tn_scope *s, tn_tensor *self, tn_hardtanh_args o = {})
 { o.self = self; return tn_hardtanh_with(s, &o); }
 #endif
-typedef struct tn_hardtanh__args { tn_tensor *self; tn_value min_val; tn_value max_val; } tn_hardtanh__args;
+typedef struct tn_hardtanh__args { tn_tensor *self; tn_scalar min_val; tn_scalar max_val; } tn_hardtanh__args;
 static inline tn_tensor *tn_hardtanh__with(tn_scope *s, const tn_hardtanh__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->min_val, tn_value_int(-1)),
-        tn_ops_scalar(o->max_val, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->min_val, tn_value_int(-1)),
+        tn_ops_option(o->max_val, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_HARDTANH_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_hardtanh_(s, ...) tn_hardtanh__with(s, &(tn_hardtanh__args){.self = __VA_ARGS__})
+#define tn_hardtanh_(s, ...) tn_hardtanh__with(s, &(tn_hardtanh__args){.min_val = TN_OPS_UNSET, \
+        .max_val = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hardtanh_(tn_scope *s, tn_tensor *self, tn_hardtanh__args o = {})
 { o.self = self; return tn_hardtanh__with(s, &o); }
 #endif
-typedef struct tn_hardtanh_out_args { tn_tensor *out; tn_value min_val; tn_value max_val; } tn_hardtanh_out_args;
+typedef struct tn_hardtanh_out_args { tn_tensor *out; tn_scalar min_val; tn_scalar max_val; } tn_hardtanh_out_args;
 static inline tn_tensor *tn_hardtanh_out_with(tn_scope *s, tn_tensor *self, const tn_hardtanh_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->min_val, tn_value_int(-1)),
-        tn_ops_scalar(o->max_val, tn_value_int(1)), tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->min_val, tn_value_int(-1)),
+        tn_ops_option(o->max_val, tn_value_int(1)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_HARDTANH_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_hardtanh_out(s, self, ...) tn_hardtanh_out_with(s, self, &(tn_hardtanh_out_args){.out = __VA_ARGS__})
+#define tn_hardtanh_out(s, self, ...) tn_hardtanh_out_with(s, self, &(tn_hardtanh_out_args){.min_val = TN_OPS_UNSET, \
+        .max_val = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hardtanh_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_hardtanh_out_args o = {})
 { o.out = out; return tn_hardtanh_out_with(s, self, &o); }
 #endif
 /* Gradient of hardtanh. */
-static inline tn_tensor *tn_hardtanh_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_value min_val,
-        tn_value max_val)
+static inline tn_tensor *tn_hardtanh_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_scalar min_val,
+        tn_scalar max_val)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), min_val, max_val};
     return tn_ops_tensor(s, TN_OP_HARDTANH_BACKWARD, v, 4);
@@ -10613,7 +10697,7 @@ static inline tn_tensor *tn_hardtanh_backward(tn_scope *s, tn_tensor *grad_outpu
         TN_SCALAR(min_val), TN_SCALAR(max_val))
 #endif
 static inline tn_tensor *tn_hardtanh_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_value min_val, tn_value max_val, tn_tensor *grad_input)
+        tn_scalar min_val, tn_scalar max_val, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), min_val, max_val,
         tn_value_tensor(grad_input)};
@@ -10674,34 +10758,35 @@ static inline tn_tensor *tn_hardswish_backward(tn_scope *s, tn_tensor *grad_outp
     return tn_ops_tensor(s, TN_OP_HARDSWISH_BACKWARD, v, 2);
 }
 /* Zero within lambd of zero, identity elsewhere. */
-typedef struct tn_hardshrink_args { tn_tensor *self; tn_value lambd; } tn_hardshrink_args;
+typedef struct tn_hardshrink_args { tn_tensor *self; tn_scalar lambd; } tn_hardshrink_args;
 static inline tn_tensor *tn_hardshrink_with(tn_scope *s, const tn_hardshrink_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->lambd, tn_value_float(0.5))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->lambd, tn_value_float(0.5))};
     return tn_ops_tensor(s, TN_OP_HARDSHRINK, v, 2);
 }
 #ifndef __cplusplus
-#define tn_hardshrink(s, ...) tn_hardshrink_with(s, &(tn_hardshrink_args){.self = __VA_ARGS__})
+#define tn_hardshrink(s, ...) tn_hardshrink_with(s, &(tn_hardshrink_args){.lambd = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hardshrink(tn_scope *s, tn_tensor *self, tn_hardshrink_args o = {})
 { o.self = self; return tn_hardshrink_with(s, &o); }
 #endif
-typedef struct tn_hardshrink_out_args { tn_tensor *out; tn_value lambd; } tn_hardshrink_out_args;
+typedef struct tn_hardshrink_out_args { tn_tensor *out; tn_scalar lambd; } tn_hardshrink_out_args;
 static inline tn_tensor *tn_hardshrink_out_with(tn_scope *s, tn_tensor *self, const tn_hardshrink_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->lambd, tn_value_float(0.5)),
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->lambd, tn_value_float(0.5)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_HARDSHRINK_OUT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_hardshrink_out(s, self, ...) tn_hardshrink_out_with(s, self, &(tn_hardshrink_out_args){.out = __VA_ARGS__})
+#define tn_hardshrink_out(s, self, ...) tn_hardshrink_out_with(s, self, \
+        &(tn_hardshrink_out_args){.lambd = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_hardshrink_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_hardshrink_out_args o = {})
 { o.out = out; return tn_hardshrink_out_with(s, self, &o); }
 #endif
 /* Gradient of hardshrink. */
-static inline tn_tensor *tn_hardshrink_backward(tn_scope *s, tn_tensor *grad_out, tn_tensor *self, tn_value lambd)
+static inline tn_tensor *tn_hardshrink_backward(tn_scope *s, tn_tensor *grad_out, tn_tensor *self, tn_scalar lambd)
 {
     const tn_value v[] = {tn_value_tensor(grad_out), tn_value_tensor(self), lambd};
     return tn_ops_tensor(s, TN_OP_HARDSHRINK_BACKWARD, v, 3);
@@ -10709,8 +10794,8 @@ static inline tn_tensor *tn_hardshrink_backward(tn_scope *s, tn_tensor *grad_out
 #ifndef __cplusplus
 #define tn_hardshrink_backward(s, grad_out, self, lambd) tn_hardshrink_backward(s, grad_out, self, TN_SCALAR(lambd))
 #endif
-static inline tn_tensor *tn_hardshrink_backward_out(tn_scope *s, tn_tensor *grad_out, tn_tensor *self, tn_value lambd,
-        tn_tensor *grad_input)
+static inline tn_tensor *tn_hardshrink_backward_out(tn_scope *s, tn_tensor *grad_out, tn_tensor *self,
+        tn_scalar lambd, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_out), tn_value_tensor(self), lambd, tn_value_tensor(grad_input)};
     return tn_ops_tensor(s, TN_OP_HARDSHRINK_BACKWARD_OUT, v, 4);
@@ -10720,34 +10805,35 @@ static inline tn_tensor *tn_hardshrink_backward_out(tn_scope *s, tn_tensor *grad
         TN_SCALAR(lambd), grad_input)
 #endif
 /* Shrinks towards zero by lambd. */
-typedef struct tn_softshrink_args { tn_tensor *self; tn_value lambd; } tn_softshrink_args;
+typedef struct tn_softshrink_args { tn_tensor *self; tn_scalar lambd; } tn_softshrink_args;
 static inline tn_tensor *tn_softshrink_with(tn_scope *s, const tn_softshrink_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->lambd, tn_value_float(0.5))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->lambd, tn_value_float(0.5))};
     return tn_ops_tensor(s, TN_OP_SOFTSHRINK, v, 2);
 }
 #ifndef __cplusplus
-#define tn_softshrink(s, ...) tn_softshrink_with(s, &(tn_softshrink_args){.self = __VA_ARGS__})
+#define tn_softshrink(s, ...) tn_softshrink_with(s, &(tn_softshrink_args){.lambd = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_softshrink(tn_scope *s, tn_tensor *self, tn_softshrink_args o = {})
 { o.self = self; return tn_softshrink_with(s, &o); }
 #endif
-typedef struct tn_softshrink_out_args { tn_tensor *out; tn_value lambd; } tn_softshrink_out_args;
+typedef struct tn_softshrink_out_args { tn_tensor *out; tn_scalar lambd; } tn_softshrink_out_args;
 static inline tn_tensor *tn_softshrink_out_with(tn_scope *s, tn_tensor *self, const tn_softshrink_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->lambd, tn_value_float(0.5)),
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->lambd, tn_value_float(0.5)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_SOFTSHRINK_OUT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_softshrink_out(s, self, ...) tn_softshrink_out_with(s, self, &(tn_softshrink_out_args){.out = __VA_ARGS__})
+#define tn_softshrink_out(s, self, ...) tn_softshrink_out_with(s, self, \
+        &(tn_softshrink_out_args){.lambd = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_softshrink_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_softshrink_out_args o = {})
 { o.out = out; return tn_softshrink_out_with(s, self, &o); }
 #endif
 /* Gradient of softshrink. */
-static inline tn_tensor *tn_softshrink_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_value lambd)
+static inline tn_tensor *tn_softshrink_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_scalar lambd)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), lambd};
     return tn_ops_tensor(s, TN_OP_SOFTSHRINK_BACKWARD, v, 3);
@@ -10757,7 +10843,7 @@ static inline tn_tensor *tn_softshrink_backward(tn_scope *s, tn_tensor *grad_out
         TN_SCALAR(lambd))
 #endif
 static inline tn_tensor *tn_softshrink_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_value lambd, tn_tensor *grad_input)
+        tn_scalar lambd, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), lambd, tn_value_tensor(grad_input)};
     return tn_ops_tensor(s, TN_OP_SOFTSHRINK_BACKWARD_OUT, v, 4);
@@ -10767,39 +10853,42 @@ static inline tn_tensor *tn_softshrink_backward_out(tn_scope *s, tn_tensor *grad
         self, TN_SCALAR(lambd), grad_input)
 #endif
 /* Scales negative numbers by a slope. */
-typedef struct tn_leaky_relu_args { tn_tensor *self; tn_value negative_slope; } tn_leaky_relu_args;
+typedef struct tn_leaky_relu_args { tn_tensor *self; tn_scalar negative_slope; } tn_leaky_relu_args;
 static inline tn_tensor *tn_leaky_relu_with(tn_scope *s, const tn_leaky_relu_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->negative_slope, tn_value_float(0.01))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->negative_slope, tn_value_float(0.01))};
     return tn_ops_tensor(s, TN_OP_LEAKY_RELU, v, 2);
 }
 #ifndef __cplusplus
-#define tn_leaky_relu(s, ...) tn_leaky_relu_with(s, &(tn_leaky_relu_args){.self = __VA_ARGS__})
+#define tn_leaky_relu(s, ...) tn_leaky_relu_with(s, &(tn_leaky_relu_args){.negative_slope = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_leaky_relu(tn_scope *s, tn_tensor *self, tn_leaky_relu_args o = {})
 { o.self = self; return tn_leaky_relu_with(s, &o); }
 #endif
-typedef struct tn_leaky_relu__args { tn_tensor *self; tn_value negative_slope; } tn_leaky_relu__args;
+typedef struct tn_leaky_relu__args { tn_tensor *self; tn_scalar negative_slope; } tn_leaky_relu__args;
 static inline tn_tensor *tn_leaky_relu__with(tn_scope *s, const tn_leaky_relu__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->negative_slope, tn_value_float(0.01))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->negative_slope, tn_value_float(0.01))};
     return tn_ops_tensor(s, TN_OP_LEAKY_RELU_, v, 2);
 }
 #ifndef __cplusplus
-#define tn_leaky_relu_(s, ...) tn_leaky_relu__with(s, &(tn_leaky_relu__args){.self = __VA_ARGS__})
+#define tn_leaky_relu_(s, ...) tn_leaky_relu__with(s, &(tn_leaky_relu__args){.negative_slope = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_leaky_relu_(tn_scope *s, tn_tensor *self, tn_leaky_relu__args o = {})
 { o.self = self; return tn_leaky_relu__with(s, &o); }
 #endif
-typedef struct tn_leaky_relu_out_args { tn_tensor *out; tn_value negative_slope; } tn_leaky_relu_out_args;
+typedef struct tn_leaky_relu_out_args { tn_tensor *out; tn_scalar negative_slope; } tn_leaky_relu_out_args;
 static inline tn_tensor *tn_leaky_relu_out_with(tn_scope *s, tn_tensor *self, const tn_leaky_relu_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->negative_slope, tn_value_float(0.01)),
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->negative_slope, tn_value_float(0.01)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_LEAKY_RELU_OUT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_leaky_relu_out(s, self, ...) tn_leaky_relu_out_with(s, self, &(tn_leaky_relu_out_args){.out = __VA_ARGS__})
+#define tn_leaky_relu_out(s, self, ...) tn_leaky_relu_out_with(s, self, \
+        &(tn_leaky_relu_out_args){.negative_slope = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_leaky_relu_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_leaky_relu_out_args o = {})
@@ -10807,7 +10896,7 @@ static inline tn_tensor *tn_leaky_relu_out(tn_scope *s, tn_tensor *self, tn_tens
 #endif
 /* Gradient of leaky_relu. */
 static inline tn_tensor *tn_leaky_relu_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_value negative_slope, int32_t self_is_result)
+        tn_scalar negative_slope, int32_t self_is_result)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), negative_slope,
         tn_value_bool(self_is_result)};
@@ -10818,7 +10907,7 @@ static inline tn_tensor *tn_leaky_relu_backward(tn_scope *s, tn_tensor *grad_out
         grad_output, self, TN_SCALAR(negative_slope), self_is_result)
 #endif
 static inline tn_tensor *tn_leaky_relu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_value negative_slope, int32_t self_is_result, tn_tensor *grad_input)
+        tn_scalar negative_slope, int32_t self_is_result, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), negative_slope,
         tn_value_bool(self_is_result), tn_value_tensor(grad_input)};
@@ -10829,50 +10918,54 @@ static inline tn_tensor *tn_leaky_relu_backward_out(tn_scope *s, tn_tensor *grad
         s, grad_output, self, TN_SCALAR(negative_slope), self_is_result, grad_input)
 #endif
 /* Exponential linear unit. */
-typedef struct tn_elu_args { tn_tensor *self; tn_value alpha; tn_value scale; tn_value input_scale; } tn_elu_args;
+typedef struct tn_elu_args { tn_tensor *self; tn_scalar alpha; tn_scalar scale; tn_scalar input_scale; } tn_elu_args;
 static inline tn_tensor *tn_elu_with(tn_scope *s, const tn_elu_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->alpha, tn_value_int(1)),
-        tn_ops_scalar(o->scale, tn_value_int(1)), tn_ops_scalar(o->input_scale, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_ops_option(o->scale, tn_value_int(1)), tn_ops_option(o->input_scale, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ELU, v, 4);
 }
 #ifndef __cplusplus
-#define tn_elu(s, ...) tn_elu_with(s, &(tn_elu_args){.self = __VA_ARGS__})
+#define tn_elu(s, ...) tn_elu_with(s, &(tn_elu_args){.alpha = TN_OPS_UNSET, .scale = TN_OPS_UNSET, \
+        .input_scale = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_elu(tn_scope *s, tn_tensor *self, tn_elu_args o = {})
 { o.self = self; return tn_elu_with(s, &o); }
 #endif
-typedef struct tn_elu__args { tn_tensor *self; tn_value alpha; tn_value scale; tn_value input_scale; } tn_elu__args;
+typedef struct tn_elu__args { tn_tensor *self; tn_scalar alpha; tn_scalar scale; tn_scalar input_scale;
+    } tn_elu__args;
 static inline tn_tensor *tn_elu__with(tn_scope *s, const tn_elu__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->alpha, tn_value_int(1)),
-        tn_ops_scalar(o->scale, tn_value_int(1)), tn_ops_scalar(o->input_scale, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_ops_option(o->scale, tn_value_int(1)), tn_ops_option(o->input_scale, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_ELU_, v, 4);
 }
 #ifndef __cplusplus
-#define tn_elu_(s, ...) tn_elu__with(s, &(tn_elu__args){.self = __VA_ARGS__})
+#define tn_elu_(s, ...) tn_elu__with(s, &(tn_elu__args){.alpha = TN_OPS_UNSET, .scale = TN_OPS_UNSET, \
+        .input_scale = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_elu_(tn_scope *s, tn_tensor *self, tn_elu__args o = {})
 { o.self = self; return tn_elu__with(s, &o); }
 #endif
-typedef struct tn_elu_out_args { tn_tensor *out; tn_value alpha; tn_value scale; tn_value input_scale;
+typedef struct tn_elu_out_args { tn_tensor *out; tn_scalar alpha; tn_scalar scale; tn_scalar input_scale;
     } tn_elu_out_args;
 static inline tn_tensor *tn_elu_out_with(tn_scope *s, tn_tensor *self, const tn_elu_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->alpha, tn_value_int(1)),
-        tn_ops_scalar(o->scale, tn_value_int(1)), tn_ops_scalar(o->input_scale, tn_value_int(1)),
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_ops_option(o->scale, tn_value_int(1)), tn_ops_option(o->input_scale, tn_value_int(1)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_ELU_OUT, v, 5);
 }
 #ifndef __cplusplus
-#define tn_elu_out(s, self, ...) tn_elu_out_with(s, self, &(tn_elu_out_args){.out = __VA_ARGS__})
+#define tn_elu_out(s, self, ...) tn_elu_out_with(s, self, &(tn_elu_out_args){.alpha = TN_OPS_UNSET, \
+        .scale = TN_OPS_UNSET, .input_scale = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_elu_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_elu_out_args o = {})
 { o.out = out; return tn_elu_out_with(s, self, &o); }
 #endif
 /* Gradient of elu, from its input or its result. */
-static inline tn_tensor *tn_elu_backward(tn_scope *s, tn_tensor *grad_output, tn_value alpha, tn_value scale,
-        tn_value input_scale, int32_t is_result, tn_tensor *self_or_result)
+static inline tn_tensor *tn_elu_backward(tn_scope *s, tn_tensor *grad_output, tn_scalar alpha, tn_scalar scale,
+        tn_scalar input_scale, int32_t is_result, tn_tensor *self_or_result)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), alpha, scale, input_scale, tn_value_bool(is_result),
         tn_value_tensor(self_or_result)};
@@ -10882,8 +10975,8 @@ static inline tn_tensor *tn_elu_backward(tn_scope *s, tn_tensor *grad_output, tn
 #define tn_elu_backward(s, grad_output, alpha, scale, input_scale, is_result, self_or_result) tn_elu_backward(s, \
         grad_output, TN_SCALAR(alpha), TN_SCALAR(scale), TN_SCALAR(input_scale), is_result, self_or_result)
 #endif
-static inline tn_tensor *tn_elu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_value alpha, tn_value scale,
-        tn_value input_scale, int32_t is_result, tn_tensor *self_or_result, tn_tensor *grad_input)
+static inline tn_tensor *tn_elu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_scalar alpha, tn_scalar scale,
+        tn_scalar input_scale, int32_t is_result, tn_tensor *self_or_result, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), alpha, scale, input_scale, tn_value_bool(is_result),
         tn_value_tensor(self_or_result), tn_value_tensor(grad_input)};
@@ -10906,26 +10999,26 @@ static inline tn_tensor *tn_selu_(tn_scope *s, tn_tensor *self)
     return tn_ops_tensor(s, TN_OP_SELU_, v, 1);
 }
 /* Continuously differentiable elu. */
-typedef struct tn_celu_args { tn_tensor *self; tn_value alpha; } tn_celu_args;
+typedef struct tn_celu_args { tn_tensor *self; tn_scalar alpha; } tn_celu_args;
 static inline tn_tensor *tn_celu_with(tn_scope *s, const tn_celu_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->alpha, tn_value_float(1.0))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->alpha, tn_value_float(1.0))};
     return tn_ops_tensor(s, TN_OP_CELU, v, 2);
 }
 #ifndef __cplusplus
-#define tn_celu(s, ...) tn_celu_with(s, &(tn_celu_args){.self = __VA_ARGS__})
+#define tn_celu(s, ...) tn_celu_with(s, &(tn_celu_args){.alpha = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_celu(tn_scope *s, tn_tensor *self, tn_celu_args o = {})
 { o.self = self; return tn_celu_with(s, &o); }
 #endif
-typedef struct tn_celu__args { tn_tensor *self; tn_value alpha; } tn_celu__args;
+typedef struct tn_celu__args { tn_tensor *self; tn_scalar alpha; } tn_celu__args;
 static inline tn_tensor *tn_celu__with(tn_scope *s, const tn_celu__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->alpha, tn_value_float(1.0))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->alpha, tn_value_float(1.0))};
     return tn_ops_tensor(s, TN_OP_CELU_, v, 2);
 }
 #ifndef __cplusplus
-#define tn_celu_(s, ...) tn_celu__with(s, &(tn_celu__args){.self = __VA_ARGS__})
+#define tn_celu_(s, ...) tn_celu__with(s, &(tn_celu__args){.alpha = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_celu_(tn_scope *s, tn_tensor *self, tn_celu__args o = {})
 { o.self = self; return tn_celu__with(s, &o); }
@@ -11052,35 +11145,37 @@ static inline tn_tensor *tn_mish_backward(tn_scope *s, tn_tensor *grad_output, t
     return tn_ops_tensor(s, TN_OP_MISH_BACKWARD, v, 2);
 }
 /* Smooth approximation of relu. */
-typedef struct tn_softplus_args { tn_tensor *self; tn_value beta; tn_value threshold; } tn_softplus_args;
+typedef struct tn_softplus_args { tn_tensor *self; tn_scalar beta; tn_scalar threshold; } tn_softplus_args;
 static inline tn_tensor *tn_softplus_with(tn_scope *s, const tn_softplus_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->beta, tn_value_int(1)),
-        tn_ops_scalar(o->threshold, tn_value_int(20))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->threshold, tn_value_int(20))};
     return tn_ops_tensor(s, TN_OP_SOFTPLUS, v, 3);
 }
 #ifndef __cplusplus
-#define tn_softplus(s, ...) tn_softplus_with(s, &(tn_softplus_args){.self = __VA_ARGS__})
+#define tn_softplus(s, ...) tn_softplus_with(s, &(tn_softplus_args){.beta = TN_OPS_UNSET, .threshold = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_softplus(tn_scope *s, tn_tensor *self, tn_softplus_args o = {})
 { o.self = self; return tn_softplus_with(s, &o); }
 #endif
-typedef struct tn_softplus_out_args { tn_tensor *out; tn_value beta; tn_value threshold; } tn_softplus_out_args;
+typedef struct tn_softplus_out_args { tn_tensor *out; tn_scalar beta; tn_scalar threshold; } tn_softplus_out_args;
 static inline tn_tensor *tn_softplus_out_with(tn_scope *s, tn_tensor *self, const tn_softplus_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->beta, tn_value_int(1)),
-        tn_ops_scalar(o->threshold, tn_value_int(20)), tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->threshold, tn_value_int(20)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_SOFTPLUS_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_softplus_out(s, self, ...) tn_softplus_out_with(s, self, &(tn_softplus_out_args){.out = __VA_ARGS__})
+#define tn_softplus_out(s, self, ...) tn_softplus_out_with(s, self, &(tn_softplus_out_args){.beta = TN_OPS_UNSET, \
+        .threshold = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_softplus_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_softplus_out_args o = {})
 { o.out = out; return tn_softplus_out_with(s, self, &o); }
 #endif
 /* Gradient of softplus. */
-static inline tn_tensor *tn_softplus_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_value beta,
-        tn_value threshold)
+static inline tn_tensor *tn_softplus_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_scalar beta,
+        tn_scalar threshold)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), beta, threshold};
     return tn_ops_tensor(s, TN_OP_SOFTPLUS_BACKWARD, v, 4);
@@ -11089,8 +11184,8 @@ static inline tn_tensor *tn_softplus_backward(tn_scope *s, tn_tensor *grad_outpu
 #define tn_softplus_backward(s, grad_output, self, beta, threshold) tn_softplus_backward(s, grad_output, self, \
         TN_SCALAR(beta), TN_SCALAR(threshold))
 #endif
-static inline tn_tensor *tn_softplus_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_value beta,
-        tn_value threshold, tn_tensor *grad_input)
+static inline tn_tensor *tn_softplus_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
+        tn_scalar beta, tn_scalar threshold, tn_tensor *grad_input)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), beta, threshold,
         tn_value_tensor(grad_input)};
@@ -11171,84 +11266,86 @@ static inline tn_tensor *tn_prelu(tn_scope *s, tn_tensor *self, tn_tensor *weigh
     return tn_ops_tensor(s, TN_OP_PRELU, v, 2);
 }
 /* Leaky relu with random slopes in training. */
-typedef struct tn_rrelu_args { tn_tensor *self; tn_value lower; tn_value upper; int32_t training;
+typedef struct tn_rrelu_args { tn_tensor *self; tn_scalar lower; tn_scalar upper; int32_t training;
     tn_generator *generator; } tn_rrelu_args;
 static inline tn_tensor *tn_rrelu_with(tn_scope *s, const tn_rrelu_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->lower, tn_value_float(0.125)),
-        tn_ops_scalar(o->upper, tn_value_float(0.33333333333333331)), tn_value_bool(o->training),
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->lower, tn_value_float(0.125)),
+        tn_ops_option(o->upper, tn_value_float(0.33333333333333331)), tn_value_bool(o->training),
         tn_value_generator(o->generator)};
     return tn_ops_tensor(s, TN_OP_RRELU, v, 5);
 }
 #ifndef __cplusplus
-#define tn_rrelu(s, ...) tn_rrelu_with(s, &(tn_rrelu_args){.self = __VA_ARGS__})
+#define tn_rrelu(s, ...) tn_rrelu_with(s, &(tn_rrelu_args){.lower = TN_OPS_UNSET, .upper = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rrelu(tn_scope *s, tn_tensor *self, tn_rrelu_args o = {})
 { o.self = self; return tn_rrelu_with(s, &o); }
 #endif
-typedef struct tn_rrelu__args { tn_tensor *self; tn_value lower; tn_value upper; int32_t training;
+typedef struct tn_rrelu__args { tn_tensor *self; tn_scalar lower; tn_scalar upper; int32_t training;
     tn_generator *generator; } tn_rrelu__args;
 static inline tn_tensor *tn_rrelu__with(tn_scope *s, const tn_rrelu__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->lower, tn_value_float(0.125)),
-        tn_ops_scalar(o->upper, tn_value_float(0.33333333333333331)), tn_value_bool(o->training),
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->lower, tn_value_float(0.125)),
+        tn_ops_option(o->upper, tn_value_float(0.33333333333333331)), tn_value_bool(o->training),
         tn_value_generator(o->generator)};
     return tn_ops_tensor(s, TN_OP_RRELU_, v, 5);
 }
 #ifndef __cplusplus
-#define tn_rrelu_(s, ...) tn_rrelu__with(s, &(tn_rrelu__args){.self = __VA_ARGS__})
+#define tn_rrelu_(s, ...) tn_rrelu__with(s, &(tn_rrelu__args){.lower = TN_OPS_UNSET, .upper = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rrelu_(tn_scope *s, tn_tensor *self, tn_rrelu__args o = {})
 { o.self = self; return tn_rrelu__with(s, &o); }
 #endif
 /* Leaky relu with random slopes, which it writes to noise. */
-typedef struct tn_rrelu_with_noise_args { tn_tensor *noise; tn_value lower; tn_value upper; int32_t training;
+typedef struct tn_rrelu_with_noise_args { tn_tensor *noise; tn_scalar lower; tn_scalar upper; int32_t training;
     tn_generator *generator; } tn_rrelu_with_noise_args;
 static inline tn_tensor *tn_rrelu_with_noise_with(tn_scope *s, tn_tensor *self, const tn_rrelu_with_noise_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->noise),
-        tn_ops_scalar(o->lower, tn_value_float(0.125)), tn_ops_scalar(o->upper, tn_value_float(0.33333333333333331)),
+        tn_ops_option(o->lower, tn_value_float(0.125)), tn_ops_option(o->upper, tn_value_float(0.33333333333333331)),
         tn_value_bool(o->training), tn_value_generator(o->generator)};
     return tn_ops_tensor(s, TN_OP_RRELU_WITH_NOISE, v, 6);
 }
 #ifndef __cplusplus
 #define tn_rrelu_with_noise(s, self, ...) tn_rrelu_with_noise_with(s, self, \
-        &(tn_rrelu_with_noise_args){.noise = __VA_ARGS__})
+        &(tn_rrelu_with_noise_args){.lower = TN_OPS_UNSET, .upper = TN_OPS_UNSET, .noise = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rrelu_with_noise(tn_scope *s, tn_tensor *self, tn_tensor *noise,
         tn_rrelu_with_noise_args o = {})
 { o.noise = noise; return tn_rrelu_with_noise_with(s, self, &o); }
 #endif
-typedef struct tn_rrelu_with_noise__args { tn_tensor *noise; tn_value lower; tn_value upper; int32_t training;
+typedef struct tn_rrelu_with_noise__args { tn_tensor *noise; tn_scalar lower; tn_scalar upper; int32_t training;
     tn_generator *generator; } tn_rrelu_with_noise__args;
 static inline tn_tensor *tn_rrelu_with_noise__with(tn_scope *s, tn_tensor *self, const tn_rrelu_with_noise__args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->noise),
-        tn_ops_scalar(o->lower, tn_value_float(0.125)), tn_ops_scalar(o->upper, tn_value_float(0.33333333333333331)),
+        tn_ops_option(o->lower, tn_value_float(0.125)), tn_ops_option(o->upper, tn_value_float(0.33333333333333331)),
         tn_value_bool(o->training), tn_value_generator(o->generator)};
     return tn_ops_tensor(s, TN_OP_RRELU_WITH_NOISE_, v, 6);
 }
 #ifndef __cplusplus
 #define tn_rrelu_with_noise_(s, self, ...) tn_rrelu_with_noise__with(s, self, \
-        &(tn_rrelu_with_noise__args){.noise = __VA_ARGS__})
+        &(tn_rrelu_with_noise__args){.lower = TN_OPS_UNSET, .upper = TN_OPS_UNSET, .noise = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rrelu_with_noise_(tn_scope *s, tn_tensor *self, tn_tensor *noise,
         tn_rrelu_with_noise__args o = {})
 { o.noise = noise; return tn_rrelu_with_noise__with(s, self, &o); }
 #endif
-typedef struct tn_rrelu_with_noise_out_args { tn_tensor *out; tn_value lower; tn_value upper; int32_t training;
+typedef struct tn_rrelu_with_noise_out_args { tn_tensor *out; tn_scalar lower; tn_scalar upper; int32_t training;
     tn_generator *generator; } tn_rrelu_with_noise_out_args;
 static inline tn_tensor *tn_rrelu_with_noise_out_with(tn_scope *s, tn_tensor *self, tn_tensor *noise,
         const tn_rrelu_with_noise_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(noise),
-        tn_ops_scalar(o->lower, tn_value_float(0.125)), tn_ops_scalar(o->upper, tn_value_float(0.33333333333333331)),
+        tn_ops_option(o->lower, tn_value_float(0.125)), tn_ops_option(o->upper, tn_value_float(0.33333333333333331)),
         tn_value_bool(o->training), tn_value_generator(o->generator), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_RRELU_WITH_NOISE_OUT, v, 7);
 }
 #ifndef __cplusplus
 #define tn_rrelu_with_noise_out(s, self, noise, ...) tn_rrelu_with_noise_out_with(s, self, noise, \
-        &(tn_rrelu_with_noise_out_args){.out = __VA_ARGS__})
+        &(tn_rrelu_with_noise_out_args){.lower = TN_OPS_UNSET, .upper = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_rrelu_with_noise_out(tn_scope *s, tn_tensor *self, tn_tensor *noise, tn_tensor *out,
         tn_rrelu_with_noise_out_args o = {})
@@ -11256,7 +11353,7 @@ static inline tn_tensor *tn_rrelu_with_noise_out(tn_scope *s, tn_tensor *self, t
 #endif
 /* Gradient of rrelu_with_noise. */
 static inline tn_tensor *tn_rrelu_with_noise_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
-        tn_tensor *noise, tn_value lower, tn_value upper, int32_t training, int32_t self_is_result)
+        tn_tensor *noise, tn_scalar lower, tn_scalar upper, int32_t training, int32_t self_is_result)
 {
     const tn_value v[] = {tn_value_tensor(grad_output), tn_value_tensor(self), tn_value_tensor(noise), lower, upper,
         tn_value_bool(training), tn_value_bool(self_is_result)};
@@ -11483,38 +11580,44 @@ static inline tn_tensor *tn_arctanh_out(tn_scope *s, tn_tensor *self, tn_tensor 
     return tn_ops_tensor(s, TN_OP_ARCTANH_OUT, v, 2);
 }
 /* Limits to the range from min to max. */
-typedef struct tn_clip_args { tn_tensor *self; tn_value min; tn_value max; } tn_clip_args;
+typedef struct tn_clip_args { tn_tensor *self; tn_scalar min; tn_scalar max; } tn_clip_args;
 static inline tn_tensor *tn_clip_with(tn_scope *s, const tn_clip_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->min, o->max};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->min, tn_value_none()),
+        tn_ops_option(o->max, tn_value_none())};
     return tn_ops_tensor(s, TN_OP_CLIP, v, 3);
 }
 #ifndef __cplusplus
-#define tn_clip(s, ...) tn_clip_with(s, &(tn_clip_args){.self = __VA_ARGS__})
+#define tn_clip(s, ...) tn_clip_with(s, &(tn_clip_args){.min = TN_OPS_UNSET, .max = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_clip(tn_scope *s, tn_tensor *self, tn_clip_args o = {})
 { o.self = self; return tn_clip_with(s, &o); }
 #endif
-typedef struct tn_clip__args { tn_tensor *self; tn_value min; tn_value max; } tn_clip__args;
+typedef struct tn_clip__args { tn_tensor *self; tn_scalar min; tn_scalar max; } tn_clip__args;
 static inline tn_tensor *tn_clip__with(tn_scope *s, const tn_clip__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->min, o->max};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->min, tn_value_none()),
+        tn_ops_option(o->max, tn_value_none())};
     return tn_ops_tensor(s, TN_OP_CLIP_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_clip_(s, ...) tn_clip__with(s, &(tn_clip__args){.self = __VA_ARGS__})
+#define tn_clip_(s, ...) tn_clip__with(s, &(tn_clip__args){.min = TN_OPS_UNSET, .max = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_clip_(tn_scope *s, tn_tensor *self, tn_clip__args o = {})
 { o.self = self; return tn_clip__with(s, &o); }
 #endif
-typedef struct tn_clip_out_args { tn_tensor *out; tn_value min; tn_value max; } tn_clip_out_args;
+typedef struct tn_clip_out_args { tn_tensor *out; tn_scalar min; tn_scalar max; } tn_clip_out_args;
 static inline tn_tensor *tn_clip_out_with(tn_scope *s, tn_tensor *self, const tn_clip_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->min, o->max, tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->min, tn_value_none()),
+        tn_ops_option(o->max, tn_value_none()), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_CLIP_OUT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_clip_out(s, self, ...) tn_clip_out_with(s, self, &(tn_clip_out_args){.out = __VA_ARGS__})
+#define tn_clip_out(s, self, ...) tn_clip_out_with(s, self, &(tn_clip_out_args){.min = TN_OPS_UNSET, \
+        .max = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_clip_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_clip_out_args o = {})
 { o.out = out; return tn_clip_out_with(s, self, &o); }
@@ -11559,7 +11662,7 @@ static inline tn_tensor *tn_clip_tensor_out(tn_scope *s, tn_tensor *self, tn_ten
 { o.out = out; return tn_clip_tensor_out_with(s, self, &o); }
 #endif
 /* Divides self by other; integers give the default float type. */
-static inline tn_tensor *tn_divide_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_divide_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_DIVIDE_SCALAR, v, 2);
@@ -11567,7 +11670,7 @@ static inline tn_tensor *tn_divide_scalar(tn_scope *s, tn_tensor *self, tn_value
 #ifndef __cplusplus
 #define tn_divide_scalar(s, self, other) tn_divide_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_divide_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_divide_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_DIVIDE_SCALAR_, v, 2);
@@ -11575,7 +11678,7 @@ static inline tn_tensor *tn_divide_scalar_(tn_scope *s, tn_tensor *self, tn_valu
 #ifndef __cplusplus
 #define tn_divide_scalar_(s, self, other) tn_divide_scalar_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_divide_scalar_mode(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_divide_scalar_mode(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_string(rounding_mode)};
@@ -11585,7 +11688,7 @@ static inline tn_tensor *tn_divide_scalar_mode(tn_scope *s, tn_tensor *self, tn_
 #define tn_divide_scalar_mode(s, self, other, rounding_mode) tn_divide_scalar_mode(s, self, TN_SCALAR(other), \
         rounding_mode)
 #endif
-static inline tn_tensor *tn_divide_scalar_mode_(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_divide_scalar_mode_(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_string(rounding_mode)};
@@ -11631,7 +11734,7 @@ static inline tn_tensor *tn_divide_tensor_mode_out(tn_scope *s, tn_tensor *self,
     return tn_ops_tensor(s, TN_OP_DIVIDE_TENSOR_MODE_OUT, v, 4);
 }
 /* Divides self by other; integers give the default float type. */
-static inline tn_tensor *tn_true_divide_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_true_divide_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_TRUE_DIVIDE_SCALAR, v, 2);
@@ -11639,7 +11742,7 @@ static inline tn_tensor *tn_true_divide_scalar(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_true_divide_scalar(s, self, other) tn_true_divide_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_true_divide_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_true_divide_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_TRUE_DIVIDE_SCALAR_, v, 2);
@@ -11663,7 +11766,7 @@ static inline tn_tensor *tn_true_divide_out(tn_scope *s, tn_tensor *self, tn_ten
     return tn_ops_tensor(s, TN_OP_TRUE_DIVIDE_OUT, v, 3);
 }
 /* Multiplies self by other. */
-static inline tn_tensor *tn_multiply_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_multiply_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_MULTIPLY_SCALAR, v, 2);
@@ -11671,7 +11774,7 @@ static inline tn_tensor *tn_multiply_scalar(tn_scope *s, tn_tensor *self, tn_val
 #ifndef __cplusplus
 #define tn_multiply_scalar(s, self, other) tn_multiply_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_multiply_scalar_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_multiply_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_MULTIPLY_SCALAR_, v, 2);
@@ -11695,69 +11798,71 @@ static inline tn_tensor *tn_multiply_out(tn_scope *s, tn_tensor *self, tn_tensor
     return tn_ops_tensor(s, TN_OP_MULTIPLY_OUT, v, 3);
 }
 /* Subtracts other, scaled by alpha, from self. */
-typedef struct tn_subtract_scalar_args { tn_value other; tn_value alpha; } tn_subtract_scalar_args;
+typedef struct tn_subtract_scalar_args { tn_scalar other; tn_scalar alpha; } tn_subtract_scalar_args;
 static inline tn_tensor *tn_subtract_scalar_with(tn_scope *s, tn_tensor *self, const tn_subtract_scalar_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUBTRACT_SCALAR, v, 3);
 }
 #ifndef __cplusplus
 #define tn_subtract_scalar(s, self, ...) tn_subtract_scalar_with(s, self, \
-        &(tn_subtract_scalar_args){.other = __VA_ARGS__})
+        &(tn_subtract_scalar_args){.alpha = TN_OPS_UNSET, .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_subtract_scalar(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_subtract_scalar(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_subtract_scalar_args o = {})
 { o.other = other; return tn_subtract_scalar_with(s, self, &o); }
 #endif
-typedef struct tn_subtract_scalar__args { tn_value other; tn_value alpha; } tn_subtract_scalar__args;
+typedef struct tn_subtract_scalar__args { tn_scalar other; tn_scalar alpha; } tn_subtract_scalar__args;
 static inline tn_tensor *tn_subtract_scalar__with(tn_scope *s, tn_tensor *self, const tn_subtract_scalar__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), o->other, tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUBTRACT_SCALAR_, v, 3);
 }
 #ifndef __cplusplus
 #define tn_subtract_scalar_(s, self, ...) tn_subtract_scalar__with(s, self, \
-        &(tn_subtract_scalar__args){.other = __VA_ARGS__})
+        &(tn_subtract_scalar__args){.alpha = TN_OPS_UNSET, .other = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_subtract_scalar_(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_subtract_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_subtract_scalar__args o = {})
 { o.other = other; return tn_subtract_scalar__with(s, self, &o); }
 #endif
-typedef struct tn_subtract_args { tn_tensor *other; tn_value alpha; } tn_subtract_args;
+typedef struct tn_subtract_args { tn_tensor *other; tn_scalar alpha; } tn_subtract_args;
 static inline tn_tensor *tn_subtract_with(tn_scope *s, tn_tensor *self, const tn_subtract_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUBTRACT, v, 3);
 }
 #ifndef __cplusplus
-#define tn_subtract(s, self, ...) tn_subtract_with(s, self, &(tn_subtract_args){.other = __VA_ARGS__})
+#define tn_subtract(s, self, ...) tn_subtract_with(s, self, &(tn_subtract_args){.alpha = TN_OPS_UNSET, \
+        .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_subtract(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_subtract_args o = {})
 { o.other = other; return tn_subtract_with(s, self, &o); }
 #endif
-typedef struct tn_subtract__args { tn_tensor *other; tn_value alpha; } tn_subtract__args;
+typedef struct tn_subtract__args { tn_tensor *other; tn_scalar alpha; } tn_subtract__args;
 static inline tn_tensor *tn_subtract__with(tn_scope *s, tn_tensor *self, const tn_subtract__args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->alpha, tn_value_int(1))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->alpha, tn_value_int(1))};
     return tn_ops_tensor(s, TN_OP_SUBTRACT_, v, 3);
 }
 #ifndef __cplusplus
-#define tn_subtract_(s, self, ...) tn_subtract__with(s, self, &(tn_subtract__args){.other = __VA_ARGS__})
+#define tn_subtract_(s, self, ...) tn_subtract__with(s, self, &(tn_subtract__args){.alpha = TN_OPS_UNSET, \
+        .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_subtract_(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_subtract__args o = {})
 { o.other = other; return tn_subtract__with(s, self, &o); }
 #endif
-typedef struct tn_subtract_out_args { tn_tensor *out; tn_value alpha; } tn_subtract_out_args;
+typedef struct tn_subtract_out_args { tn_tensor *out; tn_scalar alpha; } tn_subtract_out_args;
 static inline tn_tensor *tn_subtract_out_with(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const tn_subtract_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_ops_scalar(o->alpha, tn_value_int(1)),
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_ops_option(o->alpha, tn_value_int(1)),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_SUBTRACT_OUT, v, 4);
 }
 #ifndef __cplusplus
 #define tn_subtract_out(s, self, other, ...) tn_subtract_out_with(s, self, other, \
-        &(tn_subtract_out_args){.out = __VA_ARGS__})
+        &(tn_subtract_out_args){.alpha = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_subtract_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         tn_subtract_out_args o = {})
@@ -12544,7 +12649,7 @@ static inline tn_tensor *tn_max_unpool3d_out(tn_scope *s, tn_tensor *self, tn_te
 #define TN_OP_PRIM_RANDOM 1020u
 
 /* Fills with a number. */
-static inline tn_tensor *tn_prim_fill(tn_scope *s, tn_tensor *self, tn_value value)
+static inline tn_tensor *tn_prim_fill(tn_scope *s, tn_tensor *self, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), value};
     return tn_ops_tensor(s, TN_OP_PRIM_FILL, v, 2);
@@ -12559,7 +12664,7 @@ static inline tn_tensor *tn_prim_copy(tn_scope *s, tn_tensor *self, tn_tensor *s
     return tn_ops_tensor(s, TN_OP_PRIM_COPY, v, 2);
 }
 /* Fills with start plus step times the index of the element. */
-static inline tn_tensor *tn_prim_iota(tn_scope *s, tn_tensor *self, tn_value start, tn_value step)
+static inline tn_tensor *tn_prim_iota(tn_scope *s, tn_tensor *self, tn_scalar start, tn_scalar step)
 {
     const tn_value v[] = {tn_value_tensor(self), start, step};
     return tn_ops_tensor(s, TN_OP_PRIM_IOTA, v, 3);
@@ -12568,7 +12673,7 @@ static inline tn_tensor *tn_prim_iota(tn_scope *s, tn_tensor *self, tn_value sta
 #define tn_prim_iota(s, self, start, step) tn_prim_iota(s, self, TN_SCALAR(start), TN_SCALAR(step))
 #endif
 /* Fills with numbers of a distribution from a counter-based generator. */
-static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t distribution, tn_value a, tn_value b,
+static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a, tn_scalar b,
         int64_t seed, int64_t offset)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(distribution), a, b, tn_value_int(seed),
@@ -14273,20 +14378,20 @@ static inline tn_tensor *tn_count_nonzero(tn_scope *s, tn_tensor *self, tn_count
 #endif
 /* Vector norm of order p over dimensions. */
 typedef struct tn_norm_dim_args { tn_ints dim; int32_t keepdim; } tn_norm_dim_args;
-static inline tn_tensor *tn_norm_dim_with(tn_scope *s, tn_tensor *self, tn_value p, const tn_norm_dim_args *o)
+static inline tn_tensor *tn_norm_dim_with(tn_scope *s, tn_tensor *self, tn_scalar p, const tn_norm_dim_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_ints(o->dim.data, o->dim.count),
         tn_value_bool(o->keepdim)};
     return tn_ops_tensor(s, TN_OP_NORM_DIM, v, 4);
 }
 #ifndef __cplusplus
-#define tn_norm_dim(s, self, p, ...) tn_norm_dim_with(s, self, p, &(tn_norm_dim_args){.dim = __VA_ARGS__})
+#define tn_norm_dim(s, self, p, ...) tn_norm_dim_with(s, self, TN_SCALAR(p), &(tn_norm_dim_args){.dim = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_norm_dim(tn_scope *s, tn_tensor *self, tn_value p, tn_ints dim, tn_norm_dim_args o = {})
+static inline tn_tensor *tn_norm_dim(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim, tn_norm_dim_args o = {})
 { o.dim = dim; return tn_norm_dim_with(s, self, p, &o); }
 #endif
 typedef struct tn_norm_dim_out_args { tn_tensor *out; int32_t keepdim; } tn_norm_dim_out_args;
-static inline tn_tensor *tn_norm_dim_out_with(tn_scope *s, tn_tensor *self, tn_value p, tn_ints dim,
+static inline tn_tensor *tn_norm_dim_out_with(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim,
         const tn_norm_dim_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_ints(dim.data, dim.count), tn_value_bool(o->keepdim),
@@ -14294,104 +14399,116 @@ static inline tn_tensor *tn_norm_dim_out_with(tn_scope *s, tn_tensor *self, tn_v
     return tn_ops_tensor(s, TN_OP_NORM_DIM_OUT, v, 5);
 }
 #ifndef __cplusplus
-#define tn_norm_dim_out(s, self, p, dim, ...) tn_norm_dim_out_with(s, self, p, dim, \
+#define tn_norm_dim_out(s, self, p, dim, ...) tn_norm_dim_out_with(s, self, TN_SCALAR(p), dim, \
         &(tn_norm_dim_out_args){.out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_norm_dim_out(tn_scope *s, tn_tensor *self, tn_value p, tn_ints dim, tn_tensor *out,
+static inline tn_tensor *tn_norm_dim_out(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim, tn_tensor *out,
         tn_norm_dim_out_args o = {})
 { o.out = out; return tn_norm_dim_out_with(s, self, p, dim, &o); }
 #endif
-static inline tn_tensor *tn_norm_dim_dtype(tn_scope *s, tn_tensor *self, tn_value p, tn_ints dim, int32_t keepdim,
+static inline tn_tensor *tn_norm_dim_dtype(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim, int32_t keepdim,
         tn_dtype dtype)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_ints(dim.data, dim.count), tn_value_bool(keepdim),
         tn_value_dtype(dtype)};
     return tn_ops_tensor(s, TN_OP_NORM_DIM_DTYPE, v, 5);
 }
-static inline tn_tensor *tn_norm_dim_dtype_out(tn_scope *s, tn_tensor *self, tn_value p, tn_ints dim, int32_t keepdim,
-        tn_dtype dtype, tn_tensor *out)
+#ifndef __cplusplus
+#define tn_norm_dim_dtype(s, self, p, dim, keepdim, dtype) tn_norm_dim_dtype(s, self, TN_SCALAR(p), dim, keepdim, \
+        dtype)
+#endif
+static inline tn_tensor *tn_norm_dim_dtype_out(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim,
+        int32_t keepdim, tn_dtype dtype, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_ints(dim.data, dim.count), tn_value_bool(keepdim),
         tn_value_dtype(dtype), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_NORM_DIM_DTYPE_OUT, v, 6);
 }
-static inline tn_tensor *tn_norm_dtype(tn_scope *s, tn_tensor *self, tn_value p, tn_dtype dtype)
+#ifndef __cplusplus
+#define tn_norm_dim_dtype_out(s, self, p, dim, keepdim, dtype, out) tn_norm_dim_dtype_out(s, self, TN_SCALAR(p), dim, \
+        keepdim, dtype, out)
+#endif
+static inline tn_tensor *tn_norm_dtype(tn_scope *s, tn_tensor *self, tn_scalar p, tn_dtype dtype)
 {
     const tn_value v[] = {tn_value_tensor(self), p, tn_value_dtype(dtype)};
     return tn_ops_tensor(s, TN_OP_NORM_DTYPE, v, 3);
 }
-typedef struct tn_norm_args { tn_tensor *self; tn_value p; } tn_norm_args;
+#ifndef __cplusplus
+#define tn_norm_dtype(s, self, p, dtype) tn_norm_dtype(s, self, TN_SCALAR(p), dtype)
+#endif
+typedef struct tn_norm_args { tn_tensor *self; tn_scalar p; } tn_norm_args;
 static inline tn_tensor *tn_norm_with(tn_scope *s, const tn_norm_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->p, tn_value_int(2))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->p, tn_value_int(2))};
     return tn_ops_tensor(s, TN_OP_NORM, v, 2);
 }
 #ifndef __cplusplus
-#define tn_norm(s, ...) tn_norm_with(s, &(tn_norm_args){.self = __VA_ARGS__})
+#define tn_norm(s, ...) tn_norm_with(s, &(tn_norm_args){.p = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_norm(tn_scope *s, tn_tensor *self, tn_norm_args o = {})
 { o.self = self; return tn_norm_with(s, &o); }
 #endif
 /* Vector norm of any order over dimensions. */
-typedef struct tn_linalg_vector_norm_args { tn_tensor *self; tn_value ord; tn_ints dim; int32_t keepdim;
+typedef struct tn_linalg_vector_norm_args { tn_tensor *self; tn_scalar ord; tn_ints dim; int32_t keepdim;
     tn_dtype dtype; } tn_linalg_vector_norm_args;
 static inline tn_tensor *tn_linalg_vector_norm_with(tn_scope *s, const tn_linalg_vector_norm_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_scalar(o->ord, tn_value_int(2)),
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->ord, tn_value_int(2)),
         tn_value_ints(o->dim.data, o->dim.count), tn_value_bool(o->keepdim), tn_value_dtype(o->dtype)};
     return tn_ops_tensor(s, TN_OP_LINALG_VECTOR_NORM, v, 5);
 }
 #ifndef __cplusplus
-#define tn_linalg_vector_norm(s, ...) tn_linalg_vector_norm_with(s, \
-        &(tn_linalg_vector_norm_args){.self = __VA_ARGS__})
+#define tn_linalg_vector_norm(s, ...) tn_linalg_vector_norm_with(s, &(tn_linalg_vector_norm_args){.ord = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_vector_norm(tn_scope *s, tn_tensor *self, tn_linalg_vector_norm_args o = {})
 { o.self = self; return tn_linalg_vector_norm_with(s, &o); }
 #endif
-typedef struct tn_linalg_vector_norm_out_args { tn_tensor *out; tn_value ord; tn_ints dim; int32_t keepdim;
+typedef struct tn_linalg_vector_norm_out_args { tn_tensor *out; tn_scalar ord; tn_ints dim; int32_t keepdim;
     tn_dtype dtype; } tn_linalg_vector_norm_out_args;
 static inline tn_tensor *tn_linalg_vector_norm_out_with(tn_scope *s, tn_tensor *self,
         const tn_linalg_vector_norm_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_scalar(o->ord, tn_value_int(2)),
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_option(o->ord, tn_value_int(2)),
         tn_value_ints(o->dim.data, o->dim.count), tn_value_bool(o->keepdim), tn_value_dtype(o->dtype),
         tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_LINALG_VECTOR_NORM_OUT, v, 6);
 }
 #ifndef __cplusplus
 #define tn_linalg_vector_norm_out(s, self, ...) tn_linalg_vector_norm_out_with(s, self, \
-        &(tn_linalg_vector_norm_out_args){.out = __VA_ARGS__})
+        &(tn_linalg_vector_norm_out_args){.ord = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_linalg_vector_norm_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_linalg_vector_norm_out_args o = {})
 { o.out = out; return tn_linalg_vector_norm_out_with(s, self, &o); }
 #endif
 /* Variance with a correction of the number of degrees of freedom. */
-typedef struct tn_var_correction_args { tn_tensor *self; tn_ints dim; tn_value correction; int32_t keepdim;
+typedef struct tn_var_correction_args { tn_tensor *self; tn_ints dim; tn_scalar correction; int32_t keepdim;
     } tn_var_correction_args;
 static inline tn_tensor *tn_var_correction_with(tn_scope *s, const tn_var_correction_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count), o->correction,
-        tn_value_bool(o->keepdim)};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count),
+        tn_ops_option(o->correction, tn_value_none()), tn_value_bool(o->keepdim)};
     return tn_ops_tensor(s, TN_OP_VAR_CORRECTION, v, 4);
 }
 #ifndef __cplusplus
-#define tn_var_correction(s, ...) tn_var_correction_with(s, &(tn_var_correction_args){.self = __VA_ARGS__})
+#define tn_var_correction(s, ...) tn_var_correction_with(s, &(tn_var_correction_args){.correction = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_var_correction(tn_scope *s, tn_tensor *self, tn_var_correction_args o = {})
 { o.self = self; return tn_var_correction_with(s, &o); }
 #endif
-typedef struct tn_var_correction_out_args { tn_tensor *out; tn_ints dim; tn_value correction; int32_t keepdim;
+typedef struct tn_var_correction_out_args { tn_tensor *out; tn_ints dim; tn_scalar correction; int32_t keepdim;
     } tn_var_correction_out_args;
 static inline tn_tensor *tn_var_correction_out_with(tn_scope *s, tn_tensor *self, const tn_var_correction_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(o->dim.data, o->dim.count), o->correction,
-        tn_value_bool(o->keepdim), tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(o->dim.data, o->dim.count),
+        tn_ops_option(o->correction, tn_value_none()), tn_value_bool(o->keepdim), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_VAR_CORRECTION_OUT, v, 5);
 }
 #ifndef __cplusplus
 #define tn_var_correction_out(s, self, ...) tn_var_correction_out_with(s, self, \
-        &(tn_var_correction_out_args){.out = __VA_ARGS__})
+        &(tn_var_correction_out_args){.correction = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_var_correction_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_var_correction_out_args o = {})
@@ -14439,31 +14556,32 @@ static inline tn_tensor *tn_var_dim_out(tn_scope *s, tn_tensor *self, tn_ints di
 { o.out = out; return tn_var_dim_out_with(s, self, dim, &o); }
 #endif
 /* Standard deviation with a correction of the number of degrees of freedom. */
-typedef struct tn_std_correction_args { tn_tensor *self; tn_ints dim; tn_value correction; int32_t keepdim;
+typedef struct tn_std_correction_args { tn_tensor *self; tn_ints dim; tn_scalar correction; int32_t keepdim;
     } tn_std_correction_args;
 static inline tn_tensor *tn_std_correction_with(tn_scope *s, const tn_std_correction_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count), o->correction,
-        tn_value_bool(o->keepdim)};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count),
+        tn_ops_option(o->correction, tn_value_none()), tn_value_bool(o->keepdim)};
     return tn_ops_tensor(s, TN_OP_STD_CORRECTION, v, 4);
 }
 #ifndef __cplusplus
-#define tn_std_correction(s, ...) tn_std_correction_with(s, &(tn_std_correction_args){.self = __VA_ARGS__})
+#define tn_std_correction(s, ...) tn_std_correction_with(s, &(tn_std_correction_args){.correction = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_std_correction(tn_scope *s, tn_tensor *self, tn_std_correction_args o = {})
 { o.self = self; return tn_std_correction_with(s, &o); }
 #endif
-typedef struct tn_std_correction_out_args { tn_tensor *out; tn_ints dim; tn_value correction; int32_t keepdim;
+typedef struct tn_std_correction_out_args { tn_tensor *out; tn_ints dim; tn_scalar correction; int32_t keepdim;
     } tn_std_correction_out_args;
 static inline tn_tensor *tn_std_correction_out_with(tn_scope *s, tn_tensor *self, const tn_std_correction_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(o->dim.data, o->dim.count), o->correction,
-        tn_value_bool(o->keepdim), tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(o->dim.data, o->dim.count),
+        tn_ops_option(o->correction, tn_value_none()), tn_value_bool(o->keepdim), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_STD_CORRECTION_OUT, v, 5);
 }
 #ifndef __cplusplus
 #define tn_std_correction_out(s, self, ...) tn_std_correction_out_with(s, self, \
-        &(tn_std_correction_out_args){.out = __VA_ARGS__})
+        &(tn_std_correction_out_args){.correction = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_std_correction_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_std_correction_out_args o = {})
@@ -14513,13 +14631,13 @@ static inline tn_tensor *tn_std_dim_out(tn_scope *s, tn_tensor *self, tn_ints di
 /* Variance and mean. */
 typedef struct tn_var_mean_correction_result { tn_tensor *result0; tn_tensor *result1;
     } tn_var_mean_correction_result;
-typedef struct tn_var_mean_correction_args { tn_tensor *self; tn_ints dim; tn_value correction; int32_t keepdim;
+typedef struct tn_var_mean_correction_args { tn_tensor *self; tn_ints dim; tn_scalar correction; int32_t keepdim;
     } tn_var_mean_correction_args;
 static inline tn_var_mean_correction_result tn_var_mean_correction_with(tn_scope *s,
         const tn_var_mean_correction_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count), o->correction,
-        tn_value_bool(o->keepdim)};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count),
+        tn_ops_option(o->correction, tn_value_none()), tn_value_bool(o->keepdim)};
     tn_var_mean_correction_result result; tn_value r[2];
     tn_ops_call(s, TN_OP_VAR_MEAN_CORRECTION, v, 4, r, 2);
     result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
@@ -14527,7 +14645,7 @@ static inline tn_var_mean_correction_result tn_var_mean_correction_with(tn_scope
 }
 #ifndef __cplusplus
 #define tn_var_mean_correction(s, ...) tn_var_mean_correction_with(s, \
-        &(tn_var_mean_correction_args){.self = __VA_ARGS__})
+        &(tn_var_mean_correction_args){.correction = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_var_mean_correction_result tn_var_mean_correction(tn_scope *s, tn_tensor *self,
         tn_var_mean_correction_args o = {})
@@ -14572,13 +14690,13 @@ static inline tn_var_mean_dim_result tn_var_mean_dim(tn_scope *s, tn_tensor *sel
 /* Standard deviation and mean. */
 typedef struct tn_std_mean_correction_result { tn_tensor *result0; tn_tensor *result1;
     } tn_std_mean_correction_result;
-typedef struct tn_std_mean_correction_args { tn_tensor *self; tn_ints dim; tn_value correction; int32_t keepdim;
+typedef struct tn_std_mean_correction_args { tn_tensor *self; tn_ints dim; tn_scalar correction; int32_t keepdim;
     } tn_std_mean_correction_args;
 static inline tn_std_mean_correction_result tn_std_mean_correction_with(tn_scope *s,
         const tn_std_mean_correction_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count), o->correction,
-        tn_value_bool(o->keepdim)};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_ints(o->dim.data, o->dim.count),
+        tn_ops_option(o->correction, tn_value_none()), tn_value_bool(o->keepdim)};
     tn_std_mean_correction_result result; tn_value r[2];
     tn_ops_call(s, TN_OP_STD_MEAN_CORRECTION, v, 4, r, 2);
     result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
@@ -14586,7 +14704,7 @@ static inline tn_std_mean_correction_result tn_std_mean_correction_with(tn_scope
 }
 #ifndef __cplusplus
 #define tn_std_mean_correction(s, ...) tn_std_mean_correction_with(s, \
-        &(tn_std_mean_correction_args){.self = __VA_ARGS__})
+        &(tn_std_mean_correction_args){.correction = TN_OPS_UNSET, .self = __VA_ARGS__})
 #else
 static inline tn_std_mean_correction_result tn_std_mean_correction(tn_scope *s, tn_tensor *self,
         tn_std_mean_correction_args o = {})
@@ -15098,16 +15216,16 @@ static inline tn_tensor *tn_cumulative_trapezoid(tn_scope *s, tn_tensor *y, tn_t
         tn_cumulative_trapezoid_args o = {})
 { o.x = x; return tn_cumulative_trapezoid_with(s, y, &o); }
 #endif
-typedef struct tn_cumulative_trapezoid_dx_args { tn_tensor *y; tn_value dx; int64_t dim TN_DEFAULT(-1);
+typedef struct tn_cumulative_trapezoid_dx_args { tn_tensor *y; tn_scalar dx; int64_t dim TN_DEFAULT(-1);
     } tn_cumulative_trapezoid_dx_args;
 static inline tn_tensor *tn_cumulative_trapezoid_dx_with(tn_scope *s, const tn_cumulative_trapezoid_dx_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->y), tn_ops_scalar(o->dx, tn_value_int(1)), tn_value_int(o->dim)};
+    const tn_value v[] = {tn_value_tensor(o->y), tn_ops_option(o->dx, tn_value_int(1)), tn_value_int(o->dim)};
     return tn_ops_tensor(s, TN_OP_CUMULATIVE_TRAPEZOID_DX, v, 3);
 }
 #ifndef __cplusplus
 #define tn_cumulative_trapezoid_dx(s, ...) tn_cumulative_trapezoid_dx_with(s, \
-        &(tn_cumulative_trapezoid_dx_args){.dim = -1, .y = __VA_ARGS__})
+        &(tn_cumulative_trapezoid_dx_args){.dx = TN_OPS_UNSET, .dim = -1, .y = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_cumulative_trapezoid_dx(tn_scope *s, tn_tensor *y, tn_cumulative_trapezoid_dx_args o = {})
 { o.y = y; return tn_cumulative_trapezoid_dx_with(s, &o); }
@@ -15125,14 +15243,15 @@ static inline tn_tensor *tn_trapezoid_with(tn_scope *s, tn_tensor *y, const tn_t
 static inline tn_tensor *tn_trapezoid(tn_scope *s, tn_tensor *y, tn_tensor *x, tn_trapezoid_args o = {})
 { o.x = x; return tn_trapezoid_with(s, y, &o); }
 #endif
-typedef struct tn_trapezoid_dx_args { tn_tensor *y; tn_value dx; int64_t dim TN_DEFAULT(-1); } tn_trapezoid_dx_args;
+typedef struct tn_trapezoid_dx_args { tn_tensor *y; tn_scalar dx; int64_t dim TN_DEFAULT(-1); } tn_trapezoid_dx_args;
 static inline tn_tensor *tn_trapezoid_dx_with(tn_scope *s, const tn_trapezoid_dx_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->y), tn_ops_scalar(o->dx, tn_value_int(1)), tn_value_int(o->dim)};
+    const tn_value v[] = {tn_value_tensor(o->y), tn_ops_option(o->dx, tn_value_int(1)), tn_value_int(o->dim)};
     return tn_ops_tensor(s, TN_OP_TRAPEZOID_DX, v, 3);
 }
 #ifndef __cplusplus
-#define tn_trapezoid_dx(s, ...) tn_trapezoid_dx_with(s, &(tn_trapezoid_dx_args){.dim = -1, .y = __VA_ARGS__})
+#define tn_trapezoid_dx(s, ...) tn_trapezoid_dx_with(s, &(tn_trapezoid_dx_args){.dx = TN_OPS_UNSET, .dim = -1, \
+        .y = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_trapezoid_dx(tn_scope *s, tn_tensor *y, tn_trapezoid_dx_args o = {})
 { o.y = y; return tn_trapezoid_dx_with(s, &o); }
@@ -15193,24 +15312,24 @@ static inline tn_tensor *tn_diff_out(tn_scope *s, tn_tensor *self, tn_tensor *ou
 { o.out = out; return tn_diff_out_with(s, self, &o); }
 #endif
 /* Central differences along dimensions. */
-typedef struct tn_gradient_args { tn_tensor *self; tn_value spacing; int64_t dim TN_DEFAULT(TN_NONE);
+typedef struct tn_gradient_args { tn_tensor *self; tn_scalar spacing; int64_t dim TN_DEFAULT(TN_NONE);
     int64_t edge_order TN_DEFAULT(1); } tn_gradient_args;
 static inline tn_tensors tn_gradient_with(tn_scope *s, const tn_gradient_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), o->spacing, tn_value_opt_int(o->dim),
-        tn_value_int(o->edge_order)};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->spacing, tn_value_none()),
+        tn_value_opt_int(o->dim), tn_value_int(o->edge_order)};
     return tn_ops_list(s, TN_OP_GRADIENT, v, 4);
 }
 #ifndef __cplusplus
-#define tn_gradient(s, ...) tn_gradient_with(s, &(tn_gradient_args){.dim = TN_NONE, .edge_order = 1, \
-        .self = __VA_ARGS__})
+#define tn_gradient(s, ...) tn_gradient_with(s, &(tn_gradient_args){.spacing = TN_OPS_UNSET, .dim = TN_NONE, \
+        .edge_order = 1, .self = __VA_ARGS__})
 #else
 static inline tn_tensors tn_gradient(tn_scope *s, tn_tensor *self, tn_gradient_args o = {})
 { o.self = self; return tn_gradient_with(s, &o); }
 #endif
 typedef struct tn_gradient_scalararray_args { tn_ints dim; int64_t edge_order TN_DEFAULT(1);
     } tn_gradient_scalararray_args;
-static inline tn_tensors tn_gradient_scalararray_with(tn_scope *s, tn_tensor *self, tn_value spacing,
+static inline tn_tensors tn_gradient_scalararray_with(tn_scope *s, tn_tensor *self, tn_scalar spacing,
         const tn_gradient_scalararray_args *o)
 {
     const tn_value v[] = {tn_value_tensor(self), spacing, tn_value_ints(o->dim.data, o->dim.count),
@@ -15221,7 +15340,7 @@ static inline tn_tensors tn_gradient_scalararray_with(tn_scope *s, tn_tensor *se
 #define tn_gradient_scalararray(s, self, spacing, ...) tn_gradient_scalararray_with(s, self, TN_SCALAR(spacing), \
         &(tn_gradient_scalararray_args){.edge_order = 1, .dim = __VA_ARGS__})
 #else
-static inline tn_tensors tn_gradient_scalararray(tn_scope *s, tn_tensor *self, tn_value spacing, tn_ints dim,
+static inline tn_tensors tn_gradient_scalararray(tn_scope *s, tn_tensor *self, tn_scalar spacing, tn_ints dim,
         tn_gradient_scalararray_args o = {})
 { o.dim = dim; return tn_gradient_scalararray_with(s, self, spacing, &o); }
 #endif
@@ -15308,14 +15427,14 @@ static inline tn_tensors tn_gradient_tensorarray(tn_scope *s, tn_tensor *self, t
 { o.dim = dim; return tn_gradient_tensorarray_with(s, self, spacing, &o); }
 #endif
 /* Norm of order p of the difference. */
-typedef struct tn_dist_args { tn_tensor *other; tn_value p; } tn_dist_args;
+typedef struct tn_dist_args { tn_tensor *other; tn_scalar p; } tn_dist_args;
 static inline tn_tensor *tn_dist_with(tn_scope *s, tn_tensor *self, const tn_dist_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_scalar(o->p, tn_value_int(2))};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->other), tn_ops_option(o->p, tn_value_int(2))};
     return tn_ops_tensor(s, TN_OP_DIST, v, 3);
 }
 #ifndef __cplusplus
-#define tn_dist(s, self, ...) tn_dist_with(s, self, &(tn_dist_args){.other = __VA_ARGS__})
+#define tn_dist(s, self, ...) tn_dist_with(s, self, &(tn_dist_args){.p = TN_OPS_UNSET, .other = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_dist(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_dist_args o = {})
 { o.other = other; return tn_dist_with(s, self, &o); }
@@ -15330,17 +15449,17 @@ static inline tn_tensor *tn_value_selecting_reduction_backward(tn_scope *s, tn_t
 }
 /* Reduction over segments of the first dimensions. */
 typedef struct tn_segment_reduce_args { const char *reduce; tn_tensor *lengths; tn_tensor *indices;
-    tn_tensor *offsets; int64_t axis; int32_t unsafe; tn_value initial; } tn_segment_reduce_args;
+    tn_tensor *offsets; int64_t axis; int32_t unsafe; tn_scalar initial; } tn_segment_reduce_args;
 static inline tn_tensor *tn_segment_reduce_with(tn_scope *s, tn_tensor *data, const tn_segment_reduce_args *o)
 {
     const tn_value v[] = {tn_value_tensor(data), tn_value_string(o->reduce), tn_value_tensor(o->lengths),
         tn_value_tensor(o->indices), tn_value_tensor(o->offsets), tn_value_int(o->axis), tn_value_bool(o->unsafe),
-        o->initial};
+        tn_ops_option(o->initial, tn_value_none())};
     return tn_ops_tensor(s, TN_OP_SEGMENT_REDUCE, v, 8);
 }
 #ifndef __cplusplus
 #define tn_segment_reduce(s, data, ...) tn_segment_reduce_with(s, data, \
-        &(tn_segment_reduce_args){.reduce = __VA_ARGS__})
+        &(tn_segment_reduce_args){.initial = TN_OPS_UNSET, .reduce = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_segment_reduce(tn_scope *s, tn_tensor *data, const char *reduce,
         tn_segment_reduce_args o = {})
@@ -15348,18 +15467,18 @@ static inline tn_tensor *tn_segment_reduce(tn_scope *s, tn_tensor *data, const c
 #endif
 /* Gradient of segment_reduce. */
 typedef struct tn__segment_reduce_backward_args { const char *reduce; tn_tensor *lengths; tn_tensor *offsets;
-    int64_t axis; tn_value initial; } tn__segment_reduce_backward_args;
+    int64_t axis; tn_scalar initial; } tn__segment_reduce_backward_args;
 static inline tn_tensor *tn__segment_reduce_backward_with(tn_scope *s, tn_tensor *grad, tn_tensor *output,
         tn_tensor *data, const tn__segment_reduce_backward_args *o)
 {
     const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(output), tn_value_tensor(data),
         tn_value_string(o->reduce), tn_value_tensor(o->lengths), tn_value_tensor(o->offsets), tn_value_int(o->axis),
-        o->initial};
+        tn_ops_option(o->initial, tn_value_none())};
     return tn_ops_tensor(s, TN_OP__SEGMENT_REDUCE_BACKWARD, v, 8);
 }
 #ifndef __cplusplus
 #define tn__segment_reduce_backward(s, grad, output, data, ...) tn__segment_reduce_backward_with(s, grad, output, \
-        data, &(tn__segment_reduce_backward_args){.reduce = __VA_ARGS__})
+        data, &(tn__segment_reduce_backward_args){.initial = TN_OPS_UNSET, .reduce = __VA_ARGS__})
 #else
 static inline tn_tensor *tn__segment_reduce_backward(tn_scope *s, tn_tensor *grad, tn_tensor *output, tn_tensor *data,
         const char *reduce, tn__segment_reduce_backward_args o = {})
@@ -16587,7 +16706,7 @@ static inline tn_tensor *tn_searchsorted_out(tn_scope *s, tn_tensor *sorted_sequ
         tn_searchsorted_out_args o = {})
 { o.out = out; return tn_searchsorted_out_with(s, sorted_sequence, self, &o); }
 #endif
-typedef struct tn_searchsorted_scalar_args { tn_value self; int32_t out_int32; int32_t right; const char *side;
+typedef struct tn_searchsorted_scalar_args { tn_scalar self; int32_t out_int32; int32_t right; const char *side;
     tn_tensor *sorter; } tn_searchsorted_scalar_args;
 static inline tn_tensor *tn_searchsorted_scalar_with(tn_scope *s, tn_tensor *sorted_sequence,
         const tn_searchsorted_scalar_args *o)
@@ -16598,15 +16717,15 @@ static inline tn_tensor *tn_searchsorted_scalar_with(tn_scope *s, tn_tensor *sor
 }
 #ifndef __cplusplus
 #define tn_searchsorted_scalar(s, sorted_sequence, ...) tn_searchsorted_scalar_with(s, sorted_sequence, \
-        &(tn_searchsorted_scalar_args){.self = __VA_ARGS__})
+        &(tn_searchsorted_scalar_args){.self = TN_OPS_SCALAR_FIRST(__VA_ARGS__, )})
 #else
-static inline tn_tensor *tn_searchsorted_scalar(tn_scope *s, tn_tensor *sorted_sequence, tn_value self,
+static inline tn_tensor *tn_searchsorted_scalar(tn_scope *s, tn_tensor *sorted_sequence, tn_scalar self,
         tn_searchsorted_scalar_args o = {})
 { o.self = self; return tn_searchsorted_scalar_with(s, sorted_sequence, &o); }
 #endif
 typedef struct tn_searchsorted_scalar_out_args { tn_tensor *out; int32_t out_int32; int32_t right; const char *side;
     tn_tensor *sorter; } tn_searchsorted_scalar_out_args;
-static inline tn_tensor *tn_searchsorted_scalar_out_with(tn_scope *s, tn_tensor *sorted_sequence, tn_value self,
+static inline tn_tensor *tn_searchsorted_scalar_out_with(tn_scope *s, tn_tensor *sorted_sequence, tn_scalar self,
         const tn_searchsorted_scalar_out_args *o)
 {
     const tn_value v[] = {tn_value_tensor(sorted_sequence), self, tn_value_bool(o->out_int32),
@@ -16617,7 +16736,7 @@ static inline tn_tensor *tn_searchsorted_scalar_out_with(tn_scope *s, tn_tensor 
 #define tn_searchsorted_scalar_out(s, sorted_sequence, self, ...) tn_searchsorted_scalar_out_with(s, sorted_sequence, \
         TN_SCALAR(self), &(tn_searchsorted_scalar_out_args){.out = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_searchsorted_scalar_out(tn_scope *s, tn_tensor *sorted_sequence, tn_value self,
+static inline tn_tensor *tn_searchsorted_scalar_out(tn_scope *s, tn_tensor *sorted_sequence, tn_scalar self,
         tn_tensor *out, tn_searchsorted_scalar_out_args o = {})
 { o.out = out; return tn_searchsorted_scalar_out_with(s, sorted_sequence, self, &o); }
 #endif
@@ -16653,7 +16772,7 @@ static inline tn_tensor *tn_bucketize_out(tn_scope *s, tn_tensor *self, tn_tenso
 #endif
 typedef struct tn_bucketize_scalar_args { tn_tensor *boundaries; int32_t out_int32; int32_t right;
     } tn_bucketize_scalar_args;
-static inline tn_tensor *tn_bucketize_scalar_with(tn_scope *s, tn_value self, const tn_bucketize_scalar_args *o)
+static inline tn_tensor *tn_bucketize_scalar_with(tn_scope *s, tn_scalar self, const tn_bucketize_scalar_args *o)
 {
     const tn_value v[] = {self, tn_value_tensor(o->boundaries), tn_value_bool(o->out_int32), tn_value_bool(o->right)};
     return tn_ops_tensor(s, TN_OP_BUCKETIZE_SCALAR, v, 4);
@@ -16662,7 +16781,7 @@ static inline tn_tensor *tn_bucketize_scalar_with(tn_scope *s, tn_value self, co
 #define tn_bucketize_scalar(s, self, ...) tn_bucketize_scalar_with(s, TN_SCALAR(self), \
         &(tn_bucketize_scalar_args){.boundaries = __VA_ARGS__})
 #else
-static inline tn_tensor *tn_bucketize_scalar(tn_scope *s, tn_value self, tn_tensor *boundaries,
+static inline tn_tensor *tn_bucketize_scalar(tn_scope *s, tn_scalar self, tn_tensor *boundaries,
         tn_bucketize_scalar_args o = {})
 { o.boundaries = boundaries; return tn_bucketize_scalar_with(s, self, &o); }
 #endif
@@ -16680,30 +16799,32 @@ static inline tn_tensor *tn_bincount(tn_scope *s, tn_tensor *self, tn_bincount_a
 { o.self = self; return tn_bincount_with(s, &o); }
 #endif
 /* Histogram with bins of equal width. */
-typedef struct tn_histc_args { tn_tensor *self; int64_t bins TN_DEFAULT(100); tn_value min; tn_value max;
+typedef struct tn_histc_args { tn_tensor *self; int64_t bins TN_DEFAULT(100); tn_scalar min; tn_scalar max;
     } tn_histc_args;
 static inline tn_tensor *tn_histc_with(tn_scope *s, const tn_histc_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_int(o->bins), tn_ops_scalar(o->min, tn_value_int(0)),
-        tn_ops_scalar(o->max, tn_value_int(0))};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_int(o->bins), tn_ops_option(o->min, tn_value_int(0)),
+        tn_ops_option(o->max, tn_value_int(0))};
     return tn_ops_tensor(s, TN_OP_HISTC, v, 4);
 }
 #ifndef __cplusplus
-#define tn_histc(s, ...) tn_histc_with(s, &(tn_histc_args){.bins = 100, .self = __VA_ARGS__})
+#define tn_histc(s, ...) tn_histc_with(s, &(tn_histc_args){.bins = 100, .min = TN_OPS_UNSET, .max = TN_OPS_UNSET, \
+        .self = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_histc(tn_scope *s, tn_tensor *self, tn_histc_args o = {})
 { o.self = self; return tn_histc_with(s, &o); }
 #endif
-typedef struct tn_histc_out_args { tn_tensor *out; int64_t bins TN_DEFAULT(100); tn_value min; tn_value max;
+typedef struct tn_histc_out_args { tn_tensor *out; int64_t bins TN_DEFAULT(100); tn_scalar min; tn_scalar max;
     } tn_histc_out_args;
 static inline tn_tensor *tn_histc_out_with(tn_scope *s, tn_tensor *self, const tn_histc_out_args *o)
 {
-    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->bins), tn_ops_scalar(o->min, tn_value_int(0)),
-        tn_ops_scalar(o->max, tn_value_int(0)), tn_value_tensor(o->out)};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->bins), tn_ops_option(o->min, tn_value_int(0)),
+        tn_ops_option(o->max, tn_value_int(0)), tn_value_tensor(o->out)};
     return tn_ops_tensor(s, TN_OP_HISTC_OUT, v, 5);
 }
 #ifndef __cplusplus
-#define tn_histc_out(s, self, ...) tn_histc_out_with(s, self, &(tn_histc_out_args){.bins = 100, .out = __VA_ARGS__})
+#define tn_histc_out(s, self, ...) tn_histc_out_with(s, self, &(tn_histc_out_args){.bins = 100, .min = TN_OPS_UNSET, \
+        .max = TN_OPS_UNSET, .out = __VA_ARGS__})
 #else
 static inline tn_tensor *tn_histc_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_histc_out_args o = {})
 { o.out = out; return tn_histc_out_with(s, self, &o); }
@@ -17332,7 +17453,7 @@ static inline tn_tensor *tn_xlogy_out(tn_scope *s, tn_tensor *self, tn_tensor *o
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_XLOGY_OUT, v, 3);
 }
-static inline tn_tensor *tn_xlogy_scalar_self(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_xlogy_scalar_self(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_XLOGY_SCALAR_SELF, v, 2);
@@ -17340,7 +17461,7 @@ static inline tn_tensor *tn_xlogy_scalar_self(tn_scope *s, tn_value self, tn_ten
 #ifndef __cplusplus
 #define tn_xlogy_scalar_self(s, self, other) tn_xlogy_scalar_self(s, TN_SCALAR(self), other)
 #endif
-static inline tn_tensor *tn_xlogy_scalar_self_out(tn_scope *s, tn_value self, tn_tensor *other, tn_tensor *out)
+static inline tn_tensor *tn_xlogy_scalar_self_out(tn_scope *s, tn_scalar self, tn_tensor *other, tn_tensor *out)
 {
     const tn_value v[] = {self, tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_XLOGY_SCALAR_SELF_OUT, v, 3);
@@ -17348,7 +17469,7 @@ static inline tn_tensor *tn_xlogy_scalar_self_out(tn_scope *s, tn_value self, tn
 #ifndef __cplusplus
 #define tn_xlogy_scalar_self_out(s, self, other, out) tn_xlogy_scalar_self_out(s, TN_SCALAR(self), other, out)
 #endif
-static inline tn_tensor *tn_xlogy_scalar_other(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_xlogy_scalar_other(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_XLOGY_SCALAR_OTHER, v, 2);
@@ -17356,7 +17477,7 @@ static inline tn_tensor *tn_xlogy_scalar_other(tn_scope *s, tn_tensor *self, tn_
 #ifndef __cplusplus
 #define tn_xlogy_scalar_other(s, self, other) tn_xlogy_scalar_other(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_xlogy_scalar_other_(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_xlogy_scalar_other_(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_XLOGY_SCALAR_OTHER_, v, 2);
@@ -17364,7 +17485,7 @@ static inline tn_tensor *tn_xlogy_scalar_other_(tn_scope *s, tn_tensor *self, tn
 #ifndef __cplusplus
 #define tn_xlogy_scalar_other_(s, self, other) tn_xlogy_scalar_other_(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_xlogy_scalar_other_out(tn_scope *s, tn_tensor *self, tn_value other, tn_tensor *out)
+static inline tn_tensor *tn_xlogy_scalar_other_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_XLOGY_SCALAR_OTHER_OUT, v, 3);
@@ -17383,7 +17504,7 @@ static inline tn_tensor *tn_special_xlog1py_out(tn_scope *s, tn_tensor *self, tn
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_XLOG1PY_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_xlog1py_self_scalar(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_special_xlog1py_self_scalar(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_XLOG1PY_SELF_SCALAR, v, 2);
@@ -17391,7 +17512,7 @@ static inline tn_tensor *tn_special_xlog1py_self_scalar(tn_scope *s, tn_value se
 #ifndef __cplusplus
 #define tn_special_xlog1py_self_scalar(s, self, other) tn_special_xlog1py_self_scalar(s, TN_SCALAR(self), other)
 #endif
-static inline tn_tensor *tn_special_xlog1py_self_scalar_out(tn_scope *s, tn_value self, tn_tensor *other,
+static inline tn_tensor *tn_special_xlog1py_self_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out)
 {
     const tn_value v[] = {self, tn_value_tensor(other), tn_value_tensor(out)};
@@ -17401,7 +17522,7 @@ static inline tn_tensor *tn_special_xlog1py_self_scalar_out(tn_scope *s, tn_valu
 #define tn_special_xlog1py_self_scalar_out(s, self, other, out) tn_special_xlog1py_self_scalar_out(s, TN_SCALAR(self), \
         other, out)
 #endif
-static inline tn_tensor *tn_special_xlog1py_other_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_special_xlog1py_other_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_SPECIAL_XLOG1PY_OTHER_SCALAR, v, 2);
@@ -17409,7 +17530,7 @@ static inline tn_tensor *tn_special_xlog1py_other_scalar(tn_scope *s, tn_tensor 
 #ifndef __cplusplus
 #define tn_special_xlog1py_other_scalar(s, self, other) tn_special_xlog1py_other_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_special_xlog1py_other_scalar_out(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_special_xlog1py_other_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
@@ -17485,7 +17606,7 @@ static inline tn_tensor *tn_special_zeta_out(tn_scope *s, tn_tensor *self, tn_te
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_ZETA_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_zeta_self_scalar(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_special_zeta_self_scalar(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_ZETA_SELF_SCALAR, v, 2);
@@ -17493,7 +17614,8 @@ static inline tn_tensor *tn_special_zeta_self_scalar(tn_scope *s, tn_value self,
 #ifndef __cplusplus
 #define tn_special_zeta_self_scalar(s, self, other) tn_special_zeta_self_scalar(s, TN_SCALAR(self), other)
 #endif
-static inline tn_tensor *tn_special_zeta_self_scalar_out(tn_scope *s, tn_value self, tn_tensor *other, tn_tensor *out)
+static inline tn_tensor *tn_special_zeta_self_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *other,
+        tn_tensor *out)
 {
     const tn_value v[] = {self, tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_ZETA_SELF_SCALAR_OUT, v, 3);
@@ -17502,7 +17624,7 @@ static inline tn_tensor *tn_special_zeta_self_scalar_out(tn_scope *s, tn_value s
 #define tn_special_zeta_self_scalar_out(s, self, other, out) tn_special_zeta_self_scalar_out(s, TN_SCALAR(self), \
         other, out)
 #endif
-static inline tn_tensor *tn_special_zeta_other_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_special_zeta_other_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_SPECIAL_ZETA_OTHER_SCALAR, v, 2);
@@ -17510,7 +17632,7 @@ static inline tn_tensor *tn_special_zeta_other_scalar(tn_scope *s, tn_tensor *se
 #ifndef __cplusplus
 #define tn_special_zeta_other_scalar(s, self, other) tn_special_zeta_other_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_special_zeta_other_scalar_out(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_special_zeta_other_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
@@ -17664,7 +17786,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_out(tn_scope *s, tn_t
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR, v, 2);
@@ -17673,7 +17795,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_t_x_scalar(s, x, n) tn_special_chebyshev_polynomial_t_x_scalar(s, \
         TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -17683,7 +17805,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_out(tn_scope
 #define tn_special_chebyshev_polynomial_t_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_t_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR, v, 2);
@@ -17692,7 +17814,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_t_n_scalar(s, x, n) tn_special_chebyshev_polynomial_t_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -17714,7 +17836,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_out(tn_scope *s, tn_t
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR, v, 2);
@@ -17723,7 +17845,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_u_x_scalar(s, x, n) tn_special_chebyshev_polynomial_u_x_scalar(s, \
         TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -17733,7 +17855,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_out(tn_scope
 #define tn_special_chebyshev_polynomial_u_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_u_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR, v, 2);
@@ -17742,7 +17864,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_u_n_scalar(s, x, n) tn_special_chebyshev_polynomial_u_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -17764,7 +17886,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_out(tn_scope *s, tn_t
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR, v, 2);
@@ -17773,7 +17895,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_v_x_scalar(s, x, n) tn_special_chebyshev_polynomial_v_x_scalar(s, \
         TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -17783,7 +17905,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_out(tn_scope
 #define tn_special_chebyshev_polynomial_v_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_v_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR, v, 2);
@@ -17792,7 +17914,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_v_n_scalar(s, x, n) tn_special_chebyshev_polynomial_v_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -17814,7 +17936,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_out(tn_scope *s, tn_t
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR, v, 2);
@@ -17823,7 +17945,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_w_x_scalar(s, x, n) tn_special_chebyshev_polynomial_w_x_scalar(s, \
         TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -17833,7 +17955,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_out(tn_scope
 #define tn_special_chebyshev_polynomial_w_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_w_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR, v, 2);
@@ -17842,7 +17964,7 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar(tn_scope *s,
 #define tn_special_chebyshev_polynomial_w_n_scalar(s, x, n) tn_special_chebyshev_polynomial_w_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -17864,7 +17986,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_out(tn_scope 
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR, v, 2);
@@ -17873,8 +17995,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_t_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_t_x_scalar( \
         s, TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(tn_scope *s, tn_scalar x,
+        tn_tensor *n, tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT, v, 3);
@@ -17883,7 +18005,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(
 #define tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_t_x_scalar_out( \
         s, TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR, v, 2);
@@ -17892,8 +18014,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_t_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_t_n_scalar( \
         s, x, TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_out(tn_scope *s, tn_tensor *x,
+        tn_scalar n, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT, v, 3);
@@ -17914,7 +18036,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_out(tn_scope 
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR, v, 2);
@@ -17923,8 +18045,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_u_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_u_x_scalar( \
         s, TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(tn_scope *s, tn_scalar x,
+        tn_tensor *n, tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT, v, 3);
@@ -17933,7 +18055,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(
 #define tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_u_x_scalar_out( \
         s, TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR, v, 2);
@@ -17942,8 +18064,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_u_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_u_n_scalar( \
         s, x, TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_out(tn_scope *s, tn_tensor *x,
+        tn_scalar n, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT, v, 3);
@@ -17964,7 +18086,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_out(tn_scope 
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR, v, 2);
@@ -17973,8 +18095,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_v_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_v_x_scalar( \
         s, TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(tn_scope *s, tn_scalar x,
+        tn_tensor *n, tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT, v, 3);
@@ -17983,7 +18105,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(
 #define tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_v_x_scalar_out( \
         s, TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR, v, 2);
@@ -17992,8 +18114,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_v_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_v_n_scalar( \
         s, x, TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_out(tn_scope *s, tn_tensor *x,
+        tn_scalar n, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT, v, 3);
@@ -18014,7 +18136,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_out(tn_scope 
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR, v, 2);
@@ -18023,8 +18145,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_w_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_w_x_scalar( \
         s, TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(tn_scope *s, tn_scalar x,
+        tn_tensor *n, tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT, v, 3);
@@ -18033,7 +18155,7 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(
 #define tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_w_x_scalar_out( \
         s, TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR, v, 2);
@@ -18042,8 +18164,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar(tn_s
 #define tn_special_shifted_chebyshev_polynomial_w_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_w_n_scalar( \
         s, x, TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
-        tn_tensor *out)
+static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_out(tn_scope *s, tn_tensor *x,
+        tn_scalar n, tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT, v, 3);
@@ -18063,7 +18185,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_out(tn_scope *s, tn_ten
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_HERMITE_POLYNOMIAL_H_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR, v, 2);
@@ -18071,7 +18193,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar(tn_scope *s, t
 #ifndef __cplusplus
 #define tn_special_hermite_polynomial_h_x_scalar(s, x, n) tn_special_hermite_polynomial_h_x_scalar(s, TN_SCALAR(x), n)
 #endif
-static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -18081,7 +18203,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_out(tn_scope *
 #define tn_special_hermite_polynomial_h_x_scalar_out(s, x, n, out) tn_special_hermite_polynomial_h_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR, v, 2);
@@ -18089,7 +18211,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar(tn_scope *s, t
 #ifndef __cplusplus
 #define tn_special_hermite_polynomial_h_n_scalar(s, x, n) tn_special_hermite_polynomial_h_n_scalar(s, x, TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -18110,7 +18232,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_out(tn_scope *s, tn_te
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_HERMITE_POLYNOMIAL_HE_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR, v, 2);
@@ -18119,7 +18241,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar(tn_scope *s, 
 #define tn_special_hermite_polynomial_he_x_scalar(s, x, n) tn_special_hermite_polynomial_he_x_scalar(s, TN_SCALAR(x), \
         n)
 #endif
-static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -18129,7 +18251,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_out(tn_scope 
 #define tn_special_hermite_polynomial_he_x_scalar_out(s, x, n, out) tn_special_hermite_polynomial_he_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR, v, 2);
@@ -18138,7 +18260,7 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar(tn_scope *s, 
 #define tn_special_hermite_polynomial_he_n_scalar(s, x, n) tn_special_hermite_polynomial_he_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -18159,7 +18281,7 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_out(tn_scope *s, tn_te
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR, v, 2);
@@ -18168,7 +18290,7 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar(tn_scope *s, 
 #define tn_special_laguerre_polynomial_l_x_scalar(s, x, n) tn_special_laguerre_polynomial_l_x_scalar(s, TN_SCALAR(x), \
         n)
 #endif
-static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -18178,7 +18300,7 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_out(tn_scope 
 #define tn_special_laguerre_polynomial_l_x_scalar_out(s, x, n, out) tn_special_laguerre_polynomial_l_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR, v, 2);
@@ -18187,7 +18309,7 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar(tn_scope *s, 
 #define tn_special_laguerre_polynomial_l_n_scalar(s, x, n) tn_special_laguerre_polynomial_l_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -18208,7 +18330,7 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_out(tn_scope *s, tn_te
     const tn_value v[] = {tn_value_tensor(x), tn_value_tensor(n), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar(tn_scope *s, tn_value x, tn_tensor *n)
+static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 {
     const tn_value v[] = {x, tn_value_tensor(n)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR, v, 2);
@@ -18217,7 +18339,7 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar(tn_scope *s, 
 #define tn_special_legendre_polynomial_p_x_scalar(s, x, n) tn_special_legendre_polynomial_p_x_scalar(s, TN_SCALAR(x), \
         n)
 #endif
-static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_out(tn_scope *s, tn_value x, tn_tensor *n,
+static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 {
     const tn_value v[] = {x, tn_value_tensor(n), tn_value_tensor(out)};
@@ -18227,7 +18349,7 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_out(tn_scope 
 #define tn_special_legendre_polynomial_p_x_scalar_out(s, x, n, out) tn_special_legendre_polynomial_p_x_scalar_out(s, \
         TN_SCALAR(x), n, out)
 #endif
-static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar(tn_scope *s, tn_tensor *x, tn_value n)
+static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 {
     const tn_value v[] = {tn_value_tensor(x), n};
     return tn_ops_tensor(s, TN_OP_SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR, v, 2);
@@ -18236,7 +18358,7 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar(tn_scope *s, 
 #define tn_special_legendre_polynomial_p_n_scalar(s, x, n) tn_special_legendre_polynomial_p_n_scalar(s, x, \
         TN_SCALAR(n))
 #endif
-static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_out(tn_scope *s, tn_tensor *x, tn_value n,
+static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(x), n, tn_value_tensor(out)};
@@ -18388,7 +18510,7 @@ static inline tn_tensor *tn_special_xlogy_out(tn_scope *s, tn_tensor *self, tn_t
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_XLOGY_OUT, v, 3);
 }
-static inline tn_tensor *tn_special_xlogy_other_scalar(tn_scope *s, tn_tensor *self, tn_value other)
+static inline tn_tensor *tn_special_xlogy_other_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 {
     const tn_value v[] = {tn_value_tensor(self), other};
     return tn_ops_tensor(s, TN_OP_SPECIAL_XLOGY_OTHER_SCALAR, v, 2);
@@ -18396,7 +18518,7 @@ static inline tn_tensor *tn_special_xlogy_other_scalar(tn_scope *s, tn_tensor *s
 #ifndef __cplusplus
 #define tn_special_xlogy_other_scalar(s, self, other) tn_special_xlogy_other_scalar(s, self, TN_SCALAR(other))
 #endif
-static inline tn_tensor *tn_special_xlogy_other_scalar_out(tn_scope *s, tn_tensor *self, tn_value other,
+static inline tn_tensor *tn_special_xlogy_other_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 {
     const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
@@ -18406,7 +18528,7 @@ static inline tn_tensor *tn_special_xlogy_other_scalar_out(tn_scope *s, tn_tenso
 #define tn_special_xlogy_other_scalar_out(s, self, other, out) tn_special_xlogy_other_scalar_out(s, self, \
         TN_SCALAR(other), out)
 #endif
-static inline tn_tensor *tn_special_xlogy_self_scalar(tn_scope *s, tn_value self, tn_tensor *other)
+static inline tn_tensor *tn_special_xlogy_self_scalar(tn_scope *s, tn_scalar self, tn_tensor *other)
 {
     const tn_value v[] = {self, tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_SPECIAL_XLOGY_SELF_SCALAR, v, 2);
@@ -18414,7 +18536,7 @@ static inline tn_tensor *tn_special_xlogy_self_scalar(tn_scope *s, tn_value self
 #ifndef __cplusplus
 #define tn_special_xlogy_self_scalar(s, self, other) tn_special_xlogy_self_scalar(s, TN_SCALAR(self), other)
 #endif
-static inline tn_tensor *tn_special_xlogy_self_scalar_out(tn_scope *s, tn_value self, tn_tensor *other,
+static inline tn_tensor *tn_special_xlogy_self_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out)
 {
     const tn_value v[] = {self, tn_value_tensor(other), tn_value_tensor(out)};

@@ -12,7 +12,6 @@
 #include <tenon/base.h>
 
 TN_BEGIN_DECLS
-
 #define TN_TAG_NONE          0u
 #define TN_TAG_TENSOR        1u  /* as.tensor; never NULL (an absent tensor is NONE) */
 #define TN_TAG_TENSORS       2u  /* as.tensors, count; an item may be NULL where the schema says Tensor?[] */
@@ -32,6 +31,7 @@ TN_BEGIN_DECLS
 #define TN_TAG_MEMORY_FORMAT 16u /* as.i */
 #define TN_TAG_GENERATOR     17u /* as.generator */
 #define TN_TAG_POINTER       18u /* as.pointer, meaning private to caller and callee */
+#define TN_TAG_PLAIN         19u /* a number that C could not make a scalar of; refused everywhere */
 
 typedef struct tn_value {
     uint32_t tag;
@@ -242,14 +242,14 @@ static inline tn_value tn_value_same(tn_value v)
 {
     return v;
 }
-#define TN_SCALAR(x)                       \
-    _Generic((x), _Bool                    \
-             : tn_value_bool, float        \
-             : tn_value_float, double      \
-             : tn_value_float, long double \
-             : tn_value_float, tn_value    \
-             : tn_value_same, default      \
-             : tn_value_int)(x)
+/*
+ * What a call takes for a Scalar, made from any number of C: bool, float and complex keep their kind, every
+ * other is an int, and a value stays what it is.
+ * The parts of a complex number live to the end of the braces around the call, like the items of the lists
+ * below.
+ */
+#define TN_SCALAR(x) TN_SCALAR_MAKER(x)(TN_SCALAR_CONTENTS(x))
+
 #define TN_INTS(...) \
     ((tn_ints){(const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((const int64_t[]){__VA_ARGS__}) / 8)})
 #define TN_NO_INTS ((tn_ints){(const int64_t[]){0}, 0})
@@ -263,4 +263,26 @@ static inline tn_value tn_value_same(tn_value v)
 #endif
 
 TN_END_DECLS
+
+#ifndef __cplusplus
+#define TN_SCALAR_MAKER(x)                            \
+    _Generic((x), _Bool                               \
+             : tn_value_bool, float                   \
+             : tn_value_float, double                 \
+             : tn_value_float, long double            \
+             : tn_value_float, float _Complex         \
+             : tn_value_complex, double _Complex      \
+             : tn_value_complex, long double _Complex \
+             : tn_value_complex, tn_value             \
+             : tn_value_same, default                 \
+             : tn_value_int)
+#define TN_SCALAR_CONTENTS(x)                           \
+    _Generic((x), float _Complex                        \
+             : TN_SCALAR_PARTS(x), double _Complex      \
+             : TN_SCALAR_PARTS(x), long double _Complex \
+             : TN_SCALAR_PARTS(x), default              \
+             : (x))
+/* A complex number is an array of its two parts. What is no number does not get here. */
+#define TN_SCALAR_PARTS(x) ((const double *)&(double _Complex){_Generic((x), tn_value : 0, default : (x))})
+#endif
 #endif

@@ -11,7 +11,7 @@ static float sum_on(tn_context *ctx, const char *device)
 {
     tn_scope_options options = {.size = sizeof(options), .device = tn_device_parse(ctx, device)};
     tn_scope *s = tn_scope_open_with(ctx, &options);
-    tn_tensor *x = tn_arange(s, TN_SCALAR(6), .dtype = TN_FLOAT32);
+    tn_tensor *x = tn_arange(s, 6, .dtype = TN_FLOAT32);
     float sum = (float)tn_item_double(s, tn_sum(s, tn_add(s, x, x)));
     if (tn_scope_failed(s)) sum = -1;
     tn_scope_close(s);
@@ -110,7 +110,7 @@ static int32_t failure_of(const char *setting, const char *device, const char *p
     tn_context *ctx = context_with(setting);
     tn_scope_options options = {.size = sizeof(options), .device = tn_device_parse(ctx, device)};
     tn_scope *s = tn_scope_open_with(ctx, &options);
-    tn_tensor *x = tn_arange(s, TN_SCALAR(6), .dtype = TN_FLOAT32);
+    tn_tensor *x = tn_arange(s, 6, .dtype = TN_FLOAT32);
     tn_tensor *y = tn_add(s, tn_add(s, x, x), x);
     int32_t status = tn_scope_failed(s);
     (void)y;

@@ -138,7 +138,7 @@ static tn_context *two_streams(int wait)
     tn_scope_options options = {.size = sizeof(options), .device = d};
     tn_scope *s = tn_scope_open_with(ctx, &options);
     tn_stream *other = NULL, *first = tn_stream_default(ctx, d);
-    tn_tensor *x = tn_full(s, TN_INTS(1000), TN_SCALAR(3), .dtype = TN_FLOAT32), *y;
+    tn_tensor *x = tn_full(s, TN_INTS(1000), 3, .dtype = TN_FLOAT32), *y;
     cr_assert_eq(tn_stream_create(ctx, d, 0, &other), TN_OK);
     if (wait) cr_assert_eq(tn_stream_wait_stream(other, first), TN_OK);
     tn_stream_set_current(ctx, other);
