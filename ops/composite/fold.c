@@ -114,13 +114,20 @@ static void give_values(tn_scope *s, const tn_value *args, tn_value *outs, tn_te
     give(outs, 1, index);
 }
 
+/* argmax and argmin refuse bool, the largest and smallest of a dimension do not. */
+static tn_tensor *ordered(tn_scope *s, const tn_value *args)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    return dtype_of(self) == TN_BOOL ? tni_cast(s, self, TN_UINT8) : self;
+}
+
 void composite_max_dim(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give_values(s, args, outs, tn_argmax(s, arg_tensor(args, 0), .dim = arg_int(args, 1), .keepdim = 1));
+    give_values(s, args, outs, tn_argmax(s, ordered(s, args), .dim = arg_int(args, 1), .keepdim = 1));
 }
 void composite_min_dim(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give_values(s, args, outs, tn_argmin(s, arg_tensor(args, 0), .dim = arg_int(args, 1), .keepdim = 1));
+    give_values(s, args, outs, tn_argmin(s, ordered(s, args), .dim = arg_int(args, 1), .keepdim = 1));
 }
 
 /* ---- additions at rows ---- */

@@ -57,6 +57,9 @@ static tn_tensor *value_norm(tn_scope *s, tn_tensor *self, double ord, const int
 {
     int64_t rank = rank_of(self), low = dims[0] < dims[1] ? dims[0] : dims[1], high = dims[0] + dims[1] - low;
     tn_tensor *values, *norm;
+    if (ord > 0 && (tn_tensor_sizes(self)[low] == 0 || tn_tensor_sizes(self)[high] == 0)) /* of no value */
+        return tni_cast(s, tn_sum_dim(s, self, TN_INTS(low, high), .keepdim = keep),
+                        tni_dtype_to_real(dtype_of(self)));
     self = tn_movedim_intlist(s, self, TN_INTS(dims[0], dims[1]), TN_INTS(rank - 2, rank - 1));
     values = tn_linalg_svdvals(s, self);
     norm = ord == 0  ? tn_sum_dim(s, values, TN_INTS(-1))
@@ -149,6 +152,9 @@ void composite_linalg_norm_ord_str(tn_scope *s, const tn_value *args, tn_value *
 
 void composite_frobenius_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
+    if (args[1].count > 2)
+        return (void)tni_scope_failf(
+            s, TN_E_ARGUMENT, "Expected at most 2 dimensions, but got %u dimensions instead.", args[1].count);
     give(outs, 0,
          tn_linalg_vector_norm(s, arg_tensor(args, 0), .ord = TN_SCALAR(2.0), .dim = arg_ints(args, 1),
                                .keepdim = arg_bool(args, 2)));

@@ -30,6 +30,12 @@ void composite_nanmean(tn_scope *s, const tn_value *args, tn_value *outs)
         return (void)tni_scope_failf(
             s, TN_E_DTYPE, "nanmean(): expected input to have floating point or complex dtype but got %s",
             tn_dtype_name(dtype_of(self)));
+    if (arg_dtype(args, 3) && is_integer(arg_dtype(args, 3)))
+        return (void)tni_scope_failf(
+            s, TN_E_DTYPE,
+            "nanmean(): could not infer output dtype. Optional dtype must be either a "
+            "floating point or complex dtype. Got: %s",
+            tni_dtype_error_name(arg_dtype(args, 3)));
     tn_tensor *count =
         tn_sum_dim(s, tn_logical_not(s, tn_isnan(s, tn_detach_default(s, self))), dims, .keepdim = keepdim);
     give(outs, 0,

@@ -158,6 +158,9 @@ int32_t infer_reduction_index(tni_frame *f)
     TNI_TRY(read_dims(f, 1));
     f->call_dtype = dtype_of(tni_arg_tensor(f, 0));
     if (!is_base(f, TN_OP_COUNT_NONZERO_DIM)) {
+        if (f->call_dtype == TN_BOOL)
+            return tni_fail(f, TN_E_DTYPE, "%s(): does not support bool input",
+                            is_base(f, TN_OP_ARGMAX) ? "argmax" : "argmin");
         f->keepdim = tni_arg_bool(f, 2);
         f->positions = 1;
         TNI_TRY(check_not_empty(f, tni_arg_given(f, 1), 0));
@@ -224,6 +227,14 @@ int32_t infer_reduction_norm(tni_frame *f)
             "linalg.vector_norm: the dtype of the input is complex, so the given dtype must be complex, but "
             "got %s",
             tni_dtype_error_name(dtype));
+    if (dtype && !is_complex(own) && is_complex(dtype))
+        return tni_fail(f, TN_E_DTYPE, "linalg.vector_norm: dtype should be real for real inputs, but got %s",
+                        tni_dtype_error_name(dtype));
+    if (dtype && tn_promote_types(own, dtype) != dtype)
+        return tni_fail(f, TN_E_DTYPE,
+                        "linalg.vector_norm: the dtype of the input (%s) should be convertible without "
+                        "narrowing to the specified dtype (%s)",
+                        tni_dtype_error_name(own), tni_dtype_error_name(dtype));
     TNI_TRY(read_dims(f, 2));
     f->keepdim = tni_arg_bool(f, 3);
     TNI_TRY(check_norm_order(f, tni_arg_ints(f, 2).count > 0));

@@ -38,8 +38,11 @@ static int32_t out_vector(tni_frame *f, uint32_t i, int64_t count)
 static int32_t unique_along(tni_frame *f, int64_t dim)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
+    if (rank_of(self) == 0)
+        return tni_fail(f, TN_E_INDEX, "Dimension specified as %lld but tensor has no dimensions",
+                        (long long)dim);
     TNI_TRY(tni_wrap_dim(dim, rank_of(self), &dim));
-    int64_t length = rank_of(self) ? sizes_of(self)[dim] : 1;
+    int64_t length = sizes_of(self)[dim];
     for (int64_t d = 0; d < rank_of(self) && length; d++) {
         if (sizes_of(self)[d] == 0)
             return tni_fail(

@@ -143,3 +143,27 @@ ON_EACH_DEVICE(corners, transposes_of_a_number)
     EXPECT(p, tn_mt(s, x), 3);
     EXPECT(p, tn_adjoint(s, x), 3);
 }
+
+ON_EACH_DEVICE(corners, refusals)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = VECTOR(p, TN_FLOAT64, 0.5, 2), *yes = VECTOR(p, TN_BOOL, 1, 0);
+    tn_argmax(s, yes);
+    expect_error(p, "argmax(): does not support bool input");
+    tn_linalg_vector_norm(s, x, .dtype = TN_FLOAT32);
+    expect_error(p, "the dtype of the input (Double) should be convertible without narrowing");
+    tn_linalg_vector_norm(s, x, .dtype = TN_COMPLEX128);
+    expect_error(p, "dtype should be real for real inputs, but got ComplexDouble");
+    tn_nanmean(s, x, .dtype = TN_INT64);
+    expect_error(p, "Optional dtype must be either a floating point or complex dtype. Got: Long");
+    if (p->device != TN_CPU) return; /* what an element is, others are not asked */
+    tn_binary_cross_entropy(s, x, x);
+    expect_error(p, "all elements of input should be between 0 and 1");
+}
+
+ON_EACH_DEVICE(corners, norms_of_nothing)
+{
+    tn_scope *s = p->s;
+    EXPECT(p, tn_linalg_matrix_norm(s, tn_zeros(s, TN_INTS(0, 3)), TN_SCALAR(2)), 0);
+    EXPECT(p, tn_linalg_matrix_norm(s, tn_zeros(s, TN_INTS(2, 0, 3)), TN_SCALAR(2)), 0, 0);
+}
