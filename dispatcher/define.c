@@ -42,13 +42,15 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
     tni_schema *theirs;
     int32_t status;
     const tni_schema *ours = op->schema;
+    char buffer[TNI_SCHEMA_BYTES];
+    const char *text = tni_op_schema_text(op, buffer);
     *out_dropped = 0;
-    if (strcmp(row->schema, op->entry->schema) == 0) return TN_OK;
+    if (strcmp(row->schema, text) == 0) return TN_OK;
     status = tni_schema_parse(r->ctx, row->schema, &theirs);
     if (status) return status;
     if (!ours) {
         tni_schema *parsed;
-        status = tni_schema_parse(r->ctx, op->entry->schema, &parsed);
+        status = tni_schema_parse(r->ctx, text, &parsed);
         ours = parsed;
     }
     if (!status) {
@@ -63,7 +65,7 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
         *out_dropped = ours->n_args - n;
         if (status == TN_E_VERSION) {
             tni_error(TN_E_VERSION, "kernel row \"%s\" does not fit the operator's schema \"%s\"",
-                      row->schema, op->entry->schema);
+                      row->schema, text);
         }
         if (!op->schema) tni_schema_destroy(r->ctx, (tni_schema *)(uintptr_t)ours);
     }
@@ -222,8 +224,9 @@ static int32_t define_locked(tni_registry *r, definition *d, tni_schema *schema)
     definition **slot;
     int32_t status;
     if (old && !old->removed) {
+        char text[TNI_SCHEMA_BYTES];
         return tni_error(TN_E_EXISTS, "operator %s is defined already, as \"%s\"", schema->full_name,
-                         old->entry->schema);
+                         tni_op_schema_text(old, text));
     }
     if (number >= TNI_MAX_OPS)
         return tni_error(TN_E_STATE, "operator %s: the registry is full", schema->full_name);
@@ -257,8 +260,7 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
         return TN_E_OUT_OF_MEMORY;
     }
     d->def = copy;
-    d->entry = (tni_op_entry){.schema = schema->text,
-                              .kind = TNI_KIND_STRUCTURED,
+    d->entry = (tni_op_entry){.kind = TNI_KIND_STRUCTURED,
                               .form = form_of(schema),
                               .tags = tags_of(&copy),
                               .doc = copy.doc ? copy.doc : ""};

@@ -75,7 +75,6 @@ enum { TNI_TAG_LIST(TNI_TAG_ENUM) TNI_TAG_NONE = 0 };
 
 /* Small fields together: there are two thousand entries. */
 typedef struct tni_op_entry {
-    const char *schema;
     tni_promote_fn *promote_rule; /* of TNI_PROMOTE_CUSTOM */
     tni_infer_fn *infer;
     tni_composite_fn *composite;
@@ -93,7 +92,39 @@ typedef struct tni_op_entry {
     uint8_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
 } tni_op_entry;
 
-extern const tni_op_entry tni_builtin_ops[]; /* in order of numbers, gaps have schema NULL */
+/*
+ * The same of a built-in operator, as the library carries it: small, and without an address that would have
+ * to be relocated at start. Texts are places in tni_builtin_texts, functions places in the lists below.
+ */
+typedef struct tni_op_row {
+    uint32_t doc;
+    uint32_t tags;
+    uint16_t name; /* in full, without the signature */
+    uint16_t signature;
+    uint16_t number;
+    uint16_t base;
+    uint16_t calls;
+    uint16_t alias_of;
+    uint16_t composite;
+    uint16_t mutates;
+    uint8_t infer;
+    uint8_t promote_rule;
+    uint8_t kind;
+    uint8_t form : 4;
+    uint8_t autocast : 4;
+    uint8_t promote;
+} tni_op_row;
+
+extern const tni_op_row tni_builtin_ops[]; /* in order of numbers */
 extern const uint32_t tni_builtin_op_count;
+extern const char tni_builtin_texts[];
+/* Signatures: for each the places of its arguments and of what it returns, the last with TNI_LAST_PART. Most
+ * arguments stand in hundreds of schemas. */
+#define TNI_LAST_PART 0x8000u
+extern const uint16_t tni_builtin_signatures[];
+extern const uint16_t tni_builtin_parts[];       /* their places among the texts */
+extern tni_infer_fn *const tni_builtin_infers[]; /* the first of each list is NULL */
+extern tni_promote_fn *const tni_builtin_promote_rules[];
+extern tni_composite_fn *const tni_builtin_composites[];
 
 #endif

@@ -56,7 +56,7 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
     if (status) return status;
     info = (tn_operator_info){.number = op->number,
                               .name = op->schema->full_name,
-                              .schema = op->entry->schema,
+                              .schema = op->schema->text,
                               .kind = op->def ? "custom" : kinds[base->kind],
                               .form = forms[op->form],
                               .tags = tags_text(ctx, op->tags),

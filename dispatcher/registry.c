@@ -113,13 +113,27 @@ void tni_op_fill(tni_op *op, const tni_schema *s)
     }
 }
 
+const char *tni_op_schema_text(const tni_op *op, char *buffer)
+{
+    if (op->schema) return op->schema->text;
+    const uint16_t *part = &tni_builtin_signatures[tni_builtin_ops[op->number - 1].signature];
+    const char *between = "(";
+    for (char *at = stpcpy(buffer, op->name);; part++, between = ", ") {
+        int32_t is_last = (*part & TNI_LAST_PART) != 0;
+        at = stpcpy(at, !is_last ? between : *between == '(' ? "() -> " : ") -> ");
+        at = stpcpy(at, &tni_builtin_texts[tni_builtin_parts[*part & ~TNI_LAST_PART]]);
+        if (is_last) return buffer;
+    }
+}
+
 int32_t tni_op_prepare(tni_registry *r, tni_op *op)
 {
     tni_schema *schema = NULL;
+    char text[TNI_SCHEMA_BYTES];
     int32_t status = TN_OK;
     pthread_mutex_lock(&r->lock);
     if (!op->schema) {
-        status = tni_schema_parse(r->ctx, op->entry->schema, &schema);
+        status = tni_schema_parse(r->ctx, tni_op_schema_text(op, text), &schema);
         if (!status) {
             tni_op_fill(op, schema);
             op->schema = schema;
@@ -167,30 +181,47 @@ void tni_op_remove(tni_op *op)
     atomic_store_explicit(&op->callable, 0, memory_order_relaxed);
 }
 
+static tni_op_entry entry_of(const tni_op_row *row)
+{
+    return (tni_op_entry){.promote_rule = tni_builtin_promote_rules[row->promote_rule],
+                          .infer = tni_builtin_infers[row->infer],
+                          .composite = tni_builtin_composites[row->composite],
+                          .doc = &tni_builtin_texts[row->doc],
+                          .mutates = row->mutates,
+                          .tags = row->tags,
+                          .number = row->number,
+                          .base = row->base,
+                          .calls = row->calls,
+                          .alias_of = row->alias_of,
+                          .kind = row->kind,
+                          .form = row->form,
+                          .autocast = row->autocast,
+                          .promote = row->promote};
+}
+
 static int32_t add_builtin(tni_registry *r)
 {
-    tni_op *ops = tni_alloc_zeroed(r->ctx, tni_builtin_op_count * sizeof(tni_op));
-    if (!ops) return TN_E_OUT_OF_MEMORY;
-    r->builtin = ops;
+    tni_op *ops = r->builtin = tni_alloc_zeroed(r->ctx, tni_builtin_op_count * sizeof *ops);
+    tni_op_entry *entries = r->entries = tni_alloc_zeroed(r->ctx, tni_builtin_op_count * sizeof *entries);
+    if (!ops || !entries) return TN_E_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
-        const tni_op_entry *e = &tni_builtin_ops[i];
+        tni_op_entry *e = &entries[i];
         int32_t status;
-        if (!e->schema) continue;
+        *e = entry_of(&tni_builtin_ops[i]);
         ops[i].number = e->number;
         ops[i].kind = e->kind;
         ops[i].form = e->form;
         ops[i].promote = e->promote;
         ops[i].tags = e->tags;
         ops[i].entry = e;
-        ops[i].name = e->schema;
+        ops[i].name = &tni_builtin_texts[tni_builtin_ops[i].name];
         ops[i].is_view = e->kind == TNI_KIND_VIEW;
         ops[i].body = tni_body_of(e->number);
         status = tni_op_publish(r, &ops[i]);
         if (status) return status;
     }
     for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
-        const tni_op_entry *e = &tni_builtin_ops[i];
-        if (!e->schema) continue;
+        const tni_op_entry *e = &entries[i];
         ops[i].base = tni_op_get(r, e->base);
         if (e->calls && !(e->tags & TNI_TAG_VIEW_COPY)) ops[i].leads_to = tni_op_get(r, e->calls);
     }
@@ -246,6 +277,7 @@ void tni_registry_finish(tn_context *ctx)
         tni_free(ctx, t, sizeof *t);
     }
     if (r->builtin) tni_free(ctx, r->builtin, tni_builtin_op_count * sizeof(tni_op));
+    if (r->entries) tni_free(ctx, r->entries, tni_builtin_op_count * sizeof(tni_op_entry));
     tni_define_finish(r);
     tni_vector_finish(ctx, &r->observers, sizeof(tni_observer_slot));
     pthread_mutex_destroy(&r->lock);

@@ -89,6 +89,7 @@ typedef struct tni_registry {
     tni_vector pending;      /* kernel rows whose operator is not defined yet */
     tni_vector libraries;    /* definitions from outside, see define.h */
     tni_op *builtin;         /* one array of all built-in ones */
+    tni_op_entry *entries;   /* and of what the table says of each */
     tni_layer_fn *layers[TNI_LAYER_COUNT];
     _Atomic(uint32_t) always; /* bits of layers that want every call */
     tni_vector observers;
@@ -105,6 +106,9 @@ static inline tni_op *tni_op_get(const tni_registry *r, uint32_t number)
     _Atomic(tni_op *) *page = r->pages[number / TNI_OPS_PER_PAGE];
     return page ? atomic_load_explicit(&page[number % TNI_OPS_PER_PAGE], memory_order_acquire) : NULL;
 }
+/* The schema in writing; of a built-in operator that was not used yet it is put together in `buffer`. */
+#define TNI_SCHEMA_BYTES 1024
+const char *tni_op_schema_text(const tni_op *op, char *buffer);
 /* By full name. Takes the lock. */
 tni_op *tni_op_find(tni_registry *r, const char *name);
 /* The same with the lock held; the name is `length` characters long. Gives removed ones, too. */

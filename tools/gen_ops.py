@@ -11,7 +11,7 @@ import os
 import sys
 
 from gen.doc import print_doc
-from gen.header import print_header
+from gen.header import print_header, print_shared_bodies, print_shared_header
 from gen.schema import Bad
 from gen.sources import missing, public_names
 from gen.table import Table
@@ -44,6 +44,8 @@ def main():
     parser.add_argument("--out-gradients", metavar="FILE")
     parser.add_argument("--out-rules", metavar="FILE")
     parser.add_argument("--out-gradient-rules", metavar="FILE")
+    parser.add_argument("--out-calls", metavar="FILE", help="the header that stands for ops.h in the library's own code")
+    parser.add_argument("--out-call-bodies", metavar="FILE")
     parser.add_argument("--out-doc", metavar="FILE")
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
                         help="the public headers, whose names no operator may bear")
@@ -61,6 +63,7 @@ def main():
         texts = [(args.out_header, print_header(table)), (args.out_table, print_table(table)),
                  (args.out_gradients, print_gradients(table)), (args.out_rules, print_rules(table)),
                  (args.out_gradient_rules, print_gradient_rules(table)),
+                 (args.out_calls, print_shared_header(table)), (args.out_call_bodies, print_shared_bodies(table)),
                  (args.out_doc, print_doc(table))]
         for path, text in texts:
             if path and args.compare:

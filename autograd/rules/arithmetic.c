@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of sums and products. They run in every step of a training, so they are compiled as the engine
  * is. */
+#include <tenon/ops.h> /* inline here; the other rules make their calls out of line */
+
 #include "autograd/rules/rules.h"
 
 void grad_add(tn_scope *s, tni_grad *g)

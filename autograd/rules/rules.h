@@ -7,6 +7,8 @@
 #ifndef TNI_AUTOGRAD_RULES_H
 #define TNI_AUTOGRAD_RULES_H
 
+#include "ops_calls.h" /* generated: the calls of tenon/ops.h, out of line; first, as it stands for it */
+
 #include "autograd/op_node.h"
 #include "core/scope.h"
 #include "gradient_rules.h"

@@ -11,7 +11,7 @@
 #ifndef TNI_OPS_COMPOSITE_H
 #define TNI_OPS_COMPOSITE_H
 
-#include <tenon/ops.h>
+#include "ops_calls.h" /* generated: the calls of tenon/ops.h, out of line */
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/scope.h"

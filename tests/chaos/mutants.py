@@ -74,11 +74,13 @@ def compile_mutant(build, commands, folder, file, old, new):
 
 def link_mutant(build, link, folder, replaced, target):
     """The library with one object replaced. Archives of the build are thin: their members are the objects."""
-    words = []
+    words, seen = [], set()
     for word in link:
         if word.endswith(".a") and not word.startswith("-"):
             listed = subprocess.run(["ar", "t", word], cwd=build, check=True, capture_output=True, text=True).stdout.split()
-            words += [str(target) if (build / m).resolve() == (build / replaced).resolve() else m for m in listed]
+            fresh = [m for m in listed if m not in seen]  # an archive may hold another's objects
+            seen.update(fresh)
+            words += [str(target) if (build / m).resolve() == (build / replaced).resolve() else m for m in fresh]
         else:
             words.append(word)
     library = folder / "libtenon.so.0"

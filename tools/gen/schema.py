@@ -99,7 +99,9 @@ class Schema:
             raise Bad(f"schema does not print as it reads: {text!r} gives {schema}")
         return schema
 
-    def __str__(self):
+    @property
+    def parts(self):
+        """What stands between the commas, and last what is returned."""
         out, keyword = [], False
         for arg in self.args:
             if arg.keyword and not keyword:
@@ -107,7 +109,11 @@ class Schema:
                 keyword = True
             out.append(str(arg))
         ret = ", ".join(map(str, self.returns))
-        return f"{self.name}({', '.join(out)}) -> {f'({ret})' if self.tuple else ret}"
+        return out + [f"({ret})" if self.tuple else ret]
+
+    def __str__(self):
+        *args, ret = self.parts
+        return f"{self.name}({', '.join(args)}) -> {ret}"
 
     @property
     def stem(self):

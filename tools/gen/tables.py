@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the C tables: built-in operators, their gradients, and declarations of the rules they name."""
 
+from gen.schema import Bad
 from gen.table import TAGS
+
+
+SCHEMA_BYTES = 1024  # TNI_SCHEMA_BYTES of dispatcher/registry.h
+
 
 def c_string(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -39,27 +44,70 @@ def form_of(form):
     return "inplace" if schema.space == "prim" and schema.args and "!" in schema.args[0].type.alias else form.kind
 
 
+class Texts:
+    """Zero-terminated texts in one array, each once."""
+
+    def __init__(self, texts):
+        self.lines, self.places, place = [], {}, 0
+        for text in dict.fromkeys(texts):
+            self.lines.append(c_string(text)[:-1] + "\\0\"")
+            self.places[text] = place
+            place += len(text.encode()) + 1
+
+
+def print_list(type_, name, items, width=118):
+    """A C array, as many items a line as fit."""
+    lines, line = [f"{type_} {name}[] = {{"], "   "
+    for item in items:
+        if len(line) + len(item) + 2 > width:
+            lines.append(line)
+            line = "   "
+        line += f" {item},"
+    return lines + [line, "};"]
+
+
 def print_table(table):
-    out = [PREAMBLE % "The built-in operators, in the order of their numbers.", ""]
-    for key, prefix, type_ in (("infer", "infer_", "tni_infer_fn"), ("composite", "composite_", "tni_composite_fn")):
-        out += [f"extern {type_} {n};" for n in names_of(table, key, prefix)]
-    out += [f"extern tni_promote_fn {n};" for n in promotions(table)]
-    out += ["", "const tni_op_entry tni_builtin_ops[] = {"]
     forms = sorted(table.all_forms(), key=lambda f: f.number)
+    lists = {"infer": names_of(table, "infer", "infer_"), "composite": names_of(table, "composite", "composite_"),
+             "promote_rule": promotions(table)}
+    types = {"infer": "tni_infer_fn", "composite": "tni_composite_fn", "promote_rule": "tni_promote_fn"}
+    parts = list(dict.fromkeys(p for f in forms for p in f.schema.parts))
+    # Parts and names first: their places have 16 bits.
+    texts = Texts(parts + [f.schema.name for f in forms] + [f.entry.doc for f in forms])
+    part_numbers = {p: i for i, p in enumerate(parts)}
+    signatures, flat = {}, []
+    for f in forms:
+        if len(str(f.schema)) >= SCHEMA_BYTES:
+            raise Bad(f"{f.schema.name}: a schema of {SCHEMA_BYTES} characters or more")
+        numbers = tuple(part_numbers[p] for p in f.schema.parts)
+        if numbers not in signatures:
+            signatures[numbers] = len(flat)
+            flat += [str(n) for n in numbers[:-1]] + [f"{numbers[-1]} | TNI_LAST_PART"]
+    if max(texts.places[t] for t in parts + [f.schema.name for f in forms]) > 0xffff:
+        raise Bad("names and parts of schemas take more than 16 bits: widen tni_op_row.name")
+    out = [PREAMBLE % "The built-in operators, in the order of their numbers.", ""]
+    for key, names in lists.items():
+        out += [f"extern {types[key]} {n};" for n in names]
+        out += print_list(f"{types[key]} *const", f"tni_builtin_{key}s", ["0"] + names)
+    out += ["", "const char tni_builtin_texts[] ="] + ["    " + line for line in texts.lines] + ["    ;", ""]
+    out += print_list("const uint16_t", "tni_builtin_parts", [str(texts.places[p]) for p in parts])
+    out += print_list("const uint16_t", "tni_builtin_signatures", flat)
+    out += ["", "const tni_op_row tni_builtin_ops[] = {"]
     for f in forms:
         e = f.entry
         owner = e.target or e
         raw = owner.raw
-        row = [f".number = {f.number}", f".schema = {c_string(str(f.schema))}", f".kind = TNI_KIND_{owner.kind.upper()}",
+        row = [f".number = {f.number}", f".name = {texts.places[f.schema.name]}",
+               f".signature = {signatures[tuple(part_numbers[p] for p in f.schema.parts)]}", f".kind = TNI_KIND_{owner.kind.upper()}",
                f".form = TNI_FORM_{form_of(f).upper()}", f".base = {owner.forms[0].number}"]
         promote = raw.get("promote")
         if promote and promote.startswith("custom:"):
-            row += [".promote = TNI_PROMOTE_CUSTOM", f".promote_rule = promote_{promote[7:]}"]
+            row += [".promote = TNI_PROMOTE_CUSTOM", f".promote_rule = {1 + lists['promote_rule'].index('promote_' + promote[7:])}"]
         elif promote:
             row.append(f".promote = TNI_PROMOTE_{promote.upper()}")
         for key in ("infer", "composite"):
             if key in raw and not (key == "composite" and owner.callee):
-                row.append(f".{key} = {key}_{raw[key]}")
+                row.append(f".{key} = {1 + lists[key].index(key + '_' + raw[key])}")
         if owner.callee:
             row.append(f".calls = {owner.called(f).number}")
         if e.target:
@@ -71,8 +119,8 @@ def print_table(table):
         tags = tags_of(f)
         if tags:
             row.append(".tags = " + " | ".join("TNI_TAG_" + t.upper() for t in tags))
-        row.append(f".doc = {c_string(e.doc)}")
-        out += ["    {" + ", ".join(row) + "},"]
+        row.append(f".doc = {texts.places[e.doc]}")
+        out += ["    {" + ", ".join(row) + "}, /* " + f.schema.name + " */"]
     out += ["};", f"const uint32_t tni_builtin_op_count = {len(forms)};", ""]
     return "\n".join(out)
 
