@@ -111,6 +111,14 @@ static int32_t core_count(void)
     return online > 0 ? (int32_t)online : 1;
 }
 
+/* OMP_NUM_THREADS, which other libraries of the process go by, too; else the cores. */
+static int32_t default_threads(void)
+{
+    const char *wish = getenv("OMP_NUM_THREADS");
+    long threads = wish ? strtol(wish, NULL, 10) : 0; /* of a list the outermost level */
+    return threads > 0 && threads <= INT16_MAX ? (int32_t)threads : core_count();
+}
+
 static void free_interned(tn_context *ctx)
 {
     char **texts = ctx->interned.data;
@@ -180,7 +188,7 @@ static tn_context *make_context(const tn_context_options *o)
     ctx->log_user = o->log_user;
     ctx->flags = o->flags;
     ctx->default_dtype = TN_FLOAT32;
-    ctx->threads = core_count();
+    ctx->threads = default_threads();
     ctx->pid = tni_process;
     ctx->owners = 1;
     ctx->seed = DEFAULT_SEED;

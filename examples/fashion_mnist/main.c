@@ -249,6 +249,7 @@ int main(int argc, char **argv)
     tn_scope *s;
     int status = options_read(&o, argc, argv);
     if (status || (status = prepare_output(o.output))) return status;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said, into a pipe, too */
     if (tn_context_create(NULL, &r.ctx)) return failed("context", NULL);
     tn_set_deterministic(r.ctx, 1);
     if (o.threads) tn_set_num_threads(r.ctx, (int32_t)o.threads);

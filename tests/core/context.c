@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -87,12 +88,29 @@ Test(context, settings)
     cr_assert_eq(tn_get_deterministic(ctx), 1);
     cpu_set_t set;
     sched_getaffinity(0, sizeof(set), &set);
-    cr_assert_eq(tn_get_num_threads(ctx), CPU_COUNT(&set));
     tn_set_num_threads(ctx, 5);
     cr_assert_eq(tn_get_num_threads(ctx), 5);
     tn_set_num_threads(ctx, 0);
     cr_assert_eq(tn_get_num_threads(ctx), CPU_COUNT(&set));
     tn_context_destroy(ctx);
+}
+
+Test(context, threads_of_the_environment)
+{
+    const struct {
+        const char *text;
+        int32_t threads; /* 0: the cores */
+    } cases[] = {{"3", 3}, {"4,2", 4}, {"0", 0}, {"-2", 0}, {"many", 0}, {"99999999999", 0}};
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof(set), &set);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tn_context *ctx = NULL;
+        setenv("OMP_NUM_THREADS", cases[i].text, 1);
+        cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+        cr_assert_eq(tn_get_num_threads(ctx), cases[i].threads ? cases[i].threads : CPU_COUNT(&set), "%s",
+                     cases[i].text);
+        tn_context_destroy(ctx);
+    }
 }
 
 Test(context, lives_until_the_last_owner)
