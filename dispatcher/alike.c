@@ -162,7 +162,7 @@ static inline void show(tn_operand *o, const tn_tensor *t, uint32_t flags, const
     o->strides = stride;
 }
 
-/* A number in the dtype of the call, for the kernel to take by value. */
+/* A number in the dtype that the kernel takes, by value. */
 static __attribute__((noinline)) void show_number(one_loop *l, uint32_t i, const tn_tensor *t, tn_dtype dtype)
 {
     tn_operand *o = &l->operands[i + 1];
@@ -177,7 +177,7 @@ static __attribute__((noinline)) void show_number(one_loop *l, uint32_t i, const
                       .strides = &l->strides[2]};
 }
 
-static inline void build_loop(one_loop *l, const inputs *in, const tn_tensor *out)
+static inline void build_loop(one_loop *l, const tni_kernel *k, const inputs *in, const tn_tensor *out)
 {
     uint32_t n = in->count, rank = out->numel != 1;
     tn_dtype dtype = in->model->desc.dtype;
@@ -196,7 +196,7 @@ static inline void build_loop(one_loop *l, const inputs *in, const tn_tensor *ou
     show(&l->operands[0], out, TN_OPERAND_OUTPUT, &l->strides[0]);
     for (uint32_t i = 0; i < n; i++) {
         if (TNI_UNLIKELY(in->numbers >> i & 1u))
-            show_number(l, i, in->tensors[i], dtype);
+            show_number(l, i, in->tensors[i], tni_number_dtype(k, dtype));
         else
             show(&l->operands[i + 1], in->tensors[i], 0, &l->strides[1]);
     }
@@ -239,7 +239,7 @@ static inline __attribute__((always_inline)) int32_t run(tni_frame *f, const tni
     const char *reason;
     tn_value target = tn_value_make(TN_TAG_TENSOR, 0);
     target.as.tensor = out;
-    build_loop(&loop, in, out);
+    build_loop(&loop, k, in, out);
     int32_t status = tni_kernel_run(f, k, f->args, &target, &loop.nest, &reason);
     if (TNI_LIKELY(!status)) {
         f->outs[0].tag = TN_TAG_TENSOR; /* the rest is 0 */

@@ -29,6 +29,13 @@ typedef struct tni_kernel {
     atomic_uint_fast64_t alike; /* of the last simple call: dtypes of its tensors and result, see alike.c */
 } tni_kernel;
 
+/* The dtype in which a number of the host stands among the operands of a call that computes in `dtype`. */
+static inline tn_dtype tni_number_dtype(const tni_kernel *k, tn_dtype dtype)
+{
+    int32_t half = dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
+    return half && k->row.flags & TN_ROW_WIDE_IMMEDIATE ? TN_FLOAT32 : dtype;
+}
+
 typedef struct tni_op {
     uint32_t number;
     uint32_t kind;

@@ -355,15 +355,26 @@ static inline int32_t run_plain(const tn_call *call, uint32_t number)
     return 1;
 }
 
+/* The operand of type T among the inputs that says which dtype this is: the first, or, where that is a
+ * number, which may be wider, the first that is none. */
+static uint32_t leading_operand(const tn_nest *nest, const char *types)
+{
+    uint32_t lead = nest->n_outputs, other;
+    while (types[lead] != 'T') lead++;
+    other = lead;
+    while (types[other] && other < nest->n_operands &&
+           (types[other] != 'T' || cpu_operand(nest, other)->flags & TN_OPERAND_IMMEDIATE))
+        other++;
+    return types[other] && other < nest->n_operands ? other : lead;
+}
+
 static __attribute__((noinline)) int32_t run_any(const tn_call *call)
 {
     const cpu_pointwise_op *op = call->data;
     const tn_nest *nest = call->nest;
     const char *types = op->types;
-    /* The first operand of type T among the inputs says which dtype this is. */
-    uint32_t lead = nest->n_outputs;
-    while (types[lead] != 'T') lead++;
     if (nest->n_operands > CPU_MAX_OPERANDS) return TN_E_UNSUPPORTED;
+    uint32_t lead = leading_operand(nest, types);
     tn_dtype dtype = cpu_operand(nest, lead)->dtype;
     int32_t slot = slot_of(dtype);
     if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
@@ -402,8 +413,12 @@ static int32_t run_pointwise(void *self, const tn_call *call)
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
+/* Half types are scaled in float32, where a number stays as it is: 65536 is infinite in float16, x * 65536
+ * need not be. As in ATen, products and quotients alone. */
+#define KEEPS_NUMBERS(op) ((op) == CPU_OP_mul || (op) == CPU_OP_div ? TN_ROW_WIDE_IMMEDIATE : 0)
 #define DEFINE_ROW(name, op_types, op_dtypes, thousand, op_schema) \
     {.size = sizeof(tn_kernel_row),                                \
+     .flags = KEEPS_NUMBERS(CPU_OP_##name),                        \
      .strides = TN_STRIDES_ANY,                                    \
      .schema = op_schema,                                          \
      .dtypes = cpu_##op_dtypes##_dtypes,                           \

@@ -28,6 +28,10 @@ static const tn_dtype real_numbers[] = {INTEGERS, FLOATS, 0};
     }
 #define POINTWISE(name, signature, list, opcode) \
     ROW(0, "aten::" name, signature " -> Tensor", list, kernel_pointwise, opcode, 1)
+/* Numbers beside half types stay as they are, as in ATen. */
+#define SCALED(name, list, opcode)                                                           \
+    ROW(TN_ROW_WIDE_IMMEDIATE, "aten::" name, "(Tensor self, Tensor other) -> Tensor", list, \
+        kernel_pointwise, opcode, 1)
 #define UNARY(name, list, opcode)  POINTWISE(name, "(Tensor self)", list, opcode)
 #define BINARY(name, list, opcode) POINTWISE(name, "(Tensor self, Tensor other)", list, opcode)
 #define REDUCE(name, signature, list, opcode) \
@@ -110,8 +114,8 @@ static const tn_kernel_row rows[] = {
     POINTWISE("add.Tensor", ALPHA, all, OP_ADD),
     POINTWISE("sub.Tensor", ALPHA, all, OP_SUB),
     POINTWISE("rsub.Tensor", ALPHA, all, OP_RSUB),
-    BINARY("mul.Tensor", all, OP_MUL),
-    BINARY("div.Tensor", inexact, OP_DIV),
+    SCALED("mul.Tensor", all, OP_MUL),
+    SCALED("div.Tensor", inexact, OP_DIV),
     POINTWISE("div.Tensor_mode", "(Tensor self, Tensor other, *, str? rounding_mode)", real, OP_DIV_MODE),
     BINARY("floor_divide", real_numbers, OP_FLOOR_DIVIDE),
     BINARY("remainder.Tensor", real_numbers, OP_REMAINDER),

@@ -167,3 +167,23 @@ ON_EACH_DEVICE(corners, norms_of_nothing)
     EXPECT(p, tn_linalg_matrix_norm(s, tn_zeros(s, TN_INTS(0, 3)), TN_SCALAR(2)), 0);
     EXPECT(p, tn_linalg_matrix_norm(s, tn_zeros(s, TN_INTS(2, 0, 3)), TN_SCALAR(2)), 0, 0);
 }
+
+/* A number that scales a half type is not rounded to it: 65536 and 1e10 are infinite in float16. */
+ON_EACH_DEVICE(corners, numbers_beside_half_types)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = MAKE(p, TN_FLOAT16, TN_INTS(3), 0, 0.5, -0.25);
+    tn_tensor *wide = tn_scalar_tensor_of(s, TN_SCALAR(65536.0), TN_FLOAT32, TN_CPU);
+    EXPECT(p, tn_mul_scalar(s, x, 65536), 0, 32768, -16384);
+    EXPECT(p, tn_mul(s, x, wide), 0, 32768, -16384);
+    EXPECT(p, tn_mul_(s, tn_clone(s, x), wide), 0, 32768, -16384);
+    EXPECT(p, tn_mul_scalar(s, x, 1e10), 0, INFINITY, -INFINITY);
+    EXPECT(p, tn_div_scalar(s, MAKE(p, TN_FLOAT16, TN_INTS(2), 60000, 2), 120000), 0.5,
+           1.6689300537109375e-05);
+    EXPECT(p, tn_mul_scalar(s, MAKE(p, TN_BFLOAT16, TN_INTS(1), 3), 0.0005627462014631402),
+           0.00168609619140625);
+    tn_tensor *rows = MAKE(p, TN_FLOAT16, TN_INTS(2, 2), 0.5, 0.25, 1, 2);
+    EXPECT(p, tn_mul_scalar(s, tn_transpose(s, rows, 0, 1), 32768), 16384, 32768, 8192, INFINITY);
+    /* Sums round it. */
+    EXPECT(p, tn_sub_scalar(s, MAKE(p, TN_FLOAT16, TN_INTS(1), 60000), 66000), -INFINITY);
+}

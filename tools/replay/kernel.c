@@ -208,7 +208,8 @@ static int fits(const replay_player *p, const kernel_call *k, const tn_kernel_ro
     }
     for (uint32_t i = k->nest.n_outputs; k->call.nest && i < k->nest.n_operands; i++) {
         tn_dtype other = k->operands[i].dtype;
-        if (other != dtype && other != TN_BOOL && !(row->flags & TN_ROW_CASTS)) return 0;
+        int32_t wide = k->operands[i].flags & TN_OPERAND_IMMEDIATE && row->flags & TN_ROW_WIDE_IMMEDIATE;
+        if (other != dtype && other != TN_BOOL && !wide && !(row->flags & TN_ROW_CASTS)) return 0;
     }
     return 1;
 }

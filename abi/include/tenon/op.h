@@ -106,13 +106,14 @@ typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
 #define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u /* in deterministic mode the core gives it one thread */
 #define TN_ROW_NONDETERMINISTIC              8u /* refused in deterministic mode */
 #define TN_ROW_IMMEDIATE_ONLY_HOST           16u /* host tensors only as IMMEDIATE operands, else they are copied */
+#define TN_ROW_WIDE_IMMEDIATE                32u /* IMMEDIATE operands of float16 and bfloat16 calls are float32 */
 
 /*
  * A row of a plugin's kernel table. `schema` is the full text it was compiled against; arguments that later
  * versions append with defaults are dropped when they equal the default. `dtypes` (zero-terminated) are the
  * dtypes of the call it takes: the computation dtype of pointwise operators, the dtype of the first tensor of
  * others; NULL is all. Without TN_ROW_CASTS the inputs of a pointwise call have that dtype (conditions are
- * bool), IMMEDIATE ones included; outputs have their own (bool for comparisons), so look at
+ * bool), IMMEDIATE ones included but for TN_ROW_WIDE_IMMEDIATE; outputs have their own (bool for comparisons), so look at
  * operands[i].dtype. Rows and all they point to live until shutdown.
  */
 typedef struct tn_kernel_row {

@@ -9,7 +9,7 @@
 
 #define KNOWN_ROW_FLAGS                                                                                 \
     (TN_ROW_CASTS | TN_ROW_LAZY_BITS | TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD | TN_ROW_NONDETERMINISTIC | \
-     TN_ROW_IMMEDIATE_ONLY_HOST)
+     TN_ROW_IMMEDIATE_ONLY_HOST | TN_ROW_WIDE_IMMEDIATE)
 
 /* ---- Extents ----------------------------------------------------------------------------------------- */
 
