@@ -131,6 +131,17 @@ int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)
     return status;
 }
 
+/* A hook may exchange gradients among themselves: all new ones are held before an old one goes. NULL leaves
+ * the one that was. */
+static void replace_all(tn_tensor **grads, tn_tensor **by, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) by[i] = tn_retain(by[i] ? by[i] : grads[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        tn_release(grads[i]);
+        grads[i] = by[i];
+    }
+}
+
 int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor **grads, uint32_t count)
 {
     tni_hook *hooks = NULL;
@@ -145,7 +156,7 @@ int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor 
             status = tn_scope_failed(s);
         else if (!tn_scope_failed(s))
             tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
-        for (uint32_t k = 0; k < count && !status; k++) replace(grads + k, seen[k]);
+        if (!status) replace_all(grads, seen, count);
     }
     return seen ? status : tn_scope_failed(s);
 }

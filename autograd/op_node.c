@@ -85,9 +85,8 @@ typedef struct measure {
     uint32_t sizes; /* of arguments and results, one after the other */
     uint32_t saves;
     uint32_t results; /* of the saves */
+    uint32_t spare;   /* sizes that the result may still get: that of a view in place is not made yet */
 } measure;
-
-#define SPARE_SIZES 2u /* of each result, which may get dimensions: an in-place call's is not made yet */
 
 static inline void measure_tensor(measure *m, const tn_tensor *t)
 {
@@ -123,7 +122,9 @@ static inline measure measure_call(const tni_frame *f, const tni_gradient_entry 
     for (uint32_t i = 0; i < n_outs; i++) {
         if (outs[i]) m.sizes += outs[i]->desc.rank;
     }
-    m.sizes += n_outs * SPARE_SIZES;
+    if (f->op->form == TNI_FORM_INPLACE && f->op->base->kind == TNI_KIND_VIEW && n_outs && outs[0])
+        m.spare = TN_MAX_RANK - outs[0]->desc.rank;
+    m.sizes += m.spare;
     m.bytes += f->n_args * sizeof(tn_value) + m.slots * (sizeof(tni_edge) + sizeof(tni_meta)) +
                n_outs * sizeof(tni_meta) + m.saves * sizeof(tni_saved) + m.sizes * sizeof(int64_t);
     return m;
@@ -198,6 +199,7 @@ static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
 {
     tn_tensor *copy = NULL;
     tn_scope *s = tn_scope_open(self->ctx);
+    *saved = (tni_saved){0}; /* it is released in any case */
     if (!s) return TN_E_OUT_OF_MEMORY;
     copy = tn_retain(tn_clone(s, self));
     int32_t status = tn_scope_close(s);
@@ -298,8 +300,8 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     int64_t *sizes = (int64_t *)(n->node.inputs + n_outs);
     arena spans = {(char *)(sizes + m.sizes)};
     n->node.stream = tni_working_stream(n_outs ? outs[0] : NULL);
-    for (uint32_t i = 0; i < n_outs; i++, sizes += SPARE_SIZES)
-        copy_note(&sizes, n->node.inputs + i, outs[i]);
+    for (uint32_t i = 0; i < n_outs; i++) copy_note(&sizes, n->node.inputs + i, outs[i]);
+    sizes += m.spare;
     int32_t status = copy_args(n, &spans, &sizes, f);
     if (!status) status = save_args(n, f, inplace);
     if (!status && !inplace && m.results) status = tni_op_node_save_results(n, outs, n_outs);

@@ -131,8 +131,8 @@ uint32_t tni_grad_count(const tni_grad *g, uint32_t arg)
 /* The slot of an item of an argument, or UINT32_MAX. */
 static inline uint32_t slot_of(const tni_grad *g, uint32_t arg, uint32_t item)
 {
-    const tn_value *v = g->node->args + arg;
     if (arg >= g->node->n_args) return UINT32_MAX;
+    const tn_value *v = g->node->args + arg;
     if (TNI_LIKELY(v->tag == TN_TAG_TENSOR && item == 0)) return v->count;
     if (v->tag == TN_TAG_TENSORS && item < v->count) return (uint32_t)v->as.i + item;
     return UINT32_MAX;

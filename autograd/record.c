@@ -219,8 +219,7 @@ static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
     if (status) return status;
     status = tni_run_unrecorded(f);
     if (!status && f->op->base->kind == TNI_KIND_VIEW) {
-        int64_t *sizes =
-            (int64_t *)(uintptr_t)node->node.inputs[0].sizes; /* has room for one dimension more */
+        int64_t *sizes = (int64_t *)(uintptr_t)node->node.inputs[0].sizes; /* has room for all dimensions */
         node->node.inputs[0].rank = self->desc.rank;
         memcpy(sizes, self->desc.sizes, self->desc.rank * sizeof *sizes);
         status = tni_set_history(self, tni_node_retain(&node->node), 0);

@@ -128,7 +128,8 @@ int32_t tni_op_prepare(tni_registry *r, tni_op *op);
 int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs);
 static inline int32_t tni_op_is_open(const tni_op *op, uint32_t n_outs)
 {
-    return op && atomic_load_explicit(&op->callable, memory_order_acquire) - 1u <= n_outs;
+    uint32_t callable = op ? atomic_load_explicit(&op->callable, memory_order_acquire) : 0;
+    return callable && callable - 1u <= n_outs;
 }
 /* Calls find the operator no more. Lock held. */
 void tni_op_remove(tni_op *op);

@@ -107,7 +107,8 @@ void grad_vdot(tn_scope *s, tni_grad *g)
 
 static tn_tensor *as_rows(tn_scope *s, tn_tensor *t, int64_t count, int64_t width)
 {
-    return t && t->desc.rank == 2 ? t : tn_reshape(s, t, TN_INTS(count, width));
+    int32_t is = t && t->desc.rank == 2 && t->desc.sizes[0] == count && t->desc.sizes[1] == width;
+    return is ? t : tn_reshape(s, t, TN_INTS(count, width));
 }
 
 void grad_linear(tn_scope *s, tni_grad *g)

@@ -139,15 +139,15 @@ static int32_t check_same(tn_scope *s, const tn_tensor *self, const tn_tensor *t
         sizes_text(s, target), sizes_text(s, self));
 }
 
-/* Logarithms are not less than -100, so that a loss stays finite. */
 /* 0 where the host sees at once that an element is no probability; other devices are not waited for. */
 static int32_t are_probabilities(tn_scope *s, tn_tensor *t)
 {
     if (tn_tensor_device(t) != TN_CPU || tn_tensor_numel(t) == 0) return 1;
     tn_aminmax_result range = tn_aminmax(s, tn_detach_default(s, t));
-    return tn_scope_failed(s) || !(tn_item_double(s, range.min) < 0 || tn_item_double(s, range.max) > 1);
+    return tn_scope_failed(s) || (tn_item_double(s, range.min) >= 0 && tn_item_double(s, range.max) <= 1);
 }
 
+/* Logarithms are not less than -100, so that a loss stays finite. */
 void composite_binary_cross_entropy(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     if (!are_probabilities(s, arg_tensor(args, 0)))

@@ -107,11 +107,13 @@ typedef struct repeated {
     void *user;
 } repeated;
 
-/* One output, written row after row, and inputs that are broadcast along all rows, which are short. */
+/* One output, written row after row, and inputs that are broadcast along all rows. Rows are not divided among
+ * threads here, so they must be short. */
 static int32_t repeats(const cpu_plan *plan)
 {
     const cpu_plan_operand *o = &plan->operands[0];
-    if (plan->rank < 2 || plan->n_outputs != 1 || plan->uniform || !o->linear || o->stride != o->bytes)
+    if (plan->rank < 2 || plan->sizes[0] > CPU_CHUNK || plan->n_outputs != 1 || plan->uniform || !o->linear ||
+        o->stride != o->bytes)
         return 0;
     for (uint32_t i = 1; i < plan->n_operands; i++)
         if (plan->operands[i].strides[0] != 0) return 0;

@@ -46,6 +46,19 @@ def plain_numbers(include):
                 yield f"{' '.join(command)}  # {expression}: {run.returncode}\n{run.stderr}"
 
 
+def pointers_for_scalars(include):
+    """In C++ a scalar is any number and no pointer, which would be true."""
+    call = "#include <tenon/ops.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x) {{ tn_add_args o; {} return tn_add(s, x, x, o); }}\n"
+    good = ["o.alpha = 2;", "o.alpha = 0.5;", "o.alpha = true;", "o.alpha = TN_SCALAR(3);"]
+    bad = ["o.alpha = x;", "o.alpha = nullptr;", "tn_mul_scalar(s, x, x);"]
+    for compiler in (c for c in ("g++", "clang++") if shutil.which(c)):
+        command = [compiler, "-x", "c++", "-std=c++17", "-fsyntax-only", f"-I{include}", "-"]
+        for statement in good + bad:
+            run = subprocess.run(command, input=call.format(statement), capture_output=True, text=True)
+            if (run.returncode == 0) != (statement in good):
+                yield f"{' '.join(command)}  # {statement}: {run.returncode}\n{run.stderr}"
+
+
 def main():
     include = Path(sys.argv[1])
     headers = sorted(p.name for p in (include / "tenon").glob("*.h"))
@@ -56,7 +69,7 @@ def main():
         failures = [f for f in pool.map(compile_alone, jobs) if f]
     for header in VENDOR:
         failures += [f"{header} with TN_PLUGIN declares: {line}" for line in declared_functions(include, header)]
-    failures += plain_numbers(include)
+    failures += [*plain_numbers(include), *pointers_for_scalars(include)]
     print("\n".join(failures) or f"{len(jobs)} compilations of {len(headers)} headers with {', '.join(compilers)}")
     return 1 if failures else 0
 

@@ -194,3 +194,36 @@ Test(hooks, of_saved_tensors)
     tn_drop(s, y);
     end();
 }
+
+static int32_t exchange(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    (void)user;
+    (void)scope;
+    tn_tensor *first = grads[0];
+    grads[0] = grads[count - 1];
+    grads[count - 1] = first;
+    return TN_OK;
+}
+
+/* Takes memory that somebody may have let go too early. */
+static int32_t fill_memory(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    (void)user;
+    (void)grads;
+    (void)count;
+    tn_full(scope, TN_INTS(3), 99.0, .dtype = TN_FLOAT64);
+    return TN_OK;
+}
+
+Test(hooks, of_a_node_that_exchange_gradients)
+{
+    tn_tensor *x = VECTOR(s, 1, 2, 2, 2), *w = VECTOR(s, 1, 5, 5, 5), *y = tn_mul(s, x, w);
+    tn_node *node = tn_grad_fn(y);
+    uint64_t handle;
+    cr_assert_eq(tn_node_register_hook(node, 0, exchange, NULL, &handle), TN_OK);
+    cr_assert_eq(tn_node_register_hook(node, 0, fill_memory, NULL, &handle), TN_OK);
+    tn_backward(s, tn_sum(s, y));
+    EXPECT(s, tn_grad_of(s, x), 2, 2, 2);
+    EXPECT(s, tn_grad_of(s, w), 5, 5, 5);
+    end();
+}

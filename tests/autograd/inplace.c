@@ -206,3 +206,25 @@ Test(inplace, second_derivatives_through_what_was_saved)
     EXPECT(s, second, 48, 108);
     end();
 }
+
+Test(inplace, view_of_many_more_dimensions)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3, 4, 5, 6), *y = tn_mul_scalar(s, x, 2);
+    tn_as_strided_(s, y, TN_INTS(2, 1, 1, 1, 1, 1, 1, 2), TN_INTS(2, 1, 1, 1, 1, 1, 1, 1));
+    EXPECT(s, y, 2, 4, 6, 8);
+    tn_backward(s, tn_sum(s, tn_mul(s, y, y)));
+    EXPECT(s, tn_grad_of(s, x), 8, 16, 24, 32, 0, 0);
+    end();
+}
+
+/* The product needs what it overwrites: without memory for that nothing is changed, nothing left. */
+Test(inplace, no_memory_for_what_is_saved)
+{
+    tn_tensor *w = VECTOR(s, 1, 3), *x = tn_ones(s, TN_INTS(4 << 20), .dtype = TN_FLOAT64);
+    cr_assert_eq(tn_memory_set_limit(ctx, TN_CPU, 40u << 20), TN_OK);
+    tn_mul_(s, x, w);
+    expect_error(s, "memory");
+    cr_assert_eq(tn_memory_set_limit(ctx, TN_CPU, 0), TN_OK);
+    EXPECT(s, tn_sum(s, x), 4 << 20);
+    end();
+}

@@ -75,6 +75,15 @@ ON_EACH_DEVICE(corners, linear_of_nothing)
     EXPECT(p, gradient(p, tn_linear(s, x, w), x, tn_zeros(s, TN_INTS(1, 2, 0))), 0, 0, 0, 0, 0, 0);
 }
 
+ON_EACH_DEVICE(corners, linear_with_one_row)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = leaf(tn_ones(s, TN_INTS(2, 3, 4))), *w = leaf(VECTOR(p, TN_FLOAT32, 1, 2, 3, 4));
+    EXPECT(p, gradient(p, tn_linear(s, x, w), w, tn_ones(s, TN_INTS(2, 3))), 6, 6, 6, 6);
+    EXPECT(p, tn_sum_dim(s, gradient(p, tn_linear(s, x, w), x, tn_ones(s, TN_INTS(2, 3))), TN_INTS(0, 1)), 6,
+           12, 18, 24);
+}
+
 ON_EACH_DEVICE(corners, gradients_in_two_dtypes)
 {
     tn_scope *s = p->s;
@@ -158,6 +167,9 @@ ON_EACH_DEVICE(corners, refusals)
     expect_error(p, "Optional dtype must be either a floating point or complex dtype. Got: Long");
     if (p->device != TN_CPU) return; /* what an element is, others are not asked */
     tn_binary_cross_entropy(s, x, x);
+    expect_error(p, "all elements of input should be between 0 and 1");
+    tn_tensor *unknown = VECTOR(p, TN_FLOAT64, NAN, 0.5);
+    tn_binary_cross_entropy(s, unknown, tn_zeros_like(s, unknown));
     expect_error(p, "all elements of input should be between 0 and 1");
 }
 

@@ -305,6 +305,8 @@ COMMON = """#ifndef TENON_OPS_H
 struct tn_scalar {
     tn_value value;
     double pair[2]; /* what a complex value points to */
+    template <class T> tn_scalar(T *) = delete; /* a pointer would be true */
+    tn_scalar(decltype(nullptr)) = delete;
     tn_scalar() : value(tn_value_none()), pair() {}
     tn_scalar(bool x) : value(tn_value_bool(x)), pair() {}
     tn_scalar(int x) : value(tn_value_int(x)), pair() {}

@@ -81,6 +81,7 @@ typedef struct tn_node tn_node;
 TN_API TN_NULLABLE tn_node *tn_grad_fn(const tn_tensor *t) TN_ANY_THREAD;
 /* "MulBackward", "AccumulateGrad". */
 TN_API const char *tn_node_name(const tn_node *node) TN_ANY_THREAD;
+/* Grows on each thread, and along each path towards a result; nodes of two threads may have the same. */
 TN_API uint64_t tn_node_sequence(const tn_node *node) TN_ANY_THREAD;
 TN_API uint32_t tn_node_input_count(const tn_node *node) TN_ANY_THREAD;
 /* The node that receives gradient i, or NULL. */

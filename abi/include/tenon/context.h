@@ -153,7 +153,7 @@ TN_API int32_t tn_get_deterministic(const tn_context *ctx);
 /* Default dtype of the context; only float16, bfloat16, float32, float64. */
 TN_API int32_t tn_set_default_dtype(tn_context *ctx, tn_dtype dtype);
 TN_API tn_dtype tn_get_default_dtype(const tn_context *ctx);
-/* Threads that CPU kernels use; 0 asks for the number of cores. */
+/* Threads that CPU kernels use: at first OMP_NUM_THREADS, else the number of cores, which 0 asks for. */
 TN_API void tn_set_num_threads(tn_context *ctx, int32_t threads);
 TN_API int32_t tn_get_num_threads(const tn_context *ctx);
 #endif

@@ -113,8 +113,8 @@ typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
  * versions append with defaults are dropped when they equal the default. `dtypes` (zero-terminated) are the
  * dtypes of the call it takes: the computation dtype of pointwise operators, the dtype of the first tensor of
  * others; NULL is all. Without TN_ROW_CASTS the inputs of a pointwise call have that dtype (conditions are
- * bool), IMMEDIATE ones included but for TN_ROW_WIDE_IMMEDIATE; outputs have their own (bool for comparisons), so look at
- * operands[i].dtype. Rows and all they point to live until shutdown.
+ * bool), IMMEDIATE ones included but for TN_ROW_WIDE_IMMEDIATE; outputs have their own (bool for
+ * comparisons), so look at operands[i].dtype. Rows and all they point to live until shutdown.
  */
 typedef struct tn_kernel_row {
     uint32_t size;
