@@ -102,6 +102,15 @@ static int32_t check_addr(tn_scope *s, tn_dtype dtype, tn_value number, const ch
     return TN_OK;
 }
 
+/* A number as ATen's loop over half types holds it: in the half type. */
+static tn_value as_element(tn_value number, tn_dtype dtype)
+{
+    if (number.tag == TN_TAG_COMPLEX) return number;
+    double x = tn_value_as_float(number);
+    if (dtype == TN_FLOAT16) return tn_value_float(tni_half_to_float(tni_double_to_half(x)));
+    return dtype == TN_BFLOAT16 ? tn_value_float(tni_bfloat_to_float(tni_float_to_bfloat((float)x))) : number;
+}
+
 static tn_tensor *addr_of_bools(tn_scope *s, tn_tensor *self, tn_tensor *outer, const tn_value *args)
 {
     if (!tn_value_as_bool(args[4])) outer = tn_logical_and(s, outer, tn_zeros_like(s, outer));
@@ -122,10 +131,10 @@ void composite_addr(tn_scope *s, const tn_value *args, tn_value *outs)
     self = tn_expand(s, tni_cast(s, self, dtype), TN_INTS(tn_tensor_numel(a), tn_tensor_numel(b)));
     a = tn_unsqueeze(s, tni_cast(s, a, dtype), 1);
     b = tni_cast(s, b, dtype);
-    if (dtype != TN_BOOL && !scalar_is(args[4], 1)) a = tn_mul_scalar(s, a, args[4]);
+    if (dtype != TN_BOOL && !scalar_is(args[4], 1)) a = tn_mul_scalar(s, a, as_element(args[4], dtype));
     outer = dtype == TN_BOOL ? tn_logical_and(s, a, b) : tn_mul(s, a, b);
     out = dtype == TN_BOOL ? addr_of_bools(s, self, outer, args)
-                           : blend(s, self, outer, args[3], tn_value_int(1));
+                           : blend(s, self, outer, as_element(args[3], dtype), tn_value_int(1));
     give(outs, 0, out ? tni_cast(s, out, dtype) : NULL);
 }
 
