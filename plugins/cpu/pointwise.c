@@ -405,10 +405,38 @@ static __attribute__((noinline)) int32_t run_any(const tn_call *call)
     return TN_OK;
 }
 
+/* The number that a half tensor is multiplied with or divided by, if the call is such a one; see
+ * KEEPS_NUMBERS. */
+static const float *scaling_number(const tn_nest *nest, uint32_t number)
+{
+    if ((number != CPU_OP_mul && number != CPU_OP_div) || nest->n_operands != 3) return NULL;
+    const tn_operand *by = cpu_operand(nest, 2);
+    tn_dtype dtype = cpu_operand(nest, 1)->dtype;
+    int32_t half = dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
+    return half && by->flags & TN_OPERAND_IMMEDIATE && by->dtype == TN_FLOAT32 ? (const void *)by->host
+                                                                               : NULL;
+}
+
+/* As an operator of one tensor, which needs no room for the number. */
+static __attribute__((noinline)) int32_t run_scaled(const tn_call *call, uint32_t number, const float *by)
+{
+    tn_nest nest = *call->nest;
+    tn_value args[] = {call->args[0], tn_value_float(*by)};
+    tn_call scaled = *call;
+    nest.n_operands = 2;
+    scaled.nest = &nest;
+    scaled.args = args;
+    scaled.n_args = 2;
+    scaled.data = &ops[number == CPU_OP_mul ? CPU_OP_scale : CPU_OP_scale_down];
+    return run_any(&scaled);
+}
+
 static int32_t run_pointwise(void *self, const tn_call *call)
 {
     const cpu_pointwise_op *op = call->data;
-    return is_plain[op->number] && run_plain(call, op->number) ? TN_OK : run_any(call);
+    if (is_plain[op->number] && run_plain(call, op->number)) return TN_OK;
+    const float *by = scaling_number(call->nest, op->number);
+    return by ? run_scaled(call, op->number, by) : run_any(call);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */

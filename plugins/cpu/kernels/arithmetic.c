@@ -69,6 +69,24 @@ static void mul(void *const *p, int64_t n, const cpu_scalars *s)
     binary(p, n, mul_one);
 }
 
+ALWAYS_INLINE T scale_one(T a, T x, T unused)
+{
+    return a * x;
+}
+static void scale(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, scale_one);
+}
+
+ALWAYS_INLINE T scale_down_one(T a, T x, T unused)
+{
+    return a / x;
+}
+static void scale_down(void *const *p, int64_t n, const cpu_scalars *s)
+{
+    unary_with(p, n, (T)s->f[0], 0, scale_down_one);
+}
+
 ALWAYS_INLINE T quotient_one(T a, T b)
 {
     return a / b;
@@ -493,6 +511,8 @@ const cpu_pointwise_entry CPU_NAME(cpu_arithmetic)[] = {
     {CPU_OP_sub, sub},
     {CPU_OP_rsub, rsub},
     {CPU_OP_mul, mul},
+    {CPU_OP_scale, scale},
+    {CPU_OP_scale_down, scale_down},
     {CPU_OP_div, quotient},
     {CPU_OP_div_trunc, div_trunc},
     {CPU_OP_abs, abs_of},

@@ -165,6 +165,8 @@
     X(erfc, "TT", float, 8, "aten::erfc(Tensor self) -> Tensor")                                             \
     X(gelu, "TT", float, 8, "aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor")                \
     X(gelu_tanh, "TT", float, 8, NULL)                                                                       \
+    X(scale, "TT", float, 1, NULL)                                                                           \
+    X(scale_down, "TT", float, 1, NULL)                                                                      \
     X(gelu_backward, "TTT", float, 8,                                                                        \
       "aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate=\"none\") -> Tensor")         \
     X(gelu_tanh_backward, "TTT", float, 8, NULL)                                                             \
