@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-OPTIONS = ["--quiet", "--trace-children=yes", "--trace-children-skip=*python*,/bin/*,/usr/bin/*", 
+OPTIONS = ["--quiet", "--trace-children=yes", "--trace-children-skip=*python*,/bin/*,/usr/bin/*",
            "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite", "--num-callers=30"]
 
 

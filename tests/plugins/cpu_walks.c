@@ -117,54 +117,46 @@ Test(cpu_walks, results_past_the_caches)
     check_add(TN_BFLOAT16, 16897, 1025, (int64_t[]){1025, 1}, (int64_t[]){1025, 1}, 2);
 }
 
-/* cumsum and cummax of a matrix of [lines, length] along its last or its first dimension. */
-static void check_scan(tn_dtype dtype, int64_t lines, int64_t length, int32_t across, int32_t threads)
+/* Matrices of [lines, length] that are scanned along their last or their first dimension. */
+typedef struct scan {
+    int64_t lines, length;
+    int64_t strides[2]; /* of lines, of what is scanned */
+    fixture_tensor x, o, at;
+    fixture_nest nest;
+} scan;
+
+/* A nest over the tensors, outputs first; innermost are the lines, then what is scanned. */
+static void fill_nest(scan *c, fixture_tensor *const *tensors, uint32_t count)
 {
-    const int64_t sizes[2] = {lines, length};
-    const int64_t strides[2] = {across ? 1 : length, across ? lines : 1}, n = lines * length;
-    fixture f;
-    void *sums = calloc((size_t)n, 8), *tops = calloc((size_t)n, 8);
-    int64_t *places = calloc((size_t)n, 8);
-    fixture_open(&f);
-    f.threads = threads;
-    fixture_tensor x = make(&f, dtype, 2, sizes, strides, n), o = make(&f, dtype, 2, sizes, strides, n),
-                   at = make(&f, TN_INT64, 2, sizes, strides, n);
-    /* Innermost first: the lines, then what is scanned. */
-    fixture_nest nest = {.sizes = {lines, length}};
-    tn_operand *operands = nest.operands;
-    fixture_tensor *tensors[] = {&o, &at, &x};
-    for (int k = 0; k < 3; k++) {
+    tn_operand *operands = c->nest.operands;
+    for (uint32_t k = 0; k < count; k++) {
         int64_t bytes = tn_dtype_bytes(tensors[k]->desc.dtype);
-        nest.strides[k][0] = strides[0] * bytes;
-        nest.strides[k][1] = strides[1] * bytes;
+        c->nest.strides[k][0] = c->strides[0] * bytes;
+        c->nest.strides[k][1] = c->strides[1] * bytes;
         operands[k] = (tn_operand){
-            .dtype = tensors[k]->desc.dtype, .host = tensors[k]->desc.host, .strides = nest.strides[k]};
+            .dtype = tensors[k]->desc.dtype, .host = tensors[k]->desc.host, .strides = c->nest.strides[k]};
     }
-    nest.nest = (tn_nest){.size = sizeof(tn_nest),
-                          .rank = 2,
-                          .kept = 1,
-                          .n_operands = 3,
-                          .n_outputs = 2,
-                          .operand_bytes = sizeof(tn_operand),
-                          .numel = n,
-                          .sizes = nest.sizes,
-                          .operands = operands};
-    tn_value args[] = {fixture_value(&x), tn_value_int(1)}, outs[] = {fixture_value(&o), fixture_value(&at)};
-    cr_assert_eq(fixture_run(&f, "aten::cummax", args, 2, outs, 2, &nest.nest), TN_OK);
-    fixture_read(&f, &o, tops);
-    fixture_read(&f, &at, places);
-    operands[1] = operands[2];
-    operands[1].strides = nest.strides[2];
-    nest.nest.n_operands = 2;
-    nest.nest.n_outputs = 1;
-    tn_value more[] = {fixture_value(&x), tn_value_int(1), tn_value_none()};
-    cr_assert_eq(fixture_run(&f, "aten::cumsum", more, 3, outs, 1, &nest.nest), TN_OK);
-    fixture_read(&f, &o, sums);
-    for (int64_t line = 0; line < lines; line++) {
+    c->nest.sizes[0] = c->lines;
+    c->nest.sizes[1] = c->length;
+    c->nest.nest = (tn_nest){.size = sizeof(tn_nest),
+                             .rank = 2,
+                             .kept = 1,
+                             .n_operands = count,
+                             .n_outputs = count - 1,
+                             .operand_bytes = sizeof(tn_operand),
+                             .numel = c->lines * c->length,
+                             .sizes = c->nest.sizes,
+                             .operands = operands};
+}
+
+static void compare_scans(const scan *c, tn_dtype dtype, const void *sums, const void *tops,
+                          const int64_t *places)
+{
+    for (int64_t line = 0; line < c->lines; line++) {
         double sum = 0, top = -INFINITY;
         int64_t place = -1;
-        for (int64_t i = 0; i < length; i++) {
-            int64_t k = line * strides[0] + i * strides[1];
+        for (int64_t i = 0; i < c->length; i++) {
+            int64_t k = line * c->strides[0] + i * c->strides[1];
             double x_k = number_at(k);
             sum += x_k;
             place = x_k >= top ? i : place;
@@ -173,9 +165,34 @@ static void check_scan(tn_dtype dtype, int64_t lines, int64_t length, int32_t ac
                 cr_assert(0, "line %d, place %d", (int)line, (int)i);
         }
     }
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
-    fixture_tensor_free(&f, &at);
+}
+
+/* cumsum and cummax along the last dimension or across it. */
+static void check_scan(tn_dtype dtype, int64_t lines, int64_t length, int32_t across, int32_t threads)
+{
+    const int64_t sizes[2] = {lines, length}, n = lines * length;
+    scan c = {.lines = lines, .length = length, .strides = {across ? 1 : length, across ? lines : 1}};
+    fixture f;
+    void *sums = calloc((size_t)n, 8), *tops = calloc((size_t)n, 8);
+    int64_t *places = calloc((size_t)n, 8);
+    fixture_open(&f);
+    f.threads = threads;
+    c.x = make(&f, dtype, 2, sizes, c.strides, n);
+    c.o = make(&f, dtype, 2, sizes, c.strides, n);
+    c.at = make(&f, TN_INT64, 2, sizes, c.strides, n);
+    tn_value args[] = {fixture_value(&c.x), tn_value_int(1), tn_value_none()};
+    tn_value outs[] = {fixture_value(&c.o), fixture_value(&c.at)};
+    fill_nest(&c, (fixture_tensor *[]){&c.o, &c.at, &c.x}, 3);
+    cr_assert_eq(fixture_run(&f, "aten::cummax", args, 2, outs, 2, &c.nest.nest), TN_OK);
+    fixture_read(&f, &c.o, tops);
+    fixture_read(&f, &c.at, places);
+    fill_nest(&c, (fixture_tensor *[]){&c.o, &c.x}, 2);
+    cr_assert_eq(fixture_run(&f, "aten::cumsum", args, 3, outs, 1, &c.nest.nest), TN_OK);
+    fixture_read(&f, &c.o, sums);
+    compare_scans(&c, dtype, sums, tops, places);
+    fixture_tensor_free(&f, &c.x);
+    fixture_tensor_free(&f, &c.o);
+    fixture_tensor_free(&f, &c.at);
     fixture_close(&f);
     free(sums);
     free(tops);
