@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any operator with any arguments, through the boxed call: {"open": "call"} and the members that
- * tools/calls/request.h lists. */
+ * kit/calls/request.h lists. */
 #include <stdlib.h>
 #include "bench.h"
-#include "../tools/calls/request.h"
+#include "../kit/calls/request.h"
 
 #define MAX_RESULTS 16
 

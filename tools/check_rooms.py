@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rooms of the house: which folder may include from which, and what library code may never call.
 
-    abi <- core <- dispatcher <- { autograd, ops };  abi <- plugins/*;  abi <- { tools, nn, optim, data, examples, ... }
+    abi <- core <- dispatcher <- { autograd, ops };  abi <- plugins/*;  abi <- { kit, tools, nn, optim, data, examples, ... }
 
 An include in quotes is looked for beside the file and from the root; one that is in neither place is made by the build
 and belongs to the room that its folder names. Prints every breach; exits with 1 if there is one.
@@ -19,7 +19,8 @@ ARROWS = {
     "autograd": ["core", "dispatcher"],
     "ops": ["core", "dispatcher"],
     "tools": [], "nn": [], "optim": [], "data": [], "examples": [], "bindings": [],
-    "bench": ["tools"],  # tools/calls: calls of operators, described and filled
+    "kit": [],
+    "bench": ["kit"],  # kit/calls: calls of operators, described and filled
 }
 # Device plugins that share one family of code.
 SHARED_PLUGINS = {"plugins/cuda": ["plugins/gpu"], "plugins/hip": ["plugins/gpu"], "plugins/xpu": ["plugins/gpu"]}

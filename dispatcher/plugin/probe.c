@@ -39,7 +39,7 @@ static int32_t is_program(const char *path)
 const char *tni_probe_helper(char *buffer, size_t bytes)
 {
     /* Installed; in a build folder; where it was configured. */
-    static const char *const beside[] = {TNI_PROBE_RELATIVE "/" HELPER_NAME, "tools/" HELPER_NAME};
+    static const char *const beside[] = {TNI_PROBE_RELATIVE "/" HELPER_NAME, "kit/" HELPER_NAME};
     char library[PATH_MAX];
     char *slash = strrchr(tni_library_path(library, sizeof(library)), '/');
     if (slash) *slash = 0;

@@ -48,7 +48,7 @@ class Exhibits:
         return done.stdout
 
     def tenon(self, *arguments):
-        return self.run(self.build / "tools" / "tenon", *arguments)
+        return self.run(self.build / "kit" / "tenon", *arguments)
 
 
 def check_plugins(exhibits):

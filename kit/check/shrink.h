@@ -3,8 +3,8 @@
  * Recorded calls made smaller. Which way a call takes depends on operator, dtypes, ranks and strides, and
  * hardly on sizes; a slow device need not compute for minutes to show it.
  */
-#ifndef TENON_TOOLS_CHECK_SHRINK_H
-#define TENON_TOOLS_CHECK_SHRINK_H
+#ifndef TENON_KIT_CHECK_SHRINK_H
+#define TENON_KIT_CHECK_SHRINK_H
 
 #include <cjson/cJSON.h>
 

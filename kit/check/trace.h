@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded calls without their data: a file (plain or gzip) with a call a line, as tools/calls/request.h
+ * Recorded calls without their data: a file (plain or gzip) with a call a line, as kit/calls/request.h
  * describes them, and "n", how often it was made. Calls of one operator whose arguments differ in sizes and
  * numbers only are of one *form*; one of each form is run for all.
  */
-#ifndef TENON_TOOLS_CHECK_TRACE_H
-#define TENON_TOOLS_CHECK_TRACE_H
+#ifndef TENON_KIT_CHECK_TRACE_H
+#define TENON_KIT_CHECK_TRACE_H
 
 #include "check.h"
 

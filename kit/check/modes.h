@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The modes that report more than passed and failed; see check.h for what a mode is. */
-#ifndef TENON_TOOLS_CHECK_MODES_H
-#define TENON_TOOLS_CHECK_MODES_H
+#ifndef TENON_KIT_CHECK_MODES_H
+#define TENON_KIT_CHECK_MODES_H
 
 #include "check.h"
 

@@ -10,8 +10,8 @@
  *   values.c   arguments as the file has them
  *   compare.c  results
  */
-#ifndef TENON_TOOLS_REPLAY_H
-#define TENON_TOOLS_REPLAY_H
+#ifndef TENON_KIT_REPLAY_H
+#define TENON_KIT_REPLAY_H
 
 #define TN_PLUGIN
 #include <tenon/plugin.h>

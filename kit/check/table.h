@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments for pointwise operators, reductions and scans, by schema; table.c has the cases of tier 1. */
-#ifndef TENON_TOOLS_CHECK_TABLE_H
-#define TENON_TOOLS_CHECK_TABLE_H
+#ifndef TENON_KIT_CHECK_TABLE_H
+#define TENON_KIT_CHECK_TABLE_H
 
 #include "call.h"
 #include "sources.h"

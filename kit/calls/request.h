@@ -9,8 +9,8 @@
  * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true, "seed": 0}, where the last
  * five may be absent. What type a list has, the schema says.
  */
-#ifndef TENON_TOOLS_REQUEST_H
-#define TENON_TOOLS_REQUEST_H
+#ifndef TENON_KIT_REQUEST_H
+#define TENON_KIT_REQUEST_H
 
 #include <cjson/cJSON.h>
 #include <tenon/tenon.h>

@@ -5,8 +5,8 @@
  * numbers; exact values come from MPFR, and with each the size of the terms that it is made of, which is what
  * its error is measured by. Nothing here knows a device but precision_sums_measure.c.
  */
-#ifndef TENON_TOOLS_PRECISION_SUMS_H
-#define TENON_TOOLS_PRECISION_SUMS_H
+#ifndef TENON_KIT_PRECISION_SUMS_H
+#define TENON_KIT_PRECISION_SUMS_H
 
 #include "precision.h"
 

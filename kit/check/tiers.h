@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The results of one run, tier by tier; for the reports. */
-#ifndef TENON_TOOLS_CHECK_TIERS_H
-#define TENON_TOOLS_CHECK_TIERS_H
+#ifndef TENON_KIT_CHECK_TIERS_H
+#define TENON_KIT_CHECK_TIERS_H
 
 #include "check.h"
 

@@ -4,8 +4,8 @@
  * public headers. A command gets its own arguments, argv[0] being its name, and returns the exit status: 0
  * all is well, 1 something does not work, 2 it was called wrongly.
  */
-#ifndef TENON_TOOLS_CMD_H
-#define TENON_TOOLS_CMD_H
+#ifndef TENON_KIT_CMD_H
+#define TENON_KIT_CMD_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that the build puts into the `tenon` command (embed.py), so that it is whole wherever it lies. */
-#ifndef TENON_TOOLS_EMBEDDED_H
-#define TENON_TOOLS_EMBEDDED_H
+#ifndef TENON_KIT_EMBEDDED_H
+#define TENON_KIT_EMBEDDED_H
 
 #include <stddef.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tenon check --op`: what the files about custom operators share. */
-#ifndef TENON_TOOLS_CHECK_CUSTOM_H
-#define TENON_TOOLS_CHECK_CUSTOM_H
+#ifndef TENON_KIT_CHECK_CUSTOM_H
+#define TENON_KIT_CHECK_CUSTOM_H
 
 #include "check.h"
 #include "../calls/request.h"
 
 #define CUSTOM_MAX_OUTS 8
 
-/* A call to try: arguments as of tools/calls/request.h. */
+/* A call to try: arguments as of kit/calls/request.h. */
 typedef struct custom_call {
     const char *text; /* JSON, {"args": [...], "kwargs": {...}} */
     const char *name; /* "float32 [3, 4]", or "given 1" */

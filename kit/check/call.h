@@ -4,8 +4,8 @@
  * of tier 1 end, and what gradient and speed begin with. Arguments are described, not made, so that both
  * devices get tensors of the same bits and the same strides.
  */
-#ifndef TENON_TOOLS_CHECK_CALL_H
-#define TENON_TOOLS_CHECK_CALL_H
+#ifndef TENON_KIT_CHECK_CALL_H
+#define TENON_KIT_CHECK_CALL_H
 
 #include "check.h"
 
@@ -20,7 +20,7 @@ typedef struct call_tensor {
     int64_t sizes[CALL_MAX_RANK];
     int64_t strides[CALL_MAX_RANK]; /* in elements */
     int64_t offset;
-    double low, high, step; /* contents, as of tools/calls/fill.h */
+    double low, high, step; /* contents, as of kit/calls/fill.h */
     const double *values;   /* the first elements of the storage instead, `count` of them, repeated */
     uint32_t count;
     int on_host; /* a 0-dim tensor of the CPU among those of the device */

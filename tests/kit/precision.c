@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
-#include "../../tools/check/precision_sums.h"
+#include "../../kit/check/precision_sums.h"
 
 static const precision_format *format(const char *name)
 {

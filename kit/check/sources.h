@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sources of cases, one file each. */
-#ifndef TENON_TOOLS_CHECK_SOURCES_H
-#define TENON_TOOLS_CHECK_SOURCES_H
+#ifndef TENON_KIT_CHECK_SOURCES_H
+#define TENON_KIT_CHECK_SOURCES_H
 
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors of the CPU with plausible contents, in memory of the program's own. */
-#ifndef TENON_TOOLS_FILL_H
-#define TENON_TOOLS_FILL_H
+#ifndef TENON_KIT_FILL_H
+#define TENON_KIT_FILL_H
 
 #include <tenon/tenon.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A function of several operators on both devices: its result and the gradients of its leaves are compared.
  */
-#ifndef TENON_TOOLS_CHECK_MODEL_H
-#define TENON_TOOLS_CHECK_MODEL_H
+#ifndef TENON_KIT_CHECK_MODEL_H
+#define TENON_KIT_CHECK_MODEL_H
 
 #include "call.h"
 

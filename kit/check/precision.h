@@ -5,8 +5,8 @@
  *
  * Numbers travel as float64, which holds those of every dtype in question.
  */
-#ifndef TENON_TOOLS_PRECISION_H
-#define TENON_TOOLS_PRECISION_H
+#ifndef TENON_KIT_PRECISION_H
+#define TENON_KIT_PRECISION_H
 
 #include <cjson/cJSON.h>
 #include <mpfr.h>

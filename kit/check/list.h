@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list that sources add cases to, and the lists of exceptions; for the runner alone. */
-#ifndef TENON_TOOLS_CHECK_LIST_H
-#define TENON_TOOLS_CHECK_LIST_H
+#ifndef TENON_KIT_CHECK_LIST_H
+#define TENON_KIT_CHECK_LIST_H
 
 #include <regex.h>
 #include "check.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact functions of real numbers, each a precision_real; precision.h says what that is. */
-#ifndef TENON_TOOLS_PRECISION_FUNCTIONS_H
-#define TENON_TOOLS_PRECISION_FUNCTIONS_H
+#ifndef TENON_KIT_PRECISION_FUNCTIONS_H
+#define TENON_KIT_PRECISION_FUNCTIONS_H
 
 #include "precision.h"
 

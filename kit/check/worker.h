@@ -3,8 +3,8 @@
  * The process that runs cases. It reads numbers of cases, a line each, and answers each with a line of JSON.
  * Asked with the number -1 it says what is under test and which cases there are.
  */
-#ifndef TENON_TOOLS_CHECK_WORKER_H
-#define TENON_TOOLS_CHECK_WORKER_H
+#ifndef TENON_KIT_CHECK_WORKER_H
+#define TENON_KIT_CHECK_WORKER_H
 
 #include <stdio.h>
 #include "check.h"

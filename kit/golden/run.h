@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TENON_TOOLS_GOLDEN_RUN_H
-#define TENON_TOOLS_GOLDEN_RUN_H
+#ifndef TENON_KIT_GOLDEN_RUN_H
+#define TENON_KIT_GOLDEN_RUN_H
 
 #include <stdint.h>
 

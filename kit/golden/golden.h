@@ -3,8 +3,8 @@
  * Golden cases: recorded calls with their results, gradients and refusals, run through the public interface.
  * A folder holds cases/NAME.jsonl (one call a line) and cases/NAME.safetensors (its tensors).
  */
-#ifndef TENON_TOOLS_GOLDEN_H
-#define TENON_TOOLS_GOLDEN_H
+#ifndef TENON_KIT_GOLDEN_H
+#define TENON_KIT_GOLDEN_H
 
 #include <cjson/cJSON.h>
 #include <tenon/tenon.h>

@@ -10,8 +10,8 @@
  * list of cases from the same sources, so that a case is known by its number. Sources must therefore add the
  * same cases each time they are asked.
  */
-#ifndef TENON_TOOLS_CHECK_H
-#define TENON_TOOLS_CHECK_H
+#ifndef TENON_KIT_CHECK_H
+#define TENON_KIT_CHECK_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
