@@ -54,7 +54,7 @@ struct tn_tensor {
 };
 
 /* Storages */
-#define TNI_STORAGE_EMBEDDED                                                      \
+#define TNI_STORAGE_EMBEDDED \
     1u /* the struct is part of its first block, which goes when the storage goes \
         */
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out);

@@ -194,7 +194,7 @@ static int32_t from_tables(const char *name, const double *x, precision_part *ou
 
 #define TINY_EXPONENT 1200 /* stands for a zero */
 #define ZERO_BELOW    500  /* exponents of results that stand for one */
-#define POLE_ABOVE                                                                           \
+#define POLE_ABOVE \
     500 /* results at poles, which depend on the side: a logarithm of the tiny number is one \
          */
 #define SECOND_ORDER 2000 /* products of two of them: C leaves the sign open */
