@@ -4,7 +4,7 @@
 #define TNI_AUTOGRAD_OP_NODE_H
 
 #include "autograd/rule.h"
-#include "autograd/saved.h"
+#include "autograd/saved_tensor.h"
 #include "dispatcher/frame.h"
 
 typedef struct tni_op_node {

@@ -50,6 +50,7 @@ def main():
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
                         help="the public headers, whose names no operator may bear")
     parser.add_argument("--check", action="store_true", help="only look for inconsistencies")
+    parser.add_argument("--families", metavar="NAME", nargs="+", help="fail unless these are the files of the table, as the build depends on each")
     parser.add_argument("--compare", action="store_true", help="write nothing; fail where a file differs from what would be written")
     parser.add_argument("--number", action="store_true", help="append the numbers of new schemas to numbers.txt")
     parser.add_argument("--missing", metavar="DIR", help="list the rules that no .c file under DIR defines")
@@ -76,6 +77,8 @@ def main():
                 print(f"{f.number}\t{f.kind}\t{f.cname}\t{f.schema}")
         if args.missing:
             print("\n".join(missing(table, args.missing)))
+        if args.families and set(args.families) != {name for name, _ in table.families}:
+            raise Bad(f"the build depends on {', '.join(sorted(args.families))}; the table has {', '.join(name for name, _ in table.families)}")
         if args.check:
             print(f"{len(table.entries)} entries, {len(table.all_forms())} schemas")
     except Bad as e:

@@ -3,7 +3,7 @@
  * Activations and their backward operators. For y = f(x) the backward operator gives g * f'(x); its own
  * gradient needs g * grad * f''(x), which is written out below.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include <string.h>
 

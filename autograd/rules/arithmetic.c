@@ -3,7 +3,7 @@
  * is. */
 #include <tenon/ops.h> /* inline here; the other rules make their calls out of line */
 
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 void grad_add(tn_scope *s, tni_grad *g)
 {

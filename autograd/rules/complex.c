@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between complex numbers and their parts. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 void grad_view_as_real(tn_scope *s, tni_grad *g)
 {

@@ -3,7 +3,7 @@
  * Convolution. It is bilinear in input and weight, so the gradients of its backward operator are convolutions
  * of the same kind with one of the two replaced.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 /* The geometry arguments, which begin at `at` in both schemas. */
 typedef struct geometry {

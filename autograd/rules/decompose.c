@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Factors of matrices, inverses, determinants, solutions of equations. ^H is the conjugate transpose. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 static int64_t rows_of(const tn_tensor *t)
 {

@@ -4,7 +4,7 @@
  * three dimensions and all interpolation and padding modes; the backward operator is its gradient, and the
  * engine differentiates that once more.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #define BILINEAR   0
 #define NEAREST    1

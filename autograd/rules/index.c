@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and writing by positions and masks, embeddings. What was read adds up, what was overwritten gets
  * nothing. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include "core/shape.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of vectors and matrices, distances. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 void grad_mm(tn_scope *s, tni_grad *g)
 {

@@ -3,7 +3,7 @@
  * Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum; a gradient that belongs to a reduced
  * result is broadcast by the formula and summed by the engine.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Normalisation. First derivatives call the fused backward operators; those are differentiated through the
  * formulas below, which say once more, over simple operators, what they compute.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 static void set_three(tni_grad *g, uint32_t a, uint32_t b, uint32_t c, tn_tensor *x, tn_tensor *y,
                       tn_tensor *z)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Padding. The gradient of constant padding is padding by the negative amounts. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 void grad_constant_pad_nd(tn_scope *s, tni_grad *g)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic and elementary functions. Gradients of complex functions follow the conjugate Wirtinger
  * convention. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include <string.h>
 

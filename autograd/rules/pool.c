@@ -3,7 +3,7 @@
  * Pooling. A pooling operator and its backward operator take the same settings in the same order, so a rule
  * calls the one with the arguments of the other.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 /* op(grad, self, settings..., indices): the settings are arguments `from` to `to` of this call. */
 static void call_backward(tn_scope *s, tni_grad *g, uint32_t op, uint32_t from, uint32_t to, int32_t indices)

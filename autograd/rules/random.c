@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers that depend on a parameter, dropout. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 void grad_bernoulli_tensor(tn_scope *s, tni_grad *g)
 {

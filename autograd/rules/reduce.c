@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums, means, products, extrema, norms and moments. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running sums and products, and reductions over segments. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 /* What is summed up is so in the dtype of the input, not in the one that was asked for. */
 static tn_tensor *in_own_dtype(tn_scope *s, tn_tensor *grad, const tni_meta *m)

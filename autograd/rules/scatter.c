@@ -4,7 +4,7 @@
  * for each slice. Both families reduce in the same ways, so the formulas are written once over two words,
  * read and write.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include <string.h>
 

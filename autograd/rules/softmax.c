@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax, gated linear units, attention. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 static tn_tensor *sum_over(tn_scope *s, tn_tensor *t, int64_t dim)
 {

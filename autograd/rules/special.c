@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Special functions. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #define SQRT_PI   1.7724538509055160273
 #define SQRT_2_PI 2.5066282746310005024

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Singular values, eigenvalues, pseudoinverses, exponentials of matrices. ^H is the conjugate transpose. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 static tn_tensor *row(tn_scope *s, tn_tensor *values)
 {

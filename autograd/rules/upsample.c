@@ -3,7 +3,7 @@
  * Interpolation. All of these are linear: forward(self, output_size, settings...) and backward(grad,
  * output_size, input_size, settings...) are the gradients of each other.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 static void transpose_of(tn_scope *s, tni_grad *g, uint32_t backward)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: the gradient goes back to where the elements came from. */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 static tn_ints self_sizes(const tni_meta *m)
 {

@@ -3,7 +3,7 @@
  * Second derivatives of fused backward operators, without a page of algebra each: the operator is written
  * down once more as a formula over simple operators, recorded, and differentiated by the engine.
  */
-#include "autograd/rules/rules.h"
+#include "autograd/rules/formula.h"
 
 #include <string.h>
 

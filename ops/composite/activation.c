@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of elementwise operators that are made of others: powers, conditions, activations. */
 #include <math.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 void composite_square(tn_scope *s, const tn_value *args, tn_value *outs)
 {

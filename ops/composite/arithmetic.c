@@ -2,7 +2,7 @@
 /* Bodies of elementwise arithmetic: limits, interpolation, products added, signs, angles. */
 #include <float.h>
 #include <math.h>
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 void composite_frac(tn_scope *s, const tn_value *args, tn_value *outs)
 {

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 #include <tenon/autograd.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 typedef struct attention {
     tn_tensor *query, *key, *value, *mask, *dropout_mask;

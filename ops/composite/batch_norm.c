@@ -4,7 +4,7 @@
  * the dtype of the parameters; running statistics are written in place.
  */
 #include <math.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 typedef struct batch_norm {
     tn_tensor *input, *weight, *bias, *running_mean, *running_var;

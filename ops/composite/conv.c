@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of convolutions: they all lead to aten::convolution. */
 #include <string.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* What aten::convolution is told. */
 typedef struct convolution {

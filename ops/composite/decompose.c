@@ -4,7 +4,7 @@
  * raise an error where the `_ex` forms give an info. LU, Cholesky and reflectors are kernels.
  */
 #include <string.h>
-#include "ops/composite/matrices.h"
+#include "ops/composite/matrix_batch.h"
 
 tn_tensor *tni_adjoint(tn_scope *s, tn_tensor *m)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of distances between vectors, all pairs or one with one. */
 #include <math.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* The p-norm of differences over the last dimension. */
 static tn_tensor *norm_of(tn_scope *s, tn_tensor *difference, double p)

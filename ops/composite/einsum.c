@@ -4,7 +4,7 @@
  * labels first, and multiplied pair by pair, each label summed as soon as no later operand has it.
  */
 #include <string.h>
-#include "ops/composite/product.h"
+#include "ops/composite/contraction.h"
 
 #define LABELS   52 /* A-Z, a-z */
 #define ELLIPSIS 52

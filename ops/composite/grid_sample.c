@@ -5,7 +5,7 @@
  * sums over products of them. A tap outside the image has weight and slope 0.
  */
 #include <math.h>
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 enum { BILINEAR, NEAREST, BICUBIC };
 enum { ZEROS, BORDER, REFLECTION };

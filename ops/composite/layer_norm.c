@@ -2,7 +2,7 @@
 /* Bodies of normalisation over features: layers, groups, root mean squares, and of weights. */
 #include <float.h>
 #include <math.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* Statistics of half types are float32 where the weight is. */
 static tn_dtype statistics_dtype(const tn_tensor *input, const tn_tensor *parameter)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of matmul and what contracts dimensions of tensors of any rank. */
 #include <string.h>
-#include "ops/composite/product.h"
+#include "ops/composite/contraction.h"
 
 /* ---- matmul ---- */
 

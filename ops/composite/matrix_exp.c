@@ -4,7 +4,7 @@
  * the polynomial is taken in four powers of the matrix and evaluated in the fourth one (Paterson and
  * Stockmeyer 1973), seven products in all.
  */
-#include "ops/composite/matrices.h"
+#include "ops/composite/matrix_batch.h"
 
 /* Up to this 1-norm the polynomial of degree 18 is exact in the dtype (Bader, Blanes, Casas 2019, table 2).
  */

@@ -2,7 +2,7 @@
 /* Bodies of norms of matrices, and of norms over all dimensions but one. */
 #include <math.h>
 #include <string.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* ---- matrix norms ---- */
 

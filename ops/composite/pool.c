@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of pooling: one dimension goes through two, results without indices through those with them. */
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* ---- max ---- */
 

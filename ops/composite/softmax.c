@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of softmax and its like, and of gated linear units. */
 #include <math.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* x minus its largest element, in float32 for half types. */
 static tn_tensor *shifted(tn_scope *s, tn_tensor *self, tn_ints dim)

@@ -2,7 +2,7 @@
 /* Bodies of special functions that are made of others. */
 #include <math.h>
 #include <tenon/autograd.h>
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 void composite_polygamma_inplace(tn_scope *s, const tn_value *args, tn_value *outs)
 {

@@ -2,7 +2,7 @@
 /* Bodies over singular values and eigenvalues: their forms, pseudoinverses, ranks, condition numbers. */
 #include <float.h>
 #include <string.h>
-#include "ops/composite/matrices.h"
+#include "ops/composite/matrix_batch.h"
 
 /* ---- forms ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of resizing by factors, which lead to those by sizes. */
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* The spatial sizes of the result; 0 without a failure in the scope. */
 static int32_t output_size(tn_scope *s, const tn_tensor *input, tn_ints given, tn_floats scales, int64_t dims,

@@ -50,7 +50,7 @@ MUTANTS = [
      "status = hand_over(grad, stream_of(run, e->node, grad), caller_stream(run, device));", "status = TN_OK;"),
     ("backward: the streams joined at the end", "autograd/engine.c",
      "if (!status) status = join_streams(run);", "(void)join_streams;"),
-    ("backward: a function works on its forward's stream", "autograd/function.c",
+    ("backward: a function works on its forward's stream", "autograd/custom_function.c",
      "c->node.stream = tni_working_stream(outs[0]);", ""),
 ]
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies with arithmetic share; see wide.h. */
+/* What bodies with arithmetic share; see compute_dtype.h. */
 #include <stdio.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 tn_ints tni_dims_between(tn_scope *s, int64_t first, int64_t end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of products of many matrices and of powers, and of matrices made of a vector. */
-#include "ops/composite/matrices.h"
-#include "ops/composite/product.h"
+#include "ops/composite/matrix_batch.h"
+#include "ops/composite/contraction.h"
 
 /* ---- chains ---- */
 

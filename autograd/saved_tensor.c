@@ -4,7 +4,7 @@
  * file, the recipe to compute them again). A tensor that was written to after it was saved is refused when it
  * is read.
  */
-#include "autograd/saved.h"
+#include "autograd/saved_tensor.h"
 
 #include "core/scope.h"
 

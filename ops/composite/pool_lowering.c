@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling as reductions of windows, and its gradients as sums of what comes back from them. */
 #include <math.h>
-#include "ops/composite/windows.h"
+#include "ops/composite/sliding_window.h"
 #include "ops/pooled.h"
 
 /* ---- the tensor with a batch, its windows ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resampling by tables of taps; see resample.h. */
+/* Resampling by tables of taps; see tap_table.h. */
 #include <math.h>
 #include "core/shape.h"
-#include "ops/composite/resample.h"
+#include "ops/composite/tap_table.h"
 
 int32_t tni_taps_make(tn_scope *s, int64_t in, int64_t out, int64_t count, int32_t weighted, tni_taps *t)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of products of matrices and vectors: the fused forms (addmm and its like) and those of one shape. */
-#include "ops/composite/product.h"
+#include "ops/composite/contraction.h"
 
 /* A factor in the kind of the dtype: integers take the whole part. */
 static tn_value factor_of(tn_value number, tn_dtype dtype)

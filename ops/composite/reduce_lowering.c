@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of reductions that sums and extremes make: moments, norms, counts, values with their index. */
 #include <math.h>
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 /* ---- moments: (self, dims, correction, keepdim) ---- */
 

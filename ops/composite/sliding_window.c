@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows over the space of a tensor; see windows.h. */
-#include "ops/composite/windows.h"
+/* Windows over the space of a tensor; see sliding_window.h. */
+#include "ops/composite/sliding_window.h"
 
 void tni_windows_spread(const tni_windows *w, tn_ints list, int64_t *to)
 {

@@ -3,10 +3,10 @@
  * What bodies of elementwise formulas share: operands in the dtype that the formula is computed in, choices
  * with numbers, the result rounded once. They run where a device has no kernel for the whole formula.
  */
-#ifndef TNI_OPS_COMPOSITE_FORMULA_H
-#define TNI_OPS_COMPOSITE_FORMULA_H
+#ifndef TNI_OPS_COMPOSITE_POINTWISE_LOWERING_H
+#define TNI_OPS_COMPOSITE_POINTWISE_LOWERING_H
 
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* What arithmetic promotes the first n arguments to; those that are no tensors do not count. */
 tn_dtype tni_formula_dtype(tn_scope *s, const tn_value *args, uint32_t n);

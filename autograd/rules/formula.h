@@ -4,8 +4,8 @@
  * is recorded itself when the backward pass is, so it may use nothing but operators. On a scope that has
  * failed all calls do nothing and give NULL, so only what reads a tensor's description must look.
  */
-#ifndef TNI_AUTOGRAD_RULES_H
-#define TNI_AUTOGRAD_RULES_H
+#ifndef TNI_AUTOGRAD_FORMULA_H
+#define TNI_AUTOGRAD_FORMULA_H
 
 #include "ops_calls.h" /* generated: the calls of tenon/ops.h, out of line; first, as it stands for it */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of embedding_bag: rows of a table reduced by bag, and the gradients. Modes: 0 sum, 1 mean, 2 max. */
 #include <math.h>
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 enum { SUM, MEAN, MAX };
 

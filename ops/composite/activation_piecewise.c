@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of activations that are straight lines between corners, and of their gradients. */
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 void composite_relu(tn_scope *s, const tn_value *args, tn_value *outs)
 {

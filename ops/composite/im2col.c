@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of im2col and col2im: the columns of a convolution as operators, and their sums back to images. */
-#include "ops/composite/windows.h"
+#include "ops/composite/sliding_window.h"
 
 /* Kernel, dilation, padding and stride stand at `at` and after. */
 static void open_windows(const tn_value *args, uint32_t at, const int64_t *in, tni_windows *w)

@@ -4,7 +4,7 @@
  * the narrow side one position for each window; a transposed convolution goes from the narrow to the wide
  * side. Wide: [groups, channels kernel, batch windows]; narrow: [groups, channels, batch windows].
  */
-#include "ops/composite/windows.h"
+#include "ops/composite/sliding_window.h"
 
 typedef struct convolution {
     tni_windows w;

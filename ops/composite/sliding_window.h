@@ -3,11 +3,11 @@
  * Windows over the space of a tensor [batch, channels, space...]: what convolution and pooling have in
  * common. They are views with strides, so that any reduction of a window is one over dimensions.
  */
-#ifndef TNI_OPS_COMPOSITE_WINDOWS_H
-#define TNI_OPS_COMPOSITE_WINDOWS_H
+#ifndef TNI_OPS_COMPOSITE_SLIDING_WINDOW_H
+#define TNI_OPS_COMPOSITE_SLIDING_WINDOW_H
 
 #include "core/shape.h"
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 #define TNI_MAX_SPACE 8
 

@@ -5,7 +5,7 @@
  * neighbour that is taken depends on it.
  */
 #include <math.h>
-#include "ops/composite/resample.h"
+#include "ops/composite/tap_table.h"
 
 typedef enum filter { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH } filter;
 

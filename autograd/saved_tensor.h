@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors that a node keeps for its backward run. */
-#ifndef TNI_AUTOGRAD_SAVED_H
-#define TNI_AUTOGRAD_SAVED_H
+#ifndef TNI_AUTOGRAD_SAVED_TENSOR_H
+#define TNI_AUTOGRAD_SAVED_TENSOR_H
 
 #include "autograd/graph.h"
 

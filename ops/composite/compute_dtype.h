@@ -3,8 +3,8 @@
  * What bodies with arithmetic share: half types are computed in float32 and rounded once, numbers are
  * compared with numbers, lists of dimensions are made. Nothing here knows an operator family.
  */
-#ifndef TNI_OPS_COMPOSITE_WIDE_H
-#define TNI_OPS_COMPOSITE_WIDE_H
+#ifndef TNI_OPS_COMPOSITE_COMPUTE_DTYPE_H
+#define TNI_OPS_COMPOSITE_COMPUTE_DTYPE_H
 
 #include "ops/composite/composite.h"
 

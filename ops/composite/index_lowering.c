@@ -5,7 +5,7 @@
  */
 #include <string.h>
 #include "core/shape.h"
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 /* What the indices select, dimension by dimension. */
 typedef struct selection {

@@ -4,7 +4,7 @@
  * outputs, and fractional ones, whose windows begin at random. A mean is resampling with equal weights; for a
  * maximum the items of all windows are gathered beside each other, short windows repeating their last.
  */
-#include "ops/composite/resample.h"
+#include "ops/composite/tap_table.h"
 
 static int64_t begin_of(int64_t o, int64_t in, int64_t out)
 {

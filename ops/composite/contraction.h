@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the bodies of products share. */
-#ifndef TNI_OPS_COMPOSITE_PRODUCT_H
-#define TNI_OPS_COMPOSITE_PRODUCT_H
+#ifndef TNI_OPS_COMPOSITE_CONTRACTION_H
+#define TNI_OPS_COMPOSITE_CONTRACTION_H
 
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /*
  * The sum over `dims` (bits) of a * b, broadcast, as one batched matrix product; both have the same rank. The

@@ -2,7 +2,7 @@
 /* Bodies of activations that are smooth curves, and of their gradients. */
 #include <math.h>
 #include <string.h>
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 /* ---- from the result: grad times the conjugate of the slope ---- */
 

@@ -5,10 +5,10 @@
  * weight 1. The tables are made on the host, since they are small and the neighbour that is taken depends on
  * the last bit of a position; the elements never leave the device.
  */
-#ifndef TNI_OPS_COMPOSITE_RESAMPLE_H
-#define TNI_OPS_COMPOSITE_RESAMPLE_H
+#ifndef TNI_OPS_COMPOSITE_TAP_TABLE_H
+#define TNI_OPS_COMPOSITE_TAP_TABLE_H
 
-#include "ops/composite/formula.h"
+#include "ops/composite/pointwise_lowering.h"
 
 typedef struct tni_taps {
     int64_t in, out, count; /* sizes of the dimension, taps of an output */

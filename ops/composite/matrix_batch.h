@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What bodies over batches of matrices share. */
-#ifndef TNI_OPS_COMPOSITE_MATRICES_H
-#define TNI_OPS_COMPOSITE_MATRICES_H
+#ifndef TNI_OPS_COMPOSITE_MATRIX_BATCH_H
+#define TNI_OPS_COMPOSITE_MATRIX_BATCH_H
 
 #include <math.h>
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 /* The conjugate transpose of the last two dimensions. */
 tn_tensor *tni_adjoint(tn_scope *s, tn_tensor *m);

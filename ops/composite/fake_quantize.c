@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of simulated quantisation: to the nearest level of an integer grid and back, with the mask of those
  * elements that the grid reaches, which is the gradient. */
-#include "ops/composite/wide.h"
+#include "ops/composite/compute_dtype.h"
 
 static int32_t check_range(tn_scope *s, const tn_value *args, uint32_t first)
 {
