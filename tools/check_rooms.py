@@ -4,8 +4,8 @@
 
     abi <- core <- dispatcher <- { autograd, ops };  abi <- plugins/*;  abi <- { kit, tools, nn, optim, data, examples, ... }
 
-An include in quotes is looked for beside the file and from the root; one that is in neither place is made by the build
-and belongs to the room that its folder names. Prints every breach; exits with 1 if there is one.
+An include in quotes is looked for beside the file, in the top folder of its plugin and from the root; one that is in
+none of these places is made by the build and belongs to the room that its folder names. Prints every breach; exits with 1 if there is one.
 """
 import re
 import sys
@@ -58,6 +58,9 @@ def target_room(root, path, name):
     beside = (root / path).parent / name
     if beside.exists():
         return room_of(beside.resolve().relative_to(root))
+    room = room_of(path)
+    if room.startswith("plugins/") and (root / room / name).exists():
+        return room
     if "/" not in name and not (root / name).exists():
         return room_of(path)  # made by the build for this room
     return room_of(Path(name))

@@ -3,7 +3,7 @@
  * The CPU plugin's face: the info block, the interfaces and the list of all row tables. What a row does is in
  * the file that its table is named after; this file knows no operator.
  */
-#include "device.h"
+#include "device/device.h"
 
 #include <string.h>
 

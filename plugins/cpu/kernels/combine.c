@@ -3,7 +3,7 @@
  * Adding, multiplying and comparing into scattered elements, for each dtype (f32 f64 f16 bf16 i8 u8 i16 i32
  * i64 c64 c128). Half types are rounded at each step, as in ATen.
  */
-#include "../blocks.h"
+#include "support/blocks.h"
 #include "combine.h"
 #include "vocabulary.h"
 

@@ -5,7 +5,7 @@
  * "not zero". Floats go to integers as C does it, by way of a signed type that holds all values in range.
  */
 #include "convert.h"
-#include "../blocks.h"
+#include "support/blocks.h"
 #include "float8.h"
 #include "vocabulary.h"
 

@@ -10,7 +10,7 @@
 #ifndef TENON_CPU_LOOPS_H
 #define TENON_CPU_LOOPS_H
 
-#include "../blocks.h"
+#include "support/blocks.h"
 #include "pointwise_ops.h"
 #include "vocabulary.h"
 

@@ -4,7 +4,7 @@
 #ifndef TENON_CPU_PRODUCTS_H
 #define TENON_CPU_PRODUCTS_H
 
-#include "../exponential.h"
+#include "support/exponential.h"
 #include "vocabulary.h"
 
 #if defined(DTYPE_F64)

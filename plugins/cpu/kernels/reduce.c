@@ -3,7 +3,7 @@
  * Reduction kernels of real numbers (DTYPE=f32|f64|i64|f16|bf16); see reduce_ops.h. NaN wins in extremes.
  * Half types have those that go along runs or over rows; for the others they are brought to float32.
  */
-#include "../blocks.h"
+#include "support/blocks.h"
 #include "reduce_ops.h"
 #include "vocabulary.h"
 

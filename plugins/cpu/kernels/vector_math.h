@@ -7,7 +7,7 @@
 #ifndef TENON_CPU_VECTOR_MATH_H
 #define TENON_CPU_VECTOR_MATH_H
 
-#include "../chunk.h"
+#include "walk/chunk.h"
 #include "vocabulary.h"
 
 #if defined(__x86_64__)

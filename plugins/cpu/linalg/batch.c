@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One matrix after the other; see batch.h. */
 #include "batch.h"
-#include "../vendor/openblas.h"
+#include "vendor/openblas.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

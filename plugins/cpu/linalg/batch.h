@@ -7,8 +7,8 @@
 #ifndef TENON_CPU_LINALG_BATCH_H
 #define TENON_CPU_LINALG_BATCH_H
 
-#include "../nn/nn.h"
-#include "../vendor/lapack.h"
+#include "nn/nn.h"
+#include "vendor/lapack.h"
 
 typedef struct tni_batches tni_batches;
 /* Works on one item of the batch, with the thread's own scratch memory. Records no error: see `failed`. */

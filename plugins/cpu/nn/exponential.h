@@ -4,7 +4,7 @@
 #define TENON_CPU_NN_EXPONENTIAL_H
 
 #include "types.h"
-#include "../exponential.h"
+#include "support/exponential.h"
 
 static inline acc exponential(acc x)
 {

@@ -7,7 +7,7 @@
 #define TENON_CPU_NN_RUNS_H
 
 #include "types.h"
-#include "../blocks.h"
+#include "support/blocks.h"
 
 /* One block of a length that the compiler knows. */
 static inline __attribute__((always_inline)) void widen(const T *from, acc *to, int n)

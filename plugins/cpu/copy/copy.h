@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TENON_CPU_COPY_H
+#define TENON_CPU_COPY_H
+
+#include "support/cpu.h"
+
+/* Copies `from`, broadcast, into `to`: any strides of either (negative ones, too), any two dtypes, lazy bits
+ * resolved. */
+int32_t cpu_copy_tensor(const tn_call *call, const tn_tensor_desc *to, const tn_tensor_desc *from);
+
+#endif

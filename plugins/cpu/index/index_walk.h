@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks for gather, scatter and their family. `self` is the tensor whose positions are chosen by indices,
+ * `other` the one that is walked in full (a result, a source, values). Dimensions that no index chooses are
+ * "lines"; the indexed ones make one list of chosen positions.
+ */
+#ifndef TENON_CPU_INDEX_WALK_H
+#define TENON_CPU_INDEX_WALK_H
+
+#include "walk/staging.h"
+#include "kernels/combine.h"
+
+/* What is done to a row; one of these for each kind of walk. */
+typedef void (*cpu_row_fn)(void *user, const cpu_row *row);
+
+typedef struct cpu_walk {
+    uint32_t rank; /* of lines, dimension 0 innermost */
+    int64_t sizes[TN_MAX_RANK];
+    int64_t self_strides[TN_MAX_RANK]; /* in bytes, all of them */
+    int64_t other_strides[TN_MAX_RANK];
+    int64_t index_strides[TN_MAX_RANK]; /* of an index that is another for each line */
+    int64_t lines;
+    char *self;
+    char *other;
+
+    int64_t count;         /* chosen positions */
+    const int64_t *chosen; /* offsets in self, one for each, in bytes; NULL: by `index` */
+    const int64_t *places; /* offsets in other, NULL: by other_step */
+    int64_t other_step;
+
+    const char *index;
+    int64_t index_step;
+    int32_t index_wide;  /* int64, else int32 */
+    int64_t index_scale; /* bytes in self for one more */
+
+    int32_t shared; /* rows write to self: lines go to threads, chosen positions do not */
+    cpu_row_fn fn;
+    void *user;
+} cpu_walk;
+
+/* A line for each dimension of a shape but `dim` (-1: all), innermost first, those of size 1 left out. */
+void cpu_walk_lines(cpu_walk *w, const tn_tensor_desc *shape, int64_t dim, const tn_tensor_desc *self,
+                    const tn_tensor_desc *other, const tn_tensor_desc *index);
+void cpu_walk_run(const tn_call *call, const cpu_walk *w);
+/* For walks that only move elements of `bytes`: where the innermost line is dense and short, takes it as one
+ * element and returns its bytes, else `bytes`. */
+int64_t cpu_walk_widen(cpu_walk *w, int64_t bytes);
+
+/* Dimension d of a tensor, which may be negative; a tensor of rank 0 has one dimension of size 1. */
+int64_t cpu_dim(const tn_tensor_desc *t, int64_t d);
+int64_t cpu_size(const tn_tensor_desc *t, int64_t d);
+/* In bytes. */
+int64_t cpu_stride(const tn_tensor_desc *t, int64_t d);
+
+/* Element i of an index tensor. */
+static inline int64_t cpu_index_at(const char *p, int32_t wide)
+{
+    return wide ? *(const int64_t *)(const void *)p : *(const int32_t *)(const void *)p;
+}
+
+/* Rows that move elements of 1, 2, 4, 8 or 16 bytes: from self to other (take) or back (put). */
+cpu_row_fn cpu_take_fn(int64_t bytes);
+cpu_row_fn cpu_put_fn(int64_t bytes);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of im2col and col2im: the column matrices of convolution as operators, image by image. */
+#include "conv_columns.h"
+#include "nn/contiguous.h"
+#include "nn/tables.h"
+#include <string.h>
+
+typedef struct im2col_job {
+    const tni_column_kernels *kernels;
+    tni_conv c;
+    const char *from;
+    char *to;
+    int64_t image_bytes, columns_bytes;
+    bool back;
+} im2col_job;
+
+static void run_images(void *context, int64_t begin, int64_t end)
+{
+    const im2col_job *job = context;
+    for (int64_t n = begin; n < end; n++) {
+        if (job->back) {
+            char *image = job->to + n * job->image_bytes;
+            memset(image, 0, (size_t)job->image_bytes);
+            job->kernels->from_columns(&job->c, job->from + n * job->columns_bytes, job->c.x_channels, image);
+        } else {
+            job->kernels->to_columns(&job->c, job->from + n * job->image_bytes, job->c.x_channels,
+                                     job->to + n * job->columns_bytes);
+        }
+    }
+}
+
+/* Kernel, dilation, padding and stride stand at `first` and after. */
+static tni_conv geometry_of(const tn_call *call, const tensor *image, uint32_t first)
+{
+    tni_conv c = {
+        .dtype = image->dtype, .spatial = 2, .groups = 1, .x_channels = image->sizes[image->rank - 3]};
+    for (int i = 0; i < 3; i++) {
+        bool there = i > 0;
+        uint32_t k = there ? (uint32_t)i - 1 : 0;
+        c.x_size[i] = there ? image->sizes[image->rank - 2 + k] : 1;
+        c.kernel[i] = there ? arg_item(call, first, k, 1) : 1;
+        c.dilation[i] = there ? arg_item(call, first + 1, k, 1) : 1;
+        c.padding[i] = there ? arg_item(call, first + 2, k, 0) : 0;
+        c.stride[i] = there ? arg_item(call, first + 3, k, 1) : 1;
+        c.y_size[i] =
+            (c.x_size[i] + 2 * c.padding[i] - c.dilation[i] * (c.kernel[i] - 1) - 1) / c.stride[i] + 1;
+    }
+    return c;
+}
+
+static int32_t run(const tn_call *call, bool back)
+{
+    const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0), *image = back ? out : in;
+    im2col_job job = {.kernels = tni_columns_of(in->dtype), .back = back};
+    int64_t bytes = tn_dtype_bytes(in->dtype), batch = image->rank > 3 ? image->sizes[0] : 1;
+    tni_dense from, to;
+    int32_t status = tni_dense_read(call, in, &from);
+    memset(&to, 0, sizeof(to));
+    if (status == TN_OK) status = tni_dense_write(call, out, &to);
+    job.c = geometry_of(call, image, back ? 2 : 1);
+    if (status == TN_OK && tensor_numel(out) > 0) {
+        job.from = from.data;
+        job.to = to.data;
+        job.image_bytes = job.c.x_channels * tni_volume(job.c.x_size) * bytes;
+        job.columns_bytes = job.c.x_channels * tni_volume(job.c.kernel) * tni_volume(job.c.y_size) * bytes;
+        tni_for_ranges(call, batch, grain_for(32768, job.columns_bytes), run_images, &job);
+    }
+    tni_dense_finish(&from, false);
+    tni_dense_finish(&to, status == TN_OK);
+    return status;
+}
+
+static int32_t run_im2col(void *self, const tn_call *call)
+{
+    return run(call, false);
+}
+static int32_t run_col2im(void *self, const tn_call *call)
+{
+    return run(call, true);
+}
+
+static const tn_dtype dtypes[] = {TN_FLOAT32,    TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64,
+                                  TN_COMPLEX128, TN_INT64,   TN_INT32,   TN_INT16,    TN_INT8,
+                                  TN_UINT8,      TN_BOOL,    0};
+
+const tn_kernel_row cpu_im2col_rows[] = {
+    {.size = sizeof(tn_kernel_row),
+     .strides = TN_STRIDES_ANY,
+     .schema =
+         "aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> "
+         "Tensor",
+     .dtypes = dtypes,
+     .run = run_im2col},
+    {.size = sizeof(tn_kernel_row),
+     .strides = TN_STRIDES_ANY,
+     .schema = "aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] "
+               "padding, int[2] stride) -> Tensor",
+     .dtypes = dtypes,
+     .run = run_col2im},
+};
+const uint32_t cpu_im2col_row_count = TNI_ROW_COUNT(cpu_im2col_rows);

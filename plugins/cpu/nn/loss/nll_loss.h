@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between nll_loss.c, which has the rows, and nll_loss_dtype.c. */
+#ifndef TENON_CPU_NN_NLL_LOSS_H
+#define TENON_CPU_NN_NLL_LOSS_H
+
+#include "nn/nn.h"
+
+#define TNI_REDUCTION_NONE 0
+#define TNI_REDUCTION_MEAN 1
+#define TNI_REDUCTION_SUM  2
+
+/* Input [batch, classes, inner], targets [batch, inner]; everything strided in elements. */
+typedef struct tni_nll {
+    int64_t batch, classes, inner;
+    const void *x;
+    int64_t x_batch, x_class, x_inner;
+    const int64_t *target; /* row-major */
+    const void *weight;    /* or NULL */
+    int64_t weight_step;
+    int64_t ignore, reduction;
+    const void *grad; /* backward: one number, or row-major as the targets */
+    const void *total_weight;
+    void *out; /* no reduction: row-major; backward: the gradient, row-major */
+} tni_nll;
+
+typedef struct tni_nll_kernels {
+    /* Sums over items [begin, end) of the targets; writes the items themselves without a reduction. */
+    void (*forward)(const tni_nll *s, int64_t begin, int64_t end, double sums[2]);
+    void (*finish)(const tni_nll *s, const double sums[2], void *out, void *total_weight);
+    void (*backward)(const tni_nll *s, int64_t begin, int64_t end);
+} tni_nll_kernels;
+
+const tni_nll_kernels *tni_nll_of(tn_dtype dtype);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of batch normalisation: arguments, parameters in the accumulators' type, layouts. Channels-last
+ * data is used as it lies when input and output (and gradient) agree; anything else is made row-major first.
+ */
+#include "nn/contiguous.h"
+#include "norm.h"
+#include "nn/tables.h"
+#include <string.h>
+
+/* Where the arguments of one form stand; -1: it has none. */
+typedef struct norm_form {
+    int weight, bias, running_mean, running_var, training, momentum, eps;
+} norm_form;
+
+static const tensor *at(const tn_call *call, int i)
+{
+    return i < 0 ? NULL : arg_tensor(call, (uint32_t)i);
+}
+
+static bool is_channels_last(const tensor *t)
+{
+    int64_t expected;
+    if (t->rank < 3 || t->sizes[1] == 1) return false;
+    if (t->strides[1] != 1) return false;
+    expected = t->sizes[1];
+    for (uint32_t i = t->rank; i-- > 2;) {
+        if (t->sizes[i] != 1 && t->strides[i] != expected) return false;
+        expected *= t->sizes[i];
+    }
+    return t->sizes[0] == 1 || t->strides[0] == expected;
+}
+
+static tni_channels channels_of(const tn_call *call, const tensor *x)
+{
+    return (tni_channels){
+        .call = call, .batch = x->sizes[0], .channels = x->sizes[1], .inner = tensor_span(x, 2, x->rank)};
+}
+
+/* Space for `count` arrays of accumulators, one for each channel. */
+typedef struct parameters {
+    char *memory;
+    int64_t step, bytes;
+} parameters;
+static int32_t open_parameters(const tn_call *call, const tni_batch_norm_kernels *k, int64_t channels,
+                               int64_t count, parameters *out)
+{
+    out->step = round_up(channels * k->acc_bytes, 64);
+    out->bytes = out->step * count;
+    out->memory = tni_scratch(call, out->bytes);
+    return out->memory ? TN_OK : TN_E_OUT_OF_MEMORY;
+}
+static void *parameter(const parameters *p, int64_t i)
+{
+    return p->memory + i * p->step;
+}
+
+enum { MEAN, VAR, WEIGHT, BIAS, INVSTD, SCALE, SHIFT, SUM, DOT, PARAMETERS };
+
+/* The data of a call as it lies, or row-major copies of it. */
+typedef struct norm_data {
+    tni_dense x, grad, out;
+} norm_data;
+static int32_t open_data(tni_channels *d, const tensor *x, const tensor *grad, const tensor *out,
+                         norm_data *data)
+{
+    int32_t status;
+    memset(data, 0, sizeof(*data));
+    d->channels_last =
+        is_channels_last(x) && (!grad || is_channels_last(grad)) && (!out || is_channels_last(out));
+    if (d->channels_last) {
+        d->x = x->host;
+        d->grad = grad ? grad->host : NULL;
+        d->out = out ? out->host : NULL;
+        return TN_OK;
+    }
+    status = tni_dense_read(d->call, x, &data->x);
+    if (status == TN_OK) status = tni_dense_read(d->call, grad, &data->grad);
+    if (status == TN_OK) status = tni_dense_write(d->call, out, &data->out);
+    d->x = data->x.data;
+    d->grad = data->grad.data;
+    d->out = data->out.data;
+    return status;
+}
+static void close_data(norm_data *data, bool written)
+{
+    tni_dense_finish(&data->x, false);
+    tni_dense_finish(&data->grad, false);
+    tni_dense_finish(&data->out, written);
+}
+
+static void save(const tni_batch_norm_kernels *k, const void *from, int64_t channels, const tensor *out)
+{
+    if (out && tensor_numel(out) == channels) k->write(from, channels, out);
+}
+
+static int32_t normalise(const tni_channels *d, const tni_batch_norm_kernels *k, const norm_form *form,
+                         const parameters *p)
+{
+    const tn_call *call = d->call;
+    const tensor *running_mean = at(call, form->running_mean), *running_var = at(call, form->running_var);
+    bool training = form->training < 0 || arg_int(call, (uint32_t)form->training);
+    double eps = arg_float(call, (uint32_t)form->eps);
+    const tensor *kept = out_tensor(call, 1);
+    int32_t status = TN_OK;
+    k->read(at(call, form->weight), d->channels, 1, parameter(p, WEIGHT));
+    k->read(at(call, form->bias), d->channels, 0, parameter(p, BIAS));
+    if (training) {
+        status = k->moments(d, parameter(p, MEAN), parameter(p, VAR));
+        if (status != TN_OK) return status;
+        if (kept) {
+            k->round(parameter(p, MEAN), d->channels, kept->dtype, 1);
+            k->round(parameter(p, VAR), d->channels, kept->dtype, (double)(d->batch * d->inner));
+        }
+        k->update(parameter(p, MEAN), parameter(p, VAR), d->channels, d->batch * d->inner,
+                  arg_float(call, (uint32_t)form->momentum), running_mean, running_var);
+    } else {
+        k->read(running_mean, d->channels, 0, parameter(p, MEAN));
+        k->read(running_var, d->channels, 1, parameter(p, VAR));
+    }
+    k->inverse(parameter(p, VAR), d->channels, eps, parameter(p, INVSTD));
+    if (training && kept) k->round(parameter(p, INVSTD), d->channels, kept->dtype, 1);
+    k->coefficients(d->channels, parameter(p, MEAN), parameter(p, INVSTD), parameter(p, WEIGHT),
+                    parameter(p, BIAS), parameter(p, SCALE), parameter(p, SHIFT));
+    k->affine(d, parameter(p, SCALE), parameter(p, SHIFT));
+    if (training) {
+        save(k, parameter(p, MEAN), d->channels, out_tensor(call, 1));
+        save(k, parameter(p, INVSTD), d->channels, out_tensor(call, 2));
+    }
+    return TN_OK;
+}
+
+static int32_t run_forward(void *self, const tn_call *call)
+{
+    const tensor *x = arg_tensor(call, 0), *out = out_tensor(call, 0);
+    const tni_batch_norm_kernels *k = tni_batch_norm_of(x->dtype);
+    tni_channels d = channels_of(call, x);
+    parameters p = {0};
+    norm_data data;
+    int32_t status = open_data(&d, x, NULL, out, &data);
+    if (status == TN_OK) status = open_parameters(call, k, d.channels, PARAMETERS, &p);
+    if (status == TN_OK && tensor_numel(x) > 0) status = normalise(&d, k, call->data, &p);
+    tni_scratch_free(call, p.memory, p.bytes);
+    close_data(&data, status == TN_OK);
+    return status;
+}
+
+/* ---- Backward ---------------------------------------------------------------------------------------- */
+
+/* Mean and inverse deviation that the forward pass used. */
+static void read_statistics(const tni_channels *d, const tni_batch_norm_kernels *k, const parameters *p,
+                            bool train)
+{
+    const tn_call *call = d->call;
+    if (train) {
+        k->read(arg_tensor(call, 5), d->channels, 0, parameter(p, MEAN));
+        k->read(arg_tensor(call, 6), d->channels, 1, parameter(p, INVSTD));
+        return;
+    }
+    k->read(arg_tensor(call, 3), d->channels, 0, parameter(p, MEAN));
+    k->read(arg_tensor(call, 4), d->channels, 1, parameter(p, VAR));
+    k->inverse(parameter(p, VAR), d->channels, arg_float(call, 8), parameter(p, INVSTD));
+}
+
+static int32_t differentiate(const tni_channels *d, const tni_batch_norm_kernels *k, const parameters *p)
+{
+    const tn_call *call = d->call;
+    bool train = arg_int(call, 7);
+    const tensor *weight = arg_mask(call, 9, 1) ? out_tensor(call, 1) : NULL;
+    const tensor *bias = arg_mask(call, 9, 2) ? out_tensor(call, 2) : NULL;
+    int32_t status = TN_OK;
+    k->read(arg_tensor(call, 2), d->channels, 1, parameter(p, WEIGHT));
+    read_statistics(d, k, p, train);
+    if (train || weight || bias)
+        status = k->backward_sums(d, parameter(p, MEAN), parameter(p, SUM), parameter(p, DOT));
+    if (status == TN_OK && d->out)
+        status = k->backward(d, parameter(p, MEAN), parameter(p, INVSTD), parameter(p, WEIGHT),
+                             parameter(p, SUM), parameter(p, DOT), train);
+    if (status != TN_OK) return status;
+    if (weight) {
+        k->scale(parameter(p, INVSTD), d->channels, parameter(p, DOT));
+        k->write(parameter(p, DOT), d->channels, weight);
+    }
+    if (bias) k->write(parameter(p, SUM), d->channels, bias);
+    return TN_OK;
+}
+
+static int32_t run_backward(void *self, const tn_call *call)
+{
+    const tensor *grad = arg_tensor(call, 0), *x = arg_tensor(call, 1);
+    const tensor *out = arg_mask(call, 9, 0) ? out_tensor(call, 0) : NULL;
+    const tni_batch_norm_kernels *k = tni_batch_norm_of(x->dtype);
+    tni_channels d = channels_of(call, x);
+    parameters p = {0};
+    norm_data data;
+    int32_t status = open_data(&d, x, grad, out, &data);
+    if (status == TN_OK) status = open_parameters(call, k, d.channels, PARAMETERS, &p);
+    if (status == TN_OK) status = differentiate(&d, k, &p);
+    tni_scratch_free(call, p.memory, p.bytes);
+    close_data(&data, status == TN_OK);
+    return status;
+}
+
+static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
+static const norm_form full_form = {1, 2, 3, 4, 5, 6, 7}, no_stats_form = {1, 2, -1, -1, 3, 4, 5},
+                       update_form = {1, 2, 3, 4, -1, 5, 6};
+
+#define ROW(text, function, form)                                                                     \
+    {                                                                                                 \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
+        .run = (function), .data = (form)                                                             \
+    }
+
+const tn_kernel_row cpu_batch_norm_rows[] = {
+    ROW("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+        "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        run_forward, &full_form),
+    ROW("aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, "
+        "Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        run_forward, &full_form),
+    ROW("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, "
+        "float "
+        "momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        run_forward, &no_stats_form),
+    ROW("aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, "
+        "Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+        run_forward, &update_form),
+    ROW("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
+        "running_mean, "
+        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] "
+        "output_mask) "
+        "-> (Tensor, Tensor, Tensor)",
+        run_backward, NULL),
+    ROW("aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, "
+        "Tensor? "
+        "running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, "
+        "Tensor "
+        "reserve) -> (Tensor, Tensor, Tensor)",
+        run_backward, NULL),
+};
+const uint32_t cpu_batch_norm_row_count = TNI_ROW_COUNT(cpu_batch_norm_rows);

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batch normalisation for one dtype and level. Sums of a line are taken in vector accumulators and added up
+ * in double; moments are taken about a value near the mean, so that one pass over the data is enough.
+ */
+#include "nn/lanes.h"
+#include "norm.h"
+#include "params.h"
+#include "nn/runs.h"
+
+static void round_values(void *values, int64_t count, tn_dtype dtype, double factor)
+{
+    acc *at = values;
+    for (int64_t i = 0; i < count; i++) {
+        float value = (float)(at[i] * (acc)factor);
+        if (dtype == TN_BFLOAT16)
+            at[i] = (acc)(f32_from_bf16(bf16_from_f32(value)) / factor);
+        else if (dtype == TN_FLOAT16)
+            at[i] = (acc)(f32_from_f16(f16_from_f32(value)) / factor);
+    }
+}
+
+static void inverse(const void *var, int64_t channels, double eps, void *invstd)
+{
+    for (int64_t c = 0; c < channels; c++)
+        ((acc *)invstd)[c] = (acc)(1 / sqrt((double)((const acc *)var)[c] + eps));
+}
+
+static void coefficients(int64_t channels, const void *mean, const void *invstd, const void *weight,
+                         const void *bias, void *scale, void *shift)
+{
+    for (int64_t c = 0; c < channels; c++) {
+        acc w = ((const acc *)invstd)[c] * ((const acc *)weight)[c];
+        ((acc *)scale)[c] = w;
+        ((acc *)shift)[c] = ((const acc *)bias)[c] - ((const acc *)mean)[c] * w;
+    }
+}
+
+static void update(const void *mean, const void *var, int64_t channels, int64_t count, double momentum,
+                   const tensor *running_mean, const tensor *running_var)
+{
+    for (int64_t c = 0; c < channels; c++) {
+        double unbiased = (double)((const acc *)var)[c] * (double)count / (double)(count - 1);
+        double news[2] = {(double)((const acc *)mean)[c], unbiased};
+        const tensor *olds[2] = {running_mean, running_var};
+        for (int i = 0; i < 2; i++) {
+            tensor element;
+            acc old;
+            if (!olds[i]) continue;
+            element = *olds[i];
+            element.rank = 0;
+            element.host = (char *)olds[i]->host +
+                           c * olds[i]->strides[olds[i]->rank - 1] * tn_dtype_bytes(olds[i]->dtype);
+            params_read(&element, 1, 0, &old);
+            old = (acc)(momentum * news[i] + (1 - momentum) * (double)old);
+            params_write(&old, 1, &element);
+        }
+    }
+}
+
+/* ---- Row-major data: one channel after the other ----------------------------------------------------- */
+
+typedef struct channel_job {
+    const tni_channels *d;
+    const acc *mean, *scale, *shift, *sum;
+    acc *a, *b; /* results for each channel */
+    double *partials;
+    bool train;
+} channel_job;
+
+static const T *line_of(const tni_channels *d, const void *data, int64_t n, int64_t c)
+{
+    return (const T *)data + (n * d->channels + c) * d->inner;
+}
+
+static void channel_moments(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    double count = (double)(d->batch * d->inner);
+    for (int64_t c = begin; c < end; c++) {
+        acc near = lanes_sum(line_of(d, d->x, 0, c), d->inner) / (acc)d->inner, sum, square;
+        double sums = 0, squares = 0;
+        for (int64_t n = 0; n < d->batch; n++) {
+            lanes_moments(line_of(d, d->x, n, c), d->inner, near, &sum, &square);
+            sums += (double)sum;
+            squares += (double)square;
+        }
+        job->a[c] = (acc)((double)near + sums / count);
+        squares = squares / count - sums / count * (sums / count);
+        job->b[c] = squares > 0 || squares != squares ? (acc)squares : 0;
+    }
+}
+
+static acc affine_of(acc x, acc y, acc scale, acc shift, const acc *c)
+{
+    return x * c[0] + c[1];
+}
+static acc affine_by_channel(acc x, acc y, acc scale, acc shift, const acc *c)
+{
+    return x * scale + shift;
+}
+static acc times_scale(acc g, acc y, acc v, acc w, const acc *c)
+{
+    return g * c[0];
+}
+static acc train_gradient(acc g, acc x, acc v, acc w, const acc *c)
+{
+    return (g - c[1] - (x - c[2]) * c[3]) * c[0];
+}
+
+static void channel_affine(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    for (int64_t plane = begin; plane < end; plane++) {
+        int64_t c = plane % d->channels;
+        run_operands r = {.x = (const T *)d->x + plane * d->inner};
+        run_map(r, d->inner, (const acc[]){job->scale[c], job->shift[c]}, affine_of,
+                (T *)d->out + plane * d->inner);
+    }
+}
+
+static void channel_backward_sums(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    for (int64_t c = begin; c < end; c++) {
+        double sums = 0, dots = 0;
+        acc sum, dot;
+        for (int64_t n = 0; n < d->batch; n++) {
+            lanes_products(line_of(d, d->grad, n, c), line_of(d, d->x, n, c), NULL, d->inner, job->mean[c],
+                           &sum, &dot);
+            sums += (double)sum;
+            dots += (double)dot;
+        }
+        job->a[c] = (acc)sums;
+        job->b[c] = (acc)dots;
+    }
+}
+
+/* Here scale is invstd * weight, shift the factor of x - mean, sum the mean gradient. */
+static void channel_backward(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    for (int64_t plane = begin; plane < end; plane++) {
+        int64_t c = plane % d->channels;
+        const acc constants[] = {job->scale[c], job->sum[c], job->mean[c], job->shift[c]};
+        const T *g = (const T *)d->grad + plane * d->inner, *x = (const T *)d->x + plane * d->inner;
+        T *out = (T *)d->out + plane * d->inner;
+        if (job->train)
+            run_map((run_operands){.x = g, .y = x}, d->inner, constants, train_gradient, out);
+        else
+            run_map((run_operands){.x = g}, d->inner, constants, times_scale, out);
+    }
+}
+
+/* ---- Channels-last data: rows of all channels -------------------------------------------------------- */
+
+enum { ROW_PARTS = 64 };
+
+static int64_t rows_of(const tni_channels *d)
+{
+    return d->batch * d->inner;
+}
+
+/* Channels that are read at a time. */
+enum { STRETCH = 256 };
+
+/* Adds `length` channels from c on, which stand at `at`, to the two sums. */
+static void add_row(const channel_job *job, int64_t at, int64_t c, int64_t length, double *restrict sum,
+                    double *restrict second)
+{
+    acc rooms[2][STRETCH];
+    const acc *restrict x = run_read((const T *)job->d->x + at, length, rooms[0]), *restrict mean =
+                                                                                       job->mean + c;
+    const acc *restrict g = job->d->grad ? run_read((const T *)job->d->grad + at, length, rooms[1]) : NULL;
+    for (int64_t i = 0; i < length; i++) {
+        acc apart = x[i] - mean[i], value = g ? g[i] : apart;
+        sum[i] += (double)value;
+        second[i] += (double)(value * apart);
+    }
+}
+
+/* Part p adds two sums for each channel over its rows; job->a is the value subtracted from x. */
+static void row_sums(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    int64_t channels = d->channels;
+    for (int64_t part = begin; part < end; part++) {
+        double *sum = job->partials + part * 2 * channels, *second = sum + channels;
+        int64_t first = rows_of(d) * part / ROW_PARTS, last = rows_of(d) * (part + 1) / ROW_PARTS;
+        memset(sum, 0, (size_t)(2 * channels) * sizeof(double));
+        for (int64_t r = first; r < last; r++) {
+            for (int64_t c = 0; c < channels; c += STRETCH)
+                add_row(job, r * channels + c, c, min_i64(STRETCH, channels - c), sum + c, second + c);
+        }
+    }
+}
+
+static int32_t row_totals(channel_job *job, double *totals)
+{
+    const tni_channels *d = job->d;
+    int64_t bytes = ROW_PARTS * 2 * d->channels * (int64_t)sizeof(double);
+    job->partials = tni_scratch(d->call, bytes);
+    if (!job->partials) return TN_E_OUT_OF_MEMORY;
+    tni_for_ranges(d->call, ROW_PARTS, 1, row_sums, job);
+    for (int64_t i = 0; i < 2 * d->channels; i++) {
+        totals[i] = 0;
+        for (int64_t part = 0; part < ROW_PARTS; part++)
+            totals[i] += job->partials[part * 2 * d->channels + i];
+    }
+    tni_scratch_free(d->call, job->partials, bytes);
+    return TN_OK;
+}
+
+static void row_affine(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    for (int64_t r = begin; r < end; r++) {
+        run_operands row = {.x = (const T *)d->x + r * d->channels, .v = job->scale, .w = job->shift};
+        run_map(row, d->channels, NULL, affine_by_channel, (T *)d->out + r * d->channels);
+    }
+}
+
+static void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t length)
+{
+    acc rooms[2][STRETCH], result[STRETCH];
+    const acc *restrict x = run_read((const T *)job->d->x + at, length, rooms[0]);
+    const acc *restrict g = run_read((const T *)job->d->grad + at, length, rooms[1]);
+    for (int64_t i = 0; i < length; i++) {
+        acc apart = job->train ? job->sum[c + i] + (x[i] - job->mean[c + i]) * job->shift[c + i] : 0;
+        result[i] = (g[i] - apart) * job->scale[c + i];
+    }
+    run_write(result, length, (T *)job->d->out + at);
+}
+
+static void row_backward(void *context, int64_t begin, int64_t end)
+{
+    const channel_job *job = context;
+    const tni_channels *d = job->d;
+    for (int64_t r = begin; r < end; r++) {
+        for (int64_t c = 0; c < d->channels; c += STRETCH)
+            row_stretch(job, r * d->channels + c, c, min_i64(STRETCH, d->channels - c));
+    }
+}
+
+/* ---- The two layouts together ------------------------------------------------------------------------ */
+
+static int32_t moments(const tni_channels *d, void *mean, void *var)
+{
+    channel_job job = {.d = d, .a = mean, .b = var};
+    int64_t bytes = d->channels * (int64_t)(2 * sizeof(double) + sizeof(acc));
+    double *totals, count = (double)rows_of(d);
+    acc *near;
+    int32_t status;
+    if (!d->channels_last) {
+        tni_for_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner), channel_moments, &job);
+        return TN_OK;
+    }
+    totals = tni_scratch(d->call, bytes);
+    if (!totals) return TN_E_OUT_OF_MEMORY;
+    near = (acc *)(totals + 2 * d->channels);
+    for (int64_t c = 0; c < d->channels; c++) near[c] = load(((const T *)d->x)[c]);
+    job.mean = near;
+    status = row_totals(&job, totals);
+    for (int64_t c = 0; status == TN_OK && c < d->channels; c++) {
+        double apart = totals[c] / count, v = totals[d->channels + c] / count - apart * apart;
+        job.a[c] = (acc)((double)near[c] + apart);
+        job.b[c] = v > 0 || v != v ? (acc)v : 0;
+    }
+    tni_scratch_free(d->call, totals, bytes);
+    return status;
+}
+
+static void affine(const tni_channels *d, const void *scale, const void *shift)
+{
+    channel_job job = {.d = d, .scale = scale, .shift = shift};
+    if (d->channels_last)
+        tni_for_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_affine, &job);
+    else
+        tni_for_ranges(d->call, d->batch * d->channels, grain_for(32768, d->inner), channel_affine, &job);
+}
+
+static int32_t backward_sums(const tni_channels *d, const void *mean, void *sum, void *dot)
+{
+    channel_job job = {.d = d, .mean = mean, .a = sum, .b = dot};
+    int64_t bytes = d->channels * (int64_t)(2 * sizeof(double));
+    double *totals;
+    int32_t status;
+    if (!d->channels_last) {
+        tni_for_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner), channel_backward_sums,
+                       &job);
+        return TN_OK;
+    }
+    totals = tni_scratch(d->call, bytes);
+    if (!totals) return TN_E_OUT_OF_MEMORY;
+    status = row_totals(&job, totals);
+    for (int64_t c = 0; status == TN_OK && c < d->channels; c++) {
+        job.a[c] = (acc)totals[c];
+        job.b[c] = (acc)totals[d->channels + c];
+    }
+    tni_scratch_free(d->call, totals, bytes);
+    return status;
+}
+
+static int32_t backward(const tni_channels *d, const void *mean, const void *invstd, const void *weight,
+                        const void *sum, const void *dot, bool train)
+{
+    int64_t bytes = d->channels * 3 * (int64_t)sizeof(acc);
+    acc *scale = tni_scratch(d->call, bytes), *factor = scale + d->channels, *average = factor + d->channels;
+    channel_job job = {.d = d, .mean = mean, .scale = scale, .shift = factor, .sum = average, .train = train};
+    acc count = (acc)rows_of(d);
+    if (!scale) return TN_E_OUT_OF_MEMORY;
+    for (int64_t c = 0; c < d->channels; c++) {
+        acc inverse = ((const acc *)invstd)[c];
+        scale[c] = inverse * ((const acc *)weight)[c];
+        factor[c] = inverse * inverse * ((const acc *)dot)[c] / count;
+        average[c] = ((const acc *)sum)[c] / count;
+    }
+    if (d->channels_last)
+        tni_for_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_backward, &job);
+    else
+        tni_for_ranges(d->call, d->batch * d->channels, grain_for(32768, d->inner), channel_backward, &job);
+    tni_scratch_free(d->call, scale, bytes);
+    return TN_OK;
+}
+
+static void scale_by(const void *by, int64_t count, void *to)
+{
+    for (int64_t i = 0; i < count; i++) ((acc *)to)[i] *= ((const acc *)by)[i];
+}
+
+extern const tni_batch_norm_kernels K(tni_batch_norm_kernels);
+const tni_batch_norm_kernels K(tni_batch_norm_kernels) = {
+    .acc_bytes = sizeof(acc),
+    .read = params_read,
+    .write = params_write,
+    .moments = moments,
+    .affine = affine,
+    .round = round_values,
+    .inverse = inverse,
+    .coefficients = coefficients,
+    .update = update,
+    .backward_sums = backward_sums,
+    .backward = backward,
+    .scale = scale_by,
+};

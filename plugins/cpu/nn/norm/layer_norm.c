@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of layer and group normalisation. Gradients of layer parameters are summed in a fixed number of
+ * parts of the rows, whatever the number of threads.
+ */
+#include "nn/contiguous.h"
+#include "norm.h"
+#include "nn/tables.h"
+#include <string.h>
+
+enum { ROW_PARTS = 16 };
+
+/* Arrays of accumulators in one piece of scratch memory. */
+typedef struct norm_memory {
+    const tn_call *call;
+    char *base, *next;
+    int64_t bytes;
+} norm_memory;
+static int32_t open_memory(const tn_call *call, int64_t bytes, norm_memory *out)
+{
+    *out = (norm_memory){.call = call, .bytes = bytes};
+    out->base = out->next = tni_scratch(call, bytes);
+    return out->base ? TN_OK : TN_E_OUT_OF_MEMORY;
+}
+static void *take(norm_memory *m, int64_t bytes)
+{
+    void *taken = m->next;
+    m->next += round_up(bytes, 64);
+    return taken;
+}
+static void close_memory(norm_memory *m)
+{
+    tni_scratch_free(m->call, m->base, m->bytes);
+}
+
+typedef struct norm_job {
+    const tni_layer_norm_kernels *k;
+    tni_runs runs;
+    norm_memory memory;
+    char *weight_sums, *bias_sums; /* accumulators; for layers ROW_PARTS arrays each */
+    int64_t weights;               /* number of weights */
+} norm_job;
+
+static void run_ranges(void *context, int64_t begin, int64_t end)
+{
+    const norm_job *job = context;
+    job->k->forward(&job->runs, begin, end);
+}
+static void run_backward_ranges(void *context, int64_t begin, int64_t end)
+{
+    const norm_job *job = context;
+    job->k->backward(&job->runs, begin, end);
+}
+static void run_row_parameters(void *context, int64_t begin, int64_t end)
+{
+    const norm_job *job = context;
+    int64_t bytes = job->weights * job->k->acc_bytes;
+    for (int64_t part = begin; part < end; part++) {
+        memset(job->weight_sums + part * bytes, 0, (size_t)bytes);
+        memset(job->bias_sums + part * bytes, 0, (size_t)bytes);
+        job->k->row_parameters(&job->runs, job->runs.count * part / ROW_PARTS,
+                               job->runs.count * (part + 1) / ROW_PARTS, job->weight_sums + part * bytes,
+                               job->bias_sums + part * bytes);
+    }
+}
+static void run_channel_parameters(void *context, int64_t begin, int64_t end)
+{
+    const norm_job *job = context;
+    for (int64_t c = begin; c < end; c++)
+        job->k->channel_parameters(&job->runs, c, job->weight_sums, job->bias_sums);
+}
+
+/* Reads a tensor of any rank and strides as one array of accumulators. */
+static int32_t read_flat(const tn_call *call, const tni_layer_norm_kernels *k, const tensor *t, int64_t count,
+                         const void *to)
+{
+    tni_dense dense;
+    int32_t status = tni_dense_read(call, t, &dense);
+    if (status == TN_OK) {
+        tensor flat = *t;
+        flat.rank = 0;
+        flat.host = dense.data;
+        k->read(&flat, count, 0, (void *)to);
+    }
+    tni_dense_finish(&dense, false);
+    return status;
+}
+
+/* Memory for parameters, statistics and sums; reads weight and bias. */
+static int32_t open_job(const tn_call *call, norm_job *job, const tensor *weight, const tensor *bias,
+                        int64_t parts)
+{
+    int64_t each = round_up(job->weights * job->k->acc_bytes, 64);
+    int64_t statistics = round_up(job->runs.count * job->k->acc_bytes, 64);
+    int32_t status = open_memory(call, each * 2 + statistics * 2 + (each * parts) * 2 + 64, &job->memory);
+    if (status != TN_OK) return status;
+    job->runs.mean = take(&job->memory, statistics);
+    job->runs.rstd = take(&job->memory, statistics);
+    if (weight) {
+        job->runs.weight = take(&job->memory, each);
+        status = read_flat(call, job->k, weight, job->weights, job->runs.weight);
+    }
+    if (bias && status == TN_OK) {
+        job->runs.bias = take(&job->memory, each);
+        status = read_flat(call, job->k, bias, job->weights, job->runs.bias);
+    }
+    job->weight_sums = take(&job->memory, each * parts);
+    job->bias_sums = take(&job->memory, each * parts);
+    return status;
+}
+
+static int32_t run_forward(const tn_call *call, norm_job *job, const tensor *weight, const tensor *bias)
+{
+    tni_dense x, out = {0};
+    const tensor *mean = out_tensor(call, 1), *rstd = out_tensor(call, 2);
+    int64_t length = job->runs.segments * job->runs.width;
+    int32_t status;
+    status = tni_dense_read(call, arg_tensor(call, 0), &x);
+    if (status == TN_OK) status = tni_dense_write(call, out_tensor(call, 0), &out);
+    if (status == TN_OK) status = open_job(call, job, weight, bias, 0);
+    if (status == TN_OK && job->runs.count > 0 && length > 0) {
+        job->runs.x = x.data;
+        job->runs.out = out.data;
+        tni_for_ranges(call, job->runs.count, grain_for(16384, length), run_ranges, job);
+        if (mean) job->k->write(job->runs.mean, job->runs.count, mean);
+        if (rstd) job->k->write(job->runs.rstd, job->runs.count, rstd);
+    }
+    close_memory(&job->memory);
+    tni_dense_finish(&out, status == TN_OK);
+    tni_dense_finish(&x, false);
+    return status;
+}
+
+/* Gradients for weight and bias into outputs 1 and 2, as the mask of argument `mask` says. */
+static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mask)
+{
+    const tensor *outs[2] = {arg_mask(call, mask, 1) ? out_tensor(call, 1) : NULL,
+                             arg_mask(call, mask, 2) ? out_tensor(call, 2) : NULL};
+    char *sums[2] = {job->weight_sums, job->bias_sums};
+    int64_t bytes = job->weights * job->k->acc_bytes;
+    if (!outs[0] && !outs[1]) return;
+    if (job->runs.by_element)
+        tni_for_ranges(call, ROW_PARTS, 1, run_row_parameters, job);
+    else
+        tni_for_ranges(call, job->weights, 1, run_channel_parameters, job);
+    for (int i = 0; i < 2; i++) {
+        for (int64_t part = 1; job->runs.by_element && part < ROW_PARTS; part++)
+            job->k->add(sums[i] + part * bytes, job->weights, sums[i]);
+        if (outs[i]) job->k->write(sums[i], job->weights, outs[i]);
+    }
+}
+
+static int32_t run_backward(const tn_call *call, norm_job *job, const tensor *mean, const tensor *rstd,
+                            const tensor *weight, uint32_t mask)
+{
+    int64_t length = job->runs.segments * job->runs.width;
+    tni_dense grad, x, out = {0};
+    int32_t status = tni_dense_read(call, arg_tensor(call, 0), &grad);
+    memset(&x, 0, sizeof(x));
+    if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 1), &x);
+    if (status == TN_OK && arg_mask(call, mask, 0)) status = tni_dense_write(call, out_tensor(call, 0), &out);
+    if (status == TN_OK) status = open_job(call, job, weight, NULL, job->runs.by_element ? ROW_PARTS : 1);
+    if (status == TN_OK) status = read_flat(call, job->k, mean, job->runs.count, job->runs.mean);
+    if (status == TN_OK) status = read_flat(call, job->k, rstd, job->runs.count, job->runs.rstd);
+    if (status == TN_OK) {
+        job->runs.x = x.data;
+        job->runs.grad = grad.data;
+        job->runs.out = out.data;
+        if (out.data && length > 0)
+            tni_for_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
+        parameter_gradients(call, job, mask);
+    }
+    close_memory(&job->memory);
+    tni_dense_finish(&out, status == TN_OK);
+    tni_dense_finish(&x, false);
+    tni_dense_finish(&grad, false);
+    return status;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------- */
+
+/* Elements of normalized_shape, argument `i`. */
+static int64_t width_of(const tn_call *call, uint32_t i)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < call->args[i].count; d++) n *= call->args[i].as.ints[d];
+    return n;
+}
+
+static norm_job layer_job(const tn_call *call, const tensor *x, uint32_t shape)
+{
+    int64_t width = width_of(call, shape);
+    return (norm_job){.k = tni_layer_norm_of(x->dtype),
+                      .weights = width,
+                      .runs = {.count = width ? tensor_numel(x) / width : 0,
+                               .segments = 1,
+                               .width = width,
+                               .groups = 1,
+                               .by_element = true}};
+}
+
+static int32_t run_layer_norm(void *self, const tn_call *call)
+{
+    norm_job job = layer_job(call, arg_tensor(call, 0), 1);
+    job.runs.eps = arg_float(call, 4);
+    return run_forward(call, &job, arg_tensor(call, 2), arg_tensor(call, 3));
+}
+
+static int32_t run_layer_norm_backward(void *self, const tn_call *call)
+{
+    norm_job job = layer_job(call, arg_tensor(call, 1), 2);
+    return run_backward(call, &job, arg_tensor(call, 3), arg_tensor(call, 4), arg_tensor(call, 5), 7);
+}
+
+/* N, C, HxW and group stand at arguments `first` to `first` + 3. */
+static norm_job group_job(const tn_call *call, const tensor *x, uint32_t first)
+{
+    int64_t batch = arg_int(call, first), channels = arg_int(call, first + 1),
+            groups = arg_int(call, first + 3);
+    return (norm_job){.k = tni_layer_norm_of(x->dtype),
+                      .weights = channels,
+                      .runs = {.count = batch * groups,
+                               .segments = channels / groups,
+                               .width = arg_int(call, first + 2),
+                               .groups = groups}};
+}
+
+static int32_t run_group_norm(void *self, const tn_call *call)
+{
+    norm_job job = group_job(call, arg_tensor(call, 0), 3);
+    job.runs.eps = arg_float(call, 7);
+    return run_forward(call, &job, arg_tensor(call, 1), arg_tensor(call, 2));
+}
+
+static int32_t run_group_norm_backward(void *self, const tn_call *call)
+{
+    norm_job job = group_job(call, arg_tensor(call, 1), 5);
+    return run_backward(call, &job, arg_tensor(call, 2), arg_tensor(call, 3), arg_tensor(call, 4), 9);
+}
+
+static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
+
+#define ROW(text, function)                                                                           \
+    {                                                                                                 \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
+        .run = (function)                                                                             \
+    }
+
+const tn_kernel_row cpu_layer_norm_rows[] = {
+    ROW("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
+        "float eps) "
+        "-> (Tensor, Tensor, Tensor)",
+        run_layer_norm),
+    ROW("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor "
+        "mean, "
+        "Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        run_layer_norm_backward),
+    ROW("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, "
+        "int "
+        "group, float eps) -> (Tensor, Tensor, Tensor)",
+        run_group_norm),
+    ROW("aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? "
+        "weight, "
+        "SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        run_group_norm_backward),
+};
+const uint32_t cpu_layer_norm_row_count = TNI_ROW_COUNT(cpu_layer_norm_rows);

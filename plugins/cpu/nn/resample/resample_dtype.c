@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resampling for one dtype and level. A line of outputs is made in two steps: the input lines that it needs
+ * are added up with their weights, which is vector code; then each output gathers from that sum. Backward
+ * goes the same way in reverse.
+ */
+#include "resample.h"
+#include "nn/runs.h"
+
+/* What is computed in: integers in float. */
+#if IS_INTEGER
+typedef float real;
+#define TO_REAL(x) (float)(x)
+static inline T from_real(real x)
+{
+    double nearest = rint((double)x), low = TNI_KEY == 11 || TNI_KEY == 12 ? 0 : (double)LOWEST;
+    double high = TNI_KEY == 11 ? 255 : TNI_KEY == 10 ? 127 : TNI_KEY == 9 ? 32767 : 2147483647;
+    return (T)(nearest < low ? low : nearest > high ? high : nearest);
+}
+#else
+typedef acc real;
+#define TO_REAL(x) load(x)
+static inline T from_real(real x)
+{
+    return store(x);
+}
+#endif
+
+/* Weights of half types are rounded to them where ATen keeps them so. */
+static inline real kept(const tni_resample *r, double weight)
+{
+#if IS_HALF
+    if (r->narrow_weights) return load(store((acc)weight));
+#endif
+    return (real)weight;
+}
+
+/* Stretches of a plane: the lines that output line (oz, oy) needs are at z[i], y[j] with weights. */
+static void add_line(const T *restrict from, real weight, int64_t count, real *restrict to)
+{
+    for (int64_t i = 0; i < count; i++) to[i] += TO_REAL(from[i]) * weight;
+}
+
+static void sum_lines(const tni_resample *r, const T *plane, int64_t oz, int64_t oy, real *line)
+{
+    const tni_taps *z = &r->taps[0], *y = &r->taps[1];
+    for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
+    for (int64_t i = 0; i < z->taps; i++) {
+        for (int64_t j = 0; j < y->taps; j++) {
+            real weight = kept(r, z->weight[oz * z->taps + i]) * kept(r, y->weight[oy * y->taps + j]);
+            int64_t at = z->at[oz * z->taps + i] * r->in[1] + y->at[oy * y->taps + j];
+            if (weight != 0) add_line(plane + at * r->in[2], weight, r->in[2], line);
+        }
+    }
+}
+
+static void forward(const tni_resample *r, int64_t begin, int64_t end, void *line_v)
+{
+    const tni_taps *x = &r->taps[2];
+    real *line = line_v;
+    int64_t in = r->in[0] * r->in[1] * r->in[2];
+    T *out = (T *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
+    for (int64_t plane = begin; plane < end; plane++) {
+        for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += r->out[2]) {
+            sum_lines(r, (const T *)r->x + plane * in, row / r->out[1], row % r->out[1], line);
+            for (int64_t o = 0; o < r->out[2]; o++) {
+                real sum = 0;
+                for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
+                    sum += line[x->at[t]] * kept(r, x->weight[t]);
+                out[o] = from_real(sum);
+            }
+        }
+    }
+}
+
+#if TNI_KEY == 11
+/*
+ * Images of bytes are resampled along lines first and then across them, each time with 16-bit weights and
+ * rounding to bytes: the results of PIL, which ATen follows.
+ */
+static int fixed_point(const tni_taps *t, int64_t outputs, int16_t *to)
+{
+    double largest = 0;
+    int precision = 0;
+    for (int64_t i = 0; i < t->taps * outputs; i++) largest = t->weight[i] > largest ? t->weight[i] : largest;
+    while (precision < 22 && 0.5 + largest * (double)(1 << (precision + 1)) < (double)(1 << 15)) precision++;
+    for (int64_t i = 0; i < t->taps * outputs; i++) {
+        double scaled = t->weight[i] * (double)(1 << precision);
+        to[i] = (int16_t)(int)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    }
+    return precision;
+}
+
+/* One output byte from `taps` inputs `step` apart. */
+static inline T byte_of(const T *from, int64_t step, const tni_taps *t, const int16_t *weight, int precision,
+                        int64_t o)
+{
+    int32_t sum = 1 << (precision - 1);
+    for (int64_t i = o * t->taps; i < (o + 1) * t->taps; i++) sum += from[t->at[i] * step] * weight[i];
+    sum >>= precision;
+    return (T)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+/* `memory` holds the weights of both directions and one plane of `in` lines of outputs. */
+static void forward_bytes(const tni_resample *r, int64_t begin, int64_t end, void *memory)
+{
+    const tni_taps *x = &r->taps[2], *y = &r->taps[1];
+    int16_t *x_weight = memory, *y_weight = x_weight + x->taps * r->out[2];
+    T *between = (T *)(y_weight + y->taps * r->out[1]);
+    int x_precision = fixed_point(x, r->out[2], x_weight), y_precision = fixed_point(y, r->out[1], y_weight);
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *in = (const T *)r->x + plane * r->in[1] * r->in[2];
+        T *out = (T *)r->y + plane * r->out[1] * r->out[2];
+        for (int64_t line = 0; line < r->in[1]; line++)
+            for (int64_t o = 0; o < r->out[2]; o++)
+                between[line * r->out[2] + o] = byte_of(in + line * r->in[2], 1, x, x_weight, x_precision, o);
+        for (int64_t line = 0; line < r->out[1]; line++)
+            for (int64_t o = 0; o < r->out[2]; o++)
+                out[line * r->out[2] + o] = byte_of(between + o, r->out[2], y, y_weight, y_precision, line);
+    }
+}
+#else
+#define forward_bytes NULL
+#endif
+
+static void spread_line(const tni_resample *r, const real *restrict line, int64_t oz, int64_t oy, real *sums)
+{
+    const tni_taps *z = &r->taps[0], *y = &r->taps[1];
+    for (int64_t i = 0; i < z->taps; i++) {
+        for (int64_t j = 0; j < y->taps; j++) {
+            real weight = (real)(z->weight[oz * z->taps + i] * y->weight[oy * y->taps + j]);
+            int64_t at = z->at[oz * z->taps + i] * r->in[1] + y->at[oy * y->taps + j];
+            real *restrict to = sums + at * r->in[2];
+            for (int64_t k = 0; k < r->in[2]; k++) to[k] += line[k] * weight;
+        }
+    }
+}
+
+/* True when every output is one input: what a line gives to an input is then added up in a register. */
+static bool is_move(const tni_resample *r)
+{
+    return r->taps[0].taps == 1 && r->taps[1].taps == 1 && r->taps[2].taps == 1;
+}
+
+static void collect_moved(const tni_taps *x, const T *grad, int64_t count, real *line)
+{
+    int64_t at = count > 0 ? x->at[0] : 0;
+    real sum = line[at];
+    for (int64_t o = 0; o < count; o++) {
+        if (x->at[o] != at) {
+            line[at] = sum;
+            at = x->at[o];
+            sum = line[at];
+        }
+        sum += TO_REAL(grad[o]);
+    }
+    line[at] = sum;
+}
+
+static void write_sums(const real *sums, int64_t count, T *out)
+{
+#if IS_INTEGER
+    for (int64_t i = 0; i < count; i++) out[i] = from_real(sums[i]);
+#else
+    run_write(sums, count, out);
+#endif
+}
+
+static void backward(const tni_resample *r, int64_t begin, int64_t end, void *line_v, void *sums_v)
+{
+    const tni_taps *x = &r->taps[2];
+    real *line = line_v, *sums = sums_v;
+    bool moves = is_move(r);
+    int64_t in = r->in[0] * r->in[1] * r->in[2];
+    const T *grad = (const T *)r->x + begin * r->out[0] * r->out[1] * r->out[2];
+    for (int64_t plane = begin; plane < end; plane++) {
+        T *out = (T *)r->y + plane * in;
+        for (int64_t i = 0; i < in; i++) sums[i] = 0;
+        for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, grad += r->out[2]) {
+            for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
+            if (moves) collect_moved(x, grad, r->out[2], line);
+            for (int64_t o = 0; !moves && o < r->out[2]; o++)
+                for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
+                    line[x->at[t]] += TO_REAL(grad[o]) * (real)x->weight[t];
+            spread_line(r, line, row / r->out[1], row % r->out[1], sums);
+        }
+        write_sums(sums, in, out);
+    }
+}
+
+/* Outputs [*first, *last) of a line are neighbours in the input: the middle of a padded line. */
+static void find_neighbours(const int64_t *at, int64_t count, int64_t *first, int64_t *last)
+{
+    int64_t begin = 0;
+    *first = *last = 0;
+    for (int64_t o = 1; o <= count; o++) {
+        if (o < count && at[o] == at[o - 1] + 1) continue;
+        if (o - begin > *last - *first) *first = begin, *last = o;
+        begin = o;
+    }
+}
+
+static void move_line(const T *restrict from, const int64_t *at, int64_t begin, int64_t end, T *restrict out)
+{
+    for (int64_t o = begin; o < end; o++) out[o] = from[at[o]];
+}
+
+static void move(const tni_resample *r, int64_t begin, int64_t end)
+{
+    int64_t in = r->in[0] * r->in[1] * r->in[2], width = r->out[2], first, last;
+    const int64_t *x = r->taps[2].at;
+    T *out = (T *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
+    find_neighbours(x, width, &first, &last);
+    for (int64_t plane = begin; plane < end; plane++) {
+        int64_t before = -1;
+        for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += width) {
+            int64_t at = r->taps[0].at[row / r->out[1]] * r->in[1] + r->taps[1].at[row % r->out[1]];
+            const T *from = (const T *)r->x + plane * in + at * r->in[2];
+            if (at == before) {
+                memcpy(out, out - width, (size_t)width * sizeof(T));
+                continue;
+            }
+            before = at;
+            move_line(from, x, 0, first, out);
+            memcpy(out + first, from + x[first], (size_t)(last - first) * sizeof(T));
+            move_line(from, x, last, width, out);
+        }
+    }
+}
+
+/* ---- Channels-last ----------------------------------------------------------------------------------- */
+
+/* Channels of one output whose sums are kept in the first-level cache. */
+enum { CHANNELS = 64 };
+
+/* Adds `count` channels of one input pixel; the first one is written. */
+static inline void add_pixel(const T *x, real weight, int64_t count, bool first, real *restrict sum)
+{
+    real room[CHANNELS];
+#if IS_HALF
+    const real *from = run_read(x, count, room);
+#elif IS_INTEGER
+    const real *from = room;
+    for (int64_t c = 0; c < count; c++) room[c] = TO_REAL(x[c]);
+#else
+    const real *from = (const real *)x;
+    (void)room;
+#endif
+    if (first)
+        for (int64_t c = 0; c < count; c++) sum[c] = from[c] * weight;
+    else
+        for (int64_t c = 0; c < count; c++) sum[c] += from[c] * weight;
+}
+
+/* `count` channels of the output pixel o; x and y point to the first of them. */
+static void sum_pixel(const tni_resample *r, const T *x, int64_t channels, const int64_t o[3], int64_t count,
+                      T *y)
+{
+    const tni_taps *tz = &r->taps[0], *ty = &r->taps[1], *tx = &r->taps[2];
+    real room[CHANNELS], *sum = IS_HALF || IS_INTEGER ? room : (real *)(void *)y;
+    bool first = true;
+    for (int64_t i = o[0] * tz->taps; i < (o[0] + 1) * tz->taps; i++) {
+        for (int64_t j = o[1] * ty->taps; j < (o[1] + 1) * ty->taps; j++) {
+            real line = kept(r, tz->weight[i]) * kept(r, ty->weight[j]);
+            for (int64_t k = o[2] * tx->taps; k < (o[2] + 1) * tx->taps; k++) {
+                int64_t at = (tz->at[i] * r->in[1] + ty->at[j]) * r->in[2] + tx->at[k];
+                real weight = line * kept(r, tx->weight[k]);
+                if (weight == 0) continue;
+                add_pixel(x + at * channels, weight, count, first, sum);
+                first = false;
+            }
+        }
+    }
+    for (int64_t c = 0; first && c < count; c++) sum[c] = 0;
+    if (sum == room) write_sums(room, count, y);
+}
+
+static void forward_last(const tni_resample *r, int64_t channels, int64_t begin, int64_t end)
+{
+    int64_t in = r->in[0] * r->in[1] * r->in[2] * channels, lines = r->out[0] * r->out[1];
+    bool moves = is_move(r);
+    T *y = (T *)r->y + begin * r->out[2] * channels;
+    for (int64_t line = begin; line < end; line++) {
+        const T *x = (const T *)r->x + line / lines * in;
+        int64_t o[3] = {line % lines / r->out[1], line % r->out[1], 0};
+        const T *row = x + (r->taps[0].at[o[0]] * r->in[1] + r->taps[1].at[o[1]]) * r->in[2] * channels;
+        for (; o[2] < r->out[2]; o[2]++, y += channels) {
+            if (moves) {
+                memcpy(y, row + r->taps[2].at[o[2]] * channels, (size_t)channels * sizeof(T));
+                continue;
+            }
+            for (int64_t c = 0; c < channels; c += CHANNELS)
+                sum_pixel(r, x + c, channels, o, min_i64(CHANNELS, channels - c), y + c);
+        }
+    }
+}
+
+static void fill(void *to, int64_t count, const double number[2])
+{
+    T value = store(from_number(number)), *out = to;
+    for (int64_t i = 0; i < count; i++) out[i] = value;
+}
+
+extern const tni_resample_kernels K(tni_resample_kernels);
+const tni_resample_kernels K(tni_resample_kernels) = {
+    .line_bytes = sizeof(real),
+    .acc_bytes = sizeof(real),
+    .forward = forward,
+    .backward = backward,
+    .move = move,
+    .forward_last = forward_last,
+    .fill = fill,
+    .forward_images = forward_bytes,
+};

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs pointwise operators: finds the kernel for the dtype of a call, plans the nest, cuts it over threads.
+ * Half types and small integers are computed in their own kernels, or in float32 and int32 where there is
+ * none; bool in int32, what has no kernel of its own type in the next wider one. It knows operators by their
+ * line in kernels/pointwise_ops.h only.
+ */
+#include "pointwise.h"
+#include "walk/elementwise.h"
+
+#include <string.h>
+
+/* ---- The table --------------------------------------------------------------------------------------- */
+
+#define DEFINE_OP(name, op_types, op_dtypes, thousand, op_schema) \
+    {.number = CPU_OP_##name,                                     \
+     .types = op_types,                                           \
+     .dtypes = cpu_##op_dtypes##_dtypes,                          \
+     .grain = thousand * 1024,                                    \
+     .schema = op_schema},
+static const cpu_pointwise_op ops[] = {CPU_POINTWISE_OPS(DEFINE_OP)};
+
+/* Filled once, when the library is loaded: base kernels first, then those of higher levels over them. */
+static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
+/* Operators that an argument, the dtype or an element may make another one, or refuse. */
+static const uint8_t looks_closer[CPU_OP_COUNT] = {
+    [CPU_OP_div_mode] = 1,  [CPU_OP_gelu] = 1,      [CPU_OP_gelu_backward] = 1,
+    [CPU_OP_remainder] = 1, [CPU_OP_fmod] = 1,      [CPU_OP_floor_divide] = 1,
+    [CPU_OP_div_trunc] = 1, [CPU_OP_nextafter] = 1, [CPU_OP_bitwise_not] = 1,
+};
+/* All others whose operands are all of type T; filled with the kernels. */
+static uint8_t is_plain[CPU_OP_COUNT];
+
+#define LEVEL_LISTS(X, level)            \
+    X(arithmetic_f32, CPU_F32, level)    \
+    X(arithmetic_f64, CPU_F64, level)    \
+    X(activation_f32, CPU_F32, level)    \
+    X(activation_f64, CPU_F64, level)    \
+    X(arithmetic_f16, CPU_F16, level)    \
+    X(arithmetic_bf16, CPU_BF16, level)  \
+    X(activation_f16, CPU_F16, level)    \
+    X(activation_bf16, CPU_BF16, level)  \
+    X(integer_i32, CPU_I32, level)       \
+    X(integer_i64, CPU_I64, level)       \
+    X(function_f32, CPU_F32, level)      \
+    X(function_f64, CPU_F64, level)      \
+    X(smooth_f32, CPU_F32, level)        \
+    X(smooth_f64, CPU_F64, level)        \
+    X(smooth_f16, CPU_F16, level)        \
+    X(smooth_bf16, CPU_BF16, level)      \
+    X(gelu_f32, CPU_F32, level)          \
+    X(short_special_f64, CPU_F32, level) \
+    X(erfinv_f32, CPU_F32, level)        \
+    X(gelu_f64, CPU_F64, level)          \
+    X(gelu_f16, CPU_F16, level)          \
+    X(gelu_bf16, CPU_BF16, level)        \
+    X(bytes_u8, CPU_U8, level)           \
+    X(truth_u8, CPU_BOOL, level)
+/* Lists that have no use for vectors. */
+#define ONCE_LISTS(X)                \
+    X(complex_c64, CPU_C64, base)    \
+    X(complex_c128, CPU_C128, base)  \
+    X(made_f32, CPU_F32, base)       \
+    X(made_f64, CPU_F64, base)       \
+    X(polynomial_f32, CPU_F32, base) \
+    X(polynomial_f64, CPU_F64, base) \
+    X(special_loops_f64, CPU_F64, base)
+#define DECLARE_LIST(name, hub, level) extern const cpu_pointwise_entry cpu_##name##_##level[];
+#define ENTER_LIST(name, hub, level)   enter(cpu_##name##_##level, hub);
+
+ONCE_LISTS(DECLARE_LIST)
+LEVEL_LISTS(DECLARE_LIST, base)
+#ifdef CPU_HAVE_AVX2
+LEVEL_LISTS(DECLARE_LIST, avx2)
+#endif
+#ifdef CPU_HAVE_AVX512
+LEVEL_LISTS(DECLARE_LIST, avx512)
+#endif
+
+static void enter(const cpu_pointwise_entry *list, int32_t hub)
+{
+    for (; list->fn; list++) kernels[list->op][hub] = list->fn;
+}
+
+/* After choose_level of level.c, whose priority is the first one free for programs. */
+__attribute__((constructor(102))) static void fill_table(void)
+{
+    for (uint32_t i = 0; i < CPU_OP_COUNT; i++)
+        is_plain[i] = !looks_closer[i] && !ops[i].types[strspn(ops[i].types, "T")];
+    ONCE_LISTS(ENTER_LIST)
+    LEVEL_LISTS(ENTER_LIST, base)
+#ifdef CPU_HAVE_AVX2
+    if (cpu_level() >= CPU_LEVEL_AVX2) {
+        LEVEL_LISTS(ENTER_LIST, avx2)
+    }
+#endif
+#ifdef CPU_HAVE_AVX512
+    if (cpu_level() >= CPU_LEVEL_AVX512) {
+        LEVEL_LISTS(ENTER_LIST, avx512)
+    }
+#endif
+}
+
+cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)
+{
+    return kernels[op][hub];
+}
+
+/* 1 if an operand of the kernel's type is of another dtype in memory: it would be rounded to a half type. */
+static int32_t is_mixed(const tn_nest *nest, const char *types, int32_t slot)
+{
+    for (uint32_t i = 0; i < nest->n_operands && types[i]; i++)
+        if (i >= nest->n_outputs && types[i] == 'T' && cpu_slot(cpu_operand(nest, i)->dtype) != slot)
+            return 1;
+    return 0;
+}
+
+/* The first of the types that a dtype may be computed in for which there is a kernel, or -1. */
+static int32_t choose_hub(uint32_t op, const tn_nest *nest, const char *types, int32_t slot)
+{
+    static const int8_t hubs[CPU_SLOT_COUNT][2] = {
+        [CPU_F32] = {CPU_F32, CPU_F64},    [CPU_F64] = {CPU_F64, CPU_F64},
+        [CPU_I32] = {CPU_I32, CPU_I64},    [CPU_I64] = {CPU_I64, CPU_I64},
+        [CPU_C64] = {CPU_C64, CPU_C128},   [CPU_C128] = {CPU_C128, CPU_C128},
+        [CPU_BOOL] = {CPU_I32, CPU_I64},   [CPU_U8] = {CPU_I32, CPU_I64},
+        [CPU_I8] = {CPU_I32, CPU_I64},     [CPU_I16] = {CPU_I32, CPU_I64},
+        [CPU_U16] = {CPU_I32, CPU_I64},    [CPU_U32] = {CPU_I64, CPU_I64},
+        [CPU_U64] = {CPU_I64, CPU_I64},    [CPU_F16] = {CPU_F32, CPU_F64},
+        [CPU_BF16] = {CPU_F32, CPU_F64},   [CPU_C32] = {CPU_C64, CPU_C128},
+        [CPU_E4M3FN] = {CPU_F32, CPU_F64}, [CPU_E4M3FNUZ] = {CPU_F32, CPU_F64},
+        [CPU_E5M2] = {CPU_F32, CPU_F64},   [CPU_E5M2FNUZ] = {CPU_F32, CPU_F64},
+        [CPU_E8M0] = {CPU_F32, CPU_F64},
+    };
+    int32_t half = slot == CPU_F16 || slot == CPU_BF16;
+    if (kernels[op][slot] && !(half && is_mixed(nest, types, slot))) return slot;
+    for (int32_t k = 0; k < 2; k++)
+        if (kernels[op][hubs[slot][k]]) return hubs[slot][k];
+    return -1;
+}
+
+/* ---- A call ------------------------------------------------------------------------------------------ */
+
+typedef struct pointwise_call {
+    cpu_plan plan;
+    cpu_pointwise_fn fn;
+    cpu_scalars scalars;
+} pointwise_call;
+
+static inline void read_scalar(tn_value v, cpu_scalars *s, uint32_t n)
+{
+    s->imaginary[n] = 0;
+    s->absent[n] = v.tag == TN_TAG_NONE;
+    switch (v.tag) {
+    case TN_TAG_INT:
+    case TN_TAG_BOOL:
+        s->f[n] = (double)v.as.i;
+        s->i[n] = v.as.i;
+        return;
+    case TN_TAG_COMPLEX:
+        s->imaginary[n] = v.as.floats[1];
+        break;
+    default:
+        break;
+    }
+    s->f[n] = tn_value_as_float(v);
+    s->i[n] = tn_value_as_int(v);
+}
+
+/* Numbers go to the kernel; a string chooses a variant. */
+static void read_scalars(const tn_call *call, cpu_scalars *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < call->n_args && n < CPU_MAX_SCALARS; i++) {
+        if (call->args[i].tag != TN_TAG_TENSOR && call->args[i].tag != TN_TAG_STRING)
+            read_scalar(call->args[i], s, n++);
+    }
+    s->count = n;
+    s->absent_first = call->n_args > 1 && call->args[1].tag == TN_TAG_NONE;
+}
+
+static const char *string_argument(const tn_call *call)
+{
+    for (uint32_t i = 0; i < call->n_args; i++)
+        if (call->args[i].tag == TN_TAG_STRING) return call->args[i].as.string;
+    return "";
+}
+
+/* The operator that does the work: another than the row's where an argument or the dtype says so. */
+static int32_t choose_variant(const tn_call *call, uint32_t op, int32_t slot)
+{
+    const char *text;
+    switch (op) {
+    case CPU_OP_div_mode:
+        text = string_argument(call);
+        if (strcmp(text, "trunc") == 0) return CPU_OP_div_trunc;
+        if (strcmp(text, "floor") == 0) return CPU_OP_floor_divide;
+        return *text ? -1 : CPU_OP_div;
+    case CPU_OP_gelu:
+    case CPU_OP_gelu_backward:
+        text = string_argument(call);
+        if (strcmp(text, "tanh") == 0)
+            return op == CPU_OP_gelu ? CPU_OP_gelu_tanh : CPU_OP_gelu_tanh_backward;
+        return strcmp(text, "none") == 0 ? (int32_t)op : -1;
+    case CPU_OP_bitwise_not:
+        return slot == CPU_BOOL ? CPU_OP_logical_not : (int32_t)op;
+    case CPU_OP_nextafter:
+        return slot == CPU_F16    ? CPU_OP_nextafter_f16
+               : slot == CPU_BF16 ? CPU_OP_nextafter_bf16
+                                  : (int32_t)op;
+    default:
+        return (int32_t)op;
+    }
+}
+
+/* The type that operand i of a hub has by its letter. */
+static int32_t wanted(char letter, int32_t hub)
+{
+    switch (letter) {
+    case 'B':
+        return CPU_BOOL;
+    case 'I':
+        return CPU_I32;
+    case 'R':
+        return hub == CPU_C64 ? CPU_F32 : hub == CPU_C128 ? CPU_F64 : hub;
+    case 'C':
+        return hub == CPU_F32 ? CPU_C64 : CPU_C128;
+    default:
+        return hub;
+    }
+}
+
+static void run_block(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const pointwise_call *c = user;
+    c->fn(pointers, n, &c->scalars);
+}
+
+static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const pointwise_call *c = user;
+    cpu_elementwise_walk(&c->plan, begin, end, run_block, user);
+}
+
+/* 1 if one of n strided elements is zero; the compiler knows `bytes`. */
+static inline __attribute__((always_inline)) int32_t row_holds_zero(const char *row, int64_t stride,
+                                                                    int64_t n, size_t bytes)
+{
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t element = 0;
+        memcpy(&element, row + i * stride, bytes);
+        any |= element == 0;
+    }
+    return any;
+}
+
+/* 1 if an integer operand holds a zero anywhere in the nest. Dimensions along which it is broadcast count
+ * once.
+ */
+static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t bytes)
+{
+    int64_t index[TN_MAX_RANK] = {0}, stride = nest->rank ? o->strides[0] : 0;
+    int64_t inner = stride ? nest->sizes[0] : 1;
+    const char *row = o->host;
+    for (;;) {
+        int32_t any = bytes == 8   ? row_holds_zero(row, stride, inner, 8)
+                      : bytes == 4 ? row_holds_zero(row, stride, inner, 4)
+                      : bytes == 2 ? row_holds_zero(row, stride, inner, 2)
+                                   : row_holds_zero(row, stride, inner, 1);
+        if (any) return 1;
+        uint32_t d = 1;
+        while (d < nest->rank && (o->strides[d] == 0 || ++index[d] == nest->sizes[d])) {
+            if (o->strides[d]) row -= (nest->sizes[d] - 1) * o->strides[d];
+            index[d++] = 0;
+        }
+        if (d >= nest->rank) return 0;
+        row += o->strides[d];
+    }
+}
+
+/* Whole numbers cannot be divided by zero: refused before anything is written, in ATen's word. */
+static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot)
+{
+    const tn_operand *divisor = cpu_operand(nest, nest->n_operands - 1);
+    if (number != CPU_OP_remainder && number != CPU_OP_fmod && number != CPU_OP_floor_divide &&
+        number != CPU_OP_div_trunc)
+        return 0;
+    switch (slot) {
+    case CPU_U8:
+    case CPU_I8:
+    case CPU_I16:
+    case CPU_I32:
+    case CPU_I64:
+    case CPU_U16:
+    case CPU_U32:
+    case CPU_U64:
+        return holds_zero(nest, divisor, cpu_slot_bytes[slot]);
+    default:
+        return 0;
+    }
+}
+
+/* The number of a call's dtype; float32 is what most are. */
+static inline int32_t slot_of(tn_dtype dtype)
+{
+    return dtype == TN_FLOAT32 ? CPU_F32 : cpu_slot(dtype);
+}
+
+/* A short run of dense operands in the types that the row's own kernel computes in needs no plan: 1 if it was
+ * one and is done. */
+static int32_t run_directly(const tn_call *call, const char *types, int32_t number, tn_dtype dtype,
+                            int32_t slot)
+{
+    const tn_nest *nest = call->nest;
+    void *pointers[CPU_MAX_OPERANDS];
+    cpu_scalars scalars;
+    cpu_pointwise_fn fn = kernels[number][slot];
+    if (!fn || nest->rank > 1 || nest->numel > CPU_CHUNK) return 0;
+    for (uint32_t i = 0; i < nest->n_operands; i++) {
+        const tn_operand *o = cpu_operand(nest, i);
+        char letter = types[i] ? types[i] : 'T';
+        if (o->dtype != (letter == 'T' ? dtype : letter == 'B' ? TN_BOOL : 0)) return 0;
+        if (nest->numel != 1 && o->strides[0] != cpu_slot_bytes[letter == 'T' ? slot : CPU_BOOL]) return 0;
+        pointers[i] = o->host;
+    }
+    read_scalars(call, &scalars);
+    scalars.slot = (uint32_t)slot;
+    fn(pointers, nest->numel, &scalars);
+    return 1;
+}
+
+/* The same for plain operators, which is what most calls of small tensors are. */
+static inline int32_t run_plain(const tn_call *call, uint32_t number)
+{
+    const tn_nest *nest = call->nest;
+    uint32_t n = nest->n_operands;
+    void *pointers[CPU_MAX_OPERANDS];
+    cpu_scalars scalars;
+    if (nest->rank > 1 || nest->numel > CPU_CHUNK || n > CPU_MAX_OPERANDS) return 0;
+    const tn_operand *o = nest->operands;
+    tn_dtype dtype = o->dtype;
+    int32_t slot = slot_of(dtype);
+    cpu_pointwise_fn fn = slot < 0 ? NULL : kernels[number][slot];
+    if (!fn) return 0;
+    int64_t step =
+        nest->rank ? cpu_slot_bytes[slot] : 0; /* without dimensions there is no stride to look at */
+    for (uint32_t i = 0; i < n; i++, o = (const tn_operand *)((const char *)o + nest->operand_bytes)) {
+        if (o->dtype != dtype || (step && o->strides[0] != step)) return 0;
+        pointers[i] = o->host;
+    }
+    scalars.count = scalars.absent_first = 0;
+    if (call->n_args > n - nest->n_outputs) read_scalars(call, &scalars);
+    scalars.slot = (uint32_t)slot;
+    fn(pointers, nest->numel, &scalars);
+    return 1;
+}
+
+/* The operand of type T among the inputs that says which dtype this is: the first, or, where that is a
+ * number, which may be wider, the first that is none. */
+static uint32_t leading_operand(const tn_nest *nest, const char *types)
+{
+    uint32_t lead = nest->n_outputs, other;
+    while (types[lead] != 'T') lead++;
+    other = lead;
+    while (types[other] && other < nest->n_operands &&
+           (types[other] != 'T' || cpu_operand(nest, other)->flags & TN_OPERAND_IMMEDIATE))
+        other++;
+    return types[other] && other < nest->n_operands ? other : lead;
+}
+
+static __attribute__((noinline)) int32_t run_any(const tn_call *call)
+{
+    const cpu_pointwise_op *op = call->data;
+    const tn_nest *nest = call->nest;
+    const char *types = op->types;
+    if (nest->n_operands > CPU_MAX_OPERANDS) return TN_E_UNSUPPORTED;
+    uint32_t lead = leading_operand(nest, types);
+    tn_dtype dtype = cpu_operand(nest, lead)->dtype;
+    int32_t slot = slot_of(dtype);
+    if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
+    int32_t number = (int32_t)op->number;
+    if (looks_closer[number]) {
+        number = choose_variant(call, op->number, slot);
+        if (number < 0)
+            return cpu_error(call, TN_E_ARGUMENT, "unexpected argument \"%s\" in %s", string_argument(call),
+                             op->schema);
+        if (divides_by_zero(nest, number, slot)) return cpu_error(call, TN_E_ARGUMENT, "ZeroDivisionError");
+    }
+    if (run_directly(call, types, number, dtype, slot)) return TN_OK;
+    int32_t hub = choose_hub((uint32_t)number, nest, types, slot);
+    if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
+    /* A result type that the variant has and the row has not. */
+    int32_t bool_result = number == CPU_OP_logical_not;
+    pointwise_call c;
+    int32_t want[CPU_MAX_OPERANDS];
+    for (uint32_t i = 0; i < nest->n_operands; i++)
+        want[i] = wanted(bool_result && i == 0 ? 'B' : types[i] ? types[i] : 'T', hub);
+    read_scalars(call, &c.scalars);
+    c.scalars.slot = (uint32_t)slot;
+    c.fn = kernels[number][hub];
+    int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);
+    if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
+    cpu_plan_elementwise(&c.plan);
+    cpu_parallel_for(call, nest->numel, op->grain, run_range, &c);
+    return TN_OK;
+}
+
+/* The number that a half tensor is multiplied with or divided by, if the call is such a one; see
+ * KEEPS_NUMBERS. */
+static const float *scaling_number(const tn_nest *nest, uint32_t number)
+{
+    if ((number != CPU_OP_mul && number != CPU_OP_div) || nest->n_operands != 3) return NULL;
+    const tn_operand *by = cpu_operand(nest, 2);
+    tn_dtype dtype = cpu_operand(nest, 1)->dtype;
+    int32_t half = dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
+    return half && by->flags & TN_OPERAND_IMMEDIATE && by->dtype == TN_FLOAT32 ? (const void *)by->host
+                                                                               : NULL;
+}
+
+/* As an operator of one tensor, which needs no room for the number. */
+static __attribute__((noinline)) int32_t run_scaled(const tn_call *call, uint32_t number, const float *by)
+{
+    tn_nest nest = *call->nest;
+    tn_value args[] = {call->args[0], tn_value_float(*by)};
+    tn_call scaled = *call;
+    nest.n_operands = 2;
+    scaled.nest = &nest;
+    scaled.args = args;
+    scaled.n_args = 2;
+    scaled.data = &ops[number == CPU_OP_mul ? CPU_OP_scale : CPU_OP_scale_down];
+    return run_any(&scaled);
+}
+
+static int32_t run_pointwise(void *self, const tn_call *call)
+{
+    const cpu_pointwise_op *op = call->data;
+    if (is_plain[op->number] && run_plain(call, op->number)) return TN_OK;
+    const float *by = scaling_number(call->nest, op->number);
+    return by ? run_scaled(call, op->number, by) : run_any(call);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------- */
+
+/* Half types are scaled in float32, where a number stays as it is: 65536 is infinite in float16, x * 65536
+ * need not be. As in ATen, products and quotients alone. */
+#define KEEPS_NUMBERS(op) ((op) == CPU_OP_mul || (op) == CPU_OP_div ? TN_ROW_WIDE_IMMEDIATE : 0)
+#define DEFINE_ROW(name, op_types, op_dtypes, thousand, op_schema) \
+    {.size = sizeof(tn_kernel_row),                                \
+     .flags = KEEPS_NUMBERS(CPU_OP_##name),                        \
+     .strides = TN_STRIDES_ANY,                                    \
+     .schema = op_schema,                                          \
+     .dtypes = cpu_##op_dtypes##_dtypes,                           \
+     .run = run_pointwise,                                         \
+     .data = &ops[CPU_OP_##name]},
+const tn_kernel_row cpu_pointwise_rows[] = {CPU_POINTWISE_OPS(DEFINE_ROW)};
+const uint32_t cpu_pointwise_row_count = CPU_ROW_COUNT(cpu_pointwise_rows);

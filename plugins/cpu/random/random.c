@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prim::random: each element has its own counter and words, so threads share nothing and their number does
+ * not matter. Floats are made by kernels/random.c, integers from a range here.
+ */
+#include "walk/staging.h"
+#include "kernels/draw.h"
+
+/* Elements that are worth a thread. */
+#define DRAW_GRAIN ((int64_t)4 * 1024)
+
+typedef struct draw_call {
+    cpu_plan plan;
+    cpu_draw draw;
+    cpu_draw_fn fn;
+    uint64_t low, range; /* of integers */
+    int32_t wide;        /* 64-bit words */
+} draw_call;
+
+#define DRAW_FUNCTIONS(X, level) \
+    X(f32_##level)               \
+    X(f64_##level)
+#define DECLARE_DRAW(name) \
+    extern void cpu_draw_##name(void *out, int64_t n, int64_t position, const cpu_draw *d);
+DRAW_FUNCTIONS(DECLARE_DRAW, base)
+#ifdef CPU_HAVE_AVX2
+DRAW_FUNCTIONS(DECLARE_DRAW, avx2)
+#endif
+#ifdef CPU_HAVE_AVX512
+DRAW_FUNCTIONS(DECLARE_DRAW, avx512)
+#endif
+
+static cpu_draw_fn draw_function(int32_t hub)
+{
+#ifdef CPU_HAVE_AVX512
+    if (cpu_level() >= CPU_LEVEL_AVX512) return hub == CPU_F64 ? cpu_draw_f64_avx512 : cpu_draw_f32_avx512;
+#endif
+#ifdef CPU_HAVE_AVX2
+    if (cpu_level() >= CPU_LEVEL_AVX2) return hub == CPU_F64 ? cpu_draw_f64_avx2 : cpu_draw_f32_avx2;
+#endif
+    return hub == CPU_F64 ? cpu_draw_f64_base : cpu_draw_f32_base;
+}
+
+static void draw_run(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const draw_call *c = user;
+    c->fn(pointers[0], n, position, &c->draw);
+}
+
+/* low + word % range, or all bits where the range is 0. */
+static void bits_run(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const draw_call *c = user;
+    int64_t *o = pointers[0], per_counter = c->wide ? 2 : 4;
+    uint32_t words[4];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t counter = (position + i) / per_counter, k = (position + i) % per_counter;
+        if (k == 0 || i == 0) cpu_philox(c->draw.seed, c->draw.offset + (uint64_t)counter, words);
+        uint64_t w = c->wide ? words[2 * k] | (uint64_t)words[2 * k + 1] << 32 : words[k];
+        o[i] = (int64_t)(c->low + (c->range ? w % c->range : w));
+    }
+}
+
+static void draw_range(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const draw_call *c = user;
+    cpu_plan_walk(&c->plan, begin, end, c->draw.distribution == TN_RANDOM_BITS ? bits_run : draw_run, user);
+}
+
+/* prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) */
+static int32_t draw_numbers(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *out = cpu_out(call, 0);
+    const tn_value *args = call->args;
+    cpu_axes axes;
+    draw_call c = {.draw = {.seed = (uint64_t)tn_value_as_int(args[4]),
+                            .offset = (uint64_t)tn_value_as_int(args[5]),
+                            .distribution = tn_value_as_int(args[1]),
+                            .slot = cpu_slot(out->dtype),
+                            .a = tn_value_as_float(args[2]),
+                            .b = tn_value_as_float(args[3])},
+                   .low = (uint64_t)tn_value_as_int(args[2]),
+                   .range = (uint64_t)tn_value_as_int(args[3])};
+    if (c.draw.distribution < TN_RANDOM_UNIFORM || c.draw.distribution > TN_RANDOM_LOG_NORMAL)
+        return cpu_error(call, TN_E_ARGUMENT, "random: distribution %lld is unknown",
+                         (long long)c.draw.distribution);
+    int32_t bits = c.draw.distribution == TN_RANDOM_BITS, long_dtype = TN_DTYPE_BITS(out->dtype) == 64;
+    c.wide = long_dtype || (bits && (c.range == 0 || c.range > UINT64_C(1) << 32));
+    int32_t hub = bits ? CPU_I64 : long_dtype ? CPU_F64 : CPU_F32;
+    c.fn = draw_function(hub);
+    cpu_axes_make(&axes, &out, 1, 0);
+    if (axes.numel == 0) return TN_OK;
+    cpu_plan_axes(&c.plan, &axes, &out, 1, &hub);
+    cpu_parallel_for(call, axes.numel, DRAW_GRAIN, draw_range, &c);
+    return TN_OK;
+}
+
+static const tn_dtype dtypes[] = {TN_BOOL,     TN_UINT8,   TN_INT8,    TN_INT16,  TN_INT32,
+                                  TN_INT64,    TN_UINT16,  TN_UINT32,  TN_UINT64, TN_FLOAT16,
+                                  TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64, 0};
+const tn_kernel_row cpu_random_rows[] = {{.size = sizeof(tn_kernel_row),
+                                          .strides = TN_STRIDES_ANY,
+                                          .schema = TN_SCHEMA_RANDOM,
+                                          .dtypes = dtypes,
+                                          .run = draw_numbers}};
+const uint32_t cpu_random_row_count = CPU_ROW_COUNT(cpu_random_rows);
