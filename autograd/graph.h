@@ -121,7 +121,6 @@ typedef struct tni_autograd_meta {
     tn_tensor *tensor; /* whose it is */
     tn_node *grad_fn;  /* a reference; NULL for leaves */
     uint32_t output;   /* which output of grad_fn */
-    uint8_t requires_grad;
     uint8_t retains_grad;
     uint8_t creation;      /* TNI_VIEW_... */
     uint64_t view_version; /* of the storage when grad_fn of a view was right */
@@ -164,21 +163,6 @@ static inline int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
     else if (meta->leaf)
         *out = (tni_edge){&meta->leaf->node, 0};
     return TN_OK;
-}
-static inline int32_t tni_is_differentiable(tn_dtype dtype)
-{
-    const uint32_t codes = 1u << TN_CODE_FLOAT | 1u << TN_CODE_BFLOAT | 1u << TN_CODE_COMPLEX;
-    return TN_DTYPE_CODE(dtype) < 32 && codes >> TN_DTYPE_CODE(dtype) & 1u;
-}
-/* A view whose base takes part in autograd, so that its history follows the base's. */
-static inline int32_t tni_follows_base(const tn_tensor *t)
-{
-    return t->base && (t->base->state & TNI_WANTS_GRAD) && !(t->state & TNI_NO_GRAD_VIEW) &&
-           tni_is_differentiable(t->desc.dtype);
-}
-static inline int32_t tni_wants_grad(const tn_tensor *t)
-{
-    return (t->state & TNI_WANTS_GRAD) || tni_follows_base(t);
 }
 tni_meta tni_note(const tn_tensor *t);
 /* "[torch.FloatTensor [2, 3]]" */

@@ -44,9 +44,8 @@ int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
     }
     meta->grad_fn = node;
     meta->output = output;
-    meta->requires_grad = 0;
     meta->view_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-    t->state |= TNI_WANTS_GRAD;
+    t->state = (t->state & ~TNI_LEAF) | TNI_WANTS_GRAD;
     if (TNI_UNLIKELY(old != NULL)) tni_node_release(old);
     return TN_OK;
 }
@@ -54,12 +53,12 @@ int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
 void tni_clear_history(tn_tensor *t)
 {
     tni_autograd_meta *meta = t->autograd;
-    t->state &= ~TNI_WANTS_GRAD;
+    t->state &= ~(TNI_WANTS_GRAD | TNI_LEAF);
     if (!meta) return;
     tn_node *old = meta->grad_fn;
     if (old && meta->retains_grad) tni_hook_drop_retain(old, t);
     meta->grad_fn = NULL;
-    meta->requires_grad = meta->retains_grad = 0;
+    meta->retains_grad = 0;
     tni_node_release(old);
 }
 
@@ -153,8 +152,7 @@ int32_t tn_requires_grad(const tn_tensor *t)
 
 int32_t tn_is_leaf(const tn_tensor *t)
 {
-    if (!t || !tni_wants_grad(t)) return 1;
-    return t->autograd && !t->autograd->grad_fn && t->autograd->requires_grad;
+    return !t || tni_is_leaf(t);
 }
 
 int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
@@ -169,8 +167,7 @@ int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
             "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     }
     if (!on) {
-        t->state &= ~TNI_WANTS_GRAD;
-        if (t->autograd) t->autograd->requires_grad = 0;
+        t->state &= ~(TNI_WANTS_GRAD | TNI_LEAF);
         return TN_OK;
     }
     if (!tni_is_differentiable(t->desc.dtype))
@@ -183,8 +180,7 @@ int32_t tn_set_requires_grad(tn_tensor *t, int32_t on)
     tni_autograd_meta *meta = tni_meta_ensure(t);
     if (!meta) return TN_E_OUT_OF_MEMORY;
     if (!meta->leaf && !(meta->leaf = tni_leaf_create(t))) return TN_E_OUT_OF_MEMORY;
-    meta->requires_grad = 1;
-    t->state |= TNI_WANTS_GRAD;
+    t->state |= TNI_WANTS_GRAD | TNI_LEAF;
     return TN_OK;
 }
 

@@ -66,7 +66,7 @@ static int32_t is_current(const tn_tensor *view)
 {
     const tni_autograd_meta *meta = view->autograd;
     if (!meta) return 0;
-    if (meta->requires_grad) return 1; /* a leaf in its own right */
+    if (view->state & TNI_LEAF) return 1; /* a leaf in its own right */
     return meta->grad_fn &&
            meta->view_version == atomic_load_explicit(&view->storage->version, memory_order_relaxed);
 }

@@ -74,6 +74,12 @@ static inline int32_t tni_dtype_category(tn_dtype dtype)
     }
 }
 int32_t tni_dtype_is_signed(tn_dtype dtype);
+/* 1 for floats and complex numbers that gradients are computed in; 0 for 8-bit floats. */
+static inline int32_t tni_is_differentiable(tn_dtype dtype)
+{
+    const uint32_t codes = 1u << TN_CODE_FLOAT | 1u << TN_CODE_BFLOAT | 1u << TN_CODE_COMPLEX;
+    return TN_DTYPE_CODE(dtype) < 32 && codes >> TN_DTYPE_CODE(dtype) & 1u;
+}
 /* float32 of complex64 and so on; others unchanged. And back. */
 tn_dtype tni_dtype_to_real(tn_dtype dtype);
 tn_dtype tni_dtype_to_complex(tn_dtype dtype);

@@ -10,6 +10,7 @@
 #define TNI_CORE_TENSOR_H
 
 #include "core/device.h"
+#include "core/dtype.h"
 
 typedef struct tni_storage {
     atomic_uint refs;
@@ -38,6 +39,7 @@ typedef struct tni_storage {
 #define TNI_NO_GRAD_VIEW     128u /* a view made while recording was off: does not follow its base's history */
 #define TNI_DEAD             64u  /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
 #define TNI_EMBEDDED         256u /* the header is part of the block of the storage that it was made with */
+#define TNI_LEAF             512u /* requires a gradient because the program said so: no call made it */
 
 struct tn_tensor {
     tn_tensor_desc desc; /* first */
@@ -128,6 +130,21 @@ static inline uint32_t tni_autograd_state_of(const tn_tensor *t)
 {
     uint32_t state = t->state;
     return t->base ? state | (t->base->state & TNI_WANTS_GRAD) : state;
+}
+/* A view whose base takes part in autograd, so that its history follows the base's. */
+static inline int32_t tni_follows_base(const tn_tensor *t)
+{
+    return t->base && (t->base->state & TNI_WANTS_GRAD) && !(t->state & TNI_NO_GRAD_VIEW) &&
+           tni_is_differentiable(t->desc.dtype);
+}
+/* What tn_requires_grad and tn_is_leaf answer: autograd keeps the bits that they read. */
+static inline int32_t tni_wants_grad(const tn_tensor *t)
+{
+    return (t->state & TNI_WANTS_GRAD) || tni_follows_base(t);
+}
+static inline int32_t tni_is_leaf(const tn_tensor *t)
+{
+    return (t->state & TNI_LEAF) || !tni_wants_grad(t);
 }
 static inline void tni_bump_version(tn_tensor *t)
 {

@@ -6,7 +6,6 @@
  * operator itself.
  */
 #include "core/autocast.h"
-#include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include "core/device.h"
 #include "core/thread.h"
@@ -105,7 +104,7 @@ static int32_t cast(const casting *c, tn_tensor *t, const tni_device_type *type,
         return TN_OK;
     }
     int32_t keep = c->keeps && c->to == c->low && t->desc.dtype == TN_FLOAT32 && !t->base &&
-                   (tni_autograd_state_of(t) & TNI_WANTS_GRAD) && tn_is_leaf(t);
+                   (t->state & TNI_LEAF);
     tn_tensor *kept = keep ? tni_autocast_find(t, c->to) : NULL;
     if (kept) {
         *out = tn_retain(kept);

@@ -4,7 +4,6 @@
  * products with a softmax between them, in float32 for half types.
  */
 #include <math.h>
-#include <tenon/autograd.h>
 #include "ops/composite/compute_dtype.h"
 
 typedef struct attention {
@@ -114,7 +113,7 @@ static int32_t fused(const attention *a)
         if (rank_of(t[i]) != 4 || tn_tensor_numel(t[i]) == 0) return 0;
     }
     if (!is_float(dtype_of(a->query)) || a->dropout != 0 || a->scale < 0) return 0;
-    if (a->mask && (tn_requires_grad(a->mask) || (rank_of(a->mask) != 2 && rank_of(a->mask) != 4))) return 0;
+    if (a->mask && (tni_wants_grad(a->mask) || (rank_of(a->mask) != 2 && rank_of(a->mask) != 4))) return 0;
     for (int i = 0; i < 2; i++) {
         if (q[i] != k[i] || q[i] != v[i]) return 0;
     }

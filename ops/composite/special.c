@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of special functions that are made of others. */
 #include <math.h>
-#include <tenon/autograd.h>
 #include "ops/composite/pointwise_lowering.h"
 
 void composite_polygamma_inplace(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *x = self;
-    if (tn_requires_grad(self)) x = tn_clone(s, self); /* its gradient needs what is overwritten */
+    if (tni_wants_grad(self)) x = tn_clone(s, self); /* its gradient needs what is overwritten */
     give(outs, 0, tn_copy_(s, self, tn_polygamma(s, arg_int(args, 1), x)));
 }
 
