@@ -133,9 +133,9 @@ static void mark_uses(struct tni_allocator *a, tni_piece *p)
             free_use(a, u);
             continue;
         }
-        int32_t code = tni_event_create(a->device, 0, &u->event);
-        if (!code) code = tn_event_record(u->event, u->stream);
-        if (!code) {
+        int32_t status = tni_event_create(a->device, 0, &u->event);
+        if (!status) status = tn_event_record(u->event, u->stream);
+        if (!status) {
             link = &u->next;
             continue;
         }
@@ -239,16 +239,17 @@ int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
     if (driver->memory.info && driver->memory.info(driver->self, a->device->handle, &free_bytes, &total))
         free_bytes = 0;
     a->stats.out_of_memory++;
-    int32_t code = tni_error_wrap(TN_E_OUT_OF_MEMORY,
-                                  "%s is out of memory: %llu bytes asked for; %llu of %llu bytes are free on "
-                                  "the device, %llu are in tensors, "
-                                  "%llu reserved, limit %llu",
-                                  tn_device_format(a->device->ctx, a->device->id, name, sizeof name),
-                                  (unsigned long long)bytes, (unsigned long long)free_bytes,
-                                  (unsigned long long)total, (unsigned long long)a->stats.allocated_bytes,
-                                  (unsigned long long)a->stats.reserved_bytes, (unsigned long long)a->limit);
+    int32_t status =
+        tni_error_wrap(TN_E_OUT_OF_MEMORY,
+                       "%s is out of memory: %llu bytes asked for; %llu of %llu bytes are free on "
+                       "the device, %llu are in tensors, "
+                       "%llu reserved, limit %llu",
+                       tn_device_format(a->device->ctx, a->device->id, name, sizeof name),
+                       (unsigned long long)bytes, (unsigned long long)free_bytes, (unsigned long long)total,
+                       (unsigned long long)a->stats.allocated_bytes,
+                       (unsigned long long)a->stats.reserved_bytes, (unsigned long long)a->limit);
     tni_error_plugin(driver->plugin);
-    return code;
+    return status;
 }
 
 static void collect(struct tni_allocator *a)
@@ -277,10 +278,10 @@ static int32_t grow_again(struct tni_allocator *a, tni_pool *pool, uint64_t byte
     }
     collect(a);
     *out = tni_pool_take(a, pool, bytes);
-    int32_t code = *out ? TN_OK : tni_segment_create(a, pool, segment_bytes(bytes));
-    if (code == TN_E_OUT_OF_MEMORY && segment_bytes(bytes) != bytes)
-        code = tni_segment_create(a, pool, bytes);
-    if (code) return code == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : code;
+    int32_t status = *out ? TN_OK : tni_segment_create(a, pool, segment_bytes(bytes));
+    if (status == TN_E_OUT_OF_MEMORY && segment_bytes(bytes) != bytes)
+        status = tni_segment_create(a, pool, bytes);
+    if (status) return status == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : status;
     a->stats.retries++;
     return TN_OK;
 }
@@ -290,14 +291,14 @@ static int32_t grow_again(struct tni_allocator *a, tni_pool *pool, uint64_t byte
 static int32_t take_or_grow(struct tni_allocator *a, tni_pool *pool, uint64_t bytes, tni_piece **out)
 {
     tni_piece *p = tni_pool_take(a, pool, bytes);
-    int32_t code = TN_OK;
+    int32_t status = TN_OK;
     if (!p) {
-        code = tni_segment_create(a, pool, segment_bytes(bytes));
-        if (code == TN_E_OUT_OF_MEMORY) code = grow_again(a, pool, bytes, &p);
-        if (!code && !p) p = tni_pool_take(a, pool, bytes);
+        status = tni_segment_create(a, pool, segment_bytes(bytes));
+        if (status == TN_E_OUT_OF_MEMORY) status = grow_again(a, pool, bytes, &p);
+        if (!status && !p) p = tni_pool_take(a, pool, bytes);
     }
     *out = p;
-    return code;
+    return status;
 }
 
 int32_t tni_central_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_piece **out)
@@ -306,10 +307,10 @@ int32_t tni_central_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *st
     pthread_mutex_lock(&a->lock);
     if (a->waiting) tni_allocator_settle(a);
     tni_pool *pool = tni_pool_find(a, stream, bytes <= TNI_SMALL_BLOCK);
-    int32_t code = pool ? take_or_grow(a, pool, bytes, &p) : TN_E_OUT_OF_MEMORY;
+    int32_t status = pool ? take_or_grow(a, pool, bytes, &p) : TN_E_OUT_OF_MEMORY;
     pthread_mutex_unlock(&a->lock);
-    if (!code) *out = p;
-    return code;
+    if (!status) *out = p;
+    return status;
 }
 
 void tni_central_free(struct tni_allocator *a, tni_piece *p)
@@ -342,11 +343,11 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
 {
     struct tni_allocator *a = device->allocator;
     tni_piece *p = NULL;
-    int32_t code = TN_OK;
+    int32_t status = TN_OK;
     if (TNI_LIKELY(tni_has_cache(a, bytes))) {
-        code = tni_cache_alloc(a, bytes, &p);
-        if (!code) *out = &p->block;
-        return code;
+        status = tni_cache_alloc(a, bytes, &p);
+        if (!status) *out = &p->block;
+        return status;
     }
     if (!bytes) {
         *out = &a->empty;
@@ -356,12 +357,12 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
         return tni_error(TN_E_OUT_OF_MEMORY, "%llu bytes are more than any device has",
                          (unsigned long long)bytes);
     if (a->direct)
-        code = tni_direct_alloc(a, bytes, &p);
+        status = tni_direct_alloc(a, bytes, &p);
     else if (tni_allocator_is_replaced(a))
-        code = tni_replaced_alloc(a, bytes, stream, &p);
+        status = tni_replaced_alloc(a, bytes, stream, &p);
     else
-        code = tni_central_alloc(a, (bytes + a->granule - 1) / a->granule * a->granule, stream, &p);
-    if (code) return code;
+        status = tni_central_alloc(a, (bytes + a->granule - 1) / a->granule * a->granule, stream, &p);
+    if (status) return status;
     count(a, (int64_t)p->block.bytes, 1);
     *out = &p->block;
     return TN_OK;

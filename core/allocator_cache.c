@@ -119,8 +119,8 @@ static __attribute__((noinline)) int32_t fetch(struct tni_allocator *a, tni_shar
                                                int64_t storages, tni_piece **out)
 {
     tni_piece *p;
-    int32_t code = tni_central_alloc(a, bytes_of(bin), NULL, &p);
-    if (code) return code;
+    int32_t status = tni_central_alloc(a, bytes_of(bin), NULL, &p);
+    if (status) return status;
     p->cache_bin = bin;
     tni_storage_embed(p);
     take(s);

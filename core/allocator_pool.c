@@ -182,18 +182,18 @@ int32_t tni_segment_create(struct tni_allocator *a, tni_pool *pool, uint64_t byt
                          (unsigned long long)a->limit);
     tni_segment *s = tni_alloc_zeroed(d->ctx, sizeof *s);
     tni_piece *p = tni_alloc_zeroed(d->ctx, sizeof *p);
-    int32_t code = s && p ? TN_OK : TN_E_OUT_OF_MEMORY;
+    int32_t status = s && p ? TN_OK : TN_E_OUT_OF_MEMORY;
     void *host = NULL;
-    if (!code) {
-        code = driver->memory.alloc(driver->self, d->handle, bytes, d->memory_kind, &s->allocation, &host);
-        if (code) code = tni_driver_error(d->type, code, "allocation of device memory");
+    if (!status) {
+        status = driver->memory.alloc(driver->self, d->handle, bytes, d->memory_kind, &s->allocation, &host);
+        if (status) status = tni_driver_error(d->type, status, "allocation of device memory");
     }
-    if (!code && (code = tni_check_memory(d, s->allocation, host)) && s->allocation)
+    if (!status && (status = tni_check_memory(d, s->allocation, host)) && s->allocation)
         driver->memory.free(driver->self, d->handle, s->allocation, bytes);
-    if (code) {
+    if (status) {
         tni_free(d->ctx, s, sizeof *s);
         tni_free(d->ctx, p, sizeof *p);
-        return code;
+        return status;
     }
     *s = (tni_segment){NULL, a->segments, pool, p, s->allocation, host, bytes};
     if (s->next) s->next->previous = s;

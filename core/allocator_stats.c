@@ -38,11 +38,12 @@ int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device)
     if (!a) return tn_last_error()->code;
     if (a->shards) tni_cache_flush(a);
     pthread_mutex_lock(&a->lock);
-    int32_t code = a->device->synchronous ? TN_OK : tni_device_wait(a->device);
+    int32_t status = a->device->synchronous ? TN_OK : tni_device_wait(a->device);
     tni_allocator_settle(a);
     tni_segments_release(a, 0);
     pthread_mutex_unlock(&a->lock);
-    return code ? tni_driver_error(a->device->type, code, "waiting for a device") : tni_late_take(a->device);
+    return status ? tni_driver_error(a->device->type, status, "waiting for a device")
+                  : tni_late_take(a->device);
 }
 
 int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)

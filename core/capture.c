@@ -104,9 +104,9 @@ int32_t tni_capture_check_wait(tn_stream *stream, const tn_event *event, tn_grap
     if (own && own != g) return tni_capture_refuse(stream, "waiting for an event of another capture");
     if (!g) return tni_capture_check_event(event, "waiting for");
     if (own) return TN_OK;
-    int32_t code = tn_stream_synchronize(stream);
-    if (!code) *out_join = g;
-    return code;
+    int32_t status = tn_stream_synchronize(stream);
+    if (!status) *out_join = g;
+    return status;
 }
 
 /* ---- Streams ------------------------------------------------------------------------------------------- */
@@ -179,19 +179,19 @@ int32_t tni_capture_begin(tn_graph *g, tn_stream *stream)
 {
     tni_device *d = g->device;
     const tni_driver *driver = &d->type->driver;
-    int32_t code = tn_stream_synchronize(stream);
-    if (code) return code;
-    code = driver->graph.begin(driver->self, d->handle, stream->handle);
-    if (code) return tni_driver_error(d->type, code, "beginning a capture");
+    int32_t status = tn_stream_synchronize(stream);
+    if (status) return status;
+    status = driver->graph.begin(driver->self, d->handle, stream->handle);
+    if (status) return tni_driver_error(d->type, status, "beginning a capture");
     g->text[0] = g->op[0] = 0;
     g->origin = stream;
     enlist(g);
     g->pool = g->capture;
-    code = tni_capture_join(g, stream);
-    if (!code) return TN_OK;
+    status = tni_capture_join(g, stream);
+    if (!status) return TN_OK;
     (void)tni_capture_end(g);
     g->pool = 0; /* nothing was allocated */
-    return code;
+    return status;
 }
 
 /* What the plugin captured goes where the capture is invalid. */
@@ -207,15 +207,15 @@ int32_t tni_capture_end(tn_graph *g)
     tni_device *d = g->device;
     const tni_driver *driver = &d->type->driver;
     void *handle = NULL;
-    int32_t code = driver->graph.end(driver->self, d->handle, g->origin->handle, &handle);
-    if (code) {
-        code = tni_driver_error(d->type, code, "ending a capture");
+    int32_t status = driver->graph.end(driver->self, d->handle, g->origin->handle, &handle);
+    if (status) {
+        status = tni_driver_error(d->type, status, "ending a capture");
         handle = NULL;
     } else if (!handle) {
-        code = tni_no_handle(d->type, "graph.end");
+        status = tni_no_handle(d->type, "graph.end");
     }
     leave_streams(g);
     if (g->text[0]) return refused(g, handle);
-    if (!code) g->handle = handle;
-    return code;
+    if (!status) g->handle = handle;
+    return status;
 }

@@ -56,28 +56,28 @@ static int32_t make_handle(tn_communicator *c)
     void *devices[MOST_RANKS];
     for (uint32_t i = 0; i < c->count; i++) devices[i] = c->devices[i]->handle;
     pthread_mutex_lock(&c->type->collectives);
-    int32_t code = slots(c)->create(c->type->driver.self, devices, c->count, &c->handle);
+    int32_t status = slots(c)->create(c->type->driver.self, devices, c->count, &c->handle);
     pthread_mutex_unlock(&c->type->collectives);
-    if (code) return tni_driver_error(c->type, code, "making a communicator");
+    if (status) return tni_driver_error(c->type, status, "making a communicator");
     return c->handle ? TN_OK : tni_no_handle(c->type, "collectives.create");
 }
 
 int32_t tn_communicator_create(tn_context *ctx, const tn_device *devices, uint32_t count,
                                tn_communicator **out)
 {
-    int32_t code = tni_context_check(ctx);
-    if (!code && (!count || count > MOST_RANKS))
-        code = tni_error(TN_E_ARGUMENT, "tn_communicator_create: %u devices; 1 to %u are possible", count,
-                         MOST_RANKS);
-    if (code) return code;
+    int32_t status = tni_context_check(ctx);
+    if (!status && (!count || count > MOST_RANKS))
+        status = tni_error(TN_E_ARGUMENT, "tn_communicator_create: %u devices; 1 to %u are possible", count,
+                           MOST_RANKS);
+    if (status) return status;
     tn_communicator *c = tni_alloc_zeroed(ctx, sizeof *c);
     if (!c) return TN_E_OUT_OF_MEMORY;
     c->ctx = ctx;
-    code = take_devices(c, devices, count);
-    if (!code) code = make_handle(c);
-    if (code) {
+    status = take_devices(c, devices, count);
+    if (!status) status = make_handle(c);
+    if (status) {
         tni_free(ctx, c, sizeof *c);
-        return code;
+        return status;
     }
     tni_context_own(ctx);
     *out = c;
@@ -138,8 +138,8 @@ static int32_t check_one(const tn_communicator *c, const list *l, uint32_t i)
 {
     tn_tensor *t = l->tensors[i];
     if (!t) return tni_error(TN_E_ARGUMENT, "%s: %s[%u] is missing", l->call, l->name, i);
-    int32_t code = tni_tensor_check(t);
-    if (code) return code;
+    int32_t status = tni_tensor_check(t);
+    if (status) return status;
     if (t->desc.device != c->devices[i]->id) return refuse_device(c, l, i);
     if (t->desc.layout != TN_INTERNED_STRIDED || !tni_is_contiguous(t) ||
         t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG))
@@ -157,23 +157,23 @@ static int32_t check_one(const tn_communicator *c, const list *l, uint32_t i)
 /* All of one dtype and shape, each on its rank's device. */
 static int32_t check_list(const tn_communicator *c, const list *l)
 {
-    int32_t code = TN_OK;
+    int32_t status = TN_OK;
     if (!l->tensors) return tni_error(TN_E_ARGUMENT, "%s: '%s' is missing", l->call, l->name);
-    for (uint32_t i = 0; i < c->count && !code; i++) {
+    for (uint32_t i = 0; i < c->count && !status; i++) {
         char shape[128], first[128];
         const tn_tensor *t = l->tensors[i], *t0 = l->tensors[0];
-        if ((code = check_one(c, l, i))) return code;
+        if ((status = check_one(c, l, i))) return status;
         if (t->desc.dtype != t0->desc.dtype)
             return tni_error(TN_E_DTYPE, "%s: %s[%u] is %s, but %s[0] is %s", l->call, l->name, i,
                              tn_dtype_name(t->desc.dtype), l->name, tn_dtype_name(t0->desc.dtype));
         int32_t same = t->desc.rank == t0->desc.rank;
         for (uint32_t k = 0; same && k < t->desc.rank; k++) same = t->desc.sizes[k] == t0->desc.sizes[k];
         if (!same)
-            code = tni_error(TN_E_SHAPE, "%s: %s[%u] has the shape %s, but %s[0] %s", l->call, l->name, i,
-                             tni_shape_text(t->desc.rank, t->desc.sizes, shape, sizeof shape), l->name,
-                             tni_shape_text(t0->desc.rank, t0->desc.sizes, first, sizeof first));
+            status = tni_error(TN_E_SHAPE, "%s: %s[%u] has the shape %s, but %s[0] %s", l->call, l->name, i,
+                               tni_shape_text(t->desc.rank, t->desc.sizes, shape, sizeof shape), l->name,
+                               tni_shape_text(t0->desc.rank, t0->desc.sizes, first, sizeof first));
     }
-    return code;
+    return status;
 }
 
 static int32_t check_call(const tn_communicator *c, const char *call, uint32_t count)
@@ -219,9 +219,9 @@ static int32_t check_overlap(const char *call, const tn_tensor *large, const tn_
 /* all_gather and reduce_scatter: each of `large` holds one of `small` for each rank. */
 static int32_t check_parts(const tn_communicator *c, const list *large, const list *small)
 {
-    int32_t code = check_list(c, large);
-    if (!code) code = check_list(c, small);
-    if (code) return code;
+    int32_t status = check_list(c, large);
+    if (!status) status = check_list(c, small);
+    if (status) return status;
     const tn_tensor *l = large->tensors[0], *s = small->tensors[0];
     if (l->desc.dtype != s->desc.dtype)
         return tni_error(TN_E_DTYPE, "%s: %s are %s, but %s %s", large->call, large->name,
@@ -230,9 +230,9 @@ static int32_t check_parts(const tn_communicator *c, const list *large, const li
         return tni_error(TN_E_SHAPE, "%s: %s have %lld elements; %u ranks with %s of %lld make %lld",
                          large->call, large->name, (long long)l->numel, c->count, small->name,
                          (long long)s->numel, (long long)(s->numel * (int64_t)c->count));
-    for (uint32_t i = 0; i < c->count && !code; i++)
-        code = check_overlap(large->call, large->tensors[i], small->tensors[i], i);
-    return code;
+    for (uint32_t i = 0; i < c->count && !status; i++)
+        status = check_overlap(large->call, large->tensors[i], small->tensors[i], i);
+    return status;
 }
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
@@ -246,29 +246,29 @@ static int32_t keep_memory(tn_tensor *t, tn_stream *stream)
 static int32_t fill_ranks(const tn_communicator *c, const char *call, tn_tensor *const *from,
                           tn_tensor *const *to, tn_collective_rank *ranks)
 {
-    int32_t code = TN_OK;
-    for (uint32_t i = 0; i < c->count && !code; i++) {
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < c->count && !status; i++) {
         tn_stream *stream = tni_current_stream(c->devices[i]);
         ranks[i] = (tn_collective_rank){.size = sizeof *ranks, .stream = stream->handle};
-        if ((code = tni_capture_refuse(stream, "%s", call))) return code;
+        if ((status = tni_capture_refuse(stream, "%s", call))) return status;
         if (from) {
             ranks[i].from = from[i]->desc.allocation;
             ranks[i].from_offset = from[i]->desc.byte_offset;
-            code = keep_memory(from[i], stream);
+            status = keep_memory(from[i], stream);
         }
-        if (to && !code) {
+        if (to && !status) {
             ranks[i].to = to[i]->desc.allocation;
             ranks[i].to_offset = to[i]->desc.byte_offset;
-            code = keep_memory(to[i], stream);
+            status = keep_memory(to[i], stream);
         }
     }
-    return code;
+    return status;
 }
 
-static int32_t finish(tn_communicator *c, int32_t code, const char *call, tn_tensor *const *written)
+static int32_t finish(tn_communicator *c, int32_t status, const char *call, tn_tensor *const *written)
 {
     pthread_mutex_unlock(&c->type->collectives);
-    if (code) return tni_driver_error(c->type, code, call);
+    if (status) return tni_driver_error(c->type, status, call);
     for (uint32_t i = 0; written && i < c->count; i++) tni_bump_version(written[i]);
     return TN_OK;
 }
@@ -284,16 +284,16 @@ int32_t tn_communicator_all_reduce(tn_communicator *communicator, tn_tensor *con
     static const char call[] = "tn_communicator_all_reduce";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t code = check_call(c, call, count);
-    if (!code) code = check_list(c, &(list){call, "tensors", tensors, 1});
-    if (!code) code = check_reduction(c, call, tensors[0]->desc.dtype, reduction);
-    if (code || !tensors[0]->numel) return code;
-    code = fill_ranks(c, call, tensors, tensors, ranks);
-    if (code) return code;
+    int32_t status = check_call(c, call, count);
+    if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
+    if (!status) status = check_reduction(c, call, tensors[0]->desc.dtype, reduction);
+    if (status || !tensors[0]->numel) return status;
+    status = fill_ranks(c, call, tensors, tensors, ranks);
+    if (status) return status;
     pthread_mutex_lock(&c->type->collectives);
-    code = slots(c)->all_reduce(c->type->driver.self, c->handle, ranks, sizeof *ranks,
-                                (uint64_t)tensors[0]->numel, tensors[0]->desc.dtype, reduction);
-    return finish(c, code, call, tensors);
+    status = slots(c)->all_reduce(c->type->driver.self, c->handle, ranks, sizeof *ranks,
+                                  (uint64_t)tensors[0]->numel, tensors[0]->desc.dtype, reduction);
+    return finish(c, status, call, tensors);
 }
 
 int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *const *tensors, uint32_t count,
@@ -302,17 +302,17 @@ int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *cons
     static const char call[] = "tn_communicator_broadcast";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t code = check_call(c, call, count);
-    if (!code && root >= count)
-        code = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, count - 1);
-    if (!code) code = check_list(c, &(list){call, "tensors", tensors, 1});
-    if (code || !tensors[0]->numel) return code;
-    code = fill_ranks(c, call, tensors, tensors, ranks);
-    if (code) return code;
+    int32_t status = check_call(c, call, count);
+    if (!status && root >= count)
+        status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, count - 1);
+    if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
+    if (status || !tensors[0]->numel) return status;
+    status = fill_ranks(c, call, tensors, tensors, ranks);
+    if (status) return status;
     pthread_mutex_lock(&c->type->collectives);
-    code = slots(c)->broadcast(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(tensors[0]),
-                               root);
-    return finish(c, code, call, tensors);
+    status = slots(c)->broadcast(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(tensors[0]),
+                                 root);
+    return finish(c, status, call, tensors);
 }
 
 int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *const *outs,
@@ -321,14 +321,14 @@ int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *con
     static const char call[] = "tn_communicator_all_gather";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t code = check_call(c, call, count);
-    if (!code) code = check_parts(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
-    if (code || !inputs[0]->numel) return code;
-    code = fill_ranks(c, call, inputs, outs, ranks);
-    if (code) return code;
+    int32_t status = check_call(c, call, count);
+    if (!status) status = check_parts(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
+    if (status || !inputs[0]->numel) return status;
+    status = fill_ranks(c, call, inputs, outs, ranks);
+    if (status) return status;
     pthread_mutex_lock(&c->type->collectives);
-    code = slots(c)->all_gather(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(inputs[0]));
-    return finish(c, code, call, outs);
+    status = slots(c)->all_gather(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(inputs[0]));
+    return finish(c, status, call, outs);
 }
 
 int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor *const *outs,
@@ -337,16 +337,16 @@ int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor 
     static const char call[] = "tn_communicator_reduce_scatter";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t code = check_call(c, call, count);
-    if (!code) code = check_parts(c, &(list){call, "inputs", inputs, 0}, &(list){call, "outs", outs, 1});
-    if (!code) code = check_reduction(c, call, outs[0]->desc.dtype, reduction);
-    if (code || !outs[0]->numel) return code;
-    code = fill_ranks(c, call, inputs, outs, ranks);
-    if (code) return code;
+    int32_t status = check_call(c, call, count);
+    if (!status) status = check_parts(c, &(list){call, "inputs", inputs, 0}, &(list){call, "outs", outs, 1});
+    if (!status) status = check_reduction(c, call, outs[0]->desc.dtype, reduction);
+    if (status || !outs[0]->numel) return status;
+    status = fill_ranks(c, call, inputs, outs, ranks);
+    if (status) return status;
     pthread_mutex_lock(&c->type->collectives);
-    code = slots(c)->reduce_scatter(c->type->driver.self, c->handle, ranks, sizeof *ranks,
-                                    (uint64_t)outs[0]->numel, outs[0]->desc.dtype, reduction);
-    return finish(c, code, call, outs);
+    status = slots(c)->reduce_scatter(c->type->driver.self, c->handle, ranks, sizeof *ranks,
+                                      (uint64_t)outs[0]->numel, outs[0]->desc.dtype, reduction);
+    return finish(c, status, call, outs);
 }
 
 int32_t tn_communicator_barrier(tn_communicator *communicator)
@@ -354,10 +354,10 @@ int32_t tn_communicator_barrier(tn_communicator *communicator)
     static const char call[] = "tn_communicator_barrier";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t code = check_call(c, call, c ? c->count : 0);
-    if (!code) code = fill_ranks(c, call, NULL, NULL, ranks);
-    if (code) return code;
+    int32_t status = check_call(c, call, c ? c->count : 0);
+    if (!status) status = fill_ranks(c, call, NULL, NULL, ranks);
+    if (status) return status;
     pthread_mutex_lock(&c->type->collectives);
-    code = slots(c)->barrier(c->type->driver.self, c->handle, ranks, sizeof *ranks);
-    return finish(c, code, call, NULL);
+    status = slots(c)->barrier(c->type->driver.self, c->handle, ranks, sizeof *ranks);
+    return finish(c, status, call, NULL);
 }

@@ -10,18 +10,18 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 
-int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what)
+int32_t tni_driver_error(const tni_device_type *type, int32_t status, const char *what)
 {
-    if (code < 0 || code >= TN_STATUS_COUNT) {
+    if (status < 0 || status >= TN_STATUS_COUNT) {
         tni_error(TN_E_CONTRACT, "plugin %s: %s returned %d, which is no status", type->driver.plugin, what,
-                  code);
+                  status);
         tni_breach(type->ctx, type->driver.plugin, "no-status", NULL, "%s returned %d, which is no status",
-                   what, code);
-        code = TN_E_CONTRACT;
+                   what, status);
+        status = TN_E_CONTRACT;
     }
-    code = tni_error_ensure(code, what);
+    status = tni_error_ensure(status, what);
     tni_error_plugin(type->driver.plugin);
-    return code;
+    return status;
 }
 
 /* ---- Registration -------------------------------------------------------------------------------------- */
@@ -64,8 +64,8 @@ static int32_t read_facts(const tni_device_type *type, uint32_t index, tn_device
     } room;
     memset(&room, 0, sizeof room);
     room.facts.size = sizeof room.facts;
-    int32_t code = type->driver.device.facts(type->driver.self, index, &room.facts);
-    if (code) return tni_driver_error(type, code, "facts of a device");
+    int32_t status = type->driver.device.facts(type->driver.self, index, &room.facts);
+    if (status) return tni_driver_error(type, status, "facts of a device");
     for (uint32_t i = 0; i < sizeof room.behind; i++) {
         if (room.behind[i])
             return tni_error(TN_E_CONTRACT, "plugin %s: facts wrote past the %zu bytes it was given",
@@ -85,15 +85,15 @@ static int32_t init_device(tni_device_type *type, uint32_t index)
     d->id = TN_DEVICE(type->type, index);
     d->ctx = type->ctx;
     d->type = type;
-    int32_t code = read_facts(type, index, &d->facts);
-    if (code) return code;
+    int32_t status = read_facts(type, index, &d->facts);
+    if (status) return status;
     d->facts.name[sizeof d->facts.name - 1] = 0;
     d->facts.architecture[sizeof d->facts.architecture - 1] = 0;
     d->memory_kind = memory_kind(&d->facts);
     d->host_access = d->memory_kind != TN_MEMORY_DEVICE;
     d->synchronous = d->facts.device_class == TN_DEVICE_HOST && d->host_access;
-    code = tni_late_init(d);
-    if (code) return code;
+    status = tni_late_init(d);
+    if (status) return status;
     if (!pthread_mutex_init(&d->lock, NULL)) return TN_OK;
     tni_late_finish(d);
     return tni_error(TN_E_INTERNAL, "no mutex for a device");
@@ -118,8 +118,8 @@ static int32_t enumerate(tni_device_type *type)
 {
     const char *reason = NULL;
     uint32_t count = 0;
-    int32_t code = type->driver.device.enumerate(type->driver.self, &count, &reason);
-    if (code) return tni_driver_error(type, code, "enumeration of devices");
+    int32_t status = type->driver.device.enumerate(type->driver.self, &count, &reason);
+    if (status) return tni_driver_error(type, status, "enumeration of devices");
     if (!count) {
         type->reason = tni_strdup(type->ctx, reason ? reason : "the plugin found no device");
         return type->reason ? TN_OK : TN_E_OUT_OF_MEMORY;
@@ -130,7 +130,7 @@ static int32_t enumerate(tni_device_type *type)
     if (!type->devices) return TN_E_OUT_OF_MEMORY;
     type->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        if ((code = init_device(type, i))) return code;
+        if ((status = init_device(type, i))) return status;
     }
     return TN_OK;
 }
@@ -138,29 +138,30 @@ static int32_t enumerate(tni_device_type *type)
 static int32_t publish(tni_device_type *type)
 {
     tn_context *ctx = type->ctx;
-    int32_t code = TN_OK;
+    int32_t status = TN_OK;
     pthread_mutex_lock(&ctx->lock);
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_relaxed);
-    for (uint32_t i = 0; i < n && !code; i++) {
+    for (uint32_t i = 0; i < n && !status; i++) {
         if (ctx->types[i]->type == type->type)
-            code = tni_error(TN_E_EXISTS, "device type '%s' of plugin %s is already there, from plugin %s",
-                             type->driver.device.type, type->driver.plugin, ctx->types[i]->driver.plugin);
+            status = tni_error(TN_E_EXISTS, "device type '%s' of plugin %s is already there, from plugin %s",
+                               type->driver.device.type, type->driver.plugin, ctx->types[i]->driver.plugin);
     }
-    if (!code && n == TNI_MAX_DEVICE_TYPES)
-        code = tni_error(TN_E_UNSUPPORTED, "more than %d device types in one context", TNI_MAX_DEVICE_TYPES);
-    if (!code) {
+    if (!status && n == TNI_MAX_DEVICE_TYPES)
+        status =
+            tni_error(TN_E_UNSUPPORTED, "more than %d device types in one context", TNI_MAX_DEVICE_TYPES);
+    if (!status) {
         type->slot = n;
         ctx->types[n] = type;
         atomic_store_explicit(&ctx->type_count, n + 1, memory_order_release);
     }
     pthread_mutex_unlock(&ctx->lock);
-    return code;
+    return status;
 }
 
 int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
 {
-    int32_t code = check_driver(driver);
-    if (code) return code;
+    int32_t status = check_driver(driver);
+    if (status) return status;
     uint32_t name = tn_intern(ctx, driver->device.type);
     if (!name) return tni_error_ensure(TN_E_OUT_OF_MEMORY, "interning a device type");
     if (name == TN_INTERNED_META) return tni_error(TN_E_CONTRACT, "device type 'meta' is the host's own");
@@ -172,10 +173,10 @@ int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
     pthread_mutex_init(&type->collectives, NULL);
     type->type = name;
     type->driver = *driver;
-    code = enumerate(type);
-    if (!code) code = publish(type);
-    if (code) free_type(type);
-    return code;
+    status = enumerate(type);
+    if (!status) status = publish(type);
+    if (status) free_type(type);
+    return status;
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
@@ -197,34 +198,34 @@ static int32_t open_locked(tni_device *d)
 {
     const tni_driver *driver = &d->type->driver;
     if (atomic_load_explicit(&d->open, memory_order_acquire)) return TN_OK;
-    int32_t code = driver->device.open(driver->self, (uint32_t)TN_DEVICE_INDEX(d->id), &d->handle);
-    if (code) {
+    int32_t status = driver->device.open(driver->self, (uint32_t)TN_DEVICE_INDEX(d->id), &d->handle);
+    if (status) {
         d->handle = NULL;
-        return tni_driver_error(d->type, code, "opening a device");
+        return tni_driver_error(d->type, status, "opening a device");
     }
     if (!d->handle) return tni_no_handle(d->type, "open");
-    code = tni_streams_init(d);
-    if (!code) code = tni_allocator_create(d, &d->allocator);
-    if (!code) {
+    status = tni_streams_init(d);
+    if (!status) status = tni_allocator_create(d, &d->allocator);
+    if (!status) {
         pthread_mutex_lock(&d->ctx->lock);
         uint64_t seed = d->ctx->seed;
         pthread_mutex_unlock(&d->ctx->lock);
-        code = tni_generator_create(d->ctx, seed, &d->generator);
+        status = tni_generator_create(d->ctx, seed, &d->generator);
     }
-    if (code)
+    if (status)
         close_device(d);
     else
         atomic_store_explicit(&d->open, 1, memory_order_release);
-    return code;
+    return status;
 }
 
 static tni_device *open_device(tni_device *d)
 {
     if (tni_context_check(d->ctx)) return NULL;
     pthread_mutex_lock(&d->lock);
-    int32_t code = open_locked(d);
+    int32_t status = open_locked(d);
     pthread_mutex_unlock(&d->lock);
-    return code ? NULL : d;
+    return status ? NULL : d;
 }
 
 void tni_devices_count_storages(tn_context *ctx)
@@ -344,8 +345,8 @@ int32_t tn_device_synchronize(tn_context *ctx, tn_device device)
     if (!d) return tn_last_error()->code;
     if (atomic_load(&d->captures))
         return tni_error(TN_E_STATE, "tn_device_synchronize: a stream of the device captures a graph");
-    int32_t code = tni_device_wait(d);
-    return code ? tni_driver_error(d->type, code, "waiting for a device") : tni_late_take(d);
+    int32_t status = tni_device_wait(d);
+    return status ? tni_driver_error(d->type, status, "waiting for a device") : tni_late_take(d);
 }
 
 int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, uint64_t *out_total)
@@ -355,8 +356,8 @@ int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, 
     const tni_driver *driver = &d->type->driver;
     uint64_t free_bytes = 0, total = d->facts.total_memory;
     if (driver->memory.info) {
-        int32_t code = driver->memory.info(driver->self, d->handle, &free_bytes, &total);
-        if (code) return tni_driver_error(d->type, code, "memory information");
+        int32_t status = driver->memory.info(driver->self, d->handle, &free_bytes, &total);
+        if (status) return tni_driver_error(d->type, status, "memory information");
     }
     *out_free = free_bytes;
     *out_total = total;

@@ -9,6 +9,7 @@
 #include <tenon/graph.h>
 #include "core/context.h"
 #include "core/error.h"
+#include "core/late_error.h"
 #include "core/thread.h"
 
 /* What a loaded plugin hands over to register its device type; tables are complete, absent slots NULL. */
@@ -28,7 +29,6 @@ typedef struct tni_driver {
 } tni_driver;
 
 struct tni_allocator;
-typedef struct tni_device tni_device;
 
 typedef struct tni_device_type {
     tn_context *ctx;
@@ -60,15 +60,15 @@ struct tni_device {
     atomic_uint captures; /* graphs that are being captured; see graph.h */
     tn_graph *capturing;  /* the list of them, under the lock */
     uint64_t last_capture;
-    struct {
-        atomic_int code; /* 0: none */
+    struct {               /* the late error that no caller could be told yet, see late_error.h */
+        atomic_int status; /* 0: none */
         pthread_mutex_t lock;
         char text[256];
     } late;
 };
 
 /* Makes a failure of a plugin's slot a full error: names the plugin and what was asked. */
-int32_t tni_driver_error(const tni_device_type *type, int32_t code, const char *what);
+int32_t tni_driver_error(const tni_device_type *type, int32_t status, const char *what);
 /* A slot that makes something returned TN_OK and NULL. */
 int32_t tni_no_handle(const tni_device_type *type, const char *slot);
 /* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
@@ -98,23 +98,17 @@ struct tn_stream {
     void *handle;            /* the plugin's */
     atomic_uint_fast64_t id; /* 0: the default stream; never used again in a device */
     tn_stream *next;
-    _Atomic(tn_graph *) capture; /* the graph it captures, or NULL */
-    struct {                     /* late errors, see late.c; with the lock of the device's */
-        atomic_uint_fast64_t found;
-        atomic_uint_fast64_t told; /* of those, to who waited for this stream */
-        int32_t code;              /* of the last one */
+    _Atomic(tn_graph *) capture;    /* the graph it captures, or NULL */
+    struct {                        /* late errors, see late_error.h; under device->late.lock */
+        atomic_uint_fast64_t found; /* errors of this stream so far */
+        atomic_uint_fast64_t told;  /* those that a wait for this stream has reported */
+        int32_t status;             /* of the last one */
         char text[192];
-        atomic_uint n_waited; /* for a look without the lock */
+        atomic_uint n_waited; /* waited.count, to be read without the lock */
         tni_vector waited;    /* tni_late_mark: streams that it waited for since it was last waited for */
     } late;
 };
 
-/* A place in a stream by the late errors that were known then: any more are of work before or behind it. */
-typedef struct tni_late_mark {
-    tn_stream *stream; /* its memory is there as long as the device */
-    uint64_t id;       /* that it had: another one now, and it was released */
-    uint64_t found;
-} tni_late_mark;
 /* One more reference. */
 tn_stream *tni_stream_retain(tn_stream *stream);
 /* TN_OK, or the error of a stream that is missing, was released, or was made before a fork. */
@@ -124,23 +118,6 @@ int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);
 /* Waits for all streams but those that capture. The plugin's status. */
 int32_t tni_device_wait(tni_device *device);
-
-/* Late errors, see late.c. keep: an error that the caller cannot return, nothing when code is 0. take: the
- * one that is kept, which is then forgotten. */
-int32_t tni_late_init(tni_device *device);
-void tni_late_finish(tni_device *device);
-void tni_late_keep(tni_device *device, int32_t code, const char *what);
-int32_t tni_late_take(tni_device *device);
-tni_late_mark tni_late_mark_of(tn_stream *stream);
-/* `stream` goes on only after what is before the mark. */
-int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark);
-/* After a wait for `stream`, which the plugin answered with `code`: its late error, or one of the streams
- * that it had waited for, or one that is kept. `what` was asked, for the text. */
-int32_t tni_late_of_stream(tn_stream *stream, int32_t code, const char *what);
-/* The same after a wait for a place in a stream. */
-int32_t tni_late_of_mark(const tni_late_mark *mark);
-/* A stream is made (again): nothing is known of it. */
-void tni_late_forget(tn_stream *stream);
 
 struct tn_event {
     atomic_uint refs;

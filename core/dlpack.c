@@ -32,9 +32,9 @@ static void delete_exported(DLManagedTensorVersioned *managed)
 static int32_t check_exportable(const tn_tensor *t)
 {
     char name[80];
-    int32_t code = tni_tensor_check(t);
-    if (!code) code = tni_context_check(t->ctx);
-    if (code) return code;
+    int32_t status = tni_tensor_check(t);
+    if (!status) status = tni_context_check(t->ctx);
+    if (status) return status;
     if (!t->storage->device || !t->storage->device->synchronous || t->desc.layout != TN_INTERNED_STRIDED)
         return tni_error(TN_E_UNSUPPORTED,
                          "tn_to_dlpack: memory of %s has no DLPack identity; copy it to the CPU",
@@ -53,8 +53,8 @@ static int32_t check_exportable(const tn_tensor *t)
 
 int32_t tn_to_dlpack(tn_tensor *t, DLManagedTensorVersioned **out)
 {
-    int32_t code = check_exportable(t);
-    if (code) return code;
+    int32_t status = check_exportable(t);
+    if (status) return status;
     uint32_t rank = t->desc.rank;
     uint64_t bytes = sizeof(exported) + 2 * rank * sizeof(int64_t);
     exported *e = tni_alloc(t->ctx, bytes);
@@ -110,17 +110,17 @@ static int32_t extent_bytes(const DLTensor *d, tn_dtype dtype, uint64_t *out)
 {
     int64_t extent, bytes = 0;
     uint32_t rank = (uint32_t)d->ndim;
-    int32_t code = tni_numel(rank, d->shape, &extent);
-    for (uint32_t i = 0; i < rank && !code && d->strides; i++) {
+    int32_t status = tni_numel(rank, d->shape, &extent);
+    for (uint32_t i = 0; i < rank && !status && d->strides; i++) {
         if (d->strides[i] < 0)
-            code = tni_error(TN_E_UNSUPPORTED, "tn_from_dlpack: negative strides are not supported");
+            status = tni_error(TN_E_UNSUPPORTED, "tn_from_dlpack: negative strides are not supported");
     }
-    if (!code && d->strides) code = tni_storage_extent(rank, d->shape, d->strides, &extent);
-    if (!code && __builtin_mul_overflow(extent, tn_dtype_bytes(dtype), &bytes))
-        code = tni_error(TN_E_SHAPE, "tn_from_dlpack: the sizes are too large");
-    if (!code && bytes && !d->data) code = tni_error(TN_E_ARGUMENT, "tn_from_dlpack: data is NULL");
+    if (!status && d->strides) status = tni_storage_extent(rank, d->shape, d->strides, &extent);
+    if (!status && __builtin_mul_overflow(extent, tn_dtype_bytes(dtype), &bytes))
+        status = tni_error(TN_E_SHAPE, "tn_from_dlpack: the sizes are too large");
+    if (!status && bytes && !d->data) status = tni_error(TN_E_ARGUMENT, "tn_from_dlpack: data is NULL");
     *out = (uint64_t)bytes;
-    return code;
+    return status;
 }
 
 static int32_t import_shared(tni_device *device, DLManagedTensorVersioned *m, tn_dtype dtype, uint64_t bytes,
@@ -129,11 +129,11 @@ static int32_t import_shared(tni_device *device, DLManagedTensorVersioned *m, tn
     const DLTensor *d = &m->dl_tensor;
     tni_storage *storage;
     char *data = bytes ? (char *)d->data + d->byte_offset : NULL;
-    int32_t code = tni_storage_wrap(device, data, bytes, deleter, m, &storage);
-    if (code) return code;
-    code = tni_tensor_on(storage, dtype, (uint32_t)d->ndim, d->shape, d->strides, 0, out);
-    if (code) tni_storage_release(storage);
-    return code;
+    int32_t status = tni_storage_wrap(device, data, bytes, deleter, m, &storage);
+    if (status) return status;
+    status = tni_tensor_on(storage, dtype, (uint32_t)d->ndim, d->shape, d->strides, 0, out);
+    if (status) tni_storage_release(storage);
+    return status;
 }
 
 static int32_t import_copy(tni_device *device, DLManagedTensorVersioned *m, tn_dtype dtype, uint64_t bytes,
@@ -141,14 +141,15 @@ static int32_t import_copy(tni_device *device, DLManagedTensorVersioned *m, tn_d
 {
     const DLTensor *d = &m->dl_tensor;
     tn_tensor *shared = NULL, *copy = NULL;
-    int32_t code = import_shared(device, m, dtype, bytes, NULL, &shared);
-    if (!code) code = tni_tensor_create(device->ctx, TN_CPU, dtype, (uint32_t)d->ndim, d->shape, NULL, &copy);
-    if (!code)
-        code = tni_tensor_read(shared, copy->desc.host, (uint64_t)(copy->numel * tn_dtype_bytes(dtype)));
+    int32_t status = import_shared(device, m, dtype, bytes, NULL, &shared);
+    if (!status)
+        status = tni_tensor_create(device->ctx, TN_CPU, dtype, (uint32_t)d->ndim, d->shape, NULL, &copy);
+    if (!status)
+        status = tni_tensor_read(shared, copy->desc.host, (uint64_t)(copy->numel * tn_dtype_bytes(dtype)));
     tn_release(shared);
-    if (code) {
+    if (status) {
         tn_release(copy);
-        return code;
+        return status;
     }
     delete_imported(m);
     *out = copy;
@@ -159,24 +160,24 @@ static int32_t import(tn_context *ctx, DLManagedTensorVersioned *m, tn_tensor **
 {
     uint64_t bytes = 0;
     tn_dtype dtype = 0;
-    int32_t code = check_importable(m);
-    if (!code) {
+    int32_t status = check_importable(m);
+    if (!status) {
         dtype = TN_DTYPE(m->dl_tensor.dtype.code, m->dl_tensor.dtype.bits);
-        code = extent_bytes(&m->dl_tensor, dtype, &bytes);
+        status = extent_bytes(&m->dl_tensor, dtype, &bytes);
     }
-    tni_device *device = code ? NULL : tni_device_get(ctx, TN_CPU);
-    if (!code && !device) code = tn_last_error()->code;
-    if (code) {
+    tni_device *device = status ? NULL : tni_device_get(ctx, TN_CPU);
+    if (!status && !device) status = tn_last_error()->code;
+    if (status) {
         delete_imported(m);
-        return code;
+        return status;
     }
     uint64_t item = (uint64_t)tn_dtype_bytes(dtype), alignment = tn_dtype_is_complex(dtype) ? item / 2 : item;
     uint64_t address = (uint64_t)(uintptr_t)m->dl_tensor.data + m->dl_tensor.byte_offset;
     if (!(m->flags & DLPACK_FLAG_READ_ONLY) && address % alignment == 0)
         return import_shared(device, m, dtype, bytes, delete_imported, out);
-    code = import_copy(device, m, dtype, bytes, out);
-    if (code) delete_imported(m);
-    return code;
+    status = import_copy(device, m, dtype, bytes, out);
+    if (status) delete_imported(m);
+    return status;
 }
 
 tn_tensor *tn_from_dlpack(tn_scope *s, DLManagedTensorVersioned *managed)
@@ -186,9 +187,9 @@ tn_tensor *tn_from_dlpack(tn_scope *s, DLManagedTensorVersioned *managed)
         if (managed) delete_imported(managed);
         return NULL;
     }
-    int32_t code =
+    int32_t status =
         managed ? import(s->ctx, managed, &t) : tni_error(TN_E_ARGUMENT, "tn_from_dlpack: no capsule");
-    if (!code) return tni_scope_own(s, t);
-    tni_scope_record(s, code);
+    if (!status) return tni_scope_own(s, t);
+    tni_scope_record(s, status);
     return NULL;
 }

@@ -34,12 +34,12 @@ int32_t tni_event_create(tni_device *d, uint32_t flags, tn_event **out)
     e->device = d;
     e->flags = flags;
     e->internal = 1;
-    int32_t code = TN_OK;
-    if (has_events(d)) code = driver->event.create(driver->self, d->handle, flags, &e->handle);
-    if (code || (has_events(d) && !e->handle)) {
+    int32_t status = TN_OK;
+    if (has_events(d)) status = driver->event.create(driver->self, d->handle, flags, &e->handle);
+    if (status || (has_events(d) && !e->handle)) {
         tni_free(d->ctx, e, sizeof *e);
-        return code ? tni_driver_error(d->type, code, "making an event")
-                    : tni_no_handle(d->type, "event.create");
+        return status ? tni_driver_error(d->type, status, "making an event")
+                      : tni_no_handle(d->type, "event.create");
     }
     *out = e;
     return TN_OK;
@@ -54,8 +54,8 @@ int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags, tn_ev
     if (flags & TN_EVENT_TIMING && !(has_events(d) && driver->event.elapsed) && !d->synchronous)
         return tni_error(TN_E_UNSUPPORTED, "plugin %s has no events with timing", driver->plugin);
     tn_event *e = NULL;
-    int32_t code = tni_event_create(d, flags, &e);
-    if (code) return code;
+    int32_t status = tni_event_create(d, flags, &e);
+    if (status) return status;
     e->internal = 0;
     tni_context_own(ctx);
     *out = e;
@@ -77,17 +77,17 @@ void tn_event_release(tn_event *event)
 
 int32_t tn_event_record(tn_event *event, tn_stream *stream)
 {
-    int32_t code = check(event);
-    if (!code) code = tni_stream_check(stream);
-    if (code) return code;
+    int32_t status = check(event);
+    if (!status) status = tni_stream_check(stream);
+    if (status) return status;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
     if (stream->device != d)
         return tni_error(TN_E_DEVICE, "an event and the stream it is recorded on are of different devices");
     if (has_events(d)) {
         const tni_late_mark mark = tni_late_mark_of(stream); /* before: what is found meanwhile counts */
-        code = driver->event.record(driver->self, d->handle, event->handle, stream->handle);
-        if (code) return tni_driver_error(d->type, code, "recording an event");
+        status = driver->event.record(driver->self, d->handle, event->handle, stream->handle);
+        if (status) return tni_driver_error(d->type, status, "recording an event");
         event->mark = mark;
     } else {
         tn_stream *before = event->stream;
@@ -102,39 +102,39 @@ int32_t tn_event_record(tn_event *event, tn_stream *stream)
 
 int32_t tn_event_query(tn_event *event)
 {
-    int32_t done = 0, code = check(event);
-    if (!code) code = tni_capture_check_event(event, "asking");
-    if (code) return -code;
+    int32_t done = 0, status = check(event);
+    if (!status) status = tni_capture_check_event(event, "asking");
+    if (status) return -status;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
     if (!event->recorded) return 1;
     if (!has_events(d)) return tn_stream_query(event->stream);
-    code = driver->event.query(driver->self, d->handle, event->handle, &done);
-    if (code) return -tni_driver_error(d->type, code, "asking an event");
-    if (done && !event->internal && (code = tni_late_of_mark(&event->mark))) return -code;
+    status = driver->event.query(driver->self, d->handle, event->handle, &done);
+    if (status) return -tni_driver_error(d->type, status, "asking an event");
+    if (done && !event->internal && (status = tni_late_of_mark(&event->mark))) return -status;
     return done != 0;
 }
 
 int32_t tn_event_synchronize(tn_event *event)
 {
-    int32_t code = check(event);
-    if (!code) code = tni_capture_check_event(event, "waiting for");
-    if (code || !event->recorded) return code;
+    int32_t status = check(event);
+    if (!status) status = tni_capture_check_event(event, "waiting for");
+    if (status || !event->recorded) return status;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
     if (!has_events(d)) return tn_stream_synchronize(event->stream);
-    code = driver->event.synchronize(driver->self, d->handle, event->handle);
-    if (code) return tni_driver_error(d->type, code, "waiting for an event");
+    status = driver->event.synchronize(driver->self, d->handle, event->handle);
+    if (status) return tni_driver_error(d->type, status, "waiting for an event");
     return tni_late_of_mark(&event->mark);
 }
 
 int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
 {
-    int32_t code = check(start);
-    if (!code) code = check(end);
-    if (!code) code = tni_capture_check_event(start, "the time of");
-    if (!code) code = tni_capture_check_event(end, "the time of");
-    if (code) return code;
+    int32_t status = check(start);
+    if (!status) status = check(end);
+    if (!status) status = tni_capture_check_event(start, "the time of");
+    if (!status) status = tni_capture_check_event(end, "the time of");
+    if (status) return status;
     tni_device *d = start->device;
     const tni_driver *driver = &d->type->driver;
     if (end->device != d) return tni_error(TN_E_DEVICE, "the two events are of different devices");
@@ -146,41 +146,41 @@ int32_t tn_event_elapsed(tn_event *start, tn_event *end, double *out_ms)
         *out_ms = (double)(end->nanoseconds - start->nanoseconds) * 1e-6;
         return TN_OK;
     }
-    code = driver->event.elapsed(driver->self, d->handle, start->handle, end->handle, out_ms);
-    return code ? tni_driver_error(d->type, code, "time between events") : TN_OK;
+    status = driver->event.elapsed(driver->self, d->handle, start->handle, end->handle, out_ms);
+    return status ? tni_driver_error(d->type, status, "time between events") : TN_OK;
 }
 
 int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
 {
-    int32_t code = tni_stream_check(stream);
-    if (!code) code = check(event);
-    if (code || !event->recorded) return code;
+    int32_t status = tni_stream_check(stream);
+    if (!status) status = check(event);
+    if (status || !event->recorded) return status;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
     tn_graph *joins = NULL;
     if (event->capture || tni_stream_captures(stream)) {
-        code = tni_capture_check_wait(stream, event, &joins);
-        if (code) return code;
+        status = tni_capture_check_wait(stream, event, &joins);
+        if (status) return status;
     }
     if (event->device != d || !has_events(d) || !driver->stream.wait_event) {
         if (!has_events(event->device) && event->stream == stream) return TN_OK;
         return tn_event_synchronize(event);
     }
-    code = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
-    if (code) return tni_driver_error(d->type, code, "a stream's wait for an event");
+    status = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
+    if (status) return tni_driver_error(d->type, status, "a stream's wait for an event");
     return joins ? tni_capture_join(joins, stream) : tni_late_follow(stream, &event->mark);
 }
 
 int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
 {
-    int32_t code = tni_stream_check(stream);
-    if (!code) code = tni_stream_check(other);
-    if (code || stream == other || other->device->synchronous) return code;
+    int32_t status = tni_stream_check(stream);
+    if (!status) status = tni_stream_check(other);
+    if (status || stream == other || other->device->synchronous) return status;
     if (!has_events(other->device)) return tn_stream_synchronize(other);
     tn_event *event = NULL;
-    code = tni_event_create(other->device, 0, &event);
-    if (!code) code = tn_event_record(event, other);
-    if (!code) code = tn_stream_wait_event(stream, event);
+    status = tni_event_create(other->device, 0, &event);
+    if (!status) status = tn_event_record(event, other);
+    if (!status) status = tn_stream_wait_event(stream, event);
     tn_event_release(event);
-    return code;
+    return status;
 }

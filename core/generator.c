@@ -22,9 +22,9 @@ int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
 
 int32_t tn_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
 {
-    int32_t code = tni_context_check(ctx);
-    if (!code) code = tni_generator_create(ctx, seed, out);
-    if (code) return code;
+    int32_t status = tni_context_check(ctx);
+    if (!status) status = tni_generator_create(ctx, seed, out);
+    if (status) return status;
     (*out)->owns_context = 1;
     tni_context_own(ctx);
     return TN_OK;
@@ -75,8 +75,8 @@ void tn_generator_get_state(tn_generator *generator, tn_generator_state *out)
 int32_t tn_generator_set_state(tn_generator *generator, const tn_generator_state *state)
 {
     tn_generator_state known;
-    int32_t code = tni_struct_read(&known, sizeof known, state, "tn_generator_state");
-    if (code) return code;
+    int32_t status = tni_struct_read(&known, sizeof known, state, "tn_generator_state");
+    if (status) return status;
     pthread_mutex_lock(&generator->lock);
     generator->seed = known.seed;
     generator->offset = known.offset;

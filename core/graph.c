@@ -94,9 +94,9 @@ static int32_t check_captured(const tn_graph *g, const char *what)
 
 int32_t tn_graph_reset(tn_graph *graph)
 {
-    int32_t code = check(graph);
-    if (!code) empty(graph);
-    return code;
+    int32_t status = check(graph);
+    if (!status) empty(graph);
+    return status;
 }
 
 void tn_graph_release(tn_graph *graph)
@@ -111,9 +111,9 @@ void tn_graph_release(tn_graph *graph)
 
 int32_t tn_graph_capture_begin(tn_graph *graph, tn_stream *stream)
 {
-    int32_t code = check(graph);
-    if (!code) code = tni_stream_check(stream);
-    if (code) return code;
+    int32_t status = check(graph);
+    if (!status) status = tni_stream_check(stream);
+    if (status) return status;
     if (graph->capture || graph->handle)
         return tni_error(TN_E_STATE, "tn_graph_capture_begin: the graph %s",
                          graph->capture ? "is being captured"
@@ -127,25 +127,25 @@ int32_t tn_graph_capture_begin(tn_graph *graph, tn_stream *stream)
 
 int32_t tn_graph_capture_end(tn_graph *graph)
 {
-    int32_t code = check(graph);
-    if (code) return code;
+    int32_t status = check(graph);
+    if (status) return status;
     if (!graph->capture) return tni_error(TN_E_STATE, "tn_graph_capture_end: no capture has begun");
-    code = tni_capture_end(graph);
-    if (!code) return TN_OK;
+    status = tni_capture_end(graph);
+    if (!status) return TN_OK;
     tn_error *error = tni_error_copy();
     wait_for_device(graph); /* streams that do not capture may use memory of the pool */
     drop_work(graph);
     tni_error_restore(error);
     tn_error_release(error);
-    return code;
+    return status;
 }
 
 static int32_t make_executable(tn_graph *g)
 {
     if (g->executable) return TN_OK;
     void *executable = NULL;
-    int32_t code = slots(g)->instantiate(self_of(g), g->device->handle, g->handle, &executable);
-    if (code) return tni_driver_error(g->device->type, code, "instantiating a graph");
+    int32_t status = slots(g)->instantiate(self_of(g), g->device->handle, g->handle, &executable);
+    if (status) return tni_driver_error(g->device->type, status, "instantiating a graph");
     if (!executable) return tni_no_handle(g->device->type, "graph.instantiate");
     g->executable = executable;
     return TN_OK;
@@ -153,42 +153,44 @@ static int32_t make_executable(tn_graph *g)
 
 int32_t tn_graph_replay(tn_graph *graph)
 {
-    int32_t code = check(graph);
-    if (!code) code = check_captured(graph, "tn_graph_replay");
-    if (code) return code;
+    int32_t status = check(graph);
+    if (!status) status = check_captured(graph, "tn_graph_replay");
+    if (status) return status;
     tni_device *d = graph->device;
     tn_stream *stream = tni_current_stream(d);
     if (tni_stream_captures(stream)) return tni_capture_refuse(stream, "replaying a graph");
     pthread_mutex_lock(&graph->lock);
-    code = check_captured(graph, "tn_graph_replay"); /* again: another thread may have emptied it */
-    if (!code) code = make_executable(graph);
-    if (!code) {
-        code = slots(graph)->launch(self_of(graph), d->handle, graph->executable, stream->handle);
-        if (code) code = tni_driver_error(d->type, code, "replaying a graph");
+    status = check_captured(graph, "tn_graph_replay"); /* again: another thread may have emptied it */
+    if (!status) status = make_executable(graph);
+    if (!status) {
+        status = slots(graph)->launch(self_of(graph), d->handle, graph->executable, stream->handle);
+        if (status) status = tni_driver_error(d->type, status, "replaying a graph");
     }
     pthread_mutex_unlock(&graph->lock);
-    return code;
+    return status;
 }
 
 /* The executable follows, or goes: the next replay then makes one. */
 static int32_t update_executable(tn_graph *g, const tn_graph *from)
 {
     if (!g->executable) return TN_OK;
-    int32_t code = TN_E_UNSUPPORTED;
-    if (slots(g)->update) code = slots(g)->update(self_of(g), g->device->handle, g->executable, from->handle);
-    if (code && code != TN_E_UNSUPPORTED) return tni_driver_error(g->device->type, code, "updating a graph");
-    if (code) destroy_executable(g);
+    int32_t status = TN_E_UNSUPPORTED;
+    if (slots(g)->update)
+        status = slots(g)->update(self_of(g), g->device->handle, g->executable, from->handle);
+    if (status && status != TN_E_UNSUPPORTED)
+        return tni_driver_error(g->device->type, status, "updating a graph");
+    if (status) destroy_executable(g);
     return TN_OK;
 }
 
 static int32_t take_over(tn_graph *graph, tn_graph *from)
 {
-    int32_t code = check_captured(graph, "tn_graph_update");
-    if (!code) code = check_captured(from, "tn_graph_update, from");
-    if (code) return code;
+    int32_t status = check_captured(graph, "tn_graph_update");
+    if (!status) status = check_captured(from, "tn_graph_update, from");
+    if (status) return status;
     wait_for_device(graph);
-    code = update_executable(graph, from);
-    if (code) return code;
+    status = update_executable(graph, from);
+    if (status) return status;
     void *executable = graph->executable;
     graph->executable = NULL;
     drop_work(graph);
@@ -205,21 +207,21 @@ static int32_t take_over(tn_graph *graph, tn_graph *from)
 
 int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
 {
-    int32_t code = check(graph);
-    if (!code) code = check(from);
-    if (!code && (graph == from || graph->device != from->device))
-        code =
+    int32_t status = check(graph);
+    if (!status) status = check(from);
+    if (!status && (graph == from || graph->device != from->device))
+        status =
             tni_error(TN_E_ARGUMENT, "tn_graph_update: %s",
                       graph == from ? "a graph is to update itself" : "the graphs are of different devices");
-    if (code) return code;
+    if (status) return status;
     /* In the order of addresses, so that two threads that update crosswise do not wait for each other. */
     tn_graph *first = graph < from ? graph : from, *second = graph < from ? from : graph;
     pthread_mutex_lock(&first->lock);
     pthread_mutex_lock(&second->lock);
-    code = take_over(graph, from);
+    status = take_over(graph, from);
     pthread_mutex_unlock(&second->lock);
     pthread_mutex_unlock(&first->lock);
-    return code;
+    return status;
 }
 
 int32_t tn_stream_is_capturing(const tn_stream *stream)

@@ -30,19 +30,19 @@ typedef struct printer {
     uint64_t length;
     uint64_t capacity;
     uint64_t column; /* where the next suffix begins, by PyTorch's count */
-    int32_t code;    /* the first failure */
+    int32_t status;  /* the first failure */
 } printer;
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
 static void add_bytes(printer *p, const char *bytes, uint64_t count)
 {
-    if (p->code) return;
+    if (p->status) return;
     if (p->length + count >= p->capacity) {
         uint64_t capacity = (p->length + count + 1) * 2;
         char *text = tni_alloc(p->ctx, capacity);
         if (!text) {
-            p->code = TN_E_OUT_OF_MEMORY;
+            p->status = TN_E_OUT_OF_MEMORY;
             return;
         }
         if (p->length) memcpy(text, p->text, p->length);
@@ -78,12 +78,12 @@ static char *read_run(printer *p, int64_t offset, int64_t count, int64_t stride,
 {
     uint64_t bytes = (uint64_t)(count * tn_dtype_bytes(p->tensor->desc.dtype));
     tn_tensor *run = NULL;
-    if (p->code) return to;
-    p->code =
+    if (p->status) return to;
+    p->status =
         tni_tensor_alias((tn_tensor *)p->tensor, p->tensor->desc.dtype, 1, &count, &stride, offset, &run);
-    if (p->code) return to;
+    if (p->status) return to;
     run->desc.flags = p->tensor->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
-    p->code = tni_tensor_read(run, to, bytes);
+    p->status = tni_tensor_read(run, to, bytes);
     tn_release(run);
     return to + bytes;
 }
@@ -114,7 +114,7 @@ static int32_t read_values(printer *p)
     if (!p->values) return TN_E_OUT_OF_MEMORY;
     if (count == t->numel) return tni_tensor_read(t, p->values, p->value_bytes);
     read_ends(p, 0, t->offset, p->values);
-    return p->code;
+    return p->status;
 }
 
 static void fit_formats(printer *p)
@@ -226,7 +226,7 @@ static void add_suffix(printer *p, const char *format, ...)
 /* PyTorch takes the line that the values end in as one or two longer than it is, and so do we. */
 static void begin_suffixes(printer *p)
 {
-    if (p->code) return;
+    if (p->status) return;
     const char *line = strrchr(p->text, '\n');
     p->column = line ? (uint64_t)(p->text + p->length - line) + 1 : p->length + 2;
 }
@@ -267,8 +267,8 @@ static int32_t read_options(printer *p, const tn_print_options *options)
 {
     tn_print_options *o = &p->options;
     if (options) {
-        int32_t code = tni_struct_read(o, sizeof *o, options, "tn_print_options");
-        if (code) return code;
+        int32_t status = tni_struct_read(o, sizeof *o, options, "tn_print_options");
+        if (status) return status;
     }
     if (o->precision <= 0) o->precision = 4;
     if (o->precision > TNI_PRECISION_LIMIT) o->precision = TNI_PRECISION_LIMIT;
@@ -288,29 +288,29 @@ static int32_t print(printer *p)
         add(p, "[]");
     } else {
         p->summarize = t->numel > p->options.threshold;
-        int32_t code = read_values(p);
-        if (code) return code;
+        int32_t status = read_values(p);
+        if (status) return status;
         fit_formats(p);
         add_values(p, 0, sizeof PREFIX - 1, p->values);
     }
     add_suffixes(p);
     add(p, ")");
-    return p->code;
+    return p->status;
 }
 
 const char *tn_format(tn_scope *s, const tn_tensor *t, const tn_print_options *options)
 {
     char *text = NULL;
     if (tn_scope_failed(s)) return NULL;
-    int32_t code = tni_tensor_check(t);
+    int32_t status = tni_tensor_check(t);
     printer p = {.tensor = t};
-    if (!code) {
+    if (!status) {
         p.ctx = t->ctx;
-        code = read_options(&p, options);
-        if (!code) code = print(&p);
+        status = read_options(&p, options);
+        if (!status) status = print(&p);
     }
-    if (code)
-        tni_scope_record(s, code);
+    if (status)
+        tni_scope_record(s, status);
     else if ((text = tn_scope_memory(s, p.length + 1)))
         memcpy(text, p.text, p.length + 1);
     if (p.values) tni_free(p.ctx, p.values, p.value_bytes);

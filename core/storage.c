@@ -45,19 +45,19 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
 {
     tni_block *block;
     tn_context *ctx = device->ctx;
-    int32_t code;
+    int32_t status;
     if (TNI_LIKELY(tni_has_cache(device->allocator, bytes))) {
         tni_piece *p;
-        code = tni_cache_storage(device->allocator, bytes, &p);
-        if (!code) *out = tni_storage_start(p, bytes);
-        return code;
+        status = tni_cache_storage(device->allocator, bytes, &p);
+        if (!status) *out = tni_storage_start(p, bytes);
+        return status;
     }
     tni_storage *s = new_storage(ctx, device, bytes);
     if (TNI_UNLIKELY(!s)) return TN_E_OUT_OF_MEMORY;
-    code = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
-    if (TNI_UNLIKELY(code)) {
+    status = tni_block_alloc(device, bytes, tni_current_stream(device), &block);
+    if (TNI_UNLIKELY(status)) {
         tni_free(ctx, s, sizeof *s);
-        return code;
+        return status;
     }
     show_block(s, block);
     tni_context_own(ctx);
@@ -77,15 +77,15 @@ int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **o
 int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user),
                          void *user, tni_storage **out)
 {
-    int32_t code = TN_OK;
+    int32_t status = TN_OK;
     tni_storage *s = NULL;
     if (!device->synchronous)
-        code = tni_error(TN_E_DEVICE, "memory of the host can only be shown as tensors of a host device");
+        status = tni_error(TN_E_DEVICE, "memory of the host can only be shown as tensors of a host device");
     else if (!(s = new_storage(device->ctx, device, bytes)))
-        code = TN_E_OUT_OF_MEMORY;
-    if (code) {
+        status = TN_E_OUT_OF_MEMORY;
+    if (status) {
         if (deleter) deleter(user);
-        return code;
+        return status;
     }
     s->host = data;
     s->allocation = data;
@@ -105,10 +105,10 @@ static int32_t copy_first(tni_storage *s, tni_block *to, uint64_t bytes)
         memcpy(to->host, s->host, bytes);
         return TN_OK;
     }
-    int32_t code =
+    int32_t status =
         driver->copy.device_to_device(driver->self, d->handle, to->allocation, to->offset, s->allocation,
                                       s->offset, bytes, tni_current_stream(d)->handle);
-    return code ? tni_driver_error(d->type, code, "copy of a storage") : TN_OK;
+    return status ? tni_driver_error(d->type, status, "copy of a storage") : TN_OK;
 }
 
 int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
@@ -121,17 +121,17 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     tni_block *block = NULL, *before = s->block;
     tni_old_block *old = NULL;
     tn_context *ctx = s->ctx;
-    int32_t code = tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
-    if (code) return code;
-    code = tni_block_record(before, tni_current_stream(s->device)); /* it may belong to another stream */
-    if (!code) code = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
+    int32_t status = tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
+    if (status) return status;
+    status = tni_block_record(before, tni_current_stream(s->device)); /* it may belong to another stream */
+    if (!status) status = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
     /* An embedded storage's first block must stay as long as the storage. */
     int32_t is_kept = atomic_load(&s->refs) > 1 ||
                       (s->flags & TNI_STORAGE_EMBEDDED && before == &tni_piece_of_storage(s)->block);
-    if (!code && is_kept && !(old = tni_alloc(ctx, sizeof *old))) code = TN_E_OUT_OF_MEMORY;
-    if (code) {
+    if (!status && is_kept && !(old = tni_alloc(ctx, sizeof *old))) status = TN_E_OUT_OF_MEMORY;
+    if (status) {
         tni_block_free(block);
-        return code;
+        return status;
     }
     show_block(s, block);
     s->bytes = bytes;
@@ -195,9 +195,9 @@ void tni_storage_destroy(tni_storage *s)
 
 int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)
 {
-    int32_t code = tni_tensor_check(t);
-    if (!code) code = tni_stream_check(stream);
-    if (code) return code;
+    int32_t status = tni_tensor_check(t);
+    if (!status) status = tni_stream_check(stream);
+    if (status) return status;
     tni_storage *s = t->storage;
     if (s->device != stream->device)
         return tni_error(TN_E_DEVICE, "a tensor of one device cannot be recorded on a stream of another");

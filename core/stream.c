@@ -30,10 +30,10 @@ static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out
     const tni_driver *driver = &device->type->driver;
     tn_stream *s = take_struct(device);
     if (!s) return TN_E_OUT_OF_MEMORY;
-    int32_t code = driver->stream.create(driver->self, device->handle, priority, &s->handle);
-    if (code) {
+    int32_t status = driver->stream.create(driver->self, device->handle, priority, &s->handle);
+    if (status) {
         s->handle = NULL;
-        return tni_driver_error(device->type, code, "making a stream");
+        return tni_driver_error(device->type, status, "making a stream");
     }
     if (!s->handle) return tni_no_handle(device->type, "stream.create");
     atomic_store(&s->refs, 1);
@@ -73,8 +73,8 @@ int32_t tni_device_wait(tni_device *device)
     pthread_mutex_lock(&device->lock);
     for (tn_stream *s = device->streams; s; s = s->next) {
         if (atomic_load(&s->id) == TNI_DEAD_STREAM || tni_stream_captures(s)) continue;
-        int32_t code = driver->stream.synchronize(driver->self, device->handle, s->handle);
-        if (!first) first = code;
+        int32_t status = driver->stream.synchronize(driver->self, device->handle, s->handle);
+        if (!first) first = status;
     }
     pthread_mutex_unlock(&device->lock);
     return first;
@@ -95,13 +95,13 @@ int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority, tn
 {
     tni_device *d = tni_device_get(ctx, device);
     if (!d) return tn_last_error()->code;
-    int32_t code = check_priority(d, priority);
-    if (code) return code;
+    int32_t status = check_priority(d, priority);
+    if (status) return status;
     pthread_mutex_lock(&d->lock);
-    code = make_stream(d, priority, out);
+    status = make_stream(d, priority, out);
     pthread_mutex_unlock(&d->lock);
-    if (!code) tni_context_own(ctx);
-    return code;
+    if (!status) tni_context_own(ctx);
+    return status;
 }
 
 tn_stream *tni_stream_retain(tn_stream *stream)
@@ -145,8 +145,8 @@ int32_t tn_stream_set_current(tn_context *ctx, tn_stream *stream)
 {
     if (!stream) return tni_error(TN_E_ARGUMENT, "tn_stream_set_current: no stream (the default one resets)");
     if (stream->device->ctx != ctx) return tni_error(TN_E_ARGUMENT, "the stream belongs to another context");
-    int32_t code = tni_stream_check(stream);
-    if (code) return code;
+    int32_t status = tni_stream_check(stream);
+    if (status) return status;
     return tni_current_set_stream(stream->device, stream);
 }
 
@@ -160,25 +160,25 @@ int32_t tni_stream_check(const tn_stream *stream)
 
 int32_t tn_stream_synchronize(tn_stream *stream)
 {
-    int32_t code = tni_stream_check(stream);
-    if (!code) code = tni_capture_refuse(stream, "waiting for a stream that captures");
-    if (code) return code;
+    int32_t status = tni_stream_check(stream);
+    if (!status) status = tni_capture_refuse(stream, "waiting for a stream that captures");
+    if (status) return status;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
-    code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
-    return tni_late_of_stream(stream, code, "waiting for a stream");
+    status = driver->stream.synchronize(driver->self, d->handle, stream->handle);
+    return tni_late_of_stream(stream, status, "waiting for a stream");
 }
 
 int32_t tn_stream_query(tn_stream *stream)
 {
-    int32_t done = 0, code = tni_stream_check(stream);
-    if (!code) code = tni_capture_refuse(stream, "asking a stream that captures");
-    if (code) return -code;
+    int32_t done = 0, status = tni_stream_check(stream);
+    if (!status) status = tni_capture_refuse(stream, "asking a stream that captures");
+    if (status) return -status;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
-    code = driver->stream.query(driver->self, d->handle, stream->handle, &done);
-    code = code || done ? tni_late_of_stream(stream, code, "asking a stream") : tni_late_take(d);
-    return code ? -code : done != 0;
+    status = driver->stream.query(driver->self, d->handle, stream->handle, &done);
+    status = status || done ? tni_late_of_stream(stream, status, "asking a stream") : tni_late_take(d);
+    return status ? -status : done != 0;
 }
 
 tn_device tn_stream_device(const tn_stream *stream)

@@ -61,10 +61,10 @@ static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx,
     t->ctx = ctx;
     t->autograd = NULL;
     t->base = NULL;
-    int32_t code = give_dims(t, rank);
-    if (TNI_UNLIKELY(code)) {
+    int32_t status = give_dims(t, rank);
+    if (TNI_UNLIKELY(status)) {
         tni_free(ctx, t, sizeof *t);
-        return code;
+        return status;
     }
     *out = t;
     return TN_OK;
@@ -82,8 +82,8 @@ static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype 
                                    tn_tensor **out)
 {
     tni_piece *p;
-    int32_t code = tni_cache_storage(device->allocator, bytes, &p);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = tni_cache_storage(device->allocator, bytes, &p);
+    if (TNI_UNLIKELY(status)) return status;
     tn_tensor *t = &p->tensor; /* all else is as it should be, see is_as_made */
     (void)tni_storage_start(p, bytes);
     t->desc.dtype = dtype;
@@ -110,15 +110,15 @@ static void free_header(tn_tensor *t)
 static int32_t fill_checked(tn_tensor *t, uint32_t rank, const int64_t *sizes)
 {
     int64_t stride = 1, numel = 1;
-    int32_t code = tni_numel(rank, sizes, &numel);
-    for (uint32_t i = rank; i-- > 0 && !code;) {
+    int32_t status = tni_numel(rank, sizes, &numel);
+    for (uint32_t i = rank; i-- > 0 && !status;) {
         t->dims[i] = sizes[i];
         t->dims[rank + i] = stride;
         if (__builtin_mul_overflow(stride, sizes[i] > 1 ? sizes[i] : 1, &stride))
-            code = tni_error(TN_E_SHAPE, "the sizes are too large: their strides overflow");
+            status = tni_error(TN_E_SHAPE, "the sizes are too large: their strides overflow");
     }
     t->numel = numel;
-    return code;
+    return status;
 }
 
 /* 0: so narrow that no product of so many sizes, of whose bits `bits` are those in any, overflows. */
@@ -151,8 +151,8 @@ static int32_t fill_contiguous(tn_tensor *t, uint32_t rank, const int64_t *sizes
     uint64_t bits = 1;
     for (uint32_t i = 0; i < rank; i++) bits |= (uint64_t)sizes[i];
     if (TNI_UNLIKELY(may_overflow(bits, rank))) {
-        int32_t code = fill_checked(t, rank, sizes);
-        if (code) return code;
+        int32_t status = fill_checked(t, rank, sizes);
+        if (status) return status;
     } else {
         for (uint32_t i = rank; i-- > 0;) {
             int64_t n = sizes[i];
@@ -177,9 +177,9 @@ static int32_t refuse_strides(uint32_t rank, const int64_t *sizes, const int64_t
             return tni_error(TN_E_SHAPE, "Negative strides are not supported at the moment, got strides: %s",
                              tni_shape_text(rank, strides, text, sizeof text));
     }
-    int32_t code = tni_numel(rank, sizes, &ignored);
-    if (!code) code = tni_storage_extent(rank, sizes, strides, &ignored);
-    return code ? code : tni_error(TN_E_SHAPE, "the sizes are too large: their extent overflows");
+    int32_t status = tni_numel(rank, sizes, &ignored);
+    if (!status) status = tni_storage_extent(rank, sizes, strides, &ignored);
+    return status ? status : tni_error(TN_E_SHAPE, "the sizes are too large: their extent overflows");
 }
 
 static __attribute__((noinline)) int32_t fill_strided_checked(tn_tensor *t, uint32_t rank,
@@ -262,8 +262,8 @@ static __attribute__((noinline)) int32_t out_of_bounds(const tn_tensor *t, const
     int64_t bytes = 0;
     char sizes[256], strides[256];
     if (offset < 0) return tni_error(TN_E_INDEX, "Tensor: invalid storage offset %lld", (long long)offset);
-    int32_t code = needed_bytes(t, extent, offset, &bytes);
-    if (code) return code;
+    int32_t status = needed_bytes(t, extent, offset, &bytes);
+    if (status) return status;
     return tni_error(
         TN_E_INDEX,
         "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %llu requiring a storage "
@@ -303,8 +303,8 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
     tn_tensor *t;
     if (TNI_UNLIKELY(!can_embed(device, bytes, rank)))
         return tni_tensor_create(model->ctx, model->desc.device, dtype, rank, model->desc.sizes, NULL, out);
-    int32_t code = new_embedded(device, bytes, dtype, rank, &t);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = new_embedded(device, bytes, dtype, rank, &t);
+    if (TNI_UNLIKELY(status)) return status;
     fill_plain(t, rank, model->dims); /* whatever strides the model has where it has one element */
     t->state = TNI_EMBEDDED | mode_state() | (model->state & SHAPE_STATE);
     *out = t;
@@ -326,8 +326,8 @@ static inline int32_t create_embedded(tni_device *device, uint64_t bytes, tn_dty
                                       const int64_t *sizes, tn_tensor **out)
 {
     tn_tensor *t;
-    int32_t code = new_embedded(device, bytes, dtype, rank, &t);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = new_embedded(device, bytes, dtype, rank, &t);
+    if (TNI_UNLIKELY(status)) return status;
     fill_plain(t, rank, sizes);
     t->state = TNI_EMBEDDED | mode_state() | plain_state(t, rank);
     *out = t;
@@ -341,8 +341,8 @@ int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uin
     tni_storage *s;
     tn_tensor *t;
     int64_t extent, bytes = 0;
-    int32_t code = check_dtype(dtype);
-    if (code) return code;
+    int32_t status = check_dtype(dtype);
+    if (status) return status;
     if (TNI_LIKELY(TN_DEVICE_TYPE(device) != TN_INTERNED_META)) {
         d = tni_device_get(ctx, device);
         if (TNI_UNLIKELY(!d)) return tn_last_error()->code;
@@ -352,17 +352,17 @@ int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uin
         uint64_t plain = plain_bytes(dtype, rank, sizes);
         if (TNI_LIKELY(can_embed(d, plain, rank))) return create_embedded(d, plain, dtype, rank, sizes, out);
     }
-    code = new_header(ctx, device, dtype, rank, &t);
-    if (TNI_UNLIKELY(code)) return code;
+    status = new_header(ctx, device, dtype, rank, &t);
+    if (TNI_UNLIKELY(status)) return status;
     t->state = mode_state();
-    code = fill(t, rank, sizes, strides, &extent);
-    if (TNI_LIKELY(!code)) code = needed_bytes(t, extent, 0, &bytes);
-    if (TNI_LIKELY(!code))
-        code = d ? tni_storage_create(d, (uint64_t)bytes, &s)
-                 : tni_storage_create_meta(ctx, (uint64_t)bytes, &s);
-    if (TNI_UNLIKELY(code)) {
+    status = fill(t, rank, sizes, strides, &extent);
+    if (TNI_LIKELY(!status)) status = needed_bytes(t, extent, 0, &bytes);
+    if (TNI_LIKELY(!status))
+        status = d ? tni_storage_create(d, (uint64_t)bytes, &s)
+                   : tni_storage_create_meta(ctx, (uint64_t)bytes, &s);
+    if (TNI_UNLIKELY(status)) {
         free_header(t);
-        return code;
+        return status;
     }
     point(t, s, 0);
     *out = t;
@@ -376,14 +376,14 @@ static inline int32_t new_on(tni_storage *storage, tn_device device, tn_dtype dt
 {
     tn_tensor *t;
     int64_t extent;
-    int32_t code = new_header(storage->ctx, device, dtype, rank, &t);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = new_header(storage->ctx, device, dtype, rank, &t);
+    if (TNI_UNLIKELY(status)) return status;
     t->state = state;
-    code = fill(t, rank, sizes, strides, &extent);
-    if (TNI_LIKELY(!code)) code = check_bounds(t, storage, extent, offset);
-    if (TNI_UNLIKELY(code)) {
+    status = fill(t, rank, sizes, strides, &extent);
+    if (TNI_LIKELY(!status)) status = check_bounds(t, storage, extent, offset);
+    if (TNI_UNLIKELY(status)) {
         free_header(t);
-        return code;
+        return status;
     }
     point(t, storage, offset);
     *out = t;
@@ -394,28 +394,28 @@ int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const
                       const int64_t *strides, int64_t offset, tn_tensor **out)
 {
     tn_device device = storage->device ? storage->device->id : TN_DEVICE(TN_INTERNED_META, 0);
-    int32_t code = check_dtype(dtype);
-    if (code) return code;
+    int32_t status = check_dtype(dtype);
+    if (status) return status;
     return new_on(storage, device, dtype, rank, sizes, strides, offset, mode_state(), out);
 }
 
 int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                          const int64_t *strides, int64_t offset, tn_tensor **out)
 {
-    int32_t code = check_dtype(dtype);
-    if (!code)
-        code = new_on(t->storage, t->desc.device, dtype, rank, sizes, strides, offset,
-                      t->state & TNI_INFERENCE, out);
-    if (!code) tni_storage_retain(t->storage);
-    return code;
+    int32_t status = check_dtype(dtype);
+    if (!status)
+        status = new_on(t->storage, t->desc.device, dtype, rank, sizes, strides, offset,
+                        t->state & TNI_INFERENCE, out);
+    if (!status) tni_storage_retain(t->storage);
+    return status;
 }
 
 int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
 {
     uint32_t rank = t->desc.rank;
     tn_tensor *v;
-    int32_t code = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
+    if (TNI_UNLIKELY(status)) return status;
     for (uint32_t i = 0; i < 2 * rank; i++) v->dims[i] = t->dims[i];
     v->numel = t->numel;
     v->state = t->state & (SHAPE_STATE | TNI_INFERENCE);
@@ -444,9 +444,9 @@ int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const
                         int64_t offset, tn_tensor **out)
 {
     tn_tensor *v;
-    int32_t code = new_on(t->storage, t->desc.device, t->desc.dtype, rank, sizes, strides, offset,
-                          t->state & TNI_INFERENCE, &v);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = new_on(t->storage, t->desc.device, t->desc.dtype, rank, sizes, strides, offset,
+                            t->state & TNI_INFERENCE, &v);
+    if (TNI_UNLIKELY(status)) return status;
     follow(v, t);
     *out = v;
     return TN_OK;
@@ -457,8 +457,8 @@ int32_t tni_tensor_part(tn_tensor *t, uint32_t rank, const int64_t *sizes, const
 {
     uint64_t numel, row_major = 1, differs = rank - 4 < 2; /* ranks that have channels: a closer look */
     tn_tensor *v;
-    int32_t code = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
-    if (TNI_UNLIKELY(code)) return code;
+    int32_t status = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
+    if (TNI_UNLIKELY(status)) return status;
     for (uint32_t i = rank; i-- > 0;) {
         uint64_t n = (uint64_t)sizes[i], stride = (uint64_t)strides[i];
         v->dims[i] = (int64_t)n;
@@ -481,8 +481,8 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
                             int64_t offset)
 {
     tn_tensor *v; /* takes the new shape first, so that a failure leaves t as it was */
-    int32_t code = tni_tensor_on(t->storage, t->desc.dtype, rank, sizes, strides, offset, &v);
-    if (code) return code;
+    int32_t status = tni_tensor_on(t->storage, t->desc.dtype, rank, sizes, strides, offset, &v);
+    if (status) return status;
     free_dims(t);
     if (v->dims == v->inline_dims) {
         memcpy(t->inline_dims, v->inline_dims, sizeof t->inline_dims);

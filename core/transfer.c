@@ -14,36 +14,36 @@
 
 /* ---- Copies -------------------------------------------------------------------------------------------- */
 
-static int32_t finish_copy(tni_device *d, int32_t code, const char *what)
+static int32_t finish_copy(tni_device *d, int32_t status, const char *what)
 {
     const tni_driver *driver = &d->type->driver;
-    if (code) return tni_driver_error(d->type, code, what);
+    if (status) return tni_driver_error(d->type, status, what);
     if (d->synchronous) return tni_late_take(d);
     tn_stream *stream = tni_current_stream(d);
-    code = driver->stream.synchronize(driver->self, d->handle, stream->handle);
-    return tni_late_of_stream(stream, code, what);
+    status = driver->stream.synchronize(driver->self, d->handle, stream->handle);
+    return tni_late_of_stream(stream, status, what);
 }
 
 int32_t tni_copy_to_device(tni_device *d, void *allocation, uint64_t offset, const void *host, uint64_t bytes)
 {
     const tni_driver *driver = &d->type->driver;
     if (!bytes) return TN_OK;
-    int32_t code = tni_capture_refuse(tni_current_stream(d), "a copy from the host to the device");
-    if (code) return code;
-    code = driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes,
-                                       tni_current_stream(d)->handle);
-    return finish_copy(d, code, "copy to a device");
+    int32_t status = tni_capture_refuse(tni_current_stream(d), "a copy from the host to the device");
+    if (status) return status;
+    status = driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes,
+                                         tni_current_stream(d)->handle);
+    return finish_copy(d, status, "copy to a device");
 }
 
 int32_t tni_copy_to_host(tni_device *d, void *host, void *allocation, uint64_t offset, uint64_t bytes)
 {
     const tni_driver *driver = &d->type->driver;
     if (!bytes) return TN_OK;
-    int32_t code = tni_capture_refuse(tni_current_stream(d), "a copy from the device to the host");
-    if (code) return code;
-    code = driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes,
-                                       tni_current_stream(d)->handle);
-    return finish_copy(d, code, "copy from a device");
+    int32_t status = tni_capture_refuse(tni_current_stream(d), "a copy from the device to the host");
+    if (status) return status;
+    status = driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes,
+                                         tni_current_stream(d)->handle);
+    return finish_copy(d, status, "copy from a device");
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
@@ -85,26 +85,26 @@ static int32_t read_strided(const tn_tensor *t, char *out)
 {
     tni_device *d = t->storage->device;
     int64_t extent, item = tn_dtype_bytes(t->desc.dtype);
-    int32_t code = tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
-    if (code) return code;
+    int32_t status = tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
+    if (status) return status;
     if (d->host_access && t->desc.host) {
-        code = d->synchronous ? TN_OK : tn_stream_synchronize(tni_current_stream(d));
-        if (!code) gather(t, t->desc.host, out);
-        return code;
+        status = d->synchronous ? TN_OK : tn_stream_synchronize(tni_current_stream(d));
+        if (!status) gather(t, t->desc.host, out);
+        return status;
     }
     char *copy = tni_alloc(t->ctx, (uint64_t)(extent * item));
     if (!copy) return TN_E_OUT_OF_MEMORY;
-    code = tni_copy_to_host(d, copy, t->desc.allocation, t->desc.byte_offset, (uint64_t)(extent * item));
-    if (!code) gather(t, copy, out);
+    status = tni_copy_to_host(d, copy, t->desc.allocation, t->desc.byte_offset, (uint64_t)(extent * item));
+    if (!status) gather(t, copy, out);
     tni_free(t->ctx, copy, (uint64_t)(extent * item));
-    return code;
+    return status;
 }
 
 static int32_t check_readable(const tn_tensor *t)
 {
-    int32_t code = tni_tensor_check(t);
-    if (!code) code = tni_context_check(t->ctx);
-    if (code) return code;
+    int32_t status = tni_tensor_check(t);
+    if (!status) status = tni_context_check(t->ctx);
+    if (status) return status;
     if (!t->storage->device) return tni_error(TN_E_DEVICE, "Cannot copy out of meta tensor; no data!");
     if (t->desc.layout != TN_INTERNED_STRIDED)
         return tni_error(TN_E_UNSUPPORTED,
@@ -114,8 +114,8 @@ static int32_t check_readable(const tn_tensor *t)
 
 int32_t tni_tensor_read(const tn_tensor *t, void *out, uint64_t bytes)
 {
-    int32_t code = check_readable(t);
-    if (code) return code;
+    int32_t status = check_readable(t);
+    if (status) return status;
     uint64_t needed = (uint64_t)(t->numel * tn_dtype_bytes(t->desc.dtype));
     if (bytes != needed)
         return tni_error(TN_E_ARGUMENT, "the tensor has %llu bytes, the host memory %llu",
@@ -126,18 +126,18 @@ int32_t tni_tensor_read(const tn_tensor *t, void *out, uint64_t bytes)
                          (unsigned long long)bytes);
     tni_device *d = t->storage->device;
     if (!d->synchronous)
-        code = tni_capture_refuse(tni_current_stream(d),
-                                  "reading the elements of a tensor (item, to_host, print)");
-    if (code) return code;
+        status = tni_capture_refuse(tni_current_stream(d),
+                                    "reading the elements of a tensor (item, to_host, print)");
+    if (status) return status;
     if (!tni_is_contiguous(t))
-        code = read_strided(t, out);
+        status = read_strided(t, out);
     else if (d->synchronous)
         memcpy(out, t->desc.host, bytes);
     else
-        code = tni_copy_to_host(d, out, t->desc.allocation, t->desc.byte_offset, bytes);
-    if (!code && t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG))
+        status = tni_copy_to_host(d, out, t->desc.allocation, t->desc.byte_offset, bytes);
+    if (!status && t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG))
         resolve_lazy(t->desc.flags, t->desc.dtype, out, t->numel);
-    return code;
+    return status;
 }
 
 int32_t tni_tensor_write(tn_tensor *t, const void *from, uint64_t bytes)
@@ -151,10 +151,10 @@ int32_t tni_tensor_write(tn_tensor *t, const void *from, uint64_t bytes)
 
 int32_t tn_to_host(tn_scope *s, const tn_tensor *t, void *out, uint64_t bytes)
 {
-    int32_t code = tn_scope_failed(s);
-    if (code) return code;
-    code = tni_tensor_read(t, out, bytes);
-    return code ? tni_scope_record(s, code) : TN_OK;
+    int32_t status = tn_scope_failed(s);
+    if (status) return status;
+    status = tni_tensor_read(t, out, bytes);
+    return status ? tni_scope_record(s, status) : TN_OK;
 }
 
 /* ---- One element --------------------------------------------------------------------------------------- */
@@ -164,15 +164,15 @@ static int32_t read_item(tn_scope *s, const tn_tensor *t, tni_element *out)
 {
     unsigned char bytes[16];
     if (tn_scope_failed(s)) return 0;
-    int32_t code = check_readable(t);
-    if (!code && t->numel != 1)
-        code = tni_error(TN_E_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar",
-                         (long long)t->numel);
-    if (!code) code = tni_tensor_read(t, bytes, (uint64_t)tn_dtype_bytes(t->desc.dtype));
-    if (!code && tni_dtype_category(t->desc.dtype) == TNI_CATEGORY_OTHER)
-        code = tni_error(TN_E_DTYPE, "a quantised tensor has no plain value");
-    if (code) {
-        tni_scope_record(s, code);
+    int32_t status = check_readable(t);
+    if (!status && t->numel != 1)
+        status = tni_error(TN_E_ARGUMENT, "a Tensor with %lld elements cannot be converted to Scalar",
+                           (long long)t->numel);
+    if (!status) status = tni_tensor_read(t, bytes, (uint64_t)tn_dtype_bytes(t->desc.dtype));
+    if (!status && tni_dtype_category(t->desc.dtype) == TNI_CATEGORY_OTHER)
+        status = tni_error(TN_E_DTYPE, "a quantised tensor has no plain value");
+    if (status) {
+        tni_scope_record(s, status);
         return 0;
     }
     tni_element_load(bytes, t->desc.dtype, out);
@@ -228,10 +228,10 @@ static tn_device device_or_default(tn_device device)
     return tni_tls.default_device ? tni_tls.default_device : TN_CPU;
 }
 
-static tn_tensor *give(tn_scope *s, int32_t code, tn_tensor *t)
+static tn_tensor *give(tn_scope *s, int32_t status, tn_tensor *t)
 {
-    if (!code) return tni_scope_own(s, t);
-    tni_scope_record(s, code);
+    if (!status) return tni_scope_own(s, t);
+    tni_scope_record(s, status);
     return NULL;
 }
 
@@ -246,26 +246,26 @@ static int32_t from_data(tn_context *ctx, tn_dtype dtype, tn_ints sizes, const v
                          tn_tensor **out)
 {
     tn_tensor *t;
-    int32_t code = check_sizes(sizes);
-    if (!code) code = tni_tensor_create(ctx, device, dtype, (uint32_t)sizes.count, sizes.data, NULL, &t);
-    if (code) return code;
+    int32_t status = check_sizes(sizes);
+    if (!status) status = tni_tensor_create(ctx, device, dtype, (uint32_t)sizes.count, sizes.data, NULL, &t);
+    if (status) return status;
     if (!data && t->numel)
-        code = tni_error(TN_E_ARGUMENT, "tn_from_data: data is NULL");
+        status = tni_error(TN_E_ARGUMENT, "tn_from_data: data is NULL");
     else
-        code = tni_tensor_write(t, data, (uint64_t)(t->numel * tn_dtype_bytes(dtype)));
-    if (code)
+        status = tni_tensor_write(t, data, (uint64_t)(t->numel * tn_dtype_bytes(dtype)));
+    if (status)
         tn_release(t);
     else
         *out = t;
-    return code;
+    return status;
 }
 
 tn_tensor *tn_from_data(tn_scope *s, tn_dtype dtype, tn_ints sizes, const void *data, tn_device device)
 {
     tn_tensor *t = NULL;
     if (tn_scope_failed(s)) return NULL;
-    int32_t code = from_data(s->ctx, dtype, sizes, data, device_or_default(device), &t);
-    return give(s, code, t);
+    int32_t status = from_data(s->ctx, dtype, sizes, data, device_or_default(device), &t);
+    return give(s, status, t);
 }
 
 static int32_t from_blob(tn_context *ctx, const tn_blob *b, tn_tensor **out)
@@ -273,44 +273,45 @@ static int32_t from_blob(tn_context *ctx, const tn_blob *b, tn_tensor **out)
     int64_t numel = 0, extent = 0, bytes = 0;
     tni_storage *storage;
     uint32_t rank = (uint32_t)b->sizes.count;
-    int32_t code = check_sizes(b->sizes);
-    if (!code && b->strides.data && b->strides.count != b->sizes.count)
-        code = tni_error(TN_E_SHAPE, "tn_from_blob: %lld sizes, but %lld strides", (long long)b->sizes.count,
-                         (long long)b->strides.count);
-    if (!code) code = tni_numel(rank, b->sizes.data, &numel);
+    int32_t status = check_sizes(b->sizes);
+    if (!status && b->strides.data && b->strides.count != b->sizes.count)
+        status = tni_error(TN_E_SHAPE, "tn_from_blob: %lld sizes, but %lld strides",
+                           (long long)b->sizes.count, (long long)b->strides.count);
+    if (!status) status = tni_numel(rank, b->sizes.data, &numel);
     extent = numel;
-    if (!code && b->strides.data) code = tni_storage_extent(rank, b->sizes.data, b->strides.data, &extent);
-    if (!code && (b->storage_offset < 0 || (extent && !b->data)))
-        code = tni_error(TN_E_ARGUMENT, "tn_from_blob: %s",
-                         b->data ? "storage_offset is negative" : "data is NULL");
-    if (!code && (__builtin_add_overflow(extent, b->storage_offset, &extent) ||
-                  __builtin_mul_overflow(extent, tn_dtype_bytes(b->dtype), &bytes)))
-        code = tni_error(TN_E_SHAPE, "tn_from_blob: the sizes are too large");
-    tni_device *device = code ? NULL : tni_device_get(ctx, TN_CPU);
-    if (!code && !device) code = tn_last_error()->code;
-    if (code) {
+    if (!status && b->strides.data)
+        status = tni_storage_extent(rank, b->sizes.data, b->strides.data, &extent);
+    if (!status && (b->storage_offset < 0 || (extent && !b->data)))
+        status = tni_error(TN_E_ARGUMENT, "tn_from_blob: %s",
+                           b->data ? "storage_offset is negative" : "data is NULL");
+    if (!status && (__builtin_add_overflow(extent, b->storage_offset, &extent) ||
+                    __builtin_mul_overflow(extent, tn_dtype_bytes(b->dtype), &bytes)))
+        status = tni_error(TN_E_SHAPE, "tn_from_blob: the sizes are too large");
+    tni_device *device = status ? NULL : tni_device_get(ctx, TN_CPU);
+    if (!status && !device) status = tn_last_error()->code;
+    if (status) {
         if (b->deleter) b->deleter(b->user);
-        return code;
+        return status;
     }
-    code = tni_storage_wrap(device, b->data, (uint64_t)bytes, b->deleter, b->user, &storage);
-    if (code) return code;
-    code = tni_tensor_on(storage, b->dtype, rank, b->sizes.data, b->strides.data, b->storage_offset, out);
-    if (code) tni_storage_release(storage);
-    return code;
+    status = tni_storage_wrap(device, b->data, (uint64_t)bytes, b->deleter, b->user, &storage);
+    if (status) return status;
+    status = tni_tensor_on(storage, b->dtype, rank, b->sizes.data, b->strides.data, b->storage_offset, out);
+    if (status) tni_storage_release(storage);
+    return status;
 }
 
 tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob)
 {
     tn_blob known;
     tn_tensor *t = NULL;
-    int32_t code = tni_struct_read(&known, sizeof known, blob, "tn_blob");
-    if (tn_scope_failed(s) || code) {
+    int32_t status = tni_struct_read(&known, sizeof known, blob, "tn_blob");
+    if (tn_scope_failed(s) || status) {
         if (blob && blob->size >= sizeof *blob && blob->deleter) blob->deleter(blob->user);
-        if (code && !tn_scope_failed(s)) tni_scope_record(s, code);
+        if (status && !tn_scope_failed(s)) tni_scope_record(s, status);
         return NULL;
     }
-    code = from_blob(s->ctx, &known, &t);
-    return give(s, code, t);
+    status = from_blob(s->ctx, &known, &t);
+    return give(s, status, t);
 }
 
 tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_device device)
@@ -318,16 +319,16 @@ tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_
     _Alignas(16) char element[16];
     tn_tensor *t = NULL;
     if (tn_scope_failed(s)) return NULL;
-    int32_t code = TN_OK;
+    int32_t status = TN_OK;
     if (scalar.tag != TN_TAG_INT && scalar.tag != TN_TAG_FLOAT && scalar.tag != TN_TAG_BOOL &&
         scalar.tag != TN_TAG_COMPLEX)
-        code = tni_error(TN_E_ARGUMENT, "tn_scalar_tensor_of: the value is no number (tag %u)", scalar.tag);
-    if (!code) {
-        if (!dtype) code = tni_infer_dtype(s->ctx, scalar, &dtype);
+        status = tni_error(TN_E_ARGUMENT, "tn_scalar_tensor_of: the value is no number (tag %u)", scalar.tag);
+    if (!status) {
+        if (!dtype) status = tni_infer_dtype(s->ctx, scalar, &dtype);
     }
-    if (!code) {
+    if (!status) {
         tni_scalar_store(element, dtype, scalar);
-        code = from_data(s->ctx, dtype, (tn_ints){NULL, 0}, element, device_or_default(device), &t);
+        status = from_data(s->ctx, dtype, (tn_ints){NULL, 0}, element, device_or_default(device), &t);
     }
-    return give(s, code, t);
+    return give(s, status, t);
 }

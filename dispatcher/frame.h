@@ -7,7 +7,7 @@
 #define TNI_DISPATCHER_FRAME_H
 
 #include "core/graph.h"
-#include "core/iter.h"
+#include "core/loop_nest.h"
 #include "core/thread.h"
 #include "dispatcher/registry.h"
 

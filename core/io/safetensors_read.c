@@ -374,19 +374,19 @@ static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, t
     if (e->rank > TN_MAX_RANK)
         return tni_error(TN_E_SHAPE, "%s: tensor '%s' has %u dimensions, a tensor may have %d", f->path, name,
                          e->rank, TN_MAX_RANK);
-    int32_t code = tni_tensor_create(ctx, device, e->dtype, e->rank, e->sizes, NULL, &t);
-    if (code) return code;
+    int32_t status = tni_tensor_create(ctx, device, e->dtype, e->rank, e->sizes, NULL, &t);
+    if (status) return status;
     if (t->storage->device && e->begin < e->end) {
         if (t->storage->device->synchronous)
-            code = read_at(f, f->data + e->begin, t->desc.host, e->end - e->begin);
+            status = read_at(f, f->data + e->begin, t->desc.host, e->end - e->begin);
         else
-            code = read_to_device(f, e, t);
+            status = read_to_device(f, e, t);
     }
-    if (code)
+    if (status)
         tn_release(t);
     else
         *out = t;
-    return code;
+    return status;
 }
 
 tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *f, const char *name, tn_device device)
@@ -394,8 +394,8 @@ tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *f, const char *name, 
     tn_tensor *t = NULL;
     if (tn_scope_failed(s)) return NULL;
     if (!device) device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
-    int32_t code = get(s->ctx, f, name, device, &t);
-    if (!code) return tni_scope_own(s, t);
-    tni_scope_record(s, code);
+    int32_t status = get(s->ctx, f, name, device, &t);
+    if (!status) return tni_scope_own(s, t);
+    tni_scope_record(s, status);
     return NULL;
 }

@@ -39,8 +39,8 @@ static int32_t check_tensor(const tn_named_tensor *n)
     if (!n->name || !strcmp(n->name, TNI_SAFETENSORS_METADATA) || !tni_utf8_check(n->name, strlen(n->name)))
         return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: '%s' cannot be a tensor's name",
                          n->name ? n->name : "(null)");
-    int32_t code = tni_tensor_check(n->tensor);
-    if (code) return code;
+    int32_t status = tni_tensor_check(n->tensor);
+    if (status) return status;
     tn_dtype dtype = n->tensor->desc.dtype;
     if (!tni_safetensors_dtype_name(dtype))
         return tni_error(TN_E_DTYPE,
@@ -67,8 +67,8 @@ static int by_name(const void *a, const void *b)
 static int32_t check_all(writer *w, const tn_named_tensor *tensors)
 {
     for (uint64_t i = 0; i < w->count; i++) {
-        int32_t code = check_tensor(&tensors[i]);
-        if (code) return code;
+        int32_t status = check_tensor(&tensors[i]);
+        if (status) return status;
         w->order[i] = &tensors[i];
     }
     qsort(w->order, w->count, sizeof *w->order, by_name);
@@ -120,12 +120,13 @@ static int32_t make_header(const writer *w, const char *const *metadata, uint64_
 {
     cJSON *header = cJSON_CreateObject();
     uint64_t at = 0;
-    int32_t code =
+    int32_t status =
         header ? add_metadata(header, metadata, n_metadata) : tni_error_no_memory("a file's header", 0);
-    for (uint64_t i = 0; i < w->count && !code; i++) code = add_tensor(header, w->order[i], &at);
-    if (!code && !(*out = cJSON_PrintUnformatted(header))) code = tni_error_no_memory("a file's header", 0);
+    for (uint64_t i = 0; i < w->count && !status; i++) status = add_tensor(header, w->order[i], &at);
+    if (!status && !(*out = cJSON_PrintUnformatted(header)))
+        status = tni_error_no_memory("a file's header", 0);
     cJSON_Delete(header);
-    return code;
+    return status;
 }
 
 /* ---- The file ------------------------------------------------------------------------------------------ */
@@ -157,10 +158,10 @@ static int32_t write_tensor(const writer *w, const tn_tensor *t)
         return write_all(w, t->desc.host, bytes);
     char *copy = tni_alloc(w->ctx, bytes);
     if (!copy) return TN_E_OUT_OF_MEMORY;
-    int32_t code = tni_tensor_read(t, copy, bytes);
-    if (!code) code = write_all(w, copy, bytes);
+    int32_t status = tni_tensor_read(t, copy, bytes);
+    if (!status) status = write_all(w, copy, bytes);
     tni_free(w->ctx, copy, bytes);
-    return code;
+    return status;
 }
 
 static int32_t write_content(const writer *w, const char *header)
@@ -171,12 +172,12 @@ static int32_t write_content(const writer *w, const char *header)
     if (padded > TNI_SAFETENSORS_HEADER)
         return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: the header is longer than the format allows");
     for (uint32_t i = 0; i < 8; i++) prefix[i] = (unsigned char)(padded >> 8 * i);
-    int32_t code = write_all(w, prefix, 8);
-    if (!code) code = write_all(w, header, length);
-    if (!code) code = write_all(w, padding, padded - length);
-    for (uint64_t i = 0; i < w->count && !code; i++) code = write_tensor(w, w->order[i]->tensor);
-    if (!code && fsync(w->descriptor)) code = io_error(w, "writing");
-    return code;
+    int32_t status = write_all(w, prefix, 8);
+    if (!status) status = write_all(w, header, length);
+    if (!status) status = write_all(w, padding, padded - length);
+    for (uint64_t i = 0; i < w->count && !status; i++) status = write_tensor(w, w->order[i]->tensor);
+    if (!status && fsync(w->descriptor)) status = io_error(w, "writing");
+    return status;
 }
 
 /* The folder's entry must reach the disk, too. Some file systems cannot do that, and then nothing is lost by
@@ -213,16 +214,16 @@ static int32_t write_file(writer *w, const char *header)
     /* Renaming would put a file in the place of a device, and privileged programs may. */
     if (stat(w->path, &there) == 0 && !S_ISREG(there.st_mode))
         return tni_error(TN_E_IO, "%s: it is there, and no regular file", w->path);
-    int32_t code = open_temporary(w, temporary);
-    if (code) return code;
-    code = write_content(w, header);
-    if (close(w->descriptor) && !code) code = io_error(w, "closing");
-    if (!code && rename(temporary, w->path)) code = io_error(w, "renaming");
-    if (code)
+    int32_t status = open_temporary(w, temporary);
+    if (status) return status;
+    status = write_content(w, header);
+    if (close(w->descriptor) && !status) status = io_error(w, "closing");
+    if (!status && rename(temporary, w->path)) status = io_error(w, "renaming");
+    if (status)
         unlink(temporary);
     else
         sync_folder(w->path);
-    return code;
+    return status;
 }
 
 static int32_t save(tn_context *ctx, const char *path, const tn_named_tensor *tensors, uint64_t count,
@@ -234,19 +235,19 @@ static int32_t save(tn_context *ctx, const char *path, const tn_named_tensor *te
         return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: path, tensors or metadata is NULL");
     w.order = tni_alloc(ctx, (count + 1) * sizeof *w.order);
     if (!w.order) return TN_E_OUT_OF_MEMORY;
-    int32_t code = check_all(&w, tensors);
-    if (!code) code = make_header(&w, metadata, n_metadata, &header);
-    if (!code) code = write_file(&w, header);
+    int32_t status = check_all(&w, tensors);
+    if (!status) status = make_header(&w, metadata, n_metadata, &header);
+    if (!status) status = write_file(&w, header);
     cJSON_free(header);
     tni_free(ctx, w.order, (count + 1) * sizeof *w.order);
-    return code;
+    return status;
 }
 
 int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors, uint64_t count,
                             const char *const *metadata, uint64_t n_metadata)
 {
-    int32_t code = tn_scope_failed(s);
-    if (code) return code;
-    code = save(s->ctx, path, tensors, count, metadata, n_metadata);
-    return code ? tni_scope_record(s, code) : TN_OK;
+    int32_t status = tn_scope_failed(s);
+    if (status) return status;
+    status = save(s->ctx, path, tensors, count, metadata, n_metadata);
+    return status ? tni_scope_record(s, status) : TN_OK;
 }

@@ -6,7 +6,7 @@
  * sorted by the strides of the operands (outputs first), and neighbours that lie evenly in all operands
  * become one.
  */
-#include "core/iter.h"
+#include "core/loop_nest.h"
 
 #include <string.h>
 #include "core/error.h"

@@ -10,16 +10,16 @@ int32_t tni_replaced_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *s
     const tni_driver *driver = &a->device->type->driver;
     tni_piece *p = tni_alloc_zeroed(a->device->ctx, sizeof *p);
     if (!p) return TN_E_OUT_OF_MEMORY;
-    int32_t code = driver->allocator.alloc(driver->self, a->device->handle, bytes, stream->handle,
-                                           &p->block.allocation, &p->block.offset, &p->block.host);
-    if (code) {
+    int32_t status = driver->allocator.alloc(driver->self, a->device->handle, bytes, stream->handle,
+                                             &p->block.allocation, &p->block.offset, &p->block.host);
+    if (status) {
         tni_free(a->device->ctx, p, sizeof *p);
-        code = tni_driver_error(a->device->type, code, "allocation of device memory");
-        if (code != TN_E_OUT_OF_MEMORY) return code;
+        status = tni_driver_error(a->device->type, status, "allocation of device memory");
+        if (status != TN_E_OUT_OF_MEMORY) return status;
         pthread_mutex_lock(&a->lock);
-        code = tni_out_of_memory(a, bytes);
+        status = tni_out_of_memory(a, bytes);
         pthread_mutex_unlock(&a->lock);
-        return code;
+        return status;
     }
     p->block.bytes = bytes;
     p->block.allocator = a;
@@ -57,24 +57,24 @@ int32_t tni_direct_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **ou
     p->block.bytes = bytes;
     p->block.allocator = a;
     pthread_mutex_lock(&a->lock);
-    int32_t code = TN_E_OUT_OF_MEMORY;
+    int32_t status = TN_E_OUT_OF_MEMORY;
     if (!a->limit || (bytes <= a->limit && a->stats.reserved_bytes <= a->limit - bytes))
-        code = driver->memory.alloc(driver->self, a->device->handle, bytes, a->device->memory_kind,
-                                    &p->block.allocation, &p->block.host);
-    if (!code) {
+        status = driver->memory.alloc(driver->self, a->device->handle, bytes, a->device->memory_kind,
+                                      &p->block.allocation, &p->block.host);
+    if (!status) {
         a->stats.segments++;
         a->stats.device_allocations++;
         a->stats.reserved_bytes += bytes;
         if (a->stats.reserved_bytes > a->stats.reserved_peak)
             a->stats.reserved_peak = a->stats.reserved_bytes;
     } else {
-        code = tni_driver_error(a->device->type, code, "allocation of device memory");
-        if (code == TN_E_OUT_OF_MEMORY) code = tni_out_of_memory(a, bytes);
+        status = tni_driver_error(a->device->type, status, "allocation of device memory");
+        if (status == TN_E_OUT_OF_MEMORY) status = tni_out_of_memory(a, bytes);
     }
     pthread_mutex_unlock(&a->lock);
-    if (code) {
+    if (status) {
         tni_free(a->device->ctx, p, sizeof *p);
-        return code;
+        return status;
     }
     *out = p;
     return TN_OK;

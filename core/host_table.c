@@ -8,23 +8,23 @@
 #include "core/finding.h"
 
 /* A status that a plugin may name. */
-static int32_t status_of(int32_t code)
+static int32_t status_of(int32_t status)
 {
-    return code > TN_OK && code < TN_STATUS_COUNT ? code : TN_E_CONTRACT;
+    return status > TN_OK && status < TN_STATUS_COUNT ? status : TN_E_CONTRACT;
 }
 
-static int32_t host_error(void *context, int32_t code, const char *message)
+static int32_t host_error(void *context, int32_t status, const char *message)
 {
-    code = status_of(code);
-    return tni_error(code, "%s", message ? message : tn_status_text(code));
+    status = status_of(status);
+    return tni_error(status, "%s", message ? message : tn_status_text(status));
 }
 
-static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
+static int32_t host_error_native(void *context, int32_t status, const char *message, int32_t native_code,
                                  const char *native_text)
 {
-    code = host_error(context, code, message);
+    status = host_error(context, status, message);
     tni_error_native(native_code, native_text);
-    return code;
+    return status;
 }
 
 static void host_log(void *context, int32_t level, const char *text)
@@ -68,9 +68,9 @@ static int32_t host_scope_failed(const tn_scope *s)
     return s ? tn_scope_failed(s) : tni_no_scope("scope_failed");
 }
 
-static int32_t host_scope_fail(tn_scope *s, int32_t code, const char *message)
+static int32_t host_scope_fail(tn_scope *s, int32_t status, const char *message)
 {
-    return s ? tn_scope_fail(s, status_of(code), message ? message : "") : tni_no_scope("scope_fail");
+    return s ? tn_scope_fail(s, status_of(status), message ? message : "") : tni_no_scope("scope_fail");
 }
 
 static void *host_scope_memory(tn_scope *s, uint64_t bytes)

@@ -3,7 +3,7 @@
  * The loop nest. Apart from literal cases, nests of random operands are walked, and must visit for each
  * operand the addresses that the definition of broadcasting gives, the same number of times.
  */
-#include "core/iter.h"
+#include "core/loop_nest.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void expect_strides(const tni_nest *n, uint32_t k, const int64_t *strides
 }
 #define LIST(...) ((const int64_t[]){__VA_ARGS__})
 
-Test(iter, contiguous_operands_are_one_dimension)
+Test(loop_nest, contiguous_operands_are_one_dimension)
 {
     operand out, a;
     tni_nest n;
@@ -80,7 +80,7 @@ Test(iter, contiguous_operands_are_one_dimension)
     cr_assert_eq(nest->operands[2].host, (char *)number);
 }
 
-Test(iter, one_element_has_rank_0)
+Test(loop_nest, one_element_has_rank_0)
 {
     operand out, a;
     tni_nest n;
@@ -94,7 +94,7 @@ Test(iter, one_element_has_rank_0)
     cr_assert_eq(n.nest.numel, 1);
 }
 
-Test(iter, rows_and_columns_are_broadcast)
+Test(loop_nest, rows_and_columns_are_broadcast)
 {
     operand out, row, column, number;
     tni_nest n;
@@ -115,7 +115,7 @@ Test(iter, rows_and_columns_are_broadcast)
     expect_strides(&n, 3, LIST(0, 0));
 }
 
-Test(iter, transposed_operands_become_one_dimension)
+Test(loop_nest, transposed_operands_become_one_dimension)
 {
     operand out, a;
     tni_nest n;
@@ -129,7 +129,7 @@ Test(iter, transposed_operands_become_one_dimension)
     expect_strides(&n, 1, LIST(4));
 }
 
-Test(iter, the_output_decides_the_order)
+Test(loop_nest, the_output_decides_the_order)
 {
     operand out, a;
     tni_nest n;
@@ -150,7 +150,7 @@ static void reduce(tni_nest *n, operand *out, const operand *in, uint64_t mask, 
     tni_nest_add(n, &in->t, 0);
 }
 
-Test(iter, reduced_dimensions_come_last)
+Test(loop_nest, reduced_dimensions_come_last)
 {
     operand out, in;
     tni_nest n;
@@ -180,7 +180,7 @@ Test(iter, reduced_dimensions_come_last)
     expect_strides(&n, 1, LIST(4));
 }
 
-Test(iter, reduced_dimensions_of_one_element_vanish)
+Test(loop_nest, reduced_dimensions_of_one_element_vanish)
 {
     operand out, in;
     tni_nest n;
@@ -192,7 +192,7 @@ Test(iter, reduced_dimensions_of_one_element_vanish)
     expect_strides(&n, 0, LIST(4));
 }
 
-Test(iter, positions_keep_their_order)
+Test(loop_nest, positions_keep_their_order)
 {
     operand out, in;
     tni_nest n;
@@ -208,7 +208,7 @@ Test(iter, positions_keep_their_order)
     expect(&n, 1, 0, LIST(12));
 }
 
-Test(iter, a_scanned_dimension_stands_alone)
+Test(loop_nest, a_scanned_dimension_stands_alone)
 {
     operand out, in;
     tni_nest n;
@@ -311,7 +311,7 @@ static void random_operand(operand *o, uint32_t rank, const int64_t *shape, int3
     set_operand(o, n, sizes, strides);
 }
 
-Test(iter, random_nests_visit_what_broadcasting_says)
+Test(loop_nest, random_nests_visit_what_broadcasting_says)
 {
     for (int round = 0; round < 3000; round++) {
         operand operands[4];

@@ -3,8 +3,8 @@
  * The loop nest: operands brought to one shape, dimensions of size 1 dropped, sorted so that the innermost
  * has the smallest strides, neighbours coalesced. Kernels see it as tn_nest.
  */
-#ifndef TNI_CORE_ITER_H
-#define TNI_CORE_ITER_H
+#ifndef TNI_CORE_LOOP_NEST_H
+#define TNI_CORE_LOOP_NEST_H
 
 #include "core/shape.h"
 
