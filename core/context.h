@@ -92,7 +92,7 @@ int32_t tni_infer_dtype(const tn_context *ctx, tn_value number, tn_dtype *out);
 
 /*
  * Rooms above the core take part in a context's life through this list, defined once where the library is put
- * together (dispatcher/context.c): called in order at creation and in reverse at the end.
+ * together (dispatcher/rooms.c): called in order at creation and in reverse at the end.
  */
 typedef struct tni_room {
     const char *name;

@@ -28,13 +28,13 @@ tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
 
 /* The ways by the kind of the operator, see run.c; tni_run finds the way of any call. */
 int32_t tni_run_pointwise(tni_frame *f);
-/* The status of a call of the simple kind, which is done; TNI_DECLINED: it wants tni_run_pointwise. */
-#define TNI_DECLINED (-1)
-int32_t tni_run_alike(tni_frame *f);
+/* The status of a call of the simple kind, which is done; TNI_NOT_FAST: it wants tni_run_pointwise. */
+#define TNI_NOT_FAST (-1)
+int32_t tni_run_fast_pointwise(tni_frame *f);
 static inline int32_t tni_run_elementwise(tni_frame *f)
 {
-    int32_t status = tni_run_alike(f);
-    return TNI_UNLIKELY(status == TNI_DECLINED) ? tni_run_pointwise(f) : status;
+    int32_t status = tni_run_fast_pointwise(f);
+    return TNI_UNLIKELY(status == TNI_NOT_FAST) ? tni_run_pointwise(f) : status;
 }
 int32_t tni_run_reduction(tni_frame *f);
 int32_t tni_run_scan(tni_frame *f);
@@ -42,7 +42,7 @@ int32_t tni_run_structured(tni_frame *f);
 int32_t tni_run_composite(tni_frame *f);
 int32_t tni_run_view(tni_frame *f);
 /* What the host itself carries out by copying or filling (clone, copy_, _to_copy, fill_); NULL: none. */
-tni_layer_fn *tni_body_of(uint32_t number);
+tni_layer_fn *tni_copy_operator_of(uint32_t number);
 
 /* ---- outputs ---- */
 /* Where the outputs of in-place and out forms go. */
@@ -75,7 +75,8 @@ static inline const tni_kernel *tni_kernel_for(const tni_kernel *k, tn_dtype dty
 {
     int32_t index = tni_dtype_index(dtype);
     uint32_t bit = index >= 0 ? 1u << index : 0;
-    while (k && (k->disabled || !(k->dtypes == UINT32_MAX || k->dtypes & bit))) k = k->next;
+    while (k && (tni_kernel_is_disabled(k) || !(k->dtypes == UINT32_MAX || k->dtypes & bit)))
+        k = tni_kernel_follower(k);
     return k;
 }
 /* The first kernel of the operator for the frame's open device, and the next one. */
@@ -87,7 +88,7 @@ static inline const tni_kernel *tni_kernel_first(const tni_frame *f, const tni_o
 }
 static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtype dtype)
 {
-    return tni_kernel_for(after->next, dtype);
+    return tni_kernel_for(tni_kernel_follower(after), dtype);
 }
 /* Asks can_run and runs a kernel of the base operator. TN_E_UNSUPPORTED: the kernel would not, *reason says
  * why (static); nothing was written. */
@@ -100,7 +101,7 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     tn_call *c = &f->call;
     c->size = sizeof *c;
     c->flags = atomic_load_explicit(&ctx->deterministic, memory_order_relaxed) ? TN_CALL_DETERMINISTIC : 0;
-    c->n_args = f->n_args - k->dropped;
+    c->n_args = f->n_args - k->unknown_args;
     c->n_outs = f->op->base->n_returns;
     c->args = args;
     c->outs = (tn_value *)(uintptr_t)outs;
@@ -113,7 +114,7 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     c->stream_id = f->stream->id;
     c->threads = atomic_load_explicit(&ctx->threads, memory_order_relaxed);
     c->reserved = 0;
-    if (TNI_UNLIKELY(k->dropped || k->row.can_run || c->flags)) {
+    if (TNI_UNLIKELY(k->unknown_args || k->row.can_run || c->flags)) {
         int32_t answer = tni_kernel_ask(f, k, reason);
         if (answer) return answer;
     }
@@ -130,8 +131,8 @@ int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reas
 void tni_fallback_count(tn_context *ctx, const tni_op *op, tn_device device, uint64_t bytes,
                         const char *reason);
 
-/* Composites that only lead to another operator ("scalar_other", "view_copy"), see calls.c. */
-void tni_composite_calls(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs);
+/* Composites that only lead to another operator ("scalar_other", "view_copy"), see redirect.c. */
+void tni_composite_redirect(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs);
 /* Operators from outside, see custom.c. */
 int32_t tni_custom_infer(tni_frame *f);
 void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs);

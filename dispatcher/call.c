@@ -119,7 +119,7 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
 /* 1: one of the simple pointwise calls, done with *out_status, its numbers handed over as they are. */
 static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_status)
 {
-    tni_number numbers[MAX_NUMBERS];
+    tni_wrapped_scalar numbers[MAX_NUMBERS];
     tn_value args[TNI_MAX_ARGS];
     const tn_value *given = f->args;
     tni_device *cpu = tni_device_get(f->ctx, TN_CPU);
@@ -129,15 +129,15 @@ static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_sta
         args[i] = given[i];
         if (to->schema->args[i].type != TNI_TYPE_TENSOR || !tni_is_number(given[i].tag)) continue;
         if (n == MAX_NUMBERS) return 0;
-        args[i] = tn_value_tensor(tni_number_init(&numbers[n++], cpu, given[i]));
+        args[i] = tn_value_tensor(tni_wrapped_scalar_init(&numbers[n++], cpu, given[i]));
     }
     f->op = to;
     f->args = args;
     f->n_args = to->base->n_args;
     if (to->form != TNI_FORM_FUNCTIONAL) tni_find_given(f);
-    *out_status = tni_run_alike(f);
+    *out_status = tni_run_fast_pointwise(f);
     f->args = given;
-    return *out_status != TNI_DECLINED;
+    return *out_status != TNI_NOT_FAST;
 }
 
 /*
@@ -156,7 +156,7 @@ static int32_t call_other(tni_frame *f, const tni_op *to)
 
 static inline int32_t run_layers(tni_frame *f, const tni_registry *r, const tni_op *op, uint32_t state)
 {
-    const tni_op *to = op->leads_to;
+    const tni_op *to = op->redirects_to;
     uint32_t layers = f->layers = wanted_layers(f, r, op, state);
     if (TNI_UNLIKELY(to != NULL) && !(layers & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) && !op->base->gradient)
         return call_other(f, to);

@@ -28,15 +28,15 @@ static inline int32_t tni_is_number(uint32_t tag)
     return tag == TN_TAG_INT || tag == TN_TAG_FLOAT || tag == TN_TAG_BOOL || tag == TN_TAG_COMPLEX;
 }
 
-/* ---- numbers in the place of tensors, see number.c ---- */
+/* ---- numbers in the place of tensors, see wrapped_scalar.c ---- */
 /* A 0-dim host tensor of a number that promotes like one. */
 int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out);
 /* The same for one call, without memory of its own: who is handed it may borrow but not keep it. */
-typedef struct tni_number {
+typedef struct tni_wrapped_scalar {
     tn_tensor tensor;
     tni_storage storage;
     _Alignas(16) char bytes[16];
-} tni_number;
-tn_tensor *tni_number_init(tni_number *n, tni_device *cpu, tn_value scalar);
+} tni_wrapped_scalar;
+tn_tensor *tni_wrapped_scalar_init(tni_wrapped_scalar *n, tni_device *cpu, tn_value scalar);
 
 #endif

@@ -37,14 +37,14 @@ static int32_t same_argument(const tni_argument *a, const tni_argument *b)
 }
 
 /* Fits a row's schema to ours: the same, or ours with arguments appended that have defaults. */
-static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *row, uint32_t *out_dropped)
+static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *row, uint32_t *out_unknown)
 {
     tni_schema *theirs;
     int32_t status;
     const tni_schema *ours = op->schema;
     char buffer[TNI_SCHEMA_BYTES];
     const char *text = tni_op_schema_text(op, buffer);
-    *out_dropped = 0;
+    *out_unknown = 0;
     if (strcmp(row->schema, text) == 0) return TN_OK;
     status = tni_schema_parse(r->ctx, row->schema, &theirs);
     if (status) return status;
@@ -62,7 +62,7 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
             if (!ours->args[i].default_text) status = TN_E_VERSION;
         }
         if (theirs->n_args > ours->n_args || theirs->n_returns != ours->n_returns) status = TN_E_VERSION;
-        *out_dropped = ours->n_args - n;
+        *out_unknown = ours->n_args - n;
         if (status == TN_E_VERSION) {
             tni_error(TN_E_VERSION, "kernel row \"%s\" does not fit the operator's schema \"%s\"",
                       row->schema, text);
@@ -77,10 +77,10 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
  * Lock held. */
 static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
 {
-    uint32_t dropped;
+    uint32_t unknown_args;
     _Atomic(tni_kernel *) *head = &op->kernels[p->slot];
     tni_kernel *k, *at, *before = NULL;
-    int32_t status = match_schema(r, op, &p->row, &dropped);
+    int32_t status = match_schema(r, op, &p->row, &unknown_args);
     if (status) return status;
     k = tni_alloc_zeroed(r->ctx, sizeof *k);
     if (!k) return TN_E_OUT_OF_MEMORY;
@@ -88,14 +88,12 @@ static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
     k->self = p->self;
     k->plugin = p->plugin;
     k->dtypes = dtype_bits(p->row.dtypes);
-    k->dropped = dropped;
+    k->unknown_args = unknown_args;
     k->device_slot = p->slot;
-    for (at = atomic_load(head); at && at->row.priority > k->row.priority; at = at->next) before = at;
-    k->next = at;
-    if (before)
-        before->next = k;
-    else
-        atomic_store_explicit(head, k, memory_order_release);
+    for (at = atomic_load(head); at && at->row.priority > k->row.priority; at = tni_kernel_follower(at))
+        before = at;
+    atomic_init(&k->next, at);
+    atomic_store_explicit(before ? &before->next : head, k, memory_order_release);
     return TN_OK;
 }
 
@@ -157,8 +155,8 @@ void tni_kernels_remove(tn_context *ctx, const void *self)
     for (uint32_t i = 0; i < count; i++) {
         tni_op *op = tni_op_get(r, i);
         for (uint32_t slot = 0; op && slot < TNI_MAX_DEVICE_TYPES; slot++) {
-            for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = k->next) {
-                if (k->self == self) k->disabled = 1;
+            for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = tni_kernel_follower(k)) {
+                if (k->self == self) tni_kernel_disable(k);
             }
         }
     }

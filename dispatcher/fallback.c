@@ -157,12 +157,14 @@ void tni_fallback_count(tn_context *ctx, const tni_op *base, tn_device device, u
 {
     tni_registry *r = ctx->registry;
     tni_op *op = (tni_op *)(uintptr_t)base;
-    if (atomic_fetch_add(&op->fallbacks, 1) == 0 && atomic_load(&r->fallback_policy) == TN_FALLBACK_WARN) {
+    pthread_mutex_lock(&r->lock);
+    int32_t first = op->fallback.count++ == 0;
+    op->fallback.bytes += bytes;
+    op->fallback.reason = reason;
+    op->fallback.device = TN_DEVICE_TYPE(device);
+    pthread_mutex_unlock(&r->lock);
+    if (first && atomic_load(&r->fallback_policy) == TN_FALLBACK_WARN)
         tni_log(ctx, TN_LOG_WARN, "%s runs on the CPU: %s", tni_op_name(op), reason);
-    }
-    op->fallback_reason = reason;
-    op->fallback_device = TN_DEVICE_TYPE(device);
-    atomic_fetch_add(&op->fallback_bytes, bytes);
 }
 
 /* Whether the CPU has kernels of the operator, and none for the dtype of the call. */

@@ -123,8 +123,8 @@ static const tni_kernel *nth_kernel(const tni_op *op, uint32_t i, uint32_t *out_
     const tni_kernel *found = NULL;
     *out_count = 0;
     for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
-        for (const tni_kernel *k = atomic_load(&op->base->kernels[slot]); k; k = k->next) {
-            if (k->disabled) continue;
+        for (const tni_kernel *k = atomic_load(&op->base->kernels[slot]); k; k = tni_kernel_follower(k)) {
+            if (tni_kernel_is_disabled(k)) continue;
             if ((*out_count)++ == i) found = k;
         }
     }
@@ -155,38 +155,47 @@ int32_t tn_inspect_kernel(tn_context *ctx, uint32_t number, uint32_t i, tn_kerne
     return tni_struct_write(out, &info, sizeof info, "tn_kernel_info");
 }
 
-static tni_op *nth_fallback(tn_context *ctx, uint32_t i, uint32_t *out_count)
+/* The i-th operator that fell back, or NULL. Lock held. */
+static tni_op *nth_fallback(const tni_registry *r, uint32_t i, uint32_t *out_count)
 {
-    tni_registry *r = ctx->registry;
     uint32_t count = atomic_load(&r->count);
     tni_op *found = NULL;
     *out_count = 0;
     for (uint32_t number = 1; number < count; number++) {
         tni_op *op = tni_op_get(r, number);
-        if (op && atomic_load(&op->fallbacks) && (*out_count)++ == i) found = op;
+        if (op && op->fallback.count && (*out_count)++ == i) found = op;
     }
     return found;
 }
 
 uint32_t tn_inspect_fallback_count(tn_context *ctx)
 {
+    tni_registry *r = ctx->registry;
     uint32_t count;
-    nth_fallback(ctx, 0, &count);
+    pthread_mutex_lock(&r->lock);
+    nth_fallback(r, 0, &count);
+    pthread_mutex_unlock(&r->lock);
     return count;
 }
 
 int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
 {
-    uint32_t count;
-    tni_op *op = nth_fallback(ctx, i, &count);
-    tn_fallback_info info;
+    tni_registry *r = ctx->registry;
+    uint32_t count, device = 0;
+    tn_fallback_info info = {0};
+    pthread_mutex_lock(&r->lock);
+    const tni_op *op = nth_fallback(r, i, &count);
+    if (op) {
+        device = op->fallback.device;
+        info = (tn_fallback_info){.op = op->number,
+                                  .name = tni_op_name(op),
+                                  .reason = op->fallback.reason,
+                                  .count = op->fallback.count,
+                                  .bytes = op->fallback.bytes};
+    }
+    pthread_mutex_unlock(&r->lock);
     if (!op || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no fallback %u", i);
-    info = (tn_fallback_info){.op = op->number,
-                              .name = tni_op_name(op),
-                              .device_type = tn_interned(ctx, op->fallback_device),
-                              .reason = op->fallback_reason,
-                              .count = atomic_load(&op->fallbacks),
-                              .bytes = atomic_load(&op->fallback_bytes)};
+    info.device_type = tn_interned(ctx, device);
     return tni_struct_write(out, &info, sizeof info, "tn_fallback_info");
 }
 
@@ -194,12 +203,12 @@ void tn_inspect_fallback_reset(tn_context *ctx)
 {
     tni_registry *r = ctx->registry;
     uint32_t count = atomic_load(&r->count);
+    pthread_mutex_lock(&r->lock);
     for (uint32_t number = 1; number < count; number++) {
         tni_op *op = tni_op_get(r, number);
-        if (!op) continue;
-        atomic_store(&op->fallbacks, 0);
-        atomic_store(&op->fallback_bytes, 0);
+        if (op) memset(&op->fallback, 0, sizeof op->fallback);
     }
+    pthread_mutex_unlock(&r->lock);
 }
 
 void tn_set_fallback_policy(tn_context *ctx, uint32_t policy)

@@ -1,21 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before and after a kernel: what its row asks for, what it leaves, what its failure becomes. */
+/* Around a kernel: the conditions of its row before it runs; what it kept alive, and its failure, afterwards. */
+#include <stdbool.h>
+#include <string.h>
 #include "core/finding.h"
 #include "core/graph.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
 
-/* Arguments that the row does not know may be dropped only while they have their defaults. */
-static int32_t defaults_only(const tni_frame *f, const tni_op *op, const tni_kernel *k)
+static bool same_bytes(const tn_value *a, const tn_value *b, uint64_t item_bytes)
 {
-    for (uint32_t i = op->n_args - k->dropped; i < op->n_args; i++) {
-        const tn_value *v = &f->args[i], *d = &op->schema->args[i].default_value;
-        if (v->tag != d->tag || v->count != d->count || (v->count == 0 && v->as.i != d->as.i)) return 0;
-        for (uint32_t j = 0; v->tag == TN_TAG_INTS && j < v->count; j++) {
-            if (v->as.ints[j] != d->as.ints[j]) return 0;
-        }
+    return a->count == b->count &&
+           (!a->count || memcmp(a->as.pointer, b->as.pointer, a->count * item_bytes) == 0);
+}
+
+static bool same_strings(const tn_value *a, const tn_value *b)
+{
+    if (a->count != b->count) return false;
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (strcmp(a->as.strings[i], b->as.strings[i]) != 0) return false;
     }
-    return 1;
+    return true;
+}
+
+/* Whether an argument has the value of a default, which is never a tensor. Floats are compared as bytes: 0.0
+ * and -0.0 are different arguments. */
+static bool is_default(const tn_value *v, const tn_value *d)
+{
+    if (v->tag != d->tag) return false;
+    switch (v->tag) {
+    case TN_TAG_NONE:
+        return true;
+    case TN_TAG_DEVICE:
+        return v->as.device == d->as.device;
+    case TN_TAG_STRING:
+    case TN_TAG_BOOLS:
+        return same_bytes(v, d, 1);
+    case TN_TAG_INTS:
+    case TN_TAG_FLOATS:
+    case TN_TAG_COMPLEX:
+        return same_bytes(v, d, 8);
+    case TN_TAG_STRINGS:
+        return same_strings(v, d);
+    case TN_TAG_SCALARS:
+        for (uint32_t i = 0; v->count == d->count && i < v->count; i++) {
+            if (!is_default(&v->as.values[i], &d->as.values[i])) return false;
+        }
+        return v->count == d->count;
+    case TN_TAG_TENSORS:
+        return !v->count && !d->count;
+    default:
+        return v->as.i == d->as.i;
+    }
+}
+
+/* A row for an older schema ignores the arguments that were appended since, so they must have their defaults. */
+static bool has_only_known_arguments(const tni_frame *f, const tni_op *op, const tni_kernel *k)
+{
+    for (uint32_t i = op->n_args - k->unknown_args; i < op->n_args; i++) {
+        if (!is_default(&f->args[i], &op->schema->args[i].default_value)) return false;
+    }
+    return true;
 }
 
 /*
@@ -53,8 +97,8 @@ static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t stat
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
 {
     const tni_op *op = f->op->base;
-    if (k->dropped && !defaults_only(f, op, k)) {
-        *reason = "an argument that the row does not know is not its default";
+    if (k->unknown_args && !has_only_known_arguments(f, op, k)) {
+        *reason = "the row's schema lacks an argument that does not have its default value";
         return TN_E_UNSUPPORTED;
     }
     if (f->call.flags & TN_CALL_DETERMINISTIC) {

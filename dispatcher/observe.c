@@ -2,6 +2,7 @@
 /* The outermost layer: observers see each call before and after it runs. Absent while nobody watches. */
 #include "core/thread.h"
 #include "dispatcher/call.h"
+#include "dispatcher/rooms.h"
 
 #define MAX_OBSERVERS 8
 
@@ -47,6 +48,13 @@ static int32_t observe(tni_frame *f)
     return status;
 }
 
+int32_t tni_observe_init(tn_context *ctx, const tn_context_options *options)
+{
+    (void)options;
+    tni_layer_set(ctx, TNI_LAYER_OBSERVE, observe, 0);
+    return TN_OK;
+}
+
 int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *out_handle)
 {
     tni_registry *r = ctx->registry;
@@ -70,7 +78,7 @@ int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *
     if (slot) {
         slot->observer = *observer;
         slot->handle = *out_handle = atomic_fetch_add(&r->sequence, 1) + 1;
-        tni_layer_set(ctx, TNI_LAYER_OBSERVE, observe, 1);
+        tni_layer_set_always(r, TNI_LAYER_OBSERVE, 1);
     }
     pthread_mutex_unlock(&r->lock);
     return status;
@@ -86,6 +94,6 @@ void tn_observer_remove(tn_context *ctx, uint64_t handle)
         if (s->handle == handle) s->handle = 0;
         left += s->handle != 0;
     }
-    if (!left) tni_layer_set(ctx, TNI_LAYER_OBSERVE, observe, 0);
+    if (!left) tni_layer_set_always(r, TNI_LAYER_OBSERVE, 0);
     pthread_mutex_unlock(&r->lock);
 }

@@ -112,7 +112,7 @@ static int32_t cast_operand(tni_frame *f, tni_prepared *p, const tni_kernel *k, 
     if (t->desc.rank == 0 && t->desc.host && t->storage->device->synchronous && !lazy) {
         tni_element e;
         tni_element_load(t->desc.host, t->desc.dtype, &e);
-        tni_element_store(in->numbers[i], kept ? dtype : tni_number_dtype(k, dtype), &e);
+        tni_element_store(in->numbers[i], kept ? dtype : tni_scalar_dtype(k, dtype), &e);
         in->is_number[i] = 1;
         return TN_OK;
     }
@@ -147,7 +147,7 @@ static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as
         }
         for (uint32_t i = 0; i < in.count; i++) {
             int32_t kept = f->keep_dtype >> in.position[i] & 1u || k->row.flags & TN_ROW_CASTS;
-            tn_dtype dtype = kept ? in.tensors[i]->desc.dtype : tni_number_dtype(k, f->call_dtype);
+            tn_dtype dtype = kept ? in.tensors[i]->desc.dtype : tni_scalar_dtype(k, f->call_dtype);
             if (in.is_number[i])
                 tni_nest_add_immediate(&nest, in.numbers[i], dtype);
             else

@@ -78,7 +78,7 @@ tni_op *tni_op_find(tni_registry *r, const char *name)
 int32_t tni_op_publish(tni_registry *r, tni_op *op)
 {
     name_table *t = r->names;
-    _Atomic(tni_op *) **page = &r->pages[op->number / TNI_OPS_PER_PAGE];
+    _Atomic(tni_op *) *_Atomic *page = &r->pages[op->number / TNI_OPS_PER_PAGE];
     uint64_t length = name_length(op->name);
     if (2 * (t->used + 1) > t->capacity) {
         int32_t status = grow_names(r, t);
@@ -87,7 +87,7 @@ int32_t tni_op_publish(tni_registry *r, tni_op *op)
     if (!*page) {
         _Atomic(tni_op *) *fresh = tni_alloc_zeroed(r->ctx, TNI_OPS_PER_PAGE * sizeof *fresh);
         if (!fresh) return TN_E_OUT_OF_MEMORY;
-        *page = fresh;
+        atomic_store_explicit(page, fresh, memory_order_release);
     }
     uint32_t *slot = name_slot(r, t, op->name, length);
     t->used += *slot == 0;
@@ -216,14 +216,14 @@ static int32_t add_builtin(tni_registry *r)
         ops[i].entry = e;
         ops[i].name = &tni_builtin_texts[tni_builtin_ops[i].name];
         ops[i].is_view = e->kind == TNI_KIND_VIEW;
-        ops[i].body = tni_body_of(e->number);
+        ops[i].copy_operator = tni_copy_operator_of(e->number);
         status = tni_op_publish(r, &ops[i]);
         if (status) return status;
     }
     for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
         const tni_op_entry *e = &entries[i];
         ops[i].base = tni_op_get(r, e->base);
-        if (e->calls && !(e->tags & TNI_TAG_VIEW_COPY)) ops[i].leads_to = tni_op_get(r, e->calls);
+        if (e->calls && !(e->tags & TNI_TAG_VIEW_COPY)) ops[i].redirects_to = tni_op_get(r, e->calls);
     }
     return TN_OK;
 }
@@ -249,7 +249,7 @@ static void free_op(tni_registry *r, tni_op *op)
     for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
         tni_kernel *k = atomic_load(&op->kernels[slot]);
         while (k) {
-            tni_kernel *next = k->next;
+            tni_kernel *next = tni_kernel_follower(k);
             tni_free(r->ctx, k, sizeof *k);
             k = next;
         }
@@ -289,6 +289,11 @@ void tni_layer_set(tn_context *ctx, uint32_t layer, tni_layer_fn *run, int32_t a
 {
     tni_registry *r = ctx->registry;
     r->layers[layer] = run;
+    tni_layer_set_always(r, layer, always);
+}
+
+void tni_layer_set_always(tni_registry *r, uint32_t layer, int32_t always)
+{
     if (always)
         atomic_fetch_or(&r->always, TNI_LAYER_BIT(layer));
     else

@@ -21,16 +21,33 @@ typedef struct tni_kernel {
     tn_kernel_row row; /* a copy; strings and functions are the plugin's */
     void *self;
     const char *plugin;
-    uint32_t dtypes;  /* bits of TNI_INDEX_...; all ones: any */
-    uint32_t dropped; /* trailing arguments of our schema that the row's schema lacks */
+    uint32_t dtypes;       /* bits of TNI_INDEX_...; all ones: any */
+    uint32_t unknown_args; /* trailing arguments of our schema that the row's schema lacks */
     uint32_t device_slot;
-    uint32_t disabled;
-    struct tni_kernel *next;    /* next lower priority */
-    atomic_uint_fast64_t alike; /* of the last simple call: dtypes of its tensors and result, see alike.c */
+    /* Calls follow the list and read `disabled` without a lock; both are written under the registry's. */
+    _Atomic(uint32_t) disabled;
+    struct tni_kernel *_Atomic next; /* next lower priority; read by tni_kernel_follower */
+    atomic_uint_fast64_t
+        fast_dtypes; /* of the last simple call: dtypes of its tensors and result, see fast_pointwise.c */
 } tni_kernel;
 
+/* The next kernel of a list, complete as it was inserted. */
+static inline tni_kernel *tni_kernel_follower(const tni_kernel *k)
+{
+    return atomic_load_explicit(&k->next, memory_order_acquire);
+}
+static inline uint32_t tni_kernel_is_disabled(const tni_kernel *k)
+{
+    return atomic_load_explicit(&k->disabled, memory_order_relaxed);
+}
+/* Calls that come after this use the kernel no more. */
+static inline void tni_kernel_disable(tni_kernel *k)
+{
+    atomic_store_explicit(&k->disabled, 1, memory_order_relaxed);
+}
+
 /* The dtype in which a number of the host stands among the operands of a call that computes in `dtype`. */
-static inline tn_dtype tni_number_dtype(const tni_kernel *k, tn_dtype dtype)
+static inline tn_dtype tni_scalar_dtype(const tni_kernel *k, tn_dtype dtype)
 {
     int32_t half = dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
     return half && k->row.flags & TN_ROW_WIDE_IMMEDIATE ? TN_FLOAT32 : dtype;
@@ -44,17 +61,19 @@ typedef struct tni_op {
     uint32_t n_returns;
     uint32_t promote;
     uint32_t tags;
-    uint32_t removed;
+    _Atomic(uint32_t) removed;  /* written under the registry's lock, read without */
     _Atomic(uint32_t) callable; /* n_returns + 1 once it has all that calls need, see tni_op_open; else 0 */
     const char *name; /* begins with the full name, which a '(' or the end closes; see tni_op_name */
     const tni_op_entry *entry;
     const tni_schema
         *_Atomic schema; /* parsed at first use: tni_op_ready; whoever sees it sees the counts, too */
     struct tni_op *base; /* the form whose kernel is used; itself for that form */
-    const struct tni_op *leads_to; /* composites that do no more than call another operator, see calls.c */
-    const void *gradient;          /* autograd's entry for the base, or NULL */
-    const tn_operator_def *def;    /* from outside, or NULL */
-    int32_t (*body)(tni_frame *f); /* operators that the host carries out itself, see body.c */
+    const struct tni_op
+        *redirects_to;          /* composites that do no more than call another operator, see redirect.c */
+    const void *gradient;       /* autograd's entry for the base, or NULL */
+    const tn_operator_def *def; /* from outside, or NULL */
+    int32_t (*copy_operator)(
+        tni_frame *f); /* operators that the host carries out itself, see copy_operators.c */
     _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
     uint8_t first_tensor; /* index of the first Tensor argument, 255: none */
     uint8_t returns_self; /* in place or out: index of the argument that return 0 is, else 255 */
@@ -63,10 +82,12 @@ typedef struct tni_op {
     uint8_t first_given; /* in-place and out forms: the first of the arguments that results go to */
     uint8_t n_given;
     atomic_uint_fast64_t autocast; /* classes by device type as far as they are known, see autocast.c */
-    atomic_uint_fast64_t fallbacks;
-    atomic_uint_fast64_t fallback_bytes;
-    const char *fallback_reason;
-    uint32_t fallback_device; /* type that last fell back */
+    struct {                       /* calls that ran on the CPU instead; under the registry's lock */
+        uint64_t count;
+        uint64_t bytes;     /* copied to the CPU and back */
+        const char *reason; /* of the last of them */
+        uint32_t device;    /* its device type */
+    } fallback;
 } tni_op;
 
 /* ---- layers ---- */
@@ -90,7 +111,7 @@ typedef struct tni_observer_slot {
 typedef struct tni_registry {
     tn_context *ctx;
     pthread_mutex_t lock; /* writers only */
-    _Atomic(tni_op *) *pages[TNI_MAX_OPS / TNI_OPS_PER_PAGE];
+    _Atomic(tni_op *) *_Atomic pages[TNI_MAX_OPS / TNI_OPS_PER_PAGE];
     _Atomic(uint32_t) count; /* numbers given so far, 0 is never one */
     void *names;             /* hash table name -> op, under lock */
     tni_vector pending;      /* kernel rows whose operator is not defined yet */
@@ -110,7 +131,8 @@ typedef struct tni_registry {
 static inline tni_op *tni_op_get(const tni_registry *r, uint32_t number)
 {
     if (number >= TNI_MAX_OPS) return NULL;
-    _Atomic(tni_op *) *page = r->pages[number / TNI_OPS_PER_PAGE];
+    _Atomic(tni_op *) *page =
+        atomic_load_explicit(&r->pages[number / TNI_OPS_PER_PAGE], memory_order_acquire);
     return page ? atomic_load_explicit(&page[number % TNI_OPS_PER_PAGE], memory_order_acquire) : NULL;
 }
 /* The schema in writing; of a built-in operator that was not used yet it is put together in `buffer`. */
@@ -149,7 +171,9 @@ static inline const char *tni_op_name(const tni_op *op)
 
 int32_t tni_registry_init(tn_context *ctx, const tn_context_options *options);
 void tni_registry_finish(tn_context *ctx);
-/* Layers register themselves when their room starts. */
+/* Rooms register their layers while the context is made: calls read them without a lock. */
 void tni_layer_set(tn_context *ctx, uint32_t layer, tni_layer_fn *run, int32_t always);
+/* Whether the layer gets every call. */
+void tni_layer_set_always(tni_registry *r, uint32_t layer, int32_t always);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "core/context.h"
 
+/* The layer of observers, see observe.c. */
+int32_t tni_observe_init(tn_context *ctx, const tn_context_options *options);
 /* The layer that writes calls down, see trace.c. */
 int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options);
 /* TENON_TRACE, see trace_file.c. */

@@ -68,7 +68,7 @@ int32_t tni_run_composite(tni_frame *f)
     if (f->op->base->def)
         tni_custom_composite(f, s, results);
     else if (e->calls)
-        tni_composite_calls(s, f->op->base, f->args, results);
+        tni_composite_redirect(s, f->op->base, f->args, results);
     else
         e->composite(s, f->args, results);
     for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) take_result(f, s, &results[i], &taken[i]);

@@ -11,6 +11,7 @@
 #include "dispatcher/schema.h"
 
 #define LONGEST_LIST 100000000 /* int[N] with more digits is refused */
+#define MOST_ITEMS   16        /* of a list that is a default */
 
 typedef struct parser {
     tn_context *ctx;
@@ -336,49 +337,77 @@ static tn_value item_default(parser *p, uint8_t type)
     return v;
 }
 
-/* A list of numbers becomes the list that the argument's type asks for. */
+/* The items as a list of the argument's type. Lists of tensors are empty: None is their only item. */
 static tn_value list_of(parser *p, const tni_argument *a, const tn_value *items, int64_t count)
 {
-    int64_t *ints = take(p, (uint64_t)(count ? count : 1) * 8);
-    if (!ints) {
+    union {
+        double f;
+        uint8_t b;
+        int64_t i;
+        tn_value v;
+        const char *s;
+        tn_tensor *t;
+    } *list = take(p, (uint64_t)(count + 1) * sizeof(tn_value));
+    if (!list) {
         fail(p, "a shorter schema");
         return tn_value_none();
     }
     for (int64_t i = 0; i < count; i++) {
-        if (a->type == TNI_TYPE_FLOAT)
-            ((double *)(void *)ints)[i] = tn_value_as_float(items[i]);
-        else if (a->type == TNI_TYPE_BOOL)
-            ((uint8_t *)ints)[i] = (uint8_t)tn_value_as_bool(items[i]);
-        else
-            ints[i] = tn_value_as_int(items[i]);
+        switch (a->type) {
+        case TNI_TYPE_FLOAT:
+            (&list->f)[i] = tn_value_as_float(items[i]);
+            break;
+        case TNI_TYPE_BOOL:
+            (&list->b)[i] = (uint8_t)tn_value_as_bool(items[i]);
+            break;
+        case TNI_TYPE_SCALAR:
+            (&list->v)[i] = items[i];
+            break;
+        case TNI_TYPE_STRING:
+            (&list->s)[i] = items[i].as.string;
+            break;
+        default:
+            (&list->i)[i] = tn_value_as_int(items[i]);
+        }
     }
-    if (a->type == TNI_TYPE_FLOAT) return tn_value_floats((double *)(void *)ints, count);
-    if (a->type == TNI_TYPE_BOOL) return tn_value_bools((uint8_t *)ints, count);
-    if (a->type == TNI_TYPE_TENSOR) return tn_value_tensors((tn_tensor **)(void *)ints, 0);
-    if (a->type == TNI_TYPE_SCALAR) return tn_value_scalars((const tn_value *)(void *)ints, 0);
-    return tn_value_ints(ints, count);
+    switch (a->type) {
+    case TNI_TYPE_TENSOR:
+        return tn_value_tensors(&list->t, 0);
+    case TNI_TYPE_FLOAT:
+        return tn_value_floats(&list->f, count);
+    case TNI_TYPE_BOOL:
+        return tn_value_bools(&list->b, count);
+    case TNI_TYPE_SCALAR:
+        return tn_value_scalars(&list->v, count);
+    case TNI_TYPE_STRING:
+        return tn_value_strings(&list->s, count);
+    default:
+        return tn_value_ints(&list->i, count);
+    }
 }
 
 static void default_value(parser *p, tni_argument *a)
 {
     const char *start;
-    tn_value items[16];
+    tn_value items[MOST_ITEMS];
     int64_t count = 0;
     skip_space(p);
     start = p->at;
     if (a->is_list && *p->at == '[') {
         p->at++;
         while (!p->status && !accept(p, "]")) {
-            if (count == 16) return (void)fail(p, "at most 16 items in a default");
-            items[count++] = item_default(p, a->type);
+            if (count == MOST_ITEMS) return (void)fail(p, "at most 16 items in a default");
+            items[count] = item_default(p, a->type);
+            if (!p->status && items[count++].tag == TN_TAG_NONE) return (void)fail(p, "no None in a list");
             if (!accept(p, ",") && *p->at != ']') return (void)fail(p, "',' or ']'");
         }
         a->default_value = p->status ? tn_value_none() : list_of(p, a, items, count);
     } else {
         a->default_value = item_default(p, a->type);
-        if (a->is_list && a->default_value.tag == TN_TAG_INT) {
+        if (a->is_list && a->default_value.tag != TN_TAG_NONE) {
             int64_t n = a->list_length ? a->list_length : 1;
-            for (count = 0; count < n && count < 16; count++) items[count] = a->default_value;
+            if (n > MOST_ITEMS) return (void)fail(p, "at most 16 items in a default");
+            for (count = 0; count < n; count++) items[count] = a->default_value;
             a->default_value = list_of(p, a, items, count);
         }
     }

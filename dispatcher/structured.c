@@ -259,7 +259,7 @@ int32_t tni_run_structured(tni_frame *f)
     const tni_kernel *k = NULL;
     int32_t writing = base->form == TNI_FORM_INPLACE, status;
     if (writing && f->op != base) return run_on_clone(f);
-    if (base->body && writing) {
+    if (base->copy_operator && writing) {
         f->device = tni_arg_tensor(f, 0)->desc.device; /* copies lead from any device to any */
         status = TN_OK;
     } else {
@@ -270,7 +270,7 @@ int32_t tni_run_structured(tni_frame *f)
     if (status || f->done) return status;
     status = tni_find_device(f);
     if (status) return status;
-    if (base->body) return base->body(f);
+    if (base->copy_operator) return base->copy_operator(f);
     if (!f->open_device && base->kind == TNI_KIND_DATA_DEPENDENT)
         return tni_fail(f, TN_E_UNSUPPORTED,
                         "the sizes of the result depend on the data, and a meta tensor has none");

@@ -14,11 +14,11 @@ static int32_t lies_in(const void *address, const char *library)
 static void withdraw_rows(tni_op *op, const char *library)
 {
     for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
-        for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = k->next) {
+        for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = tni_kernel_follower(k)) {
             /* Behind a shim the function is the shim's, while the texts stay the library's. */
-            if (!k->disabled &&
+            if (!tni_kernel_is_disabled(k) &&
                 (lies_in((const void *)(uintptr_t)k->row.run, library) || lies_in(k->row.schema, library)))
-                k->disabled = 1;
+                tni_kernel_disable(k);
         }
     }
 }

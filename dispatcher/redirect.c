@@ -18,7 +18,7 @@ static tn_value copy_of(tn_scope *s, tn_value v)
     return tn_value_tensors(list, v.count);
 }
 
-void tni_composite_calls(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs)
+void tni_composite_redirect(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs)
 {
     uint32_t n = op->n_returns;
     if (tn_scope_call(s, op->entry->calls, args, op->n_args, outs, n)) return;

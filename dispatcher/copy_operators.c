@@ -58,7 +58,7 @@ static int32_t body_fill(tni_frame *f)
     return write_self(f, fill_write);
 }
 
-tni_layer_fn *tni_body_of(uint32_t number)
+tni_layer_fn *tni_copy_operator_of(uint32_t number)
 {
     switch (number) {
     case TN_OP_CLONE:

@@ -196,7 +196,7 @@ static inline void build_loop(one_loop *l, const tni_kernel *k, const inputs *in
     show(&l->operands[0], out, TN_OPERAND_OUTPUT, &l->strides[0]);
     for (uint32_t i = 0; i < n; i++) {
         if (TNI_UNLIKELY(in->numbers >> i & 1u))
-            show_number(l, i, in->tensors[i], tni_number_dtype(k, dtype));
+            show_number(l, i, in->tensors[i], tni_scalar_dtype(k, dtype));
         else
             show(&l->operands[i + 1], in->tensors[i], 0, &l->strides[1]);
     }
@@ -218,7 +218,8 @@ static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, inputs i
     const tni_kernel *k = tni_kernel_for(first, f->call_dtype);
     if (!k || k->row.can_run || (in.numbers && k->row.flags & TN_ROW_CASTS)) return NULL;
     if (k == first && f->op->base->promote != TNI_PROMOTE_CUSTOM && is_untouched(&in, f->op->base, k))
-        atomic_store_explicit(&first->alike, (uint64_t)f->call_dtype << 32 | dtype, memory_order_relaxed);
+        atomic_store_explicit(&first->fast_dtypes, (uint64_t)f->call_dtype << 32 | dtype,
+                              memory_order_relaxed);
     return k;
 }
 
@@ -247,30 +248,31 @@ static inline __attribute__((always_inline)) int32_t run(tni_frame *f, const tni
         return TN_OK;
     }
     tn_release(out);
-    return status == TN_E_UNSUPPORTED ? TNI_DECLINED : status;
+    return status == TN_E_UNSUPPORTED ? TNI_NOT_FAST : status;
 }
 
-int32_t tni_run_alike(tni_frame *f)
+int32_t tni_run_fast_pointwise(tni_frame *f)
 {
     const tni_op *base = f->op->base;
     tn_tensor *given = f->given[0], *out;
     inputs in;
     int32_t status;
-    if (base->n_returns != 1 || !gather(f, &in)) return TNI_DECLINED;
+    if (base->n_returns != 1 || !gather(f, &in)) return TNI_NOT_FAST;
     tni_kernel *first = first_kernel(f, in.model);
-    if (TNI_UNLIKELY(!first)) return TNI_DECLINED;
+    if (TNI_UNLIKELY(!first)) return TNI_NOT_FAST;
     const tni_kernel *k = first;
-    uint64_t known = atomic_load_explicit(&first->alike, memory_order_relaxed);
+    uint64_t known = atomic_load_explicit(&first->fast_dtypes, memory_order_relaxed);
     tn_dtype dtype = (tn_dtype)known;
     f->call_dtype = in.model->desc.dtype;
-    if (TNI_UNLIKELY(known >> 32 != f->call_dtype || first->disabled || !is_untouched(&in, base, first))) {
+    if (TNI_UNLIKELY(known >> 32 != f->call_dtype || tni_kernel_is_disabled(first) ||
+                     !is_untouched(&in, base, first))) {
         tn_dtype found = 0;
         int32_t failed = TN_OK;
         k = search(f, in, first, &found, &failed);
-        if (!k) return failed ? failed : TNI_DECLINED;
+        if (!k) return failed ? failed : TNI_NOT_FAST;
         dtype = found;
     }
-    if (given && !fits_given(&in, given, dtype)) return TNI_DECLINED;
+    if (given && !fits_given(&in, given, dtype)) return TNI_NOT_FAST;
     if (base->entry->infer && (status = base->entry->infer(f)) != TN_OK) return status;
     if (given) {
         status = run(f, k, &in, tn_retain(given));

@@ -27,7 +27,7 @@ int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out)
     return TN_OK;
 }
 
-tn_tensor *tni_number_init(tni_number *n, tni_device *cpu, tn_value scalar)
+tn_tensor *tni_wrapped_scalar_init(tni_wrapped_scalar *n, tni_device *cpu, tn_value scalar)
 {
     tn_dtype dtype = dtype_of(scalar);
     n->storage = (tni_storage){.refs = 1,

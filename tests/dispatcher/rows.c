@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which row of a kernel table runs. A row compiled against an older schema does not know the arguments that
+ * were appended since: it may run only while each of them has its default value.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+static tn_context *ctx;
+static tn_scope *s;
+static int ran_older, ran_newer;
+
+static void set_up(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    s = tn_scope_open(ctx);
+}
+
+static void tear_down(void)
+{
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
+TestSuite(rows, .init = set_up, .fini = tear_down);
+
+static int32_t older(void *self, const tn_call *call)
+{
+    ran_older++;
+    return TN_OK;
+}
+
+static int32_t newer(void *self, const tn_call *call)
+{
+    ran_newer++;
+    return TN_OK;
+}
+
+static void add_row(const char *schema, int32_t priority, tn_kernel_fn run)
+{
+    const tn_kernel_row row = {
+        .size = sizeof row, .strides = TN_STRIDES_ANY, .priority = priority, .schema = schema, .run = run};
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK, "%s", schema);
+}
+
+Test(rows, a_built_in_operator_with_another_string_of_the_same_length)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(3));
+    add_row("aten::gelu(Tensor self) -> Tensor", 1000, older);
+    tn_gelu(s, x);
+    cr_expect_eq(ran_older, 1);
+    /* gelu(1) = 0.841345 by erf, 0.841192 by tanh. */
+    cr_expect_float_eq(tn_item_double(s, tn_sum(s, tn_gelu(s, x, .approximate = "tanh"))), 3 * 0.8411920,
+                       1e-5);
+    cr_expect_eq(ran_older, 1);
+    cr_expect_eq(tn_scope_failed(s), TN_OK);
+}
+
+static const int64_t int_list[] = {1, 2}, other_ints[] = {1, 3};
+static const double float_list[] = {1, 2}, other_floats[] = {1, 2.5}, minus_zero[] = {-0.0}, zero[] = {0.0},
+                    pair[] = {1, 2};
+static const uint8_t bool_list[] = {1, 0}, other_bools[] = {1, 1};
+static const char *const string_list[] = {"ab", "cd"}, *const other_strings[] = {"ab", "ce"};
+
+static tn_value scalars(double second)
+{
+    static tn_value lists[2][2];
+    tn_value *list = lists[second != 2];
+    list[0] = tn_value_int(1);
+    list[1] = tn_value_float(second);
+    return tn_value_scalars(list, 2);
+}
+
+/* The declaration of an appended argument, a value equal to its default, and one that differs. */
+static const struct {
+    const char *argument;
+    tn_value same, other;
+} appended[] = {
+    {"int x=3", {TN_TAG_INT, 0, {.i = 3}}, {TN_TAG_INT, 0, {.i = 4}}},
+    {"float x=0.5", {TN_TAG_FLOAT, 0, {.f = 0.5}}, {TN_TAG_FLOAT, 0, {.f = 0.25}}},
+    {"bool x=False", {TN_TAG_BOOL, 0, {.i = 0}}, {TN_TAG_BOOL, 0, {.i = 1}}},
+    {"Scalar x=1", {TN_TAG_INT, 0, {.i = 1}}, {TN_TAG_COMPLEX, 2, {.floats = pair}}},
+    {"str x='none'", {TN_TAG_STRING, 4, {.string = "none"}}, {TN_TAG_STRING, 4, {.string = "tanh"}}},
+    {"str x='none'", {TN_TAG_STRING, 4, {.string = "none"}}, {TN_TAG_STRING, 5, {.string = "none?"}}},
+    {"str x=''", {TN_TAG_STRING, 0, {.string = ""}}, {TN_TAG_STRING, 1, {.string = "a"}}},
+    {"int[] x=[1, 2]", {TN_TAG_INTS, 2, {.ints = int_list}}, {TN_TAG_INTS, 2, {.ints = other_ints}}},
+    {"int[] x=[]", {TN_TAG_INTS, 0, {.ints = int_list}}, {TN_TAG_INTS, 1, {.ints = int_list}}},
+    {"float[] x=[1.0, 2.0]",
+     {TN_TAG_FLOATS, 2, {.floats = float_list}},
+     {TN_TAG_FLOATS, 2, {.floats = other_floats}}},
+    {"float[1] x=0.0", {TN_TAG_FLOATS, 1, {.floats = zero}}, {TN_TAG_FLOATS, 1, {.floats = minus_zero}}},
+    {"bool[2] x=[True, False]",
+     {TN_TAG_BOOLS, 2, {.bools = bool_list}},
+     {TN_TAG_BOOLS, 2, {.bools = other_bools}}},
+    {"str[] x=['ab', 'cd']",
+     {TN_TAG_STRINGS, 2, {.strings = string_list}},
+     {TN_TAG_STRINGS, 2, {.strings = other_strings}}},
+    {"str[] x=['ab']",
+     {TN_TAG_STRINGS, 1, {.strings = string_list}},
+     {TN_TAG_STRINGS, 2, {.strings = string_list}}},
+    {"ScalarType? x=None", {TN_TAG_NONE, 0, {0}}, {TN_TAG_DTYPE, 0, {.i = TN_FLOAT64}}},
+    {"ScalarType x=long", {TN_TAG_DTYPE, 0, {.i = TN_INT64}}, {TN_TAG_DTYPE, 0, {.i = TN_INT32}}},
+    {"Device x=cpu", {TN_TAG_DEVICE, 0, {.device = TN_CPU}}, {TN_TAG_DEVICE, 0, {.device = TN_CPU + 1}}},
+    {"MemoryFormat x=contiguous_format",
+     {TN_TAG_MEMORY_FORMAT, 0, {.i = TN_CONTIGUOUS_FORMAT}},
+     {TN_TAG_MEMORY_FORMAT, 0, {.i = TN_CHANNELS_LAST}}},
+};
+
+/* Defines test::<name>(Tensor self, *, <argument>) with a row for it and a preferred one without the argument. */
+static uint32_t define(const char *name, const char *argument)
+{
+    static char texts[64][160];
+    static int n_texts;
+    char *schema = texts[n_texts++], *old_schema = texts[n_texts++];
+    uint32_t number = 0;
+    snprintf(schema, sizeof texts[0], "test::%s(Tensor self, *, %s) -> Tensor", name, argument);
+    snprintf(old_schema, sizeof texts[0], "test::%s(Tensor self) -> Tensor", name);
+    const tn_operator_def def = {.size = sizeof def, .schema = schema};
+    cr_assert_eq(tn_operator_define(ctx, &def, &number), TN_OK, "%s", schema);
+    add_row(schema, 0, newer);
+    add_row(old_schema, 1, older);
+    return number;
+}
+
+/* Calls with one more argument; 1: the row without the argument ran, 0: the other one. */
+static int older_runs(uint32_t number, tn_tensor *x, tn_value argument)
+{
+    tn_value out, args[] = {tn_value_tensor(x), argument};
+    ran_older = ran_newer = 0;
+    cr_assert_eq(tn_scope_call(s, number, args, 2, &out, 1), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert_eq(ran_older + ran_newer, 1);
+    return ran_older;
+}
+
+Test(rows, an_appended_argument_of_every_kind)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    for (size_t i = 0; i < sizeof appended / sizeof *appended; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "op%zu", i);
+        uint32_t number = define(name, appended[i].argument);
+        cr_expect(older_runs(number, x, appended[i].same), "%s: its default", appended[i].argument);
+        cr_expect_not(older_runs(number, x, appended[i].other), "%s: another value", appended[i].argument);
+    }
+    uint32_t number = define("scalars", "Scalar[] x=[1, 2.0]");
+    cr_expect(older_runs(number, x, scalars(2)));
+    cr_expect_not(older_runs(number, x, scalars(2.5)));
+    number = define("tensors", "Tensor[] x=[]");
+    cr_expect(older_runs(number, x, tn_value_tensors(&x, 0)));
+    cr_expect_not(older_runs(number, x, tn_value_tensors(&x, 1)));
+}

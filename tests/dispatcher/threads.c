@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What may happen on one thread while another one calls operators: fallbacks are counted, rows and observers
+ * are added and removed, operators are removed. ThreadSanitizer sees the races; the values hold without it.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#define CALLS 200
+
+static tn_context *ctx;
+static atomic_int stopped;
+
+static void set_up(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
+}
+
+static void tear_down(void)
+{
+    tn_context_destroy(ctx);
+}
+
+TestSuite(threads, .init = set_up, .fini = tear_down, .timeout = 60);
+
+static int32_t do_nothing(void *self, const tn_call *call)
+{
+    return TN_OK;
+}
+
+static const char *refuse(void *self, const tn_call *call)
+{
+    return "refused for this test";
+}
+
+static void add_row(const char *device, const char *schema, int32_t priority, tn_can_run_fn can_run)
+{
+    const tn_kernel_row row = {.size = sizeof row,
+                               .strides = TN_STRIDES_ANY,
+                               .priority = priority,
+                               .schema = schema,
+                               .run = do_nothing,
+                               .can_run = can_run};
+    cr_assert_eq(tn_kernels_add(ctx, device, NULL, &row, 1), TN_OK);
+}
+
+static uint32_t define(const char *schema)
+{
+    const tn_operator_def def = {.size = sizeof def, .schema = schema};
+    uint32_t number = 0;
+    cr_assert_eq(tn_operator_define(ctx, &def, &number), TN_OK);
+    return number;
+}
+
+/* One thread of a test: calls `op` on a tensor of `device`, and counts the calls that worked. */
+typedef struct caller {
+    pthread_t thread;
+    uint32_t op;
+    const char *device;
+    int worked;
+    int not_found;
+} caller;
+
+static void *call_many_times(void *argument)
+{
+    caller *c = argument;
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(s, TN_INTS(4), .device = tn_device_parse(ctx, c->device));
+    for (int i = 0; i < CALLS; i++) {
+        tn_value out, args[] = {tn_value_tensor(x)};
+        int32_t status = tn_scope_call(s, c->op, args, 1, &out, 1);
+        c->worked += status == TN_OK;
+        c->not_found += status == TN_E_NOT_FOUND;
+        tn_scope_clear(s);
+    }
+    tn_scope_close(s);
+    return NULL;
+}
+
+static void start(caller *c, uint32_t op, const char *device)
+{
+    *c = (caller){.op = op, .device = device};
+    cr_assert_eq(pthread_create(&c->thread, NULL, call_many_times, c), 0);
+}
+
+Test(threads, fallbacks_are_counted_on_two_threads)
+{
+    uint32_t op = define("test::only_on_the_cpu(Tensor self) -> Tensor");
+    tn_fallback_info info = {.size = sizeof info};
+    caller callers[2];
+    add_row("cpu", "test::only_on_the_cpu(Tensor self) -> Tensor", 0, NULL);
+    for (int i = 0; i < 2; i++) start(&callers[i], op, "reference:0");
+    for (int i = 0; i < 2; i++) {
+        pthread_join(callers[i].thread, NULL);
+        cr_expect_eq(callers[i].worked, CALLS);
+    }
+    cr_assert_eq(tn_inspect_fallback_count(ctx), 1);
+    cr_assert_eq(tn_inspect_fallback(ctx, 0, &info), TN_OK);
+    cr_expect_eq(info.op, op);
+    cr_expect_eq(info.count, 2 * CALLS);
+    cr_expect_eq(info.bytes, 2 * CALLS * 2 * 4 * sizeof(float)); /* four floats there and back */
+    cr_expect_str_eq(info.device_type, "reference");
+    cr_expect_str_eq(info.reason, "no kernel");
+    tn_inspect_fallback_reset(ctx);
+    cr_expect_eq(tn_inspect_fallback_count(ctx), 0);
+}
+
+Test(threads, rows_are_added_while_calls_look_for_one)
+{
+    const char *schema = "test::with_rows(Tensor self) -> Tensor";
+    uint32_t op = define(schema);
+    caller callers[2];
+    add_row("cpu", schema, 1000, refuse);
+    add_row("cpu", schema, 0, NULL);
+    for (int i = 0; i < 2; i++) start(&callers[i], op, "cpu");
+    for (int32_t i = 1; i <= CALLS; i++) add_row("cpu", schema, i, i % 2 ? refuse : NULL);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(callers[i].thread, NULL);
+        cr_expect_eq(callers[i].worked, CALLS);
+    }
+    cr_expect_eq(tn_inspect_kernel_count(ctx, op), CALLS + 2);
+}
+
+static void count_enter(void *user, const tn_call_info *info, uint64_t *token)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+Test(threads, observers_come_and_go_while_calls_run)
+{
+    const char *schema = "test::observed(Tensor self) -> Tensor";
+    uint32_t op = define(schema);
+    atomic_int seen = 0;
+    const tn_observer observer = {.size = sizeof observer, .user = &seen, .enter = count_enter};
+    caller callers[2];
+    uint64_t handle, first;
+    add_row("cpu", schema, 0, NULL);
+    cr_assert_eq(tn_observer_add(ctx, &observer, &first), TN_OK);
+    for (int i = 0; i < 2; i++) start(&callers[i], op, "cpu");
+    for (int i = 0; i < CALLS; i++) {
+        cr_assert_eq(tn_observer_add(ctx, &observer, &handle), TN_OK);
+        tn_observer_remove(ctx, handle);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(callers[i].thread, NULL);
+        cr_expect_eq(callers[i].worked, CALLS);
+    }
+    cr_expect_geq(atomic_load(&seen), 2 * CALLS);
+    tn_observer_remove(ctx, first);
+}
+
+Test(threads, an_operator_is_removed_while_calls_run)
+{
+    const char *schema = "test::removed(Tensor self) -> Tensor";
+    uint32_t op = define(schema);
+    caller callers[2];
+    add_row("cpu", schema, 0, NULL);
+    for (int i = 0; i < 2; i++) start(&callers[i], op, "cpu");
+    cr_assert_eq(tn_namespace_remove(ctx, "test"), TN_OK);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(callers[i].thread, NULL);
+        cr_expect_eq(callers[i].worked + callers[i].not_found, CALLS);
+    }
+}
+
+static void *define_many(void *unused)
+{
+    static char schemas[600][64];
+    for (int i = 0; i < 600; i++) {
+        snprintf(schemas[i], sizeof schemas[i], "test::number%d(Tensor self) -> Tensor", i);
+        define(schemas[i]);
+    }
+    atomic_store(&stopped, 1);
+    return NULL;
+}
+
+/* 600 operators take three pages of the registry that were not there. */
+Test(threads, operators_are_defined_while_others_are_looked_up)
+{
+    pthread_t thread;
+    uint32_t known = tn_inspect_operator_count(ctx);
+    cr_assert_eq(pthread_create(&thread, NULL, define_many, NULL), 0);
+    do {
+        tn_operator_info info = {.size = sizeof info};
+        tn_inspect_operator_by_number(ctx, known + 500, &info);
+    } while (!atomic_load(&stopped));
+    pthread_join(thread, NULL);
+    cr_expect_eq(tn_inspect_operator_count(ctx), known + 600);
+}
