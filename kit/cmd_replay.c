@@ -4,8 +4,11 @@
 #include "cmd.h"
 #include "replay/replay.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "record_format.h"
 
@@ -21,21 +24,35 @@ static const char help[] =
     "  --plugin PLUGIN.so  the plugin to play on\n"
     "  --of NAME           whose calls are played, when several plugins were recorded (default: that of the\n"
     "                      same name, else the one with the most kernels)\n"
+    "  --timeout S         seconds that one call may take (default 120)\n"
     "  --list              print the calls\n"
     "\n"
     "Status 0: all as recorded, 1: not, or the file is damaged, 2: called wrongly.\n";
 
 typedef struct request {
-    const char *file, *plugin, *of;
+    const char *file, *plugin, *of, *seconds;
+    unsigned timeout;
     int list;
 } request;
+
+/* 1 unless the text is a number of seconds up to a day. */
+static int read_timeout(request *r)
+{
+    char *end;
+    errno = 0;
+    unsigned long seconds = r->seconds ? strtoul(r->seconds, &end, 10) : 120;
+    if (r->seconds && (*end || end == r->seconds || *r->seconds == '-')) return 1;
+    r->timeout = (unsigned)seconds;
+    return errno || seconds < 1 || seconds > 86400;
+}
 
 static int parse(int argc, char **argv, request *r)
 {
     for (int i = 1; i < argc; i++) {
-        const char **value = !strcmp(argv[i], "--plugin") ? &r->plugin
-                             : !strcmp(argv[i], "--of")   ? &r->of
-                                                          : NULL;
+        const char **value = !strcmp(argv[i], "--plugin")    ? &r->plugin
+                             : !strcmp(argv[i], "--of")      ? &r->of
+                             : !strcmp(argv[i], "--timeout") ? &r->seconds
+                                                             : NULL;
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
             fputs(help, stdout);
             return CMD_OK;
@@ -50,6 +67,11 @@ static int parse(int argc, char **argv, request *r)
             fprintf(stderr, "tenon replay: unexpected argument '%s'\n\n%s", argv[i], help);
             return CMD_USAGE;
         }
+    }
+    if (read_timeout(r)) {
+        fprintf(stderr, "tenon replay: --timeout '%s' is not a number of seconds from 1 to 86400\n\n%s",
+                r->seconds, help);
+        return CMD_USAGE;
     }
     if (r->file && (r->plugin || r->list)) return -1;
     fprintf(stderr, "tenon replay: a file and --plugin or --list are needed\n\n%s", help);
@@ -117,34 +139,91 @@ static int64_t choose(const replay_file *f, const char *wish, const char *own, c
     return best;
 }
 
-static int play_all(replay_player *p, const replay_file *f)
+/* ---- Crashes ----------------------------------------------------------------------------------------- */
+
+/* The player whose call runs now; the handler of signals reads it. */
+static const replay_player *playing;
+
+static void say(const char *text)
 {
-    for (uint64_t i = 0; i < f->n_records; i++) {
-        replay_cursor c = f->records[i].payload;
-        uint32_t tag = f->records[i].tag;
-        int status = tag == RECORD_CALL     ? replay_slot(p, &c)
-                     : tag == RECORD_KERNEL ? replay_kernel(p, &c)
-                                            : 0;
-        if (tag < RECORD_PLUGIN || tag > RECORD_END) {
-            snprintf(p->error, sizeof(p->error), "record %llu is of an unknown kind %u",
-                     (unsigned long long)i, tag);
-            status = -1;
-        }
-        if (status) return status;
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored;
+}
+
+/* The plugin crashed, or did not return in time: says in which call, and ends. */
+static void on_signal(int number)
+{
+    static const struct {
+        int number;
+        const char *text;
+    } texts[] = {{SIGSEGV, "crashed with SIGSEGV"},
+                 {SIGBUS, "crashed with SIGBUS"},
+                 {SIGFPE, "crashed with SIGFPE"},
+                 {SIGILL, "crashed with SIGILL"},
+                 {SIGABRT, "aborted"},
+                 {SIGALRM, "did not return in time"}};
+    say("tenon replay: ");
+    say(playing && playing->now[0] ? playing->now : "loading the plugin");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (texts[i].number != number) continue;
+        say(": the plugin ");
+        say(texts[i].text);
     }
-    return 0;
+    say("\n");
+    _exit(CMD_FAILED);
+}
+
+static void catch_crashes(const replay_player *p)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
+    static char stack[16384]; /* a crash may have used up the usual one */
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof(stack)};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+    playing = p;
+    sigaltstack(&other, NULL);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) sigaction(numbers[i], &action, NULL);
+}
+
+static int play_record(replay_player *p, const replay_record *record)
+{
+    replay_cursor c = record->payload;
+    switch (record->tag) {
+    case RECORD_CALL:
+        return replay_slot(p, &c);
+    case RECORD_KERNEL:
+        return replay_kernel(p, &c);
+    case RECORD_PLUGIN:
+    case RECORD_BLOB:
+        return 0;
+    default:
+        snprintf(p->error, sizeof(p->error), "a record is of the unknown kind %u", record->tag);
+        return -1;
+    }
+}
+
+static int play_all(replay_player *p, const replay_file *f, unsigned timeout)
+{
+    int status = 0;
+    for (uint64_t i = 0; i < f->n_records && !status; i++) {
+        alarm(timeout);
+        status = play_record(p, &f->records[i]);
+    }
+    alarm(0);
+    return status;
 }
 
 static int report(const replay_player *p, const replay_file *f, const char *from, int damaged)
 {
-    printf("%llu kernels and %llu other calls of %s played on %s %s, %llu passed over\n",
-           (unsigned long long)p->kernels_played, (unsigned long long)p->slots, from, p->info->name,
-           p->info->version, (unsigned long long)p->passed_over);
+    printf("%llu kernel%s and %llu other call%s of %s played on %s %s, %llu passed over\n",
+           (unsigned long long)p->kernels_played, p->kernels_played == 1 ? "" : "s",
+           (unsigned long long)p->slots, p->slots == 1 ? "" : "s", from, p->info->name, p->info->version,
+           (unsigned long long)p->passed_over);
     if (p->kernels_absent)
-        printf("%llu calls have no kernel here that takes them, the first of %s\n",
-               (unsigned long long)p->kernels_absent, p->first_absent);
+        printf("%llu call%s without a kernel in this plugin, the first of %s\n",
+               (unsigned long long)p->kernels_absent, p->kernels_absent == 1 ? "" : "s", p->first_absent);
     if (p->differences)
-        printf("%llu differences; the first: %s\n", (unsigned long long)p->differences, p->difference);
+        printf("%llu difference%s; the first: %s\n", (unsigned long long)p->differences,
+               p->differences == 1 ? "" : "s", p->difference);
     else if (!damaged && f->whole)
         printf("all as recorded%s\n", p->same ? ", bit for bit" : ", within tolerance");
     if (damaged) printf("stopped: %s\n", p->error);
@@ -157,6 +236,7 @@ static int play(const replay_file *f, const request *r)
     replay_player p = {.file = f};
     char name[96] = "";
     int status = CMD_FAILED;
+    catch_crashes(&p);
     if (replay_load(&p, r->plugin)) {
         fprintf(stderr, "tenon replay: %s: %s\n", r->plugin, p.error);
     } else {
@@ -164,14 +244,17 @@ static int play(const replay_file *f, const request *r)
         if (index < 0) {
             fprintf(stderr, "tenon replay: %s has no calls%s%s\n", r->file, r->of ? " of plugin " : "",
                     r->of ? r->of : "");
+            if (!f->whole) fprintf(stderr, "the file %s\n", f->problem);
         } else {
             p.index = (uint32_t)index;
             p.same = strcmp(name, p.info->name) == 0;
-            int damaged = play_all(&p, f);
+            int damaged = play_all(&p, f, r->timeout);
             status = report(&p, f, name, damaged);
         }
     }
+    snprintf(p.now, sizeof(p.now), "closing the plugin");
     replay_unload(&p);
+    playing = NULL;
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Numbers repeat after so many elements: drawing 64 MiB of them would cost more than the case. */
 #define PERIOD 4096
@@ -42,8 +43,11 @@ void fill_store(void *at, tn_dtype dtype, double value)
     float single = (float)value;
     uint16_t half = half_bits((double)single);
     uint32_t bits;
-    int64_t whole = (int64_t)value;
+    int64_t whole = value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : 0;
     switch (dtype) {
+    case TN_BOOL: /* 0 or 1: tenon/op.h promises kernels no other byte */
+        *(uint8_t *)at = whole != 0;
+        break;
     case TN_FLOAT32:
     case TN_COMPLEX64:
         memcpy(at, &single, 4);
@@ -123,19 +127,40 @@ static void *find_room(tn_scope *s, uint64_t bytes, void (**out_release)(void *)
     return *out_user;
 }
 
+/* The position of the last element, -1 for an empty tensor, -2 for sizes and strides that cannot be. */
+static int64_t last_position(const fill_wish *w)
+{
+    int64_t last = 0, stride = 1, step;
+    int empty = 0;
+    if (w->strides.data && w->strides.count != w->sizes.count) return -2;
+    for (int64_t i = w->sizes.count - 1; i >= 0; i--) {
+        int64_t size = w->sizes.data[i], own = w->strides.data ? w->strides.data[i] : stride;
+        empty |= size == 0;
+        if (size < 0 || own < 0) return -2;
+        if (empty) continue;
+        if (__builtin_mul_overflow(size - 1, own, &step) || __builtin_add_overflow(last, step, &last) ||
+            __builtin_mul_overflow(stride, size, &stride))
+            return -2;
+    }
+    return empty ? -1 : last;
+}
+
+/* Half of the machine's memory: a damaged file may ask for anything. */
+static int64_t most_bytes(void)
+{
+    return sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
+}
+
 tn_tensor *fill_tensor(tn_scope *s, const fill_wish *w)
 {
-    int64_t last = 0;
-    int empty = 0;
+    int64_t last = last_position(w), element = tn_dtype_bytes(w->dtype);
     uint64_t bytes;
     void *data, *user, (*release)(void *);
-    int64_t stride = 1;
-    for (int64_t i = w->sizes.count - 1; i >= 0; i--) {
-        last += (w->sizes.data[i] - 1) * (w->strides.data ? w->strides.data[i] : stride);
-        stride *= w->sizes.data[i];
-        empty |= w->sizes.data[i] == 0;
+    if (last < -1 || element <= 0 || last >= most_bytes() / element) {
+        tn_scope_fail(s, TN_E_SHAPE,
+                      "a tensor of these sizes and strides cannot be made, or is larger than half of memory");
+        return NULL;
     }
-    if (empty) last = -1;
     /* Whole cache lines, and one more so that nothing is empty. */
     bytes = ((uint64_t)(last + 1) * (uint64_t)tn_dtype_bytes(w->dtype) / 64 + 1) * 64;
     data = find_room(s, bytes, &release, &user);

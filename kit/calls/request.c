@@ -6,6 +6,20 @@
 #include <string.h>
 #include "fill.h"
 
+/* The whole number of a JSON item; out of range ones become the nearest, what is not a number 0. */
+static int64_t whole_of(const cJSON *j)
+{
+    double v = cJSON_IsNumber(j) ? j->valuedouble : 0;
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+static double float_of(const cJSON *j)
+{
+    const cJSON *f = cJSON_GetObjectItem(j, "f");
+    if (cJSON_IsString(f)) return strtod(f->valuestring, NULL);
+    return cJSON_IsNumber(j) ? j->valuedouble : 0;
+}
+
 static tn_ints ints_of(tn_scope *s, const cJSON *list)
 {
     int64_t count = cJSON_GetArraySize(list), *data, i = 0;
@@ -14,20 +28,19 @@ static tn_ints ints_of(tn_scope *s, const cJSON *list)
     data = tn_scope_memory(s, (uint64_t)(count + 1) * 8);
     cJSON_ArrayForEach(item, list)
     {
-        if (data) data[i++] = (int64_t)item->valuedouble;
+        if (data) data[i++] = whole_of(item);
     }
-    return (tn_ints){data, count};
+    return (tn_ints){data, data ? count : 0}; /* a scope that has failed gives no memory */
 }
 
 static tn_value floats_of(tn_scope *s, const cJSON *list)
 {
     int64_t count = cJSON_GetArraySize(list), i = 0;
     double *data = tn_scope_memory(s, (uint64_t)(count + 1) * 8);
-    const cJSON *item, *f;
+    const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        f = cJSON_GetObjectItem(item, "f");
-        if (data) data[i++] = f ? strtod(f->valuestring, NULL) : item->valuedouble;
+        if (data) data[i++] = float_of(item);
     }
     return tn_value_floats(data, count);
 }
@@ -57,11 +70,11 @@ static tn_tensor *tensor_of(tn_scope *s, const cJSON *j)
                    .strides = ints_of(s, cJSON_GetObjectItem(j, "s")),
                    .low = number_or(j, "low", 0),
                    .high = number_or(j, "high", 1),
-                   .seed = (uint64_t)number_or(j, "seed", 0),
+                   .seed = (uint64_t)whole_of(cJSON_GetObjectItem(j, "seed")),
                    .offsets = cJSON_IsTrue(cJSON_GetObjectItem(j, "offsets"))};
     w.dtype = cJSON_IsString(dtype) ? tn_dtype_parse(dtype->valuestring) : 0;
     if (w.dtype) return fill_tensor(s, &w);
-    tn_scope_fail(s, TN_E_DTYPE, "a dtype that is not known");
+    tn_scope_fail(s, TN_E_DTYPE, "the call has a tensor without a known dtype");
     return NULL;
 }
 
@@ -90,8 +103,7 @@ static tn_value object_of(tn_scope *s, const cJSON *j)
 {
     const cJSON *item;
     if (cJSON_GetObjectItem(j, "t")) return tn_value_tensor(tensor_of(s, j));
-    item = cJSON_GetObjectItem(j, "f");
-    if (cJSON_IsString(item)) return tn_value_float(strtod(item->valuestring, NULL));
+    if (cJSON_IsString(cJSON_GetObjectItem(j, "f"))) return tn_value_float(float_of(j));
     item = cJSON_GetObjectItem(j, "dtype");
     if (cJSON_IsString(item)) return tn_value_dtype(tn_dtype_parse(item->valuestring));
     return tn_value_layout(TN_INTERNED_STRIDED);
@@ -103,7 +115,7 @@ static tn_value value_of(tn_scope *s, const cJSON *j, const char *type)
     if (cJSON_IsObject(j)) return object_of(s, j);
     if (cJSON_IsBool(j)) return tn_value_bool(cJSON_IsTrue(j));
     if (cJSON_IsNumber(j) && strncmp(type, "float", 5) == 0) return tn_value_float(j->valuedouble);
-    if (cJSON_IsNumber(j)) return tn_value_int((int64_t)j->valuedouble);
+    if (cJSON_IsNumber(j)) return tn_value_int(whole_of(j));
     if (cJSON_IsString(j) && strncmp(type, "Device", 6) == 0)
         return tn_value_device(tn_device_parse(tn_scope_context(s), j->valuestring));
     return cJSON_IsString(j) ? tn_value_string(j->valuestring) : tn_value_none();

@@ -127,7 +127,8 @@ static int take_line(check_list *list, trace *tr, const char *line)
     shape_text shape;
     int good = cJSON_IsString(op) && cJSON_IsArray(cJSON_GetObjectItem(call, "args"));
     if (good) {
-        double times = cJSON_IsNumber(n) ? n->valuedouble : 1;
+        double times =
+            cJSON_IsNumber(n) && n->valuedouble >= 1 && n->valuedouble < 0x1p53 ? n->valuedouble : 1;
         describe(call, &shape);
         trace_form *f = form_of(list, tr, op->valuestring, shape.text);
         f->calls += (uint64_t)times;
@@ -178,7 +179,7 @@ void trace_read(check_list *list, const check_options *options, trace *out)
         number++;
         line[strcspn(line, "\r\n")] = 0;
         if (*line && take_line(list, out, line))
-            snprintf(out->error, sizeof out->error, "%.200s:%u is no call", path, number);
+            snprintf(out->error, sizeof out->error, "%.200s:%u is not a call", path, number);
     }
     if (!out->error[0] && !out->count) snprintf(out->error, sizeof out->error, "%.200s: no calls", path);
     gzclose(in);

@@ -82,6 +82,15 @@ static int32_t make_arguments(call *c)
     return tn_scope_failed(c->s) ? fail(c, scope_text(c)) : 1;
 }
 
+/* Where the tensor of an argument stands, with `index` that of a list; NULL when there is none. */
+static tn_tensor **tensor_place(tn_value *arg, const cJSON *index)
+{
+    if (!index) return arg->tag == TN_TAG_TENSOR ? &arg->as.tensor : NULL;
+    int64_t i = golden_integer(index);
+    if (arg->tag != TN_TAG_TENSORS || i < 0 || i >= (int64_t)arg->count) return NULL;
+    return (tn_tensor **)(uintptr_t)&arg->as.tensors[i];
+}
+
 /* Marks what gradients are wanted of. A tensor that the call changes is passed as a copy that has the leaf
  * behind it. */
 static int32_t mark_leaves(call *c)
@@ -94,8 +103,8 @@ static int32_t mark_leaves(call *c)
         int32_t i = argument_index(c, name);
         tn_tensor **place, *leaf;
         if (i < 0 || c->n_leaves == MAX_TENSORS) return fail(c, "grad names an unknown argument");
-        place = index ? (tn_tensor **)(uintptr_t)&c->args[i].as.tensors[(int)index->valuedouble]
-                      : &c->args[i].as.tensor;
+        place = tensor_place(&c->args[i], index);
+        if (!place) return fail(c, "grad names an argument that is not a tensor");
         leaf = *place;
         if (!leaf || tn_set_requires_grad(leaf, 1))
             return fail(c, tn_last_error() ? tn_last_error()->message : "no leaf");
@@ -121,7 +130,7 @@ static int32_t listed(const cJSON *list, uint32_t value)
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        if ((uint32_t)item->valuedouble == value) return 1;
+        if (golden_integer(item) == (int64_t)value) return 1;
     }
     return 0;
 }
@@ -193,7 +202,8 @@ static int32_t compare_mutated(call *c, double rtol, double atol, int32_t values
         uint32_t k = 0;
         if (i < 0) return fail(c, "mutated names an unknown argument");
         for (; item; item = list ? item->next : NULL, k++) {
-            tn_tensor *t = list ? c->args[i].as.tensors[k] : tn_value_as_tensor(c->args[i]);
+            tn_tensors many = tn_value_as_tensors(c->args[i]);
+            tn_tensor *t = !list ? tn_value_as_tensor(c->args[i]) : k < many.count ? many.data[k] : NULL;
             if (cJSON_IsNull(item)) continue;
             if (!t || !golden_compare(c->file, c->s, t, item, rtol, atol, values, name, c->result))
                 return t ? 0 : fail(c, "no tensor");
@@ -225,10 +235,11 @@ static int32_t compare_gradients(call *c)
     double rtol = field(c->line, "grad_rtol")->valuedouble, atol = field(c->line, "grad_atol")->valuedouble;
     const cJSON *entry;
     uint32_t n = 0, i = 0;
+    if (cJSON_GetArraySize(field(c->line, "cotangents")) > MAX_TENSORS) return fail(c, "too many cotangents");
     tn_backward_options options = {.size = sizeof options, .allow_unused = 1};
     cJSON_ArrayForEach(entry, field(c->line, "cotangents"))
     {
-        roots[n] = cotangent_target(c, (uint32_t)field(entry, "out")->valuedouble);
+        roots[n] = cotangent_target(c, (uint32_t)golden_integer(field(entry, "out")));
         cotangents[n] = golden_tensor(c->file, c->s, entry);
         if (!roots[n] || !cotangents[n]) return fail(c, "no tensor for a cotangent");
         if (tn_requires_grad(roots[n])) n++;
@@ -314,10 +325,16 @@ void golden_case(const golden_file *file, const cJSON *line, golden_result *out)
     c->result = out;
     c->s = tn_scope_open(file->ctx);
     out->outcome = GOLDEN_PASSED;
-    if (!c->s)
+    const char *damage = golden_damage(line);
+    char text[96];
+    if (damage) {
+        snprintf(text, sizeof text, "the line is damaged: field '%s'", damage);
+        fail(c, text);
+    } else if (!c->s) {
         fail(c, "no scope");
-    else
+    } else {
         run(c);
+    }
     tn_scope_close(c->s);
     free(c);
 }

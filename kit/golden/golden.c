@@ -61,7 +61,7 @@ static void run_line(const golden_file *file, const cJSON *line, FILE *out)
     golden_result r;
     const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op"),
                 *dtype = cJSON_GetObjectItem(line, "dtype");
-    fprintf(out, "B\t%d\t%s\t%s\n", (int)id->valuedouble, op->valuestring,
+    fprintf(out, "B\t%d\t%s\t%s\n", (int)(golden_integer(id) & INT32_MAX), op->valuestring,
             cJSON_IsString(dtype) ? dtype->valuestring : "none");
     fflush(out);
     golden_case(file, line, &r);
@@ -85,7 +85,7 @@ static int run_lines(const golden_options *o, const golden_file *file, const cha
     while (getline(&text, &room, in) > 0) {
         cJSON *line = cJSON_Parse(text);
         const cJSON *id = cJSON_GetObjectItem(line, "id"), *op = cJSON_GetObjectItem(line, "op");
-        if (cJSON_IsNumber(id) && cJSON_IsString(op) && (int64_t)id->valuedouble >= first &&
+        if (cJSON_IsNumber(id) && cJSON_IsString(op) && golden_integer(id) >= first &&
             (!o->filter || !regexec(&filter, op->valuestring, 0, NULL, 0)))
             run_line(file, line, out);
         cJSON_Delete(line);

@@ -11,12 +11,13 @@
 
 enum { GOLDEN_PASSED, GOLDEN_FAILED, GOLDEN_ACCEPTED, GOLDEN_ABSENT, GOLDEN_OUTCOMES };
 
-#define GOLDEN_FAR 1e9
+#define GOLDEN_FAR      1e9
+#define GOLDEN_MAX_RANK 64
 
-/* What became of one call. */
+/* The outcome of one call. */
 typedef struct golden_result {
     int32_t outcome;
-    int32_t same_text; /* a refusal in the very words */
+    int32_t same_text; /* a refusal with the recorded text */
     double difference; /* largest, of a failure in values */
     double tolerances; /* how many times the tolerance of its element a difference is, at most GOLDEN_FAR */
     char reason[480];
@@ -28,11 +29,15 @@ typedef struct golden_file {
     tn_safetensors *tensors;
     tn_device device;
     /* Called with 1 before the call under test and before its gradients, with 0 after each; or NULL. What is
-     * made and compared in between is none of its business. */
+     * made and compared in between is not watched. */
     void (*watch)(void *user, int on);
     void *user;
 } golden_file;
 
+/* The field of a line that is missing or of the wrong kind, or NULL. Files are input: nothing in them is trusted. */
+const char *golden_damage(const cJSON *line);
+/* An integer of a line, also one written as a string (beyond 2^53); out of range ones become the nearest. */
+int64_t golden_integer(const cJSON *item);
 /* Runs one line. */
 void golden_case(const golden_file *file, const cJSON *line, golden_result *out);
 /* A tensor of a line on the file's device, NULL and a failed scope if it cannot be made. */

@@ -6,19 +6,19 @@
 #include <string.h>
 #include "golden.h"
 
-#define MAX_RANK 64
-
 static const cJSON *field(const cJSON *entry, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(entry, name);
 }
 
-/* Integers beyond 2^53 are strings. */
-static int64_t integer(const cJSON *item)
+int64_t golden_integer(const cJSON *item)
 {
     if (cJSON_IsString(item)) return (int64_t)strtoll(item->valuestring, NULL, 10);
     if (cJSON_IsBool(item)) return cJSON_IsTrue(item);
-    return item ? (int64_t)item->valuedouble : 0;
+    if (!cJSON_IsNumber(item)) return 0;
+    return item->valuedouble >= 0x1p63   ? INT64_MAX
+           : item->valuedouble < -0x1p63 ? INT64_MIN
+                                         : (int64_t)item->valuedouble;
 }
 
 static double number(const cJSON *item)
@@ -33,7 +33,7 @@ static int64_t integers(const cJSON *list, int64_t *out)
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        if (n < MAX_RANK) out[n++] = integer(item);
+        if (n < GOLDEN_MAX_RANK) out[n++] = golden_integer(item);
     }
     return n;
 }
@@ -42,11 +42,16 @@ static int64_t integers(const cJSON *list, int64_t *out)
 static tn_tensor *stored(const golden_file *file, tn_scope *s, const cJSON *entry, tn_dtype dtype)
 {
     tn_tensor *t = tn_safetensors_get(s, file->tensors, field(entry, "tensor")->valuestring, TN_CPU);
-    int64_t bytes, rank;
+    int64_t bytes, rank, parts = tn_dtype_is_complex(dtype) ? 2 : 1;
     void *data;
     if (!t || tn_tensor_dtype(t) == dtype) return t;
     rank = tn_tensor_rank(t);
     bytes = tn_tensor_numel(t) * tn_dtype_bytes(tn_tensor_dtype(t));
+    if (tn_dtype_bytes(dtype) != parts * tn_dtype_bytes(tn_tensor_dtype(t)) ||
+        (parts == 2 && (!rank || tn_tensor_size(t, rank - 1) != 2))) {
+        tn_scope_fail(s, TN_E_CORRUPT, "the stored tensor has another element size than its dtype");
+        return NULL;
+    }
     data = tn_scope_memory(s, (uint64_t)bytes + 1);
     if (!data || tn_to_host(s, t, data, (uint64_t)bytes)) return NULL;
     if (tn_dtype_is_complex(dtype)) rank--;
@@ -62,14 +67,14 @@ static tn_tensor *to_device(const golden_file *file, tn_scope *s, tn_tensor *t)
 tn_tensor *golden_tensor(const golden_file *file, tn_scope *s, const cJSON *entry)
 {
     tn_dtype dtype = tn_dtype_parse(field(entry, "dtype")->valuestring);
-    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    int64_t sizes[GOLDEN_MAX_RANK], strides[GOLDEN_MAX_RANK];
     int64_t rank = integers(field(entry, "shape"), sizes);
     tn_tensor *t = to_device(file, s, stored(file, s, entry, dtype));
     if (!t) return NULL;
     if (field(entry, "strides")) {
         integers(field(entry, "strides"), strides);
         t = tn_as_strided(s, t, ((tn_ints){sizes, rank}), ((tn_ints){strides, rank}),
-                          .storage_offset = integer(field(entry, "offset")));
+                          .storage_offset = golden_integer(field(entry, "offset")));
     } else if (rank != tn_tensor_rank(t) || (rank && memcmp(sizes, tn_tensor_sizes(t), (size_t)rank * 8))) {
         t = tn_reshape(s, t, ((tn_ints){sizes, rank}));
     }
@@ -100,7 +105,7 @@ static tn_value complex_value(tn_scope *s, const cJSON *pair)
 static tn_value scalar(tn_scope *s, const cJSON *entry)
 {
     const cJSON *v;
-    if ((v = field(entry, "int"))) return tn_value_int(integer(v));
+    if ((v = field(entry, "int"))) return tn_value_int(golden_integer(v));
     if ((v = field(entry, "float"))) return tn_value_float(number(v));
     if ((v = field(entry, "bool"))) return tn_value_bool(cJSON_IsTrue(v));
     if ((v = field(entry, "complex"))) return complex_value(s, v);
@@ -121,11 +126,11 @@ static tn_value list_value(tn_scope *s, const cJSON *entry)
     if (!data) return tn_value_none();
     cJSON_ArrayForEach(item, list)
     {
-        if (kind == 0) ((int64_t *)data)[i] = integer(item);
+        if (kind == 0) ((int64_t *)data)[i] = golden_integer(item);
         if (kind == 1) ((double *)data)[i] = number(item);
         if (kind == 2) ((uint8_t *)data)[i] = (uint8_t)cJSON_IsTrue(item);
         if (kind == 3) ((tn_value *)data)[i] = scalar(s, item);
-        if (kind == 4) ((const char **)data)[i] = item->valuestring;
+        if (kind == 4) ((const char **)data)[i] = item->valuestring ? item->valuestring : "";
         i++;
     }
     return kind == 0   ? tn_value_ints(data, n)
@@ -278,7 +283,7 @@ static int32_t compare_exact(tn_scope *s, tn_tensor *got, tn_tensor *want, const
 int32_t golden_compare(const golden_file *file, tn_scope *s, tn_tensor *got, const cJSON *want, double rtol,
                        double atol, int32_t values, const char *what, golden_result *out)
 {
-    int64_t sizes[MAX_RANK], rank = integers(field(want, "shape"), sizes);
+    int64_t sizes[GOLDEN_MAX_RANK], rank = integers(field(want, "shape"), sizes);
     tn_dtype dtype = tn_dtype_parse(field(want, "dtype")->valuestring);
     golden_file on_cpu = *file;
     tn_tensor *expected;

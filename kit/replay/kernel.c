@@ -7,6 +7,7 @@
 #include "replay.h"
 
 #include "record_format.h"
+#include "wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,59 +18,22 @@ typedef struct kernel_call {
     char op[96];
     tn_call call;
     replay_tensor *tensors;
-    tn_nest nest;
-    tn_operand *operands;
-    uint64_t *operand_handles;
+    replay_nest_in_file nest;
     replay_cursor host_calls;
     uint32_t n_host_calls;
 } kernel_call;
 
 /* ---- Reading ----------------------------------------------------------------------------------------- */
 
-static void read_nest(replay_player *p, replay_cursor *c, kernel_call *k)
+/* Streams of two devices may have the same handle. */
+static const replay_handle *find_stream(const replay_player *p, const replay_handle *device,
+                                        uint64_t recorded)
 {
-    tn_nest *n = &k->nest;
-    n->size = sizeof(*n);
-    n->rank = replay_u32(c);
-    n->kept = replay_u32(c);
-    n->n_outputs = replay_u32(c);
-    n->n_operands = replay_u32(c);
-    n->operand_bytes = sizeof(tn_operand);
-    n->numel = 1;
-    if (n->rank > TN_MAX_RANK || n->n_operands > 256) c->bad = 1;
-    if (c->bad) return;
-    uint64_t dims = n->rank * sizeof(int64_t);
-    int64_t *sizes = replay_memory(p, dims + 8);
-    const void *at = replay_bytes(c, dims);
-    k->operands = replay_memory(p, (n->n_operands + 1u) * sizeof(*k->operands));
-    k->operand_handles = replay_memory(p, (n->n_operands + 1u) * sizeof(uint64_t));
-    if (!sizes || !at || !k->operands || !k->operand_handles) {
-        c->bad = 1;
-        return;
+    for (size_t i = p->n_handles; device && i-- > 0;) {
+        const replay_handle *h = &p->handles[i];
+        if (h->kind == 's' && h->recorded == recorded && h->device == device->here) return h;
     }
-    memcpy(sizes, at, dims);
-    for (uint32_t d = 0; d < n->rank; d++) n->numel *= sizes[d];
-    n->sizes = sizes;
-    n->operands = k->operands;
-    for (uint32_t i = 0; i < n->n_operands && !c->bad; i++) {
-        tn_operand *o = &k->operands[i];
-        o->size = sizeof(*o);
-        o->flags = replay_u32(c);
-        o->dtype = replay_u32(c);
-        o->byte_offset = replay_u64(c);
-        k->operand_handles[i] = replay_u64(c);
-        const replay_blob *blob = replay_find(p->file, replay_u64(c));
-        int64_t *strides = replay_memory(p, dims + 8);
-        at = replay_bytes(c, dims);
-        if (!strides || !at) {
-            c->bad = 1;
-            return;
-        }
-        memcpy(strides, at, dims);
-        o->strides = strides;
-        if (o->flags & TN_OPERAND_IMMEDIATE && (o->host = replay_memory(p, 16)) && blob && blob->bytes <= 16)
-            memcpy(o->host, blob->data, blob->bytes);
-    }
+    return NULL;
 }
 
 static void read_call(replay_player *p, replay_cursor *c, kernel_call *k)
@@ -80,7 +44,7 @@ static void read_call(replay_player *p, replay_cursor *c, kernel_call *k)
     *call = (tn_call){.size = sizeof(*call), .flags = replay_u32(c)};
     call->threads = (int32_t)replay_u32(c);
     const replay_handle *device = replay_handle_find(p, 'd', replay_u64(c));
-    const replay_handle *stream = replay_handle_find(p, 's', replay_u64(c));
+    const replay_handle *stream = find_stream(p, device, replay_u64(c));
     p->call_device = call->device = device ? device->here : NULL;
     p->call_stream = call->stream = stream ? stream->here : NULL;
     call->n_args = replay_u32(c);
@@ -88,8 +52,8 @@ static void read_call(replay_player *p, replay_cursor *c, kernel_call *k)
     call->n_outs = replay_u32(c);
     call->outs = replay_values(p, c, call->n_outs, &k->tensors);
     if (replay_u32(c)) {
-        read_nest(p, c, k);
-        call->nest = &k->nest;
+        replay_nest(p, c, &k->nest);
+        call->nest = &k->nest.nest;
     }
     k->n_host_calls = replay_u32(c);
     k->host_calls = *c;
@@ -130,6 +94,24 @@ static int upload(replay_player *p, const replay_tensor *t)
                                    blob->data, blob->bytes, p->call_stream);
 }
 
+/* The allocation that holds all of an operand, or NULL. */
+static const replay_handle *find_operand(replay_player *p, const kernel_call *k, uint32_t i)
+{
+    const tn_nest *n = &k->nest.nest;
+    const tn_operand *o = &k->nest.operands[i];
+    const replay_handle *h = replay_handle_at(p, k->nest.handles[i], o->byte_offset);
+    uint64_t last = 0, step;
+    for (uint32_t d = 0; h && n->numel && d < n->rank; d++) {
+        if (o->strides[d] < 0 ||
+            __builtin_mul_overflow((uint64_t)o->strides[d], (uint64_t)(n->sizes[d] - 1), &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return NULL;
+    }
+    if (!h || !n->numel) return h;
+    uint64_t room = h->bytes - (o->byte_offset - h->from), element = (uint64_t)tn_dtype_bytes(o->dtype);
+    return element <= room && last <= room - element ? h : NULL;
+}
+
 /* 0 when all tensors have memory and bytes. */
 static int place(replay_player *p, kernel_call *k)
 {
@@ -148,16 +130,18 @@ static int place(replay_player *p, kernel_call *k)
         uint64_t bytes = reach(k, t->recorded);
         uint64_t end = h && (h->part || h->from) ? t->recorded_offset + t->extent : bytes;
         if (!h || (!h->temporary && h->from + h->bytes < end)) h = replay_temporary(p, t->recorded, bytes);
-        if (!h) return -1;
+        if (!h || t->recorded_offset - h->from > h->bytes ||
+            h->bytes - (t->recorded_offset - h->from) < t->extent)
+            return -1;
         t->desc.allocation = h->here;
         t->desc.byte_offset = replay_offset(h, t->recorded_offset);
         t->desc.host = h->host ? (char *)h->host + t->desc.byte_offset : NULL;
         if (upload(p, t)) return -1;
     }
-    for (uint32_t i = 0; i < k->nest.n_operands; i++) {
-        tn_operand *o = &k->operands[i];
-        const replay_handle *h = replay_handle_at(p, k->operand_handles[i], o->byte_offset);
+    for (uint32_t i = 0; i < k->nest.nest.n_operands; i++) {
+        tn_operand *o = &k->nest.operands[i];
         if (o->flags & TN_OPERAND_IMMEDIATE) continue;
+        const replay_handle *h = find_operand(p, k, i);
         if (!h) return -1;
         o->allocation = h->here;
         o->byte_offset = replay_offset(h, o->byte_offset);
@@ -173,8 +157,8 @@ static int place(replay_player *p, kernel_call *k)
 static tn_dtype dtype_of(const kernel_call *k)
 {
     tn_dtype found = 0;
-    for (uint32_t i = k->nest.n_outputs; k->call.nest && i < k->nest.n_operands; i++)
-        if (!found || found == TN_BOOL) found = k->operands[i].dtype;
+    for (uint32_t i = k->nest.nest.n_outputs; k->call.nest && i < k->nest.nest.n_operands; i++)
+        if (!found || found == TN_BOOL) found = k->nest.operands[i].dtype;
     const tn_tensor *first = NULL;
     for (uint32_t i = 0; i < k->call.n_args && !first; i++) {
         tn_tensors list = tn_value_as_tensors(k->call.args[i]);
@@ -193,12 +177,68 @@ static int is_contiguous(const tn_tensor_desc *d)
     return 1;
 }
 
+/* ---- Schemas ----------------------------------------------------------------------------------------- */
+
+/* 1 if a value may stand for an argument of that type, "Tensor?[] x=None". Types not listed take any value. */
+static int may_be(const char *type, const tn_value *v)
+{
+    static const struct {
+        const char *name;
+        uint32_t single, list;
+    } types[] = {{"Tensor", TN_TAG_TENSOR, TN_TAG_TENSORS},
+                 {"int", TN_TAG_INT, TN_TAG_INTS},
+                 {"float", TN_TAG_FLOAT, TN_TAG_FLOATS},
+                 {"bool", TN_TAG_BOOL, TN_TAG_BOOLS},
+                 {"str", TN_TAG_STRING, TN_TAG_STRINGS}};
+    size_t length = strcspn(type, " "); /* of the type, without the name */
+    const char *list = memchr(type, '[', length);
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        size_t n = strlen(types[i].name);
+        if (strncmp(type, types[i].name, n) || (type[n] != ' ' && !strchr("([?", type[n]))) continue;
+        if (v->tag == TN_TAG_NONE) return memchr(type, '?', length) != NULL;
+        return v->tag == (list ? types[i].list : types[i].single);
+    }
+    return 1;
+}
+
+/* The next argument or result behind `at`, passing over "*"; NULL at the end. */
+static const char *next_part(const char *at)
+{
+    int depth = 0;
+    for (; *at && (depth || (*at != ',' && *at != ')')); at++)
+        depth += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+    if (*at != ',') return NULL;
+    at += 1 + strspn(at + 1, " ");
+    return *at == '*' ? next_part(at) : at;
+}
+
+/* 1 if the values of the call are of the types that the schema names. A row for an older schema has fewer. */
+static int matches(const char *schema, const tn_call *call)
+{
+    const char *at = strchr(schema, '('), *results = strstr(schema, "-> ");
+    uint32_t n = 0;
+    if (!at || !results) return 0;
+    at += 1;
+    if (*at == ')') at = NULL;
+    if (at && *at == '*') at = next_part(at);
+    for (; at; at = next_part(at), n++)
+        if (n >= call->n_args || !may_be(at, &call->args[n])) return 0;
+    results += 3;
+    if (*results == '(') results++;
+    if (*results == ')') return 1;
+    for (n = 0; results; results = next_part(results), n++)
+        if (n >= call->n_outs || (call->outs[n].tag != TN_TAG_NONE && !may_be(results, &call->outs[n])))
+            return 0;
+    return 1;
+}
+
 /* A row of another plugin may want what the recorded one did not. */
 static int fits(const replay_player *p, const kernel_call *k, const tn_kernel_row *row, tn_dtype dtype)
 {
     size_t length = strlen(k->op);
     if (!row->schema || !row->run || strncmp(row->schema, k->op, length) || row->schema[length] != '(')
         return 0;
+    if (!matches(row->schema, &k->call)) return 0;
     const tn_dtype *d = row->dtypes;
     while (d && *d && *d != dtype) d++;
     if (d && !*d) return 0;
@@ -206,9 +246,9 @@ static int fits(const replay_player *p, const kernel_call *k, const tn_kernel_ro
         if (row->strides != TN_STRIDES_ANY && !k->call.nest && !is_contiguous(&t->desc)) return 0;
         if (t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG) && !(row->flags & TN_ROW_LAZY_BITS)) return 0;
     }
-    for (uint32_t i = k->nest.n_outputs; k->call.nest && i < k->nest.n_operands; i++) {
-        tn_dtype other = k->operands[i].dtype;
-        int32_t wide = k->operands[i].flags & TN_OPERAND_IMMEDIATE && row->flags & TN_ROW_WIDE_IMMEDIATE;
+    for (uint32_t i = k->nest.nest.n_outputs; k->call.nest && i < k->nest.nest.n_operands; i++) {
+        tn_dtype other = k->nest.operands[i].dtype;
+        int32_t wide = k->nest.operands[i].flags & TN_OPERAND_IMMEDIATE && row->flags & TN_ROW_WIDE_IMMEDIATE;
         if (other != dtype && other != TN_BOOL && !wide && !(row->flags & TN_ROW_CASTS)) return 0;
     }
     return 1;
@@ -247,7 +287,7 @@ static void compare_one(replay_player *p, const kernel_call *k, uint32_t i, cons
 {
     const tn_tensor_desc *d = tn_desc(found);
     const replay_blob *blob = replay_find(p->file, want->blob);
-    uint64_t bytes = replay_extent(d);
+    uint64_t bytes = record_extent(d);
     if (d->rank != want->desc.rank || d->dtype != want->desc.dtype ||
         memcmp(d->sizes, want->desc.sizes, d->rank * sizeof(int64_t))) {
         replay_differs(p, k->number, k->op, "output %u has another shape than was recorded", i);
@@ -308,6 +348,7 @@ int replay_kernel(replay_player *p, replay_cursor *c)
     kernel_call k = {.number = replay_u64(c)};
     if (replay_u32(c) != p->index) return 0;
     read_call(p, c, &k);
+    snprintf(p->now, sizeof(p->now), "call %llu, %s", (unsigned long long)k.number, k.op);
     int bad = c->bad || !k.call.device || !k.call.stream;
     if (!bad) play(p, &k, c);
     if (bad || c->bad)

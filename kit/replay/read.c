@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file, read as a whole; nothing in it is trusted. */
+/* Reads the whole file and checks each record's checksum; nothing in it is trusted. */
 #include "replay.h"
 
 #include "record_format.h"
@@ -90,46 +90,63 @@ const replay_blob *replay_find(const replay_file *f, uint64_t id)
     return id ? bsearch(&key, f->blobs, f->n_blobs, sizeof(key), by_id) : NULL;
 }
 
-/* Cuts the file into records; stops where one is not whole. */
+/* Cuts the file into records; stops where one is not whole or not sound. 0: out of memory. */
 static int split(replay_file *f)
 {
     replay_cursor c = {f->data + RECORD_HEAD_BYTES, f->data + f->bytes, 0};
     while (c.at < c.end && !f->whole) {
-        uint32_t tag = replay_u32(&c);
-        replay_u32(&c);
+        uint32_t tag = replay_u32(&c), sum = replay_u32(&c);
         uint64_t bytes = replay_u64(&c);
         const char *at = replay_bytes(&c, bytes);
         if (c.bad) break;
         replay_cursor payload = {at, at + bytes, 0};
+        uint32_t found = record_checksum(record_checksum(0, &tag, sizeof(tag)), &bytes, sizeof(bytes));
+        if (record_checksum(found, at, bytes) != sum) {
+            snprintf(f->problem, sizeof(f->problem), "is damaged: record %llu does not match its checksum",
+                     (unsigned long long)f->n_records);
+            return 1;
+        }
         if (tag == RECORD_END)
             f->whole = replay_u64(&payload) == f->n_records;
         else if (!add_record(f, tag, payload))
             return 0;
         if (tag == RECORD_END) break;
     }
+    if (f->whole)
+        f->problem[0] = 0;
+    else
+        snprintf(f->problem, sizeof(f->problem), "is cut off after %llu record%s",
+                 (unsigned long long)f->n_records, f->n_records == 1 ? "" : "s");
     return 1;
+}
+
+static int has_head(const replay_file *f)
+{
+    return f->bytes >= RECORD_HEAD_BYTES && !memcmp(f->data, RECORD_MAGIC, 8) &&
+           !memcmp(f->data + 12, "\0\0\0", 4);
 }
 
 int replay_open(replay_file *f, const char *path)
 {
     uint32_t version = 0;
     *f = (replay_file){0};
-    if (!read_all(f, path))
+    if (!read_all(f, path)) {
         snprintf(f->problem, sizeof(f->problem), "cannot be read");
-    else if (f->bytes < RECORD_HEAD_BYTES || memcmp(f->data, RECORD_MAGIC, 8))
-        snprintf(f->problem, sizeof(f->problem), "is no recording");
-    else
-        memcpy(&version, f->data + 8, sizeof(version));
-    if (version && version != RECORD_VERSION)
+        return -1;
+    }
+    if (!has_head(f)) {
+        snprintf(f->problem, sizeof(f->problem), "is not a recording");
+        return -1;
+    }
+    memcpy(&version, f->data + 8, sizeof(version));
+    if (version != RECORD_VERSION) {
         snprintf(f->problem, sizeof(f->problem), "is of version %u of the format; this tenon reads %u",
                  version, RECORD_VERSION);
-    else if (!f->problem[0] && (!split(f) || !index_blobs(f)))
-        snprintf(f->problem, sizeof(f->problem), "does not fit into memory");
-    if (f->problem[0]) return -1;
-    if (!f->whole)
-        snprintf(f->problem, sizeof(f->problem), "is cut off after %llu records",
-                 (unsigned long long)f->n_records);
-    return 0;
+        return -1;
+    }
+    if (split(f) && index_blobs(f)) return 0;
+    snprintf(f->problem, sizeof(f->problem), "does not fit into memory");
+    return -1;
 }
 
 void replay_close(replay_file *f)

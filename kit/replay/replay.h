@@ -7,7 +7,7 @@
  *   slots.c    calls of slots other than kernels
  *   memory.c   of those, the ones about memory: allocations of either kind, mappings, pinned pages, peers
  *   kernel.c   a kernel call: arguments, memory, the row that takes it
- *   values.c   arguments as the file has them
+ *   values.c   reads arguments; the order of their fields is in plugins/shims/record/wire.c
  *   compare.c  results
  */
 #ifndef TENON_KIT_REPLAY_H
@@ -20,7 +20,7 @@
 
 /* ---- read.c ------------------------------------------------------------------------------------------ */
 
-/* A place in bytes; reading past the end gives zeros and sets `bad`. */
+/* A place in the file; reading past the end gives zeros and sets `bad`. */
 typedef struct replay_cursor {
     const char *at, *end;
     int32_t bad;
@@ -50,13 +50,13 @@ typedef struct replay_file {
     uint64_t n_records;
     replay_blob *blobs; /* by id, ascending */
     uint64_t n_blobs;
-    int32_t whole;     /* it has an end */
-    char problem[160]; /* why it has none */
+    int32_t whole;     /* every record is there and sound */
+    char problem[160]; /* what is wrong with it otherwise */
 } replay_file;
-/* 0, or -1 with a message in `problem`. A file that is cut off is read as far as it goes. */
+/* 0, or -1 with a message in `problem`. A file that is cut off or damaged is read as far as it is sound. */
 int replay_open(replay_file *f, const char *path);
 void replay_close(replay_file *f);
-/* NULL for id 0 and for one that is not there. */
+/* NULL for id 0 and for an unknown id. */
 const replay_blob *replay_find(const replay_file *f, uint64_t id);
 
 /* ---- target.c ---------------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ typedef struct replay_handle {
     int32_t kind;      /* 'd'evice, 's'tream, 'e'vent, 'a'llocation, 'm'apping, 'p'inned pages, 'c'allback */
     int32_t temporary; /* of one kernel call */
     int32_t part;      /* of tenon.allocator */
-    int32_t again;     /* a device that stands for another one, too */
+    int32_t again;     /* a device that also stands for another recorded one */
 } replay_handle;
 
 /* Whether a table of any age has a slot. */
@@ -107,6 +107,7 @@ typedef struct replay_player {
     uint32_t n_devices;
     uint32_t memory_kind;
     char error[256];
+    char now[160]; /* "call 51, aten::tanh": what a crash is reported with */
     replay_handle *handles;
     size_t n_handles, handle_room;
     /* of the kernel call under way */
@@ -120,7 +121,7 @@ typedef struct replay_player {
         void (*release)(void *pointer);
     } kept[16];
     uint32_t n_kept;
-    /* what became of it */
+    /* results */
     uint64_t slots, kernels_played, kernels_absent, passed_over;
     char first_absent[96];
     char difference[512]; /* the first one, "" while there is none */
@@ -156,10 +157,16 @@ typedef struct replay_tensor {
     uint32_t place;
     uint32_t reserved;
 } replay_tensor;
-uint64_t replay_extent(const tn_tensor_desc *d);
-/* Reads a value; its tensors are added to *list, without memory. */
-tn_value replay_value(replay_player *p, replay_cursor *c, replay_tensor **list);
+/* Reads `count` values; their tensors are added to *list, without memory. */
 tn_value *replay_values(replay_player *p, replay_cursor *c, uint32_t count, replay_tensor **list);
+
+/* A nest, with the allocation of each operand as the file calls it. */
+typedef struct replay_nest_in_file {
+    tn_nest nest;
+    tn_operand *operands;
+    uint64_t *handles;
+} replay_nest_in_file;
+void replay_nest(replay_player *p, replay_cursor *c, replay_nest_in_file *out);
 
 /* ---- slots.c, memory.c ------------------------------------------------------------------------------- */
 

@@ -238,6 +238,7 @@ int replay_slot(replay_player *p, replay_cursor *c)
     replay_call s = {.number = replay_u64(c)};
     if (replay_u32(c) != p->index) return 0;
     read_slot(c, &s);
+    snprintf(p->now, sizeof(p->now), "call %llu, %s", (unsigned long long)s.number, s.name);
     size_t i = 0, n = sizeof(known) / sizeof(known[0]);
     while (i < n && strcmp(known[i].name, s.name)) i++;
     int damaged = c->bad || (i < n && known[i].run && s.count < known[i].arguments);

@@ -6,6 +6,7 @@
 #include "replay.h"
 
 #include "record_format.h"
+#include "wire.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ static int32_t host_resize_output(const tn_call *call, uint32_t i, uint32_t rank
     t->desc.sizes = dims;
     t->desc.strides = dims + rank;
     t->desc.byte_offset = 0;
-    uint64_t bytes = replay_extent(&t->desc);
+    uint64_t bytes = record_extent(&t->desc);
     const replay_handle *h = bytes ? replay_temporary(p, 0, bytes) : NULL;
     if (bytes && !h) return TN_E_OUT_OF_MEMORY;
     t->desc.allocation = h ? h->here : NULL;
@@ -297,7 +298,7 @@ int replay_load(replay_player *p, const char *path)
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     p->info = p->library ? dlsym(p->library, TN_PLUGIN_SYMBOL) : NULL;
     if (!p->info || memcmp(p->info->magic, "TENON", 5) || !p->info->entry) {
-        snprintf(p->error, sizeof(p->error), "%s", p->library ? "it is no plugin" : dlerror());
+        snprintf(p->error, sizeof(p->error), "%s", p->library ? "it is not a plugin" : dlerror());
         return -1;
     }
     if (negotiate(p)) return -1;

@@ -199,7 +199,7 @@ def check_modes(suite):
         expect(rows["aten::add.Tensor"][:5] == [1, 0, 0, 1, 0] and abs(rows["aten::add.Tensor"][5] - 12.58) < 0.1, f"{more}: {rows}")
         expect(rows["aten::view"][:5] == [1, 1, 0, 0, 0] and rows["aten::gather"][:5] == [1, 0, 0, 1, 0], f"{more}: {rows}")
     done = suite.run(suite.wrong, "--mode", "coverage", "--trace", suite.file("none.jsonl", "nonsense\n"), expect=1)
-    expect("none.jsonl:1 is no call" in done.stdout, "a file that is none")
+    expect("none.jsonl:1 is not a call" in done.stdout, "a file that is none")
     report = suite.report(suite.wrong, "--mode", "speed", "--trace", calls)
     expect(len(report["tables"]["speed"]["rows"]) == 3 and all(row[4] > 0 for row in report["tables"]["speed"]["rows"]),
            f"{report['tables']}")

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 
@@ -16,10 +17,21 @@ def replay(o, file, *arguments):
     return run.returncode, run.stdout + run.stderr
 
 
+def sealed(data):
+    """The recording with the checksums that its records should have."""
+    out, at = bytearray(data), 16
+    while at < len(data):
+        tag, _, size = struct.unpack_from("<IIQ", data, at)
+        body = struct.pack("<IQ", tag, size) + data[at + 16 : at + 16 + size]
+        struct.pack_into("<I", out, at + 4, zlib.crc32(body))
+        at += 16 + size
+    return bytes(out)
+
+
 def with_unknown_slot(data):
-    """The same recording in which the first memory.alloc is called otherwise."""
+    """The same recording with another name for the first memory.alloc."""
     at = data.index(b"memory.alloc")
-    return data[:at] + b"memory.frob_" + data[at + 12:]
+    return sealed(data[:at] + b"memory.frob_" + data[at + 12:])
 
 
 def all_slots(o, folder, checks):
@@ -34,11 +46,11 @@ def all_slots(o, folder, checks):
                  "memory.trim", "stream.host_callback"):
         checks[f"slots: {slot} is there"] = (status == 0 and f" {slot} " in text, text)
     status, text = replay(o, file, "--plugin", o.full)
-    checks["slots played on their plugin"] = (status == 0 and "1 kernels and" in text and "bit for bit" in text, text)
+    checks["slots played on their plugin"] = (status == 0 and "1 kernel and" in text and "bit for bit" in text, text)
     for plugin in ("reference", "cpu"):
         status, text = replay(o, file, "--of", "liar", "--plugin", getattr(o, plugin))
         checks[f"slots played on {plugin}, which lacks most"] = (
-            status == 0 and "1 kernels and" in text and "within tolerance" in text, text)
+            status == 0 and "1 kernel and" in text and "within tolerance" in text, text)
     texts = ["memory.map: other bytes came back", "aten::add.Tensor: output 0", "copy.device_to_host: other bytes came back",
              "stream.synchronize: the stream is done, and a host callback has not run"]
     for plugin, want in zip(o.full_broken, texts):
@@ -47,7 +59,7 @@ def all_slots(o, folder, checks):
     data = file.read_bytes()
     for slot, why in ((b"graph.begin", "a graph does its work after the call"), (b"layout.move", "private layout"),
                       (b"memory.frob", "this tenon cannot play that slot")):
-        (folder / "other.rec").write_bytes(data.replace(b"memory.trim", slot))
+        (folder / "other.rec").write_bytes(sealed(data.replace(b"memory.trim", slot)))
         status, text = replay(o, folder / "other.rec", "--plugin", o.full)
         checks[f"slots: {slot.decode()} is refused"] = (status == 1 and slot.decode() in text and why in text, text)
 
@@ -79,17 +91,21 @@ def main():
             cut.write_bytes(data[: len(data) * 2 // 3])
             status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
             checks[f"{short}: a file that is cut off"] = (status == 1 and "is cut off after" in text, text)
+            cut.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :])
+            status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
+            checks[f"{short}: a changed bit"] = (status == 1 and "does not match its checksum" in text, text)
+            checks[f"{short}: checksums are those of zlib"] = (sealed(data) == data, "")
             cut.write_bytes(with_unknown_slot(data))
             status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
             checks[f"{short}: an unknown slot"] = (status == 1 and "memory.frob_: this tenon cannot play that slot" in text, text)
         all_slots(o, folder, checks)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.broken)
-        checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text, text)
+        checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text and ("1 difference;" in text or " differences;" in text), text)
         (folder / "no.rec").write_bytes(b"TENONREC" + struct.pack("<II", 99, 0))
         status, text = replay(o, folder / "no.rec", "--list")
         checks["another version"] = (status == 1 and "is of version 99" in text, text)
         status, text = replay(o, Path(o.tenon), "--list")
-        checks["no recording"] = (status == 1 and "is no recording" in text, text)
+        checks["another file"] = (status == 1 and "is not a recording" in text, text)
     for text, (good, why) in checks.items():
         print("ok  " if good else "FAIL", text, "" if good else why[-1500:])
     failed = sum(not good for good, _ in checks.values())

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of TENON_RECORD, as docs/record-format.md describes it: a head, then records of a tag, a length
- * and a payload. Numbers are little-endian. Written by the record shim, read by `tenon replay`.
+ * The file of TENON_RECORD, as docs/record-format.md describes it: a head, then records of a tag, a checksum,
+ * a length and a payload. Numbers are little-endian. The record shim writes it, `tenon replay` reads it.
  */
 #ifndef TENON_RECORD_FORMAT_H
 #define TENON_RECORD_FORMAT_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #define RECORD_MAGIC      "TENONREC"
-#define RECORD_VERSION    1u
+#define RECORD_VERSION    2u
 #define RECORD_HEAD_BYTES 16u /* magic, version, 0 */
 
 enum {
@@ -32,11 +35,30 @@ enum {
     RECORD_OTHER_MEMORY = 2   /* the program's own, on a host device */
 };
 
-/* Calls of the host that a kernel made: u32 type, u64 count, then count times u64. */
+/* Calls that a kernel made of the host: u32 type, u64 count, then count times u64. */
 enum {
     RECORD_WORKSPACE = 1,     /* bytes */
     RECORD_RESIZE_OUTPUT = 2, /* output, sizes... */
     RECORD_RANDOM_RESERVE = 3 /* counters, seed, offset */
 };
+
+/*
+ * The CRC-32 of zlib and PNG (polynomial 0xedb88320), by half bytes. A record's checksum is over its tag, its
+ * length and its payload: begin with 0 and pass the result on from part to part.
+ */
+static inline uint32_t record_checksum(uint32_t sum, const void *data, size_t bytes)
+{
+    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                       0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    const unsigned char *at = data;
+    sum = ~sum;
+    for (size_t i = 0; i < bytes; i++) {
+        sum ^= at[i];
+        sum = sum >> 4 ^ table[sum & 15];
+        sum = sum >> 4 ^ table[sum & 15];
+    }
+    return ~sum;
+}
 
 #endif

@@ -38,13 +38,15 @@ void record_text(record_buffer *b, const char *text)
     record_bytes(b, text, bytes);
 }
 
-/* With the lock held. What is written before a failure stays readable: the end is missing, and said so. */
+/* With the lock held. What was written before a failure stays readable; the missing END record shows it. */
 static void write_parts(record_file *f, uint32_t tag, const void *first, size_t first_bytes,
                         const void *second, size_t second_bytes)
 {
-    const uint32_t head[2] = {tag, 0};
     uint64_t bytes = first_bytes + second_bytes;
+    uint32_t sum = record_checksum(record_checksum(0, &tag, sizeof(tag)), &bytes, sizeof(bytes));
     if (f->failed) return;
+    const uint32_t head[2] = {
+        tag, record_checksum(record_checksum(sum, first, first_bytes), second, second_bytes)};
     f->failed = fwrite(head, sizeof(head), 1, f->file) != 1 ||
                 fwrite(&bytes, sizeof(bytes), 1, f->file) != 1 ||
                 (first_bytes && fwrite(first, first_bytes, 1, f->file) != 1) ||
