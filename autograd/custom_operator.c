@@ -41,9 +41,10 @@ static int32_t find_argument(const tni_op *op, const char *name, uint64_t length
     for (uint32_t i = 0; i < op->schema->n_args; i++) {
         const tni_argument *a = op->schema->args + i;
         if (strlen(a->name) != length || memcmp(a->name, name, length) != 0) continue;
-        *out = (tni_save){TNI_SAVE_ARG, (uint8_t)i, -1};
+        *out = (tni_save){.kind = TNI_SAVE_ARG, .index = (uint8_t)i, .if_needs = -1};
         if (a->type == TNI_TYPE_TENSOR) return TN_OK;
-        return tni_error(TN_E_ARGUMENT, "%s: saves names %s, which is no tensor and always there",
+        return tni_error(TN_E_ARGUMENT,
+                         "%s: `saves` lists the non-tensor argument '%s'; non-tensors are always passed",
                          op->schema->full_name, a->name);
     }
     uint32_t index = 0;
@@ -53,10 +54,10 @@ static int32_t find_argument(const tni_op *op, const char *name, uint64_t length
         index = index * 10 + (uint32_t)(name[i] - '0');
     }
     if (is_result && index < op->n_returns) {
-        *out = (tni_save){TNI_SAVE_RESULT, (uint8_t)index, -1};
+        *out = (tni_save){.kind = TNI_SAVE_RESULT, .index = (uint8_t)index, .if_needs = -1};
         return TN_OK;
     }
-    return tni_error(TN_E_ARGUMENT, "%s: saves names %.*s, which is neither an argument nor a result",
+    return tni_error(TN_E_ARGUMENT, "%s: `saves` lists '%.*s', which is neither an argument nor a result",
                      op->schema->full_name, (int)length, name);
 }
 

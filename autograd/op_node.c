@@ -210,10 +210,7 @@ static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
     return status;
 }
 
-/*
- * as_strided asks for the geometry of self, not for its elements: an alias without history will do, which
- * also keeps a base that is written to through the view from holding itself.
- */
+/* An alias without history. It also keeps a base that is written to through the view from holding itself. */
 static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
 {
     *saved = (tni_saved){.output = TNI_SAVED_INPUT, .copied = 1};
@@ -221,11 +218,12 @@ static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
 }
 
 /* One of the tensors that the rule wants of the arguments. */
-static inline int32_t save_arg(tni_op_node *n, tni_saved *saved, tn_tensor *t, uint32_t arg, int32_t inplace)
+static inline int32_t save_arg(tni_op_node *n, tni_saved *saved, tn_tensor *t, const tni_save *save,
+                               int32_t inplace)
 {
-    tni_edge edge = n->node.edges[n->args[arg].count];
-    if (TNI_UNLIKELY(n->op->number == TN_OP_AS_STRIDED)) return save_geometry(saved, t);
-    if (TNI_UNLIKELY(inplace && arg == 0)) return save_clone(saved, t, edge);
+    tni_edge edge = n->node.edges[n->args[save->index].count];
+    if (TNI_UNLIKELY(save->geometry)) return save_geometry(saved, t);
+    if (TNI_UNLIKELY(inplace && save->index == 0)) return save_clone(saved, t, edge);
     return tni_save_input(saved, t, edge);
 }
 
@@ -241,7 +239,7 @@ static inline int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inpl
             for (uint32_t k = 0; k < v->count && !status; k++)
                 status = tni_save_tensor(saved++, needed ? v->as.tensors[k] : NULL, TNI_SAVED_INPUT);
         } else if (save->kind == TNI_SAVE_ARG && v->tag == TN_TAG_TENSOR && needed) {
-            status = save_arg(n, saved++, v->as.tensor, save->index, inplace);
+            status = save_arg(n, saved++, v->as.tensor, save, inplace);
         } else {
             *saved++ = (tni_saved){0};
         }

@@ -77,6 +77,11 @@ const tni_op *tni_grad_op(const tni_grad *g)
     return g->node->op;
 }
 
+const tni_gradient_entry *tni_grad_entry(const tni_grad *g)
+{
+    return g->node->rule;
+}
+
 tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i)
 {
     return i < g->node->node.n_inputs ? g->step->in[i] : NULL;

@@ -289,37 +289,20 @@ static int32_t run_composite(tni_frame *f)
 
 static const tni_gradient_entry missing_rule = {.rule = grad_not_implemented};
 
-/* Operators whose floating results have no gradient by definition. */
-static int32_t is_non_differentiable(const tni_op *base)
-{
-    switch (base->number) {
-    case TN_OP_FLOOR_DIVIDE:
-    case TN_OP_BINCOUNT:
-    case TN_OP_DETACH_DEFAULT:
-    case TN_OP_EMBEDDING_RENORM_:
-    case TN_OP_SET_:
-    case TN_OP_SET_SOURCE_TENSOR_:
-        return 1;
-    default:
-        return base->kind == TNI_KIND_FACTORY || base->promote == TNI_PROMOTE_LOGICAL;
-    }
-}
-
 static int32_t run_without_rule(tni_frame *f)
 {
-    const tni_op *op = f->op, *base = op->base;
-    if (base->kind == TNI_KIND_COMPOSITE) return run_composite(f);
-    if (base->number == TN_OP_RESIZE_ && f->op->form == TNI_FORM_INPLACE &&
-        tni_wants_grad(f->args[0].as.tensor))
+    const tni_op_entry *entry = f->op->base->entry;
+    int32_t inplace = f->op->form == TNI_FORM_INPLACE;
+    if (entry->kind == TNI_KIND_COMPOSITE) return run_composite(f);
+    if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
-    if (is_non_differentiable(base)) {
+    if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {
         int32_t status = tni_run_unrecorded(f);
-        if (!status && base->number == TN_OP_DETACH_DEFAULT && op->form == TNI_FORM_INPLACE)
+        if (!status && inplace && entry->unrecorded == TNI_UNRECORDED_DETACH)
             tni_clear_history(f->args[0].as.tensor);
         return status;
     }
-    return op->form == TNI_FORM_INPLACE ? record_inplace(f, &missing_rule)
-                                        : record_functional(f, &missing_rule);
+    return inplace ? record_inplace(f, &missing_rule) : record_functional(f, &missing_rule);
 }
 
 static int32_t check_writes(const tni_frame *f)

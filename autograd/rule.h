@@ -17,9 +17,23 @@ typedef void tni_grad_fn(tn_scope *s, tni_grad *g);
 enum { TNI_SAVE_ARG, TNI_SAVE_RESULT };
 typedef struct tni_save {
     uint8_t kind;
-    uint8_t index;   /* of the argument or the output */
-    int8_t if_needs; /* save only if that argument needs a gradient; -1: always */
+    uint8_t index;    /* of the argument or the output */
+    int8_t if_needs;  /* save only if that argument needs a gradient; -1: always */
+    uint8_t geometry; /* an alias without history is enough: the rule reads sizes and strides, no elements */
 } tni_save;
+
+/*
+ * Where the rule of a gradient that is one call takes the arguments of that call from: an argument or a result of the
+ * recorded call, the incoming gradient, or what is known of argument 0.
+ */
+enum {
+    TNI_SOURCE_ARG = 0,       /* + index */
+    TNI_SOURCE_RESULT = 0x40, /* + index */
+    TNI_SOURCE_GRAD = 0x80,
+    TNI_SOURCE_SIZES, /* of argument 0 */
+    TNI_SOURCE_DTYPE, /* of argument 0 */
+    TNI_SOURCE_FALSE
+};
 
 typedef struct tni_gradient_entry {
     uint32_t op; /* number of the base form */
@@ -27,6 +41,10 @@ typedef struct tni_gradient_entry {
     const tni_save *saves;
     uint32_t save_count;
     uint32_t non_differentiable; /* bits of outputs without gradient */
+    uint16_t call;               /* of grad_one_call: the operator, and where its arguments come from */
+    uint8_t source_count;
+    uint8_t zeroed; /* of grad_one_call: a tensor argument whose gradient is 0; 0: none */
+    const uint8_t *sources;
 } tni_gradient_entry;
 extern const tni_gradient_entry tni_builtin_gradients[];
 extern const uint32_t tni_builtin_gradient_count;
@@ -44,6 +62,7 @@ tn_tensor *tni_grad_result(const tni_grad *g, uint32_t i);
 tn_value tni_grad_arg(const tni_grad *g, uint32_t arg);
 tni_meta tni_grad_meta(const tni_grad *g, uint32_t arg, uint32_t item);
 tni_meta tni_grad_result_meta(const tni_grad *g, uint32_t i);
+const tni_gradient_entry *tni_grad_entry(const tni_grad *g);
 /* Number of tensors in a list argument. */
 uint32_t tni_grad_count(const tni_grad *g, uint32_t arg);
 /* 1 if the gradient of the argument (of any or of one item of a list) is wanted. */

@@ -48,6 +48,14 @@ enum {
     TNI_PROMOTE_CUSTOM   /* promote_rule sets call_dtype and the dtypes of the outputs */
 };
 
+/* Operators without a gradient that autograd makes no node for. */
+enum {
+    TNI_UNRECORDED_NONE,
+    TNI_UNRECORDED_CONSTANT, /* the results have no gradient by definition */
+    TNI_UNRECORDED_DETACH,   /* the same; in place, self leaves the graph */
+    TNI_UNRECORDED_FORBIDDEN /* in place, a tensor that requires grad is refused */
+};
+
 /* Bits of tags, ATen's and ours. */
 #define TNI_TAG_LIST(X)                                             \
     X(CORE, 0, "core")                                              \
@@ -89,7 +97,7 @@ typedef struct tni_op_entry {
     uint8_t form : 4;
     uint8_t autocast : 4; /* TN_AUTOCAST_... */
     uint8_t promote;
-    uint8_t differentiable_body; /* composite without a gradient rule: gradients come through its body */
+    uint8_t unrecorded; /* TNI_UNRECORDED_... */
 } tni_op_entry;
 
 /*
@@ -113,6 +121,7 @@ typedef struct tni_op_row {
     uint8_t form : 4;
     uint8_t autocast : 4;
     uint8_t promote;
+    uint8_t unrecorded;
 } tni_op_row;
 
 extern const tni_op_row tni_builtin_ops[]; /* in order of numbers */

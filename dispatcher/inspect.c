@@ -62,9 +62,8 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
                               .tags = tags_text(ctx, op->tags),
                               .doc = op->entry->doc ? op->entry->doc : "",
                               .base = base->number};
-    info.has_gradient = base->gradient != NULL || base->entry->differentiable_body ||
-                        base->kind == TNI_KIND_COMPOSITE || base->kind == TNI_KIND_VIEW ||
-                        (op->def && op->def->backward);
+    info.has_gradient = base->gradient != NULL || base->kind == TNI_KIND_COMPOSITE ||
+                        base->kind == TNI_KIND_VIEW || (op->def && op->def->backward);
     return tni_struct_write(out, &info, sizeof info, "tn_operator_info");
 }
 

@@ -196,7 +196,8 @@ static tni_op_entry entry_of(const tni_op_row *row)
                           .kind = row->kind,
                           .form = row->form,
                           .autocast = row->autocast,
-                          .promote = row->promote};
+                          .promote = row->promote,
+                          .unrecorded = row->unrecorded};
 }
 
 static int32_t add_builtin(tni_registry *r)

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations and their backward operators. For y = f(x) the backward operator gives g * f'(x); its own
- * gradient needs g * grad * f''(x), which is written out below.
+ * Activations and their backward operators. For y = f(x) the backward operator computes g * f'(x); its own gradient needs
+ * g * grad * f''(x), which is written out below. Rules that are one call of another operator are in one_call.c.
  */
 #include "autograd/rules/formula.h"
 
 #include <string.h>
-
-/* The gradient of a backward operator whose slope is piecewise constant. */
-static void piecewise(tn_scope *s, tni_grad *g, tn_tensor *of_grad)
-{
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, of_grad);
-    set_zero(s, g, 1);
-}
 
 /* grad * grad_output * second, for argument `arg` */
 static void curvature(tn_scope *s, tni_grad *g, uint32_t arg, tn_tensor *second)
@@ -30,84 +23,6 @@ static tn_tensor *between(tn_scope *s, tn_tensor *x, double low, double high)
 void grad_relu(tn_scope *s, tni_grad *g)
 {
     tni_grad_set(g, 0, tn_threshold_backward(s, tni_grad_out(g, 0), tni_grad_result(g, 0), 0));
-}
-
-void grad_threshold(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_threshold_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
-}
-
-void grad_threshold_backward(tn_scope *s, tni_grad *g)
-{
-    piecewise(s, g, tn_threshold_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2)));
-}
-
-void grad_hardtanh(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_hardtanh_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1),
-                                      tni_grad_arg(g, 2)));
-}
-
-void grad_hardtanh_backward(tn_scope *s, tni_grad *g)
-{
-    piecewise(s, g,
-              tn_hardtanh_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2),
-                                   tni_grad_arg(g, 3)));
-}
-
-void grad_hardsigmoid(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0, tn_hardsigmoid_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0)));
-}
-
-void grad_hardsigmoid_backward(tn_scope *s, tni_grad *g)
-{
-    piecewise(s, g, tn_hardsigmoid_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1)));
-}
-
-void grad_hardshrink(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_hardshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
-}
-
-void grad_hardshrink_backward(tn_scope *s, tni_grad *g)
-{
-    piecewise(s, g, tn_hardshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2)));
-}
-
-void grad_softshrink(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_softshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1)));
-}
-
-void grad_softshrink_backward(tn_scope *s, tni_grad *g)
-{
-    piecewise(s, g, tn_softshrink_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2)));
-}
-
-void grad_leaky_relu(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_leaky_relu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1), 0));
-}
-
-void grad_leaky_relu_backward(tn_scope *s, tni_grad *g)
-{
-    piecewise(s, g,
-              tn_leaky_relu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 1), tni_grad_arg(g, 2),
-                                     bool_arg(g, 3)));
-}
-
-void grad_rrelu_with_noise(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_rrelu_with_noise_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0),
-                                              tni_grad_saved(g, 1), tni_grad_arg(g, 2), tni_grad_arg(g, 3),
-                                              bool_arg(g, 4), 0));
 }
 
 void grad_prelu_kernel(tn_scope *s, tni_grad *g)
@@ -132,11 +47,6 @@ void grad_prelu_kernel_backward(tn_scope *s, tni_grad *g)
 }
 
 /* ---- smooth ones ---- */
-
-void grad_hardswish(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0, tn_hardswish_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0)));
-}
 
 void grad_hardswish_backward(tn_scope *s, tni_grad *g)
 {
@@ -171,12 +81,6 @@ void grad_elu_backward(tn_scope *s, tni_grad *g)
         second = scale(s, mul(s, second, tn_exp(s, scale(s, x, k))), c);
     }
     tni_grad_set(g, 5, keep_where(s, tn_lt_scalar(s, x, 0), second));
-}
-
-void grad_gelu(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(
-        g, 0, tn_gelu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), .approximate = string_arg(g, 1)));
 }
 
 /* x * Phi(x) has the second derivative phi(x) * (2 - x^2). */
@@ -232,11 +136,6 @@ void grad_silu_backward(tn_scope *s, tni_grad *g)
     curvature(s, g, 1, mul(s, slope, plus(s, mul(s, x, minus_from(s, 1, scale(s, y, 2))), 2)));
 }
 
-void grad_mish(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0, tn_mish_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0)));
-}
-
 /* With t = tanh(softplus(x)), y = sigmoid(x): f'' = y (1 - t^2) (2 + x (1 - y) - 2 x t y). */
 void grad_mish_backward(tn_scope *s, tni_grad *g)
 {
@@ -247,13 +146,6 @@ void grad_mish_backward(tn_scope *s, tni_grad *g)
     tn_tensor *inner = sub(s, minus_from(s, 1, y), scale(s, mul(s, t, y), 2));
     tn_tensor *outer = mul(s, y, minus_from(s, 1, square(s, t)));
     curvature(s, g, 1, mul(s, outer, plus(s, mul(s, x, inner), 2)));
-}
-
-void grad_softplus(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_softplus_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_arg(g, 1),
-                                      tni_grad_arg(g, 2)));
 }
 
 void grad_softplus_backward(tn_scope *s, tni_grad *g)
@@ -268,12 +160,6 @@ void grad_softplus_backward(tn_scope *s, tni_grad *g)
     curvature(s, g, 1, keep_where(s, tn_lt_scalar(s, scaled, threshold), second));
 }
 
-void grad_log_sigmoid_forward(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_log_sigmoid_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_result(g, 1)));
-}
-
 void grad_log_sigmoid_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *x = tni_grad_saved(g, 1);
@@ -282,12 +168,6 @@ void grad_log_sigmoid_backward(tn_scope *s, tni_grad *g)
     if (!tni_grad_needs(g, 1)) return;
     tn_tensor *y = tn_sigmoid(s, x);
     curvature(s, g, 1, neg(s, mul(s, y, minus_from(s, 1, y))));
-}
-
-void grad_logit(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn_logit_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), .eps = opt_float_arg(g, 1)));
 }
 
 /* 1 / (x (1 - x)) has the slope (2 x - 1) / (x (1 - x))^2; outside of [eps, 1 - eps] the gradient is

@@ -140,6 +140,11 @@ static inline tn_ints sizes_of(const tni_meta *m)
     static const int64_t none[1] = {0};
     return (tn_ints){m->rank ? m->sizes : none, m->rank};
 }
+/* The sizes of the last `n` dimensions. */
+static inline tn_ints last_sizes(const tni_meta *m, uint32_t n)
+{
+    return (tn_ints){m->sizes + m->rank - n, n};
+}
 static inline tn_ints tensor_sizes(const tn_tensor *t)
 {
     tni_meta m = t ? tni_note(t) : (tni_meta){0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Second derivatives of grid sampling. The sampling itself is written down over simple operators, for two and
- * three dimensions and all interpolation and padding modes; the backward operator is its gradient, and the
- * engine differentiates that once more.
+ * Grid sampling. First derivatives call the backward operators. For second derivatives the sampling is computed again
+ * with simple operators, in two and three dimensions and all modes; the backward operator is its gradient, which the engine
+ * differentiates.
  */
 #include "autograd/rules/formula.h"
 
@@ -188,4 +188,28 @@ void grad_grid_sampler_2d_backward(tn_scope *s, tni_grad *g)
 void grad_grid_sampler_3d_backward(tn_scope *s, tni_grad *g)
 {
     differentiate(s, g, 3);
+}
+
+static void first_derivatives(tn_scope *s, tni_grad *g, uint32_t backward)
+{
+    const uint8_t wanted[] = {(uint8_t)tni_grad_needs(g, 0), (uint8_t)tni_grad_needs(g, 1)};
+    const tn_value v[] = {tn_value_tensor(tni_grad_out(g, 0)),
+                          tn_value_tensor(tni_grad_saved(g, 0)),
+                          tn_value_tensor(tni_grad_saved(g, 1)),
+                          tni_grad_arg(g, 2),
+                          tni_grad_arg(g, 3),
+                          tni_grad_arg(g, 4),
+                          tn_value_bools(wanted, 2)};
+    tn_value out[2];
+    tn_scope_call(s, backward, v, 7, out, 2);
+    for (uint32_t i = 0; i < 2; i++) tni_grad_set(g, i, tn_value_as_tensor(out[i]));
+}
+
+void grad_grid_sampler_2d(tn_scope *s, tni_grad *g)
+{
+    first_derivatives(s, g, TN_OP_GRID_SAMPLER_2D_BACKWARD);
+}
+void grad_grid_sampler_3d(tn_scope *s, tni_grad *g)
+{
+    first_derivatives(s, g, TN_OP_GRID_SAMPLER_3D_BACKWARD);
 }

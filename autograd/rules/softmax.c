@@ -7,13 +7,6 @@ static tn_tensor *sum_over(tn_scope *s, tn_tensor *t, int64_t dim)
     return tn_sum_dim(s, t, TN_INTS(dim), .keepdim = 1);
 }
 
-void grad_softmax_kernel(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn__softmax_backward_data(s, tni_grad_out(g, 0), tni_grad_result(g, 0), int_arg(g, 1),
-                                           tni_grad_meta(g, 0, 0).dtype));
-}
-
 void grad_softmax_backward_data(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *grad_output = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
@@ -26,13 +19,6 @@ void grad_softmax_backward_data(tn_scope *s, tni_grad *g)
     }
 }
 
-void grad_log_softmax_kernel(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0,
-                 tn__log_softmax_backward_data(s, tni_grad_out(g, 0), tni_grad_result(g, 0), int_arg(g, 1),
-                                               tni_grad_meta(g, 0, 0).dtype));
-}
-
 void grad_log_softmax_backward_data(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *y = tni_grad_saved(g, 1);
@@ -42,11 +28,6 @@ void grad_log_softmax_backward_data(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, sub(s, grad, sum_over(s, weighted, dim)));
     if (tni_grad_needs(g, 1))
         tni_grad_set(g, 1, neg(s, mul(s, weighted, sum_over(s, tni_grad_saved(g, 0), dim))));
-}
-
-void grad_glu(tn_scope *s, tni_grad *g)
-{
-    tni_grad_set(g, 0, tn_glu_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), int_arg(g, 1)));
 }
 
 static tn_tensor *half_of(tn_scope *s, tn_tensor *t, int64_t dim, int32_t second)

@@ -9,7 +9,10 @@ from gen.schema import Bad, Schema, derive_functional, derive_inplace, derive_ou
 KINDS = ("pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random", "factory", "composite")
 PROMOTIONS = ("common", "float", "compare", "logical", "same", "real")
 FIELDS = {"schema", "inplace", "out", "functional", "forms", "kind", "promote", "infer", "composite", "calls", "gradient",
-          "saves", "differentiable_outputs", "tags", "mutates", "autocast", "doc", "alias_of"}
+          "saves", "differentiable_outputs", "unrecorded", "tags", "mutates", "autocast", "doc", "alias_of"}
+# Why autograd makes no node for a call of an operator without a gradient: its results have no gradient by definition; it
+# takes self out of the graph; it may not be used on tensors that require grad.
+UNRECORDED = ("constant", "detach", "forbidden")
 TAGS = ("core", "pointwise", "reduction", "view_copy", "nondeterministic_seeded", "data_dependent_output",
         "dynamic_output_shape", "inplace_view", "maybe_aliasing_or_mutating", "inplace", "out")
 
@@ -49,7 +52,7 @@ class Entry:
         self.name = self.schema.name
         self.alias_of = raw.get("alias_of")
         self.doc = raw.get("doc", "")
-        self.target = self.callee = None
+        self.target = self.callee = self.gradient = self.gradient_call = None
         self.saves = []
         if self.alias_of:
             extra = set(raw) - {"schema", "alias_of", "forms", "inplace", "out", "functional", "tags"}
@@ -86,13 +89,16 @@ class Entry:
             raise Bad(f"{self.name}: kind {kind} needs infer")
         if kind == "composite" and "composite" not in raw:
             raise Bad(f"{self.name}: kind composite needs composite")
+        if "unrecorded" in raw and (raw["unrecorded"] not in UNRECORDED or "gradient" in raw):
+            raise Bad(f"{self.name}: unrecorded is one of {', '.join(UNRECORDED)}, of an entry without gradient")
         for key in ("infer", "composite", "gradient"):
-            if key in raw and not re.fullmatch(r"[a-z][a-z0-9_]*", raw[key]):
+            if key in raw and not re.fullmatch(r"[a-z][a-z0-9_]*" if key != "gradient" or "::" not in raw[key] else r"\w+::\w+(\.\w+)?", raw[key]):
                 raise Bad(f"{self.name}: {key} {raw[key]!r} is not a C name")
         if "saves" in raw and "gradient" not in raw:
             raise Bad(f"{self.name}: saves without gradient")
         for item in filter(None, (x.strip() for x in raw.get("saves", "").split(","))):
             self.saves.append(self.save(item))
+        self.gradient = "one_call" if "::" in raw.get("gradient", "") else raw.get("gradient")
         for i in raw.get("differentiable_outputs", []):
             if not 0 <= i < len(self.schema.returns):
                 raise Bad(f"{self.name}: there is no output {i}")
@@ -104,14 +110,17 @@ class Entry:
         for i, arg in enumerate(self.schema.args):
             if arg.name == name:
                 if not arg.type.is_tensor:
-                    raise Bad(f"{self.name}: argument {name} is no tensor; those are always there")
+                    raise Bad(f"{self.name}: argument {name} is not a tensor; non-tensors are always passed")
                 return i
         raise Bad(f"{self.name}: there is no argument {name}")
 
     def save(self, item):
+        """One item of `saves`: ARGUMENT, ARGUMENT.geometry (an alias without history) or RESULT, saved only if `:ARGUMENT` needs grad."""
         what, _, needs = item.partition(":")
         if_needs = self.argument(needs) if needs else -1
         m = re.fullmatch(r"result(\d*)", what)
+        if what.endswith(".geometry"):
+            return "GEOMETRY", self.argument(what[:-9]), if_needs
         if m:
             index = int(m.group(1) or 0)
             if index >= len(self.schema.returns):
@@ -136,6 +145,26 @@ class Entry:
         if kind == "out":
             return Form(self, kind, derive_out(base, name, names))
         return Form(self, kind, (derive_inplace if kind == "inplace" else derive_functional)(base, name))
+
+    def gradient_source(self, arg, i):
+        """
+        Where argument `i` of the operator that computes the gradient of argument 0 comes from. The first is the gradient; the
+        others are arguments of this operator with the same name, its results, or follow from argument 0.
+        """
+        names = [a.name for a in self.schema.args]
+        if i == 0:
+            return "TNI_SOURCE_GRAD"
+        if arg.name in names:
+            k = names.index(arg.name)
+            if arg.type.is_tensor and ("ARG", k) not in [s[:2] for s in self.saves]:
+                raise Bad(f"{self.name}: its gradient needs {arg.name}, which is not saved")
+            return f"TNI_SOURCE_ARG + {k}"
+        if arg.type.is_tensor and ("RESULT", len(self.schema.returns) - 1) in [s[:2] for s in self.saves]:
+            return f"TNI_SOURCE_RESULT + {len(self.schema.returns) - 1}"
+        source = {"input_size": "TNI_SOURCE_SIZES", "input_dtype": "TNI_SOURCE_DTYPE", "self_is_result": "TNI_SOURCE_FALSE"}
+        if arg.name not in source:
+            raise Bad(f"{self.name}: nothing gives the argument {arg.name} of its gradient {self.gradient_call.name}")
+        return source[arg.name]
 
     def called(self, form):
         """What a composite over one other operator calls for a form of its own. A view has nothing but itself."""
@@ -194,7 +223,10 @@ class Table:
                     if to.schema.signature != f.schema.signature:
                         raise Bad(f"{f.schema.name}: its arguments are not those of {to.schema.name}")
                 e.doc = e.target.doc
-            elif "calls" in e.raw:
+            if e.raw.get("gradient", "").count("::"):
+                e.gradient_call = self.find(e.raw["gradient"], e.name)
+                e.gradient_sources = [e.gradient_source(arg, i) for i, arg in enumerate(e.gradient_call.schema.args)]
+            if "calls" in e.raw:
                 e.callee = self.find(e.raw["calls"], e.name)
                 for f in e.forms:
                     if not e.called(f):

@@ -19,7 +19,9 @@ PREAMBLE = """/* SPDX-License-Identifier: Apache-2.0 */
 
 
 def names_of(table, key, prefix):
-    """Functions that the table names. What calls one other operator needs no body: the dispatcher does it."""
+    """Functions that the table names. What calls one other operator needs no composite: the dispatcher does it."""
+    if key == "gradient":
+        return sorted({prefix + e.gradient for e in table.entries if e.gradient})
     return sorted({prefix + e.raw[key] for e in table.entries if key in e.raw and not (key == "composite" and e.callee)})
 
 
@@ -114,6 +116,9 @@ def print_table(table):
             row.append(f".alias_of = {e.target.form(f.kind).number}")
         if "autocast" in raw and form_of(f) == "functional":
             row.append(f".autocast = TN_AUTOCAST_{raw['autocast'].upper()}")
+        unrecorded = raw.get("unrecorded", "constant" if owner.kind == "factory" or promote == "logical" else None)
+        if unrecorded and "gradient" not in raw:
+            row.append(f".unrecorded = TNI_UNRECORDED_{unrecorded.upper()}")
         if owner.mutates:
             row.append(f".mutates = {owner.mutates:#x}u")
         tags = tags_of(f)
@@ -144,10 +149,15 @@ def print_gradients(table):
     out += [f"extern tni_grad_fn {n};" for n in names_of(table, "gradient", "grad_")]
     out += ["", "const tni_gradient_entry tni_builtin_gradients[] = {"]
     count = 0
-    for e in sorted((e for e in table.entries if "gradient" in e.raw), key=lambda e: e.forms[0].number):
-        row = [f".op = {e.forms[0].number}", f".rule = grad_{e.raw['gradient']}"]
+    for e in sorted((e for e in table.entries if e.gradient), key=lambda e: e.forms[0].number):
+        row = [f".op = {e.forms[0].number}", f".rule = grad_{e.gradient}"]
+        if e.gradient_call:
+            row += [f".call = {e.gradient_call.forms[0].number}", f".source_count = {len(e.gradient_sources)}",
+                    f".zeroed = {next((i for i, a in enumerate(e.schema.args) if i and a.name == 'self'), 0)}",
+                    f".sources = (const uint8_t[]){{{', '.join(e.gradient_sources)}}}"]
         if e.saves:
-            items = ", ".join(f"{{.kind = TNI_SAVE_{k}, .index = {i}, .if_needs = {n}}}" for k, i, n in e.saves)
+            items = ", ".join(f"{{.kind = TNI_SAVE_{k.replace('GEOMETRY', 'ARG')}, .index = {i}, .if_needs = {n}"
+                              f"{', .geometry = 1' if k == 'GEOMETRY' else ''}}}" for k, i, n in e.saves)
             row += [f".saves = (const tni_save[]){{{items}}}", f".save_count = {len(e.saves)}"]
         wanted = e.raw.get("differentiable_outputs")
         if wanted is not None:
