@@ -176,10 +176,34 @@ void tni_error_native(int32_t code, const char *text)
     link_records(tni_tls.errors);
 }
 
+
+/* The message begins with the operator's name already, or with that of a function of PyTorch. */
+static int32_t names_operator(const char *message, const char *name, uint64_t length)
+{
+    static const char *const prefixes[] = {"aten::", "prim::", "torch.", "linalg."};
+    if (!strncmp(message, name, length) && (message[length] == ':' || message[length] == '(')) return 1;
+    for (uint32_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        if (!strncmp(message, prefixes[i], strlen(prefixes[i]))) return 1;
+    }
+    return 0;
+}
+
+/* "index 5 is out of bounds" of aten::gather.out becomes "gather: index 5 is out of bounds". */
+static void name_operator(error_record *r, const char *op)
+{
+    const char *space = strstr(op, "::"), *name = space ? space + 2 : op;
+    uint64_t length = strcspn(name, ".(");
+    char text[MESSAGE_BYTES + NAME_BYTES];
+    if (length >= NAME_BYTES - 2 || names_operator(r->message, name, length)) return;
+    snprintf(text, sizeof text, "%.*s: %s", (int)length, name, r->message);
+    set_text(r->message, sizeof r->message, text);
+}
+
 void tni_error_operator(const char *op)
 {
     error_record *r = top();
     if (!r || !op) return;
+    if (!r->op[0]) name_operator(r, op); /* the innermost call that failed */
     set_text(r->op, sizeof(r->op), op);
     link_records(tni_tls.errors);
 }

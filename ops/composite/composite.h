@@ -15,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/scope.h"
+#include "ops/refused.h"
 #include "ops_rules.h" /* generated: declares every body */
 
 /* ---- arguments ---- */
@@ -104,6 +105,26 @@ static inline tn_generator *arg_generator(const tn_value *args, uint32_t i)
 {
     return args[i].tag == TN_TAG_GENERATOR ? args[i].as.generator : NULL;
 }
+
+/* How many of the arguments from `i` on are numbers or bools. */
+static inline uint32_t arg_numbers(const tn_value *args, uint32_t i)
+{
+    const uint32_t tags = 1u << TN_TAG_INT | 1u << TN_TAG_FLOAT | 1u << TN_TAG_BOOL | 1u << TN_TAG_COMPLEX;
+    uint32_t n = 0;
+    while (tags >> args[i + n].tag & 1u) n++;
+    return n;
+}
+
+/* dtype, layout, device, pin_memory of a new tensor; 0: the default of each. */
+typedef struct tni_options {
+    tn_dtype dtype;
+    tn_device device;
+} tni_options;
+/* The four from argument `at` on. A failed scope for layouts other than strided and for page-locked memory. */
+tni_options tni_options_at(tn_scope *s, const tn_value *args, uint32_t at);
+tn_tensor *tni_empty_with(tn_scope *s, tn_ints size, tni_options o);
+/* empty_like of argument 0; the memory format follows the four. */
+tn_tensor *tni_empty_like_with(tn_scope *s, const tn_value *args, uint32_t at);
 
 /* ---- results ---- */
 static inline void give(tn_value *outs, uint32_t i, tn_tensor *t)

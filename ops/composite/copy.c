@@ -23,12 +23,6 @@ static tn_device complete(tn_scope *s, tn_device device)
     return open ? open->id : device;
 }
 
-static void check_layout(tn_scope *s, uint32_t layout)
-{
-    if (layout && layout != TN_INTERNED_STRIDED)
-        tn_scope_fail(s, TN_E_UNSUPPORTED, "to(options) doesn't support converting to a different layout");
-}
-
 void composite_to(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give(outs, 0, to(s, arg_tensor(args, 0), arg_dtype(args, 1), 0, arg_bool(args, 3), arg_format(args, 4)));
@@ -44,8 +38,11 @@ void composite_to_device(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_to_dtype_layout(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_device device = complete(s, arg_device(args, 3));
-    check_layout(s, arg_layout(args, 2));
-    if (tn_scope_failed(s)) return;
+    uint32_t layout = arg_layout(args, 2);
+    if (layout && layout != TN_INTERNED_STRIDED)
+        return (void)tn_scope_fail(s, TN_E_UNSUPPORTED,
+                                   "to(options) doesn't support converting to a different layout");
+    if (arg_bool(args, 4)) return (void)tn_scope_fail(s, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
     give(outs, 0,
          to(s, arg_tensor(args, 0), arg_dtype(args, 1), device, arg_bool(args, 6), arg_format(args, 7)));
 }
@@ -171,8 +168,9 @@ void composite_tile(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- numbers ---- */
 
-static void give_number(tn_scope *s, const tn_tensor *t, tn_value *outs)
+void composite_item(tn_scope *s, const tn_value *args, tn_value *outs)
 {
+    const tn_tensor *t = arg_tensor(args, 0);
     tn_dtype dtype = dtype_of(t);
     if (tn_tensor_numel(t) != 1) {
         tni_scope_failf(s, TN_E_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
@@ -191,16 +189,6 @@ static void give_number(tn_scope *s, const tn_tensor *t, tn_value *outs)
     }
 }
 
-void composite_item(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_number(s, arg_tensor(args, 0), outs);
-}
-
-void composite_local_scalar_dense(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_number(s, arg_tensor(args, 0), outs);
-}
-
 /* ---- dtypes ---- */
 
 static void add_to_promotion(tn_scope *s, tni_promotion *p, tn_value v)
@@ -212,32 +200,12 @@ static void add_to_promotion(tn_scope *s, tni_promotion *p, tn_value v)
         tni_promotion_add(p, tni_dtype_of_scalar(v, tni_default_dtype(s->ctx)), 1, 1);
 }
 
-static void give_result_type(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_result_type(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tni_promotion p = {0};
     add_to_promotion(s, &p, args[0]);
     add_to_promotion(s, &p, args[1]);
     outs[0] = tn_value_dtype(tni_promotion_result(&p, tni_default_dtype(s->ctx)));
-}
-
-void composite_result_type(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_result_type(s, args, outs);
-}
-
-void composite_result_type_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_result_type(s, args, outs);
-}
-
-void composite_result_type_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_result_type(s, args, outs);
-}
-
-void composite_result_type_scalar_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_result_type(s, args, outs);
 }
 
 void composite_promote_types(tn_scope *s, const tn_value *args, tn_value *outs)

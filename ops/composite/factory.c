@@ -4,29 +4,13 @@
 #include "core/scope.h"
 #include "ops/composite/composite.h"
 
-/* dtype, layout, device, pin_memory from index `at` on; `like` lends what is absent. */
-typedef struct options {
-    tn_dtype dtype;
-    uint32_t layout;
-    tn_device device;
-} options;
-
-static options read_options(const tn_value *args, uint32_t at)
+/* Of `new_...` operators: dtype and device default to those of argument 0. */
+static tni_options options_like_self(tn_scope *s, const tn_value *args, uint32_t at)
 {
-    return (options){arg_dtype(args, at), arg_layout(args, at + 1), arg_device(args, at + 2)};
-}
-
-static options read_options_like(const tn_value *args, uint32_t at, const tn_tensor *like)
-{
-    options o = read_options(args, at);
-    if (!o.dtype) o.dtype = dtype_of(like);
-    if (!o.device) o.device = tn_tensor_device(like);
+    tni_options o = tni_options_at(s, args, at);
+    if (!o.dtype) o.dtype = dtype_of(arg_tensor(args, 0));
+    if (!o.device) o.device = tn_tensor_device(arg_tensor(args, 0));
     return o;
-}
-
-static tn_tensor *empty(tn_scope *s, tn_ints size, options o)
-{
-    return tn_empty(s, size, .dtype = o.dtype, .layout = o.layout, .device = o.device);
 }
 
 static tn_tensor *filled(tn_scope *s, tn_tensor *t, tn_value number)
@@ -46,84 +30,70 @@ static tn_dtype dtype_of_number(tn_scope *s, tn_value v)
 
 void composite_full(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    options o = read_options(args, 2);
+    tni_options o = tni_options_at(s, args, 2);
     if (!o.dtype) o.dtype = dtype_of_number(s, args[1]);
-    give(outs, 0, filled(s, empty(s, arg_ints(args, 0), o), args[1]));
+    give(outs, 0, filled(s, tni_empty_with(s, arg_ints(args, 0), o), args[1]));
 }
 
 void composite_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, filled(s, empty(s, arg_ints(args, 0), read_options(args, 1)), tn_value_int(0)));
+    give(outs, 0,
+         filled(s, tni_empty_with(s, arg_ints(args, 0), tni_options_at(s, args, 1)), tn_value_int(0)));
 }
 
 void composite_ones(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, filled(s, empty(s, arg_ints(args, 0), read_options(args, 1)), tn_value_int(1)));
-}
-
-void composite_efficientzerotensor(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    composite_zeros(s, args, outs);
+    give(outs, 0,
+         filled(s, tni_empty_with(s, arg_ints(args, 0), tni_options_at(s, args, 1)), tn_value_int(1)));
 }
 
 void composite_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, filled(s, empty(s, TN_NO_INTS, read_options(args, 1)), args[0]));
-}
-
-static tn_tensor *empty_like(tn_scope *s, const tn_value *args, uint32_t at)
-{
-    return tn_empty_like(s, arg_tensor(args, 0), .dtype = arg_dtype(args, at),
-                         .layout = arg_layout(args, at + 1), .device = arg_device(args, at + 2),
-                         .memory_format = arg_format(args, at + 4));
+    give(outs, 0, filled(s, tni_empty_with(s, TN_NO_INTS, tni_options_at(s, args, 1)), args[0]));
 }
 
 void composite_full_like(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, filled(s, empty_like(s, args, 2), args[1]));
+    give(outs, 0, filled(s, tni_empty_like_with(s, args, 2), args[1]));
 }
 
 void composite_zeros_like(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, filled(s, empty_like(s, args, 1), tn_value_int(0)));
+    give(outs, 0, filled(s, tni_empty_like_with(s, args, 1), tn_value_int(0)));
 }
 
 void composite_ones_like(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, filled(s, empty_like(s, args, 1), tn_value_int(1)));
+    give(outs, 0, filled(s, tni_empty_like_with(s, args, 1), tn_value_int(1)));
 }
 
 void composite_new_empty(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, empty(s, arg_ints(args, 1), read_options_like(args, 2, arg_tensor(args, 0))));
+    give(outs, 0, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)));
 }
 
 void composite_new_empty_strided(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    options o = read_options_like(args, 3, arg_tensor(args, 0));
+    tni_options o = options_like_self(s, args, 3);
     give(outs, 0,
-         tn_empty_strided(s, arg_ints(args, 1), arg_ints(args, 2), .dtype = o.dtype, .layout = o.layout,
-                          .device = o.device));
+         tn_empty_strided(s, arg_ints(args, 1), arg_ints(args, 2), .dtype = o.dtype, .device = o.device));
 }
 
 void composite_new_full(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0,
-         filled(s, empty(s, arg_ints(args, 1), read_options_like(args, 3, arg_tensor(args, 0))), args[2]));
+    give(outs, 0, filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 3)), args[2]));
 }
 
 void composite_new_ones(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give(outs, 0,
-         filled(s, empty(s, arg_ints(args, 1), read_options_like(args, 2, arg_tensor(args, 0))),
-                tn_value_int(1)));
+         filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)), tn_value_int(1)));
 }
 
 void composite_new_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give(outs, 0,
-         filled(s, empty(s, arg_ints(args, 1), read_options_like(args, 2, arg_tensor(args, 0))),
-                tn_value_int(0)));
+         filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)), tn_value_int(0)));
 }
 
 /* ---- steps ---- */
@@ -158,7 +128,7 @@ static int64_t count_steps(tn_value start, tn_value end, tn_value step, tn_dtype
 }
 
 /* int64 cuts its operands first; other integers count with the numbers as they are given. */
-static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, options o, tn_value *outs)
+static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, tni_options o, tn_value *outs)
 {
     int32_t fractions = start.tag == TN_TAG_FLOAT || end.tag == TN_TAG_FLOAT || step.tag == TN_TAG_FLOAT;
     if (!o.dtype) o.dtype = fractions ? tni_default_dtype(s->ctx) : TN_INT64;
@@ -168,27 +138,20 @@ static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, opt
     step = number_in(step, o.dtype);
     if (tn_value_as_float(step) == 0) return (void)tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
     if (o.dtype == TN_INT64) count = count_steps(start, number_in(end, o.dtype), step, o.dtype);
-    tn_tensor *t = empty(s, TN_INTS(count), o);
+    tn_tensor *t = tni_empty_with(s, TN_INTS(count), o);
     give(outs, 0, t ? tn_prim_iota(s, t, start, step) : NULL);
 }
 
+/* (end), (start, end) or (start, end, step) */
 void composite_arange(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    arange(s, tn_value_int(0), args[0], tn_value_int(1), read_options(args, 1), outs);
-}
-
-void composite_arange_start(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    arange(s, args[0], args[1], tn_value_int(1), read_options(args, 2), outs);
-}
-
-void composite_arange_start_step(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    arange(s, args[0], args[1], args[2], read_options(args, 3), outs);
+    uint32_t n = arg_numbers(args, 0);
+    arange(s, n > 1 ? args[0] : tn_value_int(0), args[n > 1], n > 2 ? args[2] : tn_value_int(1),
+           tni_options_at(s, args, n), outs);
 }
 
 /* The end is included. */
-static void range(tn_scope *s, tn_value start, tn_value end, tn_value step, options o, tn_value *outs)
+static void range(tn_scope *s, tn_value start, tn_value end, tn_value step, tni_options o, tn_value *outs)
 {
     if (!o.dtype) o.dtype = tni_default_dtype(s->ctx);
     if (check_range(s, tn_value_as_float(start), tn_value_as_float(end), tn_value_as_float(step))) return;
@@ -196,18 +159,14 @@ static void range(tn_scope *s, tn_value start, tn_value end, tn_value step, opti
     end = number_in(end, o.dtype);
     step = number_in(step, o.dtype);
     double count = floor((tn_value_as_float(end) - tn_value_as_float(start)) / tn_value_as_float(step)) + 1;
-    tn_tensor *t = empty(s, TN_INTS((int64_t)count), o);
+    tn_tensor *t = tni_empty_with(s, TN_INTS((int64_t)count), o);
     give(outs, 0, t ? tn_prim_iota(s, t, start, step) : NULL);
 }
 
 void composite_range(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    range(s, args[0], args[1], tn_value_int(1), read_options(args, 2), outs);
-}
-
-void composite_range_step(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    range(s, args[0], args[1], args[2], read_options(args, 3), outs);
+    uint32_t n = arg_numbers(args, 0);
+    range(s, args[0], args[1], n > 2 ? args[2] : tn_value_int(1), tni_options_at(s, args, n), outs);
 }
 
 /* ---- evenly spaced numbers ---- */
@@ -253,7 +212,7 @@ static tn_tensor *spaced(tn_scope *s, tn_value start, tn_value end, int64_t step
 typedef struct spacing {
     tn_value start, end;
     int64_t steps;
-    options o;
+    tni_options o;
 } spacing;
 
 static int32_t prepare_spacing(tn_scope *s, spacing *p)
@@ -270,14 +229,14 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p)
 static void linspace(tn_scope *s, spacing p, tn_value *outs)
 {
     if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
-    if (p.steps == 0) return give(outs, 0, empty(s, TN_INTS(0), p.o));
+    if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
     give(outs, 0, tni_cast(s, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device), p.o.dtype));
 }
 
 static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
 {
     if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
-    if (p.steps == 0) return give(outs, 0, empty(s, TN_INTS(0), p.o));
+    if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
     tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device));
     give(outs, 0, tni_cast(s, t, p.o.dtype));
 }
@@ -297,7 +256,7 @@ static spacing read_spacing(tn_scope *s, const tn_value *args, uint32_t at, cons
                             double pairs[2][2])
 {
     const tn_tensor *start = arg_tensor(args, 0), *end = arg_tensor(args, 1);
-    spacing p = {args[0], args[1], arg_int(args, 2), read_options(args, at)};
+    spacing p = {args[0], args[1], arg_int(args, 2), tni_options_at(s, args, at)};
     if (start && end && (rank_of(start) || rank_of(end)))
         tni_scope_failf(s, TN_E_SHAPE,
                         "%s only supports 0-dimensional start and end tensors, but got start with %lld "
@@ -332,44 +291,14 @@ void composite_linspace(tn_scope *s, const tn_value *args, tn_value *outs)
     linspace_of(s, args, outs);
 }
 
-void composite_linspace_tensor_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    linspace_of(s, args, outs);
-}
-
-void composite_linspace_tensor_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    linspace_of(s, args, outs);
-}
-
-void composite_linspace_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    linspace_of(s, args, outs);
-}
-
 void composite_logspace(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    logspace_of(s, args, outs);
-}
-
-void composite_logspace_tensor_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    logspace_of(s, args, outs);
-}
-
-void composite_logspace_tensor_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    logspace_of(s, args, outs);
-}
-
-void composite_logspace_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     logspace_of(s, args, outs);
 }
 
 /* ---- patterns ---- */
 
-static void eye(tn_scope *s, int64_t n, int64_t m, options o, tn_value *outs)
+static void eye(tn_scope *s, int64_t n, int64_t m, tni_options o, tn_value *outs)
 {
     if (n < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "n must be greater or equal to 0, got %lld",
@@ -377,26 +306,22 @@ static void eye(tn_scope *s, int64_t n, int64_t m, options o, tn_value *outs)
     if (m < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "m must be greater or equal to 0, got %lld",
                                      (long long)m);
-    tn_tensor *t = filled(s, empty(s, TN_INTS(n, m), o), tn_value_int(0));
+    tn_tensor *t = filled(s, tni_empty_with(s, TN_INTS(n, m), o), tn_value_int(0));
     if (t) tn_prim_fill(s, tn_diagonal(s, t), 1);
     give(outs, 0, t);
 }
 
 void composite_eye(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    eye(s, arg_int(args, 0), arg_int(args, 0), read_options(args, 1), outs);
-}
-
-void composite_eye_m(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    eye(s, arg_int(args, 0), arg_int(args, 1), read_options(args, 2), outs);
+    uint32_t n = arg_numbers(args, 0);
+    eye(s, arg_int(args, 0), arg_int(args, n - 1), tni_options_at(s, args, n), outs);
 }
 
 /* Rows and columns of the elements of a triangle, row by row. */
 static void triangle_indices(tn_scope *s, const tn_value *args, int32_t lower, tn_value *outs)
 {
     int64_t rows = arg_int(args, 0), columns = arg_int(args, 1), offset = arg_int(args, 2), count = 0, n = 0;
-    options o = read_options(args, 3);
+    tni_options o = tni_options_at(s, args, 3);
     if (rows < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "row must be non-negative, got %lld", (long long)rows);
     if (columns < 0)

@@ -134,6 +134,7 @@ void composite_index_fill_tensor(tn_scope *s, const tn_value *args, tn_value *ou
 void composite_gather_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = arg_tensor(args, 0), *zeros = tni_zeros_on(s, grad, 0, sizes_of(arg_tensor(args, 1)));
+    if (arg_bool(args, 4)) tni_scope_failf(s, TN_E_UNSUPPORTED, TNI_NO_SPARSE, "sparse_grad");
     give(outs, 0, tn_scatter_add(s, zeros, arg_int(args, 2), arg_tensor(args, 3), grad));
 }
 

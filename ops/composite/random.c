@@ -278,19 +278,12 @@ void composite_normal_float_tensor(tn_scope *s, const tn_value *args, tn_value *
 
 /* ---- new tensors ---- */
 
-/* dtype, layout, device from index `at` on. */
+/* With the options from argument `at` on; `absent` is the dtype where none is given. */
 static tn_tensor *empty(tn_scope *s, const tn_value *args, tn_ints size, uint32_t at, tn_dtype absent)
 {
-    tn_dtype dtype = arg_dtype(args, at);
-    return tn_empty(s, size, .dtype = dtype ? dtype : absent, .layout = arg_layout(args, at + 1),
-                    .device = arg_device(args, at + 2));
-}
-
-static tn_tensor *empty_like(tn_scope *s, const tn_value *args, uint32_t at)
-{
-    return tn_empty_like(s, arg_tensor(args, 0), .dtype = arg_dtype(args, at),
-                         .layout = arg_layout(args, at + 1), .device = arg_device(args, at + 2),
-                         .memory_format = arg_format(args, at + 4));
+    tni_options o = tni_options_at(s, args, at);
+    if (!o.dtype) o.dtype = absent;
+    return tni_empty_with(s, size, o);
 }
 
 void composite_normal_float_float(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -312,12 +305,12 @@ void composite_rand_generator(tn_scope *s, const tn_value *args, tn_value *outs)
 
 void composite_rand_like(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_uniform(s, empty_like(s, args, 1), 0, 1, NULL));
+    give(outs, 0, fill_uniform(s, tni_empty_like_with(s, args, 1), 0, 1, NULL));
 }
 
 void composite_rand_like_generator(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_uniform(s, empty_like(s, args, 2), 0, 1, arg_generator(args, 1)));
+    give(outs, 0, fill_uniform(s, tni_empty_like_with(s, args, 2), 0, 1, arg_generator(args, 1)));
 }
 
 void composite_randn(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -332,12 +325,12 @@ void composite_randn_generator(tn_scope *s, const tn_value *args, tn_value *outs
 
 void composite_randn_like(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_normal(s, empty_like(s, args, 1), 0, 1, NULL));
+    give(outs, 0, fill_normal(s, tni_empty_like_with(s, args, 1), 0, 1, NULL));
 }
 
 void composite_randn_like_generator(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_normal(s, empty_like(s, args, 2), 0, 1, arg_generator(args, 1)));
+    give(outs, 0, fill_normal(s, tni_empty_like_with(s, args, 2), 0, 1, arg_generator(args, 1)));
 }
 
 void composite_randint(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -368,23 +361,25 @@ void composite_randint_low_generator(tn_scope *s, const tn_value *args, tn_value
 
 void composite_randint_like(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_range(s, empty_like(s, args, 2), 0, arg_int(args, 1), NULL));
+    give(outs, 0, fill_range(s, tni_empty_like_with(s, args, 2), 0, arg_int(args, 1), NULL));
 }
 
 void composite_randint_like_generator(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_range(s, empty_like(s, args, 3), 0, arg_int(args, 1), arg_generator(args, 2)));
+    give(outs, 0,
+         fill_range(s, tni_empty_like_with(s, args, 3), 0, arg_int(args, 1), arg_generator(args, 2)));
 }
 
 void composite_randint_like_low_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, fill_range(s, empty_like(s, args, 3), arg_int(args, 1), arg_int(args, 2), NULL));
+    give(outs, 0, fill_range(s, tni_empty_like_with(s, args, 3), arg_int(args, 1), arg_int(args, 2), NULL));
 }
 
 void composite_randint_like_low_generator_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give(outs, 0,
-         fill_range(s, empty_like(s, args, 4), arg_int(args, 1), arg_int(args, 2), arg_generator(args, 3)));
+         fill_range(s, tni_empty_like_with(s, args, 4), arg_int(args, 1), arg_int(args, 2),
+                    arg_generator(args, 3)));
 }
 
 static int64_t high_of(tn_scope *s, const tn_tensor *high)
@@ -396,14 +391,14 @@ static int64_t high_of(tn_scope *s, const tn_tensor *high)
 void composite_randint_like_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     int64_t high = high_of(s, arg_tensor(args, 1));
-    if (!tn_scope_failed(s)) give(outs, 0, fill_range(s, empty_like(s, args, 2), 0, high, NULL));
+    if (!tn_scope_failed(s)) give(outs, 0, fill_range(s, tni_empty_like_with(s, args, 2), 0, high, NULL));
 }
 
 void composite_randint_like_tensor_generator(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     int64_t high = high_of(s, arg_tensor(args, 1));
     if (!tn_scope_failed(s))
-        give(outs, 0, fill_range(s, empty_like(s, args, 3), 0, high, arg_generator(args, 2)));
+        give(outs, 0, fill_range(s, tni_empty_like_with(s, args, 3), 0, high, arg_generator(args, 2)));
 }
 
 /* ---- samples ---- */
@@ -412,13 +407,12 @@ void composite_randint_like_tensor_generator(tn_scope *s, const tn_value *args, 
 static tn_tensor *permutation(tn_scope *s, const tn_value *args, uint32_t at, tn_generator *g)
 {
     int64_t n = arg_int(args, 0);
-    tn_dtype dtype = arg_dtype(args, at) ? arg_dtype(args, at) : TN_INT64;
+    tni_options o = tni_options_at(s, args, at);
     if (n < 0)
         return tni_scope_failf(s, TN_E_ARGUMENT, "n must be non-negative, got %lld", (long long)n), NULL;
-    tn_tensor *keys = tn_empty(s, TN_INTS(n), .dtype = TN_INT64, .layout = arg_layout(args, at + 1),
-                               .device = arg_device(args, at + 2));
+    tn_tensor *keys = tn_empty(s, TN_INTS(n), .dtype = TN_INT64, .device = o.device);
     fill_integers(s, keys, 0, 0, g);
-    return tni_cast(s, tn_sort_stable(s, keys, 1).indices, dtype);
+    return tni_cast(s, tn_sort_stable(s, keys, 1).indices, o.dtype ? o.dtype : TN_INT64);
 }
 
 void composite_randperm(tn_scope *s, const tn_value *args, tn_value *outs)

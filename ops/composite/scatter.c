@@ -135,7 +135,7 @@ void composite_embedding_dense_backward(tn_scope *s, const tn_value *args, tn_va
 
 static int32_t refuse_sparse(tn_scope *s, int32_t sparse)
 {
-    return sparse ? tn_scope_fail(s, TN_E_UNSUPPORTED, "sparse gradients are not supported") : TN_OK;
+    return sparse ? tni_scope_failf(s, TN_E_UNSUPPORTED, TNI_NO_SPARSE, "sparse") : TN_OK;
 }
 
 void composite_embedding_backward(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -50,14 +50,33 @@ static double kaiser(const window *w, double x)
     return bessel_i0(w->a * sqrt(inside > 0 ? inside : 0)) / w->bessel;
 }
 
-static void make_window(tn_scope *s, const char *name, window_fn *value, const window *w,
-                        const tn_value *args, uint32_t at, int32_t periodic, tn_value *outs)
+/* (length), then periodic and the parameters as far as the overload has them, then the options of a new tensor. */
+typedef struct settings {
+    int64_t length;
+    int32_t periodic;
+    double a, b;
+    uint32_t options; /* index of dtype */
+} settings;
+
+static settings read_settings(const tn_value *args, double a, double b)
 {
-    int64_t length = arg_int(args, 0), points = length + (periodic ? 1 : 0);
-    tn_dtype dtype = arg_dtype(args, at) ? arg_dtype(args, at) : tni_default_dtype(s->ctx);
-    if (!is_float(dtype))
+    uint32_t n = arg_numbers(args, 0);
+    return (settings){.length = arg_int(args, 0),
+                      .periodic = n < 2 || arg_bool(args, 1),
+                      .a = n > 2 ? arg_float(args, 2) : a,
+                      .b = n > 3 ? arg_float(args, 3) : b,
+                      .options = n};
+}
+
+static void make_window(tn_scope *s, const char *name, window_fn *value, const window *w, settings p,
+                        const tn_value *args, tn_value *outs)
+{
+    int64_t length = p.length, points = length + (p.periodic ? 1 : 0);
+    tni_options o = tni_options_at(s, args, p.options);
+    if (!o.dtype) o.dtype = tni_default_dtype(s->ctx);
+    if (!is_float(o.dtype))
         return (void)tni_scope_failf(s, TN_E_DTYPE, "%s expects floating point dtypes, got: %s", name,
-                                     tn_dtype_name(dtype));
+                                     tn_dtype_name(o.dtype));
     if (length < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "%s requires non-negative window_length, got window_length=%lld", name,
@@ -65,78 +84,33 @@ static void make_window(tn_scope *s, const char *name, window_fn *value, const w
     double *x = tn_scope_memory(s, (uint64_t)(length > 0 ? length : 1) * sizeof(double));
     for (int64_t n = 0; x && n < length; n++)
         x[n] = length == 1 ? 1 : value(w, (double)n / (double)(points - 1));
-    if (x)
-        give(outs, 0,
-             tni_cast(s, tn_from_data(s, TN_FLOAT64, TN_INTS(length), x, arg_device(args, at + 2)), dtype));
+    if (x) give(outs, 0, tni_cast(s, tn_from_data(s, TN_FLOAT64, TN_INTS(length), x, o.device), o.dtype));
 }
 
 void composite_hann_window(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    make_window(s, "hann_window", hamming, &(window){.a = 0.5, .b = 0.5}, args, 1, 1, outs);
-}
-
-void composite_hann_window_periodic(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "hann_window", hamming, &(window){.a = 0.5, .b = 0.5}, args, 2, arg_bool(args, 1), outs);
+    make_window(s, "hann_window", hamming, &(window){.a = 0.5, .b = 0.5}, read_settings(args, 0, 0), args,
+                outs);
 }
 
 void composite_hamming_window(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    make_window(s, "hamming_window", hamming, &(window){.a = 0.54, .b = 0.46}, args, 1, 1, outs);
-}
-
-void composite_hamming_window_periodic(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "hamming_window", hamming, &(window){.a = 0.54, .b = 0.46}, args, 2, arg_bool(args, 1),
-                outs);
-}
-
-void composite_hamming_window_periodic_alpha(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "hamming_window", hamming, &(window){.a = arg_float(args, 2), .b = 0.46}, args, 3,
-                arg_bool(args, 1), outs);
-}
-
-void composite_hamming_window_periodic_alpha_beta(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "hamming_window", hamming, &(window){.a = arg_float(args, 2), .b = arg_float(args, 3)},
-                args, 4, arg_bool(args, 1), outs);
+    settings p = read_settings(args, 0.54, 0.46);
+    make_window(s, "hamming_window", hamming, &(window){.a = p.a, .b = p.b}, p, args, outs);
 }
 
 void composite_blackman_window(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    make_window(s, "blackman_window", blackman, &(window){.a = 0}, args, 1, 1, outs);
-}
-
-void composite_blackman_window_periodic(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "blackman_window", blackman, &(window){.a = 0}, args, 2, arg_bool(args, 1), outs);
+    make_window(s, "blackman_window", blackman, &(window){.a = 0}, read_settings(args, 0, 0), args, outs);
 }
 
 void composite_bartlett_window(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    make_window(s, "bartlett_window", bartlett, &(window){.a = 0}, args, 1, 1, outs);
-}
-
-void composite_bartlett_window_periodic(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "bartlett_window", bartlett, &(window){.a = 0}, args, 2, arg_bool(args, 1), outs);
+    make_window(s, "bartlett_window", bartlett, &(window){.a = 0}, read_settings(args, 0, 0), args, outs);
 }
 
 void composite_kaiser_window(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    make_window(s, "kaiser_window", kaiser, &(window){.a = 12, .bessel = bessel_i0(12)}, args, 1, 1, outs);
-}
-
-void composite_kaiser_window_periodic(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    make_window(s, "kaiser_window", kaiser, &(window){.a = 12, .bessel = bessel_i0(12)}, args, 2,
-                arg_bool(args, 1), outs);
-}
-
-void composite_kaiser_window_beta(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    double beta = arg_float(args, 2);
-    make_window(s, "kaiser_window", kaiser, &(window){.a = beta, .bessel = bessel_i0(beta)}, args, 3,
-                arg_bool(args, 1), outs);
+    settings p = read_settings(args, 12, 0);
+    make_window(s, "kaiser_window", kaiser, &(window){.a = p.a, .bessel = bessel_i0(p.a)}, p, args, outs);
 }

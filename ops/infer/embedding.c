@@ -19,6 +19,7 @@ int32_t infer_embedding(tni_frame *f)
     int64_t sizes[TN_MAX_RANK];
     if (rank_of(weight) != 2) return tni_fail(f, TN_E_SHAPE, "'weight' must be 2-D");
     TNI_TRY(check_indices(f, indices));
+    TNI_TRY(tni_check_sparse(f, 4));
     if (rank_of(indices) == TN_MAX_RANK) return tni_fail(f, TN_E_SHAPE, "at most %d dimensions", TN_MAX_RANK);
     memcpy(sizes, sizes_of(indices), indices->desc.rank * sizeof(int64_t));
     sizes[indices->desc.rank] = sizes_of(weight)[1];
@@ -51,6 +52,7 @@ static int32_t check_bags(tni_frame *f, const tn_tensor *weight, const tn_tensor
     if (rank_of(offsets) != 1)
         return tni_fail(f, TN_E_SHAPE, "offsets has to be a 1D Tensor, but got Tensor of dimension %u",
                         offsets->desc.rank);
+    TNI_TRY(tni_check_sparse(f, 5));
     if (mode < 0 || mode > 2) return tni_fail(f, TN_E_ARGUMENT, "mode has to be one of sum, mean or max");
     if (tni_arg_bool(f, 7) && offsets->numel < 1)
         return tni_fail(f, TN_E_SHAPE, "include_last_offset: number of offset should be at least 1");

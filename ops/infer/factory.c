@@ -3,12 +3,12 @@
 #include <string.h>
 #include "ops/infer/infer.h"
 
-/* What a factory is told; index of the first of dtype, layout, device, pin_memory. */
 typedef struct options {
     tn_dtype dtype;
     tn_device device;
 } options;
 
+/* dtype, layout, device, pin_memory from argument `first` on; what is absent is that of `like`. */
 static int32_t read_options(const tni_frame *f, uint32_t first, const tn_tensor *like, options *o)
 {
     o->dtype = tni_arg_dtype(f, first);
@@ -19,6 +19,7 @@ static int32_t read_options(const tni_frame *f, uint32_t first, const tn_tensor 
     if (f->args[first + 1].tag == TN_TAG_LAYOUT && f->args[first + 1].as.i != TN_INTERNED_STRIDED)
         return tni_fail(f, TN_E_UNSUPPORTED, "layout %s is not supported",
                         tn_interned(f->ctx, (uint32_t)f->args[first + 1].as.i));
+    if (tni_arg_bool(f, first + 3)) return tni_fail(f, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
     return TN_OK;
 }
 

@@ -286,6 +286,7 @@ int32_t infer_gather(tni_frame *f)
     if (dtype_of(index) != TN_INT64 && dtype_of(index) != TN_INT32 && index->numel)
         return tni_fail(f, TN_E_DTYPE, "gather(): Expected dtype int32/int64 for index");
     TNI_TRY(check_gather_shape(f, self, index, dim, "input"));
+    TNI_TRY(tni_check_sparse(f, 3));
     f->keep_dtype = TNI_KEEP(2);
     return tni_out(f, 0, dtype_of(self), index->desc.rank, sizes_of(index));
 }

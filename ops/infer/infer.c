@@ -49,6 +49,12 @@ int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int3
                     int32_too ? " or int32" : "", tni_dtype_error_name(dtype));
 }
 
+int32_t tni_check_sparse(const tni_frame *f, uint32_t i)
+{
+    if (!f->wants_grad || !tni_arg_bool(f, i)) return TN_OK;
+    return tni_fail(f, TN_E_UNSUPPORTED, TNI_NO_SPARSE, f->op->base->schema->args[i].name);
+}
+
 /* The largest finite value, and what ATen calls the type in C++. */
 static double largest(tn_dtype dtype, const char **name)
 {

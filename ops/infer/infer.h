@@ -12,6 +12,7 @@
 #include "core/shape.h"
 #include "core/thread.h"
 #include "dispatcher/backend.h"
+#include "ops/refused.h"
 #include "ops_rules.h" /* generated: declares every rule */
 
 /* Leaves the rule when a step fails. */
@@ -78,6 +79,8 @@ const char *tni_list_text(tn_ints list, tni_text *text);
 int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too);
 /* Refuses a number that the dtype cannot hold: "value cannot be converted to type float without overflow". */
 int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype);
+/* Refuses a sparse gradient, asked for by bool argument i, where the call is recorded. Results do not depend on it. */
+int32_t tni_check_sparse(const tni_frame *f, uint32_t i);
 /* Bits of arguments of the schema: keeps them from being cast to the call's dtype. */
 #define TNI_KEEP(i) (1u << (i))
 

@@ -23,7 +23,7 @@ Test(error, record_and_details)
     const tn_error *e = tn_last_error();
     cr_assert_eq(e->code, 2);
     cr_assert_eq(e->error_class, TN_CLASS_ARGUMENT);
-    cr_assert_str_eq(e->message, "size 3 of x");
+    cr_assert_str_eq(e->message, "add: size 3 of x");
     cr_assert_str_eq(e->op, "aten::add.Tensor");
     cr_assert_str_eq(e->plugin, "acme");
     cr_assert_eq(e->native_code, 700);
@@ -74,7 +74,7 @@ Test(error, copy_and_restore)
     tni_error_operator("mul");
     tn_error *copy = tni_error_copy();
     tni_error(TN_E_IO, "another");
-    cr_assert_str_eq(copy->message, "top");
+    cr_assert_str_eq(copy->message, "mul: top");
     cr_assert_str_eq(copy->op, "mul");
     cr_assert_eq(copy->cause->error_class, TN_CLASS_OUT_OF_MEMORY);
     tni_error_restore(copy);
@@ -85,7 +85,7 @@ Test(error, copy_and_restore)
     cr_assert_str_eq(e->cause->native_text, "driver");
     cr_assert_eq(e->cause->native_code, 2);
     tni_error_restore(e);
-    cr_assert_str_eq(tn_last_error()->message, "top");
+    cr_assert_str_eq(tn_last_error()->message, "mul: top");
 }
 
 Test(error, ensure)

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of options that are refused in shape rules and in composites alike. */
+#ifndef TNI_OPS_REFUSED_H
+#define TNI_OPS_REFUSED_H
+
+#define TNI_NO_PIN_MEMORY \
+    "argument 'pin_memory': page-locked memory is not supported (got True, expected False)"
+#define TNI_NO_SPARSE "argument '%s': sparse gradients are not supported (got True, expected False)"
+
+#endif

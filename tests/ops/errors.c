@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An error that arises inside a kernel or a composite names the operator, then says what ATen says. */
+#include "tests/autograd/suite.h"
+
+TestSuite(errors, .init = begin);
+
+static void expect_message(const char *message)
+{
+    cr_assert_neq(tn_scope_failed(s), TN_OK, "no error; expected: %s", message);
+    cr_assert_str_eq(tn_scope_error(s)->message, message);
+    tn_scope_clear(s);
+}
+
+Test(errors, indices_out_of_range_name_the_operator)
+{
+    tn_tensor *x = VECTOR(s, 0, 1, 2, 3), *table = make(s, TN_INTS(3, 2), VALUES(1, 2, 3, 4, 5, 6), 0);
+    tn_tensor *far = tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){5}, TN_CPU);
+    tn_index_select(s, x, 0, far);
+    expect_message("index_select: index out of range in self");
+    tn_gather(s, x, 0, far);
+    expect_message("gather: index 5 is out of bounds for dimension 0 with size 3");
+    tn_scatter(s, x, 0, far, x);
+    expect_message("scatter_: index 5 is out of bounds for dimension 0 with size 3");
+    tn_index_tensor(s, x, TN_TENSORS(far));
+    expect_message("index: index 5 is out of bounds for dimension 0 with size 3");
+    tn_embedding(s, table, far);
+    expect_message("embedding: index out of range in self");
+    tn_nll_loss(s, tn_log_softmax(s, tn_reshape(s, x, TN_INTS(1, 3)), 1), far);
+    expect_message("nll_loss_forward: Target 5 is out of bounds.");
+    tn_select(s, x, 0, 7);
+    expect_message("select: select(): index 7 out of range for tensor of size [3] at dimension 0");
+    tn_sum_dim(s, x, TN_INTS(4));
+    expect_message("sum: Dimension out of range (expected to be in range of [-1, 0], but got 4)");
+    end();
+}
+
+/* The innermost operator that failed, once, however many composites call each other. */
+Test(errors, one_operator_is_named)
+{
+    tn_tensor *x = VECTOR(s, 0, 1, 2, 3),
+              *far = tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){5}, TN_CPU);
+    tn_take_along_dim(s, x, far, .dim = 0);
+    expect_message("gather: index 5 is out of bounds for dimension 0 with size 3");
+    tn_arange_start_step(s, TN_SCALAR(0), TN_SCALAR(1), TN_SCALAR(0));
+    expect_message("arange: step must be nonzero");
+    end();
+}
+
+Test(errors, integers_divided_by_zero)
+{
+    tn_tensor *one = tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){1}, TN_CPU),
+              *zero = tn_sub(s, one, one);
+    tn_remainder(s, one, zero);
+    expect_message("remainder: ZeroDivisionError");
+    end();
+}
