@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caching allocator's front: blocks by stream, blocks that several streams use, the one answer to running
- * out of memory, statistics. The lists behind it are in allocator_pool.c. A plugin that brings an allocator
- * of its own is asked instead, and only the counting is done here.
+ * The caching allocator's front: handing blocks out and taking them back, blocks that several streams use,
+ * and what happens when the device is out of memory. The lists are in allocator_pool.c. If a plugin brings an
+ * allocator of its own, that is asked instead, and only the counting is done here.
  */
 #include <string.h>
 #include "core/allocator.h"
@@ -13,8 +13,7 @@ int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
     return a->device->type->driver.allocator.size != 0 && a->device->type->driver.allocator.alloc != NULL;
 }
 
-/* Under AddressSanitizer each block of host memory is one of its own, so that it sees where kernels go wrong.
- */
+/* Under AddressSanitizer each block of host memory is an allocation, so that it sees accesses out of bounds. */
 static int32_t is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -24,12 +23,17 @@ static int32_t is_watched(void)
 #endif
 }
 
-/* Segments of host memory above this much go back when nobody uses them: the system cannot ask for them. */
+/* Free host memory above this goes back to the system at once, because the system cannot ask for it. */
 static uint64_t host_keep(const tni_device *device)
 {
     uint64_t keep = device->facts.total_memory / 16;
     const uint64_t least = 64ull << 20, most = 4ull << 30;
     return keep < least ? least : keep > most ? most : keep;
+}
+
+tni_device *tni_allocator_device(const struct tni_allocator *a)
+{
+    return a->device;
 }
 
 int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
@@ -51,8 +55,28 @@ int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
         }
     }
     pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->quiet, NULL);
     *out = a;
     return TN_OK;
+}
+
+/* Takes the thread out of those that hold something, see allocator.h. Under the lock. */
+static void end_busy(struct tni_allocator *a)
+{
+    if (--a->busy == 0) pthread_cond_broadcast(&a->quiet);
+}
+
+void tni_allocator_leave(struct tni_allocator *a)
+{
+    tni_allocation *gone = a->gone;
+    a->gone = NULL;
+    a->busy += gone != NULL;
+    pthread_mutex_unlock(&a->lock);
+    if (TNI_LIKELY(!gone)) return;
+    tni_allocations_destroy(a, gone);
+    pthread_mutex_lock(&a->lock);
+    end_busy(a);
+    pthread_mutex_unlock(&a->lock);
 }
 
 void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks)
@@ -66,128 +90,146 @@ void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks)
 
 /* ---- Uses by other streams ----------------------------------------------------------------------------- */
 
-static void free_use(struct tni_allocator *a, tni_use *use)
+void tni_use_free(struct tni_allocator *a, tni_use *use)
 {
     tn_event_release(use->event);
     tni_free(a->device->ctx, use, sizeof *use);
 }
 
-void tni_free_uses(struct tni_allocator *a, tni_piece *p)
+void tni_uses_free(struct tni_allocator *a, tni_block *b)
 {
-    while (p->uses) {
-        tni_use *u = p->uses;
-        p->uses = u->next;
-        free_use(a, u);
+    while (b->uses) {
+        tni_use *u = b->uses;
+        b->uses = u->next;
+        tni_use_free(a, u);
     }
 }
 
-void tni_piece_list_add(tni_piece **list, tni_piece *p)
+void tni_block_list_add(tni_block **list, tni_block *b)
 {
-    p->previous = NULL;
-    p->next = *list;
-    if (p->next) p->next->previous = p;
-    *list = p;
+    b->previous = NULL;
+    b->next = *list;
+    if (b->next) b->next->previous = b;
+    *list = b;
 }
 
-void tni_piece_list_remove(tni_piece **list, tni_piece *p)
+void tni_block_list_remove(tni_block **list, tni_block *b)
 {
-    if (p->previous)
-        p->previous->next = p->next;
+    if (b->previous)
+        b->previous->next = b->next;
     else
-        *list = p->next;
-    if (p->next) p->next->previous = p->previous;
-    p->previous = p->next = NULL;
+        *list = b->next;
+    if (b->next) b->next->previous = b->previous;
+    b->previous = b->next = NULL;
 }
 
-int32_t tni_block_record(tni_block *block, tn_stream *stream)
+int32_t tni_block_record(tni_block *b, tn_stream *stream)
 {
-    struct tni_allocator *a = block->allocator;
-    tni_piece *p = (tni_piece *)block;
+    struct tni_allocator *a = b->allocator;
     if (stream->device != a->device)
         return tni_error(TN_E_DEVICE, "memory of one device cannot be recorded on a stream of another");
-    if (a->device->synchronous || block == &a->empty) return TN_OK;
-    tni_use *use = tni_alloc_zeroed(a->device->ctx, sizeof *use);
+    if (a->device->synchronous || b == &a->empty) return TN_OK;
+    tni_use *use = tni_alloc(a->device->ctx, sizeof *use);
     if (!use) return TN_E_OUT_OF_MEMORY;
-    pthread_mutex_lock(&a->lock);
-    tn_stream *own = p->segment ? p->segment->pool->stream : p->stream;
-    tni_use *u = p->uses;
-    while (u && u->stream != stream) u = u->next;
+    uint64_t id = atomic_load_explicit(&stream->id, memory_order_relaxed);
+    tni_allocator_enter(a);
+    tn_stream *own = b->part_of ? b->part_of->pool->stream : b->stream;
+    const tni_use *u = b->uses;
+    while (u && (u->stream != stream || u->id != id)) u = u->next;
     int32_t known = u || own == stream;
     if (!known) {
-        use->stream = stream;
-        use->next = p->uses;
-        p->uses = use;
+        *use = (tni_use){.next = b->uses, .stream = stream, .id = id};
+        b->uses = use;
     }
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_leave(a);
     if (known) tni_free(a->device->ctx, use, sizeof *use);
     return TN_OK;
 }
 
-/* Turns each use into an event to wait for; a stream that takes no event is waited for here. */
-static void mark_uses(struct tni_allocator *a, tni_piece *p)
+/* 1 if the use now has an event to wait for; 0 if nothing is left to wait for. A stream that takes no event is
+ * waited for here. */
+static int32_t mark_use(struct tni_allocator *a, tni_use *u)
 {
-    for (tni_use **link = &p->uses; *link;) {
+    int32_t life = tni_stream_retain_live(u->stream, u->id);
+    if (life == TNI_STREAM_ENDING)
+        tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a stream that is released");
+    if (life != TNI_STREAM_LIVE) return 0;
+    int32_t captures = tni_stream_captures(u->stream); /* nothing is under way on it, see capture.c */
+    int32_t status = captures ? TN_E_STATE : tni_event_create(a->device, 0, &u->event);
+    if (!status) status = tn_event_record(u->event, u->stream);
+    if (status && !captures)
+        tni_late_keep(a->device, tn_stream_synchronize(u->stream), "waiting for a stream");
+    if (u->id) tn_stream_release(u->stream);
+    return !status;
+}
+
+/* Marks the end of each stream's work with a block that is freed. Calls the driver, so without the lock; the
+ * block is in no list. */
+static void mark_uses(struct tni_allocator *a, tni_block *b)
+{
+    for (tni_use **link = &b->uses; *link;) {
         tni_use *u = *link;
-        if (tni_stream_captures(u->stream)) { /* nothing is under way on it, see capture.c */
-            *link = u->next;
-            free_use(a, u);
-            continue;
-        }
-        int32_t status = tni_event_create(a->device, 0, &u->event);
-        if (!status) status = tn_event_record(u->event, u->stream);
-        if (!status) {
+        if (mark_use(a, u)) {
             link = &u->next;
             continue;
         }
-        tni_late_keep(a->device, tn_stream_synchronize(u->stream), "waiting for a stream");
         *link = u->next;
-        free_use(a, u);
+        tni_use_free(a, u);
     }
 }
 
-/* Frees waiting pieces whose streams have passed. An event that answers with an error will never do better.
- */
+/* An event in error never completes, so an error counts as passed. */
+static int32_t has_passed(const tni_use *u)
+{
+    int32_t life = tni_stream_retain_live(u->stream, u->id);
+    if (life != TNI_STREAM_LIVE) return life == TNI_STREAM_GONE;
+    int32_t passed = tn_event_query(u->event) != 0;
+    if (u->id) tn_stream_release(u->stream);
+    return passed;
+}
+
+static void drop_passed_uses(struct tni_allocator *a, tni_block *b)
+{
+    for (tni_use **link = &b->uses; *link;) {
+        tni_use *u = *link;
+        if (!has_passed(u)) {
+            link = &u->next;
+            continue;
+        }
+        *link = u->next;
+        tni_use_free(a, u);
+    }
+}
+
 void tni_allocator_settle(struct tni_allocator *a)
 {
-    for (tni_piece *p = a->waiting, *next; p; p = next) {
-        next = p->next;
-        for (tni_use **link = &p->uses; *link;) {
-            tni_use *u = *link;
-            if (tn_event_query(u->event) == 0) {
-                link = &u->next;
-                continue;
-            }
-            *link = u->next;
-            free_use(a, u);
-        }
-        if (p->uses) continue;
-        tni_piece_list_remove(&a->waiting, p);
-        tni_pool_give(a, p);
+    tni_block *list = a->waiting;
+    if (!list) return;
+    a->waiting = NULL;
+    a->busy++;
+    pthread_mutex_unlock(&a->lock);
+    for (tni_block *b = list; b; b = b->next) drop_passed_uses(a, b);
+    pthread_mutex_lock(&a->lock);
+    while (list) {
+        tni_block *b = list;
+        tni_block_list_remove(&list, b);
+        if (b->uses)
+            tni_block_list_add(&a->waiting, b);
+        else
+            tni_pool_give(a, b);
     }
-}
-
-static void forget_uses(struct tni_allocator *a, tni_piece *p, const tn_stream *stream)
-{
-    for (tni_use **link = &p->uses; *link;) {
-        tni_use *u = *link;
-        if (u->stream != stream) {
-            link = &u->next;
-            continue;
-        }
-        *link = u->next;
-        free_use(a, u);
-    }
+    end_busy(a);
 }
 
 /* Moves what a pool has to another one of the same kind. */
 static void move_pool(struct tni_allocator *a, tni_pool *from, tni_pool *to)
 {
-    for (tni_segment *s = a->segments; s; s = s->next) {
+    for (tni_allocation *s = a->allocations; s; s = s->next) {
         if (s->pool == from) s->pool = to;
     }
     for (uint32_t bin = 0; bin < TNI_POOL_BINS; bin++) {
         if (!from->bins[bin]) continue;
-        tni_piece *last = from->bins[bin];
+        tni_block *last = from->bins[bin];
         while (last->next) last = last->next;
         last->next = to->bins[bin];
         if (last->next) last->next->previous = last;
@@ -196,40 +238,35 @@ static void move_pool(struct tni_allocator *a, tni_pool *from, tni_pool *to)
     }
 }
 
+/* The pool of the default stream that takes over what `pool` has, or NULL. */
+static tni_pool *heir_of(const struct tni_allocator *a, const tni_pool *pool)
+{
+    tni_pool *to = pool->capture ? NULL : a->pools;
+    while (to && !(to->stream == a->device->default_stream && to->small == pool->small && !to->capture))
+        to = to->next;
+    return to;
+}
+
 void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
 {
     if (!a || a->device->synchronous) return;
-    tn_stream *home = a->device->default_stream;
-    pthread_mutex_lock(&a->lock);
-    for (tni_segment *s = a->segments; s; s = s->next) {
-        for (tni_piece *p = s->first; p; p = p->after) forget_uses(a, p, stream);
-    }
-    for (tni_piece *p = a->replaced; p; p = p->next) forget_uses(a, p, stream);
+    tni_allocator_enter(a);
     tni_allocator_settle(a);
     for (tni_pool **link = &a->pools; *link;) {
-        tni_pool *pool = *link, *to = pool->capture ? NULL : a->pools;
-        while (pool->stream == stream && to &&
-               !(to->stream == home && to->small == pool->small && !to->capture))
-            to = to->next;
-        if (pool->stream == stream && to) {
+        tni_pool *pool = *link, *to = pool->stream == stream ? heir_of(a, pool) : NULL;
+        if (to) {
             *link = pool->next;
             move_pool(a, pool, to);
             tni_free(a->device->ctx, pool, sizeof *pool);
             continue;
         }
-        if (pool->stream == stream) pool->stream = home;
+        if (pool->stream == stream) pool->stream = a->device->default_stream;
         link = &pool->next;
     }
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_leave(a);
 }
 
 /* ---- Out of memory ------------------------------------------------------------------------------------- */
-
-static void wait_for_device(tni_device *device)
-{
-    if (!device->synchronous)
-        tni_late_keep(device, tni_device_wait(device), "waiting for a device that is out of memory");
-}
 
 int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
 {
@@ -238,117 +275,145 @@ int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
     char name[64];
     if (driver->memory.info && driver->memory.info(driver->self, a->device->handle, &free_bytes, &total))
         free_bytes = 0;
+    tni_allocator_enter(a);
     a->stats.out_of_memory++;
-    int32_t status =
-        tni_error_wrap(TN_E_OUT_OF_MEMORY,
-                       "%s is out of memory: %llu bytes asked for; %llu of %llu bytes are free on "
-                       "the device, %llu are in tensors, "
-                       "%llu reserved, limit %llu",
-                       tn_device_format(a->device->ctx, a->device->id, name, sizeof name),
-                       (unsigned long long)bytes, (unsigned long long)free_bytes, (unsigned long long)total,
-                       (unsigned long long)a->stats.allocated_bytes,
-                       (unsigned long long)a->stats.reserved_bytes, (unsigned long long)a->limit);
+    const tn_memory_stats stats = a->stats;
+    uint64_t limit = a->limit;
+    tni_allocator_leave(a);
+    int32_t status = tni_error_wrap(
+        TN_E_OUT_OF_MEMORY,
+        "%s is out of memory: %llu bytes asked for; %llu of %llu bytes are free on the device, %llu are in "
+        "tensors, %llu reserved, limit %llu",
+        tn_device_format(a->device->ctx, a->device->id, name, sizeof name), (unsigned long long)bytes,
+        (unsigned long long)free_bytes, (unsigned long long)total, (unsigned long long)stats.allocated_bytes,
+        (unsigned long long)stats.reserved_bytes, (unsigned long long)limit);
     tni_error_plugin(driver->plugin);
     return status;
 }
 
-static void collect(struct tni_allocator *a)
+void tni_allocator_collect(struct tni_allocator *a)
+{
+    tni_allocator_enter(a);
+    while (a->busy) pthread_cond_wait(&a->quiet, &a->lock);
+    tni_allocator_settle(a);
+    tni_allocations_release(a, 0);
+    tni_allocator_leave(a);
+}
+
+static uint64_t allocation_bytes(uint64_t bytes)
+{
+    if (bytes <= TNI_SMALL_BLOCK) return TNI_SMALL_ALLOCATION;
+    if (bytes < TNI_LARGE_BLOCK) return TNI_LARGE_ALLOCATION;
+    return (bytes + TNI_ALLOCATION_ROUND - 1) / TNI_ALLOCATION_ROUND * TNI_ALLOCATION_ROUND;
+}
+
+/* A block from the free lists; *out is NULL if there is none. Under the lock. */
+static int32_t take(struct tni_allocator *a, const tni_request *r, tni_block **out)
+{
+    tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
+    *out = pool ? tni_pool_take(a, pool, r->bytes) : NULL;
+    if (!*out) return pool ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (!r->counts) return TN_OK;
+    tni_allocated_add(a, (int64_t)(*out)->bytes, 1);
+    a->stats.allocations++;
+    return TN_OK;
+}
+
+/* A block from a new allocation of so many bytes. */
+static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, tni_block **out)
+{
+    tni_allocation *made;
+    int32_t status = tni_allocation_create(a, bytes, &made);
+    if (status) return status;
+    tni_allocator_enter(a);
+    tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
+    if (pool) {
+        tni_allocation_add(a, pool, made);
+        status = take(a, r, out);
+    } else {
+        a->stats.reserved_bytes -= bytes;
+        made->next = a->gone;
+        a->gone = made;
+        status = TN_E_OUT_OF_MEMORY;
+    }
+    tni_allocator_leave(a);
+    return status;
+}
+
+/* Everything free goes back to the device, which is asked once more. The allocation may then be just as large
+ * as the block. */
+static int32_t grow_again(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
     const tni_driver *driver = &a->device->type->driver;
-    wait_for_device(a->device);
-    tni_allocator_settle(a);
-    tni_segments_release(a, 0);
+    if (a->shards) tni_cache_flush(a);
+    if (!a->device->synchronous)
+        tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device that is out of memory");
+    tni_allocator_collect(a);
     if (driver->memory.trim) (void)driver->memory.trim(driver->self, a->device->handle);
-}
-
-static uint64_t segment_bytes(uint64_t bytes)
-{
-    if (bytes <= TNI_SMALL_BLOCK) return TNI_SMALL_SEGMENT;
-    if (bytes < TNI_LARGE_BLOCK) return TNI_LARGE_SEGMENT;
-    return (bytes + TNI_SEGMENT_ROUND - 1) / TNI_SEGMENT_ROUND * TNI_SEGMENT_ROUND;
-}
-
-/* A second try with everything given back; the segment may then be just as large as the block. */
-static int32_t grow_again(struct tni_allocator *a, tni_pool *pool, uint64_t bytes, tni_piece **out)
-{
-    if (a->shards) {
-        pthread_mutex_unlock(&a->lock);
-        tni_cache_flush(a);
-        pthread_mutex_lock(&a->lock);
+    tni_allocator_enter(a);
+    int32_t status = take(a, r, out);
+    tni_allocator_leave(a);
+    uint64_t bytes = allocation_bytes(r->bytes);
+    if (!status && !*out) {
+        status = grow(a, r, bytes, out);
+        if (status == TN_E_OUT_OF_MEMORY && bytes != r->bytes) status = grow(a, r, r->bytes, out);
     }
-    collect(a);
-    *out = tni_pool_take(a, pool, bytes);
-    int32_t status = *out ? TN_OK : tni_segment_create(a, pool, segment_bytes(bytes));
-    if (status == TN_E_OUT_OF_MEMORY && segment_bytes(bytes) != bytes)
-        status = tni_segment_create(a, pool, bytes);
-    if (status) return status == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : status;
+    if (status) return status == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, r->bytes) : status;
+    tni_allocator_enter(a);
     a->stats.retries++;
+    tni_allocator_leave(a);
     return TN_OK;
 }
 
 /* ---- Blocks -------------------------------------------------------------------------------------------- */
 
-static int32_t take_or_grow(struct tni_allocator *a, tni_pool *pool, uint64_t bytes, tni_piece **out)
+int32_t tni_central_alloc(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
-    tni_piece *p = tni_pool_take(a, pool, bytes);
-    int32_t status = TN_OK;
-    if (!p) {
-        status = tni_segment_create(a, pool, segment_bytes(bytes));
-        if (status == TN_E_OUT_OF_MEMORY) status = grow_again(a, pool, bytes, &p);
-        if (!status && !p) p = tni_pool_take(a, pool, bytes);
-    }
-    *out = p;
-    return status;
-}
-
-int32_t tni_central_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_piece **out)
-{
-    tni_piece *p = NULL;
-    pthread_mutex_lock(&a->lock);
+    tni_block *b;
+    tni_allocator_enter(a);
     if (a->waiting) tni_allocator_settle(a);
-    tni_pool *pool = tni_pool_find(a, stream, bytes <= TNI_SMALL_BLOCK);
-    int32_t status = pool ? take_or_grow(a, pool, bytes, &p) : TN_E_OUT_OF_MEMORY;
-    pthread_mutex_unlock(&a->lock);
-    if (!status) *out = p;
+    int32_t status = take(a, r, &b);
+    tni_allocator_leave(a);
+    if (!status && !b) {
+        status = grow(a, r, allocation_bytes(r->bytes), &b);
+        if (status == TN_E_OUT_OF_MEMORY) status = grow_again(a, r, &b);
+    }
+    if (!status) *out = b;
     return status;
 }
 
-void tni_central_free(struct tni_allocator *a, tni_piece *p)
+static void central_free(struct tni_allocator *a, tni_block *b)
 {
-    pthread_mutex_lock(&a->lock);
-    if (p->segment->pool->capture) {
-        tni_pool_give_captured(a, p);
-        pthread_mutex_unlock(&a->lock);
-        return;
-    }
-    mark_uses(a, p);
-    if (p->uses) {
-        p->state = TNI_PIECE_WAITING;
-        tni_piece_list_add(&a->waiting, p);
+    int32_t is_captured = b->part_of->is_captured;
+    if (b->uses && !is_captured) mark_uses(a, b);
+    tni_allocator_enter(a);
+    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    if (is_captured) {
+        tni_pool_give_captured(a, b);
+    } else if (b->uses) {
+        b->state = TNI_BLOCK_WAITING;
+        tni_block_list_add(&a->waiting, b);
     } else {
-        tni_pool_give(a, p);
+        tni_pool_give(a, b);
     }
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_leave(a);
 }
 
-static void count(struct tni_allocator *a, int64_t bytes, int64_t blocks)
+void tni_central_free_list(struct tni_allocator *a, tni_block *list)
 {
-    pthread_mutex_lock(&a->lock);
-    tni_allocated_add(a, bytes, blocks);
-    if (blocks > 0) a->stats.allocations += (uint64_t)blocks;
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_enter(a);
+    while (list) {
+        tni_block *b = list;
+        list = b->next;
+        tni_pool_give(a, b);
+    }
+    tni_allocator_leave(a);
 }
 
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out)
 {
     struct tni_allocator *a = device->allocator;
-    tni_piece *p = NULL;
-    int32_t status = TN_OK;
-    if (TNI_LIKELY(tni_has_cache(a, bytes))) {
-        status = tni_cache_alloc(a, bytes, &p);
-        if (!status) *out = &p->block;
-        return status;
-    }
+    if (TNI_LIKELY(tni_has_cache(a, bytes))) return tni_cache_alloc(a, bytes, out);
     if (!bytes) {
         *out = &a->empty;
         return TN_OK;
@@ -356,35 +421,26 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
     if (bytes > INT64_MAX / 2)
         return tni_error(TN_E_OUT_OF_MEMORY, "%llu bytes are more than any device has",
                          (unsigned long long)bytes);
-    if (a->direct)
-        status = tni_direct_alloc(a, bytes, &p);
-    else if (tni_allocator_is_replaced(a))
-        status = tni_replaced_alloc(a, bytes, stream, &p);
-    else
-        status = tni_central_alloc(a, (bytes + a->granule - 1) / a->granule * a->granule, stream, &p);
-    if (status) return status;
-    count(a, (int64_t)p->block.bytes, 1);
-    *out = &p->block;
-    return TN_OK;
+    tni_request request = {.stream = stream, .bytes = bytes, .counts = 1};
+    if (a->direct) return tni_direct_alloc(a, &request, out);
+    if (tni_allocator_is_replaced(a)) return tni_replaced_alloc(a, &request, out);
+    request.bytes = (bytes + a->granule - 1) / a->granule * a->granule;
+    return tni_central_alloc(a, &request, out);
 }
 
-void tni_block_free(tni_block *block)
+void tni_block_free(tni_block *b)
 {
-    if (!block || block == &block->allocator->empty) return;
-    struct tni_allocator *a = block->allocator;
-    tni_piece *p = (tni_piece *)block;
+    if (!b || b == &b->allocator->empty) return;
+    struct tni_allocator *a = b->allocator;
     if (tni_context_check(a->device->ctx)) return;
-    if (p->cache_bin != TNI_NO_BIN && p->segment) {
-        tni_cache_free(a, p);
-        return;
-    }
-    count(a, -(int64_t)block->bytes, -1);
-    if (p->segment)
-        tni_central_free(a, p);
+    if (b->part_of && b->cache_bin != TNI_NO_BIN)
+        tni_cache_free(a, b);
+    else if (b->part_of)
+        central_free(a, b);
     else if (a->direct)
-        tni_direct_free(a, p);
+        tni_direct_free(a, b);
     else
-        tni_replaced_free(a, p);
+        tni_replaced_free(a, b);
 }
 
 void tni_allocator_destroy(struct tni_allocator *a)
@@ -393,10 +449,11 @@ void tni_allocator_destroy(struct tni_allocator *a)
     tni_device *device = a->device;
     tn_context *ctx = device->ctx;
     if (a->shards) tni_cache_flush(a);
-    for (tni_piece *p = a->waiting; p; p = p->next) tni_free_uses(a, p); /* the device has been waited for */
+    for (tni_block *b = a->waiting; b; b = b->next) tni_uses_free(a, b); /* the device has been waited for */
     device->allocator = NULL;
-    tni_segments_finish(a);
+    tni_pools_finish(a);
     tni_free(ctx, a->shards, TNI_SHARDS * sizeof *a->shards);
+    pthread_cond_destroy(&a->quiet);
     pthread_mutex_destroy(&a->lock);
     tni_free(ctx, a, sizeof *a);
 }

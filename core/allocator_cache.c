@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small blocks of synchronous host devices, kept ready so that asking for one and giving it back takes no
+ * Small blocks of synchronous host devices, kept ready so that handing one out and taking it back needs no
  * mutex.
  *
- * There are a few shards, and a thread always turns to the same one; a shard is held by a flag for the few
- * instructions that a list operation takes. Blocks go back to whatever shard the freeing thread uses. Sizes
- * are rounded to a class: multiples of 64 bytes up to 1 KiB, then four for each power of two up to 1 MiB.
+ * There are TNI_SHARDS shards, and a thread always uses the same one. A shard has a spin lock, which is held
+ * for the few instructions of a list operation. A block goes back to the shard of the thread that frees it.
+ * Sizes are rounded up to a class: multiples of 64 bytes up to 1 KiB, then four per power of two up to 1 MiB.
  */
 #include <sched.h>
 #include "core/allocator.h"
 #include "core/thread.h"
 
-#define SHARD_BYTES  (4 << 20)  /* a shard that holds more gives all it has back */
-#define SETTLE_BYTES (64 << 10) /* a change of statistics larger than this is made known at once */
+#define SHARD_BYTES  (4 << 20)  /* a shard that holds more gives all its blocks back */
+#define SETTLE_BYTES (64 << 10) /* a larger change is added to the statistics at once */
 
 static uint32_t bin_of(uint64_t bytes)
 {
@@ -40,7 +40,7 @@ static __attribute__((noinline)) void take_slowly(tni_shard *s)
     uint32_t spins = 0;
     do {
         while (atomic_load_explicit(&s->lock, memory_order_relaxed)) {
-            if (++spins % 64 == 0) sched_yield(); /* whoever holds it was put to sleep */
+            if (++spins % 64 == 0) sched_yield(); /* the thread that holds it was put to sleep */
         }
     } while (atomic_exchange_explicit(&s->lock, 1, memory_order_acquire));
 }
@@ -78,11 +78,11 @@ void tni_cache_settle(struct tni_allocator *a)
 
 static void flush_shard(struct tni_allocator *a, tni_shard *s)
 {
-    tni_piece *all = NULL;
+    tni_block *all = NULL;
     take(s);
     for (uint32_t bin = 0; bin < TNI_CACHE_BINS; bin++) {
         while (s->bins[bin]) {
-            tni_piece *p = s->bins[bin];
+            tni_block *p = s->bins[bin];
             s->bins[bin] = p->next;
             p->next = all;
             all = p;
@@ -90,12 +90,7 @@ static void flush_shard(struct tni_allocator *a, tni_shard *s)
     }
     s->cached = 0;
     leave(s);
-    while (all) {
-        tni_piece *p = all;
-        all = p->next;
-        p->next = NULL;
-        tni_central_free(a, p);
-    }
+    if (all) tni_central_free_list(a, all);
 }
 
 void tni_cache_flush(struct tni_allocator *a)
@@ -103,28 +98,28 @@ void tni_cache_flush(struct tni_allocator *a)
     for (uint32_t i = 0; i < TNI_SHARDS; i++) flush_shard(a, &a->shards[i]);
 }
 
-/* What must be done now and then; `changed` is the shard's change of allocated bytes. */
+/* Rare work after a block was handed out or given back; `changed` is the shard's change of allocated bytes. */
 static void maintain(struct tni_allocator *a, tni_shard *s, int64_t changed, uint64_t cached)
 {
     if (changed > SETTLE_BYTES || changed < -SETTLE_BYTES) {
-        pthread_mutex_lock(&a->lock);
+        tni_allocator_enter(a);
         settle_one(a, s);
-        pthread_mutex_unlock(&a->lock);
+        tni_allocator_leave(a);
     }
     if (cached > SHARD_BYTES) flush_shard(a, s);
 }
 
-/* Nothing is ready: asks the segments, and takes the counting back when they have nothing either. */
+/* The bin is empty: takes a block from the pools. */
 static __attribute__((noinline)) int32_t fetch(struct tni_allocator *a, tni_shard *s, uint32_t bin,
-                                               int64_t storages, tni_piece **out)
+                                               int64_t storages, tni_block **out)
 {
-    tni_piece *p;
-    int32_t status = tni_central_alloc(a, bytes_of(bin), NULL, &p);
+    tni_block *p;
+    int32_t status = tni_central_alloc(a, &(tni_request){.bytes = bytes_of(bin)}, &p);
     if (status) return status;
     p->cache_bin = bin;
-    tni_storage_embed(p);
+    tni_block_embed(p);
     take(s);
-    int64_t changed = s->allocated += (int64_t)p->block.bytes;
+    int64_t changed = s->allocated += (int64_t)p->bytes;
     uint32_t counts_owners = s->counts_owners;
     s->blocks++;
     s->allocations++;
@@ -137,8 +132,8 @@ static __attribute__((noinline)) int32_t fetch(struct tni_allocator *a, tni_shar
 }
 
 /*
- * The two functions that every call of an operator uses come in two halves: what is done with the shard held,
- * and the way to hold it. All that is seldom needed ends a function, so that the common way saves no
+ * Every call of an operator uses tni_cache_storage and tni_cache_free_storage, so both come in two parts: the
+ * work under the shard's lock, and taking the lock. Rare work is tail-called, so that the fast path saves no
  * registers.
  */
 
@@ -150,16 +145,16 @@ static __attribute__((noinline)) int32_t after_out(struct tni_allocator *a, tni_
     return TN_OK;
 }
 
-/* A block of a bin; with the shard held, which is left. */
+/* A block of a bin. Called with the shard held, and leaves it. */
 static inline int32_t give_out(struct tni_allocator *a, tni_shard *s, uint32_t bin, int64_t storages,
-                               tni_piece **out)
+                               tni_block **out)
 {
-    tni_piece *p = s->bins[bin];
+    tni_block *p = s->bins[bin];
     if (TNI_UNLIKELY(!p)) {
         leave(s);
         return fetch(a, s, bin, storages, out);
     }
-    uint64_t bytes = p->block.bytes;
+    uint64_t bytes = p->bytes;
     s->bins[bin] = p->next;
     s->cached -= bytes;
     int64_t changed = s->allocated += (int64_t)bytes;
@@ -190,10 +185,10 @@ static __attribute__((noinline)) void after_back(struct tni_allocator *a, tni_sh
     if (counts_owners && storages) tni_context_unown(ctx);
 }
 
-/* With the shard held, which is left. */
-static inline void take_back(struct tni_allocator *a, tni_shard *s, tni_piece *p, int64_t storages)
+/* Called with the shard held, and leaves it. */
+static inline void take_back(struct tni_allocator *a, tni_shard *s, tni_block *p, int64_t storages)
 {
-    uint64_t bytes = p->block.bytes;
+    uint64_t bytes = p->bytes;
     p->next = s->bins[p->cache_bin];
     s->bins[p->cache_bin] = p;
     uint64_t cached = s->cached += bytes;
@@ -206,14 +201,14 @@ static inline void take_back(struct tni_allocator *a, tni_shard *s, tni_piece *p
     if (TNI_UNLIKELY(is_full || counts_owners)) after_back(a, s, cached, changed, counts_owners, storages);
 }
 
-int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+int32_t tni_cache_alloc(struct tni_allocator *a, uint64_t bytes, tni_block **out)
 {
     tni_shard *s = own_shard(a);
     take(s);
     return give_out(a, s, bin_of(bytes), 0, out);
 }
 
-void tni_cache_free(struct tni_allocator *a, tni_piece *p)
+void tni_cache_free(struct tni_allocator *a, tni_block *p)
 {
     tni_shard *s = own_shard(a);
     take(s);
@@ -221,26 +216,26 @@ void tni_cache_free(struct tni_allocator *a, tni_piece *p)
 }
 
 static __attribute__((noinline)) int32_t storage_slowly(struct tni_allocator *a, tni_shard *s, uint32_t bin,
-                                                        tni_piece **out)
+                                                        tni_block **out)
 {
     take_slowly(s);
     return give_out(a, s, bin, 1, out);
 }
 
-int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+int32_t tni_cache_storage(struct tni_allocator *a, uint64_t bytes, tni_block **out)
 {
     tni_shard *s = own_shard(a);
     uint32_t bin = bin_of(bytes);
     return try_take(s) ? give_out(a, s, bin, 1, out) : storage_slowly(a, s, bin, out);
 }
 
-static __attribute__((noinline)) void free_storage_slowly(struct tni_allocator *a, tni_shard *s, tni_piece *p)
+static __attribute__((noinline)) void free_storage_slowly(struct tni_allocator *a, tni_shard *s, tni_block *p)
 {
     take_slowly(s);
     take_back(a, s, p, 1);
 }
 
-void tni_cache_free_storage(struct tni_allocator *a, tni_piece *p)
+void tni_cache_free_storage(struct tni_allocator *a, tni_block *p)
 {
     tni_shard *s = own_shard(a);
     if (try_take(s))
@@ -250,8 +245,8 @@ void tni_cache_free_storage(struct tni_allocator *a, tni_piece *p)
 }
 
 /*
- * Shard by shard: what was given out by one that still counts itself and given back to one that no longer
- * does has taken an owner away that is not there yet, which is why the caller holds many meanwhile.
+ * Shard by shard. A storage may be handed out by a shard that is not converted yet and given back to one that
+ * is: that decrements the owners before the matching increment, so the caller holds many owners meanwhile.
  */
 void tni_allocator_count_storages(struct tni_allocator *a)
 {
@@ -263,34 +258,4 @@ void tni_allocator_count_storages(struct tni_allocator *a)
         leave(s);
         atomic_fetch_add_explicit(&a->device->ctx->owners, (uint64_t)storages, memory_order_relaxed);
     }
-}
-
-void tni_header_embed(tni_piece *p)
-{
-    p->tensor = (tn_tensor){
-        .desc = {.size = sizeof p->tensor.desc,
-                 .layout = TN_INTERNED_STRIDED,
-                 .device = p->storage.device->id,
-                 .byte_offset = p->block.offset,
-                 .allocation = p->block.allocation,
-                 .host = p->block.host,
-                 .sizes = p->tensor.inline_dims},
-        .storage = &p->storage,
-        .ctx = p->storage.ctx,
-        .dims = p->tensor.inline_dims,
-    };
-}
-
-void tni_storage_embed(tni_piece *p)
-{
-    p->storage = (tni_storage){
-        .flags = TNI_STORAGE_EMBEDDED,
-        .ctx = p->block.allocator->device->ctx,
-        .device = p->block.allocator->device,
-        .allocation = p->block.allocation,
-        .offset = p->block.offset,
-        .host = p->block.host,
-        .block = &p->block,
-    };
-    tni_header_embed(p);
 }

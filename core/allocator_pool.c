@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments and free lists of the caching allocator: best fit, split and merge inside a segment. All functions
- * run with the allocator's lock held.
+ * Allocations and free lists of the caching allocator: best fit, split and merge inside an allocation.
  *
- * A pool keeps its free pieces in bins by size, with a bit for each bin that is not empty: a request looks at
- * its own bin, then at the next one that has any, and takes the smallest piece that is large enough.
+ * A pool keeps its free blocks in bins by size, with a bit for each bin that is not empty. A request looks
+ * into the bin of its size, then into the next bin that is not empty, and takes the smallest block that is
+ * large enough.
  */
 #include "core/allocator.h"
 #include "core/graph.h"
@@ -18,31 +18,31 @@ static uint32_t bin_of(const struct tni_allocator *a, uint64_t bytes)
     return bin < TNI_POOL_BINS ? bin : TNI_POOL_BINS - 1;
 }
 
-static void bin_add(struct tni_allocator *a, tni_piece *p)
+static void bin_add(struct tni_allocator *a, tni_block *b)
 {
-    tni_pool *pool = p->segment->pool;
-    uint32_t bin = bin_of(a, p->block.bytes);
-    p->state = TNI_PIECE_FREE;
-    p->previous = NULL;
-    p->next = pool->bins[bin];
-    if (p->next) p->next->previous = p;
-    pool->bins[bin] = p;
+    tni_pool *pool = b->part_of->pool;
+    uint32_t bin = bin_of(a, b->bytes);
+    b->state = TNI_BLOCK_FREE;
+    b->previous = NULL;
+    b->next = pool->bins[bin];
+    if (b->next) b->next->previous = b;
+    pool->bins[bin] = b;
     pool->filled[bin / 64] |= 1ull << bin % 64;
-    if (!p->before && !p->after && !pool->capture) a->idle += p->segment->bytes;
+    if (!b->before && !b->after && !pool->capture) a->idle += b->part_of->bytes;
 }
 
-static void bin_remove(struct tni_allocator *a, tni_piece *p)
+static void bin_remove(struct tni_allocator *a, tni_block *b)
 {
-    tni_pool *pool = p->segment->pool;
-    uint32_t bin = bin_of(a, p->block.bytes);
-    if (p->previous)
-        p->previous->next = p->next;
+    tni_pool *pool = b->part_of->pool;
+    uint32_t bin = bin_of(a, b->bytes);
+    if (b->previous)
+        b->previous->next = b->next;
     else
-        pool->bins[bin] = p->next;
-    if (p->next) p->next->previous = p->previous;
+        pool->bins[bin] = b->next;
+    if (b->next) b->next->previous = b->previous;
     if (!pool->bins[bin]) pool->filled[bin / 64] &= ~(1ull << bin % 64);
-    p->previous = p->next = NULL;
-    if (!p->before && !p->after && !pool->capture) a->idle -= p->segment->bytes;
+    b->previous = b->next = NULL;
+    if (!b->before && !b->after && !pool->capture) a->idle -= b->part_of->bytes;
 }
 
 tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t small)
@@ -62,108 +62,128 @@ tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t smal
     return p;
 }
 
-static tni_piece *smallest(tni_piece *list, uint64_t bytes)
+static tni_block *smallest(tni_block *list, uint64_t bytes)
 {
-    tni_piece *best = NULL;
-    for (tni_piece *p = list; p; p = p->next) {
-        if (p->block.bytes < bytes || (best && p->block.bytes >= best->block.bytes)) continue;
-        best = p;
-        if (p->block.bytes == bytes) break;
+    tni_block *best = NULL;
+    for (tni_block *b = list; b; b = b->next) {
+        if (b->bytes < bytes || (best && b->bytes >= best->bytes)) continue;
+        best = b;
+        if (b->bytes == bytes) break;
     }
     return best;
 }
 
-static tni_piece *best_fit(const struct tni_allocator *a, const tni_pool *pool, uint64_t bytes)
+static tni_block *best_fit(const struct tni_allocator *a, const tni_pool *pool, uint64_t bytes)
 {
     uint32_t bin = bin_of(a, bytes), word = bin / 64;
-    tni_piece *p = smallest(pool->bins[bin], bytes);
-    if (p) return p;
+    tni_block *b = smallest(pool->bins[bin], bytes);
+    if (b) return b;
     uint64_t bits = bin % 64 == 63 ? 0 : pool->filled[word] & ~0ull << (bin % 64 + 1);
     while (!bits && ++word < sizeof pool->filled / sizeof *pool->filled) bits = pool->filled[word];
     return bits ? smallest(pool->bins[word * 64 + (uint32_t)__builtin_ctzll(bits)], bytes) : NULL;
 }
 
-/* Cuts a piece (in no bin) after `bytes`; the rest becomes free. Without memory for it the piece stays whole.
- */
-static void split(struct tni_allocator *a, tni_piece *p, uint64_t bytes)
+/* A block that shows nothing yet of an allocation; NULL without memory. */
+static tni_block *new_block(struct tni_allocator *a, tni_allocation *part_of)
 {
-    uint64_t rest = p->block.bytes - bytes;
-    if (p->segment->pool->small ? rest < a->granule : rest <= TNI_SMALL_BLOCK) return;
-    tni_piece *r = tni_alloc_zeroed(a->device->ctx, sizeof *r);
+    tni_block *b = tni_alloc_zeroed(a->device->ctx, sizeof *b);
+    if (!b) return NULL;
+    b->allocation = part_of->handle;
+    b->allocator = a;
+    b->part_of = part_of;
+    b->cache_bin = TNI_NO_BIN;
+    return b;
+}
+
+/* Cuts a block (in no bin) after `bytes`; the rest becomes a free block. Without memory for the rest's struct
+ * the block stays whole. */
+static void split(struct tni_allocator *a, tni_block *b, uint64_t bytes)
+{
+    uint64_t rest = b->bytes - bytes;
+    if (b->part_of->pool->small ? rest < a->granule : rest <= TNI_SMALL_BLOCK) return;
+    tni_block *r = new_block(a, b->part_of);
     if (!r) return;
-    r->block = p->block;
-    r->block.offset += bytes;
-    r->block.bytes = rest;
-    if (r->block.host) r->block.host = (char *)r->block.host + bytes;
-    r->segment = p->segment;
-    r->cache_bin = TNI_NO_BIN;
-    r->before = p;
-    r->after = p->after;
+    r->offset = b->offset + bytes;
+    r->bytes = rest;
+    r->host = b->host ? (char *)b->host + bytes : NULL;
+    r->before = b;
+    r->after = b->after;
     if (r->after) r->after->before = r;
-    p->after = r;
-    p->block.bytes = bytes;
+    b->after = r;
+    b->bytes = bytes;
     bin_add(a, r);
 }
 
-tni_piece *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes)
+tni_block *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes)
 {
-    tni_piece *p = best_fit(a, pool, bytes);
-    if (!p) return NULL;
-    bin_remove(a, p);
-    p->state = TNI_PIECE_USED;
-    p->cache_bin = TNI_NO_BIN;
-    split(a, p, bytes);
-    return p;
+    tni_block *b = best_fit(a, pool, bytes);
+    if (!b) return NULL;
+    bin_remove(a, b);
+    b->state = TNI_BLOCK_USED;
+    b->cache_bin = TNI_NO_BIN;
+    split(a, b, bytes);
+    return b;
 }
 
-/* Takes `second` into its neighbour `first`; both are in no bin. */
-static void join(struct tni_allocator *a, tni_piece *first, tni_piece *second)
+/* Merges `second` into its neighbour `first`; both are in no bin. */
+static void join(struct tni_allocator *a, tni_block *first, tni_block *second)
 {
-    first->block.bytes += second->block.bytes;
+    first->bytes += second->bytes;
     first->after = second->after;
     if (first->after) first->after->before = first;
     tni_free(a->device->ctx, second, sizeof *second);
 }
 
-static void destroy_segment(struct tni_allocator *a, tni_segment *s)
+/* Takes an allocation that is wholly free, and in no bin, off the lists. */
+static void let_go(struct tni_allocator *a, tni_allocation *s)
 {
-    const tni_driver *driver = &a->device->type->driver;
-    driver->memory.free(driver->self, a->device->handle, s->allocation, s->bytes);
-    a->stats.reserved_bytes -= s->bytes;
-    a->stats.segments--;
     if (s->previous)
         s->previous->next = s->next;
     else
-        a->segments = s->next;
+        a->allocations = s->next;
     if (s->next) s->next->previous = s->previous;
-    for (tni_piece *p = s->first, *after; p; p = after) {
-        after = p->after;
-        tni_free(a->device->ctx, p, sizeof *p);
-    }
-    tni_free(a->device->ctx, s, sizeof *s);
+    a->stats.reserved_bytes -= s->bytes;
+    a->stats.segments--;
+    s->next = a->gone;
+    a->gone = s;
 }
 
-void tni_pool_give(struct tni_allocator *a, tni_piece *p)
+void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list)
 {
-    if (p->after && p->after->state == TNI_PIECE_FREE) {
-        bin_remove(a, p->after);
-        join(a, p, p->after);
+    const tni_driver *driver = &a->device->type->driver;
+    for (tni_allocation *s = list, *next; s; s = next) {
+        next = s->next;
+        if (s->waits) tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device");
+        driver->memory.free(driver->self, a->device->handle, s->handle, s->bytes);
+        for (tni_block *b = s->first, *after; b; b = after) {
+            after = b->after;
+            tni_free(a->device->ctx, b, sizeof *b);
+        }
+        tni_free(a->device->ctx, s, sizeof *s);
     }
-    if (p->before && p->before->state == TNI_PIECE_FREE) {
-        tni_piece *b = p->before;
-        bin_remove(a, b);
-        join(a, b, p);
-        p = b;
-    }
-    bin_add(a, p);
-    if (a->keep && a->idle > a->keep && !p->before && !p->after) tni_segments_release(a, a->keep);
 }
 
-/* Kernels rely on it without looking. */
-int32_t tni_check_memory(const tni_device *d, const void *allocation, const void *host)
+void tni_pool_give(struct tni_allocator *a, tni_block *b)
+{
+    if (b->after && b->after->state == TNI_BLOCK_FREE) {
+        bin_remove(a, b->after);
+        join(a, b, b->after);
+    }
+    if (b->before && b->before->state == TNI_BLOCK_FREE) {
+        tni_block *before = b->before;
+        bin_remove(a, before);
+        join(a, before, b);
+        b = before;
+    }
+    bin_add(a, b);
+    if (a->keep && a->idle > a->keep && !b->before && !b->after) tni_allocations_release(a, a->keep);
+}
+
+/* Kernels rely on alignment and addresses without a check of their own. */
+static int32_t check_memory(const tni_device *d, const void *handle, const void *host)
 {
     uint64_t alignment = d->facts.alignment > 64 || !d->synchronous ? d->facts.alignment : 64;
-    if (!allocation) return tni_no_handle(d->type, "memory.alloc");
+    if (!handle) return tni_no_handle(d->type, "memory.alloc");
     if (d->synchronous && !host)
         return tni_error(TN_E_CONTRACT, "plugin %s: memory of a host device has no address",
                          d->type->driver.plugin);
@@ -173,67 +193,110 @@ int32_t tni_check_memory(const tni_device *d, const void *allocation, const void
     return TN_OK;
 }
 
-int32_t tni_segment_create(struct tni_allocator *a, tni_pool *pool, uint64_t bytes)
+/* Counts `bytes` as reserved, if the limit allows. */
+static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
 {
-    tni_device *d = a->device;
+    tni_allocator_enter(a);
+    uint64_t limit = a->limit;
+    int32_t fits = !limit || (bytes <= limit && a->stats.reserved_bytes <= limit - bytes);
+    if (fits) a->stats.reserved_bytes += bytes;
+    tni_allocator_leave(a);
+    if (fits) return TN_OK;
+    return tni_error(TN_E_OUT_OF_MEMORY, "the allocator's limit of %llu bytes is reached",
+                     (unsigned long long)limit);
+}
+
+int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, void **out_handle, char **out_host)
+{
+    const tni_device *d = a->device;
     const tni_driver *driver = &d->type->driver;
-    if (a->limit && (bytes > a->limit || a->stats.reserved_bytes > a->limit - bytes))
-        return tni_error(TN_E_OUT_OF_MEMORY, "the allocator's limit of %llu bytes is reached",
-                         (unsigned long long)a->limit);
-    tni_segment *s = tni_alloc_zeroed(d->ctx, sizeof *s);
-    tni_piece *p = tni_alloc_zeroed(d->ctx, sizeof *p);
-    int32_t status = s && p ? TN_OK : TN_E_OUT_OF_MEMORY;
-    void *host = NULL;
-    if (!status) {
-        status = driver->memory.alloc(driver->self, d->handle, bytes, d->memory_kind, &s->allocation, &host);
-        if (status) status = tni_driver_error(d->type, status, "allocation of device memory");
-    }
-    if (!status && (status = tni_check_memory(d, s->allocation, host)) && s->allocation)
-        driver->memory.free(driver->self, d->handle, s->allocation, bytes);
+    void *handle = NULL, *host = NULL;
+    int32_t status = reserve(a, bytes);
+    if (status) return status;
+    status = driver->memory.alloc(driver->self, d->handle, bytes, d->memory_kind, &handle, &host);
     if (status) {
-        tni_free(d->ctx, s, sizeof *s);
-        tni_free(d->ctx, p, sizeof *p);
+        status = tni_driver_error(d->type, status, "allocation of device memory");
+    } else if ((status = check_memory(d, handle, host)) && handle) {
+        driver->memory.free(driver->self, d->handle, handle, bytes);
+    }
+    if (status) {
+        tni_allocator_enter(a);
+        a->stats.reserved_bytes -= bytes;
+        tni_allocator_leave(a);
         return status;
     }
-    *s = (tni_segment){NULL, a->segments, pool, p, s->allocation, host, bytes};
-    if (s->next) s->next->previous = s;
-    a->segments = s;
-    p->block = (tni_block){s->allocation, 0, host, bytes, a};
-    p->segment = s;
-    p->cache_bin = TNI_NO_BIN;
-    bin_add(a, p);
-    a->stats.segments++;
-    a->stats.device_allocations++;
-    a->stats.reserved_bytes += bytes;
-    if (a->stats.reserved_bytes > a->stats.reserved_peak) a->stats.reserved_peak = a->stats.reserved_bytes;
+    *out_handle = handle;
+    *out_host = host;
     return TN_OK;
 }
 
-void tni_segments_release(struct tni_allocator *a, uint64_t keep)
+void tni_device_alloc_count(struct tni_allocator *a)
 {
-    for (tni_segment *s = a->segments, *next; s && a->idle > keep; s = next) {
+    a->stats.segments++;
+    a->stats.device_allocations++;
+    if (a->stats.reserved_bytes > a->stats.reserved_peak) a->stats.reserved_peak = a->stats.reserved_bytes;
+}
+
+int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, tni_allocation **out)
+{
+    tn_context *ctx = a->device->ctx;
+    tni_allocation *s = tni_alloc_zeroed(ctx, sizeof *s);
+    int32_t status = s && (s->first = new_block(a, s)) ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (!status) status = tni_device_alloc(a, bytes, &s->handle, &s->host);
+    if (status) {
+        if (s) tni_free(ctx, s->first, sizeof *s->first);
+        tni_free(ctx, s, sizeof *s);
+        return status;
+    }
+    s->bytes = bytes;
+    s->first->allocation = s->handle;
+    s->first->host = s->host;
+    s->first->bytes = bytes;
+    *out = s;
+    return TN_OK;
+}
+
+void tni_allocation_add(struct tni_allocator *a, tni_pool *pool, tni_allocation *s)
+{
+    s->pool = pool;
+    s->is_captured = pool->capture != 0;
+    s->next = a->allocations;
+    if (s->next) s->next->previous = s;
+    a->allocations = s;
+    bin_add(a, s->first);
+    tni_device_alloc_count(a);
+}
+
+static int32_t is_wholly_free(const tni_allocation *s)
+{
+    return !s->first->after && s->first->state == TNI_BLOCK_FREE;
+}
+
+void tni_allocations_release(struct tni_allocator *a, uint64_t keep)
+{
+    for (tni_allocation *s = a->allocations, *next; s && a->idle > keep; s = next) {
         next = s->next;
-        if (s->first->after || s->first->state != TNI_PIECE_FREE || s->pool->capture) continue;
+        if (!is_wholly_free(s) || s->is_captured) continue;
         bin_remove(a, s->first);
-        destroy_segment(a, s);
+        let_go(a, s);
     }
 }
 
 /* ---- Memory of captures -------------------------------------------------------------------------------- */
 
-static void destroy_if_free(struct tni_allocator *a, tni_segment *s)
+static void let_go_if_free(struct tni_allocator *a, tni_allocation *s)
 {
-    if (s->first->after || s->first->state != TNI_PIECE_FREE) return;
+    if (!is_wholly_free(s)) return;
     bin_remove(a, s->first);
-    destroy_segment(a, s);
+    let_go(a, s);
 }
 
-/* Pools that have ended and have no segment left. */
+/* Removes pools that have ended and have no allocation left. */
 static void drop_ended_pools(struct tni_allocator *a)
 {
     for (tni_pool **link = &a->pools; *link;) {
         tni_pool *pool = *link;
-        const tni_segment *s = a->segments;
+        const tni_allocation *s = a->allocations;
         while (s && s->pool != pool) s = s->next;
         if (s || !pool->ended) {
             link = &pool->next;
@@ -244,52 +307,61 @@ static void drop_ended_pools(struct tni_allocator *a)
     }
 }
 
-/*
- * While the graph is there nothing but its own capture takes the piece, which on the piece's stream is in
- * order; with uses on other streams it rests. Afterwards a program may have used it on any stream it likes,
- * so the device is waited for before the memory goes back.
- */
-void tni_pool_give_captured(struct tni_allocator *a, tni_piece *p)
+/* 1 if streams that still exist use the block. */
+static int32_t is_shared(const tni_block *b)
 {
-    tni_pool *pool = p->segment->pool;
-    tni_segment *s = p->segment;
-    int32_t shared = p->uses != NULL;
-    tni_free_uses(a, p);
+    const tni_use *u = b->uses;
+    while (u && atomic_load_explicit(&u->stream->id, memory_order_acquire) != u->id) u = u->next;
+    return u != NULL;
+}
+
+/*
+ * While the graph exists only its own capture takes the block again, which on the block's stream is in order;
+ * a block that other streams used is parked. After that a program may have used the block on any stream, so
+ * the device is waited for before the memory goes back.
+ */
+void tni_pool_give_captured(struct tni_allocator *a, tni_block *b)
+{
+    tni_allocation *s = b->part_of;
+    tni_pool *pool = s->pool;
+    int32_t shared = is_shared(b);
+    tni_uses_free(a, b); /* they have no events */
     if (shared && !pool->ended) {
-        p->state = TNI_PIECE_WAITING;
-        tni_piece_list_add(&pool->parked, p);
+        b->state = TNI_BLOCK_WAITING;
+        tni_block_list_add(&pool->parked, b);
         return;
     }
-    tni_pool_give(a, p);
-    if (!pool->ended || s->first->after || s->first->state != TNI_PIECE_FREE) return;
-    tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device");
-    destroy_if_free(a, s);
+    tni_pool_give(a, b);
+    if (!pool->ended) return;
+    s->waits = 1;
+    let_go_if_free(a, s);
     drop_ended_pools(a);
 }
 
 void tni_pool_end(struct tni_allocator *a, uint64_t capture)
 {
-    pthread_mutex_lock(&a->lock);
+    tni_allocator_enter(a);
     for (tni_pool *pool = a->pools; pool; pool = pool->next) {
         if (pool->capture != capture) continue;
         pool->ended = 1;
         while (pool->parked) {
-            tni_piece *p = pool->parked;
-            tni_piece_list_remove(&pool->parked, p);
-            tni_pool_give(a, p);
+            tni_block *b = pool->parked;
+            tni_block_list_remove(&pool->parked, b);
+            tni_pool_give(a, b);
         }
     }
-    for (tni_segment *s = a->segments, *next; s; s = next) {
+    for (tni_allocation *s = a->allocations, *next; s; s = next) {
         next = s->next;
-        if (s->pool->ended) destroy_if_free(a, s);
+        if (s->pool->ended) let_go_if_free(a, s);
     }
     drop_ended_pools(a);
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_leave(a);
 }
 
-void tni_segments_finish(struct tni_allocator *a)
+void tni_pools_finish(struct tni_allocator *a)
 {
-    while (a->segments) destroy_segment(a, a->segments);
+    tni_allocations_destroy(a, a->allocations);
+    a->allocations = NULL;
     for (tni_pool *p = a->pools, *next; p; p = next) {
         next = p->next;
         tni_free(a->device->ctx, p, sizeof *p);

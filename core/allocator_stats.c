@@ -3,55 +3,50 @@
 #include <string.h>
 #include "core/allocator.h"
 
-static struct tni_allocator *allocator_of(tn_context *ctx, tn_device device)
+/* The allocator of a device, locked and with its counts up to date; NULL and an error when there is none. */
+static struct tni_allocator *enter(tn_context *ctx, tn_device device)
 {
     tni_device *d = tni_device_get(ctx, device);
-    return d ? d->allocator : NULL;
+    if (!d) return NULL;
+    tni_allocator_enter(d->allocator);
+    if (d->allocator->shards) tni_cache_settle(d->allocator);
+    return d->allocator;
 }
 
 int32_t tn_memory_get_stats(tn_context *ctx, tn_device device, tn_memory_stats *out)
 {
-    struct tni_allocator *a = allocator_of(ctx, device);
+    struct tni_allocator *a = enter(ctx, device);
     if (!a) return tn_last_error()->code;
-    pthread_mutex_lock(&a->lock);
-    if (a->shards) tni_cache_settle(a);
-    int32_t status = tni_struct_write(out, &a->stats, sizeof a->stats, "tn_memory_stats");
-    pthread_mutex_unlock(&a->lock);
-    return status;
+    const tn_memory_stats stats = a->stats;
+    tni_allocator_leave(a);
+    return tni_struct_write(out, &stats, sizeof stats, "tn_memory_stats");
 }
 
 int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device)
 {
-    struct tni_allocator *a = allocator_of(ctx, device);
+    struct tni_allocator *a = enter(ctx, device);
     if (!a) return tn_last_error()->code;
-    pthread_mutex_lock(&a->lock);
-    if (a->shards) tni_cache_settle(a);
     a->stats.allocated_peak = a->stats.allocated_bytes;
     a->stats.reserved_peak = a->stats.reserved_bytes;
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_leave(a);
     return TN_OK;
 }
 
 int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device)
 {
-    struct tni_allocator *a = allocator_of(ctx, device);
-    if (!a) return tn_last_error()->code;
-    if (a->shards) tni_cache_flush(a);
-    pthread_mutex_lock(&a->lock);
-    int32_t status = a->device->synchronous ? TN_OK : tni_device_wait(a->device);
-    tni_allocator_settle(a);
-    tni_segments_release(a, 0);
-    pthread_mutex_unlock(&a->lock);
-    return status ? tni_driver_error(a->device->type, status, "waiting for a device")
-                  : tni_late_take(a->device);
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    if (d->allocator->shards) tni_cache_flush(d->allocator);
+    int32_t status = d->synchronous ? TN_OK : tni_device_wait(d);
+    tni_allocator_collect(d->allocator);
+    return status ? tni_driver_error(d->type, status, "waiting for a device") : tni_late_take(d);
 }
 
 int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)
 {
-    struct tni_allocator *a = allocator_of(ctx, device);
+    struct tni_allocator *a = enter(ctx, device);
     if (!a) return tn_last_error()->code;
-    pthread_mutex_lock(&a->lock);
     a->limit = bytes;
-    pthread_mutex_unlock(&a->lock);
+    tni_allocator_leave(a);
     return TN_OK;
 }

@@ -1,92 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that no cache of ours stands behind: those of a plugin's own allocator, and, where each block is to
- * be watched, one request to the plugin for each.
+ * Blocks that the caching allocator does not cache: those of a plugin's own allocator, and, where each block
+ * is watched by a sanitizer, one request to the plugin per block.
  */
 #include "core/allocator.h"
 
-int32_t tni_replaced_alloc(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_piece **out)
+static tni_block *new_block(struct tni_allocator *a, uint64_t bytes)
+{
+    tni_block *b = tni_alloc_zeroed(a->device->ctx, sizeof *b);
+    if (!b) return NULL;
+    b->bytes = bytes;
+    b->allocator = a;
+    return b;
+}
+
+static void count(struct tni_allocator *a, const tni_block *b)
+{
+    tni_allocated_add(a, (int64_t)b->bytes, 1);
+    a->stats.allocations++;
+}
+
+/* The error of a request that failed; the block's struct goes. */
+static int32_t fail(struct tni_allocator *a, tni_block *b, int32_t status)
+{
+    uint64_t bytes = b->bytes;
+    tni_free(a->device->ctx, b, sizeof *b);
+    return status == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : status;
+}
+
+int32_t tni_replaced_alloc(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
     const tni_driver *driver = &a->device->type->driver;
-    tni_piece *p = tni_alloc_zeroed(a->device->ctx, sizeof *p);
-    if (!p) return TN_E_OUT_OF_MEMORY;
-    int32_t status = driver->allocator.alloc(driver->self, a->device->handle, bytes, stream->handle,
-                                             &p->block.allocation, &p->block.offset, &p->block.host);
-    if (status) {
-        tni_free(a->device->ctx, p, sizeof *p);
-        status = tni_driver_error(a->device->type, status, "allocation of device memory");
-        if (status != TN_E_OUT_OF_MEMORY) return status;
-        pthread_mutex_lock(&a->lock);
-        status = tni_out_of_memory(a, bytes);
-        pthread_mutex_unlock(&a->lock);
-        return status;
-    }
-    p->block.bytes = bytes;
-    p->block.allocator = a;
-    p->stream = tni_stream_retain(stream);
-    pthread_mutex_lock(&a->lock);
-    tni_piece_list_add(&a->replaced, p);
-    pthread_mutex_unlock(&a->lock);
-    *out = p;
+    tni_block *b = new_block(a, r->bytes);
+    if (!b) return TN_E_OUT_OF_MEMORY;
+    int32_t status = driver->allocator.alloc(driver->self, a->device->handle, r->bytes, r->stream->handle,
+                                             &b->allocation, &b->offset, &b->host);
+    if (status) return fail(a, b, tni_driver_error(a->device->type, status, "allocation of device memory"));
+    b->stream = tni_stream_retain(r->stream);
+    tni_allocator_enter(a);
+    count(a, b);
+    tni_allocator_leave(a);
+    *out = b;
     return TN_OK;
 }
 
-/* The block's own stream waits for the others, so the plugin sees one stream only. */
-void tni_replaced_free(struct tni_allocator *a, tni_piece *p)
+/* The block's own stream waits for another one that uses it. */
+static void wait_for_use(struct tni_allocator *a, const tni_block *b, const tni_use *u)
 {
-    const tni_driver *driver = &a->device->type->driver;
-    for (tni_use *u = p->uses; u; u = u->next) {
-        if (tn_stream_wait_stream(p->stream, u->stream))
-            tni_late_keep(a->device, tn_stream_synchronize(u->stream), "waiting for a stream");
-    }
-    pthread_mutex_lock(&a->lock);
-    tni_free_uses(a, p);
-    tni_piece_list_remove(&a->replaced, p);
-    pthread_mutex_unlock(&a->lock);
-    driver->allocator.free(driver->self, a->device->handle, p->block.allocation, p->block.offset,
-                           p->block.bytes, p->stream->handle);
-    tn_stream_release(p->stream);
-    tni_free(a->device->ctx, p, sizeof *p);
+    int32_t life = tni_stream_retain_live(u->stream, u->id);
+    if (life == TNI_STREAM_ENDING)
+        tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a stream that is released");
+    if (life != TNI_STREAM_LIVE) return;
+    if (tn_stream_wait_stream(b->stream, u->stream))
+        tni_late_keep(a->device, tn_stream_synchronize(u->stream), "waiting for a stream");
+    if (u->id) tn_stream_release(u->stream);
 }
 
-int32_t tni_direct_alloc(struct tni_allocator *a, uint64_t bytes, tni_piece **out)
+/* The block's own stream waits for the others, so the plugin is told of one stream only. */
+void tni_replaced_free(struct tni_allocator *a, tni_block *b)
 {
     const tni_driver *driver = &a->device->type->driver;
-    tni_piece *p = tni_alloc_zeroed(a->device->ctx, sizeof *p);
-    if (!p) return TN_E_OUT_OF_MEMORY;
-    p->block.bytes = bytes;
-    p->block.allocator = a;
-    pthread_mutex_lock(&a->lock);
-    int32_t status = TN_E_OUT_OF_MEMORY;
-    if (!a->limit || (bytes <= a->limit && a->stats.reserved_bytes <= a->limit - bytes))
-        status = driver->memory.alloc(driver->self, a->device->handle, bytes, a->device->memory_kind,
-                                      &p->block.allocation, &p->block.host);
-    if (!status) {
-        a->stats.segments++;
-        a->stats.device_allocations++;
-        a->stats.reserved_bytes += bytes;
-        if (a->stats.reserved_bytes > a->stats.reserved_peak)
-            a->stats.reserved_peak = a->stats.reserved_bytes;
-    } else {
-        status = tni_driver_error(a->device->type, status, "allocation of device memory");
-        if (status == TN_E_OUT_OF_MEMORY) status = tni_out_of_memory(a, bytes);
-    }
-    pthread_mutex_unlock(&a->lock);
-    if (status) {
-        tni_free(a->device->ctx, p, sizeof *p);
-        return status;
-    }
-    *out = p;
+    for (const tni_use *u = b->uses; u; u = u->next) wait_for_use(a, b, u);
+    tni_uses_free(a, b);
+    driver->allocator.free(driver->self, a->device->handle, b->allocation, b->offset, b->bytes,
+                           b->stream->handle);
+    tni_allocator_enter(a);
+    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    tni_allocator_leave(a);
+    tn_stream_release(b->stream);
+    tni_free(a->device->ctx, b, sizeof *b);
+}
+
+int32_t tni_direct_alloc(struct tni_allocator *a, const tni_request *r, tni_block **out)
+{
+    char *host = NULL;
+    tni_block *b = new_block(a, r->bytes);
+    if (!b) return TN_E_OUT_OF_MEMORY;
+    int32_t status = tni_device_alloc(a, r->bytes, &b->allocation, &host);
+    if (status) return fail(a, b, status);
+    b->host = host;
+    tni_allocator_enter(a);
+    tni_device_alloc_count(a);
+    count(a, b);
+    tni_allocator_leave(a);
+    *out = b;
     return TN_OK;
 }
 
-void tni_direct_free(struct tni_allocator *a, tni_piece *p)
+void tni_direct_free(struct tni_allocator *a, tni_block *b)
 {
     const tni_driver *driver = &a->device->type->driver;
-    driver->memory.free(driver->self, a->device->handle, p->block.allocation, p->block.bytes);
-    pthread_mutex_lock(&a->lock);
+    driver->memory.free(driver->self, a->device->handle, b->allocation, b->bytes);
+    tni_allocator_enter(a);
     a->stats.segments--;
-    a->stats.reserved_bytes -= p->block.bytes;
-    pthread_mutex_unlock(&a->lock);
-    tni_free(a->device->ctx, p, sizeof *p);
+    a->stats.reserved_bytes -= b->bytes;
+    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    tni_allocator_leave(a);
+    tni_free(a->device->ctx, b, sizeof *b);
 }

@@ -111,6 +111,11 @@ struct tn_stream {
 
 /* One more reference. */
 tn_stream *tni_stream_retain(tn_stream *stream);
+/* A reference to the stream that had number `id`, from a thread that holds none. */
+#define TNI_STREAM_GONE   0 /* released; its work was waited for */
+#define TNI_STREAM_LIVE   1 /* the caller has a reference */
+#define TNI_STREAM_ENDING 2 /* another thread is releasing it: work may still be under way */
+int32_t tni_stream_retain_live(tn_stream *stream, uint64_t id);
 /* TN_OK, or the error of a stream that is missing, was released, or was made before a fork. */
 int32_t tni_stream_check(const tn_stream *stream);
 /* Makes the default stream of a device that is being opened, and ends all streams of one that is closed. */
@@ -135,23 +140,18 @@ struct tn_event {
 int32_t tni_event_create(tni_device *device, uint32_t flags, tn_event **out);
 
 /*
- * The caching allocator: stream-aware, one for each device. A block belongs to the stream it was asked for
- * on; when freed it may be used again on that stream at once, on others after an event. Blocks that other
- * streams use (tni_block_record) wait for those streams.
+ * The caching allocator: aware of streams, one per device. A block belongs to the stream on which it was
+ * asked for. Once freed it can be handed out again on that stream at once. A block that other streams use
+ * (tni_block_record) waits for those streams first.
  */
-typedef struct tni_block {
-    void *allocation; /* the plugin's handle */
-    uint64_t offset;  /* in bytes, into the allocation */
-    void *host;       /* address of the block's first byte, or NULL */
-    uint64_t bytes;   /* at least what was asked for */
-    struct tni_allocator *allocator;
-} tni_block;
+typedef struct tni_block tni_block; /* see block.h */
 int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out);
 void tni_allocator_destroy(struct tni_allocator *allocator);
+tni_device *tni_allocator_device(const struct tni_allocator *allocator);
 /* Makes each storage that is out, and each that will be, an owner of the context. */
 void tni_allocator_count_storages(struct tni_allocator *allocator);
-/* bytes 0 gives a block without memory. On out of memory: caches are freed, the plugin trimmed, tried once
- * more. */
+/* bytes 0 gives a block without memory. If the device is out of memory, free memory goes back to it, the
+ * plugin's caches are trimmed, and it is asked once more. */
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);
 void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);

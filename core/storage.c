@@ -47,7 +47,7 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
     tn_context *ctx = device->ctx;
     int32_t status;
     if (TNI_LIKELY(tni_has_cache(device->allocator, bytes))) {
-        tni_piece *p;
+        tni_block *p;
         status = tni_cache_storage(device->allocator, bytes, &p);
         if (!status) *out = tni_storage_start(p, bytes);
         return status;
@@ -126,8 +126,8 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     status = tni_block_record(before, tni_current_stream(s->device)); /* it may belong to another stream */
     if (!status) status = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
     /* An embedded storage's first block must stay as long as the storage. */
-    int32_t is_kept = atomic_load(&s->refs) > 1 ||
-                      (s->flags & TNI_STORAGE_EMBEDDED && before == &tni_piece_of_storage(s)->block);
+    int32_t is_kept =
+        atomic_load(&s->refs) > 1 || (s->flags & TNI_STORAGE_EMBEDDED && before == tni_block_of_storage(s));
     if (!status && is_kept && !(old = tni_alloc(ctx, sizeof *old))) status = TN_E_OUT_OF_MEMORY;
     if (status) {
         tni_block_free(block);
@@ -162,11 +162,11 @@ static void free_old_blocks(tni_storage *s, const tni_block *home)
 /* The storage has another block than the one that it is part of. */
 static __attribute__((noinline)) void destroy_moved(tni_storage *s)
 {
-    tni_piece *home = tni_piece_of_storage(s);
+    tni_block *home = tni_block_of_storage(s);
     tni_block_free(s->block);
-    free_old_blocks(s, &home->block);
-    tni_storage_embed(home);
-    tni_cache_free_storage(home->block.allocator, home);
+    free_old_blocks(s, home);
+    tni_block_embed(home);
+    tni_cache_free_storage(home->allocator, home);
 }
 
 static __attribute__((noinline)) void destroy(tni_storage *s)
@@ -185,12 +185,12 @@ void tni_storage_destroy(tni_storage *s)
         destroy(s);
         return;
     }
-    tni_piece *home = tni_piece_of_storage(s);
+    tni_block *home = tni_block_of_storage(s);
     if (TNI_UNLIKELY(s->ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
-    if (TNI_UNLIKELY(s->block != &home->block))
+    if (TNI_UNLIKELY(s->block != home))
         destroy_moved(s);
     else
-        tni_cache_free_storage(home->block.allocator, home);
+        tni_cache_free_storage(home->allocator, home);
 }
 
 int32_t tn_record_stream(tn_tensor *t, tn_stream *stream)

@@ -110,6 +110,21 @@ tn_stream *tni_stream_retain(tn_stream *stream)
     return stream;
 }
 
+int32_t tni_stream_retain_live(tn_stream *stream, uint64_t id)
+{
+    if (atomic_load_explicit(&stream->id, memory_order_acquire) != id) return TNI_STREAM_GONE;
+    if (!id) return TNI_STREAM_LIVE; /* the default stream is not counted */
+    uint32_t refs = atomic_load_explicit(&stream->refs, memory_order_relaxed);
+    do {
+        if (!refs)
+            return atomic_load_explicit(&stream->id, memory_order_acquire) == id ? TNI_STREAM_ENDING
+                                                                                 : TNI_STREAM_GONE;
+    } while (!atomic_compare_exchange_weak(&stream->refs, &refs, refs + 1));
+    if (atomic_load_explicit(&stream->id, memory_order_acquire) == id) return TNI_STREAM_LIVE;
+    tn_stream_release(stream); /* another stream uses the struct now */
+    return TNI_STREAM_GONE;
+}
+
 void tn_stream_release(tn_stream *stream)
 {
     if (!stream || stream == stream->device->default_stream) return;
@@ -120,9 +135,9 @@ void tn_stream_release(tn_stream *stream)
     if (tni_context_check(ctx)) return;
     tni_late_keep(device, driver->stream.synchronize(driver->self, device->handle, stream->handle),
                   "waiting for a stream that is released");
+    atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
     tni_allocator_forget_stream(device->allocator, stream);
     pthread_mutex_lock(&device->lock);
-    atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
     driver->stream.destroy(driver->self, device->handle, stream->handle);
     stream->handle = NULL;
     pthread_mutex_unlock(&device->lock);

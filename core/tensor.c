@@ -35,12 +35,6 @@ static int32_t give_dims(tn_tensor *t, uint32_t rank)
     return TN_OK;
 }
 
-static void free_dims(tn_tensor *t)
-{
-    if (TNI_UNLIKELY(t->dims != t->inline_dims))
-        tni_free(t->ctx, t->dims, 2 * t->desc.rank * sizeof *t->dims);
-}
-
 static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx, tn_device device,
                                                                 tn_dtype dtype, uint32_t rank,
                                                                 tn_tensor **out)
@@ -81,10 +75,10 @@ static inline int32_t can_embed(const tni_device *device, uint64_t bytes, uint32
 static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype dtype, uint32_t rank,
                                    tn_tensor **out)
 {
-    tni_piece *p;
+    tni_block *p;
     int32_t status = tni_cache_storage(device->allocator, bytes, &p);
     if (TNI_UNLIKELY(status)) return status;
-    tn_tensor *t = &p->tensor; /* all else is as it should be, see is_as_made */
+    tn_tensor *t = &p->tensor; /* all else is as it should be, see block.h */
     (void)tni_storage_start(p, bytes);
     t->desc.dtype = dtype;
     t->desc.rank = rank;
@@ -97,7 +91,7 @@ static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype 
 static void free_header(tn_tensor *t)
 {
     tn_context *ctx = t->ctx;
-    free_dims(t);
+    tni_tensor_free_dims(t);
     tni_free(ctx, t, sizeof *t);
 }
 
@@ -483,7 +477,7 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
     tn_tensor *v; /* takes the new shape first, so that a failure leaves t as it was */
     int32_t status = tni_tensor_on(t->storage, t->desc.dtype, rank, sizes, strides, offset, &v);
     if (status) return status;
-    free_dims(t);
+    tni_tensor_free_dims(t);
     if (v->dims == v->inline_dims) {
         memcpy(t->inline_dims, v->inline_dims, sizeof t->inline_dims);
         t->dims = t->inline_dims;
@@ -503,7 +497,7 @@ int32_t tni_tensor_set_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, c
 
 void tni_tensor_set_storage(tn_tensor *t, tni_storage *storage)
 {
-    tni_storage *old = t->storage, *home = t->state & TNI_EMBEDDED ? &tni_piece_of_tensor(t)->storage : NULL;
+    tni_storage *old = t->storage, *home = t->state & TNI_EMBEDDED ? &tni_block_of_tensor(t)->storage : NULL;
     if (storage == old) return;
     if (storage != home) tni_storage_retain(storage);
     t->storage = storage;
@@ -531,26 +525,6 @@ static void keep_dead(tn_tensor *t)
     while (!atomic_compare_exchange_weak(&ctx->dead, &t->base, t)) continue;
 }
 
-/* 1 if an embedded header is ready for the next tensor: nothing hangs on it, and it shows what it was made
- * for. */
-static inline int32_t is_as_made(tn_tensor *t)
-{
-    return t->storage == &tni_piece_of_tensor(t)->storage && !t->offset && !t->desc.flags && !t->autograd &&
-           !t->base && !t->desc.meta && !t->desc.meta_destroy && t->dims == t->inline_dims;
-}
-
-/* Makes an embedded header ready. Its own storage is left to the caller, for it must go last of all. */
-static tni_storage *restore_header(tn_tensor *t)
-{
-    tni_piece *home = tni_piece_of_tensor(t);
-    t->autograd = NULL;
-    if (TNI_LIKELY(is_as_made(t))) return &home->storage;
-    free_dims(t);
-    if (t->storage != &home->storage) tni_storage_release(t->storage);
-    tni_header_embed(home);
-    return &home->storage;
-}
-
 static __attribute__((noinline)) void destroy(tn_tensor *t)
 {
     tn_context *ctx = t->ctx;
@@ -559,7 +533,7 @@ static __attribute__((noinline)) void destroy(tn_tensor *t)
     if (TNI_UNLIKELY(t->desc.meta_destroy != NULL)) t->desc.meta_destroy(t->desc.meta);
     if (t->base) tn_release(t->base);
     if (t->state & TNI_EMBEDDED)
-        s = restore_header(t);
+        s = tni_tensor_restore(t);
     else if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES))
         keep_dead(t);
     else
@@ -577,7 +551,7 @@ void tn_release(tn_tensor *t)
     if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (TNI_LIKELY(t->state & TNI_EMBEDDED && is_as_made(t)))
+    if (TNI_LIKELY(t->state & TNI_EMBEDDED && tni_tensor_is_as_made(t)))
         tni_storage_release(t->storage); /* most end here */
     else
         destroy(t);

@@ -117,6 +117,12 @@ int32_t tni_tensor_check(const tn_tensor *t);
 /* Frees the kept headers; the context is about to go. */
 void tni_dead_tensors_finish(tn_context *ctx);
 
+/* Frees the dimensions of a tensor of high rank. */
+static inline void tni_tensor_free_dims(tn_tensor *t)
+{
+    if (TNI_UNLIKELY(t->dims != t->inline_dims))
+        tni_free(t->ctx, t->dims, 2 * t->desc.rank * sizeof *t->dims);
+}
 static inline const char *tni_tensor_host(const tn_tensor *t)
 {
     return (const char *)t->desc.host;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What plugins call back: the slots of the host table (plugin.h) that take a call or an operator. */
 #include <string.h>
+#include "core/block.h"
 #include "core/graph.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include "core/allocator.h"
 #include "fake_driver.h"
 
 #define KIB 1024ull
@@ -445,6 +446,97 @@ static int32_t exercise(tni_device *d)
     for (int i = 0; i < 6; i++) tni_block_free(blocks[i]);
     tn_stream_release(s);
     return code;
+}
+
+/* One thread releases a stream while another frees a block that the stream uses. */
+typedef struct race {
+    tni_device *device;
+    pthread_barrier_t *start, *end;
+    tn_stream *stream;
+    tni_block *block;
+} race;
+
+#define ROUNDS 300
+
+static void *free_blocks(void *user)
+{
+    race *r = user;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_barrier_wait(r->start);
+        tni_block_free(r->block);
+        tni_block_free(get(r->device, 1000)); /* settles */
+        pthread_barrier_wait(r->end);
+    }
+    return NULL;
+}
+
+static void release_streams_while_blocks_are_freed(int32_t own_allocator)
+{
+    fake gpu = gpu_fake();
+    gpu.own_allocator = own_allocator;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    pthread_barrier_t start, end;
+    pthread_barrier_init(&start, NULL, 2);
+    pthread_barrier_init(&end, NULL, 2);
+    race r = {.device = gpu_device(ctx), .start = &start, .end = &end};
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_blocks, &r);
+    for (int i = 0; i < ROUNDS; i++) {
+        cr_assert_eq(tn_stream_create(ctx, r.device->id, 0, &r.stream), TN_OK);
+        r.block = get(r.device, 2000);
+        cr_assert_eq(tni_block_record(r.block, r.stream), TN_OK);
+        fake_work(r.stream);
+        pthread_barrier_wait(&start);
+        tn_stream_release(r.stream);
+        pthread_barrier_wait(&end);
+    }
+    pthread_join(thread, NULL);
+    cr_assert_eq(gpu.live_streams, 1);
+    cr_assert_eq(gpu.live_events, 0);
+    cr_assert_eq(stats(r.device).allocated_bytes, 0);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+Test(allocator, stream_is_released_while_its_blocks_are_freed)
+{
+    release_streams_while_blocks_are_freed(0);
+    release_streams_while_blocks_are_freed(1);
+}
+
+/* Events, waits and requests for memory take long, and a driver may call back. */
+Test(allocator, driver_is_never_called_under_the_lock)
+{
+    fake gpu = gpu_fake();
+    gpu.memory = 64 * MIB;
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tni_device *d = gpu_device(ctx);
+    tn_stream *other = NULL;
+    tni_block *b = NULL, *blocks[2];
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &other), TN_OK);
+    gpu.forbidden = &d->allocator->lock;
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = get(d, 20 * MIB);
+        cr_assert_eq(tni_block_record(blocks[i], other), TN_OK);
+        fake_work(other);
+        tni_block_free(blocks[i]); /* an event is recorded */
+    }
+    tni_block_free(get(d, 1000));                                             /* the events are asked */
+    cr_assert_eq(tni_block_alloc(d, 60 * MIB, d->default_stream, &b), TN_OK); /* waits, frees, trims */
+    cr_assert_eq(stats(d).retries, 1);
+    tni_block_free(b);
+    cr_assert_eq(tni_block_alloc(d, 80 * MIB, d->default_stream, &b), TN_E_OUT_OF_MEMORY);
+    b = get(d, MIB);
+    cr_assert_eq(tni_block_record(b, other), TN_OK);
+    tni_block_free(b);
+    tn_stream_release(other); /* its blocks go to another pool */
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_eq(gpu.under_lock, 0, "%d calls", (int)gpu.under_lock);
+    cr_assert_eq(gpu.live_allocations, 0);
+    cr_assert_eq(gpu.live_events, 0);
+    gpu.forbidden = NULL;
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
 }
 
 Test(allocator, every_failure_is_an_error_without_leak)

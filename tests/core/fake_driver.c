@@ -22,6 +22,17 @@ static int32_t is_host(const fake *f)
     return f->device_class == TN_DEVICE_HOST;
 }
 
+/* Each slot begins with it. */
+static fake *called(void *self)
+{
+    fake *f = self;
+    if (f->forbidden && pthread_mutex_trylock(f->forbidden))
+        f->under_lock++;
+    else if (f->forbidden)
+        pthread_mutex_unlock(f->forbidden);
+    return f;
+}
+
 static int32_t fails(fake *f)
 {
     if (f->fail_slot <= 0 || --f->fail_slot) return 0;
@@ -52,7 +63,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 
 static int32_t device_open(void *self, uint32_t index, void **out_device)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     f->opened++;
     *out_device = self;
@@ -61,7 +72,7 @@ static int32_t device_open(void *self, uint32_t index, void **out_device)
 
 static void device_close(void *self, void *device)
 {
-    fake *f = self;
+    fake *f = called(self);
     f->closed++;
     if (f->closed == f->opened && (f->live_allocations || f->live_streams || f->live_events)) f->breaches++;
 }
@@ -69,7 +80,7 @@ static void device_close(void *self, void *device)
 static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
                             void **out_host)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     if (f->memory && bytes > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
     fake_block *b = malloc(sizeof *b);
@@ -85,7 +96,7 @@ static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t k
 
 static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
 {
-    fake *f = self;
+    fake *f = called(self);
     fake_block *b = allocation;
     if (b->bytes != bytes) f->breaches++;
     f->used -= bytes;
@@ -96,7 +107,7 @@ static void memory_free(void *self, void *device, void *allocation, uint64_t byt
 
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
-    fake *f = self;
+    fake *f = called(self);
     *out_free = f->memory - f->used;
     *out_total = f->memory;
     return TN_OK;
@@ -104,14 +115,14 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 
 static int32_t memory_trim(void *self, void *device)
 {
-    ((fake *)self)->trims++;
+    called(self)->trims++;
     return TN_OK;
 }
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               uint64_t bytes, void *stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     memcpy(((fake_block *)allocation)->data + offset, host, bytes);
     return TN_OK;
@@ -120,7 +131,7 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
 static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
                               uint64_t bytes, void *stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     memcpy(host, ((fake_block *)allocation)->data + offset, bytes);
     return TN_OK;
@@ -129,7 +140,7 @@ static int32_t device_to_host(void *self, void *device, void *host, void *alloca
 static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     memmove(((fake_block *)to)->data + to_offset, ((fake_block *)from)->data + from_offset, bytes);
     return TN_OK;
@@ -137,7 +148,7 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
 
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     f->streams++;
     f->live_streams++;
@@ -147,7 +158,7 @@ static int32_t stream_create(void *self, void *device, int32_t priority, void **
 
 static void stream_destroy(void *self, void *device, void *stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     fake_stream *s = stream;
     if (s->completed != s->submitted && !f->failed_with) f->breaches++;
     f->live_streams--;
@@ -156,6 +167,7 @@ static void stream_destroy(void *self, void *device, void *stream)
 
 static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
 {
+    (void)called(self);
     fake_stream *s = stream;
     *out_done = s->completed == s->submitted;
     return TN_OK;
@@ -163,7 +175,7 @@ static int32_t stream_query(void *self, void *device, void *stream, int32_t *out
 
 static int32_t stream_synchronize(void *self, void *device, void *stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     fake_stream *s = stream;
     if (fails(f)) return f->failed_with;
     f->synchronizes++;
@@ -173,7 +185,7 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    ((fake *)self)->waits++;
+    called(self)->waits++;
     return TN_OK;
 }
 
@@ -184,7 +196,7 @@ static void *stream_native(void *self, void *device, void *stream)
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
-    fake *f = self;
+    fake *f = called(self);
     if (fails(f)) return f->failed_with;
     f->events++;
     f->live_events++;
@@ -194,13 +206,13 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
 
 static void event_destroy(void *self, void *device, void *event)
 {
-    ((fake *)self)->live_events--;
+    called(self)->live_events--;
     free(event);
 }
 
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
-    fake *f = self;
+    fake *f = called(self);
     fake_event *e = event;
     if (fails(f)) return f->failed_with;
     e->stream = stream;
@@ -210,6 +222,7 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
+    (void)called(self);
     fake_event *e = event;
     *out_done = e->stream->completed >= e->point;
     return TN_OK;
@@ -217,6 +230,7 @@ static int32_t event_query(void *self, void *device, void *event, int32_t *out_d
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
+    (void)called(self);
     fake_event *e = event;
     if (e->stream->completed < e->point) e->stream->completed = e->point;
     return TN_OK;
@@ -224,6 +238,7 @@ static int32_t event_synchronize(void *self, void *device, void *event)
 
 static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
 {
+    (void)called(self);
     *out_ms = (double)(((fake_event *)end)->point - ((fake_event *)start)->point);
     return TN_OK;
 }

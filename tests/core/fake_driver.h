@@ -27,6 +27,9 @@ typedef struct fake {
     _Atomic int32_t live_allocations, live_streams, live_events;
     _Atomic int32_t synchronizes, trims, waits;
     _Atomic int32_t breaches; /* calls that the contract forbids */
+    /* A lock that no call may come under, and the calls that did. */
+    pthread_mutex_t *forbidden;
+    _Atomic int32_t under_lock;
 } fake;
 
 tni_driver fake_driver(fake *f);
