@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon new-plugin: writes a plugin to begin with. The files of examples/plugin are a plugin named "acme"
- * that is built and tested with Tenon; here they are written with another name in place of that one.
+ * tenon new-plugin: writes a plugin to begin with. Its two templates, examples/plugin and examples/plugin-opaque,
+ * are plugins named "acme" that are built and tested with Tenon; the files are written with another name in place
+ * of that one.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -15,22 +16,24 @@
 #include "cmd.h"
 #include "embedded.h"
 
-/* What the info block of a plugin has room for, less the end of the text. */
+/* What fits into the info block of a plugin, without the terminating zero. */
 #define MAX_NAME   31
 #define MAX_VENDOR 63
 #define MAX_PATH   4096
 
 static const char help[] =
-    "usage: tenon new-plugin --name NAME [--dir DIR] [--vendor TEXT] [--license SPDX]\n\n"
-    "Writes a device plugin to begin with: host memory in disguise, with kernels of all twelve families. It\n"
-    "builds alone against the installed Tenon and passes the first two tiers of 'tenon check'.\n\n"
+    "usage: tenon new-plugin --name NAME [--memory KIND] [--dir DIR] [--vendor TEXT] [--license SPDX]\n\n"
+    "Writes a device plugin to begin with, with kernels of all twelve families. It builds alone against the\n"
+    "installed Tenon and passes the first two tiers of 'tenon check'.\n\n"
     "  --name NAME      of the plugin and its device: small letters, digits and '_', a letter first\n"
-    "  --dir DIR        an empty folder, or one that is not there yet (default: ./tenon-NAME)\n"
+    "  --memory KIND    host: the host can read the device's memory, and work is done when a call returns\n"
+    "                   (default); opaque: the host has handles only, and streams work later, as on a GPU\n"
+    "  --dir DIR        an empty or a new folder (default: ./tenon-NAME)\n"
     "  --vendor TEXT    who makes it (default: NAME with a capital letter)\n"
     "  --license SPDX   licence identifier for all files (default: Apache-2.0)\n";
 
-/* One text of the template and what stands in its place. The first that fits is taken, so longer ones come
- * first; what has been put in is not looked at again. */
+/* A text of the template and its replacement. The first one that matches is used, so longer ones come first;
+ * replacements are not searched again. */
 typedef struct replacement {
     const char *from;
     char to[96];
@@ -39,6 +42,8 @@ enum { LICENSE, LICENSE_FIELD, VENDOR, CAPITAL, NAME, COUNT };
 
 typedef struct request {
     const char *name;
+    const char *memory;
+    const embedded_file *files;
     const char *folder;
     const char *vendor;
     const char *license;
@@ -59,7 +64,7 @@ static int failed(const char *what, const char *path)
     return CMD_FAILED;
 }
 
-/* ---- What is asked for -------------------------------------------------------------------------------- */
+/* ---- The request --------------------------------------------------------------------------------------- */
 
 static int check_name(const char *name)
 {
@@ -76,7 +81,7 @@ static int check_name(const char *name)
     return wrong("the name", name, why);
 }
 
-/* Both go into string literals, comments and a manifest. */
+/* Vendor and licence are written into string literals, comments and a manifest. */
 static int check_text(const char *what, const char *text, const char *allowed)
 {
     if (!*text) return wrong(what, text, "is empty");
@@ -94,7 +99,9 @@ static int read_arguments(request *r, int argc, char **argv)
         const char *flag;
         const char **to;
     } known[] = {
-        {"--name", &r->name}, {"--dir", &r->folder}, {"--vendor", &r->vendor}, {"--license", &r->license}};
+        {"--name", &r->name},     {"--memory", &r->memory},   {"--dir", &r->folder},
+        {"--vendor", &r->vendor}, {"--license", &r->license},
+    };
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof(known) / sizeof(known[0]);
         while (k < count && strcmp(known[k].flag, argv[i]) != 0) k++;
@@ -129,6 +136,10 @@ static int complete(request *r)
     if (!r->folder) r->folder = r->default_folder;
     if (!r->vendor) r->vendor = r->default_vendor;
     if (!r->license) r->license = "Apache-2.0";
+    int is_opaque = r->memory && strcmp(r->memory, "opaque") == 0;
+    if (r->memory && !is_opaque && strcmp(r->memory, "host") != 0)
+        return wrong("the memory", r->memory, "is neither 'host' nor 'opaque'");
+    r->files = is_opaque ? new_plugin_opaque_files : new_plugin_files;
     status = check_text("the vendor", r->vendor, " .,-+&()_'");
     if (!status) status = check_text("the licence", r->license, " .-+()");
     set(r, LICENSE, "SPDX-License-Identifier: Apache-2.0", "SPDX-License-Identifier: ", r->license);
@@ -141,7 +152,7 @@ static int complete(request *r)
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */
 
-/* The folder, made if it is not there; it must hold nothing. */
+/* Makes the folder if it does not exist; an existing one must be empty. */
 static int make_folder(const char *path)
 {
     DIR *folder;
@@ -178,7 +189,7 @@ static void write_replaced(const request *r, const char *text, size_t bytes, FIL
     }
 }
 
-/* Makes the folders that a path below r->folder goes through. */
+/* Makes the parent folders of a path below r->folder. */
 static int make_parents(char *path, size_t from)
 {
     for (char *slash = strchr(path + from, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -189,8 +200,7 @@ static int make_parents(char *path, size_t from)
     return CMD_OK;
 }
 
-/* Readable by all and writable by the owner alone, whatever the umask: what others may write is not loaded.
- */
+/* Readable by all, writable by the owner only, whatever the umask: Tenon loads nothing that others may write. */
 static int write_file(const request *r, const embedded_file *file)
 {
     char path[MAX_PATH], name[128] = "";
@@ -216,7 +226,7 @@ static void print_next(const request *r)
 {
     printf("%s: the plugin '%s' of %s; next:\n\n"
            "  cd %s\n"
-           "  sh check.sh    builds it, says whether it is taken, and checks it\n\n"
+           "  sh check.sh    builds it, shows whether Tenon loads it, and checks it\n\n"
            "README.md says what to change first.\n",
            r->folder, r->name, r->vendor, r->folder);
 }
@@ -231,8 +241,7 @@ int cmd_new_plugin(int argc, char **argv)
     int status = read_arguments(&r, argc, argv);
     if (!status) status = complete(&r);
     if (!status) status = make_folder(r.folder);
-    for (const embedded_file *file = new_plugin_files; !status && file->path; file++)
-        status = write_file(&r, file);
+    for (const embedded_file *file = r.files; !status && file->path; file++) status = write_file(&r, file);
     if (!status) print_next(&r);
     return status;
 }

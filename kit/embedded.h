@@ -11,7 +11,8 @@ typedef struct embedded_file {
     const char *data;
 } embedded_file;
 
-/* examples/plugin, by the paths that its files have in a plugin. */
+/* examples/plugin and examples/plugin-opaque, by the paths that the files have in a plugin. */
 extern const embedded_file new_plugin_files[];
+extern const embedded_file new_plugin_opaque_files[];
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device "acme": host memory in disguise, with the slots that Tenon requires and its defaults for all
- * others. A real device puts its driver's calls here first; kernels.c has the arithmetic. Read it from the
- * bottom: the entry, the tables, then the slots. tenon/plugin.h says what each may do, and who calls it.
+ * The device "acme": its memory is the host's and its work is done when a call returns. It has the slots that
+ * Tenon requires; the host's defaults serve for all others. Replace these bodies with calls of your driver;
+ * kernels.c has the arithmetic. Read it from the bottom: the entry, the tables, then the slots. tenon/plugin.h
+ * says what each slot may do, and who calls it.
  */
 #include <stdlib.h>
 #include <string.h>
 #include "plugin.h"
 
-/* All that the plugin knows in one context hangs from here; there are no globals. */
+/* The plugin's state in one context. There are no globals: several contexts may live at once. */
 typedef struct state {
     const tn_host *host;
 } state;
@@ -17,7 +18,7 @@ typedef struct state {
 
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
-    *out_count = 1; /* without hardware 0, and a reason */
+    *out_count = 1; /* without hardware: 0, and a reason */
     *out_reason = NULL;
     return TN_OK;
 }
@@ -39,7 +40,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 
 static int32_t device_open(void *self, uint32_t index, void **out_device)
 {
-    *out_device = self; /* there is one device, and nothing to be known of it */
+    *out_device = self; /* there is one device, and it has no state */
     return TN_OK;
 }
 
@@ -50,8 +51,7 @@ static int32_t device_synchronize(void *self, void *device)
     return TN_OK;
 }
 
-/* ---- Memory: the handle of an allocation is its address, and the host may use it ------------------------
- */
+/* ---- Memory: the handle of an allocation is its address, and the host may use it ----------------------- */
 
 static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
                             void **out_host)
@@ -104,8 +104,7 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
     return TN_OK;
 }
 
-/* ---- Streams: there is one, which does everything at once
- * ------------------------------------------------------------------------------------------- */
+/* ---- Streams: there is one, which does everything at once --------------------------------------------- */
 
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
@@ -126,8 +125,7 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
     return TN_OK;
 }
 
-/* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. -----
- */
+/* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. ---- */
 
 static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
                                                      .type = "acme",

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two files of the plugin share. */
+/* What the files of the plugin share. */
 #ifndef PLUGIN_H
 #define PLUGIN_H
 
 #define TN_PLUGIN
+#include <tenon/plain_kernels.h>
 #include <tenon/plugin.h>
 
-extern const tn_dtype acme_dtypes[]; /* what the device computes in; 0 ends */
+extern const tn_dtype acme_dtypes[]; /* 0 ends them */
 extern const tn_kernels_interface acme_kernels;
+const char *acme_can_run(void *self, const tn_call *call);
+
+/* A row of kernels.c: schema, dtypes, function, and its opcode. */
+#define ROW(...) TN_PLAIN_ROW(acme_can_run, __VA_ARGS__)
 
 /* `return fail(host, TN_E_..., "...")` from any slot or kernel. */
-static inline int32_t fail(const tn_host *host, int32_t code, const char *message)
+static inline int32_t fail(const tn_host *host, int32_t status, const char *message)
 {
-    return host->error(host->context, code, message);
+    return host->error(host->context, status, message);
 }
 
 #endif

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -165,32 +166,48 @@ def device_works(house, name, **environment):
 
 
 def check_plugin_example(house):
-    """The folder of the example alone is a plugin, as it lies in the tree."""
-    folder = house.copy("plugin", "plugin_example")
-    house.run([house.meson, "setup", "build"], folder)
-    house.run(["ninja", "-C", "build"], folder)
-    device_works(house, "acme", TENON_PLUGIN_ADD=str(folder / "build"))
+    """The folders of the two examples alone are plugins, as they lie in the tree."""
+    for example in ("plugin", "plugin-opaque"):
+        folder = house.copy(example, f"{example}_example")
+        house.run([house.meson, "setup", "build"], folder)
+        house.run(["ninja", "-C", "build"], folder)
+        device_works(house, "acme", TENON_PLUGIN_ADD=str(folder / "build"))
+
+
+def sources_of(folder):
+    return sorted([*folder.glob("*.c"), *folder.glob("*.h")])
 
 
 def check_plugin_cc(house):
-    """By hand, with every warning an error; the name is nowhere what it was in the template."""
-    folder = new_plugin(house, "zeta_9", "--vendor", "Zeta & Sons", "--license", "MIT")
+    """By hand, with every warning an error; the template's name is gone, and a template has at most 400 lines of C."""
+    for name, options in (("zeta_9", ["--vendor", "Zeta & Sons"]), ("eta", ["--memory", "opaque", "--vendor", "Zeta & Sons"])):
+        check_by_hand(house, name, new_plugin(house, name, *options, "--license", "MIT"))
+
+
+def check_by_hand(house, name, folder):
     for path in [p for p in folder.rglob("*") if p.is_file()]:
         text = path.read_text()
         expect("acme" not in text.lower() and "acme" not in path.name, f"{path.name}: the template's name", text[:300])
         expect("Apache" not in text, f"{path.name}: the template's licence", text[:300])
-    expect('"zeta_9", "0.1", "Zeta & Sons"' in (folder / "plugin.c").read_text(), "the block has name and vendor")
+    expect(f'"{name}", "0.1", "Zeta & Sons"' in (folder / "plugin.c").read_text(), "the block has name and vendor")
+    lines = sum(len(path.read_text().splitlines()) for path in sources_of(folder))
+    expect(lines <= 400, f"{name}: at most 400 lines of C", str(lines))
     house.run([*house.cc, "-shared", "-fPIC", "-fvisibility=hidden", "-O2", *STRICT, "-Wno-unused-parameter",
-               *house.config("--cflags"), "-o", "libtenon_zeta_9.so", *sorted(folder.glob("*.c")), "-lm"], folder)
-    device_works(house, "zeta_9", TENON_PLUGIN_ADD=str(folder))
+               *house.config("--cflags"), "-o", f"libtenon_{name}.so", *sorted(folder.glob("*.c")), "-lm", "-lpthread"], folder)
+    device_works(house, name, TENON_PLUGIN_ADD=str(folder))
 
 
 def check_plugin_meson(house):
-    """As its README says; then installed into the plugin folder, where it is found without a word."""
-    folder = new_plugin(house, "array")  # a name that its own sources have, too
-    output = house.use("sh", folder / "check.sh")  # green at once: two tiers
-    expect("passed: " in output and ", 0 not as expected" in output, "check.sh", output[-2000:])
-    device_works(house, "array", TENON_PLUGIN_ADD=str(folder / "build"))
+    """As its README says, in an empty folder: green at once. The host template is then installed and found by itself."""
+    for name, options in (("array", []), ("queue", ["--memory", "opaque"])):  # names that the sources have, too
+        began = time.monotonic()
+        folder = new_plugin(house, name, *options)
+        output = house.use("sh", folder / "check.sh")  # tiers 0 and 1
+        print(f"{name}: from nothing to green in {time.monotonic() - began:.0f} s, "
+              f"{sum(len(p.read_text().splitlines()) for p in sources_of(folder))} lines of C")
+        expect("passed: " in output and ", 0 not as expected" in output, "check.sh", output[-2000:])
+        device_works(house, name, TENON_PLUGIN_ADD=str(folder / "build"))
+    folder = house.root / "plugin_array"
     house.run(["ninja", "-C", "build", "install"], folder)
     device_works(house, "array")
     report = house.use("tenon", "doctor")

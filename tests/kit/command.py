@@ -139,6 +139,7 @@ def check_new_plugin(tool, _):
                 (["--name", "best"], 2, "the name 'best' is reserved: it means the device that Tenon chooses"),
                 (["--name", "acme", "--vendor", 'A "quoted" one'], 2, "simple punctuation only"),
                 (["--name", "acme", "--license", "*/"], 2, "simple punctuation only"),
+                (["--name", "acme", "--memory", "shared"], 2, "the memory 'shared' is neither 'host' nor 'opaque'"),
                 (["--name", "acme", "--dir", str(full)], 2, "is not empty; nothing was written"),
                 (["--name", "acme", "--dir", str(full / "file")], 1, "Not a directory"),
                 (["--name", "acme", "--dir", "/nowhere/at/all"], 1, "cannot make the folder '/nowhere/at/all': No such")):

@@ -94,10 +94,12 @@ static void wrong_close(void *self, void *device)
 /* Forgets alpha. */
 static int32_t wrong_add(void *self, const tn_call *call)
 {
-    array out = tn_strided_operand(call->nest, 0), a = tn_strided_operand(call->nest, 1),
-          b = tn_strided_operand(call->nest, 2);
+    tn_strided out = tn_strided_operand(call->nest, 0), a = tn_strided_operand(call->nest, 1),
+               b = tn_strided_operand(call->nest, 2);
     for (int64_t i = 0; i < call->nest->numel; i++)
-        tn_strided_put(&out, i, compute(ADD, tn_strided_get(&a, i), tn_strided_get(&b, i), one));
+        tn_strided_put(
+            &out, i,
+            tn_plain_compute(TN_PLAIN_ADD, tn_strided_get(&a, i), tn_strided_get(&b, i), tn_number_whole(1)));
     return TN_OK;
 }
 
@@ -105,7 +107,7 @@ static int32_t wrong_add(void *self, const tn_call *call)
 static int32_t wrong_mul(void *self, const tn_call *call)
 {
     const tn_nest *nest = call->nest;
-    array operands[3];
+    tn_strided operands[3];
     for (uint32_t n = 0; n < 3; n++) {
         operands[n] = tn_strided_operand(nest, n);
         operands[n].strides[0] = nest->rank && operands[n].strides[0] ? tn_dtype_bytes(operands[n].dtype) : 0;
@@ -114,7 +116,8 @@ static int32_t wrong_mul(void *self, const tn_call *call)
     }
     for (int64_t i = 0; i < nest->numel; i++)
         tn_strided_put(&operands[0], i,
-                       compute(MUL, tn_strided_get(&operands[1], i), tn_strided_get(&operands[2], i), one));
+                       tn_plain_compute(TN_PLAIN_MUL, tn_strided_get(&operands[1], i),
+                                        tn_strided_get(&operands[2], i), tn_number_whole(1)));
     return TN_OK;
 }
 

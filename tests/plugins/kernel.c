@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tenon/kernel.h, which plugins compile into themselves: numbers of each dtype, arrays of nests and tensors.
- */
+/* tenon/kernel.h and tenon/device_kernel.h, which plugins compile into themselves: numbers of each dtype, arrays of
+ * nests and tensors, 16-bit floats, walks, copied calls. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/kernel.h>
 
@@ -182,4 +183,145 @@ Test(kernel, dtypes_of_a_call)
     cr_assert_eq(tn_call_dtypes_in(&call, list), 1);
     other.dtype = TN_FLOAT64;
     cr_assert_eq(tn_call_dtypes_in(&call, list), 0);
+}
+
+/* Every float16 and bfloat16, and what lies between two of them, against the conversions of tn_number. */
+Test(kernel, device_halves_are_those_of_the_host)
+{
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        uint16_t pattern = (uint16_t)bits;
+        double half = tn_number_load(TN_FLOAT16, &pattern).f, brain = tn_number_load(TN_BFLOAT16, &pattern).f;
+        cr_assert((double)tn_float_of_half(pattern) == half || isnan(half), "0x%04x", bits);
+        cr_assert((double)tn_float_of_bfloat16(pattern) == brain || isnan(brain), "0x%04x", bits);
+        for (uint32_t low = 0; low < 65536; low += 0x0fff) {
+            float f = tn_float_of_bits(bits << 16 | low);
+            uint16_t expected;
+            if (isnan(f)) {
+                cr_assert(isnan(tn_float_of_half(tn_half_of_float(f))));
+                cr_assert(isnan(tn_float_of_bfloat16(tn_bfloat16_of_float(f))));
+                continue;
+            }
+            tn_number_store(TN_FLOAT16, &expected, tn_number_real((double)f));
+            cr_assert_eq(tn_half_of_float(f), expected, "%a", (double)f);
+            tn_number_store(TN_BFLOAT16, &expected, tn_number_real((double)f));
+            cr_assert_eq(tn_bfloat16_of_float(f), expected, "%a", (double)f);
+        }
+    }
+}
+
+Test(kernel, a_walk_finds_what_a_nest_finds)
+{
+    float data[6];
+    tn_walk walk;
+    const int64_t sizes[TN_WALK_RANK + 1] = {3, 2}, strides[2][2] = {{4, 12}, {0, 4}};
+    tn_operand operands[TN_WALK_OPERANDS + 1] = {{.size = sizeof(tn_operand)}};
+    for (int i = 0; i < 2; i++)
+        operands[i] = (tn_operand){
+            .size = sizeof(tn_operand), .dtype = TN_FLOAT32, .host = (char *)data, .strides = strides[i]};
+    tn_nest nest = {.size = sizeof nest,
+                    .rank = 2,
+                    .kept = 1,
+                    .n_operands = 2,
+                    .operand_bytes = sizeof operands[0],
+                    .numel = 6,
+                    .sizes = sizes,
+                    .operands = operands};
+    cr_assert_eq(tn_walk_of_nest(&nest, &walk), 1);
+    cr_assert_eq(walk.numel, 6);
+    cr_assert_eq(walk.lines, 3);
+    for (uint32_t k = 0; k < 2; k++) {
+        tn_strided a = tn_strided_operand(&nest, k);
+        for (int64_t i = 0; i < 6; i++)
+            cr_assert_eq(tn_walk_offset(&walk, k, i), (char *)tn_strided_at(&a, i) - (char *)data);
+    }
+    nest.n_operands = TN_WALK_OPERANDS + 1;
+    cr_assert_eq(tn_walk_of_nest(&nest, &walk), 0);
+    nest.n_operands = 2;
+    nest.rank = TN_WALK_RANK + 1;
+    cr_assert_eq(tn_walk_of_nest(&nest, &walk), 0);
+}
+
+static char device_memory[64];
+
+static void *address_of(void *allocation, uint64_t offset)
+{
+    return allocation == &device_memory[1] ? device_memory + offset : NULL; /* the handle is no address */
+}
+
+/* A call with a value of every kind is copied; then the original is overwritten, and the copy read. */
+Test(kernel, a_copied_call_stands_alone)
+{
+    int64_t sizes[] = {2, 3}, strides[] = {5, 2}, ints[] = {4, 5}, nest_sizes[] = {3}, nest_strides[] = {4};
+    double complex_number[] = {1.5, -2}, floats[] = {0.5};
+    uint8_t bools[] = {1, 0, 1};
+    char text[] = "tanh", word[] = "word";
+    float number = 7;
+    const char *strings[] = {word};
+    tn_tensor_desc on_device = rows(sizes, strides, NULL), on_host = on_device;
+    on_device.allocation = &device_memory[1];
+    on_device.byte_offset = 8;
+    on_host.rank = 0;
+    on_host.host = &number;
+    tn_tensor *list[] = {(tn_tensor *)(void *)&on_device, NULL};
+    tn_value scalars[] = {tn_value_int(9), tn_value_complex(complex_number)};
+    tn_value args[] = {tn_value_tensor(list[0]),         tn_value_tensor((tn_tensor *)(void *)&on_host),
+                       tn_value_tensors(list, 2),        tn_value_ints(ints, 2),
+                       tn_value_complex(complex_number), tn_value_string(text),
+                       tn_value_bools(bools, 3),         tn_value_scalars(scalars, 2),
+                       tn_value_strings(strings, 1),     tn_value_floats(floats, 1)};
+    tn_value outs[] = {tn_value_tensor(list[0])};
+    tn_operand operands[] = {
+        {.size = sizeof(tn_operand), .allocation = &device_memory[1], .strides = nest_strides},
+        {.size = sizeof(tn_operand),
+         .flags = TN_OPERAND_IMMEDIATE,
+         .dtype = TN_FLOAT32,
+         .host = (char *)&number,
+         .strides = nest_strides}};
+    tn_nest nest = {.size = sizeof nest,
+                    .rank = 1,
+                    .n_operands = 2,
+                    .operand_bytes = sizeof operands[0],
+                    .sizes = nest_sizes,
+                    .operands = operands};
+    tn_call call = {
+        .size = sizeof call, .n_args = 10, .n_outs = 1, .args = args, .outs = outs, .nest = &nest};
+    uint64_t bytes = tn_call_copy(&call, address_of, NULL);
+    char *memory = calloc(1, bytes + 8);
+    cr_assert_eq(tn_call_copy(&call, address_of, memory), bytes);
+    for (int i = 0; i < 8; i++) cr_assert_eq(memory[bytes + (uint64_t)i], 0, "wrote past the end");
+    for (int i = 0; i < 2; i++) sizes[i] = strides[i] = ints[i] = -1;
+    nest_sizes[0] = nest_strides[0] = -1;
+    complex_number[0] = floats[0] = number = -1;
+    memset(bools, 9, sizeof bools);
+    text[0] = word[0] = 'x';
+    list[0] = NULL;
+    memset(operands, 0xff, sizeof operands);
+    memset(&on_device, 0xff, sizeof on_device);
+    memset(&on_host, 0xff, sizeof on_host);
+    memset(scalars, 0xff, sizeof scalars);
+    memset(outs, 0xff, sizeof outs);
+    const tn_call *copy = (const tn_call *)(void *)memory;
+    const tn_value *v = copy->args;
+    memset(args, 0xff, sizeof args);
+    const tn_tensor_desc *t = tn_desc(v[0].as.tensor);
+    cr_assert_eq(t->host, device_memory + 8);
+    cr_assert_eq(t->sizes[1], 3);
+    cr_assert_eq(t->strides[0], 5);
+    cr_assert_eq(*(float *)tn_desc(v[1].as.tensor)->host, 7);
+    cr_assert_eq(tn_desc(v[2].as.tensors[0])->sizes[0], 2);
+    cr_assert_null(v[2].as.tensors[1]);
+    cr_assert_eq(v[3].as.ints[1], 5);
+    cr_assert_eq(v[4].as.floats[0], 1.5);
+    cr_assert_str_eq(v[5].as.string, "tanh");
+    cr_assert_eq(v[6].as.bools[2], 1);
+    cr_assert_eq(v[7].as.values[0].as.i, 9);
+    cr_assert_eq(v[7].as.values[1].as.floats[0], 1.5);
+    cr_assert_str_eq(v[8].as.strings[0], "word");
+    cr_assert_eq(v[9].as.floats[0], 0.5);
+    cr_assert_eq(tn_desc(copy->outs[0].as.tensor)->host, device_memory + 8);
+    cr_assert_eq(copy->nest->sizes[0], 3);
+    cr_assert_eq(copy->nest->operands[0].host, device_memory);
+    cr_assert_eq(*(float *)(void *)copy->nest->operands[1].host, 7);
+    cr_assert_eq(copy->nest->operands[1].strides[0], 4);
+    free(memory);
 }

@@ -1,42 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Help for kernels, and for what surrounds them on the host. The operands of a nest and the tensors among the
- * arguments of a call are seen alike, their elements are counted, a number becomes the bytes of any dtype and
- * back, and the words of random numbers are made. All of it is compiled into the plugin and nothing crosses
- * the contract. There is no libc in it and no state, so it serves device code, too: CUDA and HIP compile it
- * for both sides.
+ * Help for kernels, and for the host code around them: the operands of a nest and the tensors among the
+ * arguments as strided arrays, elements of any dtype as numbers, a loop nest as one value for a device kernel,
+ * and a deep copy of a call for devices that work later. All of it is inline: it is compiled into the plugin
+ * and adds nothing to the contract. It needs no libc and has no state; CUDA and HIP compile it for both sides.
+ * What OpenCL C can include too is in tenon/device_kernel.h; whole kernels in plain C are in
+ * tenon/plain_kernels.h.
  *
- * An array has its innermost dimension first, as nests have, so that counting goes in row-major order of a
- * tensor. Of a nest whose first `kept` dimensions have n elements together, element i + k * n is the k-th one
- * of the i-th line that is reduced or scanned; tn_strided_swap brings a dimension of a tensor last, so that
- * lines along it are counted in the same way.
+ * An array has its innermost dimension first, as nests have, so its elements are counted in the row-major order
+ * of the tensor. Where the first `kept` dimensions of a nest have n elements together, element i + k * n is the
+ * k-th one of the i-th line that is reduced or scanned. tn_strided_swap moves a dimension of a tensor to the
+ * end, so that lines along it are counted in the same way.
  *
- * Finding an element by its number costs a division for each dimension. That is what a thread of a device
- * does once, and what a plain loop on the host pays for each element: kernels that care walk the strides.
+ * Finding an element by its number costs a division for each dimension. A thread of a device does that once; a
+ * plain loop on the host does it for each element, so fast kernels walk the strides instead.
  */
 #ifndef TENON_KERNEL_H
 #define TENON_KERNEL_H
 
+#include <tenon/device_kernel.h>
 #include <tenon/op.h>
 
 TN_BEGIN_DECLS
 
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define TN_BOTH_SIDES __host__ __device__
-#else
-#define TN_BOTH_SIDES
-#endif
-
-/* ---- Numbers: elements of whatever dtype -------------------------------------------------------------- */
+/* ---- Numbers: elements of any dtype ------------------------------------------------------------------- */
 
 /*
- * A number twice: as a real one, and as a whole one, which a double cannot hold from 2^53 on. Both are always
- * set. What computes both needs to know no dtype; storing takes the one that the dtype wants. The dtypes are
- * bool, the integers but uint64, float16, bfloat16, float32 and float64.
+ * A number as a double and as an integer, because a double cannot hold every integer from 2^53 on. Both members
+ * are always set. A kernel that computes both need not know the dtype: storing takes the member that the dtype
+ * needs. The dtypes are bool, the integers except uint64, float16, bfloat16, float32 and float64.
  */
 typedef struct tn_number {
     double f;
-    int64_t i; /* cut off towards zero; of a real that is beyond int64, or no number, INT64_MIN */
+    int64_t i; /* of a double: truncated; INT64_MIN for NaN and for what int64 cannot hold */
 } tn_number;
 
 TN_BOTH_SIDES static inline tn_number tn_number_whole(int64_t i)
@@ -55,7 +51,7 @@ TN_BOTH_SIDES static inline tn_number tn_number_real(double f)
     return n;
 }
 
-/* Of an argument that is a Scalar, an int, a float or a bool. */
+/* The number in an argument of type Scalar, int, float or bool; 0 for an absent one. */
 TN_BOTH_SIDES static inline tn_number tn_number_of(tn_value v)
 {
     return v.tag == TN_TAG_FLOAT ? tn_number_real(v.as.f)
@@ -78,7 +74,7 @@ TN_BOTH_SIDES static inline double tn_half_load(uint32_t bits, int32_t fraction_
     return bits & 0x8000u ? -value : value;
 }
 
-/* Rounds once, to the nearest and there to the even one. */
+/* Rounds once: to the nearest, ties to even. */
 TN_BOTH_SIDES static inline uint16_t tn_half_store(double f, int32_t fraction_bits, int32_t bias)
 {
     union {
@@ -132,7 +128,7 @@ TN_BOTH_SIDES static inline tn_number tn_number_load(tn_dtype dtype, const void 
     }
 }
 
-/* Reals round to the nearest, whole numbers wrap, for bool all but 0 is 1. Other dtypes leave it as it is. */
+/* Floats round to the nearest, integers wrap, and bool is 0 or 1. Any other dtype writes nothing. */
 TN_BOTH_SIDES static inline void tn_number_store(tn_dtype dtype, void *at, tn_number n)
 {
     if (dtype == TN_BOOL) *(uint8_t *)at = n.f != 0;
@@ -148,7 +144,7 @@ TN_BOTH_SIDES static inline void tn_number_store(tn_dtype dtype, void *at, tn_nu
 
 /* ---- Arrays -------------------------------------------------------------------------------------------- */
 
-/* Elements somewhere in memory. All fields may be changed: fewer sizes, other strides, another start. */
+/* An array somewhere in memory. Kernels may change all fields: fewer sizes, other strides, another start. */
 typedef struct tn_strided {
     char *data; /* of the first element: `host`, or an address that the device knows */
     tn_dtype dtype;
@@ -196,7 +192,8 @@ TN_BOTH_SIDES static inline tn_strided tn_strided_tensor(const tn_tensor_desc *t
     return a;
 }
 
-/* Where a dimension that operators call `dim` stands: from the outermost, or from the end when negative. */
+/* The index here of the dimension that operators call `dim`, which counts from the outermost, or, when negative,
+ * from the innermost. */
 TN_BOTH_SIDES static inline uint32_t tn_strided_dim(const tn_strided *a, int64_t dim)
 {
     return (uint32_t)(dim < 0 ? -1 - dim : (int64_t)a->rank - 1 - dim);
@@ -209,7 +206,7 @@ TN_BOTH_SIDES static inline int64_t tn_strided_numel(const tn_strided *a)
     return n;
 }
 
-/* The address of element i, which must be there. */
+/* The address of element i, 0 <= i < numel. */
 TN_BOTH_SIDES static inline void *tn_strided_at(const tn_strided *a, int64_t i)
 {
     char *at = a->data;
@@ -231,8 +228,8 @@ TN_BOTH_SIDES static inline void tn_strided_put(const tn_strided *a, int64_t i, 
 }
 
 /*
- * The address of what element i of `index`, an array of positions along dimension `dim`, picks: of the
- * element whose other coordinates are those of i. NULL when the position is out of range.
+ * For gather and scatter: element i of `index` holds a position along dimension `dim`. Gives the address of the
+ * element of `a` at that position whose other coordinates are those of i; NULL if the position is out of range.
  */
 TN_BOTH_SIDES static inline void *tn_strided_pick(const tn_strided *a, uint32_t dim, const tn_strided *index,
                                                   int64_t i)
@@ -247,8 +244,7 @@ TN_BOTH_SIDES static inline void *tn_strided_pick(const tn_strided *a, uint32_t 
     return at;
 }
 
-/* Broadcasts: gives it the rank and sizes of `like`, in which a dimension that it lacks, or has one element
- * in, repeats that. */
+/* Broadcasts `a` to the rank and sizes of `like`: dimensions that are missing or of size 1 get stride 0. */
 TN_BOTH_SIDES static inline void tn_strided_expand(tn_strided *a, const tn_strided *like)
 {
     for (uint32_t d = 0; d < like->rank; d++) {
@@ -268,46 +264,152 @@ TN_BOTH_SIDES static inline void tn_strided_swap(tn_strided *a, uint32_t d, uint
     a->strides[e] = stride;
 }
 
-/* ---- The words of random numbers; tenon/random.h says which number is made of which ------------------- */
+/* ---- Loop nests for device kernels --------------------------------------------------------------------- */
 
-/* Philox-4x32-10: the four words of a counter under a key. */
-TN_BOTH_SIDES static inline void tn_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
-{
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int32_t round = 0; round < 10; round++) {
-        uint64_t first = (uint64_t)0xD2511F53u * c0, second = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(second >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)second;
-        c2 = (uint32_t)(first >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)first;
-        k0 += 0x9E3779B9u; /* the golden ratio */
-        k1 += 0xBB67AE85u; /* sqrt(3) - 1 */
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
-
-/* The word of element i: 32 bits, or by the 64-bit rule with `is_wide`. Kernels that fill many elements use
- * all words of each counter instead. */
-TN_BOTH_SIDES static inline uint64_t tn_random_word(uint64_t seed, uint64_t offset, uint64_t i,
-                                                    int32_t is_wide)
-{
-    uint64_t c = offset + i / (is_wide ? 2u : 4u);
-    const uint32_t counter[4] = {(uint32_t)c, (uint32_t)(c >> 32), 0, 0};
-    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    uint32_t words[4];
-    tn_philox(counter, key, words);
-    if (!is_wide) return words[i % 4u];
-    return words[i % 2u * 2u] | (uint64_t)words[i % 2u * 2u + 1u] << 32;
-}
-
-/* ---- What can_run asks ----------------------------------------------------------------------------------
+/*
+ * Fills `out` with the nest; tenon/device_kernel.h walks it. 0 if the nest has more dimensions or operands than
+ * a tn_walk holds: then launch another kernel, or let can_run refuse such calls.
  */
+static inline int32_t tn_walk_of_nest(const tn_nest *nest, tn_walk *out)
+{
+    if (nest->rank > TN_WALK_RANK || nest->n_operands > TN_WALK_OPERANDS) return 0;
+    out->rank = nest->rank;
+    out->n_operands = nest->n_operands;
+    out->numel = nest->numel;
+    out->lines = 1;
+    for (uint32_t d = 0; d < nest->kept; d++) out->lines *= nest->sizes[d];
+    for (uint32_t d = 0; d < nest->rank; d++) out->sizes[d] = nest->sizes[d];
+    for (uint32_t i = 0; i < nest->n_operands; i++)
+        for (uint32_t d = 0; d < nest->rank; d++) out->strides[i][d] = tn_nest_operand(nest, i)->strides[d];
+    return 1;
+}
 
-/* 1 if all tensors of a call have dtypes of the list (0 ends it). A row's `dtypes` speaks of one of them. */
+/* ---- Calls that run later ------------------------------------------------------------------------------ */
+
+/* The address of a byte of an allocation, for the code that runs the copy of a call. */
+typedef void *(*tn_address_fn)(void *allocation, uint64_t offset);
+
+/* Where tn_call_copy puts things. `memory` is NULL while it only counts bytes. */
+typedef struct tn_call_packer {
+    char *memory;
+    uint64_t used;
+    tn_address_fn address;
+} tn_call_packer;
+
+static inline void *tn_pack(tn_call_packer *p, const void *from, uint64_t bytes)
+{
+    char *to = p->memory ? p->memory + p->used : NULL;
+    p->used += (bytes + 7u) / 8u * 8u;
+    for (uint64_t i = 0; to && i < bytes; i++) to[i] = ((const char *)from)[i];
+    return to;
+}
+
+static inline tn_tensor *tn_pack_tensor(tn_call_packer *p, const tn_tensor *t)
+{
+    const tn_tensor_desc *from = tn_desc(t);
+    tn_tensor_desc *to = (tn_tensor_desc *)tn_pack(p, from, sizeof(*from));
+    const void *sizes = tn_pack(p, from->sizes, from->rank * sizeof(int64_t));
+    const void *strides = tn_pack(p, from->strides, from->rank * sizeof(int64_t));
+    uint64_t value = from->host && !from->allocation ? (TN_DTYPE_BITS(from->dtype) + 7u) / 8u : 0;
+    void *host = tn_pack(p, from->host, value);
+    if (!to) return NULL;
+    to->sizes = (const int64_t *)sizes;
+    to->strides = (const int64_t *)strides;
+    to->host = value ? host : NULL; /* a 0-dim tensor in host memory: its value is copied */
+    if (from->allocation && p->address) to->host = p->address(from->allocation, from->byte_offset);
+    return (tn_tensor *)(void *)to;
+}
+
+static inline tn_value *tn_pack_values(tn_call_packer *p, const tn_value *from, uint32_t count)
+{
+    tn_value *to = (tn_value *)tn_pack(p, from, count * sizeof(*from));
+    for (uint32_t i = 0; i < count; i++) {
+        tn_value v = from[i];
+        uint64_t n = v.count;
+        if (v.tag == TN_TAG_TENSOR) v.as.tensor = tn_pack_tensor(p, v.as.tensor);
+        if (v.tag == TN_TAG_COMPLEX) v.as.floats = (const double *)tn_pack(p, v.as.floats, 16);
+        if (v.tag == TN_TAG_STRING) v.as.string = (const char *)tn_pack(p, v.as.string, n + 1u);
+        if (v.tag == TN_TAG_INTS) v.as.ints = (const int64_t *)tn_pack(p, v.as.ints, 8u * n);
+        if (v.tag == TN_TAG_FLOATS) v.as.floats = (const double *)tn_pack(p, v.as.floats, 8u * n);
+        if (v.tag == TN_TAG_BOOLS) v.as.bools = (const uint8_t *)tn_pack(p, v.as.bools, n);
+        if (v.tag == TN_TAG_SCALARS) v.as.values = tn_pack_values(p, v.as.values, v.count);
+        if (v.tag == TN_TAG_TENSORS) {
+            tn_tensor *const *list = v.as.tensors;
+            tn_tensor **copies = (tn_tensor **)tn_pack(p, (const void *)list, n * sizeof(*list));
+            for (uint64_t k = 0; k < n; k++) {
+                tn_tensor *t = list[k] ? tn_pack_tensor(p, list[k]) : NULL;
+                if (copies) copies[k] = t;
+            }
+            v.as.tensors = copies;
+        }
+        if (v.tag == TN_TAG_STRINGS) {
+            const char *const *list = v.as.strings;
+            const char **copies = (const char **)tn_pack(p, (const void *)list, n * sizeof(*list));
+            for (uint64_t k = 0, length; k < n; k++) {
+                for (length = 0; list[k][length]; length++) {
+                }
+                const char *text = (const char *)tn_pack(p, list[k], length + 1u);
+                if (copies) copies[k] = text;
+            }
+            v.as.strings = copies;
+        }
+        if (to) to[i] = v;
+    }
+    return to;
+}
+
+static inline const tn_nest *tn_pack_nest(tn_call_packer *p, const tn_nest *from)
+{
+    tn_nest *to = (tn_nest *)tn_pack(p, from, sizeof(*from));
+    const void *sizes = tn_pack(p, from->sizes, from->rank * sizeof(int64_t));
+    char *operands = (char *)tn_pack(p, from->operands, (uint64_t)from->n_operands * from->operand_bytes);
+    for (uint32_t i = 0; i < from->n_operands; i++) {
+        const tn_operand *o = tn_nest_operand(from, i);
+        uint64_t value = o->flags & TN_OPERAND_IMMEDIATE ? (TN_DTYPE_BITS(o->dtype) + 7u) / 8u : 0;
+        const void *strides = tn_pack(p, o->strides, from->rank * sizeof(int64_t));
+        void *immediate = tn_pack(p, o->host, value);
+        if (!operands) continue;
+        tn_operand *copy = (tn_operand *)(void *)(operands + (uint64_t)i * from->operand_bytes);
+        copy->strides = (const int64_t *)strides;
+        copy->host = (char *)immediate;
+        if (!value) copy->host = p->address ? (char *)p->address(o->allocation, o->byte_offset) : NULL;
+    }
+    if (!to) return NULL;
+    to->sizes = (const int64_t *)sizes;
+    to->operands = (const tn_operand *)(const void *)operands;
+    return to;
+}
+
+/*
+ * Copies a call with all that it borrows, for a device that runs it after the kernel function has returned:
+ * values, lists, strings, descriptors, the nest, and the values of IMMEDIATE operands and of 0-dim tensors in
+ * host memory. Memory of the device is not copied: the host keeps it until the stream has passed. `address`
+ * (may be NULL) gives the address at which the copy's reader finds it, which is stored as the host address.
+ *
+ * Returns the number of bytes; with memory NULL that is all. Otherwise `memory`, aligned to 8 bytes and as large
+ * as that, then begins with the copied tn_call. `state` and `host` of the copy are those of the original, and the
+ * host's functions that take a call may not be used with it.
+ */
+static inline uint64_t tn_call_copy(const tn_call *call, tn_address_fn address, void *memory)
+{
+    tn_call_packer p;
+    p.memory = (char *)memory;
+    p.used = 0;
+    p.address = address;
+    tn_call *to = (tn_call *)tn_pack(&p, call, sizeof(*call));
+    const tn_value *args = tn_pack_values(&p, call->args, call->n_args);
+    tn_value *outs = tn_pack_values(&p, call->outs, call->n_outs);
+    const tn_nest *nest = call->nest ? tn_pack_nest(&p, call->nest) : NULL;
+    if (!to) return p.used;
+    to->args = args;
+    to->outs = outs;
+    to->nest = nest;
+    return p.used;
+}
+
+/* ---- What can_run asks --------------------------------------------------------------------------------- */
+
+/* 1 if the dtypes of all tensors of a call are in the list, which 0 ends. A row's `dtypes` is about one tensor. */
 static inline int32_t tn_call_dtypes_in(const tn_call *call, const tn_dtype *list)
 {
     for (uint32_t i = 0; i < call->n_args + call->n_outs; i++) {

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device "acme": its memory is a handle and an offset that the host cannot read; its streams work later, on
+ * threads (queue.c). Put in calls of your driver. Read it from the bottom; tenon/plugin.h is the contract.
+ */
+#include "plugin.h"
+
+/* ---- Device ------------------------------------------------------------------------------------------- */
+
+static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    *out_count = 1; /* without hardware: 0, and a reason */
+    *out_reason = NULL;
+    return TN_OK;
+}
+
+/* The host may be older or newer than this file: give it as many bytes as it knows, and keep its size. */
+static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    tn_device_facts f = {.size = out->size,
+                         .device_class = TN_DEVICE_VIRTUAL,
+                         .memory_kinds = TN_MEMORY_DEVICE,
+                         .alignment = 64,
+                         .dtypes = acme_dtypes,
+                         .name = "Acme device",
+                         .architecture = "queue"};
+    memcpy(out, &f, out->size < sizeof(f) ? out->size : sizeof(f));
+    return TN_OK;
+}
+
+static int32_t device_open(void *self, uint32_t index, void **out_device)
+{
+    *out_device = self; /* there is one device, and its state is the plugin's */
+    return TN_OK;
+}
+
+static void device_close(void *self, void *device) {}
+
+/* ---- Memory ------------------------------------------------------------------------------------------- */
+
+/* What the handle of an allocation points to. Only the device follows it. */
+typedef struct allocation {
+    char *bytes;
+} allocation;
+
+void *acme_address(void *handle, uint64_t offset)
+{
+    return ((allocation *)handle)->bytes + offset;
+}
+
+static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                            void **out_host)
+{
+    const tn_host *host = ((state *)self)->host;
+    allocation *a = malloc(sizeof(*a));
+    if (!a || posix_memalign((void **)&a->bytes, 64, bytes)) {
+        free(a);
+        return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
+    }
+    *out_allocation = a;
+    *out_host = NULL; /* the host has no address for it */
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, void *handle, uint64_t bytes)
+{
+    free(((allocation *)handle)->bytes);
+    free(handle);
+}
+
+static int32_t memory_fill(void *self, void *device, void *handle, uint64_t offset, uint64_t bytes,
+                           uint32_t value, void *stream)
+{
+    return tn_worker_move(stream, acme_address(handle, offset), NULL, bytes, value);
+}
+
+static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    *out_free = *out_total = 0; /* unknown */
+    return TN_OK;
+}
+
+/* ---- Copies: the host keeps its memory as it is until the stream has passed --------------------------- */
+
+static int32_t host_to_device(void *self, void *device, void *handle, uint64_t offset, const void *host,
+                              uint64_t bytes, void *stream)
+{
+    return tn_worker_move(stream, acme_address(handle, offset), host, bytes, 0);
+}
+
+static int32_t device_to_host(void *self, void *device, void *host, void *handle, uint64_t offset,
+                              uint64_t bytes, void *stream)
+{
+    return tn_worker_move(stream, host, acme_address(handle, offset), bytes, 0);
+}
+
+static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                                uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    return tn_worker_move(stream, acme_address(to, to_offset), acme_address(from, from_offset), bytes, 0);
+}
+
+/* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. ---- */
+
+static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
+                                                     .type = "acme",
+                                                     .enumerate = enumerate,
+                                                     .facts = facts,
+                                                     .open = device_open,
+                                                     .close = device_close,
+                                                     .synchronize = acme_synchronize};
+static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
+                                                     .alloc = memory_alloc,
+                                                     .free = memory_free,
+                                                     .fill = memory_fill,
+                                                     .info = memory_info};
+static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
+                                                 .host_to_device = host_to_device,
+                                                 .device_to_host = device_to_host,
+                                                 .device_to_device = device_to_device};
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    if (version != 1) return NULL;
+    if (!strcmp(name, "tenon.device")) return &device_interface;
+    if (!strcmp(name, "tenon.memory")) return &memory_interface;
+    if (!strcmp(name, "tenon.copy")) return &copy_interface;
+    if (!strcmp(name, "tenon.stream")) return &acme_streams;
+    if (!strcmp(name, "tenon.event")) return &acme_events;
+    return strcmp(name, "tenon.kernels") ? NULL : &acme_kernels;
+}
+
+static int32_t init(const tn_host *host, void **out_self)
+{
+    state *s = host->alloc(host->context, sizeof(*s));
+    if (!s) return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
+    *s = (state){.host = host};
+    pthread_mutex_init(&s->lock, NULL);
+    *out_self = s;
+    return TN_OK;
+}
+
+static int32_t quiesce(void *self)
+{
+    for (stream *s = ((state *)self)->streams; s; s = s->next) tn_worker_stop(&s->worker);
+    return TN_OK;
+}
+
+static void shutdown(void *self)
+{
+    state *s = self;
+    for (stream *next; s->streams; s->streams = next) {
+        next = s->streams->next;
+        free(s->streams);
+    }
+    s->host->free(s->host->context, s, sizeof(*s));
+}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+    out->quiesce = quiesce;
+    out->shutdown = shutdown;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("acme", "0.1", "Acme Inc.", 0, entry);
