@@ -294,7 +294,7 @@ int32_t cpu_copy_tensor(const tn_call *call, const tn_tensor_desc *to, const tn_
 
 static int32_t copy(void *self, const tn_call *call)
 {
-    return cpu_copy_tensor(call, cpu_out(call, 0), cpu_arg(call, 1));
+    return cpu_copy_tensor(call, tensor_out(call, 0), tensor_arg(call, 1));
 }
 
 const tn_kernel_row cpu_copy_rows[] = {{.size = sizeof(tn_kernel_row),

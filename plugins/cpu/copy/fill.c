@@ -47,7 +47,7 @@ static void fill_range(void *user, int64_t begin, int64_t end, int32_t thread)
 
 static int32_t fill(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *out = cpu_out(call, 0);
+    const tn_tensor_desc *out = tensor_out(call, 0);
     int32_t slot = cpu_slot(out->dtype);
     cpu_axes axes;
     fill_call c;
@@ -97,7 +97,7 @@ static void iota_range(void *user, int64_t begin, int64_t end, int32_t thread)
 
 static int32_t iota(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *out = cpu_out(call, 0);
+    const tn_tensor_desc *out = tensor_out(call, 0);
     tn_value start = call->args[1], step = call->args[2];
     iota_call c = {.hub = CPU_I64, .start_int = tn_value_as_int(start), .step_int = tn_value_as_int(step)};
     cpu_axes axes;
@@ -115,12 +115,8 @@ static int32_t iota(void *self, const tn_call *call)
     return TN_OK;
 }
 
-#define MEMORY_ROW(row_schema, function)                                                                \
-    {                                                                                                   \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = row_schema, .run = function \
-    }
-const tn_kernel_row cpu_memory_rows[] = {
-    MEMORY_ROW(TN_SCHEMA_FILL, fill),
-    MEMORY_ROW(TN_SCHEMA_IOTA, iota),
+const tn_kernel_row cpu_fill_rows[] = {
+    CPU_ROW(TN_SCHEMA_FILL, NULL, fill),
+    CPU_ROW(TN_SCHEMA_IOTA, NULL, iota),
 };
-const uint32_t cpu_memory_row_count = CPU_ROW_COUNT(cpu_memory_rows);
+const uint32_t cpu_fill_row_count = CPU_ROW_COUNT(cpu_fill_rows);

@@ -34,9 +34,9 @@ static void narrow(part *p, int64_t d, int64_t begin, int64_t n)
 /* aten::cat(Tensor[] tensors, int dim=0) -> Tensor */
 static int32_t cat(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *out = cpu_out(call, 0);
+    const tn_tensor_desc *out = tensor_out(call, 0);
     tn_tensors list = tn_value_as_tensors(call->args[0]);
-    int64_t dim = cpu_dim(out, tn_value_as_int(call->args[1])), begin = 0;
+    int64_t dim = cpu_dim(out, int_arg(call, 1)), begin = 0;
     for (int64_t i = 0; i < list.count; i++) {
         const tn_tensor_desc *t = tn_desc(list.data[i]);
         part p;
@@ -54,7 +54,7 @@ static int32_t cat(void *self, const tn_call *call)
 /* aten::flip(Tensor self, int[] dims) -> Tensor */
 static int32_t flip(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *t = cpu_arg(call, 0);
+    const tn_tensor_desc *t = tensor_arg(call, 0);
     part p;
     part_of(&p, t);
     for (uint32_t i = 0; cpu_numel(t) && i < call->args[1].count; i++) {
@@ -63,7 +63,7 @@ static int32_t flip(void *self, const tn_call *call)
         narrow(&p, d, t->sizes[d] - 1, t->sizes[d]);
         p.strides[d] = -p.strides[d];
     }
-    return cpu_copy_tensor(call, cpu_out(call, 0), &p.desc);
+    return cpu_copy_tensor(call, tensor_out(call, 0), &p.desc);
 }
 
 typedef struct roll_call {
@@ -95,12 +95,12 @@ static int32_t roll_from(const roll_call *r, uint32_t d, const part *to, const p
  * line. */
 static int32_t roll(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *t = cpu_arg(call, 0);
+    const tn_tensor_desc *t = tensor_arg(call, 0);
     tn_value shifts = call->args[1], dims = call->args[2];
     roll_call r = {.call = call};
     part to, from;
     if (cpu_numel(t) == 0) return TN_OK;
-    part_of(&to, cpu_out(call, 0));
+    part_of(&to, tensor_out(call, 0));
     part_of(&from, t);
     if (dims.count == 0) {
         to.desc.rank = from.desc.rank = 1;
@@ -115,8 +115,7 @@ static int32_t roll(void *self, const tn_call *call)
     return roll_from(&r, 0, &to, &from);
 }
 
-/* ---- Triangles
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Triangles ------------------------------------------------------------------------------------- */
 
 typedef struct triangle_call {
     char *to;
@@ -148,14 +147,14 @@ static void triangle_rows(void *user, int64_t begin, int64_t end, int32_t thread
 
 static int32_t triangle(const tn_call *call, int32_t upper)
 {
-    const tn_tensor_desc *t = cpu_arg(call, 0), *out = cpu_out(call, 0);
+    const tn_tensor_desc *t = tensor_arg(call, 0), *out = tensor_out(call, 0);
     if (t->rank < 2 || cpu_numel(t) == 0) return TN_OK;
     triangle_call c = {.to = out->host,
                        .from = t->host,
                        .rows = t->sizes[t->rank - 2],
                        .columns = t->sizes[t->rank - 1],
                        .bytes = tn_dtype_bytes(t->dtype),
-                       .diagonal = tn_value_as_int(call->args[1]),
+                       .diagonal = int_arg(call, 1),
                        .upper = upper};
     int64_t grain = 32 * 1024 / c.columns;
     cpu_parallel_for(call, cpu_numel(t) / c.columns, grain > 0 ? grain : 1, triangle_rows, &c);
@@ -173,16 +172,11 @@ static int32_t triu(void *self, const tn_call *call)
     return triangle(call, 1);
 }
 
-#define SHAPE_ROW(row_strides, row_schema, function)                                                 \
-    {                                                                                                \
-        .size = sizeof(tn_kernel_row), .strides = row_strides, .schema = row_schema, .run = function \
-    }
-const tn_kernel_row cpu_shape_rows[] = {
-    SHAPE_ROW(TN_STRIDES_ANY, "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", cat),
-    SHAPE_ROW(TN_STRIDES_ANY, "aten::flip(Tensor self, int[] dims) -> Tensor", flip),
-    SHAPE_ROW(TN_STRIDES_CONTIGUOUS, "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-              roll),
-    SHAPE_ROW(TN_STRIDES_CONTIGUOUS, "aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", tril),
-    SHAPE_ROW(TN_STRIDES_CONTIGUOUS, "aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", triu),
+const tn_kernel_row cpu_rearrange_rows[] = {
+    CPU_ROW("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", NULL, cat),
+    CPU_ROW("aten::flip(Tensor self, int[] dims) -> Tensor", NULL, flip),
+    CPU_CONTIGUOUS_ROW("aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", NULL, roll),
+    CPU_CONTIGUOUS_ROW("aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", NULL, tril),
+    CPU_CONTIGUOUS_ROW("aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", NULL, triu),
 };
-const uint32_t cpu_shape_row_count = CPU_ROW_COUNT(cpu_shape_rows);
+const uint32_t cpu_rearrange_row_count = CPU_ROW_COUNT(cpu_rearrange_rows);

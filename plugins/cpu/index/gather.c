@@ -9,13 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Indices
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Indices --------------------------------------------------------------------------------------- */
 
 /* The tensor that in-place rows write to. */
 static const tn_tensor_desc *written(const tn_call *call)
 {
-    return cpu_out(call, 0);
+    return tensor_out(call, 0);
 }
 
 /* 1 if the elements of a dense int64 tensor are in [low, size): by the signs of differences. */
@@ -92,8 +91,7 @@ static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, co
     return TN_OK;
 }
 
-/* ---- Reductions into self
- * ---------------------------------------------------------------------------------------- */
+/* ---- Reductions into self -------------------------------------------------------------------------- */
 
 #define COMBINE_TYPES(X, level) \
     X(f32, CPU_F32, level)      \
@@ -264,8 +262,7 @@ static int32_t mean_of(const tn_call *call, const cpu_walk *w, const tn_tensor_d
     return TN_OK;
 }
 
-/* ---- Along one dimension, an index for each element
- * -------------------------------------------------------------- */
+/* ---- Along one dimension, an index for each element ------------------------------------------------ */
 
 static void set_index(cpu_walk *w, const tn_tensor_desc *index, const tn_tensor_desc *self,
                       const tn_tensor_desc *other, int64_t dim)
@@ -284,8 +281,9 @@ static void set_index(cpu_walk *w, const tn_tensor_desc *index, const tn_tensor_
 /* aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor */
 static int32_t gather(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0), *index = cpu_arg(call, 2), *out = cpu_out(call, 0);
-    int64_t dim = cpu_dim(self, tn_value_as_int(call->args[1]));
+    const tn_tensor_desc *self = tensor_arg(call, 0), *index = tensor_arg(call, 2),
+                         *out = tensor_out(call, 0);
+    int64_t dim = cpu_dim(self, int_arg(call, 1));
     cpu_walk w = {.fn = cpu_take_fn(tn_dtype_bytes(self->dtype))};
     if (cpu_numel(index) == 0) return TN_OK;
     int32_t status = check_indices(call, index, dim, cpu_size(self, dim));
@@ -310,8 +308,8 @@ static void element_of(tn_value v, tn_dtype dtype, void *out)
 /* `word` NULL: overwrite. */
 static int32_t scatter_any(const tn_call *call, const char *word, int32_t include_self)
 {
-    const tn_tensor_desc *self = written(call), *index = cpu_arg(call, 2), *src = cpu_arg(call, 3);
-    int64_t dim = cpu_dim(self, tn_value_as_int(call->args[1])), bytes = tn_dtype_bytes(self->dtype);
+    const tn_tensor_desc *self = written(call), *index = tensor_arg(call, 2), *src = tensor_arg(call, 3);
+    int64_t dim = cpu_dim(self, int_arg(call, 1)), bytes = tn_dtype_bytes(self->dtype);
     char element[16];
     int32_t mean = 0, op = word ? reduction_of(word, &mean) : 0;
     combination c = {.alpha = 1, .alpha_int = 1};
@@ -353,11 +351,10 @@ static int32_t scatter_add(void *state, const tn_call *call)
  * include_self) */
 static int32_t scatter_reduce(void *state, const tn_call *call)
 {
-    return scatter_any(call, call->args[4].as.string, call->n_args > 5 ? tn_value_as_bool(call->args[5]) : 1);
+    return scatter_any(call, call->args[4].as.string, call->n_args > 5 ? bool_arg(call, 5) : 1);
 }
 
-/* ---- Along one dimension, one index for each slice
- * ---------------------------------------------------------------- */
+/* ---- Along one dimension, one index for each slice ------------------------------------------------- */
 
 static void set_list(cpu_walk *w, const tn_tensor_desc *shape, const tn_tensor_desc *self,
                      const tn_tensor_desc *other, int64_t dim)
@@ -371,8 +368,9 @@ static void set_list(cpu_walk *w, const tn_tensor_desc *shape, const tn_tensor_d
 /* aten::index_select(Tensor self, int dim, Tensor index) -> Tensor */
 static int32_t index_select(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0), *index = cpu_arg(call, 2), *out = cpu_out(call, 0);
-    int64_t dim = cpu_dim(self, tn_value_as_int(call->args[1]));
+    const tn_tensor_desc *self = tensor_arg(call, 0), *index = tensor_arg(call, 2),
+                         *out = tensor_out(call, 0);
+    int64_t dim = cpu_dim(self, int_arg(call, 1));
     cpu_walk w = {0};
     int32_t status = list_offsets(call, index, self, dim, "index out of range in self", &w);
     if (status != TN_OK) return status;
@@ -385,8 +383,8 @@ static int32_t index_select(void *state, const tn_call *call)
 static int32_t index_write(const tn_call *call, int32_t op, tn_value alpha, int32_t mean,
                            int32_t include_self)
 {
-    const tn_tensor_desc *self = written(call), *index = cpu_arg(call, 2), *source = cpu_arg(call, 3);
-    int64_t dim = cpu_dim(self, tn_value_as_int(call->args[1])), bytes = tn_dtype_bytes(self->dtype);
+    const tn_tensor_desc *self = written(call), *index = tensor_arg(call, 2), *source = tensor_arg(call, 3);
+    int64_t dim = cpu_dim(self, int_arg(call, 1)), bytes = tn_dtype_bytes(self->dtype);
     combination c = {.alpha = tn_value_as_float(alpha),
                      .alpha_imaginary = alpha.tag == TN_TAG_COMPLEX ? alpha.as.floats[1] : 0,
                      .alpha_int = tn_value_as_int(alpha)};
@@ -427,11 +425,10 @@ static int32_t index_reduce(void *state, const tn_call *call)
         return cpu_error(call, TN_E_ARGUMENT,
                          "reduce argument must be either prod, mean, amax or amin, got %s.",
                          call->args[4].as.string);
-    return index_write(call, op, tn_value_int(1), mean, tn_value_as_bool(call->args[5]));
+    return index_write(call, op, tn_value_int(1), mean, bool_arg(call, 5));
 }
 
-/* ---- Lists of index tensors
- * ----------------------------------------------------------------------------------------- */
+/* ---- Lists of index tensors ------------------------------------------------------------------------ */
 
 /* The joint shape of the indices and where it stands in the result. */
 typedef struct index_shape {
@@ -582,9 +579,9 @@ static int32_t index_walk(const tn_call *call, const tn_tensor_desc *self, const
 /* aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor */
 static int32_t index_list(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0);
+    const tn_tensor_desc *self = tensor_arg(call, 0);
     cpu_walk w = {0};
-    int32_t status = index_walk(call, self, cpu_out(call, 0), &w);
+    int32_t status = index_walk(call, self, tensor_out(call, 0), &w);
     w.fn = cpu_take_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
     if (status == TN_OK) cpu_walk_run(call, &w);
     return status;
@@ -593,9 +590,9 @@ static int32_t index_list(void *state, const tn_call *call)
 /* aten::_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate, bool unsafe) */
 static int32_t index_put(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = written(call), *values = cpu_arg(call, 2);
+    const tn_tensor_desc *self = written(call), *values = tensor_arg(call, 2);
     combination c = {.fn = find_combine(self->dtype, CPU_COMBINE_ADD), .alpha = 1, .alpha_int = 1};
-    int32_t accumulate = tn_value_as_bool(call->args[3]);
+    int32_t accumulate = bool_arg(call, 3);
     cpu_walk w = {.shared = 1, .user = &c};
     if (accumulate && !c.fn)
         return cpu_error(call, TN_E_UNSUPPORTED, "index_put: this dtype does not accumulate");
@@ -609,46 +606,36 @@ static int32_t index_put(void *state, const tn_call *call)
  * ------------------------------------------------------------------------------------------------------------
  */
 
-#define GATHER_ROW(row_schema, row_dtypes, function)                                    \
-    {                                                                                   \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = row_schema, \
-        .dtypes = row_dtypes, .run = function                                           \
-    }
 const tn_kernel_row cpu_gather_rows[] = {
-    GATHER_ROW("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", NULL,
-               gather),
-    GATHER_ROW("aten::scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)", NULL,
-               scatter),
-    GATHER_ROW("aten::scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
-               NULL, scatter),
-    GATHER_ROW("aten::scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> "
-               "Tensor(a!)",
-               cpu_all_dtypes, scatter_reduce),
-    GATHER_ROW(
-        "aten::scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> "
-        "Tensor(a!)",
-        cpu_all_dtypes, scatter_reduce),
-    GATHER_ROW("aten::scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
-               cpu_all_dtypes, scatter_add),
-    GATHER_ROW(
-        "aten::scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool "
-        "include_self=True) -> Tensor(a!)",
-        cpu_all_dtypes, scatter_reduce),
-    GATHER_ROW("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", NULL, index_select),
-    GATHER_ROW(
-        "aten::index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> "
-        "Tensor(a!)",
-        cpu_all_dtypes, index_add),
-    GATHER_ROW("aten::index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)", NULL,
-               index_copy),
-    GATHER_ROW(
-        "aten::index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool "
-        "include_self=True) -> Tensor(a!)",
-        cpu_all_dtypes, index_reduce),
-    GATHER_ROW("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL, index_list),
-    GATHER_ROW("aten::_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool "
-               "accumulate=False, bool "
-               "unsafe=False) -> Tensor(a!)",
-               NULL, index_put),
+    CPU_ROW("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", NULL,
+            gather),
+    CPU_ROW("aten::scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)", NULL,
+            scatter),
+    CPU_ROW("aten::scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)", NULL,
+            scatter),
+    CPU_ROW("aten::scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> "
+            "Tensor(a!)",
+            cpu_all_dtypes, scatter_reduce),
+    CPU_ROW("aten::scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str "
+            "reduce) -> Tensor(a!)",
+            cpu_all_dtypes, scatter_reduce),
+    CPU_ROW("aten::scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+            cpu_all_dtypes, scatter_add),
+    CPU_ROW("aten::scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, "
+            "bool include_self=True) -> Tensor(a!)",
+            cpu_all_dtypes, scatter_reduce),
+    CPU_ROW("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", NULL, index_select),
+    CPU_ROW("aten::index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> "
+            "Tensor(a!)",
+            cpu_all_dtypes, index_add),
+    CPU_ROW("aten::index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)", NULL,
+            index_copy),
+    CPU_ROW("aten::index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool "
+            "include_self=True) -> Tensor(a!)",
+            cpu_all_dtypes, index_reduce),
+    CPU_ROW("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL, index_list),
+    CPU_ROW("aten::_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool "
+            "accumulate=False, bool unsafe=False) -> Tensor(a!)",
+            NULL, index_put),
 };
 const uint32_t cpu_gather_row_count = CPU_ROW_COUNT(cpu_gather_rows);

@@ -24,8 +24,7 @@ int64_t cpu_stride(const tn_tensor_desc *t, int64_t d)
     return t->rank ? t->strides[d] * tn_dtype_bytes(t->dtype) : 0;
 }
 
-/* ---- Moving rows
- * --------------------------------------------------------------------------------------------- */
+/* ---- Moving rows ----------------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) void take_row(const cpu_row *r, size_t bytes)
 {
@@ -110,8 +109,7 @@ cpu_row_fn cpu_put_fn(int64_t bytes)
     return bytes == 1 ? put_1 : bytes == 2 ? put_2 : bytes == 4 ? put_4 : bytes == 8 ? put_8 : put_16;
 }
 
-/* ---- Lines
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------------- */
 
 void cpu_walk_lines(cpu_walk *w, const tn_tensor_desc *shape, int64_t dim, const tn_tensor_desc *self,
                     const tn_tensor_desc *other, const tn_tensor_desc *index)
@@ -145,8 +143,7 @@ int64_t cpu_walk_widen(cpu_walk *w, int64_t bytes)
     return line;
 }
 
-/* ---- The walk
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The walk -------------------------------------------------------------------------------------- */
 
 typedef struct place {
     char *self;

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* ---- Nonzero
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Nonzero --------------------------------------------------------------------------------------- */
 
 typedef struct nonzero_call {
     cpu_plan plan;
@@ -54,7 +53,7 @@ static void write_run(void *user, void *const *pointers, int64_t n, int64_t posi
 /* aten::nonzero(Tensor self) -> Tensor */
 static int32_t nonzero(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0);
+    const tn_tensor_desc *self = tensor_arg(call, 0);
     int32_t truth = CPU_BOOL;
     cpu_axes axes;
     nonzero_call c = {.self = self};
@@ -65,14 +64,13 @@ static int32_t nonzero(void *state, const tn_call *call)
     int64_t sizes[2] = {c.count, self->rank};
     int32_t status = call->host->resize_output(call, 0, 2, sizes);
     if (status != TN_OK || c.count == 0) return status;
-    c.out = cpu_out(call, 0);
+    c.out = tensor_out(call, 0);
     c.count = 0;
     cpu_plan_walk(&c.plan, 0, axes.numel, write_run, &c);
     return TN_OK;
 }
 
-/* ---- Masks
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Masks ----------------------------------------------------------------------------------------- */
 
 /* aten::masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source): the elements of source in turn. */
 typedef struct masked_call {
@@ -123,7 +121,8 @@ static int32_t plan_mask(masked_call *c, cpu_axes *axes, const tn_tensor_desc *s
 
 static int32_t masked_scatter(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_out(call, 0), *mask = cpu_arg(call, 1), *source = cpu_arg(call, 2);
+    const tn_tensor_desc *self = tensor_out(call, 0), *mask = tensor_arg(call, 1),
+                         *source = tensor_arg(call, 2);
     masked_call c = {.self = self->host,
                      .source = source->host,
                      .bytes = tn_dtype_bytes(self->dtype),
@@ -142,14 +141,9 @@ static int32_t masked_scatter(void *state, const tn_call *call)
     return TN_OK;
 }
 
-#define MASK_ROW(row_strides, row_schema, function)                                                  \
-    {                                                                                                \
-        .size = sizeof(tn_kernel_row), .strides = row_strides, .schema = row_schema, .run = function \
-    }
 const tn_kernel_row cpu_mask_rows[] = {
-    MASK_ROW(TN_STRIDES_ANY, "aten::nonzero(Tensor self) -> Tensor", nonzero),
-    MASK_ROW(TN_STRIDES_CONTIGUOUS,
-             "aten::masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)",
-             masked_scatter),
+    CPU_ROW("aten::nonzero(Tensor self) -> Tensor", NULL, nonzero),
+    CPU_CONTIGUOUS_ROW("aten::masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)",
+                       NULL, masked_scatter),
 };
 const uint32_t cpu_mask_row_count = CPU_ROW_COUNT(cpu_mask_rows);

@@ -8,8 +8,7 @@
 /* Elements that are worth a thread. */
 #define SEARCH_GRAIN ((int64_t)2 * 1024)
 
-/* ---- searchsorted
- * ------------------------------------------------------------------------------------------------ */
+/* ---- searchsorted ---------------------------------------------------------------------------------- */
 
 typedef struct search_call {
     const void *sorted; /* of the hub, rows of `length` */
@@ -79,17 +78,18 @@ static int32_t is_float(int32_t slot)
  * Tensor? sorter) */
 static int32_t searchsorted(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *sorted = cpu_arg(call, 0), *self = cpu_arg(call, 1), *sorter = cpu_arg(call, 5);
+    const tn_tensor_desc *sorted = tensor_arg(call, 0), *self = tensor_arg(call, 1),
+                         *sorter = tensor_arg(call, 5);
     int64_t n = cpu_numel(self), m = cpu_numel(sorted);
     const char *side = call->args[4].tag == TN_TAG_STRING ? call->args[4].as.string : "";
     int32_t slot = cpu_slot(sorted->dtype);
     search_call c = {.length = sorted->sizes[sorted->rank - 1],
                      .slot = cpu_slot(self->dtype),
-                     .right = tn_value_as_bool(call->args[3]) || strcmp(side, "right") == 0,
-                     .narrow = cpu_out(call, 0)->dtype == TN_INT32,
+                     .right = bool_arg(call, 3) || strcmp(side, "right") == 0,
+                     .narrow = tensor_out(call, 0)->dtype == TN_INT32,
                      .sorter = sorter ? sorter->host : NULL,
                      .values = self->host,
-                     .out = cpu_out(call, 0)->host};
+                     .out = tensor_out(call, 0)->host};
     if (n == 0) return TN_OK;
     c.hub = is_float(slot) || is_float(c.slot) ? CPU_F64 : CPU_I64;
     c.per_row = sorted->rank == 1 ? 0 : self->rank ? self->sizes[self->rank - 1] : 1;
@@ -104,14 +104,13 @@ static int32_t searchsorted(void *state, const tn_call *call)
     return TN_OK;
 }
 
-/* ---- Counting
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------------- */
 
 /* aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor */
 static int32_t bincount(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0), *weights = cpu_arg(call, 1);
-    int64_t n = cpu_numel(self), bins = tn_value_as_int(call->args[2]);
+    const tn_tensor_desc *self = tensor_arg(call, 0), *weights = tensor_arg(call, 1);
+    int64_t n = cpu_numel(self), bins = int_arg(call, 2);
     int64_t *bin = cpu_scratch(call, (uint64_t)n * 8);
     if (!bin) return TN_E_OUT_OF_MEMORY;
     cpu_convert(bin, CPU_I64, self->host, cpu_slot(self->dtype), n);
@@ -122,7 +121,7 @@ static int32_t bincount(void *state, const tn_call *call)
     }
     int32_t status = call->host->resize_output(call, 0, 1, &bins);
     if (status != TN_OK || bins == 0) return status;
-    const tn_tensor_desc *out = cpu_out(call, 0);
+    const tn_tensor_desc *out = tensor_out(call, 0);
     double *sums = cpu_scratch(call, (uint64_t)bins * 8);
     if (!sums) return TN_E_OUT_OF_MEMORY;
     for (int64_t i = 0; i < bins; i++) sums[i] = 0;
@@ -134,16 +133,11 @@ static int32_t bincount(void *state, const tn_call *call)
     return TN_OK;
 }
 
-#define SEARCH_ROW(row_schema, row_dtypes, function)                                           \
-    {                                                                                          \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = row_schema, \
-        .dtypes = row_dtypes, .run = function                                                  \
-    }
 const tn_kernel_row cpu_search_rows[] = {
-    SEARCH_ROW("aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool "
-               "right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-               cpu_ordered_dtypes, searchsorted),
-    SEARCH_ROW("aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-               cpu_integer_dtypes, bincount),
+    CPU_CONTIGUOUS_ROW("aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool "
+                       "out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+                       cpu_ordered_dtypes, searchsorted),
+    CPU_CONTIGUOUS_ROW("aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
+                       cpu_integer_dtypes, bincount),
 };
 const uint32_t cpu_search_row_count = CPU_ROW_COUNT(cpu_search_rows);

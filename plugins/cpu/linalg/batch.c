@@ -6,28 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
-const tn_dtype tni_linalg_dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128, 0};
+const tn_dtype cpu_linalg_dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128, 0};
 
-const char *tni_linalg_can_run(void *self, const tn_call *call)
+const char *cpu_linalg_can_run(void *self, const tn_call *call)
 {
-    return tni_lapack_get(0) ? NULL : "OpenBLAS with LAPACK is not there";
+    return cpu_lapack_get(0) ? NULL : "OpenBLAS with LAPACK is not there";
 }
 
-static const tni_lapack *lapack_of(tn_dtype dtype)
+static const cpu_lapack *lapack_of(tn_dtype dtype)
 {
-    return tni_lapack_get(dtype == TN_FLOAT32 ? 0 : dtype == TN_FLOAT64 ? 1 : dtype == TN_COMPLEX64 ? 2 : 3);
+    return cpu_lapack_get(dtype == TN_FLOAT32 ? 0 : dtype == TN_FLOAT64 ? 1 : dtype == TN_COMPLEX64 ? 2 : 3);
 }
 
-tni_batches tni_batches_of(const tn_call *call, const tensor *like, uint32_t tail, tn_dtype dtype)
+cpu_batches cpu_batches_of(const tn_call *call, const tn_tensor_desc *like, uint32_t tail, tn_dtype dtype)
 {
-    tni_batches b = {.call = call,
+    cpu_batches b = {.call = call,
                      .lapack = lapack_of(dtype),
                      .dtype = dtype,
                      .bytes = tn_dtype_bytes(dtype),
                      .is_complex = dtype == TN_COMPLEX64 || dtype == TN_COMPLEX128,
                      .rank = like->rank - tail,
                      .sizes = like->sizes,
-                     .count = tensor_span(like, 0, like->rank - tail)};
+                     .count = cpu_span(like, 0, like->rank - tail)};
     b.real_bytes = b.is_complex ? b.bytes / 2 : b.bytes;
     return b;
 }
@@ -35,51 +35,51 @@ tni_batches tni_batches_of(const tn_call *call, const tensor *like, uint32_t tai
 /* ---- running ---- */
 
 typedef struct run_job {
-    const tni_batches *b;
+    const cpu_batches *b;
     char *scratch;
     int64_t each; /* bytes of a range */
     int64_t grain;
 } run_job;
 
-static void run_range(void *context, int64_t begin, int64_t end)
+static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const run_job *job = context;
-    const tni_openblas *blas = tni_openblas_get();
-    int token = tni_openblas_begin(blas);
+    const run_job *job = user;
+    const cpu_openblas *blas = cpu_openblas_get();
+    int token = cpu_openblas_begin(blas);
     char *scratch = job->scratch + begin / job->grain * job->each;
     for (int64_t item = begin; item < end; item++) job->b->run(job->b, item, scratch);
-    tni_openblas_end(blas, token);
+    cpu_openblas_end(blas, token);
 }
 
 /* A range has a scratch of its own, so there are as many ranges as threads, and one where all is small. */
-int32_t tni_batches_run(tni_batches *b)
+int32_t cpu_batches_run(cpu_batches *b)
 {
     int64_t least = grain_for(20000, b->cost), threads = max_i64(1, b->call->threads), ranges;
     run_job job = {.b = b, .each = round_up(b->scratch, 64)};
     if (b->count == 0) return TN_OK;
     job.grain = max_i64(least, ceil_div(b->count, threads));
     ranges = ceil_div(b->count, job.grain);
-    job.scratch = tni_scratch(b->call, ranges * job.each);
+    job.scratch = cpu_alloc(b->call, ranges * job.each);
     if (!job.scratch) return TN_E_OUT_OF_MEMORY;
-    tni_for_ranges(b->call, b->count, job.grain, run_range, &job);
-    tni_scratch_free(b->call, job.scratch, ranges * job.each);
+    cpu_parallel_ranges(b->call, b->count, job.grain, run_range, &job);
+    cpu_free(b->call, job.scratch, ranges * job.each);
     return TN_OK;
 }
 
-int32_t tni_batches_run_with_infos(tni_batches *b, tni_infos_fn use)
+int32_t cpu_batches_run_with_infos(cpu_batches *b, cpu_infos_fn use)
 {
     int64_t bytes = b->count * (int64_t)sizeof(int);
     int32_t status;
-    b->infos = tni_scratch(b->call, bytes);
+    b->infos = cpu_alloc(b->call, bytes);
     if (!b->infos) return TN_E_OUT_OF_MEMORY;
     memset(b->infos, 0, (size_t)bytes);
-    status = tni_batches_run(b);
+    status = cpu_batches_run(b);
     if (status == TN_OK && use) status = use(b);
-    tni_scratch_free(b->call, b->infos, bytes);
+    cpu_free(b->call, b->infos, bytes);
     return status;
 }
 
-int tni_work_length(const tni_batches *b, const void *work)
+int cpu_work_length(const cpu_batches *b, const void *work)
 {
     float f;
     double d;
@@ -96,7 +96,7 @@ int tni_work_length(const tni_batches *b, const void *work)
 /* ---- items ---- */
 
 /* Elements before an item: dimensions of the batch are aligned from the right, those of size 1 broadcast. */
-static char *address(const tni_batches *b, const tensor *t, uint32_t tail, int64_t item)
+static char *address(const cpu_batches *b, const tn_tensor_desc *t, uint32_t tail, int64_t item)
 {
     int64_t at = 0, rest = item, own = (int64_t)t->rank - tail;
     for (uint32_t back = 0; back < b->rank; back++) {
@@ -107,30 +107,30 @@ static char *address(const tni_batches *b, const tensor *t, uint32_t tail, int64
     return (char *)t->host + at * tn_dtype_bytes(t->dtype);
 }
 
-tni_matrix tni_matrix_of(const tni_batches *b, const tensor *t, int64_t item)
+cpu_matrix cpu_matrix_of(const cpu_batches *b, const tn_tensor_desc *t, int64_t item)
 {
     uint32_t r = t->rank;
-    return (tni_matrix){address(b, t, 2, item), t->sizes[r - 2], t->sizes[r - 1], t->strides[r - 2],
+    return (cpu_matrix){address(b, t, 2, item), t->sizes[r - 2], t->sizes[r - 1], t->strides[r - 2],
                         t->strides[r - 1]};
 }
 
-tni_matrix tni_vector_of(const tni_batches *b, const tensor *t, int64_t item)
+cpu_matrix cpu_vector_of(const cpu_batches *b, const tn_tensor_desc *t, int64_t item)
 {
     uint32_t r = t->rank;
-    return (tni_matrix){address(b, t, 1, item), t->sizes[r - 1], 1, t->strides[r - 1], 0};
+    return (cpu_matrix){address(b, t, 1, item), t->sizes[r - 1], 1, t->strides[r - 1], 0};
 }
 
-char *tni_number_of(const tni_batches *b, const tensor *t, int64_t item)
+char *cpu_number_of(const cpu_batches *b, const tn_tensor_desc *t, int64_t item)
 {
     return address(b, t, 0, item);
 }
 
-tni_matrix tni_transposed(tni_matrix m)
+cpu_matrix cpu_transposed(cpu_matrix m)
 {
-    return (tni_matrix){m.at, m.columns, m.rows, m.column, m.row};
+    return (cpu_matrix){m.at, m.columns, m.rows, m.column, m.row};
 }
 
-tni_matrix tni_corner(tni_matrix m, int64_t rows, int64_t columns)
+cpu_matrix cpu_corner(cpu_matrix m, int64_t rows, int64_t columns)
 {
     m.rows = rows;
     m.columns = columns;
@@ -152,20 +152,20 @@ static void copy_column(const char *from, int64_t from_step, char *to, int64_t t
     }
 }
 
-void tni_matrix_read(tni_matrix m, void *to, int64_t ld, int64_t bytes)
+void cpu_matrix_read(cpu_matrix m, void *to, int64_t ld, int64_t bytes)
 {
     for (int64_t j = 0; j < m.columns; j++)
         copy_column(m.at + j * m.column * bytes, m.row, (char *)to + j * ld * bytes, 1, m.rows, bytes);
 }
 
-void tni_matrix_write(const void *from, int64_t ld, tni_matrix m, int64_t bytes)
+void cpu_matrix_write(const void *from, int64_t ld, cpu_matrix m, int64_t bytes)
 {
     for (int64_t j = 0; j < m.columns; j++)
         copy_column((const char *)from + j * ld * bytes, 1, m.at + j * m.column * bytes, m.row, m.rows,
                     bytes);
 }
 
-void tni_conjugate(const tni_batches *b, void *data, int64_t count)
+void cpu_conjugate(const cpu_batches *b, void *data, int64_t count)
 {
     if (b->dtype == TN_COMPLEX64) {
         float *x = data;
@@ -176,7 +176,7 @@ void tni_conjugate(const tni_batches *b, void *data, int64_t count)
     }
 }
 
-void tni_fill_zero(tni_matrix m, int64_t bytes)
+void cpu_fill_zero(cpu_matrix m, int64_t bytes)
 {
     for (int64_t j = 0; j < m.columns; j++) {
         for (int64_t i = 0; i < m.rows; i++)
@@ -184,24 +184,24 @@ void tni_fill_zero(tni_matrix m, int64_t bytes)
     }
 }
 
-void tni_fill_unit(const tni_batches *b, tni_matrix m)
+void cpu_fill_unit(const cpu_batches *b, cpu_matrix m)
 {
     const double one = 1;
     const float one_f = 1;
     const void *value = b->real_bytes == 4 ? (const void *)&one_f : &one;
-    tni_fill_zero(m, b->bytes);
+    cpu_fill_zero(m, b->bytes);
     for (int64_t i = 0; i < min_i64(m.rows, m.columns); i++)
         memcpy(m.at + i * (m.row + m.column) * b->bytes, value, (size_t)b->real_bytes);
 }
 
 /* ---- errors ---- */
 
-int32_t tni_check_lapack_sizes(const tn_call *call, const tensor *t)
+int32_t cpu_check_lapack_sizes(const tn_call *call, const tn_tensor_desc *t)
 {
     for (uint32_t i = t->rank > 2 ? t->rank - 2 : 0; i < t->rank; i++) {
         if (t->sizes[i] > INT_MAX / 4)
-            return tni_fail(call, TN_E_SHAPE, "a matrix with a side of %lld is more than LAPACK takes",
-                            (long long)t->sizes[i]);
+            return cpu_error(call, TN_E_SHAPE, "a matrix with a side of %lld is more than LAPACK takes",
+                             (long long)t->sizes[i]);
     }
     return TN_OK;
 }
@@ -234,7 +234,7 @@ static const struct {
     {"", "%sThe diagonal element %d is zero, so that the matrix is singular."},
 };
 
-int32_t tni_info_error(const tn_call *call, const char *name, const int *infos, int64_t count, bool is_matrix)
+int32_t cpu_info_error(const tn_call *call, const char *name, const int *infos, int64_t count, bool is_matrix)
 {
     char where[64] = "", text[200];
     int64_t i = 0;
@@ -243,23 +243,23 @@ int32_t tni_info_error(const tn_call *call, const char *name, const int *infos, 
     if (i == count) return TN_OK;
     if (!is_matrix) snprintf(where, sizeof(where), "(Batch element %lld): ", (long long)i);
     if (infos[i] < 0 && strcmp(name, "linalg.svd") == 0)
-        return tni_fail(
+        return cpu_error(
             call, TN_E_ARGUMENT,
             "%s: %sThe algorithm failed to converge because the input matrix contained non-finite "
             "values.",
             name, where);
     if (infos[i] < 0)
-        return tni_fail(call, TN_E_ARGUMENT, "%s: %sArgument %d has illegal value, as NaN or infinity is.",
-                        name, where, -infos[i]);
+        return cpu_error(call, TN_E_ARGUMENT, "%s: %sArgument %d has illegal value, as NaN or infinity is.",
+                         name, where, -infos[i]);
     while (strncmp(name, meanings[k].prefix, strlen(meanings[k].prefix)) != 0) k++;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(text, sizeof(text), meanings[k].text, where, infos[i], infos[i]);
 #pragma GCC diagnostic pop
-    return tni_fail(call, TN_E_ARGUMENT, "%s: %s", name, text);
+    return cpu_error(call, TN_E_ARGUMENT, "%s: %s", name, text);
 }
 
-void tni_write_infos(const tni_batches *b, const tensor *to)
+void cpu_write_infos(const cpu_batches *b, const tn_tensor_desc *to)
 {
-    for (int64_t i = 0; i < b->count; i++) memcpy(tni_number_of(b, to, i), &b->infos[i], sizeof(int32_t));
+    for (int64_t i = 0; i < b->count; i++) memcpy(cpu_number_of(b, to, i), &b->infos[i], sizeof(int32_t));
 }

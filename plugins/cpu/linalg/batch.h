@@ -7,16 +7,16 @@
 #ifndef TENON_CPU_LINALG_BATCH_H
 #define TENON_CPU_LINALG_BATCH_H
 
-#include "nn/nn.h"
+#include "support/cpu.h"
 #include "vendor/lapack.h"
 
-typedef struct tni_batches tni_batches;
+typedef struct cpu_batches cpu_batches;
 /* Works on one item of the batch, with the thread's own scratch memory. Records no error: see `failed`. */
-typedef void (*tni_matrix_fn)(const tni_batches *b, int64_t item, char *scratch);
+typedef void (*cpu_matrix_fn)(const cpu_batches *b, int64_t item, char *scratch);
 
-struct tni_batches {
+struct cpu_batches {
     const tn_call *call;
-    const tni_lapack *lapack;
+    const cpu_lapack *lapack;
     const void *job; /* the operator's own */
     tn_dtype dtype;
     int64_t bytes;      /* of an element */
@@ -27,83 +27,80 @@ struct tni_batches {
     int64_t count;   /* items */
     int64_t scratch; /* bytes that an item takes */
     int64_t cost;    /* of an item, in operations */
-    tni_matrix_fn run;
+    cpu_matrix_fn run;
     int *infos; /* what LAPACK said of each item, set where the operator asks for it */
 };
 
 /* A batch as `like` has it; its last `tail` dimensions are the item. `dtype` is that of the matrices. */
-tni_batches tni_batches_of(const tn_call *call, const tensor *like, uint32_t tail, tn_dtype dtype);
+cpu_batches cpu_batches_of(const tn_call *call, const tn_tensor_desc *like, uint32_t tail, tn_dtype dtype);
 /* Runs all items. */
-int32_t tni_batches_run(tni_batches *b);
+int32_t cpu_batches_run(cpu_batches *b);
 /* The same with `infos`, which `use` (may be NULL) looks at afterwards. */
-typedef int32_t (*tni_infos_fn)(const tni_batches *b);
-int32_t tni_batches_run_with_infos(tni_batches *b, tni_infos_fn use);
+typedef int32_t (*cpu_infos_fn)(const cpu_batches *b);
+int32_t cpu_batches_run_with_infos(cpu_batches *b, cpu_infos_fn use);
 
 /* can_run of all rows: NULL, or why not. */
-const char *tni_linalg_can_run(void *self, const tn_call *call);
+const char *cpu_linalg_can_run(void *self, const tn_call *call);
 
 /* ---- items of tensors, broadcast over the batch ---- */
 
 /* A matrix in memory, strides in elements. */
-typedef struct tni_matrix {
+typedef struct cpu_matrix {
     char *at;
     int64_t rows, columns, row, column;
-} tni_matrix;
+} cpu_matrix;
 
-tni_matrix tni_matrix_of(const tni_batches *b, const tensor *t, int64_t item);
+cpu_matrix cpu_matrix_of(const cpu_batches *b, const tn_tensor_desc *t, int64_t item);
 /* A vector is a matrix of one column. */
-tni_matrix tni_vector_of(const tni_batches *b, const tensor *t, int64_t item);
+cpu_matrix cpu_vector_of(const cpu_batches *b, const tn_tensor_desc *t, int64_t item);
 /* A number for each item. */
-char *tni_number_of(const tni_batches *b, const tensor *t, int64_t item);
-tni_matrix tni_transposed(tni_matrix m);
+char *cpu_number_of(const cpu_batches *b, const tn_tensor_desc *t, int64_t item);
+cpu_matrix cpu_transposed(cpu_matrix m);
 /* The first rows and columns. */
-tni_matrix tni_corner(tni_matrix m, int64_t rows, int64_t columns);
+cpu_matrix cpu_corner(cpu_matrix m, int64_t rows, int64_t columns);
 /* In and out of dense columns that lie `ld` elements apart. */
-void tni_matrix_read(tni_matrix m, void *to, int64_t ld, int64_t bytes);
-void tni_matrix_write(const void *from, int64_t ld, tni_matrix m, int64_t bytes);
+void cpu_matrix_read(cpu_matrix m, void *to, int64_t ld, int64_t bytes);
+void cpu_matrix_write(const void *from, int64_t ld, cpu_matrix m, int64_t bytes);
 /* Replaces dense elements by their conjugates. */
-void tni_conjugate(const tni_batches *b, void *data, int64_t count);
-void tni_fill_zero(tni_matrix m, int64_t bytes);
+void cpu_conjugate(const cpu_batches *b, void *data, int64_t count);
+void cpu_fill_zero(cpu_matrix m, int64_t bytes);
 /* Ones of the dtype on the diagonal, zeros elsewhere. */
-void tni_fill_unit(const tni_batches *b, tni_matrix m);
+void cpu_fill_unit(const cpu_batches *b, cpu_matrix m);
 
 /* ---- scratch memory of an item ---- */
 
 /* The bytes of n elements, rounded so that what follows is aligned. */
-static inline int64_t tni_part(int64_t n, int64_t bytes)
+static inline int64_t cpu_part_bytes(int64_t n, int64_t bytes)
 {
     return round_up(max_i64(n, 1) * bytes, 64);
 }
 /* Takes a part off the front. */
-static inline void *tni_take(char **scratch, int64_t n, int64_t bytes)
+static inline void *cpu_take_part(char **scratch, int64_t n, int64_t bytes)
 {
     char *part = *scratch;
-    *scratch += tni_part(n, bytes);
+    *scratch += cpu_part_bytes(n, bytes);
     return part;
 }
 /* Leading dimensions are 1 at least. */
-static inline int tni_leading(int64_t rows)
+static inline int cpu_leading(int64_t rows)
 {
     return (int)max_i64(rows, 1);
 }
 /* The length of the work array that LAPACK asked for in its first element. */
-int tni_work_length(const tni_batches *b, const void *work);
+int cpu_work_length(const cpu_batches *b, const void *work);
 
 /* ---- errors ---- */
 
 /* Sizes that LAPACK's integers hold. */
-int32_t tni_check_lapack_sizes(const tn_call *call, const tensor *t);
+int32_t cpu_check_lapack_sizes(const tn_call *call, const tn_tensor_desc *t);
 /* ATen's words for the first info that is not 0; TN_OK where all are. */
-int32_t tni_info_error(const tn_call *call, const char *name, const int *infos, int64_t count,
+int32_t cpu_info_error(const tn_call *call, const char *name, const int *infos, int64_t count,
                        bool is_matrix);
 /* The infos as an int32 tensor. */
-void tni_write_infos(const tni_batches *b, const tensor *to);
+void cpu_write_infos(const cpu_batches *b, const tn_tensor_desc *to);
 
-#define TNI_LINALG_ROW(text, function)                                                     \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = tni_linalg_dtypes, .run = (function), .can_run = tni_linalg_can_run      \
-    }
-extern const tn_dtype tni_linalg_dtypes[];
+#define CPU_LINALG_ROW(text, function) \
+    CPU_ROW("aten::" text, cpu_linalg_dtypes, function, .can_run = cpu_linalg_can_run)
+extern const tn_dtype cpu_linalg_dtypes[];
 
 #endif

@@ -7,66 +7,66 @@
 /* ---- with infos and, where the operator has them, pivots ---- */
 
 typedef struct factor_job {
-    const tensor *in, *out, *pivots;
+    const tn_tensor_desc *in, *out, *pivots;
     const char *name; /* for errors */
-    const tensor *info;
+    const tn_tensor_desc *info;
     bool check;
     char uplo;
     bool hermitian;
 } factor_job;
 
-static int32_t finish(const tni_batches *b)
+static int32_t finish(const cpu_batches *b)
 {
     const factor_job *job = b->job;
-    tni_write_infos(b, job->info);
-    return job->check ? tni_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2) : TN_OK;
+    cpu_write_infos(b, job->info);
+    return job->check ? cpu_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2) : TN_OK;
 }
 
 /* The scratch memory begins with the matrix, then come the pivots, then the work. */
-static int32_t run(const tn_call *call, const factor_job *job, tni_matrix_fn one, int64_t work)
+static int32_t run(const tn_call *call, const factor_job *job, cpu_matrix_fn one, int64_t work)
 {
-    tni_batches b = tni_batches_of(call, job->in, 2, job->in->dtype);
+    cpu_batches b = cpu_batches_of(call, job->in, 2, job->in->dtype);
     int64_t rows = job->in->sizes[job->in->rank - 2], columns = job->in->sizes[job->in->rank - 1];
-    int32_t status = tni_check_lapack_sizes(call, job->in);
+    int32_t status = cpu_check_lapack_sizes(call, job->in);
     if (status != TN_OK) return status;
     b.job = job;
     b.run = one;
     b.cost = rows * columns * min_i64(rows, columns);
-    b.scratch = tni_part(rows * columns, b.bytes) + tni_part(min_i64(rows, columns), sizeof(int)) +
-                tni_part(work, b.bytes);
-    return tni_batches_run_with_infos(&b, finish);
+    b.scratch = cpu_part_bytes(rows * columns, b.bytes) +
+                cpu_part_bytes(min_i64(rows, columns), sizeof(int)) + cpu_part_bytes(work, b.bytes);
+    return cpu_batches_run_with_infos(&b, finish);
 }
 
-static void lu_one(const tni_batches *b, int64_t item, char *scratch)
+static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const factor_job *job = b->job;
-    tni_matrix in = tni_matrix_of(b, job->in, item);
-    int m = (int)in.rows, n = (int)in.columns, ld = tni_leading(m);
-    void *a = tni_take(&scratch, in.rows * in.columns, b->bytes);
-    int *pivots = tni_take(&scratch, min_i64(m, n), sizeof(int));
-    tni_matrix_read(in, a, ld, b->bytes);
+    cpu_matrix in = cpu_matrix_of(b, job->in, item);
+    int m = (int)in.rows, n = (int)in.columns, ld = cpu_leading(m);
+    void *a = cpu_take_part(&scratch, in.rows * in.columns, b->bytes);
+    int *pivots = cpu_take_part(&scratch, min_i64(m, n), sizeof(int));
+    cpu_matrix_read(in, a, ld, b->bytes);
     if (m && n) b->lapack->getrf(&m, &n, a, &ld, pivots, &b->infos[item]);
-    tni_matrix_write(a, ld, tni_matrix_of(b, job->out, item), b->bytes);
-    tni_matrix_write(pivots, 1, tni_vector_of(b, job->pivots, item), sizeof(int));
+    cpu_matrix_write(a, ld, cpu_matrix_of(b, job->out, item), b->bytes);
+    cpu_matrix_write(pivots, 1, cpu_vector_of(b, job->pivots, item), sizeof(int));
 }
 
 /* (A, pivot, check_errors) -> LU, pivots, info */
 static int32_t run_lu_factor(void *self, const tn_call *call)
 {
-    factor_job job = {.in = arg_tensor(call, 0),
-                      .out = out_tensor(call, 0),
-                      .pivots = out_tensor(call, 1),
+    factor_job job = {.in = tensor_arg(call, 0),
+                      .out = tensor_out(call, 0),
+                      .pivots = tensor_out(call, 1),
                       .name = "linalg.lu_factor_ex",
-                      .info = out_tensor(call, 2),
-                      .check = tn_value_as_bool(call->args[2])};
-    if (!tn_value_as_bool(call->args[1]))
-        return tni_fail(call, TN_E_ARGUMENT,
-                        "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
+                      .info = tensor_out(call, 2),
+                      .check = bool_arg(call, 2)};
+    if (!bool_arg(call, 1))
+        return cpu_error(call, TN_E_ARGUMENT,
+                         "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
     return run(call, &job, lu_one, 0);
 }
 
 /* Zeros on the side of the diagonal that the factor does not have. */
-static void clear_other_side(const tni_batches *b, char *a, int64_t n, char uplo)
+static void clear_other_side(const cpu_batches *b, char *a, int64_t n, char uplo)
 {
     for (int64_t j = 0; j < n; j++) {
         int64_t first = uplo == 'L' ? 0 : j + 1, end = uplo == 'L' ? j : n;
@@ -74,74 +74,74 @@ static void clear_other_side(const tni_batches *b, char *a, int64_t n, char uplo
     }
 }
 
-static void cholesky_one(const tni_batches *b, int64_t item, char *scratch)
+static void cholesky_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const factor_job *job = b->job;
-    tni_matrix in = tni_matrix_of(b, job->in, item);
-    int n = (int)in.rows, ld = tni_leading(n);
-    char *a = tni_take(&scratch, in.rows * in.columns, b->bytes);
-    tni_matrix_read(in, a, ld, b->bytes);
+    cpu_matrix in = cpu_matrix_of(b, job->in, item);
+    int n = (int)in.rows, ld = cpu_leading(n);
+    char *a = cpu_take_part(&scratch, in.rows * in.columns, b->bytes);
+    cpu_matrix_read(in, a, ld, b->bytes);
     if (n) b->lapack->potrf(&job->uplo, &n, a, &ld, &b->infos[item], 1);
     clear_other_side(b, a, n, job->uplo);
-    tni_matrix_write(a, ld, tni_matrix_of(b, job->out, item), b->bytes);
+    cpu_matrix_write(a, ld, cpu_matrix_of(b, job->out, item), b->bytes);
 }
 
 /* (self, upper, check_errors) -> L, info */
 static int32_t run_cholesky(void *self, const tn_call *call)
 {
-    factor_job job = {.in = arg_tensor(call, 0),
-                      .out = out_tensor(call, 0),
+    factor_job job = {.in = tensor_arg(call, 0),
+                      .out = tensor_out(call, 0),
                       .name = "linalg.cholesky_ex",
-                      .info = out_tensor(call, 1),
-                      .check = tn_value_as_bool(call->args[2]),
-                      .uplo = tn_value_as_bool(call->args[1]) ? 'U' : 'L'};
+                      .info = tensor_out(call, 1),
+                      .check = bool_arg(call, 2),
+                      .uplo = bool_arg(call, 1) ? 'U' : 'L'};
     return run(call, &job, cholesky_one, 0);
 }
 
 /* A panel of 64 columns is what the blocked form wants. */
 #define LDL_WORK(n) (64 * max_i64(n, 1))
 
-static void ldl_one(const tni_batches *b, int64_t item, char *scratch)
+static void ldl_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const factor_job *job = b->job;
-    tni_matrix in = tni_matrix_of(b, job->in, item);
-    int n = (int)in.rows, ld = tni_leading(n), length = (int)min_i64(LDL_WORK(n), 1 << 30);
-    void *a = tni_take(&scratch, in.rows * in.columns, b->bytes);
-    int *pivots = tni_take(&scratch, n, sizeof(int));
-    void *work = tni_take(&scratch, LDL_WORK(n), b->bytes);
-    tni_matrix_read(in, a, ld, b->bytes);
+    cpu_matrix in = cpu_matrix_of(b, job->in, item);
+    int n = (int)in.rows, ld = cpu_leading(n), length = (int)min_i64(LDL_WORK(n), 1 << 30);
+    void *a = cpu_take_part(&scratch, in.rows * in.columns, b->bytes);
+    int *pivots = cpu_take_part(&scratch, n, sizeof(int));
+    void *work = cpu_take_part(&scratch, LDL_WORK(n), b->bytes);
+    cpu_matrix_read(in, a, ld, b->bytes);
     if (n)
         (job->hermitian ? b->lapack->hetrf : b->lapack->sytrf)(&job->uplo, &n, a, &ld, pivots, work, &length,
                                                                &b->infos[item], 1);
     clear_other_side(b, a, n, job->uplo);
-    tni_matrix_write(a, ld, tni_matrix_of(b, job->out, item), b->bytes);
-    tni_matrix_write(pivots, 1, tni_vector_of(b, job->pivots, item), sizeof(int));
+    cpu_matrix_write(a, ld, cpu_matrix_of(b, job->out, item), b->bytes);
+    cpu_matrix_write(pivots, 1, cpu_vector_of(b, job->pivots, item), sizeof(int));
 }
 
 /* (self, hermitian, check_errors) -> LD, pivots, info */
 static int32_t run_ldl(void *self, const tn_call *call)
 {
-    factor_job job = {.in = arg_tensor(call, 0),
-                      .out = out_tensor(call, 0),
-                      .pivots = out_tensor(call, 1),
+    factor_job job = {.in = tensor_arg(call, 0),
+                      .out = tensor_out(call, 0),
+                      .pivots = tensor_out(call, 1),
                       .name = "linalg.ldl_factor_ex",
-                      .info = out_tensor(call, 2),
-                      .check = tn_value_as_bool(call->args[2]),
+                      .info = tensor_out(call, 2),
+                      .check = bool_arg(call, 2),
                       .uplo = 'L',
-                      .hermitian = tn_value_as_bool(call->args[1])};
+                      .hermitian = bool_arg(call, 1)};
     return run(call, &job, ldl_one, LDL_WORK(job.in->sizes[job.in->rank - 1]));
 }
 
 /* ---- LU taken apart ---- */
 
 typedef struct unpack_job {
-    const tensor *lu, *pivots, *p, *l, *u;
+    const tn_tensor_desc *lu, *pivots, *p, *l, *u;
 } unpack_job;
 
-static void unpack_permutation(const tni_batches *b, const unpack_job *job, int64_t item, int *order)
+static void unpack_permutation(const cpu_batches *b, const unpack_job *job, int64_t item, int *order)
 {
-    tni_matrix p = tni_matrix_of(b, job->p, item), pivots = tni_vector_of(b, job->pivots, item);
-    tni_fill_zero(p, b->bytes);
+    cpu_matrix p = cpu_matrix_of(b, job->p, item), pivots = cpu_vector_of(b, job->pivots, item);
+    cpu_fill_zero(p, b->bytes);
     for (int64_t i = 0; i < p.rows; i++) order[i] = (int)i;
     for (int64_t i = 0; i < pivots.rows; i++) {
         int other, here = order[i];
@@ -151,28 +151,28 @@ static void unpack_permutation(const tni_batches *b, const unpack_job *job, int6
         order[other - 1] = here;
     }
     for (int64_t i = 0; i < p.rows; i++) {
-        tni_matrix one = p;
+        cpu_matrix one = p;
         one.at += (order[i] * p.row + i * p.column) * b->bytes;
-        tni_fill_unit(b, tni_corner(one, 1, 1));
+        cpu_fill_unit(b, cpu_corner(one, 1, 1));
     }
 }
 
 /* Copies column j of `from`, rows first to end. */
-static void copy_part(tni_matrix from, tni_matrix to, int64_t j, int64_t first, int64_t end, int64_t bytes)
+static void copy_part(cpu_matrix from, cpu_matrix to, int64_t j, int64_t first, int64_t end, int64_t bytes)
 {
     for (int64_t i = first; i < end; i++)
         memcpy(to.at + (i * to.row + j * to.column) * bytes,
                from.at + (i * from.row + j * from.column) * bytes, (size_t)bytes);
 }
 
-static void unpack_one(const tni_batches *b, int64_t item, char *scratch)
+static void unpack_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const unpack_job *job = b->job;
     if (job->l) {
-        tni_matrix lu = tni_matrix_of(b, job->lu, item), l = tni_matrix_of(b, job->l, item),
-                   u = tni_matrix_of(b, job->u, item);
-        tni_fill_unit(b, l);
-        tni_fill_zero(u, b->bytes);
+        cpu_matrix lu = cpu_matrix_of(b, job->lu, item), l = cpu_matrix_of(b, job->l, item),
+                   u = cpu_matrix_of(b, job->u, item);
+        cpu_fill_unit(b, l);
+        cpu_fill_zero(u, b->bytes);
         for (int64_t j = 0; j < l.columns; j++) copy_part(lu, l, j, j + 1, l.rows, b->bytes);
         for (int64_t j = 0; j < u.columns; j++) copy_part(lu, u, j, 0, min_i64(j + 1, u.rows), b->bytes);
     }
@@ -182,16 +182,16 @@ static void unpack_one(const tni_batches *b, int64_t item, char *scratch)
 /* (LU_data, LU_pivots, unpack_data, unpack_pivots) -> P, L, U */
 static int32_t run_unpack(void *self, const tn_call *call)
 {
-    bool data = tn_value_as_bool(call->args[2]), pivots = tn_value_as_bool(call->args[3]);
-    unpack_job job = {arg_tensor(call, 0), arg_tensor(call, 1), pivots ? out_tensor(call, 0) : NULL,
-                      data ? out_tensor(call, 1) : NULL, data ? out_tensor(call, 2) : NULL};
-    tni_batches b = tni_batches_of(call, job.lu, 2, job.lu->dtype);
+    bool data = bool_arg(call, 2), pivots = bool_arg(call, 3);
+    unpack_job job = {tensor_arg(call, 0), tensor_arg(call, 1), pivots ? tensor_out(call, 0) : NULL,
+                      data ? tensor_out(call, 1) : NULL, data ? tensor_out(call, 2) : NULL};
+    cpu_batches b = cpu_batches_of(call, job.lu, 2, job.lu->dtype);
     int64_t rows = job.lu->sizes[job.lu->rank - 2];
     b.job = &job;
     b.run = unpack_one;
     b.cost = rows * max_i64(rows, job.lu->sizes[job.lu->rank - 1]);
     b.scratch = rows * (int64_t)sizeof(int);
-    return tni_batches_run(&b);
+    return cpu_batches_run(&b);
 }
 
 /* ---- infos ---- */
@@ -199,25 +199,24 @@ static int32_t run_unpack(void *self, const tn_call *call)
 /* (info, api_name, is_matrix): the error where one is not 0. */
 static int32_t run_check_errors(void *self, const tn_call *call)
 {
-    const tensor *info = arg_tensor(call, 0);
-    int64_t count = tensor_numel(info);
-    return tni_info_error(call, call->args[1].as.string, info->host, count, tn_value_as_bool(call->args[2]));
+    const tn_tensor_desc *info = tensor_arg(call, 0);
+    int64_t count = cpu_numel(info);
+    return cpu_info_error(call, call->args[1].as.string, info->host, count, bool_arg(call, 2));
 }
 
 static const tn_dtype int32_dtypes[] = {TN_INT32, 0};
 
 const tn_kernel_row cpu_factor_rows[] = {
-    TNI_LINALG_ROW(
-        "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, "
-        "Tensor pivots, Tensor info)",
-        run_lu_factor),
-    TNI_LINALG_ROW("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor "
+    CPU_LINALG_ROW("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor "
+                   "LU, Tensor pivots, Tensor info)",
+                   run_lu_factor),
+    CPU_LINALG_ROW("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor "
                    "L, Tensor info)",
                    run_cholesky),
-    TNI_LINALG_ROW("linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> "
+    CPU_LINALG_ROW("linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> "
                    "(Tensor LD, Tensor pivots, Tensor info)",
                    run_ldl),
-    TNI_LINALG_ROW("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
+    CPU_LINALG_ROW("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
                    "unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
                    run_unpack),
     {.size = sizeof(tn_kernel_row),
@@ -226,4 +225,4 @@ const tn_kernel_row cpu_factor_rows[] = {
      .dtypes = int32_dtypes,
      .run = run_check_errors},
 };
-const uint32_t cpu_factor_row_count = TNI_ROW_COUNT(cpu_factor_rows);
+const uint32_t cpu_factor_row_count = CPU_ROW_COUNT(cpu_factor_rows);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct spectral_job {
-    const tensor *in, *values, *left, *right; /* right: vectors of svd by rows */
+    const tn_tensor_desc *in, *values, *left, *right; /* right: vectors of svd by rows */
     const char *name;
     int rows, columns;
     char job; /* which vectors, in LAPACK's letters */
@@ -17,20 +17,20 @@ typedef struct spectral_job {
 static const int ask_for_work = -1;
 
 /* LAPACK counts scratch memory of up to five times the square of the shorter side in its integers. */
-static int32_t check_sizes(const tn_call *call, const tensor *in)
+static int32_t check_sizes(const tn_call *call, const tn_tensor_desc *in)
 {
     int64_t least = min_i64(in->sizes[in->rank - 2], in->sizes[in->rank - 1]);
-    int32_t status = tni_check_lapack_sizes(call, in);
+    int32_t status = cpu_check_lapack_sizes(call, in);
     if (status == TN_OK && least > 20000)
-        return tni_fail(call, TN_E_SHAPE, "a matrix of %lld by %lld is more than LAPACK takes here",
-                        (long long)in->sizes[in->rank - 2], (long long)in->sizes[in->rank - 1]);
+        return cpu_error(call, TN_E_SHAPE, "a matrix of %lld by %lld is more than LAPACK takes here",
+                         (long long)in->sizes[in->rank - 2], (long long)in->sizes[in->rank - 1]);
     return status;
 }
 
-static int32_t finish(const tni_batches *b)
+static int32_t finish(const cpu_batches *b)
 {
     const spectral_job *job = b->job;
-    return tni_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2);
+    return cpu_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2);
 }
 
 /* ---- singular values ---- */
@@ -40,10 +40,10 @@ typedef struct svd_memory {
     int *iwork;
 } svd_memory;
 
-static void call_gesdd(const tni_batches *b, const spectral_job *job, const svd_memory *m, const int *length,
+static void call_gesdd(const cpu_batches *b, const spectral_job *job, const svd_memory *m, const int *length,
                        int *info)
 {
-    int ld = tni_leading(job->rows), ldvh = tni_leading(job->vh_rows);
+    int ld = cpu_leading(job->rows), ldvh = cpu_leading(job->vh_rows);
     if (b->is_complex)
         b->lapack->for_complex.gesdd(&job->job, &job->rows, &job->columns, m->a, &ld, m->s, m->u, &ld, m->vh,
                                      &ldvh, m->work, length, m->rwork, m->iwork, info, 1);
@@ -52,31 +52,31 @@ static void call_gesdd(const tni_batches *b, const spectral_job *job, const svd_
                                   &ldvh, m->work, length, m->iwork, info, 1);
 }
 
-static void svd_one(const tni_batches *b, int64_t item, char *scratch)
+static void svd_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const spectral_job *job = b->job;
     int64_t m = job->rows, n = job->columns, k = min_i64(m, n);
-    int ld = tni_leading(m), ldvh = tni_leading(job->vh_rows);
+    int ld = cpu_leading(m), ldvh = cpu_leading(job->vh_rows);
     svd_memory p;
-    p.a = tni_take(&scratch, m * n, b->bytes);
-    p.s = tni_take(&scratch, k, b->real_bytes);
-    p.u = tni_take(&scratch, m * job->u_columns, b->bytes);
-    p.vh = tni_take(&scratch, job->vh_rows * n, b->bytes);
-    p.work = tni_take(&scratch, job->work, b->bytes);
-    p.rwork = tni_take(&scratch, job->svd_real_work, b->real_bytes);
-    p.iwork = tni_take(&scratch, job->int_work, sizeof(int));
+    p.a = cpu_take_part(&scratch, m * n, b->bytes);
+    p.s = cpu_take_part(&scratch, k, b->real_bytes);
+    p.u = cpu_take_part(&scratch, m * job->u_columns, b->bytes);
+    p.vh = cpu_take_part(&scratch, job->vh_rows * n, b->bytes);
+    p.work = cpu_take_part(&scratch, job->work, b->bytes);
+    p.rwork = cpu_take_part(&scratch, job->svd_real_work, b->real_bytes);
+    p.iwork = cpu_take_part(&scratch, job->int_work, sizeof(int));
     if (k == 0) { /* any basis will do */
         if (job->job == 'N') return;
-        tni_fill_unit(b, tni_matrix_of(b, job->left, item));
-        tni_fill_unit(b, tni_matrix_of(b, job->right, item));
+        cpu_fill_unit(b, cpu_matrix_of(b, job->left, item));
+        cpu_fill_unit(b, cpu_matrix_of(b, job->right, item));
         return;
     }
-    tni_matrix_read(tni_matrix_of(b, job->in, item), p.a, ld, b->bytes);
+    cpu_matrix_read(cpu_matrix_of(b, job->in, item), p.a, ld, b->bytes);
     call_gesdd(b, job, &p, &job->work, &b->infos[item]);
-    tni_matrix_write(p.s, 1, tni_vector_of(b, job->values, item), b->real_bytes);
+    cpu_matrix_write(p.s, 1, cpu_vector_of(b, job->values, item), b->real_bytes);
     if (job->job == 'N') return;
-    tni_matrix_write(p.u, ld, tni_matrix_of(b, job->left, item), b->bytes);
-    tni_matrix_write(p.vh, ldvh, tni_matrix_of(b, job->right, item), b->bytes);
+    cpu_matrix_write(p.u, ld, cpu_matrix_of(b, job->left, item), b->bytes);
+    cpu_matrix_write(p.vh, ldvh, cpu_matrix_of(b, job->right, item), b->bytes);
 }
 
 /* What the documentation of cgesdd and zgesdd asks for, as the oldest version does. */
@@ -90,14 +90,14 @@ static int64_t svd_real_work(const spectral_job *job)
 /* (A, full_matrices, compute_uv, driver) -> U, S, Vh */
 static int32_t run_svd(void *self, const tn_call *call)
 {
-    spectral_job job = {.in = arg_tensor(call, 0),
-                        .values = out_tensor(call, 1),
-                        .left = out_tensor(call, 0),
-                        .right = out_tensor(call, 2),
+    spectral_job job = {.in = tensor_arg(call, 0),
+                        .values = tensor_out(call, 1),
+                        .left = tensor_out(call, 0),
+                        .right = tensor_out(call, 2),
                         .name = "linalg.svd"};
-    tni_batches b = tni_batches_of(call, job.in, 2, job.in->dtype);
+    cpu_batches b = cpu_batches_of(call, job.in, 2, job.in->dtype);
     int64_t m = job.in->sizes[job.in->rank - 2], n = job.in->sizes[job.in->rank - 1], k = min_i64(m, n);
-    bool full = tn_value_as_bool(call->args[1]), vectors = tn_value_as_bool(call->args[2]);
+    bool full = bool_arg(call, 1), vectors = bool_arg(call, 2);
     double asked[2] = {1, 0};
     int info = 0, none;
     int32_t status = check_sizes(call, job.in);
@@ -108,16 +108,17 @@ static int32_t run_svd(void *self, const tn_call *call)
     job.u_columns = !vectors ? 0 : (int)(full ? m : k);
     job.vh_rows = !vectors ? 0 : (int)(full ? n : k);
     if (k) call_gesdd(&b, &job, &(svd_memory){.work = asked, .iwork = &none}, &ask_for_work, &info);
-    job.work = tni_work_length(&b, asked);
+    job.work = cpu_work_length(&b, asked);
     job.svd_real_work = b.is_complex ? svd_real_work(&job) : 0;
     job.int_work = (int)(8 * k);
     b.job = &job;
     b.run = svd_one;
     b.cost = 4 * m * n * k;
-    b.scratch = tni_part(m * n, b.bytes) + tni_part(k, b.real_bytes) + tni_part(m * job.u_columns, b.bytes) +
-                tni_part(job.vh_rows * n, b.bytes) + tni_part(job.work, b.bytes) +
-                tni_part(job.svd_real_work, b.real_bytes) + tni_part(job.int_work, sizeof(int));
-    return tni_batches_run_with_infos(&b, finish);
+    b.scratch = cpu_part_bytes(m * n, b.bytes) + cpu_part_bytes(k, b.real_bytes) +
+                cpu_part_bytes(m * job.u_columns, b.bytes) + cpu_part_bytes(job.vh_rows * n, b.bytes) +
+                cpu_part_bytes(job.work, b.bytes) + cpu_part_bytes(job.svd_real_work, b.real_bytes) +
+                cpu_part_bytes(job.int_work, sizeof(int));
+    return cpu_batches_run_with_infos(&b, finish);
 }
 
 /* ---- eigenvalues of hermitian matrices ---- */
@@ -127,10 +128,10 @@ typedef struct eigh_memory {
     int *iwork;
 } eigh_memory;
 
-static void call_syevd(const tni_batches *b, const spectral_job *job, const eigh_memory *m, const int *work,
+static void call_syevd(const cpu_batches *b, const spectral_job *job, const eigh_memory *m, const int *work,
                        const int *real_work, const int *int_work, int *info)
 {
-    int ld = tni_leading(job->rows);
+    int ld = cpu_leading(job->rows);
     if (b->is_complex)
         b->lapack->for_complex.heevd(&job->job, &job->uplo, &job->rows, m->a, &ld, m->w, m->work, work,
                                      m->rwork, real_work, m->iwork, int_work, info, 1, 1);
@@ -139,32 +140,32 @@ static void call_syevd(const tni_batches *b, const spectral_job *job, const eigh
                                   int_work, info, 1, 1);
 }
 
-static void eigh_one(const tni_batches *b, int64_t item, char *scratch)
+static void eigh_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const spectral_job *job = b->job;
     int64_t n = job->rows;
     eigh_memory p;
-    p.a = tni_take(&scratch, n * n, b->bytes);
-    p.w = tni_take(&scratch, n, b->real_bytes);
-    p.work = tni_take(&scratch, job->work, b->bytes);
-    p.rwork = tni_take(&scratch, job->real_work, b->real_bytes);
-    p.iwork = tni_take(&scratch, job->int_work, sizeof(int));
+    p.a = cpu_take_part(&scratch, n * n, b->bytes);
+    p.w = cpu_take_part(&scratch, n, b->real_bytes);
+    p.work = cpu_take_part(&scratch, job->work, b->bytes);
+    p.rwork = cpu_take_part(&scratch, job->real_work, b->real_bytes);
+    p.iwork = cpu_take_part(&scratch, job->int_work, sizeof(int));
     if (n == 0) return;
-    tni_matrix_read(tni_matrix_of(b, job->in, item), p.a, n, b->bytes);
+    cpu_matrix_read(cpu_matrix_of(b, job->in, item), p.a, n, b->bytes);
     call_syevd(b, job, &p, &job->work, &job->real_work, &job->int_work, &b->infos[item]);
-    tni_matrix_write(p.w, 1, tni_vector_of(b, job->values, item), b->real_bytes);
-    if (job->job == 'V') tni_matrix_write(p.a, n, tni_matrix_of(b, job->left, item), b->bytes);
+    cpu_matrix_write(p.w, 1, cpu_vector_of(b, job->values, item), b->real_bytes);
+    if (job->job == 'V') cpu_matrix_write(p.a, n, cpu_matrix_of(b, job->left, item), b->bytes);
 }
 
 /* (A, UPLO, compute_v) -> eigenvalues, eigenvectors */
 static int32_t run_eigh(void *self, const tn_call *call)
 {
-    spectral_job job = {.in = arg_tensor(call, 0),
-                        .values = out_tensor(call, 0),
-                        .left = out_tensor(call, 1),
+    spectral_job job = {.in = tensor_arg(call, 0),
+                        .values = tensor_out(call, 0),
+                        .left = tensor_out(call, 1),
                         .name = "linalg.eigh",
-                        .job = tn_value_as_bool(call->args[2]) ? 'V' : 'N'};
-    tni_batches b = tni_batches_of(call, job.in, 2, job.in->dtype);
+                        .job = bool_arg(call, 2) ? 'V' : 'N'};
+    cpu_batches b = cpu_batches_of(call, job.in, 2, job.in->dtype);
     int64_t n = job.in->sizes[job.in->rank - 1];
     double asked[2] = {1, 0}, asked_real[2] = {1, 0};
     char letter = call->args[1].as.string[0];
@@ -176,15 +177,16 @@ static int32_t run_eigh(void *self, const tn_call *call)
     if (n)
         call_syevd(&b, &job, &(eigh_memory){.work = asked, .rwork = asked_real, .iwork = &asked_int},
                    &ask_for_work, &ask_for_work, &ask_for_work, &info);
-    job.work = tni_work_length(&b, asked);
-    job.real_work = b.is_complex ? tni_work_length(&b, asked_real) : 0;
+    job.work = cpu_work_length(&b, asked);
+    job.real_work = b.is_complex ? cpu_work_length(&b, asked_real) : 0;
     job.int_work = asked_int;
     b.job = &job;
     b.run = eigh_one;
     b.cost = 4 * n * n * n;
-    b.scratch = tni_part(n * n, b.bytes) + tni_part(n, b.real_bytes) + tni_part(job.work, b.bytes) +
-                tni_part(job.real_work, b.real_bytes) + tni_part(job.int_work, sizeof(int));
-    return tni_batches_run_with_infos(&b, finish);
+    b.scratch = cpu_part_bytes(n * n, b.bytes) + cpu_part_bytes(n, b.real_bytes) +
+                cpu_part_bytes(job.work, b.bytes) + cpu_part_bytes(job.real_work, b.real_bytes) +
+                cpu_part_bytes(job.int_work, sizeof(int));
+    return cpu_batches_run_with_infos(&b, finish);
 }
 
 /* ---- eigenvalues of any square matrix ---- */
@@ -193,10 +195,10 @@ typedef struct eig_memory {
     void *a, *w, *wi, *v, *work, *rwork;
 } eig_memory;
 
-static void call_geev(const tni_batches *b, const spectral_job *job, const eig_memory *m, const int *work,
+static void call_geev(const cpu_batches *b, const spectral_job *job, const eig_memory *m, const int *work,
                       int *info)
 {
-    int ld = tni_leading(job->rows);
+    int ld = cpu_leading(job->rows);
     if (b->is_complex)
         b->lapack->for_complex.geev("N", &job->job, &job->rows, m->a, &ld, m->w, NULL, &ld, m->v, &ld,
                                     m->work, work, m->rwork, info, 1, 1);
@@ -206,7 +208,7 @@ static void call_geev(const tni_batches *b, const spectral_job *job, const eig_m
 }
 
 /* A real part (and an imaginary one, or 0, negated by `sign`) as element i of a complex matrix or vector. */
-static void put_pair(const tni_batches *b, tni_matrix to, int64_t i, int64_t j, const char *re,
+static void put_pair(const cpu_batches *b, cpu_matrix to, int64_t i, int64_t j, const char *re,
                      const char *im, bool negate)
 {
     char *at = to.at + (i * to.row + j * to.column) * 2 * b->bytes;
@@ -217,7 +219,7 @@ static void put_pair(const tni_batches *b, tni_matrix to, int64_t i, int64_t j, 
         at[2 * b->bytes - 1] ^= (char)0x80; /* the sign bit, in the last byte of little-endian machines */
 }
 
-static bool is_zero(const tni_batches *b, const char *x)
+static bool is_zero(const cpu_batches *b, const char *x)
 {
     static const char zeros[8];
     return memcmp(x, zeros, (size_t)b->bytes) == 0;
@@ -225,14 +227,14 @@ static bool is_zero(const tni_batches *b, const char *x)
 
 /* Real matrices: eigenvalues in two halves; of a conjugate pair, the real and imaginary part of one vector.
  */
-static void put_real_eig(const tni_batches *b, const spectral_job *job, int64_t item, const eig_memory *p)
+static void put_real_eig(const cpu_batches *b, const spectral_job *job, int64_t item, const eig_memory *p)
 {
     int64_t n = job->rows;
     const char *re = p->w, *im = p->wi, *v = p->v;
-    tni_matrix values = tni_vector_of(b, job->values, item);
+    cpu_matrix values = cpu_vector_of(b, job->values, item);
     for (int64_t j = 0; j < n; j++) put_pair(b, values, j, 0, re + j * b->bytes, im + j * b->bytes, false);
     if (job->job == 'N') return;
-    tni_matrix to = tni_matrix_of(b, job->left, item);
+    cpu_matrix to = cpu_matrix_of(b, job->left, item);
     for (int64_t j = 0; j < n; j++) {
         int32_t paired = !is_zero(b, im + j * b->bytes) && j + 1 < n;
         for (int64_t i = 0; i < n; i++) {
@@ -244,34 +246,34 @@ static void put_real_eig(const tni_batches *b, const spectral_job *job, int64_t 
     }
 }
 
-static void eig_one(const tni_batches *b, int64_t item, char *scratch)
+static void eig_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const spectral_job *job = b->job;
     int64_t n = job->rows;
     eig_memory p;
-    p.a = tni_take(&scratch, n * n, b->bytes);
-    p.w = tni_take(&scratch, n, b->bytes);
-    p.wi = tni_take(&scratch, n, b->bytes);
-    p.v = tni_take(&scratch, job->job == 'V' ? n * n : 0, b->bytes);
-    p.work = tni_take(&scratch, job->work, b->bytes);
-    p.rwork = tni_take(&scratch, 2 * n, b->real_bytes);
+    p.a = cpu_take_part(&scratch, n * n, b->bytes);
+    p.w = cpu_take_part(&scratch, n, b->bytes);
+    p.wi = cpu_take_part(&scratch, n, b->bytes);
+    p.v = cpu_take_part(&scratch, job->job == 'V' ? n * n : 0, b->bytes);
+    p.work = cpu_take_part(&scratch, job->work, b->bytes);
+    p.rwork = cpu_take_part(&scratch, 2 * n, b->real_bytes);
     if (n == 0) return;
-    tni_matrix_read(tni_matrix_of(b, job->in, item), p.a, n, b->bytes);
+    cpu_matrix_read(cpu_matrix_of(b, job->in, item), p.a, n, b->bytes);
     call_geev(b, job, &p, &job->work, &b->infos[item]);
     if (b->is_complex) {
-        tni_matrix_write(p.w, 1, tni_vector_of(b, job->values, item), b->bytes);
-        if (job->job == 'V') tni_matrix_write(p.v, n, tni_matrix_of(b, job->left, item), b->bytes);
+        cpu_matrix_write(p.w, 1, cpu_vector_of(b, job->values, item), b->bytes);
+        if (job->job == 'V') cpu_matrix_write(p.v, n, cpu_matrix_of(b, job->left, item), b->bytes);
     } else {
         put_real_eig(b, job, item, &p);
     }
 }
 
 /* NaN and infinities make geev run for ever. */
-static bool all_finite(const tni_batches *b, const tensor *t)
+static bool all_finite(const cpu_batches *b, const tn_tensor_desc *t)
 {
     int64_t n = t->sizes[t->rank - 1];
     for (int64_t item = 0; item < b->count; item++) {
-        tni_matrix m = tni_matrix_of(b, t, item);
+        cpu_matrix m = cpu_matrix_of(b, t, item);
         for (int64_t k = 0; k < n * n * (b->bytes / b->real_bytes); k++) {
             int64_t at = k * b->real_bytes / b->bytes, part = k * b->real_bytes % b->bytes;
             const char *x = m.at + (at / n * m.row + at % n * m.column) * b->bytes + part;
@@ -284,53 +286,51 @@ static bool all_finite(const tni_batches *b, const tensor *t)
     return true;
 }
 
-static int32_t run_eig_of(const tn_call *call, const tensor *values, const tensor *vectors)
+static int32_t run_eig_of(const tn_call *call, const tn_tensor_desc *values, const tn_tensor_desc *vectors)
 {
-    spectral_job job = {.in = arg_tensor(call, 0),
+    spectral_job job = {.in = tensor_arg(call, 0),
                         .values = values,
                         .left = vectors,
                         .name = "linalg.eig",
                         .job = vectors ? 'V' : 'N'};
-    tni_batches b = tni_batches_of(call, job.in, 2, job.in->dtype);
+    cpu_batches b = cpu_batches_of(call, job.in, 2, job.in->dtype);
     int64_t n = job.in->sizes[job.in->rank - 1];
     double asked[2] = {1, 0}, asked_real[2];
     int info;
     int32_t status = check_sizes(call, job.in);
     if (status != TN_OK) return status;
     if (!all_finite(&b, job.in))
-        return tni_fail(call, TN_E_ARGUMENT,
-                        "torch.linalg.eig: input tensor should not contain infs or NaNs.");
+        return cpu_error(call, TN_E_ARGUMENT,
+                         "torch.linalg.eig: input tensor should not contain infs or NaNs.");
     job.rows = job.columns = (int)n;
     if (n) call_geev(&b, &job, &(eig_memory){.work = asked, .rwork = asked_real}, &ask_for_work, &info);
-    job.work = tni_work_length(&b, asked);
+    job.work = cpu_work_length(&b, asked);
     b.job = &job;
     b.run = eig_one;
     b.cost = 10 * n * n * n;
-    b.scratch = 2 * tni_part(n * n, b.bytes) + 2 * tni_part(n, b.bytes) + tni_part(job.work, b.bytes) +
-                tni_part(2 * n, b.real_bytes);
-    return tni_batches_run_with_infos(&b, finish);
+    b.scratch = 2 * cpu_part_bytes(n * n, b.bytes) + 2 * cpu_part_bytes(n, b.bytes) +
+                cpu_part_bytes(job.work, b.bytes) + cpu_part_bytes(2 * n, b.real_bytes);
+    return cpu_batches_run_with_infos(&b, finish);
 }
 
 static int32_t run_eig(void *self, const tn_call *call)
 {
-    return run_eig_of(call, out_tensor(call, 0), out_tensor(call, 1));
+    return run_eig_of(call, tensor_out(call, 0), tensor_out(call, 1));
 }
 
 static int32_t run_eigvals(void *self, const tn_call *call)
 {
-    return run_eig_of(call, out_tensor(call, 0), NULL);
+    return run_eig_of(call, tensor_out(call, 0), NULL);
 }
 
 const tn_kernel_row cpu_spectral_rows[] = {
-    TNI_LINALG_ROW(
-        "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) "
-        "-> (Tensor U, Tensor S, Tensor Vh)",
-        run_svd),
-    TNI_LINALG_ROW(
-        "_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor "
-        "eigenvectors)",
-        run_eigh),
-    TNI_LINALG_ROW("linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", run_eig),
-    TNI_LINALG_ROW("_linalg_eigvals(Tensor self) -> Tensor", run_eigvals),
+    CPU_LINALG_ROW("_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? "
+                   "driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+                   run_svd),
+    CPU_LINALG_ROW("_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, "
+                   "Tensor eigenvectors)",
+                   run_eigh),
+    CPU_LINALG_ROW("linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", run_eig),
+    CPU_LINALG_ROW("_linalg_eigvals(Tensor self) -> Tensor", run_eigvals),
 };
-const uint32_t cpu_spectral_row_count = TNI_ROW_COUNT(cpu_spectral_rows);
+const uint32_t cpu_spectral_row_count = CPU_ROW_COUNT(cpu_spectral_rows);

@@ -5,9 +5,9 @@
 #include "copy/copy.h"
 #include <string.h>
 
-void tni_copy(const tn_call *call, const tensor *from, const tensor *to)
+void cpu_copy(const tn_call *call, const tn_tensor_desc *from, const tn_tensor_desc *to)
 {
-    tensor source = *from;
+    tn_tensor_desc source = *from;
     source.dtype = to->dtype;
     source.flags = to->flags;
     (void)cpu_copy_tensor(call, to,
@@ -15,9 +15,9 @@ void tni_copy(const tn_call *call, const tensor *from, const tensor *to)
 }
 
 /* A row-major description of the stand-in. */
-static tensor stand_in(const tni_dense *d, int64_t strides[TN_MAX_RANK])
+static tn_tensor_desc stand_in(const cpu_contiguous *d, int64_t strides[TN_MAX_RANK])
 {
-    tensor t = *d->tensor;
+    tn_tensor_desc t = *d->tensor;
     int64_t stride = 1;
     for (uint32_t i = t.rank; i-- > 0;) {
         strides[i] = stride;
@@ -28,33 +28,33 @@ static tensor stand_in(const tni_dense *d, int64_t strides[TN_MAX_RANK])
     return t;
 }
 
-int32_t tni_dense_write(const tn_call *call, const tensor *t, tni_dense *out)
+int32_t cpu_contiguous_write(const tn_call *call, const tn_tensor_desc *t, cpu_contiguous *out)
 {
-    *out = (tni_dense){.call = call, .tensor = t, .data = t ? t->host : NULL};
-    if (!t || tensor_is_contiguous(t)) return TN_OK;
-    out->bytes = tensor_numel(t) * tn_dtype_bytes(t->dtype);
-    out->data = out->memory = tni_scratch(call, out->bytes);
+    *out = (cpu_contiguous){.call = call, .tensor = t, .data = t ? t->host : NULL};
+    if (!t || cpu_is_contiguous(t)) return TN_OK;
+    out->bytes = cpu_numel(t) * tn_dtype_bytes(t->dtype);
+    out->data = out->memory = cpu_alloc(call, out->bytes);
     return out->memory ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 
-int32_t tni_dense_read(const tn_call *call, const tensor *t, tni_dense *out)
+int32_t cpu_contiguous_read(const tn_call *call, const tn_tensor_desc *t, cpu_contiguous *out)
 {
     int64_t strides[TN_MAX_RANK];
-    int32_t status = tni_dense_write(call, t, out);
+    int32_t status = cpu_contiguous_write(call, t, out);
     if (status == TN_OK && out->memory) {
-        tensor copy = stand_in(out, strides);
-        tni_copy(call, t, &copy);
+        tn_tensor_desc copy = stand_in(out, strides);
+        cpu_copy(call, t, &copy);
     }
     return status;
 }
 
-void tni_dense_finish(tni_dense *d, bool written)
+void cpu_contiguous_finish(cpu_contiguous *d, bool written)
 {
     int64_t strides[TN_MAX_RANK];
     if (d->memory && written) {
-        tensor copy = stand_in(d, strides);
-        tni_copy(d->call, &copy, d->tensor);
+        tn_tensor_desc copy = stand_in(d, strides);
+        cpu_copy(d->call, &copy, d->tensor);
     }
-    if (d->memory) tni_scratch_free(d->call, d->memory, d->bytes);
-    *d = (tni_dense){0};
+    if (d->memory) cpu_free(d->call, d->memory, d->bytes);
+    *d = (cpu_contiguous){0};
 }

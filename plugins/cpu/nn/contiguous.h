@@ -6,24 +6,24 @@
 #ifndef TENON_CPU_NN_CONTIGUOUS_H
 #define TENON_CPU_NN_CONTIGUOUS_H
 
-#include "nn.h"
+#include "support/cpu.h"
 
-typedef struct tni_dense {
+typedef struct cpu_contiguous {
     const tn_call *call;
-    const tensor *tensor; /* what it stands for; NULL when absent, and `data` is then NULL */
-    void *data;           /* row-major */
-    void *memory;         /* the copy, or NULL */
+    const tn_tensor_desc *tensor; /* what it stands for; NULL when absent, and `data` is then NULL */
+    void *data;                   /* row-major */
+    void *memory;                 /* the copy, or NULL */
     int64_t bytes;
-} tni_dense;
+} cpu_contiguous;
 
 /* For reading. */
-int32_t tni_dense_read(const tn_call *call, const tensor *t, tni_dense *out);
-/* For writing: tni_dense_finish copies the result to the tensor when `written`. */
-int32_t tni_dense_write(const tn_call *call, const tensor *t, tni_dense *out);
-void tni_dense_finish(tni_dense *d, bool written);
+int32_t cpu_contiguous_read(const tn_call *call, const tn_tensor_desc *t, cpu_contiguous *out);
+/* For writing: cpu_dense_finish copies the result to the tensor when `written`. */
+int32_t cpu_contiguous_write(const tn_call *call, const tn_tensor_desc *t, cpu_contiguous *out);
+void cpu_contiguous_finish(cpu_contiguous *d, bool written);
 
 /* Row-major except that channels, the second dimension, are innermost. */
-static inline bool tensor_is_channels_last(const tensor *t)
+static inline bool cpu_is_channels_last(const tn_tensor_desc *t)
 {
     int64_t expected = t->sizes[1];
     if (t->sizes[1] != 1 && t->strides[1] != 1) return false;
@@ -36,6 +36,6 @@ static inline bool tensor_is_channels_last(const tensor *t)
 }
 
 /* Copies elements of equal size between tensors of equal sizes and any strides. */
-void tni_copy(const tn_call *call, const tensor *from, const tensor *to);
+void cpu_copy(const tn_call *call, const tn_tensor_desc *from, const tn_tensor_desc *to);
 
 #endif

@@ -8,7 +8,7 @@
 
 static inline acc exponential(acc x)
 {
-#if TNI_KEY == 2
+#if CPU_KEY == 2
     return exp(x);
 #else
     return cpu_exp_f32(x);

@@ -21,7 +21,7 @@ enum { LANE_COUNT = LANE_BYTES / sizeof(acc), LANE_SETS = 4, LANE_STEP = LANE_CO
 
 typedef acc lanes __attribute__((vector_size(LANE_BYTES)));
 typedef acc loose_lanes __attribute__((vector_size(LANE_BYTES), aligned(sizeof(acc)), may_alias));
-#if TNI_KEY == 2
+#if CPU_KEY == 2
 typedef int64_t lane_bits __attribute__((vector_size(LANE_BYTES)));
 #else
 typedef int32_t lane_bits __attribute__((vector_size(LANE_BYTES)));
@@ -36,11 +36,11 @@ static inline lanes lanes_load(const T *x)
 {
 #if !IS_HALF
     return *(const loose_lanes *)x;
-#elif TNI_KEY == 3 && defined(__AVX512F__)
+#elif CPU_KEY == 3 && defined(__AVX512F__)
     return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
-#elif TNI_KEY == 3 && defined(__F16C__)
+#elif CPU_KEY == 3 && defined(__F16C__)
     return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
-#elif TNI_KEY == 4
+#elif CPU_KEY == 4
     typedef uint16_t halves __attribute__((vector_size(LANE_BYTES / 2)));
     typedef uint32_t words __attribute__((vector_size(LANE_BYTES)));
     halves h;

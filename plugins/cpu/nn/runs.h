@@ -12,7 +12,7 @@
 /* One block of a length that the compiler knows. */
 static inline __attribute__((always_inline)) void widen(const T *from, acc *to, int n)
 {
-#if TNI_KEY == 3 && defined(__F16C__)
+#if CPU_KEY == 3 && defined(__F16C__)
     cpu_widen(to, from, n);
 #else
     for (int j = 0; j < n; j++) to[j] = load(from[j]);
@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) void widen(const T *from, acc *to, 
 }
 static inline __attribute__((always_inline)) void narrow(const acc *from, T *to, int n)
 {
-#if TNI_KEY == 3 && defined(__F16C__)
+#if CPU_KEY == 3 && defined(__F16C__)
     cpu_narrow(to, from, n);
 #else
     for (int j = 0; j < n; j++) to[j] = store(from[j]);

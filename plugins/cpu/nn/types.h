@@ -16,7 +16,7 @@
 #ifndef TENON_CPU_NN_TYPES_H
 #define TENON_CPU_NN_TYPES_H
 
-#include "nn.h"
+#include "support/cpu.h"
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -24,25 +24,25 @@
 #include <immintrin.h>
 #endif
 
-#define TNI_PASTE(a, b, c)  a##_##b##_##c
-#define TNI_EXPAND(a, b, c) TNI_PASTE(a, b, c)
-#define K(name)             TNI_EXPAND(name, DTYPE, LEVEL)
+#define CPU_PASTE(a, b, c)  a##_##b##_##c
+#define CPU_EXPAND(a, b, c) CPU_PASTE(a, b, c)
+#define K(name)             CPU_EXPAND(name, DTYPE, LEVEL)
 
-#define TNI_KEY_f32        1
-#define TNI_KEY_f64        2
-#define TNI_KEY_f16        3
-#define TNI_KEY_bf16       4
-#define TNI_KEY_c64        5
-#define TNI_KEY_c128       6
-#define TNI_KEY_i64        7
-#define TNI_KEY_i32        8
-#define TNI_KEY_i16        9
-#define TNI_KEY_i8         10
-#define TNI_KEY_u8         11
-#define TNI_KEY_b8         12
-#define TNI_KEY_OF_(dtype) TNI_KEY_##dtype
-#define TNI_KEY_OF(dtype)  TNI_KEY_OF_(dtype)
-#define TNI_KEY            TNI_KEY_OF(DTYPE)
+#define CPU_KEY_f32        1
+#define CPU_KEY_f64        2
+#define CPU_KEY_f16        3
+#define CPU_KEY_bf16       4
+#define CPU_KEY_c64        5
+#define CPU_KEY_c128       6
+#define CPU_KEY_i64        7
+#define CPU_KEY_i32        8
+#define CPU_KEY_i16        9
+#define CPU_KEY_i8         10
+#define CPU_KEY_u8         11
+#define CPU_KEY_b8         12
+#define CPU_KEY_OF_(dtype) CPU_KEY_##dtype
+#define CPU_KEY_OF(dtype)  CPU_KEY_OF_(dtype)
+#define CPU_KEY            CPU_KEY_OF(DTYPE)
 
 static inline float f32_from_f16(uint16_t h)
 {
@@ -101,56 +101,56 @@ static inline uint16_t bf16_from_f32(float f)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-#if TNI_KEY == 1
+#if CPU_KEY == 1
 typedef float T;
 typedef float acc;
 #define DTYPE_ID TN_FLOAT32
-#elif TNI_KEY == 2
+#elif CPU_KEY == 2
 typedef double T;
 typedef double acc;
 #define DTYPE_ID TN_FLOAT64
-#elif TNI_KEY == 3
+#elif CPU_KEY == 3
 typedef uint16_t T;
 typedef float acc;
 #define DTYPE_ID TN_FLOAT16
-#elif TNI_KEY == 4
+#elif CPU_KEY == 4
 typedef uint16_t T;
 typedef float acc;
 #define DTYPE_ID TN_BFLOAT16
-#elif TNI_KEY == 5
+#elif CPU_KEY == 5
 typedef float _Complex T;
 typedef float _Complex acc;
 #define DTYPE_ID TN_COMPLEX64
-#elif TNI_KEY == 6
+#elif CPU_KEY == 6
 typedef double _Complex T;
 typedef double _Complex acc;
 #define DTYPE_ID TN_COMPLEX128
-#elif TNI_KEY == 7
+#elif CPU_KEY == 7
 typedef int64_t T;
 typedef uint64_t acc;
 #define DTYPE_ID TN_INT64
 #define LOWEST   INT64_MIN
-#elif TNI_KEY == 8
+#elif CPU_KEY == 8
 typedef int32_t T;
 typedef uint32_t acc;
 #define DTYPE_ID TN_INT32
 #define LOWEST   INT32_MIN
-#elif TNI_KEY == 9
+#elif CPU_KEY == 9
 typedef int16_t T;
 typedef uint32_t acc;
 #define DTYPE_ID TN_INT16
 #define LOWEST   INT16_MIN
-#elif TNI_KEY == 10
+#elif CPU_KEY == 10
 typedef int8_t T;
 typedef uint32_t acc;
 #define DTYPE_ID TN_INT8
 #define LOWEST   INT8_MIN
-#elif TNI_KEY == 11
+#elif CPU_KEY == 11
 typedef uint8_t T;
 typedef uint32_t acc;
 #define DTYPE_ID TN_UINT8
 #define LOWEST   0
-#elif TNI_KEY == 12
+#elif CPU_KEY == 12
 typedef uint8_t T;
 typedef uint32_t acc;
 #define DTYPE_ID TN_BOOL
@@ -159,19 +159,19 @@ typedef uint32_t acc;
 #error "DTYPE must name a dtype"
 #endif
 
-#define IS_FLOATING (TNI_KEY <= 4)
-#define IS_HALF     (TNI_KEY == 3 || TNI_KEY == 4)
-#define IS_COMPLEX  (TNI_KEY == 5 || TNI_KEY == 6)
-#define IS_INTEGER  (TNI_KEY >= 7)
+#define IS_FLOATING (CPU_KEY <= 4)
+#define IS_HALF     (CPU_KEY == 3 || CPU_KEY == 4)
+#define IS_COMPLEX  (CPU_KEY == 5 || CPU_KEY == 6)
+#define IS_INTEGER  (CPU_KEY >= 7)
 #if IS_FLOATING
 #define LOWEST (-INFINITY)
 #endif
 
 static inline acc load(T x)
 {
-#if TNI_KEY == 3
+#if CPU_KEY == 3
     return f32_from_f16(x);
-#elif TNI_KEY == 4
+#elif CPU_KEY == 4
     return f32_from_bf16(x);
 #else
     return (acc)x;
@@ -179,11 +179,11 @@ static inline acc load(T x)
 }
 static inline T store(acc x)
 {
-#if TNI_KEY == 3
+#if CPU_KEY == 3
     return f16_from_f32(x);
-#elif TNI_KEY == 4
+#elif CPU_KEY == 4
     return bf16_from_f32(x);
-#elif TNI_KEY == 12
+#elif CPU_KEY == 12
     return x != 0;
 #else
     return (T)x;
@@ -192,12 +192,12 @@ static inline T store(acc x)
 /* acc from a number of an argument. */
 static inline acc from_number(const double x[2])
 {
-#if TNI_KEY == 5
+#if CPU_KEY == 5
     const float parts[2] = {(float)x[0], (float)x[1]};
     acc value;
     memcpy(&value, parts, sizeof(value));
     return value;
-#elif TNI_KEY == 6
+#elif CPU_KEY == 6
     acc value;
     memcpy(&value, x, sizeof(value));
     return value;

@@ -70,7 +70,7 @@ static void draw_range(void *user, int64_t begin, int64_t end, int32_t thread)
 /* prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) */
 static int32_t draw_numbers(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *out = cpu_out(call, 0);
+    const tn_tensor_desc *out = tensor_out(call, 0);
     const tn_value *args = call->args;
     cpu_axes axes;
     draw_call c = {.draw = {.seed = (uint64_t)tn_value_as_int(args[4]),

@@ -45,8 +45,7 @@ static double log_gamma(double x)
     return lgamma_r(x, &sign);
 }
 
-/* ---- Distributions
- * ----------------------------------------------------------------------------------------- */
+/* ---- Distributions --------------------------------------------------------------------------------- */
 
 /* The logarithm of a gamma number: Marsaglia and Tsang, "A simple method for generating gamma variables",
  * 2000; a shape below 1 through one that is larger by 1. */
@@ -125,8 +124,7 @@ static double binomial(words *w, double n, double p)
     return n * p < 10 ? binomial_by_gaps(w, n, p) : binomial_by_rejection(w, n, p);
 }
 
-/* ---- Kernels
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Kernels --------------------------------------------------------------------------------------- */
 
 typedef enum family { POISSON, BINOMIAL, GAMMA, DIRICHLET } family;
 
@@ -212,8 +210,8 @@ static double least_normal(tn_dtype dtype)
 
 static int32_t sample(const tn_call *call, family which, uint32_t n_inputs)
 {
-    const tn_tensor_desc *tensors[3] = {cpu_out(call, 0), cpu_arg(call, 0),
-                                        n_inputs > 1 ? cpu_arg(call, 1) : NULL};
+    const tn_tensor_desc *tensors[3] = {tensor_out(call, 0), tensor_arg(call, 0),
+                                        n_inputs > 1 ? tensor_arg(call, 1) : NULL};
     const int32_t hubs[3] = {CPU_F64, CPU_F64, CPU_F64};
     const tn_value *generator = &call->args[n_inputs];
     sample_call c = {.family = which, .least = least_normal(tensors[0]->dtype)};
@@ -255,7 +253,7 @@ static int32_t run_dirichlet(void *self, const tn_call *call)
 
 static const char *count_fits(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *count = cpu_arg(call, 0), *prob = cpu_arg(call, 1);
+    const tn_tensor_desc *count = tensor_arg(call, 0), *prob = tensor_arg(call, 1);
     int fits = prob->rank <= count->rank && prob->dtype == count->dtype;
     for (uint32_t i = 0; i < prob->rank && fits; i++) {
         int64_t n = prob->sizes[prob->rank - 1 - i];

@@ -480,7 +480,7 @@ static int32_t run_reduction(void *self, const tn_call *call)
 /* aten::linalg_vector_norm(Tensor self, Scalar ord, ...) */
 static int32_t run_norm(void *self, const tn_call *call)
 {
-    double order = tn_value_as_float(call->args[1]);
+    double order = float_arg(call, 1);
     reduction r = {CPU_REDUCE_norm_p, TAKE_NORM};
     if (order == 0)
         r.op = CPU_REDUCE_count;
@@ -498,7 +498,7 @@ static int32_t run_norm(void *self, const tn_call *call)
 /* aten::var.correction(Tensor self, int[1]? dim, *, Scalar? correction, bool keepdim) and its family */
 static int32_t run_moments(void *self, const tn_call *call)
 {
-    double correction = call->args[2].tag == TN_TAG_NONE ? 1 : tn_value_as_float(call->args[2]);
+    double correction = call->args[2].tag == TN_TAG_NONE ? 1 : float_arg(call, 2);
     return reduce(call, call->data, 0, correction);
 }
 

@@ -94,9 +94,9 @@ static void order_lines(void *user, int64_t begin, int64_t end, int32_t thread)
 
 static int32_t order(const tn_call *call, order_call *c, int64_t dim)
 {
-    c->self = cpu_arg(call, 0);
-    c->values = cpu_out(call, 0);
-    c->positions = cpu_out(call, 1);
+    c->self = tensor_arg(call, 0);
+    c->values = tensor_out(call, 0);
+    c->positions = tensor_out(call, 1);
     c->slot = cpu_slot(c->self->dtype);
     c->dim = cpu_dim(c->self, dim);
     c->length = cpu_size(c->self, c->dim);
@@ -115,23 +115,21 @@ static int32_t order(const tn_call *call, order_call *c, int64_t dim)
 /* aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False); always stable. */
 static int32_t sort(void *state, const tn_call *call)
 {
-    order_call c = {.kind = ORDER_SORT, .descending = tn_value_as_bool(call->args[3])};
-    return order(call, &c, tn_value_as_int(call->args[2]));
+    order_call c = {.kind = ORDER_SORT, .descending = bool_arg(call, 3)};
+    return order(call, &c, int_arg(call, 2));
 }
 /* aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True); always sorted. */
 static int32_t topk(void *state, const tn_call *call)
 {
-    order_call c = {.kind = ORDER_TOP,
-                    .take = tn_value_as_int(call->args[1]),
-                    .descending = tn_value_as_bool(call->args[3])};
-    return order(call, &c, tn_value_as_int(call->args[2]));
+    order_call c = {.kind = ORDER_TOP, .take = int_arg(call, 1), .descending = bool_arg(call, 3)};
+    return order(call, &c, int_arg(call, 2));
 }
 /* aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) */
 static int32_t kthvalue(void *state, const tn_call *call)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0);
-    order_call c = {.kind = ORDER_KTH, .take = 1, .k = tn_value_as_int(call->args[1])};
-    int64_t dim = tn_value_as_int(call->args[2]);
+    const tn_tensor_desc *self = tensor_arg(call, 0);
+    order_call c = {.kind = ORDER_KTH, .take = 1, .k = int_arg(call, 1)};
+    int64_t dim = int_arg(call, 2);
     if (c.k < 1 || c.k > cpu_size(self, cpu_dim(self, dim)))
         return cpu_error(call, TN_E_INDEX, "kthvalue(): selected number k out of range for dimension %lld",
                          (long long)dim);
@@ -141,28 +139,20 @@ static int32_t kthvalue(void *state, const tn_call *call)
 static int32_t mode(void *state, const tn_call *call)
 {
     order_call c = {.kind = ORDER_MODE, .take = 1};
-    return order(call, &c, tn_value_as_int(call->args[1]));
+    return order(call, &c, int_arg(call, 1));
 }
 
-#define SORT_ROW(row_schema, function)                                                  \
-    {                                                                                   \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = row_schema, \
-        .dtypes = cpu_ordered_dtypes, .run = function                                   \
-    }
 const tn_kernel_row cpu_sort_rows[] = {
-    SORT_ROW("aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor "
-             "values, "
-             "Tensor indices)",
-             sort),
-    SORT_ROW("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor "
-             "values, "
-             "Tensor indices)",
-             topk),
-    SORT_ROW(
-        "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
-        "indices)",
-        kthvalue),
-    SORT_ROW("aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-             mode),
+    CPU_ROW("aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor "
+            "values, Tensor indices)",
+            cpu_ordered_dtypes, sort),
+    CPU_ROW("aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor "
+            "values, Tensor indices)",
+            cpu_ordered_dtypes, topk),
+    CPU_ROW("aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
+            "indices)",
+            cpu_ordered_dtypes, kthvalue),
+    CPU_ROW("aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+            cpu_ordered_dtypes, mode),
 };
 const uint32_t cpu_sort_row_count = CPU_ROW_COUNT(cpu_sort_rows);

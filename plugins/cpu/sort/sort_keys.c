@@ -7,8 +7,7 @@
 /* Up to here insertion is faster than counting. */
 #define SHORT_SORT 48
 
-/* ---- Keys
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------------ */
 
 /* All without branches: a loop of them is vector code. */
 static inline uint32_t key_of_float(float x)
@@ -173,8 +172,7 @@ void cpu_least(cpu_keyed *items, cpu_keyed *other, const cpu_line *line, int64_t
     cpu_sort_keyed(items, other, k);
 }
 
-/* ---- Sort
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Sort ------------------------------------------------------------------------------------------ */
 
 static void insertion_sort(cpu_keyed *items, int64_t n)
 {

@@ -121,7 +121,8 @@ static int32_t write_results(const tn_call *call, items *t, int32_t inverse, int
                                            inverse_shape ? inverse_shape->sizes : &t->count);
     if (status == TN_OK && call->n_outs > 2 && counts) status = call->host->resize_output(call, 2, 1, &found);
     if (status != TN_OK) return status;
-    const tn_tensor_desc *values = cpu_out(call, 0), *where = cpu_out(call, 1), *times = cpu_out(call, 2);
+    const tn_tensor_desc *values = tensor_out(call, 0), *where = tensor_out(call, 1),
+                         *times = tensor_out(call, 2);
     for (int64_t k = 0; k < found; k++) {
         int64_t end = k + 1 < found ? starts[k + 1] : t->count;
         copy_item(t, values, t->order[starts[k]], k);
@@ -135,7 +136,7 @@ static int32_t write_results(const tn_call *call, items *t, int32_t inverse, int
 static int32_t unique(const tn_call *call, int64_t dim, int32_t along, int32_t sorted, int32_t inverse,
                       int32_t counts)
 {
-    items t = {.self = cpu_arg(call, 0)};
+    items t = {.self = tensor_arg(call, 0)};
     t.dim = along ? cpu_dim(t.self, dim) : -1;
     int32_t status = make_items(call, &t, sorted);
     if (status != TN_OK) return status;
@@ -206,7 +207,7 @@ static inline __attribute__((always_inline)) void keep_first(char *to, const cha
 /* unique_consecutive of elements. */
 static int32_t run_lengths(const tn_call *call, int32_t inverse, int32_t counts)
 {
-    const tn_tensor_desc *self = cpu_arg(call, 0);
+    const tn_tensor_desc *self = tensor_arg(call, 0);
     int64_t n = cpu_numel(self), found = 0, bytes = tn_dtype_bytes(self->dtype);
     uint8_t *differs = cpu_scratch(call, (uint64_t)n);
     if (!differs) return TN_E_OUT_OF_MEMORY;
@@ -217,7 +218,7 @@ static int32_t run_lengths(const tn_call *call, int32_t inverse, int32_t counts)
         status = call->host->resize_output(call, 1, self->rank, self->sizes);
     if (status == TN_OK && call->n_outs > 2 && counts) status = call->host->resize_output(call, 2, 1, &found);
     if (status != TN_OK || n == 0) return status;
-    char *to = cpu_out(call, 0)->host;
+    char *to = tensor_out(call, 0)->host;
     if (bytes == 8)
         keep_first(to, self->host, differs, n, found, 8);
     else if (bytes == 4)
@@ -227,11 +228,11 @@ static int32_t run_lengths(const tn_call *call, int32_t inverse, int32_t counts)
     else
         keep_first(to, self->host, differs, n, found, 1);
     if (call->n_outs > 1 && inverse) {
-        int64_t *where = cpu_out(call, 1)->host;
+        int64_t *where = tensor_out(call, 1)->host;
         for (int64_t i = 0, k = -1; i < n; i++) where[i] = k += differs[i];
     }
     if (call->n_outs > 2 && counts) {
-        int64_t *times = cpu_out(call, 2)->host;
+        int64_t *times = tensor_out(call, 2)->host;
         for (int64_t i = n - 1, k = found - 1, end = n; i >= 0; k -= differs[i--]) {
             times[k] = end - i;
             end = differs[i] ? i : end;
@@ -246,53 +247,47 @@ static int32_t run_lengths(const tn_call *call, int32_t inverse, int32_t counts)
 /* aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) */
 static int32_t unique_elements(void *state, const tn_call *call)
 {
-    return unique(call, 0, 0, 1, tn_value_as_bool(call->args[2]), 0);
+    return unique(call, 0, 0, 1, bool_arg(call, 2), 0);
 }
 /* aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) */
 static int32_t unique_counted(void *state, const tn_call *call)
 {
-    return unique(call, 0, 0, 1, tn_value_as_bool(call->args[2]), tn_value_as_bool(call->args[3]));
+    return unique(call, 0, 0, 1, bool_arg(call, 2), bool_arg(call, 3));
 }
 /* aten::unique_dim(Tensor self, int dim, bool sorted=True, ...): inverse and counts are always given. */
 static int32_t unique_dim(void *state, const tn_call *call)
 {
-    return unique(call, tn_value_as_int(call->args[1]), 1, 1, 1, 1);
+    return unique(call, int_arg(call, 1), 1, 1, 1, 1);
 }
 /* aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)
  */
 static int32_t unique_consecutive(void *state, const tn_call *call)
 {
     int32_t along = call->args[3].tag != TN_TAG_NONE;
-    if (!along) return run_lengths(call, tn_value_as_bool(call->args[1]), tn_value_as_bool(call->args[2]));
-    return unique(call, tn_value_as_int(call->args[3]), 1, 0, 1, 1);
+    if (!along) return run_lengths(call, bool_arg(call, 1), bool_arg(call, 2));
+    return unique(call, int_arg(call, 3), 1, 0, 1, 1);
 }
 /* aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) */
 static int32_t unique_dim_consecutive(void *state, const tn_call *call)
 {
-    return unique(call, tn_value_as_int(call->args[1]), 1, 0, 1, 1);
+    return unique(call, int_arg(call, 1), 1, 0, 1, 1);
 }
 
-#define UNIQUE_ROW(row_schema, function)                                                       \
-    {                                                                                          \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = row_schema, \
-        .dtypes = cpu_ordered_dtypes, .run = function                                          \
-    }
 const tn_kernel_row cpu_unique_rows[] = {
-    UNIQUE_ROW("aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
-               unique_elements),
-    UNIQUE_ROW("aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool "
-               "return_counts=False) -> "
-               "(Tensor, Tensor, Tensor)",
-               unique_counted),
-    UNIQUE_ROW("aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool "
-               "return_counts=False) -> (Tensor, Tensor, Tensor)",
-               unique_dim),
-    UNIQUE_ROW(
-        "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? "
-        "dim=None) -> (Tensor, Tensor, Tensor)",
-        unique_consecutive),
-    UNIQUE_ROW("aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool "
-               "return_counts=False) -> (Tensor, Tensor, Tensor)",
-               unique_dim_consecutive),
+    CPU_CONTIGUOUS_ROW(
+        "aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
+        cpu_ordered_dtypes, unique_elements),
+    CPU_CONTIGUOUS_ROW("aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool "
+                       "return_counts=False) -> (Tensor, Tensor, Tensor)",
+                       cpu_ordered_dtypes, unique_counted),
+    CPU_CONTIGUOUS_ROW("aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
+                       "bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+                       cpu_ordered_dtypes, unique_dim),
+    CPU_CONTIGUOUS_ROW("aten::unique_consecutive(Tensor self, bool return_inverse=False, bool "
+                       "return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
+                       cpu_ordered_dtypes, unique_consecutive),
+    CPU_CONTIGUOUS_ROW("aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool "
+                       "return_counts=False) -> (Tensor, Tensor, Tensor)",
+                       cpu_ordered_dtypes, unique_dim_consecutive),
 };
 const uint32_t cpu_unique_row_count = CPU_ROW_COUNT(cpu_unique_rows);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every file of the CPU plugin shares: its state, the row lists that plugin.c joins, errors, argument
- * readers and the parallel loop. Kernels proper (kernels/, compiled once per dtype and level) see
- * kernels/vocabulary.h instead.
+ * What every family of the CPU plugin shares: the plugin's state, row lists, errors, readers of arguments and
+ * tensors, scratch memory and the parallel loops. Files that are compiled per dtype and level have the words of
+ * kernels/vocabulary.h besides.
  */
 #ifndef TENON_CPU_H
 #define TENON_CPU_H
 
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include <stdbool.h>
 
-/* Levels of the instruction set, upward. Each includes those below. */
+/* Levels of the instruction set in rising order; each includes those below it. */
 #define CPU_LEVEL_BASE   0u /* x86-64, or whatever the compiler's default is */
 #define CPU_LEVEL_AVX2   1u /* AVX2, FMA, F16C */
 #define CPU_LEVEL_AVX512 2u /* AVX-512 F, BW, CD, DQ, VL */
@@ -25,13 +26,26 @@ typedef struct cpu_state {
     tn_kernels_interface kernels;
 } cpu_state;
 
-/* The level that this process runs at: the best of CPU, build and TENON_CPU_LEVEL. Read once, at load. */
+/* The level of this process: the highest that the CPU, the build and TENON_CPU_LEVEL allow. Read once, at load. */
 uint32_t cpu_level(void);
+
+/* The slot of a dtype in tables (kernels/dtypes.h), or -1. */
+int32_t cpu_slot(tn_dtype dtype);
 
 /* ---- Row lists --------------------------------------------------------------------------------------- */
 
-/* Each file with rows has a list `cpu_NAME_rows` and its length `cpu_NAME_row_count`; plugin.c names both. */
+/* A file with rows defines `cpu_NAME_rows` and `cpu_NAME_row_count`, and plugin.c lists NAME. */
 #define CPU_ROW_COUNT(rows) (uint32_t)(sizeof(rows) / sizeof((rows)[0]))
+
+/* A row for tensors of any strides, and one for contiguous tensors. A NULL list is all dtypes; further members
+ * of tn_kernel_row may follow. */
+#define CPU_ROW(row_schema, list, function, ...) \
+    CPU_CONTIGUOUS_ROW(row_schema, list, function, .strides = TN_STRIDES_ANY, __VA_ARGS__)
+#define CPU_CONTIGUOUS_ROW(row_schema, list, function, ...)                                         \
+    {                                                                                               \
+        .size = sizeof(tn_kernel_row), .schema = (row_schema), .dtypes = (list), .run = (function), \
+        __VA_ARGS__                                                                                 \
+    }
 
 /* Zero-terminated dtype lists for rows. */
 extern const tn_dtype cpu_float32_dtypes[];    /* float32 */
@@ -50,28 +64,84 @@ extern const tn_dtype cpu_everything_dtypes[]; /* these, unsigned integers and c
 
 /* ---- Errors ------------------------------------------------------------------------------------------ */
 
-/* Records an error with printf's words and returns `code`. */
-int32_t cpu_error(const tn_call *call, int32_t code, const char *format, ...)
+/* Records a formatted error and returns `status`. */
+int32_t cpu_error(const tn_call *call, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- Arguments --------------------------------------------------------------------------------------- */
 
-/* Descriptor of a tensor argument or result; NULL when absent. */
-static inline const tn_tensor_desc *cpu_arg(const tn_call *call, uint32_t i)
+/* The tensor at argument i, or NULL if it is absent. */
+static inline const tn_tensor_desc *tensor_arg(const tn_call *call, uint32_t i)
 {
     tn_tensor *t = i < call->n_args ? tn_value_as_tensor(call->args[i]) : NULL;
     return t ? tn_desc(t) : NULL;
 }
-static inline const tn_tensor_desc *cpu_out(const tn_call *call, uint32_t i)
+/* The tensor of output i, or NULL if it is not asked for. */
+static inline const tn_tensor_desc *tensor_out(const tn_call *call, uint32_t i)
 {
     tn_tensor *t = i < call->n_outs ? tn_value_as_tensor(call->outs[i]) : NULL;
     return t ? tn_desc(t) : NULL;
 }
-static inline int64_t cpu_numel(const tn_tensor_desc *d)
+static inline int64_t int_arg(const tn_call *call, uint32_t i)
+{
+    return tn_value_as_int(call->args[i]);
+}
+static inline double float_arg(const tn_call *call, uint32_t i)
+{
+    return tn_value_as_float(call->args[i]);
+}
+static inline bool bool_arg(const tn_call *call, uint32_t i)
+{
+    return tn_value_as_bool(call->args[i]);
+}
+static inline bool is_none_arg(const tn_call *call, uint32_t i)
+{
+    return i >= call->n_args || call->args[i].tag == TN_TAG_NONE;
+}
+/* Item k of the integer list at argument i. An int or a list of one item applies to every k; an absent or empty
+ * list gives `otherwise`. */
+static inline int64_t list_arg(const tn_call *call, uint32_t i, uint32_t k, int64_t otherwise)
+{
+    const tn_value *v = &call->args[i];
+    if (v->tag == TN_TAG_INT) return v->as.i;
+    if (v->tag != TN_TAG_INTS || v->count == 0) return otherwise;
+    return v->as.ints[v->count == 1 ? 0 : k];
+}
+/* Item k of the list of bools at argument i; false beyond its end. */
+static inline bool mask_arg(const tn_call *call, uint32_t i, uint32_t k)
+{
+    const tn_value *v = &call->args[i];
+    return v->tag == TN_TAG_BOOLS && k < v->count && v->as.bools[k];
+}
+/* The real and imaginary part of the scalar at argument i. */
+static inline void scalar_arg(const tn_call *call, uint32_t i, double out[2])
+{
+    const tn_value *v = &call->args[i];
+    out[0] = tn_value_as_float(*v);
+    out[1] = v->tag == TN_TAG_COMPLEX ? v->as.floats[1] : 0;
+}
+
+/* ---- Tensors ----------------------------------------------------------------------------------------- */
+
+/* The product of the sizes of dimensions [begin, end). */
+static inline int64_t cpu_span(const tn_tensor_desc *d, uint32_t begin, uint32_t end)
 {
     int64_t n = 1;
-    for (uint32_t i = 0; i < d->rank; i++) n *= d->sizes[i];
+    for (uint32_t i = begin; i < end; i++) n *= d->sizes[i];
     return n;
+}
+static inline int64_t cpu_numel(const tn_tensor_desc *d)
+{
+    return cpu_span(d, 0, d->rank);
+}
+static inline bool cpu_is_contiguous(const tn_tensor_desc *d)
+{
+    int64_t expected = 1;
+    for (uint32_t i = d->rank; i-- > 0;) {
+        if (d->sizes[i] != 1 && d->strides[i] != expected) return false;
+        expected *= d->sizes[i];
+    }
+    return true;
 }
 
 static inline const tn_operand *cpu_operand(const tn_nest *nest, uint32_t i)
@@ -80,20 +150,60 @@ static inline const tn_operand *cpu_operand(const tn_nest *nest, uint32_t i)
                                               (uint64_t)i * nest->operand_bytes);
 }
 
-/* Host scratch memory for the length of the call, aligned to 64 bytes; NULL (and an error recorded) when
- * there is none. */
+static inline int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+static inline int64_t round_up(int64_t x, int64_t step)
+{
+    return ceil_div(x, step) * step;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------ */
+
+/* Memory until the end of the call, aligned to 64 bytes, from the thread of the call only; NULL with a recorded
+ * error if there is none. */
 void *cpu_scratch(const tn_call *call, uint64_t bytes);
 
-/* ---- The parallel loop ------------------------------------------------------------------------------- */
+/* The same from any thread, to be given back with cpu_free: for worker threads, and for large memory that is
+ * needed for a part of the call. cpu_free accepts NULL. */
+void *cpu_alloc(const tn_call *call, int64_t bytes);
+void cpu_free(const tn_call *call, void *memory, int64_t bytes);
 
-/*
- * Runs fn(user, begin, end, thread) over [0, n) cut into one run of consecutive items for each thread; runs
- * are multiples of `grain` but for the last, so that n <= grain stays on the calling thread. `thread` is
- * below cpu_thread_count(call). Within another parallel loop it is serial.
- */
+/* ---- Parallel loops ---------------------------------------------------------------------------------- */
+
+/* Items [begin, end) of a loop; `thread` is below cpu_thread_count(call). */
 typedef void (*cpu_range_fn)(void *user, int64_t begin, int64_t end, int32_t thread);
-void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user);
+
 /* The most threads that a parallel loop of this call uses, at least 1. */
 int32_t cpu_thread_count(const tn_call *call);
+
+/* Both loops run on the calling thread alone when they are called inside a parallel loop. */
+
+/*
+ * Gives each thread one run of consecutive items of [0, n). Runs are multiples of `grain` but for the last, so
+ * n <= grain stays on the calling thread. For work whose result does not depend on where runs begin.
+ */
+void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user);
+
+/*
+ * Cuts [0, n) into ranges of `grain` items, which depend on n and grain alone, and runs them in any order. A
+ * thread takes the next range when it is done with one, so slower cores take fewer.
+ */
+void cpu_parallel_ranges(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user);
+
+/* The grain that gives each range about `work` units when an item costs `cost`. */
+static inline int64_t grain_for(int64_t work, int64_t cost)
+{
+    return max_i64(1, work / max_i64(1, cost));
+}
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Helpers that every row of the CPU plugin uses: dtype lists, errors, scratch memory, the parallel loop. It
- * knows no operator.
- */
+/* The functions of cpu.h: dtype lists, errors, memory, parallel loops. */
 #include "cpu.h"
 
 #include <omp.h>
@@ -28,14 +25,14 @@ const tn_dtype cpu_all_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, COMPLEX, 0};
 const tn_dtype cpu_everything_dtypes[] = {TN_BOOL, INTEGERS, TN_UINT16,    TN_UINT32, TN_UINT64,
                                           FLOATS,  COMPLEX,  TN_COMPLEX32, 0};
 
-int32_t cpu_error(const tn_call *call, int32_t code, const char *format, ...)
+int32_t cpu_error(const tn_call *call, int32_t status, const char *format, ...)
 {
     char message[512];
     va_list list;
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
     va_end(list);
-    return call->host->error(call->host->context, code, message);
+    return call->host->error(call->host->context, status, message);
 }
 
 void *cpu_scratch(const tn_call *call, uint64_t bytes)
@@ -46,6 +43,19 @@ void *cpu_scratch(const tn_call *call, uint64_t bytes)
     return NULL;
 }
 
+void *cpu_alloc(const tn_call *call, int64_t bytes)
+{
+    void *memory = call->host->alloc(call->host->context, (uint64_t)max_i64(bytes, 64));
+    if (!memory)
+        cpu_error(call, TN_E_OUT_OF_MEMORY, "out of memory: %lld bytes of scratch", (long long)bytes);
+    return memory;
+}
+
+void cpu_free(const tn_call *call, void *memory, int64_t bytes)
+{
+    if (memory) call->host->free(call->host->context, memory, (uint64_t)max_i64(bytes, 64));
+}
+
 int32_t cpu_thread_count(const tn_call *call)
 {
     return call->threads > 1 ? call->threads : 1;
@@ -53,7 +63,7 @@ int32_t cpu_thread_count(const tn_call *call)
 
 void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user)
 {
-    int64_t grains = (n + grain - 1) / grain, threads = cpu_thread_count(call);
+    int64_t grains = ceil_div(n, grain), threads = cpu_thread_count(call);
     if (threads > grains) threads = grains;
     if (threads <= 1 || omp_in_parallel()) {
         if (n > 0) fn(user, 0, n, 0);
@@ -61,10 +71,22 @@ void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_f
     }
 #pragma omp parallel num_threads((int)threads)
     {
-        /* The runtime may give fewer threads than were asked for. */
+        /* The runtime may start fewer threads than were asked for. */
         int64_t thread = omp_get_thread_num(), count = omp_get_num_threads();
         int64_t begin = grains * thread / count * grain, end = grains * (thread + 1) / count * grain;
         if (end > n) end = n;
         if (begin < end) fn(user, begin, end, (int32_t)thread);
     }
+}
+
+void cpu_parallel_ranges(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user)
+{
+    int64_t ranges = ceil_div(n, grain), threads = min_i64(cpu_thread_count(call), ranges);
+    if (threads <= 1 || omp_in_parallel()) {
+        for (int64_t begin = 0; begin < n; begin += grain) fn(user, begin, min_i64(begin + grain, n), 0);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic) num_threads((int)threads)
+    for (int64_t i = 0; i < ranges; i++)
+        fn(user, i * grain, min_i64((i + 1) * grain, n), (int32_t)omp_get_thread_num());
 }

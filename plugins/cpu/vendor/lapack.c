@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static tni_lapack tables[4];
+static cpu_lapack tables[4];
 static bool filled;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -24,15 +24,15 @@ static bool find(void *library, char prefix, const char *name, void *out_functio
     return address != NULL;
 }
 
-static bool fill_real(void *library, char prefix, tni_lapack *t)
+static bool fill_real(void *library, char prefix, cpu_lapack *t)
 {
     bool found = true;
 #define FIND(real_name, complex_name, arguments) \
     found = found && (strncmp(#real_name, "he", 2) == 0 || find(library, prefix, #real_name, &t->real_name));
-    TNI_LAPACK_ROUTINES(FIND)
+    CPU_LAPACK_ROUTINES(FIND)
 #undef FIND
 #define FIND(name, arguments) found = found && find(library, prefix, #name, &t->for_real.name);
-    TNI_LAPACK_REAL_ROUTINES(FIND)
+    CPU_LAPACK_REAL_ROUTINES(FIND)
 #undef FIND
     /* The hermitian ones are the symmetric ones. */
     t->hetrf = t->sytrf;
@@ -40,27 +40,27 @@ static bool fill_real(void *library, char prefix, tni_lapack *t)
     return found;
 }
 
-static bool fill_complex(void *library, char prefix, tni_lapack *t)
+static bool fill_complex(void *library, char prefix, cpu_lapack *t)
 {
     bool found = true;
 #define FIND(real_name, complex_name, arguments) \
     found = found && find(library, prefix, #complex_name, &t->real_name);
-    TNI_LAPACK_ROUTINES(FIND)
+    CPU_LAPACK_ROUTINES(FIND)
 #undef FIND
 #define FIND(name, arguments) found = found && find(library, prefix, #name, &t->for_complex.name);
-    TNI_LAPACK_COMPLEX_ROUTINES(FIND)
+    CPU_LAPACK_COMPLEX_ROUTINES(FIND)
 #undef FIND
     return found;
 }
 
 static void fill(void)
 {
-    void *library = tni_openblas_get() ? dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *library = cpu_openblas_get() ? dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL) : NULL;
     filled = library && fill_real(library, 's', &tables[0]) && fill_real(library, 'd', &tables[1]) &&
              fill_complex(library, 'c', &tables[2]) && fill_complex(library, 'z', &tables[3]);
 }
 
-const tni_lapack *tni_lapack_get(int which)
+const cpu_lapack *cpu_lapack_get(int which)
 {
     pthread_once(&once, fill);
     return filled ? &tables[which] : NULL;

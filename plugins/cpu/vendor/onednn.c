@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-static tni_onednn table;
-static const tni_onednn *opened;
+static cpu_onednn table;
+static const cpu_onednn *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
@@ -26,7 +26,7 @@ static int find_all(void *library)
     int found = find(library, "omp_set_num_threads", &table.omp_set_num_threads) &&
                 find(library, "omp_get_max_threads", &table.omp_get_max_threads);
 #define FIND(name) found = found && find(library, "dnnl_" #name, &table.name);
-    TNI_ONEDNN_FUNCTIONS(FIND)
+    CPU_ONEDNN_FUNCTIONS(FIND)
 #undef FIND
     return found;
 }
@@ -47,13 +47,13 @@ static void open_library(void)
     opened = &table;
 }
 
-const tni_onednn *tni_onednn_get(void)
+const cpu_onednn *cpu_onednn_get(void)
 {
     pthread_once(&once, open_library);
     return opened;
 }
 
-int tni_onednn_begin(const tni_onednn *dnn, int32_t threads)
+int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)
 {
     int before = dnn->omp_get_max_threads();
     int wanted = threads > 0 ? threads : 1;
@@ -61,7 +61,7 @@ int tni_onednn_begin(const tni_onednn *dnn, int32_t threads)
     return before;
 }
 
-void tni_onednn_end(const tni_onednn *dnn, int token)
+void cpu_onednn_end(const cpu_onednn *dnn, int token)
 {
     if (dnn->omp_get_max_threads() != token) dnn->omp_set_num_threads(token);
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* The functions in use, without their prefix. */
-#define TNI_ONEDNN_FUNCTIONS(X)                    \
+#define CPU_ONEDNN_FUNCTIONS(X)                    \
     X(engine_create)                               \
     X(stream_create)                               \
     X(stream_destroy)                              \
@@ -36,22 +36,22 @@
     X(dilated_convolution_backward_data_desc_init) \
     X(dilated_convolution_backward_weights_desc_init)
 
-typedef struct tni_onednn {
-#define TNI_ONEDNN_POINTER(name) __typeof__(dnnl_##name) *name;
-    TNI_ONEDNN_FUNCTIONS(TNI_ONEDNN_POINTER)
-#undef TNI_ONEDNN_POINTER
+typedef struct cpu_onednn {
+#define CPU_ONEDNN_POINTER(name) __typeof__(dnnl_##name) *name;
+    CPU_ONEDNN_FUNCTIONS(CPU_ONEDNN_POINTER)
+#undef CPU_ONEDNN_POINTER
     /* Of the OpenMP runtime that this oneDNN uses. */
     void (*omp_set_num_threads)(int threads);
     int (*omp_get_max_threads)(void);
     dnnl_engine_t engine;       /* the processor; lives as long as the process */
     dnnl_primitive_attr_t attr; /* scratch memory is the caller's */
-} tni_onednn;
+} cpu_onednn;
 
 /* The table, or NULL when the library is not there. From any thread. */
-const tni_onednn *tni_onednn_get(void);
+const cpu_onednn *cpu_onednn_get(void);
 
 /* Between these two calls from this thread use so many threads. */
-int tni_onednn_begin(const tni_onednn *dnn, int32_t threads);
-void tni_onednn_end(const tni_onednn *dnn, int token);
+int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads);
+void cpu_onednn_end(const cpu_onednn *dnn, int token);
 
 #endif

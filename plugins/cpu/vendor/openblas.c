@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-static tni_openblas table;
-static const tni_openblas *opened;
+static cpu_openblas table;
+static const cpu_openblas *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
@@ -43,13 +43,13 @@ static void open_library(void)
     opened = &table;
 }
 
-const tni_openblas *tni_openblas_get(void)
+const cpu_openblas *cpu_openblas_get(void)
 {
     pthread_once(&once, open_library);
     return opened;
 }
 
-int tni_openblas_begin(const tni_openblas *blas)
+int cpu_openblas_begin(const cpu_openblas *blas)
 {
     int threads;
     if (!blas->omp_set_num_threads) return 0;
@@ -58,7 +58,7 @@ int tni_openblas_begin(const tni_openblas *blas)
     return threads;
 }
 
-void tni_openblas_end(const tni_openblas *blas, int token)
+void cpu_openblas_end(const cpu_openblas *blas, int token)
 {
     if (blas->omp_set_num_threads && token != 1) blas->omp_set_num_threads(token);
 }

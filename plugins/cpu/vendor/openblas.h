@@ -9,11 +9,11 @@
 
 #include <stdint.h>
 
-#define TNI_BLAS_ROW_MAJOR 101
-#define TNI_BLAS_NO_TRANS  111
-#define TNI_BLAS_TRANS     112
+#define CPU_BLAS_ROW_MAJOR 101
+#define CPU_BLAS_NO_TRANS  111
+#define CPU_BLAS_TRANS     112
 
-typedef struct tni_openblas {
+typedef struct cpu_openblas {
     void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
                   int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
@@ -25,13 +25,13 @@ typedef struct tni_openblas {
     /* Of the OpenMP runtime that this OpenBLAS uses; NULL in builds with threads of their own. */
     void (*omp_set_num_threads)(int threads);
     int (*omp_get_max_threads)(void);
-} tni_openblas;
+} cpu_openblas;
 
 /* The table, or NULL when the library is not there. From any thread. */
-const tni_openblas *tni_openblas_get(void);
+const cpu_openblas *cpu_openblas_get(void);
 
 /* Between these two the calling thread uses no other thread in OpenBLAS. */
-int tni_openblas_begin(const tni_openblas *blas);
-void tni_openblas_end(const tni_openblas *blas, int token);
+int cpu_openblas_begin(const cpu_openblas *blas);
+void cpu_openblas_end(const cpu_openblas *blas, int token);
 
 #endif

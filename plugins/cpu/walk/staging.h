@@ -15,8 +15,6 @@
 /* More operands than any pointwise operator has. */
 #define CPU_MAX_OPERANDS 6
 
-/* Dense number of a dtype (CPU_F32, ...), or -1. */
-int32_t cpu_slot(tn_dtype dtype);
 extern const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT];
 
 /* Converts n dense elements between any two dtypes. Runs do not overlap. */

@@ -7,18 +7,17 @@
 #include "conv_columns.h"
 #include "nn/contiguous.h"
 #include "nn/product/gemm.h"
-#include "nn/tables.h"
 #include <string.h>
 
 /* ---- Geometry ---------------------------------------------------------------------------------------- */
 
-tni_conv tni_conv_geometry(const tn_call *call, uint32_t first, const tensor *x, const tensor *w,
-                           const tensor *y)
+cpu_conv cpu_conv_geometry(const tn_call *call, uint32_t first, const tn_tensor_desc *x,
+                           const tn_tensor_desc *w, const tn_tensor_desc *y)
 {
-    tni_conv c = {.dtype = w->dtype,
+    cpu_conv c = {.dtype = w->dtype,
                   .spatial = (int32_t)w->rank - 2,
                   .batch = x->sizes[0],
-                  .groups = arg_int(call, first + 5),
+                  .groups = int_arg(call, first + 5),
                   .x_channels = x->sizes[1],
                   .y_channels = y->sizes[1]};
     for (int i = 0; i < 3; i++) {
@@ -27,9 +26,9 @@ tni_conv tni_conv_geometry(const tn_call *call, uint32_t first, const tensor *x,
         c.x_size[i] = there ? x->sizes[k + 2] : 1;
         c.y_size[i] = there ? y->sizes[k + 2] : 1;
         c.kernel[i] = there ? w->sizes[k + 2] : 1;
-        c.stride[i] = there ? arg_item(call, first, (uint32_t)k, 1) : 1;
-        c.padding[i] = there ? arg_item(call, first + 1, (uint32_t)k, 0) : 0;
-        c.dilation[i] = there ? arg_item(call, first + 2, (uint32_t)k, 1) : 1;
+        c.stride[i] = there ? list_arg(call, first, (uint32_t)k, 1) : 1;
+        c.padding[i] = there ? list_arg(call, first + 1, (uint32_t)k, 0) : 0;
+        c.dilation[i] = there ? list_arg(call, first + 2, (uint32_t)k, 1) : 1;
     }
     return c;
 }
@@ -37,11 +36,11 @@ tni_conv tni_conv_geometry(const tn_call *call, uint32_t first, const tensor *x,
 /* ---- Passes ------------------------------------------------------------------------------------------ */
 
 /* Elements of what a pass reads or writes. */
-static int64_t count_of(const tni_conv *c, char what)
+static int64_t count_of(const cpu_conv *c, char what)
 {
-    if (what == 'x') return c->batch * c->x_channels * tni_volume(c->x_size);
-    if (what == 'y') return c->batch * c->y_channels * tni_volume(c->y_size);
-    return c->y_channels * (c->x_channels / c->groups) * tni_volume(c->kernel);
+    if (what == 'x') return c->batch * c->x_channels * cpu_volume(c->x_size);
+    if (what == 'y') return c->batch * c->y_channels * cpu_volume(c->y_size);
+    return c->y_channels * (c->x_channels / c->groups) * cpu_volume(c->kernel);
 }
 
 /* True when no element of a float32 or float64 array is infinite or NaN. */
@@ -55,38 +54,38 @@ static bool all_finite(tn_dtype dtype, const void *data, int64_t count)
     return sum == 0;
 }
 
-static int32_t run_full(const tni_conv_pass *p)
+static int32_t run_full(const cpu_conv_pass *p)
 {
-    if (tni_conv_depthwise_can(p->geometry)) return tni_conv_depthwise(p);
-    if (tni_conv_direct_can(p->geometry, p->kind)) {
-        int32_t status = tni_conv_direct(p);
-        if (status != TN_OK || p->kind != TNI_CONV_WEIGHTS) return status;
+    if (cpu_conv_depthwise_can(p->geometry)) return cpu_conv_depthwise(p);
+    if (cpu_conv_direct_can(p->geometry, p->kind)) {
+        int32_t status = cpu_conv_direct(p);
+        if (status != TN_OK || p->kind != CPU_CONV_WEIGHTS) return status;
         if (all_finite(p->geometry->dtype, p->out, count_of(p->geometry, 'w'))) return TN_OK;
         /* Infinities of the input have met the zeros between rows: this way they meet what they should. */
     }
-    return tni_conv_columns(p);
+    return cpu_conv_columns(p);
 }
 
 /* A float32 copy of an operand of half precision, at *memory; advances it. */
-static const void *widened(const tni_conv *c, const void *from, int64_t count, float **memory)
+static const void *widened(const cpu_conv *c, const void *from, int64_t count, float **memory)
 {
     float *to = *memory;
     if (!from) return NULL;
-    tni_products_of(c->dtype)->widen(from, 0, 1, 1, count, to);
+    cpu_products_of(c->dtype)->widen(from, 0, 1, 1, count, to);
     *memory += count;
     return to;
 }
 
-static int32_t run_half(const tni_conv_pass *p)
+static int32_t run_half(const cpu_conv_pass *p)
 {
-    const tni_conv *c = p->geometry;
+    const cpu_conv *c = p->geometry;
     int64_t x = count_of(c, 'x'), y = count_of(c, 'y'), w = count_of(c, 'w'),
             bias = max_i64(c->x_channels, c->y_channels);
     int64_t bytes = (x + y + w + bias) * (int64_t)sizeof(float);
-    int64_t out = p->kind == TNI_CONV_FORWARD ? y : p->kind == TNI_CONV_DATA ? x : w;
-    float *memory = tni_scratch(p->call, bytes), *next = memory;
-    tni_conv wide = *c;
-    tni_conv_pass pass = *p;
+    int64_t out = p->kind == CPU_CONV_FORWARD ? y : p->kind == CPU_CONV_DATA ? x : w;
+    float *memory = cpu_alloc(p->call, bytes), *next = memory;
+    cpu_conv wide = *c;
+    cpu_conv_pass pass = *p;
     int32_t status;
     if (!memory) return TN_E_OUT_OF_MEMORY;
     wide.dtype = TN_FLOAT32;
@@ -94,34 +93,34 @@ static int32_t run_half(const tni_conv_pass *p)
     pass.x = widened(c, p->x, x, &next);
     pass.y = widened(c, p->y, y, &next);
     pass.w = widened(c, p->w, w, &next);
-    pass.bias = widened(c, p->bias, p->kind == TNI_CONV_FORWARD ? c->y_channels : c->x_channels, &next);
+    pass.bias = widened(c, p->bias, p->kind == CPU_CONV_FORWARD ? c->y_channels : c->x_channels, &next);
     pass.out = next;
     status = run_full(&pass);
-    if (status == TN_OK) tni_products_of(c->dtype)->narrow(pass.out, out, (double[2]){0, 0}, p->out);
-    tni_scratch_free(p->call, memory, bytes);
+    if (status == TN_OK) cpu_products_of(c->dtype)->narrow(pass.out, out, (double[2]){0, 0}, p->out);
+    cpu_free(p->call, memory, bytes);
     return status;
 }
 
-static int32_t run_pass(const tni_conv_pass *p)
+static int32_t run_pass(const cpu_conv_pass *p)
 {
-    return tni_products_of(p->geometry->dtype)->widen ? run_half(p) : run_full(p);
+    return cpu_products_of(p->geometry->dtype)->widen ? run_half(p) : run_full(p);
 }
 
 /* Makes the operands dense, runs the pass and writes the result where it belongs. Absent operands are NULL.
  */
-static int32_t run_on(const tn_call *call, const tni_conv *c, int32_t kind, const tensor *x, const tensor *w,
-                      const tensor *y, const tensor *bias)
+static int32_t run_on(const tn_call *call, const cpu_conv *c, int32_t kind, const tn_tensor_desc *x,
+                      const tn_tensor_desc *w, const tn_tensor_desc *y, const tn_tensor_desc *bias)
 {
-    tni_dense dense[4];
-    const tensor *operands[4] = {x, w, y, bias};
-    int out = kind == TNI_CONV_FORWARD ? 2 : kind == TNI_CONV_DATA ? 0 : 1;
+    cpu_contiguous dense[4];
+    const tn_tensor_desc *operands[4] = {x, w, y, bias};
+    int out = kind == CPU_CONV_FORWARD ? 2 : kind == CPU_CONV_DATA ? 0 : 1;
     int32_t status = TN_OK;
     memset(dense, 0, sizeof(dense));
     for (int i = 0; i < 4 && status == TN_OK; i++)
-        status = i == out ? tni_dense_write(call, operands[i], &dense[i])
-                          : tni_dense_read(call, operands[i], &dense[i]);
-    if (status == TN_OK && tensor_numel(operands[out]) > 0) {
-        tni_conv_pass pass = {.call = call,
+        status = i == out ? cpu_contiguous_write(call, operands[i], &dense[i])
+                          : cpu_contiguous_read(call, operands[i], &dense[i]);
+    if (status == TN_OK && cpu_numel(operands[out]) > 0) {
+        cpu_conv_pass pass = {.call = call,
                               .geometry = c,
                               .kind = kind,
                               .x = out == 0 ? NULL : dense[0].data,
@@ -131,92 +130,81 @@ static int32_t run_on(const tn_call *call, const tni_conv *c, int32_t kind, cons
                               .out = dense[out].data};
         status = run_pass(&pass);
     }
-    for (int i = 0; i < 4; i++) tni_dense_finish(&dense[i], i == out && status == TN_OK);
+    for (int i = 0; i < 4; i++) cpu_contiguous_finish(&dense[i], i == out && status == TN_OK);
     return status;
 }
 
 static int32_t run_convolution(void *self, const tn_call *call)
 {
-    const tensor *in = arg_tensor(call, 0), *w = arg_tensor(call, 1), *bias = arg_tensor(call, 2);
-    const tensor *out = out_tensor(call, 0);
-    bool transposed = arg_int(call, 6);
-    const tensor *x = transposed ? out : in, *y = transposed ? in : out;
-    tni_conv c = tni_conv_geometry(call, 3, x, w, y);
-    return run_on(call, &c, transposed ? TNI_CONV_DATA : TNI_CONV_FORWARD, x, w, y, bias);
+    const tn_tensor_desc *in = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2);
+    const tn_tensor_desc *out = tensor_out(call, 0);
+    bool transposed = int_arg(call, 6);
+    const tn_tensor_desc *x = transposed ? out : in, *y = transposed ? in : out;
+    cpu_conv c = cpu_conv_geometry(call, 3, x, w, y);
+    return run_on(call, &c, transposed ? CPU_CONV_DATA : CPU_CONV_FORWARD, x, w, y, bias);
 }
 
 /* ---- Backward ---------------------------------------------------------------------------------------- */
 
 typedef struct bias_job {
-    const tni_column_kernels *kernels;
+    const cpu_column_kernels *kernels;
     const void *y;
     int64_t batch, channels, volume;
     void *out;
 } bias_job;
 
-static void sum_channels(void *context, int64_t begin, int64_t end)
+static void sum_channels(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const bias_job *job = context;
+    const bias_job *job = user;
     for (int64_t c = begin; c < end; c++)
         job->kernels->sum_channel(job->y, job->batch, job->channels, c, job->volume, job->out);
 }
 
-static int32_t run_bias(const tn_call *call, const tensor *grad, const tensor *out)
+static int32_t run_bias(const tn_call *call, const tn_tensor_desc *grad, const tn_tensor_desc *out)
 {
-    tni_dense dense;
-    int32_t status = tni_dense_read(call, grad, &dense);
+    cpu_contiguous dense;
+    int32_t status = cpu_contiguous_read(call, grad, &dense);
     if (status == TN_OK) {
-        bias_job job = {.kernels = tni_columns_of(grad->dtype),
+        bias_job job = {.kernels = cpu_kernels_of(cpu_column_table, grad->dtype),
                         .y = dense.data,
                         .batch = grad->sizes[0],
                         .channels = grad->sizes[1],
-                        .volume = tensor_span(grad, 2, grad->rank),
+                        .volume = cpu_span(grad, 2, grad->rank),
                         .out = out->host};
-        tni_for_ranges(call, job.channels, grain_for(1 << 16, job.batch * job.volume), sum_channels, &job);
+        cpu_parallel_ranges(call, job.channels, grain_for(1 << 16, job.batch * job.volume), sum_channels,
+                            &job);
     }
-    tni_dense_finish(&dense, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
-    const tensor *grad = arg_tensor(call, 0), *in = arg_tensor(call, 1), *w = arg_tensor(call, 2);
-    const tensor *out[3] = {out_tensor(call, 0), out_tensor(call, 1), out_tensor(call, 2)};
-    bool transposed = arg_int(call, 7);
-    tni_conv c = tni_conv_geometry(call, 4, transposed ? grad : in, w, transposed ? in : grad);
+    const tn_tensor_desc *grad = tensor_arg(call, 0), *in = tensor_arg(call, 1), *w = tensor_arg(call, 2);
+    const tn_tensor_desc *out[3] = {tensor_out(call, 0), tensor_out(call, 1), tensor_out(call, 2)};
+    bool transposed = int_arg(call, 7);
+    cpu_conv c = cpu_conv_geometry(call, 4, transposed ? grad : in, w, transposed ? in : grad);
     int32_t status = TN_OK;
     for (uint32_t i = 0; i < 3; i++)
-        if (!arg_mask(call, 10, i)) out[i] = NULL;
+        if (!mask_arg(call, 10, i)) out[i] = NULL;
     if (out[0] && transposed)
-        status = run_on(call, &c, TNI_CONV_FORWARD, grad, w, out[0], NULL);
+        status = run_on(call, &c, CPU_CONV_FORWARD, grad, w, out[0], NULL);
     else if (out[0])
-        status = run_on(call, &c, TNI_CONV_DATA, out[0], w, grad, NULL);
+        status = run_on(call, &c, CPU_CONV_DATA, out[0], w, grad, NULL);
     if (status == TN_OK && out[1])
-        status = transposed ? run_on(call, &c, TNI_CONV_WEIGHTS, grad, out[1], in, NULL)
-                            : run_on(call, &c, TNI_CONV_WEIGHTS, in, out[1], grad, NULL);
+        status = transposed ? run_on(call, &c, CPU_CONV_WEIGHTS, grad, out[1], in, NULL)
+                            : run_on(call, &c, CPU_CONV_WEIGHTS, in, out[1], grad, NULL);
     if (status == TN_OK && out[2]) status = run_bias(call, grad, out[2]);
     return status;
 }
 
-static const tn_dtype dtypes[] = {TN_FLOAT32,   TN_FLOAT64,    TN_FLOAT16, TN_BFLOAT16,
-                                  TN_COMPLEX64, TN_COMPLEX128, TN_INT64,   TN_INT32,
-                                  TN_INT16,     TN_INT8,       TN_UINT8,   0};
-
 const tn_kernel_row cpu_conv_rows[] = {
-    {.size = sizeof(tn_kernel_row),
-     .strides = TN_STRIDES_ANY,
-     .schema =
-         "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
-         "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-     .dtypes = dtypes,
-     .run = run_convolution},
-    {.size = sizeof(tn_kernel_row),
-     .strides = TN_STRIDES_ANY,
-     .schema =
-         "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
-         "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, "
-         "SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-     .dtypes = dtypes,
-     .run = run_backward},
+    CPU_ROW("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
+            "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+            cpu_number_dtypes, run_convolution),
+    CPU_ROW("aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
+            "bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
+            "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+            cpu_number_dtypes, run_backward),
 };
-const uint32_t cpu_conv_row_count = TNI_ROW_COUNT(cpu_conv_rows);
+const uint32_t cpu_conv_row_count = CPU_ROW_COUNT(cpu_conv_rows);

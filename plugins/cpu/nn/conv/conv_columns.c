@@ -6,15 +6,17 @@
  */
 #include "conv_columns.h"
 #include "nn/product/gemm.h"
-#include "nn/tables.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_column_kernels, cpu_column_kernels, CPU_ALL)
+cpu_kernel_table cpu_column_table = CPU_KERNEL_TABLE(cpu_column_kernels, CPU_ALL);
 
 enum { WEIGHT_PARTS = 8 };
 #define PARTS_BYTES (64 << 20) /* the most memory for parts of weight gradients */
 
 typedef struct column_job {
-    const tni_conv_pass *pass;
-    const tni_column_kernels *kernels;
+    const cpu_conv_pass *pass;
+    const cpu_column_kernels *kernels;
     int64_t x_channels, y_channels, rows, positions, plane; /* of one group; rows of the column matrix */
     int64_t x_step, y_step, w_step, bytes; /* bytes of one group of an image, or of weights */
     bool direct;                           /* the image is its own column matrix */
@@ -29,21 +31,21 @@ static int64_t columns_bytes(const column_job *job)
     return job->direct ? 0 : job->rows * job->positions * job->bytes;
 }
 
-static void multiply(column_job *job, const tni_gemm *g)
+static void multiply(column_job *job, const cpu_gemm *g)
 {
     const tn_call *call = job->pass->call;
     tn_dtype dtype = job->pass->geometry->dtype;
-    int32_t status = job->parallel_product ? tni_gemm_run(call, dtype, g) : tni_gemm_serial(call, dtype, g);
+    int32_t status = job->parallel_product ? cpu_gemm_run(call, dtype, g) : cpu_gemm_serial(call, dtype, g);
     if (status != TN_OK) job->status = status;
 }
 
 static void forward_item(column_job *job, int64_t item, char *columns)
 {
-    const tni_conv_pass *p = job->pass;
+    const cpu_conv_pass *p = job->pass;
     int64_t group = item % p->geometry->groups;
     const char *x = (const char *)p->x + item * job->x_step, *bias = p->bias;
     char *y = (char *)p->out + item * job->y_step;
-    tni_gemm g = {.m = job->y_channels, .n = job->positions, .k = job->rows, .alpha = {1, 0}, .beta = {1, 0}};
+    cpu_gemm g = {.m = job->y_channels, .n = job->positions, .k = job->rows, .alpha = {1, 0}, .beta = {1, 0}};
     if (!job->direct) job->kernels->to_columns(p->geometry, x, job->x_channels, columns);
     if (bias)
         job->kernels->fill_channels(y, job->y_channels, job->positions,
@@ -63,11 +65,11 @@ static void forward_item(column_job *job, int64_t item, char *columns)
 
 static void data_item(column_job *job, int64_t item, char *columns)
 {
-    const tni_conv_pass *p = job->pass;
+    const cpu_conv_pass *p = job->pass;
     int64_t group = item % p->geometry->groups;
     const char *bias = p->bias;
     char *x = (char *)p->out + item * job->x_step;
-    tni_gemm g = {.m = job->rows, .n = job->positions, .k = job->y_channels, .alpha = {1, 0}};
+    cpu_gemm g = {.m = job->rows, .n = job->positions, .k = job->y_channels, .alpha = {1, 0}};
     g.a = (const char *)p->w + group * job->w_step;
     g.a_row = 1;
     g.a_col = job->rows;
@@ -86,9 +88,9 @@ static void data_item(column_job *job, int64_t item, char *columns)
 
 static void weights_item(column_job *job, int64_t item, char *columns, char *out, bool first)
 {
-    const tni_conv_pass *p = job->pass;
+    const cpu_conv_pass *p = job->pass;
     const char *x = (const char *)p->x + item * job->x_step;
-    tni_gemm g = {.m = job->y_channels, .n = job->rows, .k = job->positions, .alpha = {1, 0}};
+    cpu_gemm g = {.m = job->y_channels, .n = job->rows, .k = job->positions, .alpha = {1, 0}};
     if (!job->direct) job->kernels->to_columns(p->geometry, x, job->x_channels, columns);
     g.a = (const char *)p->y + item * job->y_step;
     g.a_row = job->positions;
@@ -102,32 +104,32 @@ static void weights_item(column_job *job, int64_t item, char *columns, char *out
     multiply(job, &g);
 }
 
-static void run_items(void *context, int64_t begin, int64_t end)
+static void run_items(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    column_job *job = context;
+    column_job *job = user;
     const tn_call *call = job->pass->call;
     int64_t bytes = columns_bytes(job);
-    char *columns = bytes ? tni_scratch(call, bytes) : NULL;
+    char *columns = bytes ? cpu_alloc(call, bytes) : NULL;
     if (bytes && !columns) {
         job->status = TN_E_OUT_OF_MEMORY;
         return;
     }
     for (int64_t item = begin; item < end; item++) {
-        if (job->pass->kind == TNI_CONV_FORWARD)
+        if (job->pass->kind == CPU_CONV_FORWARD)
             forward_item(job, item, columns);
         else
             data_item(job, item, columns);
     }
-    tni_scratch_free(call, columns, bytes);
+    cpu_free(call, columns, bytes);
 }
 
 /* Part i sums the images from batch * i / parts on; part 0 is the result itself. */
-static void run_weight_parts(void *context, int64_t begin, int64_t end)
+static void run_weight_parts(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    column_job *job = context;
-    const tni_conv *c = job->pass->geometry;
+    column_job *job = user;
+    const cpu_conv *c = job->pass->geometry;
     int64_t bytes = columns_bytes(job);
-    char *columns = bytes ? tni_scratch(job->pass->call, bytes) : NULL;
+    char *columns = bytes ? cpu_alloc(job->pass->call, bytes) : NULL;
     if (bytes && !columns) {
         job->status = TN_E_OUT_OF_MEMORY;
         return;
@@ -139,12 +141,12 @@ static void run_weight_parts(void *context, int64_t begin, int64_t end)
             for (int64_t g = 0; g < c->groups; g++)
                 weights_item(job, n * c->groups + g, columns, out, n == first);
     }
-    tni_scratch_free(job->pass->call, columns, bytes);
+    cpu_free(job->pass->call, columns, bytes);
 }
 
 static int32_t run_weights(column_job *job)
 {
-    const tni_conv *c = job->pass->geometry;
+    const cpu_conv *c = job->pass->geometry;
     const tn_call *call = job->pass->call;
     int64_t all = c->groups * job->w_step, partial_bytes;
     if (c->batch == 0 || job->positions == 0) {
@@ -154,34 +156,34 @@ static int32_t run_weights(column_job *job)
     job->parts = max_i64(1, min_i64(min_i64(c->batch, WEIGHT_PARTS), PARTS_BYTES / max_i64(1, all)));
     job->parallel_product = job->parts == 1;
     partial_bytes = (job->parts - 1) * all;
-    job->partials = job->parts > 1 ? tni_scratch(call, partial_bytes) : NULL;
+    job->partials = job->parts > 1 ? cpu_alloc(call, partial_bytes) : NULL;
     if (job->parts > 1 && !job->partials) return TN_E_OUT_OF_MEMORY;
-    tni_for_ranges(call, job->parts, 1, run_weight_parts, job);
+    cpu_parallel_ranges(call, job->parts, 1, run_weight_parts, job);
     for (int64_t part = 1; job->status == TN_OK && part < job->parts; part++)
-        tni_products_of(c->dtype)->add(job->partials + (part - 1) * all, all / job->bytes, job->pass->out);
-    tni_scratch_free(call, job->partials, partial_bytes);
+        cpu_products_of(c->dtype)->add(job->partials + (part - 1) * all, all / job->bytes, job->pass->out);
+    cpu_free(call, job->partials, partial_bytes);
     return job->status;
 }
 
-int32_t tni_conv_columns(const tni_conv_pass *p)
+int32_t cpu_conv_columns(const cpu_conv_pass *p)
 {
-    const tni_conv *c = p->geometry;
+    const cpu_conv *c = p->geometry;
     int64_t items = c->batch * c->groups;
     column_job job = {.pass = p,
-                      .kernels = tni_columns_of(c->dtype),
+                      .kernels = cpu_kernels_of(cpu_column_table, c->dtype),
                       .x_channels = c->x_channels / c->groups,
                       .y_channels = c->y_channels / c->groups,
-                      .positions = tni_volume(c->y_size),
-                      .plane = tni_volume(c->x_size),
+                      .positions = cpu_volume(c->y_size),
+                      .plane = cpu_volume(c->x_size),
                       .bytes = tn_dtype_bytes(c->dtype),
-                      .direct = tni_volume(c->kernel) == 1};
+                      .direct = cpu_volume(c->kernel) == 1};
     for (int i = 0; i < 3; i++) job.direct = job.direct && c->stride[i] == 1 && c->padding[i] == 0;
-    job.rows = job.x_channels * tni_volume(c->kernel);
+    job.rows = job.x_channels * cpu_volume(c->kernel);
     job.x_step = job.x_channels * job.plane * job.bytes;
     job.y_step = job.y_channels * job.positions * job.bytes;
     job.w_step = job.y_channels * job.rows * job.bytes;
-    if (p->kind == TNI_CONV_WEIGHTS) return run_weights(&job);
+    if (p->kind == CPU_CONV_WEIGHTS) return run_weights(&job);
     job.parallel_product = items < 2 * max_i64(1, p->call->threads);
-    tni_for_ranges(p->call, items, job.parallel_product ? max_i64(1, items) : 1, run_items, &job);
+    cpu_parallel_ranges(p->call, items, job.parallel_product ? max_i64(1, items) : 1, run_items, &job);
     return job.status;
 }

@@ -16,7 +16,7 @@ static inline void inside(int64_t count, int64_t size, int64_t stride, int64_t s
     if (*last < *first) *last = *first;
 }
 
-static void line_to_column(const tni_conv *c, const T *line, int64_t kx, T *to)
+static void line_to_column(const cpu_conv *c, const T *line, int64_t kx, T *to)
 {
     int64_t shift = kx * c->dilation[2] - c->padding[2], first, last, count = c->y_size[2];
     inside(count, c->x_size[2], c->stride[2], shift, &first, &last);
@@ -28,7 +28,7 @@ static void line_to_column(const tni_conv *c, const T *line, int64_t kx, T *to)
     for (int64_t o = last; o < count; o++) to[o] = 0;
 }
 
-static void line_from_column(const tni_conv *c, T *line, int64_t kx, const T *from)
+static void line_from_column(const cpu_conv *c, T *line, int64_t kx, const T *from)
 {
     int64_t shift = kx * c->dilation[2] - c->padding[2], first, last;
     inside(c->y_size[2], c->x_size[2], c->stride[2], shift, &first, &last);
@@ -39,7 +39,7 @@ static void line_from_column(const tni_conv *c, T *line, int64_t kx, const T *fr
 }
 
 /* One row of the column matrix; `back` adds it to the image instead. */
-static void column_row(const tni_conv *c, T *plane, const int64_t k[3], T *row, int32_t back)
+static void column_row(const cpu_conv *c, T *plane, const int64_t k[3], T *row, int32_t back)
 {
     for (int64_t oz = 0; oz < c->y_size[0]; oz++) {
         int64_t z = oz * c->stride[0] + k[0] * c->dilation[0] - c->padding[0];
@@ -57,9 +57,9 @@ static void column_row(const tni_conv *c, T *plane, const int64_t k[3], T *row, 
     }
 }
 
-static void each_row(const tni_conv *c, T *x, int64_t channels, T *columns, int32_t back)
+static void each_row(const cpu_conv *c, T *x, int64_t channels, T *columns, int32_t back)
 {
-    int64_t positions = tni_volume(c->y_size), plane = tni_volume(c->x_size), k[3];
+    int64_t positions = cpu_volume(c->y_size), plane = cpu_volume(c->x_size), k[3];
     for (int64_t i = 0; i < channels; i++)
         for (k[0] = 0; k[0] < c->kernel[0]; k[0]++)
             for (k[1] = 0; k[1] < c->kernel[1]; k[1]++)
@@ -67,12 +67,12 @@ static void each_row(const tni_conv *c, T *x, int64_t channels, T *columns, int3
                     column_row(c, x + i * plane, k, columns, back);
 }
 
-static void to_columns(const tni_conv *c, const void *x, int64_t channels, void *columns)
+static void to_columns(const cpu_conv *c, const void *x, int64_t channels, void *columns)
 {
     each_row(c, (T *)x, channels, columns, 0);
 }
 
-static void from_columns(const tni_conv *c, const void *columns, int64_t channels, void *x)
+static void from_columns(const cpu_conv *c, const void *columns, int64_t channels, void *x)
 {
     each_row(c, x, channels, (T *)columns, 1);
 }
@@ -107,8 +107,8 @@ static void sum_channel(const void *y, int64_t batch, int64_t channels, int64_t 
     ((T *)out)[channel] = store(sum);
 }
 
-extern const tni_column_kernels K(tni_column_kernels);
-const tni_column_kernels K(tni_column_kernels) = {
+extern const cpu_column_kernels K(cpu_column_kernels);
+const cpu_column_kernels K(cpu_column_kernels) = {
     .to_columns = to_columns,
     .from_columns = from_columns,
     .fill_channels = fill_channels,

@@ -5,12 +5,15 @@
  */
 #include "conv_columns.h"
 #include "conv_depthwise.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
 
+CPU_DECLARE_KERNELS(cpu_depthwise_kernels, cpu_depthwise_kernels, CPU_FULL_FLOATS)
+static cpu_kernel_table depthwise_table = CPU_KERNEL_TABLE(cpu_depthwise_kernels, CPU_FULL_FLOATS);
+
 typedef struct depthwise_job {
-    const tni_conv_pass *pass;
-    const tni_depthwise_kernels *kernels;
+    const cpu_conv_pass *pass;
+    const cpu_depthwise_kernels *kernels;
     int64_t multiplier;                       /* output channels of an input channel */
     int64_t x_bytes, y_bytes, w_bytes, bytes; /* of a plane, a kernel, an element */
 } depthwise_job;
@@ -18,31 +21,31 @@ typedef struct depthwise_job {
 static void fill(const depthwise_job *job, char *to, int64_t volume, int64_t channel)
 {
     const char *bias = job->pass->bias;
-    tni_columns_of(job->pass->geometry->dtype)
-        ->fill_channels(to, 1, volume, bias ? bias + channel * job->bytes : NULL);
+    const cpu_column_kernels *columns = cpu_kernels_of(cpu_column_table, job->pass->geometry->dtype);
+    columns->fill_channels(to, 1, volume, bias ? bias + channel * job->bytes : NULL);
 }
 
-static void forward_planes(void *context, int64_t begin, int64_t end)
+static void forward_planes(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const depthwise_job *job = context;
-    const tni_conv_pass *p = job->pass;
+    const depthwise_job *job = user;
+    const cpu_conv_pass *p = job->pass;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t channel = plane % p->geometry->y_channels;
         char *y = (char *)p->out + plane * job->y_bytes;
-        fill(job, y, tni_volume(p->geometry->y_size), channel);
+        fill(job, y, cpu_volume(p->geometry->y_size), channel);
         job->kernels->forward(p->geometry, (const char *)p->x + plane / job->multiplier * job->x_bytes,
                               (const char *)p->w + channel * job->w_bytes, y);
     }
 }
 
-static void data_planes(void *context, int64_t begin, int64_t end)
+static void data_planes(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const depthwise_job *job = context;
-    const tni_conv_pass *p = job->pass;
+    const depthwise_job *job = user;
+    const cpu_conv_pass *p = job->pass;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t channel = plane % p->geometry->x_channels;
         char *x = (char *)p->out + plane * job->x_bytes;
-        fill(job, x, tni_volume(p->geometry->x_size), channel);
+        fill(job, x, cpu_volume(p->geometry->x_size), channel);
         for (int64_t m = 0; m < job->multiplier; m++)
             job->kernels->data(p->geometry, x,
                                (const char *)p->w + (channel * job->multiplier + m) * job->w_bytes,
@@ -50,10 +53,10 @@ static void data_planes(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void weight_channels(void *context, int64_t begin, int64_t end)
+static void weight_channels(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const depthwise_job *job = context;
-    const tni_conv_pass *p = job->pass;
+    const depthwise_job *job = user;
+    const cpu_conv_pass *p = job->pass;
     for (int64_t channel = begin; channel < end; channel++) {
         char *w = (char *)p->out + channel * job->w_bytes;
         memset(w, 0, (size_t)job->w_bytes);
@@ -65,29 +68,31 @@ static void weight_channels(void *context, int64_t begin, int64_t end)
     }
 }
 
-bool tni_conv_depthwise_can(const tni_conv *c)
+bool cpu_conv_depthwise_can(const cpu_conv *c)
 {
-    return c->groups > 1 && c->groups == c->x_channels && tni_depthwise_of(c->dtype);
+    return c->groups > 1 && c->groups == c->x_channels && cpu_kernels_of(depthwise_table, c->dtype);
 }
 
-int32_t tni_conv_depthwise(const tni_conv_pass *p)
+int32_t cpu_conv_depthwise(const cpu_conv_pass *p)
 {
-    const tni_conv *c = p->geometry;
+    const cpu_conv *c = p->geometry;
     int64_t bytes = tn_dtype_bytes(c->dtype);
     depthwise_job job = {.pass = p,
-                         .kernels = tni_depthwise_of(c->dtype),
+                         .kernels = cpu_kernels_of(depthwise_table, c->dtype),
                          .multiplier = c->y_channels / c->x_channels,
                          .bytes = bytes,
-                         .x_bytes = tni_volume(c->x_size) * bytes,
-                         .y_bytes = tni_volume(c->y_size) * bytes,
-                         .w_bytes = tni_volume(c->kernel) * bytes};
-    int64_t work = tni_volume(c->y_size) * tni_volume(c->kernel);
-    if (p->kind == TNI_CONV_FORWARD)
-        tni_for_ranges(p->call, c->batch * c->y_channels, grain_for(1 << 16, work), forward_planes, &job);
-    else if (p->kind == TNI_CONV_DATA)
-        tni_for_ranges(p->call, c->batch * c->x_channels, grain_for(1 << 16, work * job.multiplier),
-                       data_planes, &job);
+                         .x_bytes = cpu_volume(c->x_size) * bytes,
+                         .y_bytes = cpu_volume(c->y_size) * bytes,
+                         .w_bytes = cpu_volume(c->kernel) * bytes};
+    int64_t work = cpu_volume(c->y_size) * cpu_volume(c->kernel);
+    if (p->kind == CPU_CONV_FORWARD)
+        cpu_parallel_ranges(p->call, c->batch * c->y_channels, grain_for(1 << 16, work), forward_planes,
+                            &job);
+    else if (p->kind == CPU_CONV_DATA)
+        cpu_parallel_ranges(p->call, c->batch * c->x_channels, grain_for(1 << 16, work * job.multiplier),
+                            data_planes, &job);
     else
-        tni_for_ranges(p->call, c->y_channels, grain_for(1 << 16, work * c->batch), weight_channels, &job);
+        cpu_parallel_ranges(p->call, c->y_channels, grain_for(1 << 16, work * c->batch), weight_channels,
+                            &job);
     return TN_OK;
 }

@@ -14,7 +14,7 @@ typedef struct element {
     int64_t shift;       /* input of output 0 */
 } element;
 
-static element element_at(const tni_conv *c, int64_t index)
+static element element_at(const cpu_conv *c, int64_t index)
 {
     element e = {.k = {index / c->kernel[2] / c->kernel[1], index / c->kernel[2] % c->kernel[1],
                        index % c->kernel[2]}};
@@ -26,7 +26,7 @@ static element element_at(const tni_conv *c, int64_t index)
 }
 
 /* Offset of the input line of output line (oz, oy), or -1 when it lies outside. */
-static inline int64_t line_of(const tni_conv *c, const element *e, int64_t oz, int64_t oy)
+static inline int64_t line_of(const cpu_conv *c, const element *e, int64_t oz, int64_t oy)
 {
     int64_t z = oz * c->stride[0] + e->k[0] * c->dilation[0] - c->padding[0];
     int64_t y = oy * c->stride[1] + e->k[1] * c->dilation[1] - c->padding[1];
@@ -86,10 +86,10 @@ static T total_of(T *sum)
 /* What is done with a line. */
 enum { FORWARD, DATA, WEIGHTS };
 
-static inline __attribute__((always_inline)) void each_line(const tni_conv *c, T *x, T *w, T *y,
+static inline __attribute__((always_inline)) void each_line(const cpu_conv *c, T *x, T *w, T *y,
                                                             const int what)
 {
-    int64_t kernel = tni_volume(c->kernel), stride = c->stride[2];
+    int64_t kernel = cpu_volume(c->kernel), stride = c->stride[2];
     for (int64_t index = 0; index < kernel; index++) {
         element e = element_at(c, index);
         int64_t count = e.last - e.first;
@@ -110,18 +110,18 @@ static inline __attribute__((always_inline)) void each_line(const tni_conv *c, T
     }
 }
 
-static void forward(const tni_conv *c, const void *x, const void *w, void *y)
+static void forward(const cpu_conv *c, const void *x, const void *w, void *y)
 {
     each_line(c, (T *)x, (T *)w, y, FORWARD);
 }
-static void data(const tni_conv *c, void *x, const void *w, const void *y)
+static void data(const cpu_conv *c, void *x, const void *w, const void *y)
 {
     each_line(c, x, (T *)w, (T *)y, DATA);
 }
-static void weights(const tni_conv *c, const void *x, void *w, const void *y)
+static void weights(const cpu_conv *c, const void *x, void *w, const void *y)
 {
     each_line(c, (T *)x, w, (T *)y, WEIGHTS);
 }
 
-extern const tni_depthwise_kernels K(tni_depthwise_kernels);
-const tni_depthwise_kernels K(tni_depthwise_kernels) = {.forward = forward, .data = data, .weights = weights};
+extern const cpu_depthwise_kernels K(cpu_depthwise_kernels);
+const cpu_depthwise_kernels K(cpu_depthwise_kernels) = {.forward = forward, .data = data, .weights = weights};

@@ -5,8 +5,11 @@
  * summed over the images in order, a block of channels at a time.
  */
 #include "conv_direct.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_direct_kernels, cpu_direct_kernels, CPU_FULL_FLOATS)
+static cpu_kernel_table direct_table = CPU_KERNEL_TABLE(cpu_direct_kernels, CPU_FULL_FLOATS);
 
 /* Scratch for placed images in the backward-weights pass: enough to keep the threads busy between two phases.
  */
@@ -14,22 +17,22 @@
 /* Outputs of a block of channels that stay in the first-level cache. */
 #define BLOCK_BYTES (16 << 10)
 
-bool tni_conv_direct_can(const tni_conv *c, int32_t kind)
+bool cpu_conv_direct_can(const cpu_conv *c, int32_t kind)
 {
-    int64_t kernel = tni_volume(c->kernel);
-    if (!tni_direct_of(c->dtype) || kernel < 2 || kernel > TNI_DIRECT_KERNEL) return false;
+    int64_t kernel = cpu_volume(c->kernel);
+    if (!cpu_kernels_of(direct_table, c->dtype) || kernel < 2 || kernel > CPU_DIRECT_KERNEL) return false;
     for (int i = 0; i < 3; i++) {
         if (c->stride[i] != 1) return false;
-        if (kind == TNI_CONV_DATA && c->padding[i] > (c->kernel[i] - 1) * c->dilation[i]) return false;
+        if (kind == CPU_CONV_DATA && c->padding[i] > (c->kernel[i] - 1) * c->dilation[i]) return false;
     }
     /* Narrow images waste most of each row; blocks of fewer output channels waste rows of registers. */
     return c->y_size[2] >= (c->kernel[2] - 1) * c->dilation[2];
 }
 
-static tni_direct describe(const tni_conv *c, int32_t kind)
+static cpu_direct describe(const cpu_conv *c, int32_t kind)
 {
-    tni_direct d = {.kernel_count = tni_volume(c->kernel)};
-    bool data = kind == TNI_CONV_DATA;
+    cpu_direct d = {.kernel_count = cpu_volume(c->kernel)};
+    bool data = kind == CPU_CONV_DATA;
     int64_t x_channels = c->x_channels / c->groups, y_channels = c->y_channels / c->groups, size[3], n = 0;
     const int64_t *out = data ? c->x_size : c->y_size;
     for (int i = 0; i < 3; i++) {
@@ -43,7 +46,7 @@ static tni_direct describe(const tni_conv *c, int32_t kind)
     d.w_in = data ? x_channels * d.kernel_count : d.kernel_count;
     d.height = size[1];
     d.width = size[2];
-    d.image_step = tni_volume(size);
+    d.image_step = cpu_volume(size);
     d.positions = ((out[0] - 1) * d.height + out[1] - 1) * d.width + out[2];
     for (int64_t z = 0; z < c->kernel[0]; z++)
         for (int64_t y = 0; y < c->kernel[1]; y++)
@@ -54,24 +57,24 @@ static tni_direct describe(const tni_conv *c, int32_t kind)
 }
 
 /* Where the image that is read lies among its margins. */
-static tni_grid image_grid(const tni_conv *c, const tni_direct *d, int32_t kind)
+static cpu_grid image_grid(const cpu_conv *c, const cpu_direct *d, int32_t kind)
 {
-    tni_grid grid = {.width = d->width, .height = d->height, .channel_step = d->image_step};
+    cpu_grid grid = {.width = d->width, .height = d->height, .channel_step = d->image_step};
     int64_t margin[3];
     for (int i = 0; i < 3; i++) {
-        grid.size[i] = kind == TNI_CONV_DATA ? c->y_size[i] : c->x_size[i];
+        grid.size[i] = kind == CPU_CONV_DATA ? c->y_size[i] : c->x_size[i];
         margin[i] =
-            kind == TNI_CONV_DATA ? (c->kernel[i] - 1) * c->dilation[i] - c->padding[i] : c->padding[i];
+            kind == CPU_CONV_DATA ? (c->kernel[i] - 1) * c->dilation[i] - c->padding[i] : c->padding[i];
     }
     grid.origin = (margin[0] * d->height + margin[1]) * d->width + margin[2];
     return grid;
 }
 
 typedef struct direct_job {
-    const tni_conv_pass *pass;
-    const tni_direct_kernels *kernels;
-    tni_direct d;
-    tni_grid grid, y_grid;
+    const cpu_conv_pass *pass;
+    const cpu_direct_kernels *kernels;
+    cpu_direct d;
+    cpu_grid grid, y_grid;
     int64_t blocks, packed_step; /* blocks of output channels; elements of one group's packed weights */
     int64_t parts;               /* into which the blocks of one image are cut */
     char *packed;
@@ -85,17 +88,17 @@ static int64_t element_bytes(const direct_job *job)
     return tn_dtype_bytes(job->pass->geometry->dtype);
 }
 
-static void run_images(void *context, int64_t begin, int64_t end)
+static void run_images(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    direct_job *job = context;
-    const tni_conv *c = job->pass->geometry;
-    const tni_direct *d = &job->d;
+    direct_job *job = user;
+    const cpu_conv *c = job->pass->geometry;
+    const cpu_direct *d = &job->d;
     int64_t bytes = element_bytes(job);
     int64_t scratch_bytes = (d->in_channels * d->image_step + job->kernels->slack) * bytes;
-    int64_t in_step = d->in_channels * tni_volume(job->grid.size) * bytes;
-    int64_t out_step = d->out_channels * tni_volume(d->out_size) * bytes;
-    const char *in = job->pass->kind == TNI_CONV_DATA ? job->pass->y : job->pass->x;
-    char *image = tni_scratch(job->pass->call, scratch_bytes);
+    int64_t in_step = d->in_channels * cpu_volume(job->grid.size) * bytes;
+    int64_t out_step = d->out_channels * cpu_volume(d->out_size) * bytes;
+    const char *in = job->pass->kind == CPU_CONV_DATA ? job->pass->y : job->pass->x;
+    char *image = cpu_alloc(job->pass->call, scratch_bytes);
     int64_t placed = -1;
     if (!image) {
         job->status = TN_E_OUT_OF_MEMORY;
@@ -112,52 +115,52 @@ static void run_images(void *context, int64_t begin, int64_t end)
                                    job->blocks * part / job->parts, job->blocks * (part + 1) / job->parts,
                                    (char *)job->pass->out + index * out_step);
     }
-    tni_scratch_free(job->pass->call, image, scratch_bytes);
+    cpu_free(job->pass->call, image, scratch_bytes);
 }
 
 static int32_t run_outputs(direct_job *job)
 {
-    const tni_conv_pass *p = job->pass;
-    const tni_conv *c = p->geometry;
+    const cpu_conv_pass *p = job->pass;
+    const cpu_conv *c = p->geometry;
     int64_t bytes = element_bytes(job), images = c->batch * c->groups,
             wanted = 4 * max_i64(1, p->call->threads);
     int64_t w_step = c->y_channels / c->groups * (c->x_channels / c->groups) * job->d.kernel_count * bytes;
     job->packed_step = job->blocks * job->kernels->rows * job->d.in_channels * job->d.kernel_count;
-    job->packed = tni_scratch(p->call, c->groups * job->packed_step * bytes);
+    job->packed = cpu_alloc(p->call, c->groups * job->packed_step * bytes);
     if (!job->packed) return TN_E_OUT_OF_MEMORY;
     for (int64_t g = 0; g < c->groups; g++)
         job->kernels->pack((const char *)p->w + g * w_step, &job->d,
                            job->packed + g * job->packed_step * bytes);
     job->parts = images >= wanted ? 1 : min_i64(job->blocks, ceil_div(wanted, max_i64(1, images)));
-    tni_for_ranges(p->call, images * job->parts, max_i64(1, images * job->parts / (4 * wanted)), run_images,
-                   job);
-    tni_scratch_free(p->call, job->packed, c->groups * job->packed_step * bytes);
+    cpu_parallel_ranges(p->call, images * job->parts, max_i64(1, images * job->parts / (4 * wanted)),
+                        run_images, job);
+    cpu_free(p->call, job->packed, c->groups * job->packed_step * bytes);
     return job->status;
 }
 
 /* ---- Backward weights -------------------------------------------------------------------------------- */
 
-static void place_images(void *context, int64_t begin, int64_t end)
+static void place_images(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    direct_job *job = context;
-    const tni_conv *c = job->pass->geometry;
+    direct_job *job = user;
+    const cpu_conv *c = job->pass->geometry;
     int64_t bytes = element_bytes(job), x_used = c->x_channels * job->d.image_step;
     for (int64_t i = begin; i < end; i++) {
         char *x = job->x_placed + i * job->d.x_image_step * bytes;
         char *y = job->y_placed + i * job->d.y_image_step * bytes;
         int64_t n = job->first + i;
-        job->kernels->place((const char *)job->pass->x + n * c->x_channels * tni_volume(c->x_size) * bytes,
+        job->kernels->place((const char *)job->pass->x + n * c->x_channels * cpu_volume(c->x_size) * bytes,
                             &job->grid, c->x_channels, x);
         memset(x + x_used * bytes, 0, (size_t)((job->d.x_image_step - x_used) * bytes));
-        job->kernels->place((const char *)job->pass->y + n * c->y_channels * tni_volume(c->y_size) * bytes,
+        job->kernels->place((const char *)job->pass->y + n * c->y_channels * cpu_volume(c->y_size) * bytes,
                             &job->y_grid, c->y_channels, y);
     }
 }
 
-static void run_weight_blocks(void *context, int64_t begin, int64_t end)
+static void run_weight_blocks(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    direct_job *job = context;
-    const tni_direct *d = &job->d;
+    direct_job *job = user;
+    const cpu_direct *d = &job->d;
     int64_t bytes = element_bytes(job), columns = d->in_channels * d->kernel_count;
     for (int64_t item = begin; item < end; item++) {
         int64_t group = item / job->blocks, block = item % job->blocks;
@@ -172,39 +175,40 @@ static void run_weight_blocks(void *context, int64_t begin, int64_t end)
 
 static int32_t run_weights(direct_job *job)
 {
-    const tni_conv_pass *p = job->pass;
-    const tni_conv *c = p->geometry;
-    tni_direct *d = &job->d;
+    const cpu_conv_pass *p = job->pass;
+    const cpu_conv *c = p->geometry;
+    cpu_direct *d = &job->d;
     int64_t bytes = element_bytes(job), image_bytes, chunk, x_bytes, y_bytes;
     d->y_step = round_up(d->positions, job->kernels->lanes);
     d->x_image_step = c->x_channels * d->image_step + job->kernels->slack;
     d->y_image_step = c->y_channels * d->y_step;
-    job->y_grid = (tni_grid){.width = d->width, .height = d->height, .channel_step = d->y_step};
+    job->y_grid = (cpu_grid){.width = d->width, .height = d->height, .channel_step = d->y_step};
     memcpy(job->y_grid.size, c->y_size, sizeof(c->y_size));
     image_bytes = (d->x_image_step + d->y_image_step) * bytes;
     chunk = max_i64(1, min_i64(c->batch, PLACED_BYTES / image_bytes));
     job->at_once = max_i64(1, BLOCK_BYTES / (job->kernels->rows * d->y_step * bytes));
     x_bytes = chunk * d->x_image_step * bytes;
     y_bytes = chunk * d->y_image_step * bytes;
-    job->x_placed = tni_scratch(p->call, x_bytes);
-    job->y_placed = tni_scratch(p->call, y_bytes);
+    job->x_placed = cpu_alloc(p->call, x_bytes);
+    job->y_placed = cpu_alloc(p->call, y_bytes);
     job->status = job->x_placed && job->y_placed ? TN_OK : TN_E_OUT_OF_MEMORY;
     memset(p->out, 0, (size_t)(c->y_channels * d->in_channels * d->kernel_count * bytes));
     for (job->first = 0; job->status == TN_OK && job->first < c->batch; job->first += chunk) {
         job->images = min_i64(chunk, c->batch - job->first);
-        tni_for_ranges(p->call, job->images, grain_for(1 << 16, image_bytes), place_images, job);
-        tni_for_ranges(p->call, c->groups * job->blocks, 1, run_weight_blocks, job);
+        cpu_parallel_ranges(p->call, job->images, grain_for(1 << 16, image_bytes), place_images, job);
+        cpu_parallel_ranges(p->call, c->groups * job->blocks, 1, run_weight_blocks, job);
     }
-    tni_scratch_free(p->call, job->x_placed, x_bytes);
-    tni_scratch_free(p->call, job->y_placed, y_bytes);
+    cpu_free(p->call, job->x_placed, x_bytes);
+    cpu_free(p->call, job->y_placed, y_bytes);
     return job->status;
 }
 
-int32_t tni_conv_direct(const tni_conv_pass *p)
+int32_t cpu_conv_direct(const cpu_conv_pass *p)
 {
-    const tni_conv *c = p->geometry;
-    direct_job job = {.pass = p, .kernels = tni_direct_of(c->dtype), .d = describe(c, p->kind)};
+    const cpu_conv *c = p->geometry;
+    direct_job job = {
+        .pass = p, .kernels = cpu_kernels_of(direct_table, c->dtype), .d = describe(c, p->kind)};
     job.grid = image_grid(c, &job.d, p->kind);
     job.blocks = ceil_div(job.d.out_channels, job.kernels->rows);
-    return p->kind == TNI_CONV_WEIGHTS ? run_weights(&job) : run_outputs(&job);
+    return p->kind == CPU_CONV_WEIGHTS ? run_weights(&job) : run_outputs(&job);
 }

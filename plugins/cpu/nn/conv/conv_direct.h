@@ -9,21 +9,21 @@
 #include "conv.h"
 
 /* The largest kernel that is worth it. */
-#define TNI_DIRECT_KERNEL 64
+#define CPU_DIRECT_KERNEL 64
 
 /* How the rows of a channel lie among zeros. */
-typedef struct tni_grid {
+typedef struct cpu_grid {
     int64_t size[3];       /* of what is placed */
     int64_t width, height; /* of the grid */
     int64_t origin;        /* of the first element */
     int64_t channel_step;
-} tni_grid;
+} cpu_grid;
 
 /* One group of one pass, seen as a product of weights (out x in * kernel) with shifted images. */
-typedef struct tni_direct {
+typedef struct cpu_direct {
     int64_t in_channels, out_channels;
     int64_t kernel_count;
-    int64_t offsets[TNI_DIRECT_KERNEL];
+    int64_t offsets[CPU_DIRECT_KERNEL];
     int64_t width, height; /* of the image with its margins */
     int64_t out_size[3];
     int64_t positions;   /* from the first to the last output, gaps included */
@@ -32,21 +32,18 @@ typedef struct tni_direct {
     int32_t flip;        /* kernel elements in reverse */
     /* backward weights */
     int64_t y_step, x_image_step, y_image_step;
-} tni_direct;
+} cpu_direct;
 
-typedef struct tni_direct_kernels {
+typedef struct cpu_direct_kernels {
     int64_t rows;  /* output channels in a block */
     int64_t slack; /* elements that may be read past the last position */
     int64_t lanes;
-    void (*place)(const void *from, const tni_grid *grid, int64_t channels, void *to);
-    void (*pack)(const void *w, const tni_direct *d, void *to);
-    void (*image_blocks)(const tni_direct *d, const void *image, const void *weights, const void *bias,
+    void (*place)(const void *from, const cpu_grid *grid, int64_t channels, void *to);
+    void (*pack)(const void *w, const cpu_direct *d, void *to);
+    void (*image_blocks)(const cpu_direct *d, const void *image, const void *weights, const void *bias,
                          int64_t begin, int64_t end, void *out);
-    void (*weights_block)(const tni_direct *d, const void *x, const void *y, int64_t images, int64_t block,
+    void (*weights_block)(const cpu_direct *d, const void *x, const void *y, int64_t images, int64_t block,
                           void *out);
-} tni_direct_kernels;
-
-/* NULL for dtypes without them. */
-const tni_direct_kernels *tni_direct_of(tn_dtype dtype);
+} cpu_direct_kernels;
 
 #endif

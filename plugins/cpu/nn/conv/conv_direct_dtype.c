@@ -26,7 +26,7 @@ typedef T vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), m
 
 /* Writes rows of `to_row` elements between zeros: the image with its margins, or outputs with the gaps of the
  * image's grid. */
-static void place(const void *from_v, const tni_grid *grid, int64_t channels, void *to_v)
+static void place(const void *from_v, const cpu_grid *grid, int64_t channels, void *to_v)
 {
     const T *from = from_v;
     T *to = to_v;
@@ -43,7 +43,7 @@ static void place(const void *from_v, const tni_grid *grid, int64_t channels, vo
 }
 
 /* Blocks of ROWS output channels: for each column (input channel and kernel element) the ROWS weights. */
-static void pack(const void *w_v, const tni_direct *d, void *to_v)
+static void pack(const void *w_v, const cpu_direct *d, void *to_v)
 {
     const T *w = w_v;
     T *to = to_v;
@@ -68,7 +68,7 @@ static void pack(const void *w_v, const tni_direct *d, void *to_v)
  * be as many roundings long.
  */
 enum { AT_ONCE = 64 };
-static inline __attribute__((always_inline)) void tile(const tni_direct *d, const T *image, const T *weights,
+static inline __attribute__((always_inline)) void tile(const cpu_direct *d, const T *image, const T *weights,
                                                        const T *bias, T *restrict out, const int vectors)
 {
     for (int64_t begin = 0; begin < d->in_channels || begin == 0; begin += AT_ONCE) {
@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void tile(const tni_direct *d, cons
 }
 
 /* Copies the positions [p, p + count) of a tile that are outputs to their places. */
-static void drop_gaps(const tni_direct *d, const T *sums, int64_t rows, int64_t p, int64_t count, T *out)
+static void drop_gaps(const cpu_direct *d, const T *sums, int64_t rows, int64_t p, int64_t count, T *out)
 {
     int64_t out_plane = d->out_size[0] * d->out_size[1] * d->out_size[2];
     for (int64_t done = 0; done < count;) {
@@ -114,7 +114,7 @@ static void drop_gaps(const tni_direct *d, const T *sums, int64_t rows, int64_t 
 }
 
 /* Positions [first, last) of one block of output channels. */
-static void block_positions(const tni_direct *d, const T *image, const T *weights, const T *bias,
+static void block_positions(const cpu_direct *d, const T *image, const T *weights, const T *bias,
                             int64_t block, int64_t first, int64_t last, T *out)
 {
     int64_t rows = min_i64(ROWS, d->out_channels - block * ROWS);
@@ -136,7 +136,7 @@ static void block_positions(const tni_direct *d, const T *image, const T *weight
  * Output channels of the blocks [begin, end) of one image and group, by stretches of positions whose inputs
  * stay in the second-level cache while the blocks pass over them.
  */
-static void image_blocks(const tni_direct *d, const void *image, const void *weights, const void *bias,
+static void image_blocks(const cpu_direct *d, const void *image, const void *weights, const void *bias,
                          int64_t begin, int64_t end, void *out)
 {
     enum { STRETCH_BYTES = 128 << 10, TILE = VECTORS * LANES };
@@ -161,7 +161,7 @@ static inline T total(vector v)
 }
 
 /* ROWS channels of y against `vectors` columns of x, over all positions of some images. */
-static inline __attribute__((always_inline)) void weights_tile(const tni_direct *d, const T *const y[ROWS],
+static inline __attribute__((always_inline)) void weights_tile(const cpu_direct *d, const T *const y[ROWS],
                                                                const T *const x[VECTORS], int64_t images,
                                                                T sums[ROWS][VECTORS], const int vectors)
 {
@@ -184,7 +184,7 @@ static inline __attribute__((always_inline)) void weights_tile(const tni_direct 
 }
 
 /* Adds what `images` images give to the weights of one block of output channels. */
-static void weights_block(const tni_direct *d, const void *x_v, const void *y_v, int64_t images,
+static void weights_block(const cpu_direct *d, const void *x_v, const void *y_v, int64_t images,
                           int64_t block, void *out_v)
 {
     const T *x = x_v, *y[ROWS];
@@ -211,8 +211,8 @@ static void weights_block(const tni_direct *d, const void *x_v, const void *y_v,
     }
 }
 
-extern const tni_direct_kernels K(tni_direct_kernels);
-const tni_direct_kernels K(tni_direct_kernels) = {
+extern const cpu_direct_kernels K(cpu_direct_kernels);
+const cpu_direct_kernels K(cpu_direct_kernels) = {
     .rows = ROWS,
     .slack = VECTORS * LANES,
     .lanes = LANES,

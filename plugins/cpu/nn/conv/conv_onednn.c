@@ -6,13 +6,12 @@
  */
 #include "nn/contiguous.h"
 #include "onednn_plan.h"
-#include "nn/tables.h"
 #include <string.h>
 
 /* ---- What is taken ----------------------------------------------------------------------------------- */
 
 /* Nothing to compute, or elements that share their place. */
-static bool is_degenerate(const tensor *t)
+static bool is_degenerate(const tn_tensor_desc *t)
 {
     for (uint32_t i = 0; i < t->rank; i++)
         if (t->sizes[i] == 0 || (t->sizes[i] > 1 && t->strides[i] <= 0)) return true;
@@ -21,9 +20,9 @@ static bool is_degenerate(const tensor *t)
 
 /* The strides of an image as the key has them: those of dimensions of size 1 say nothing, so they are
  * written anew. */
-static void image_strides(const tensor *t, int64_t strides[5])
+static void image_strides(const tn_tensor_desc *t, int64_t strides[5])
 {
-    bool last = !tensor_is_contiguous(t);
+    bool last = !cpu_is_contiguous(t);
     int64_t step = last ? t->sizes[1] : 1;
     if (last) strides[1] = 1;
     for (uint32_t i = t->rank; i-- > 0;) {
@@ -33,61 +32,61 @@ static void image_strides(const tensor *t, int64_t strides[5])
     }
 }
 
-static const char *refuse_image(const tensor *t)
+static const char *refuse_image(const tn_tensor_desc *t)
 {
     if (is_degenerate(t)) return "a tensor is empty or expanded";
-    return tensor_is_contiguous(t) || tensor_is_channels_last(t)
+    return cpu_is_contiguous(t) || cpu_is_channels_last(t)
                ? NULL
                : "a tensor is neither row-major nor channels-last";
 }
 
-static tni_plan_key key_of(const tn_call *call, const tni_conv *c, int32_t kind, bool has_bias,
-                           const tensor *x, const tensor *w, const tensor *y)
+static cpu_plan_key key_of(const tn_call *call, const cpu_conv *c, int32_t kind, bool has_bias,
+                           const tn_tensor_desc *x, const tn_tensor_desc *w, const tn_tensor_desc *y)
 {
-    tni_plan_key key;
+    cpu_plan_key key;
     memset(&key, 0, sizeof(key));
     key.geometry = *c;
     key.kind = kind;
     key.has_bias = has_bias;
     key.threads = call->threads;
-    image_strides(x, key.strides[TNI_PLAN_X]);
-    image_strides(y, key.strides[TNI_PLAN_Y]);
+    image_strides(x, key.strides[CPU_PLAN_X]);
+    image_strides(y, key.strides[CPU_PLAN_Y]);
     for (uint32_t i = 0; i < w->rank; i++)
-        key.strides[TNI_PLAN_W][i] = w->sizes[i] == 1 && w->strides[i] <= 0 ? 1 : w->strides[i];
+        key.strides[CPU_PLAN_W][i] = w->sizes[i] == 1 && w->strides[i] <= 0 ? 1 : w->strides[i];
     return key;
 }
 
 /* Shapes that our own kernels compute as fast or faster, as measured: one channel, row-major images without
  * strides, and with strides where a column matrix is worth its making. Depthwise ones and 1x1 with strides
  * are oneDNN's. */
-static bool own_is_faster(const tni_conv *c, bool row_major)
+static bool own_is_faster(const cpu_conv *c, bool row_major)
 {
     int64_t in_channels = c->x_channels / c->groups;
-    int64_t work = c->batch * tni_volume(c->y_size) * c->y_channels * in_channels;
+    int64_t work = c->batch * cpu_volume(c->y_size) * c->y_channels * in_channels;
     bool depthwise = c->groups > 1 && c->groups == c->x_channels;
-    bool strided = tni_volume(c->stride) != 1;
+    bool strided = cpu_volume(c->stride) != 1;
     if (c->x_channels == 1) return true;
-    if (row_major && !depthwise && (!strided || (tni_volume(c->kernel) > 1 && in_channels >= 32)))
+    if (row_major && !depthwise && (!strided || (cpu_volume(c->kernel) > 1 && in_channels >= 32)))
         return true;
-    return work * tni_volume(c->kernel) < 1 << 17;
+    return work * cpu_volume(c->kernel) < 1 << 17;
 }
 
-static const char *refuse(const tn_call *call, const tni_conv *c, const tensor *x, const tensor *w,
-                          const tensor *y)
+static const char *refuse(const tn_call *call, const cpu_conv *c, const tn_tensor_desc *x,
+                          const tn_tensor_desc *w, const tn_tensor_desc *y)
 {
     const char *reason;
     if (call->flags & TN_CALL_DETERMINISTIC) return "oneDNN's sums depend on the number of threads";
     if ((reason = refuse_image(x)) != NULL || (reason = refuse_image(y)) != NULL) return reason;
     if (is_degenerate(w)) return "the weight is empty or expanded";
-    if (own_is_faster(c, tensor_is_contiguous(x))) return "own kernels are faster for this shape";
-    return tni_onednn_get() ? NULL : "oneDNN is not there";
+    if (own_is_faster(c, cpu_is_contiguous(x))) return "own kernels are faster for this shape";
+    return cpu_onednn_get() ? NULL : "oneDNN is not there";
 }
 
-static const char *refuse_pass(const tni_plan_key *key)
+static const char *refuse_pass(const cpu_plan_key *key)
 {
-    tni_plan *plan = tni_plan_take(tni_onednn_get(), key);
+    cpu_plan *plan = cpu_plan_take(cpu_onednn_get(), key);
     if (!plan) return "oneDNN has no fast kernel for this convolution";
-    tni_plan_give_back(plan);
+    cpu_plan_give_back(plan);
     return NULL;
 }
 
@@ -95,11 +94,11 @@ static const char *refuse_pass(const tni_plan_key *key)
 
 typedef struct pass {
     const tn_call *call;
-    const tni_onednn *dnn;
-    tni_plan *plan;
+    const cpu_onednn *dnn;
+    cpu_plan *plan;
     dnnl_stream_t stream;
-    void *given[TNI_PLAN_OPERANDS], *bias;
-    void *memory[TNI_PLAN_OPERANDS]; /* in the layout that is wanted; NULL where it is the given one */
+    void *given[CPU_PLAN_OPERANDS], *bias;
+    void *memory[CPU_PLAN_OPERANDS]; /* in the layout that is wanted; NULL where it is the given one */
 } pass;
 
 typedef struct step_operand {
@@ -111,14 +110,14 @@ typedef struct step_operand {
 #define STEP_OPERANDS 5
 
 /* `operands` has room for one more at its end, the scratch memory. */
-static int32_t run_step(const pass *p, const tni_plan_step *step, step_operand *operands, int count)
+static int32_t run_step(const pass *p, const cpu_plan_step *step, step_operand *operands, int count)
 {
     dnnl_exec_arg_t args[STEP_OPERANDS];
     dnnl_status_t status = dnnl_success;
     void *scratch = NULL;
     int made = 0;
     if (step->scratch_bytes > 0) {
-        scratch = tni_scratch(p->call, step->scratch_bytes);
+        scratch = cpu_alloc(p->call, step->scratch_bytes);
         if (!scratch) return TN_E_OUT_OF_MEMORY;
         operands[count++] = (step_operand){DNNL_ARG_SCRATCHPAD, &step->scratch, scratch};
     }
@@ -131,16 +130,16 @@ static int32_t run_step(const pass *p, const tni_plan_step *step, step_operand *
     if (status == dnnl_success) status = p->dnn->primitive_execute(step->primitive, p->stream, count, args);
     if (status == dnnl_success) status = p->dnn->stream_wait(p->stream);
     while (made-- > 0) p->dnn->memory_destroy(args[made].memory);
-    tni_scratch_free(p->call, scratch, step->scratch_bytes);
+    cpu_free(p->call, scratch, step->scratch_bytes);
     if (status == dnnl_success) return TN_OK;
-    return tni_fail(p->call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                    "oneDNN: a convolution failed with status %d", (int)status);
+    return cpu_error(p->call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
+                     "oneDNN: a convolution failed with status %d", (int)status);
 }
 
 static int32_t run_reorder(pass *p, int i)
 {
-    const tni_plan *plan = p->plan;
-    bool back = i == tni_plan_written(plan->key.kind);
+    const cpu_plan *plan = p->plan;
+    bool back = i == cpu_plan_written(plan->key.kind);
     step_operand operands[STEP_OPERANDS] = {
         {DNNL_ARG_FROM, back ? &plan->wanted[i] : &plan->given[i], back ? p->memory[i] : p->given[i]},
         {DNNL_ARG_TO, back ? &plan->given[i] : &plan->wanted[i], back ? p->given[i] : p->memory[i]}};
@@ -149,116 +148,116 @@ static int32_t run_reorder(pass *p, int i)
 
 static int32_t run_primitive(pass *p)
 {
-    static const int names[][TNI_PLAN_OPERANDS] = {
-        [TNI_CONV_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-        [TNI_CONV_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-        [TNI_CONV_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-    const tni_plan *plan = p->plan;
+    static const int names[][CPU_PLAN_OPERANDS] = {
+        [CPU_CONV_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+        [CPU_CONV_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+        [CPU_CONV_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+    const cpu_plan *plan = p->plan;
     step_operand operands[STEP_OPERANDS];
     int count = 0;
-    for (; count < TNI_PLAN_OPERANDS; count++)
+    for (; count < CPU_PLAN_OPERANDS; count++)
         operands[count] = (step_operand){names[plan->key.kind][count], &plan->wanted[count],
                                          p->memory[count] ? p->memory[count] : p->given[count]};
     if (plan->key.has_bias)
         operands[count++] = (step_operand){
-            plan->key.kind == TNI_CONV_FORWARD ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, &plan->bias, p->bias};
+            plan->key.kind == CPU_CONV_FORWARD ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, &plan->bias, p->bias};
     return run_step(p, &plan->pass, operands, count);
 }
 
 static int32_t run_plan(pass *p)
 {
-    int written = tni_plan_written(p->plan->key.kind);
+    int written = cpu_plan_written(p->plan->key.kind);
     int32_t status = TN_OK;
-    for (int i = 0; i < TNI_PLAN_OPERANDS && status == TN_OK; i++) {
+    for (int i = 0; i < CPU_PLAN_OPERANDS && status == TN_OK; i++) {
         if (!p->plan->reorder[i].primitive) continue;
-        p->memory[i] = tni_scratch(p->call, p->plan->bytes[i]);
+        p->memory[i] = cpu_alloc(p->call, p->plan->bytes[i]);
         status = !p->memory[i] ? TN_E_OUT_OF_MEMORY : i == written ? TN_OK : run_reorder(p, i);
     }
     if (status == TN_OK) status = run_primitive(p);
     if (status == TN_OK) status = run_reorder(p, written);
-    for (int i = 0; i < TNI_PLAN_OPERANDS; i++) tni_scratch_free(p->call, p->memory[i], p->plan->bytes[i]);
+    for (int i = 0; i < CPU_PLAN_OPERANDS; i++) cpu_free(p->call, p->memory[i], p->plan->bytes[i]);
     return status;
 }
 
-static int32_t run_key(const tn_call *call, const tni_plan_key *key, const tensor *x, const tensor *w,
-                       const tensor *y, const tensor *bias)
+static int32_t run_key(const tn_call *call, const cpu_plan_key *key, const tn_tensor_desc *x,
+                       const tn_tensor_desc *w, const tn_tensor_desc *y, const tn_tensor_desc *bias)
 {
-    const tni_onednn *dnn = tni_onednn_get();
+    const cpu_onednn *dnn = cpu_onednn_get();
     pass p = {.call = call,
               .dnn = dnn,
               .given = {x->host, w->host, y->host},
               .bias = bias ? bias->host : NULL,
-              .plan = tni_plan_take(dnn, key)};
+              .plan = cpu_plan_take(dnn, key)};
     int32_t status;
     int threads;
-    if (!p.plan) return tni_fail(call, TN_E_OUT_OF_MEMORY, "oneDNN: no convolution could be made");
+    if (!p.plan) return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN: no convolution could be made");
     if (dnn->stream_create(&p.stream, dnn->engine, dnnl_stream_default_flags) != dnnl_success) {
-        tni_plan_give_back(p.plan);
-        return tni_fail(call, TN_E_OUT_OF_MEMORY, "oneDNN: no stream could be made");
+        cpu_plan_give_back(p.plan);
+        return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN: no stream could be made");
     }
-    threads = tni_onednn_begin(dnn, call->threads);
+    threads = cpu_onednn_begin(dnn, call->threads);
     status = run_plan(&p);
-    tni_onednn_end(dnn, threads);
+    cpu_onednn_end(dnn, threads);
     dnn->stream_destroy(p.stream);
-    tni_plan_give_back(p.plan);
+    cpu_plan_give_back(p.plan);
     return status;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-static bool is_plain_bias(const tensor *t)
+static bool is_plain_bias(const tn_tensor_desc *t)
 {
     return !t || t->sizes[0] == 1 || t->strides[0] == 1;
 }
 
 static const char *can_run_convolution(void *self, const tn_call *call)
 {
-    const tensor *x = arg_tensor(call, 0), *w = arg_tensor(call, 1), *bias = arg_tensor(call, 2),
-                 *y = out_tensor(call, 0);
-    tni_plan_key key;
-    tni_conv c;
+    const tn_tensor_desc *x = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2),
+                         *y = tensor_out(call, 0);
+    cpu_plan_key key;
+    cpu_conv c;
     const char *reason;
-    if (arg_int(call, 6)) return "the convolution is transposed";
+    if (int_arg(call, 6)) return "the convolution is transposed";
     if (!is_plain_bias(bias)) return "the bias has gaps";
-    c = tni_conv_geometry(call, 3, x, w, y);
+    c = cpu_conv_geometry(call, 3, x, w, y);
     if ((reason = refuse(call, &c, x, w, y)) != NULL) return reason;
-    key = key_of(call, &c, TNI_CONV_FORWARD, bias != NULL, x, w, y);
+    key = key_of(call, &c, CPU_CONV_FORWARD, bias != NULL, x, w, y);
     return refuse_pass(&key);
 }
 
 static int32_t run_convolution(void *self, const tn_call *call)
 {
-    const tensor *x = arg_tensor(call, 0), *w = arg_tensor(call, 1), *bias = arg_tensor(call, 2),
-                 *y = out_tensor(call, 0);
-    tni_conv c = tni_conv_geometry(call, 3, x, w, y);
-    tni_plan_key key = key_of(call, &c, TNI_CONV_FORWARD, bias != NULL, x, w, y);
+    const tn_tensor_desc *x = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2),
+                         *y = tensor_out(call, 0);
+    cpu_conv c = cpu_conv_geometry(call, 3, x, w, y);
+    cpu_plan_key key = key_of(call, &c, CPU_CONV_FORWARD, bias != NULL, x, w, y);
     return run_key(call, &key, x, w, y, bias);
 }
 
 typedef struct backward {
-    const tensor *y, *x, *w, *out[3]; /* what is not asked for is NULL */
-    tni_conv geometry;
-    tni_plan_key data, weights;
+    const tn_tensor_desc *y, *x, *w, *out[3]; /* what is not asked for is NULL */
+    cpu_conv geometry;
+    cpu_plan_key data, weights;
 } backward;
 
 /* The keys are filled when the tensors are known to be fit for it. */
 static const char *read_backward(const tn_call *call, backward *b)
 {
     const char *reason;
-    b->y = arg_tensor(call, 0);
-    b->x = arg_tensor(call, 1);
-    b->w = arg_tensor(call, 2);
-    for (uint32_t i = 0; i < 3; i++) b->out[i] = arg_mask(call, 10, i) ? out_tensor(call, i) : NULL;
-    if (arg_int(call, 7)) return "the convolution is transposed";
+    b->y = tensor_arg(call, 0);
+    b->x = tensor_arg(call, 1);
+    b->w = tensor_arg(call, 2);
+    for (uint32_t i = 0; i < 3; i++) b->out[i] = mask_arg(call, 10, i) ? tensor_out(call, i) : NULL;
+    if (int_arg(call, 7)) return "the convolution is transposed";
     if (b->out[2] && (!b->out[1] || !is_plain_bias(b->out[2])))
         return "the gradient of the bias is asked for alone, or has gaps";
-    b->geometry = tni_conv_geometry(call, 4, b->x, b->w, b->y);
+    b->geometry = cpu_conv_geometry(call, 4, b->x, b->w, b->y);
     if ((reason = refuse(call, &b->geometry, b->x, b->w, b->y)) != NULL) return reason;
     if (b->out[0] && (reason = refuse_image(b->out[0])) != NULL) return reason;
     if (b->out[1] && is_degenerate(b->out[1])) return "the gradient of the weight is empty or expanded";
-    if (b->out[0]) b->data = key_of(call, &b->geometry, TNI_CONV_DATA, false, b->out[0], b->w, b->y);
+    if (b->out[0]) b->data = key_of(call, &b->geometry, CPU_CONV_DATA, false, b->out[0], b->w, b->y);
     if (b->out[1])
-        b->weights = key_of(call, &b->geometry, TNI_CONV_WEIGHTS, b->out[2] != NULL, b->x, b->out[1], b->y);
+        b->weights = key_of(call, &b->geometry, CPU_CONV_WEIGHTS, b->out[2] != NULL, b->x, b->out[1], b->y);
     return NULL;
 }
 
@@ -276,7 +275,7 @@ static int32_t run_backward(void *self, const tn_call *call)
     backward b;
     const char *reason = read_backward(call, &b);
     int32_t status = TN_OK;
-    if (reason) return tni_fail(call, TN_E_UNSUPPORTED, "oneDNN: %s", reason);
+    if (reason) return cpu_error(call, TN_E_UNSUPPORTED, "oneDNN: %s", reason);
     if (b.out[0]) status = run_key(call, &b.data, b.out[0], b.w, b.y, NULL);
     if (status == TN_OK && b.out[1]) status = run_key(call, &b.weights, b.x, b.out[1], b.y, b.out[2]);
     return status;
@@ -297,12 +296,11 @@ const tn_kernel_row cpu_conv_onednn_rows[] = {
     {.size = sizeof(tn_kernel_row),
      .strides = TN_STRIDES_ANY,
      .priority = 1,
-     .schema =
-         "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
-         "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, "
-         "SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+     .schema = "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
+               "bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
+               "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
      .dtypes = dtypes,
      .run = run_backward,
      .can_run = can_run_backward},
 };
-const uint32_t cpu_conv_onednn_row_count = TNI_ROW_COUNT(cpu_conv_onednn_rows);
+const uint32_t cpu_conv_onednn_row_count = CPU_ROW_COUNT(cpu_conv_onednn_rows);

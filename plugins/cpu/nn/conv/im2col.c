@@ -2,21 +2,20 @@
 /* The rows of im2col and col2im: the column matrices of convolution as operators, image by image. */
 #include "conv_columns.h"
 #include "nn/contiguous.h"
-#include "nn/tables.h"
 #include <string.h>
 
 typedef struct im2col_job {
-    const tni_column_kernels *kernels;
-    tni_conv c;
+    const cpu_column_kernels *kernels;
+    cpu_conv c;
     const char *from;
     char *to;
     int64_t image_bytes, columns_bytes;
     bool back;
 } im2col_job;
 
-static void run_images(void *context, int64_t begin, int64_t end)
+static void run_images(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const im2col_job *job = context;
+    const im2col_job *job = user;
     for (int64_t n = begin; n < end; n++) {
         if (job->back) {
             char *image = job->to + n * job->image_bytes;
@@ -30,18 +29,18 @@ static void run_images(void *context, int64_t begin, int64_t end)
 }
 
 /* Kernel, dilation, padding and stride stand at `first` and after. */
-static tni_conv geometry_of(const tn_call *call, const tensor *image, uint32_t first)
+static cpu_conv geometry_of(const tn_call *call, const tn_tensor_desc *image, uint32_t first)
 {
-    tni_conv c = {
+    cpu_conv c = {
         .dtype = image->dtype, .spatial = 2, .groups = 1, .x_channels = image->sizes[image->rank - 3]};
     for (int i = 0; i < 3; i++) {
         bool there = i > 0;
         uint32_t k = there ? (uint32_t)i - 1 : 0;
         c.x_size[i] = there ? image->sizes[image->rank - 2 + k] : 1;
-        c.kernel[i] = there ? arg_item(call, first, k, 1) : 1;
-        c.dilation[i] = there ? arg_item(call, first + 1, k, 1) : 1;
-        c.padding[i] = there ? arg_item(call, first + 2, k, 0) : 0;
-        c.stride[i] = there ? arg_item(call, first + 3, k, 1) : 1;
+        c.kernel[i] = there ? list_arg(call, first, k, 1) : 1;
+        c.dilation[i] = there ? list_arg(call, first + 1, k, 1) : 1;
+        c.padding[i] = there ? list_arg(call, first + 2, k, 0) : 0;
+        c.stride[i] = there ? list_arg(call, first + 3, k, 1) : 1;
         c.y_size[i] =
             (c.x_size[i] + 2 * c.padding[i] - c.dilation[i] * (c.kernel[i] - 1) - 1) / c.stride[i] + 1;
     }
@@ -50,23 +49,23 @@ static tni_conv geometry_of(const tn_call *call, const tensor *image, uint32_t f
 
 static int32_t run(const tn_call *call, bool back)
 {
-    const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0), *image = back ? out : in;
-    im2col_job job = {.kernels = tni_columns_of(in->dtype), .back = back};
+    const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0), *image = back ? out : in;
+    im2col_job job = {.kernels = cpu_kernels_of(cpu_column_table, in->dtype), .back = back};
     int64_t bytes = tn_dtype_bytes(in->dtype), batch = image->rank > 3 ? image->sizes[0] : 1;
-    tni_dense from, to;
-    int32_t status = tni_dense_read(call, in, &from);
+    cpu_contiguous from, to;
+    int32_t status = cpu_contiguous_read(call, in, &from);
     memset(&to, 0, sizeof(to));
-    if (status == TN_OK) status = tni_dense_write(call, out, &to);
+    if (status == TN_OK) status = cpu_contiguous_write(call, out, &to);
     job.c = geometry_of(call, image, back ? 2 : 1);
-    if (status == TN_OK && tensor_numel(out) > 0) {
+    if (status == TN_OK && cpu_numel(out) > 0) {
         job.from = from.data;
         job.to = to.data;
-        job.image_bytes = job.c.x_channels * tni_volume(job.c.x_size) * bytes;
-        job.columns_bytes = job.c.x_channels * tni_volume(job.c.kernel) * tni_volume(job.c.y_size) * bytes;
-        tni_for_ranges(call, batch, grain_for(32768, job.columns_bytes), run_images, &job);
+        job.image_bytes = job.c.x_channels * cpu_volume(job.c.x_size) * bytes;
+        job.columns_bytes = job.c.x_channels * cpu_volume(job.c.kernel) * cpu_volume(job.c.y_size) * bytes;
+        cpu_parallel_ranges(call, batch, grain_for(32768, job.columns_bytes), run_images, &job);
     }
-    tni_dense_finish(&from, false);
-    tni_dense_finish(&to, status == TN_OK);
+    cpu_contiguous_finish(&from, false);
+    cpu_contiguous_finish(&to, status == TN_OK);
     return status;
 }
 
@@ -79,23 +78,12 @@ static int32_t run_col2im(void *self, const tn_call *call)
     return run(call, true);
 }
 
-static const tn_dtype dtypes[] = {TN_FLOAT32,    TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64,
-                                  TN_COMPLEX128, TN_INT64,   TN_INT32,   TN_INT16,    TN_INT8,
-                                  TN_UINT8,      TN_BOOL,    0};
-
 const tn_kernel_row cpu_im2col_rows[] = {
-    {.size = sizeof(tn_kernel_row),
-     .strides = TN_STRIDES_ANY,
-     .schema =
-         "aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> "
-         "Tensor",
-     .dtypes = dtypes,
-     .run = run_im2col},
-    {.size = sizeof(tn_kernel_row),
-     .strides = TN_STRIDES_ANY,
-     .schema = "aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] "
-               "padding, int[2] stride) -> Tensor",
-     .dtypes = dtypes,
-     .run = run_col2im},
+    CPU_ROW("aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
+            "-> Tensor",
+            cpu_all_dtypes, run_im2col),
+    CPU_ROW("aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] "
+            "padding, int[2] stride) -> Tensor",
+            cpu_all_dtypes, run_col2im),
 };
-const uint32_t cpu_im2col_row_count = TNI_ROW_COUNT(cpu_im2col_rows);
+const uint32_t cpu_im2col_row_count = CPU_ROW_COUNT(cpu_im2col_rows);

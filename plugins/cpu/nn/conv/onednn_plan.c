@@ -17,7 +17,7 @@ typedef struct space {
     dnnl_dims_t stride, padding, dilation; /* a dilation of 0 is none */
 } space;
 
-static space space_of(const tni_conv *c)
+static space space_of(const cpu_conv *c)
 {
     space s;
     memset(&s, 0, sizeof(s));
@@ -30,13 +30,13 @@ static space space_of(const tni_conv *c)
     return s;
 }
 
-static bool describe_image(const tni_onednn *dnn, const tni_plan_key *key, int operand,
+static bool describe_image(const cpu_onednn *dnn, const cpu_plan_key *key, int operand,
                            dnnl_memory_desc_t *given, dnnl_memory_desc_t *asked)
 {
-    const tni_conv *c = &key->geometry;
-    const int64_t *size = operand == TNI_PLAN_X ? c->x_size : c->y_size;
+    const cpu_conv *c = &key->geometry;
+    const int64_t *size = operand == CPU_PLAN_X ? c->x_size : c->y_size;
     int rank = c->spatial + 2;
-    dnnl_dims_t sizes = {c->batch, operand == TNI_PLAN_X ? c->x_channels : c->y_channels}, strides = {0};
+    dnnl_dims_t sizes = {c->batch, operand == CPU_PLAN_X ? c->x_channels : c->y_channels}, strides = {0};
     for (int i = 0; i < c->spatial; i++) sizes[i + 2] = size[i + 3 - c->spatial];
     for (int i = 0; i < rank; i++) strides[i] = key->strides[operand][i];
     if (dnn->memory_desc_init_by_strides(given, rank, sizes, dnnl_f32, strides) != dnnl_success) return false;
@@ -45,11 +45,11 @@ static bool describe_image(const tni_onednn *dnn, const tni_plan_key *key, int o
     return dnn->memory_desc_init_by_tag(asked, rank, sizes, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
 }
 
-static bool describe_weights(const tni_onednn *dnn, const tni_plan_key *key, dnnl_memory_desc_t *given,
+static bool describe_weights(const cpu_onednn *dnn, const cpu_plan_key *key, dnnl_memory_desc_t *given,
                              dnnl_memory_desc_t *asked)
 {
-    const tni_conv *c = &key->geometry;
-    const int64_t *steps = key->strides[TNI_PLAN_W];
+    const cpu_conv *c = &key->geometry;
+    const int64_t *steps = key->strides[CPU_PLAN_W];
     int rank = 0;
     dnnl_dims_t sizes = {0}, strides = {0};
     if (c->groups > 1) {
@@ -70,18 +70,18 @@ static bool describe_weights(const tni_onednn *dnn, const tni_plan_key *key, dnn
 
 /* ---- Primitives -------------------------------------------------------------------------------------- */
 
-static bool init_forward(const tni_onednn *dnn, const tni_plan *plan, const dnnl_memory_desc_t *asked,
+static bool init_forward(const cpu_onednn *dnn, const cpu_plan *plan, const dnnl_memory_desc_t *asked,
                          dnnl_prop_kind_t kind, const dnnl_memory_desc_t *bias, dnnl_primitive_desc_t *out)
 {
     space s = space_of(&plan->key.geometry);
     dnnl_convolution_desc_t d;
-    return dnn->dilated_convolution_forward_desc_init(&d, kind, dnnl_convolution_direct, &asked[TNI_PLAN_X],
-                                                      &asked[TNI_PLAN_W], bias, &asked[TNI_PLAN_Y], s.stride,
+    return dnn->dilated_convolution_forward_desc_init(&d, kind, dnnl_convolution_direct, &asked[CPU_PLAN_X],
+                                                      &asked[CPU_PLAN_W], bias, &asked[CPU_PLAN_Y], s.stride,
                                                       s.dilation, s.padding, s.padding) == dnnl_success &&
            dnn->primitive_desc_create(out, &d, dnn->attr, dnn->engine, NULL) == dnnl_success;
 }
 
-static bool init_backward(const tni_onednn *dnn, const tni_plan *plan, const dnnl_memory_desc_t *asked,
+static bool init_backward(const cpu_onednn *dnn, const cpu_plan *plan, const dnnl_memory_desc_t *asked,
                           const dnnl_memory_desc_t *bias, dnnl_primitive_desc_t *out)
 {
     space s = space_of(&plan->key.geometry);
@@ -89,13 +89,13 @@ static bool init_backward(const tni_onednn *dnn, const tni_plan *plan, const dnn
     dnnl_primitive_desc_t hint;
     dnnl_status_t status;
     if (!init_forward(dnn, plan, asked, dnnl_forward_training, NULL, &hint)) return false;
-    if (plan->key.kind == TNI_CONV_DATA)
+    if (plan->key.kind == CPU_CONV_DATA)
         status = dnn->dilated_convolution_backward_data_desc_init(
-            &d, dnnl_convolution_direct, &asked[TNI_PLAN_X], &asked[TNI_PLAN_W], &asked[TNI_PLAN_Y], s.stride,
+            &d, dnnl_convolution_direct, &asked[CPU_PLAN_X], &asked[CPU_PLAN_W], &asked[CPU_PLAN_Y], s.stride,
             s.dilation, s.padding, s.padding);
     else
         status = dnn->dilated_convolution_backward_weights_desc_init(
-            &d, dnnl_convolution_direct, &asked[TNI_PLAN_X], &asked[TNI_PLAN_W], bias, &asked[TNI_PLAN_Y],
+            &d, dnnl_convolution_direct, &asked[CPU_PLAN_X], &asked[CPU_PLAN_W], bias, &asked[CPU_PLAN_Y],
             s.stride, s.dilation, s.padding, s.padding);
     if (status == dnnl_success) status = dnn->primitive_desc_create(out, &d, dnn->attr, dnn->engine, hint);
     dnn->primitive_desc_destroy(hint);
@@ -103,7 +103,7 @@ static bool init_backward(const tni_onednn *dnn, const tni_plan *plan, const dnn
 }
 
 /* Takes the descriptor over. */
-static bool make_step(const tni_onednn *dnn, dnnl_primitive_desc_t d, tni_plan_step *out)
+static bool make_step(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_plan_step *out)
 {
     const dnnl_memory_desc_t *scratch = dnn->primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
     bool made = dnn->primitive_create(&out->primitive, d) == dnnl_success;
@@ -115,9 +115,9 @@ static bool make_step(const tni_onednn *dnn, dnnl_primitive_desc_t d, tni_plan_s
     return made;
 }
 
-static bool make_reorder(const tni_onednn *dnn, tni_plan *plan, int operand)
+static bool make_reorder(const cpu_onednn *dnn, cpu_plan *plan, int operand)
 {
-    bool written = operand == tni_plan_written(plan->key.kind);
+    bool written = operand == cpu_plan_written(plan->key.kind);
     const dnnl_memory_desc_t *given = &plan->given[operand], *wanted = &plan->wanted[operand];
     dnnl_primitive_desc_t d;
     if (dnn->memory_desc_equal(given, wanted)) return true;
@@ -129,35 +129,35 @@ static bool make_reorder(const tni_onednn *dnn, tni_plan *plan, int operand)
 }
 
 /* Reference code is slower than any of ours. */
-static bool is_worth_it(const tni_onednn *dnn, const_dnnl_primitive_desc_t d)
+static bool is_worth_it(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
 {
     const char *name = NULL;
     return dnn->primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
            strncmp(name, "ref", 3) != 0;
 }
 
-static bool make_pass(const tni_onednn *dnn, tni_plan *plan)
+static bool make_pass(const cpu_onednn *dnn, cpu_plan *plan)
 {
-    static const dnnl_query_t queries[][TNI_PLAN_OPERANDS] = {
-        [TNI_CONV_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
-        [TNI_CONV_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
-        [TNI_CONV_WEIGHTS] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
-    const tni_plan_key *key = &plan->key;
-    dnnl_memory_desc_t asked[TNI_PLAN_OPERANDS];
+    static const dnnl_query_t queries[][CPU_PLAN_OPERANDS] = {
+        [CPU_CONV_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+        [CPU_CONV_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
+        [CPU_CONV_WEIGHTS] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
+    const cpu_plan_key *key = &plan->key;
+    dnnl_memory_desc_t asked[CPU_PLAN_OPERANDS];
     dnnl_dims_t channels = {key->geometry.y_channels}, one = {1};
     const dnnl_memory_desc_t *bias = key->has_bias ? &plan->bias : NULL;
     dnnl_primitive_desc_t d = NULL;
     bool made;
-    if (!describe_image(dnn, key, TNI_PLAN_X, &plan->given[TNI_PLAN_X], &asked[TNI_PLAN_X]) ||
-        !describe_image(dnn, key, TNI_PLAN_Y, &plan->given[TNI_PLAN_Y], &asked[TNI_PLAN_Y]) ||
-        !describe_weights(dnn, key, &plan->given[TNI_PLAN_W], &asked[TNI_PLAN_W]) ||
+    if (!describe_image(dnn, key, CPU_PLAN_X, &plan->given[CPU_PLAN_X], &asked[CPU_PLAN_X]) ||
+        !describe_image(dnn, key, CPU_PLAN_Y, &plan->given[CPU_PLAN_Y], &asked[CPU_PLAN_Y]) ||
+        !describe_weights(dnn, key, &plan->given[CPU_PLAN_W], &asked[CPU_PLAN_W]) ||
         dnn->memory_desc_init_by_strides(&plan->bias, 1, channels, dnnl_f32, one) != dnnl_success)
         return false;
-    made = key->kind == TNI_CONV_FORWARD ? init_forward(dnn, plan, asked, dnnl_forward_inference, bias, &d)
+    made = key->kind == CPU_CONV_FORWARD ? init_forward(dnn, plan, asked, dnnl_forward_inference, bias, &d)
                                          : init_backward(dnn, plan, asked, bias, &d);
     if (!made) return false;
     made = is_worth_it(dnn, d);
-    for (int i = 0; i < TNI_PLAN_OPERANDS && made; i++)
+    for (int i = 0; i < CPU_PLAN_OPERANDS && made; i++)
         plan->wanted[i] = *dnn->primitive_desc_query_md(d, queries[key->kind][i], 0);
     if (!made) {
         dnn->primitive_desc_destroy(d);
@@ -168,23 +168,23 @@ static bool make_pass(const tni_onednn *dnn, tni_plan *plan)
 
 /* ---- Plans ------------------------------------------------------------------------------------------- */
 
-static void destroy(const tni_onednn *dnn, tni_plan *plan)
+static void destroy(const cpu_onednn *dnn, cpu_plan *plan)
 {
     if (plan->pass.primitive) dnn->primitive_destroy(plan->pass.primitive);
-    for (int i = 0; i < TNI_PLAN_OPERANDS; i++)
+    for (int i = 0; i < CPU_PLAN_OPERANDS; i++)
         if (plan->reorder[i].primitive) dnn->primitive_destroy(plan->reorder[i].primitive);
     free(plan);
 }
 
 /* A plan without a pass stands for a refusal and is kept like the others. */
-static tni_plan *make(const tni_onednn *dnn, const tni_plan_key *key)
+static cpu_plan *make(const cpu_onednn *dnn, const cpu_plan_key *key)
 {
-    tni_plan *plan = calloc(1, sizeof(*plan));
+    cpu_plan *plan = calloc(1, sizeof(*plan));
     bool made;
     if (!plan) return NULL;
     plan->key = *key;
     made = make_pass(dnn, plan);
-    for (int i = 0; i < TNI_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
+    for (int i = 0; i < CPU_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
     if (!made && plan->pass.primitive) {
         dnn->primitive_destroy(plan->pass.primitive);
         plan->pass.primitive = NULL;
@@ -193,14 +193,14 @@ static tni_plan *make(const tni_onednn *dnn, const tni_plan_key *key)
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static tni_plan *kept[KEPT_PLANS];
+static cpu_plan *kept[KEPT_PLANS];
 static uint32_t next_place;
 
 /* A place for one more plan: empty, or that of one without users; NULL when all are in use. */
-static tni_plan **free_place(const tni_onednn *dnn)
+static cpu_plan **free_place(const cpu_onednn *dnn)
 {
     for (uint32_t tries = 0; tries < KEPT_PLANS; tries++) {
-        tni_plan **place = &kept[next_place++ % KEPT_PLANS];
+        cpu_plan **place = &kept[next_place++ % KEPT_PLANS];
         if (*place && (*place)->users > 0) continue;
         if (*place) destroy(dnn, *place);
         *place = NULL;
@@ -209,9 +209,9 @@ static tni_plan **free_place(const tni_onednn *dnn)
     return NULL;
 }
 
-tni_plan *tni_plan_take(const tni_onednn *dnn, const tni_plan_key *key)
+cpu_plan *cpu_plan_take(const cpu_onednn *dnn, const cpu_plan_key *key)
 {
-    tni_plan *found = NULL, **place;
+    cpu_plan *found = NULL, **place;
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < KEPT_PLANS && !found; i++)
         if (kept[i] && memcmp(&kept[i]->key, key, sizeof(*key)) == 0) found = kept[i];
@@ -222,7 +222,7 @@ tni_plan *tni_plan_take(const tni_onednn *dnn, const tni_plan_key *key)
     return found;
 }
 
-void tni_plan_give_back(tni_plan *plan)
+void cpu_plan_give_back(cpu_plan *plan)
 {
     if (!plan) return;
     pthread_mutex_lock(&lock);

@@ -10,40 +10,40 @@
 #include "conv.h"
 
 /* Places of the operands of a plan. */
-enum { TNI_PLAN_X, TNI_PLAN_W, TNI_PLAN_Y, TNI_PLAN_OPERANDS };
+enum { CPU_PLAN_X, CPU_PLAN_W, CPU_PLAN_Y, CPU_PLAN_OPERANDS };
 
 /* All that a plan depends on; compared as bytes. */
-typedef struct tni_plan_key {
-    tni_conv geometry;
-    int64_t kind;     /* TNI_CONV_... */
+typedef struct cpu_plan_key {
+    cpu_conv geometry;
+    int64_t kind;     /* CPU_CONV_... */
     int64_t has_bias; /* forward: it is added; weights: its gradient is computed */
     int64_t threads;
-    int64_t strides[TNI_PLAN_OPERANDS][5];
-} tni_plan_key;
+    int64_t strides[CPU_PLAN_OPERANDS][5];
+} cpu_plan_key;
 
-typedef struct tni_plan_step {
+typedef struct cpu_plan_step {
     dnnl_primitive_t primitive; /* NULL: nothing to do */
     dnnl_memory_desc_t scratch;
     int64_t scratch_bytes;
-} tni_plan_step;
+} cpu_plan_step;
 
-typedef struct tni_plan {
-    tni_plan_key key;
+typedef struct cpu_plan {
+    cpu_plan_key key;
     int64_t users;
-    tni_plan_step pass;
-    dnnl_memory_desc_t given[TNI_PLAN_OPERANDS], wanted[TNI_PLAN_OPERANDS], bias;
-    tni_plan_step reorder[TNI_PLAN_OPERANDS]; /* to `wanted`, and back for what is written */
-    int64_t bytes[TNI_PLAN_OPERANDS];         /* of an operand that is reordered */
-} tni_plan;
+    cpu_plan_step pass;
+    dnnl_memory_desc_t given[CPU_PLAN_OPERANDS], wanted[CPU_PLAN_OPERANDS], bias;
+    cpu_plan_step reorder[CPU_PLAN_OPERANDS]; /* to `wanted`, and back for what is written */
+    int64_t bytes[CPU_PLAN_OPERANDS];         /* of an operand that is reordered */
+} cpu_plan;
 
 /* Which operand a pass writes. */
-static inline int tni_plan_written(int64_t kind)
+static inline int cpu_plan_written(int64_t kind)
 {
-    return kind == TNI_CONV_FORWARD ? TNI_PLAN_Y : kind == TNI_CONV_DATA ? TNI_PLAN_X : TNI_PLAN_W;
+    return kind == CPU_CONV_FORWARD ? CPU_PLAN_Y : kind == CPU_CONV_DATA ? CPU_PLAN_X : CPU_PLAN_W;
 }
 
 /* The plan of a pass, to be given back; NULL when oneDNN has none that is worth it. From any thread. */
-tni_plan *tni_plan_take(const tni_onednn *dnn, const tni_plan_key *key);
-void tni_plan_give_back(tni_plan *plan);
+cpu_plan *cpu_plan_take(const cpu_onednn *dnn, const cpu_plan_key *key);
+void cpu_plan_give_back(cpu_plan *plan);
 
 #endif

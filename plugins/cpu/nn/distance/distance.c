@@ -2,29 +2,32 @@
 /* The rows of cdist and pdist: batches of sets of rows, broadcast against each other. */
 #include "distance.h"
 #include "nn/contiguous.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_distance_kernels, cpu_distance_kernels, CPU_FLOATS)
+static cpu_kernel_table distance_table = CPU_KERNEL_TABLE(cpu_distance_kernels, CPU_FLOATS);
 
 enum { A, B, GRAD, DISTANCE, OUT, OPERANDS };
 
 typedef struct distance_job {
-    const tni_distance_kernels *kernels;
-    tni_distance d;
-    tni_dense dense[OPERANDS];
-    const tensor *operands[OPERANDS];
-    const tensor *batch; /* whose leading dimensions count the batches */
+    const cpu_distance_kernels *kernels;
+    cpu_distance d;
+    cpu_contiguous dense[OPERANDS];
+    const tn_tensor_desc *operands[OPERANDS];
+    const tn_tensor_desc *batch; /* whose leading dimensions count the batches */
     bool back;
 } distance_job;
 
-static int64_t batches_of(const tensor *t)
+static int64_t batches_of(const tn_tensor_desc *t)
 {
-    return t->rank > 2 ? tensor_span(t, 0, t->rank - 2) : 1;
+    return t->rank > 2 ? cpu_span(t, 0, t->rank - 2) : 1;
 }
 
 /* Address of one operand's matrix for a batch; dimensions of size 1 are broadcast. */
 static void *matrix(const distance_job *job, int which, int64_t batch)
 {
-    const tensor *t = job->operands[which], *all = job->batch;
+    const tn_tensor_desc *t = job->operands[which], *all = job->batch;
     int64_t at = 0, step = 1, rest = batch;
     if (!t) return NULL;
     for (uint32_t back = 2; back < all->rank; back++) {
@@ -38,12 +41,12 @@ static void *matrix(const distance_job *job, int which, int64_t batch)
            at * t->sizes[t->rank - 1] * t->sizes[t->rank - 2] * tn_dtype_bytes(t->dtype);
 }
 
-static void run_rows(void *context, int64_t begin, int64_t end)
+static void run_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const distance_job *job = context;
+    const distance_job *job = user;
     for (int64_t row = begin; row < end; row++) {
         int64_t batch = row / job->d.a_rows, i = row % job->d.a_rows;
-        tni_distance d = job->d;
+        cpu_distance d = job->d;
         if (!d.pairs) {
             d.a = matrix(job, A, batch);
             d.b = matrix(job, B, batch);
@@ -60,46 +63,46 @@ static void run_rows(void *context, int64_t begin, int64_t end)
 
 static int32_t run(const tn_call *call, distance_job *job)
 {
-    const tensor *a = job->operands[A], *b = job->operands[B], *out = job->operands[OUT];
+    const tn_tensor_desc *a = job->operands[A], *b = job->operands[B], *out = job->operands[OUT];
     int32_t status = TN_OK;
-    job->kernels = tni_distances_of(a->dtype);
+    job->kernels = cpu_kernels_of(distance_table, a->dtype);
     job->d.a_rows = a->sizes[a->rank - 2];
     job->d.width = a->sizes[a->rank - 1];
     job->d.b_rows = b->sizes[b->rank - 2];
     for (int i = 0; i < OPERANDS && status == TN_OK; i++)
-        status = i < OUT ? tni_dense_read(call, job->operands[i], &job->dense[i])
-                         : tni_dense_write(call, job->operands[i], &job->dense[i]);
-    if (status == TN_OK && tensor_numel(out) > 0) {
+        status = i < OUT ? cpu_contiguous_read(call, job->operands[i], &job->dense[i])
+                         : cpu_contiguous_write(call, job->operands[i], &job->dense[i]);
+    if (status == TN_OK && cpu_numel(out) > 0) {
         int64_t batches = job->d.pairs ? 1 : batches_of(job->batch);
         job->d.a = job->dense[A].data;
         job->d.b = job->dense[B].data;
         job->d.grad = job->dense[GRAD].data;
         job->d.distance = job->dense[DISTANCE].data;
         job->d.out = job->dense[OUT].data;
-        tni_for_ranges(call, batches * job->d.a_rows,
-                       grain_for(8192, job->d.b_rows * max_i64(1, job->d.width)), run_rows, job);
+        cpu_parallel_ranges(call, batches * job->d.a_rows,
+                            grain_for(8192, job->d.b_rows * max_i64(1, job->d.width)), run_rows, job);
     }
-    for (int i = 0; i < OPERANDS; i++) tni_dense_finish(&job->dense[i], i == OUT && status == TN_OK);
+    for (int i = 0; i < OPERANDS; i++) cpu_contiguous_finish(&job->dense[i], i == OUT && status == TN_OK);
     return status;
 }
 
 static int32_t run_cdist(void *self, const tn_call *call)
 {
     distance_job job = {
-        .operands = {[A] = arg_tensor(call, 0), [B] = arg_tensor(call, 1), [OUT] = out_tensor(call, 0)},
-        .d = {.p = arg_float(call, 2)}};
+        .operands = {[A] = tensor_arg(call, 0), [B] = tensor_arg(call, 1), [OUT] = tensor_out(call, 0)},
+        .d = {.p = float_arg(call, 2)}};
     job.batch = job.operands[OUT];
     return run(call, &job);
 }
 
 static int32_t run_cdist_backward(void *self, const tn_call *call)
 {
-    distance_job job = {.operands = {[GRAD] = arg_tensor(call, 0),
-                                     [A] = arg_tensor(call, 1),
-                                     [B] = arg_tensor(call, 2),
-                                     [DISTANCE] = arg_tensor(call, 4),
-                                     [OUT] = out_tensor(call, 0)},
-                        .d = {.p = arg_float(call, 3)},
+    distance_job job = {.operands = {[GRAD] = tensor_arg(call, 0),
+                                     [A] = tensor_arg(call, 1),
+                                     [B] = tensor_arg(call, 2),
+                                     [DISTANCE] = tensor_arg(call, 4),
+                                     [OUT] = tensor_out(call, 0)},
+                        .d = {.p = float_arg(call, 3)},
                         .back = true};
     job.batch = job.operands[OUT];
     return run(call, &job);
@@ -108,37 +111,30 @@ static int32_t run_cdist_backward(void *self, const tn_call *call)
 static int32_t run_pdist(void *self, const tn_call *call)
 {
     distance_job job = {
-        .operands = {[A] = arg_tensor(call, 0), [B] = arg_tensor(call, 0), [OUT] = out_tensor(call, 0)},
-        .d = {.p = arg_float(call, 1), .pairs = true}};
+        .operands = {[A] = tensor_arg(call, 0), [B] = tensor_arg(call, 0), [OUT] = tensor_out(call, 0)},
+        .d = {.p = float_arg(call, 1), .pairs = true}};
     return run(call, &job);
 }
 
 static int32_t run_pdist_backward(void *self, const tn_call *call)
 {
-    distance_job job = {.operands = {[GRAD] = arg_tensor(call, 0),
-                                     [A] = arg_tensor(call, 1),
-                                     [B] = arg_tensor(call, 1),
-                                     [DISTANCE] = arg_tensor(call, 3),
-                                     [OUT] = out_tensor(call, 0)},
-                        .d = {.p = arg_float(call, 2), .pairs = true},
+    distance_job job = {.operands = {[GRAD] = tensor_arg(call, 0),
+                                     [A] = tensor_arg(call, 1),
+                                     [B] = tensor_arg(call, 1),
+                                     [DISTANCE] = tensor_arg(call, 3),
+                                     [OUT] = tensor_out(call, 0)},
+                        .d = {.p = float_arg(call, 2), .pairs = true},
                         .back = true};
     return run(call, &job);
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
-
-#define ROW(text, function)                                                                           \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
-        .run = (function)                                                                             \
-    }
-
 const tn_kernel_row cpu_distance_rows[] = {
-    ROW("aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", run_cdist),
-    ROW("aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
-        run_cdist_backward),
-    ROW("aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", run_pdist),
-    ROW("aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
-        run_pdist_backward),
+    CPU_ROW("aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
+            cpu_float_dtypes, run_cdist),
+    CPU_ROW("aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
+            cpu_float_dtypes, run_cdist_backward),
+    CPU_ROW("aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", cpu_float_dtypes, run_pdist),
+    CPU_ROW("aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
+            cpu_float_dtypes, run_pdist_backward),
 };
-const uint32_t cpu_distance_row_count = TNI_ROW_COUNT(cpu_distance_rows);
+const uint32_t cpu_distance_row_count = CPU_ROW_COUNT(cpu_distance_rows);

@@ -29,12 +29,12 @@ static acc distance_of(const T *a, const T *b, int64_t width, double p)
 }
 
 /* Where the distance of rows i and j stands. */
-static int64_t place(const tni_distance *d, int64_t i, int64_t j)
+static int64_t place(const cpu_distance *d, int64_t i, int64_t j)
 {
     return d->pairs ? i * d->a_rows - i * (i + 1) / 2 + j - i - 1 : i * d->b_rows + j;
 }
 
-static void forward(const tni_distance *d, int64_t begin, int64_t end)
+static void forward(const cpu_distance *d, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++)
         for (int64_t j = d->pairs ? i + 1 : 0; j < d->b_rows; j++)
@@ -54,7 +54,7 @@ static acc slope_of(acc x, acc distance, double p)
     return sign * power(size, p - 1) / power(distance, p - 1);
 }
 
-static void backward(const tni_distance *d, int64_t begin, int64_t end)
+static void backward(const cpu_distance *d, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         const T *a = (const T *)d->a + i * d->width;
@@ -72,5 +72,5 @@ static void backward(const tni_distance *d, int64_t begin, int64_t end)
     }
 }
 
-extern const tni_distance_kernels K(tni_distance_kernels);
-const tni_distance_kernels K(tni_distance_kernels) = {.forward = forward, .backward = backward};
+extern const cpu_distance_kernels K(cpu_distance_kernels);
+const cpu_distance_kernels K(cpu_distance_kernels) = {.forward = forward, .backward = backward};

@@ -5,53 +5,55 @@
  */
 #include "embedding.h"
 #include "nn/contiguous.h"
-#include "nn/tables.h"
 #include <string.h>
 
-int32_t tni_indices_open(const tn_call *call, const tensor *t, int64_t limit, tni_indices *out)
+CPU_DECLARE_KERNELS(cpu_embedding_kernels, cpu_embedding_kernels, CPU_FLOATS)
+cpu_kernel_table cpu_embedding_table = CPU_KERNEL_TABLE(cpu_embedding_kernels, CPU_FLOATS);
+
+int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t limit, cpu_indices *out)
 {
-    tni_dense dense;
+    cpu_contiguous dense;
     int64_t *to, outside = 0; /* negative as soon as one index or its distance from the end is */
     int32_t status;
-    *out = (tni_indices){.call = call, .count = tensor_numel(t), .data = t->host};
-    if (t->dtype == TN_INT32 || !tensor_is_contiguous(t)) {
-        status = tni_dense_read(call, t, &dense);
+    *out = (cpu_indices){.call = call, .count = cpu_numel(t), .data = t->host};
+    if (t->dtype == TN_INT32 || !cpu_is_contiguous(t)) {
+        status = cpu_contiguous_read(call, t, &dense);
         if (status != TN_OK) return status;
-        to = out->memory = tni_scratch(call, out->count * 8);
+        to = out->memory = cpu_alloc(call, out->count * 8);
         if (!to) {
-            tni_dense_finish(&dense, false);
+            cpu_contiguous_finish(&dense, false);
             return TN_E_OUT_OF_MEMORY;
         }
         if (t->dtype == TN_INT32)
             for (int64_t i = 0; i < out->count; i++) to[i] = ((const int32_t *)dense.data)[i];
         else
             memcpy(to, dense.data, (size_t)out->count * 8);
-        tni_dense_finish(&dense, false);
+        cpu_contiguous_finish(&dense, false);
         out->data = to;
     }
     if (limit < 0) return TN_OK;
     for (int64_t i = 0; i < out->count; i++) outside |= out->data[i] | (limit - 1 - out->data[i]);
-    return outside >= 0 ? TN_OK : tni_fail(call, TN_E_INDEX, "index out of range in self");
+    return outside >= 0 ? TN_OK : cpu_error(call, TN_E_INDEX, "index out of range in self");
 }
 
-void tni_indices_close(tni_indices *indices)
+void cpu_indices_close(cpu_indices *indices)
 {
-    if (indices->memory) tni_scratch_free(indices->call, indices->memory, indices->count * 8);
-    *indices = (tni_indices){0};
+    if (indices->memory) cpu_free(indices->call, indices->memory, indices->count * 8);
+    *indices = (cpu_indices){0};
 }
 
 /* ---- embedding --------------------------------------------------------------------------------------- */
 
 typedef struct gather_job {
     const int64_t *indices;
-    const tensor *table;
+    const tn_tensor_desc *table;
     char *out;
     int64_t width, bytes;
 } gather_job;
 
-static void gather_rows(void *context, int64_t begin, int64_t end)
+static void gather_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const gather_job *job = context;
+    const gather_job *job = user;
     for (int64_t i = begin; i < end; i++) {
         const char *from =
             (const char *)job->table->host + job->indices[i] * job->table->strides[0] * job->bytes;
@@ -68,14 +70,15 @@ static void gather_rows(void *context, int64_t begin, int64_t end)
 
 static int32_t run_embedding(void *self, const tn_call *call)
 {
-    const tensor *table = arg_tensor(call, 0), *out = out_tensor(call, 0);
+    const tn_tensor_desc *table = tensor_arg(call, 0), *out = tensor_out(call, 0);
     gather_job job = {
         .table = table, .out = out->host, .width = table->sizes[1], .bytes = tn_dtype_bytes(table->dtype)};
-    tni_indices indices;
-    int32_t status = tni_indices_open(call, arg_tensor(call, 1), table->sizes[0], &indices);
+    cpu_indices indices;
+    int32_t status = cpu_indices_open(call, tensor_arg(call, 1), table->sizes[0], &indices);
     job.indices = indices.data;
-    if (status == TN_OK) tni_for_ranges(call, indices.count, grain_for(16384, job.width), gather_rows, &job);
-    tni_indices_close(&indices);
+    if (status == TN_OK)
+        cpu_parallel_ranges(call, indices.count, grain_for(16384, job.width), gather_rows, &job);
+    cpu_indices_close(&indices);
     return status;
 }
 
@@ -83,31 +86,31 @@ static int32_t run_embedding(void *self, const tn_call *call)
 
 typedef struct table_job {
     const tn_call *call;
-    const tni_embedding_kernels *kernels;
-    const tni_bags *bags;
+    const cpu_embedding_kernels *kernels;
+    const cpu_bags *bags;
     int32_t status;
 } table_job;
 
-static void table_rows(void *context, int64_t begin, int64_t end)
+static void table_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const table_job *job = context;
+    const table_job *job = user;
     job->kernels->backward(job->bags, begin, end);
 }
 
-static void table_rows_max(void *context, int64_t begin, int64_t end)
+static void table_rows_max(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    table_job *job = context;
+    table_job *job = user;
     int64_t bytes = (end - begin) * job->bags->width * job->kernels->acc_bytes;
-    void *sums = tni_scratch(job->call, bytes);
+    void *sums = cpu_alloc(job->call, bytes);
     if (!sums)
         job->status = TN_E_OUT_OF_MEMORY;
     else
         job->kernels->backward_max(job->bags, begin, end, sums);
-    tni_scratch_free(job->call, sums, bytes);
+    cpu_free(job->call, sums, bytes);
 }
 
 /* Sorts the indices by row, by counting; those of a row stay in order. `starts` has rows + 2 elements. */
-static void sort_indices(const tni_bags *bags, int64_t *starts, int64_t *order)
+static void sort_indices(const cpu_bags *bags, int64_t *starts, int64_t *order)
 {
     int64_t *next = starts + 1;
     memset(starts, 0, (size_t)(bags->rows + 2) * 8);
@@ -116,29 +119,29 @@ static void sort_indices(const tni_bags *bags, int64_t *starts, int64_t *order)
     for (int64_t i = 0; i < bags->count; i++) order[next[bags->indices[i]]++] = i;
 }
 
-int32_t tni_table_gradient(const tn_call *call, tn_dtype dtype, tni_bags *bags)
+int32_t cpu_table_gradient(const tn_call *call, tn_dtype dtype, cpu_bags *bags)
 {
-    table_job job = {.call = call, .kernels = tni_embeddings_of(dtype), .bags = bags};
+    table_job job = {.call = call, .kernels = cpu_kernels_of(cpu_embedding_table, dtype), .bags = bags};
     int64_t parts = max_i64(1, min_i64(16, bags->rows * bags->width / 16384));
     int64_t grain = max_i64(1, ceil_div(bags->rows, parts)), bytes = (bags->rows + 2 + bags->count) * 8,
             *starts;
-    if (bags->mode == TNI_BAG_MAX) {
-        tni_for_ranges(call, bags->rows, grain, table_rows_max, &job);
+    if (bags->mode == CPU_BAG_MAX) {
+        cpu_parallel_ranges(call, bags->rows, grain, table_rows_max, &job);
         return job.status;
     }
-    starts = tni_scratch(call, bytes);
+    starts = cpu_alloc(call, bytes);
     if (!starts) return TN_E_OUT_OF_MEMORY;
     sort_indices(bags, starts, starts + bags->rows + 2);
     bags->row_starts = starts;
     bags->row_order = starts + bags->rows + 2;
-    tni_for_ranges(call, bags->rows, grain, table_rows, &job);
-    tni_scratch_free(call, starts, bytes);
+    cpu_parallel_ranges(call, bags->rows, grain, table_rows, &job);
+    cpu_free(call, starts, bytes);
     return TN_OK;
 }
 
-int64_t *tni_frequencies(const tn_call *call, const tni_indices *indices, int64_t rows)
+int64_t *cpu_frequencies(const tn_call *call, const cpu_indices *indices, int64_t rows)
 {
-    int64_t *frequency = tni_scratch(call, rows * 8);
+    int64_t *frequency = cpu_alloc(call, rows * 8);
     if (!frequency) return NULL;
     memset(frequency, 0, (size_t)(rows * 8));
     for (int64_t i = 0; i < indices->count; i++) frequency[indices->data[i]]++;
@@ -148,70 +151,60 @@ int64_t *tni_frequencies(const tn_call *call, const tni_indices *indices, int64_
 /* (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq) */
 static int32_t run_dense_backward(void *self, const tn_call *call)
 {
-    const tensor *grad = arg_tensor(call, 0), *out = out_tensor(call, 0);
-    int64_t rows = arg_int(call, 2), *frequency = NULL;
-    tni_bags bags = {.rows = rows, .width = out->sizes[1], .padding = arg_int(call, 3), .out = out->host};
-    tni_indices indices = {0};
-    tni_dense dense;
-    int32_t status = tni_dense_read(call, grad, &dense);
-    if (status == TN_OK) status = tni_indices_open(call, arg_tensor(call, 1), rows, &indices);
-    if (status == TN_OK && arg_int(call, 4)) {
-        bags.frequency = frequency = tni_frequencies(call, &indices, rows);
+    const tn_tensor_desc *grad = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    int64_t rows = int_arg(call, 2), *frequency = NULL;
+    cpu_bags bags = {.rows = rows, .width = out->sizes[1], .padding = int_arg(call, 3), .out = out->host};
+    cpu_indices indices = {0};
+    cpu_contiguous dense;
+    int32_t status = cpu_contiguous_read(call, grad, &dense);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 1), rows, &indices);
+    if (status == TN_OK && int_arg(call, 4)) {
+        bags.frequency = frequency = cpu_frequencies(call, &indices, rows);
         if (!frequency) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
         bags.count = indices.count;
         bags.indices = indices.data;
         bags.grad = dense.data;
-        status = tni_table_gradient(call, out->dtype, &bags);
+        status = cpu_table_gradient(call, out->dtype, &bags);
     }
-    tni_scratch_free(call, frequency, rows * 8);
-    tni_indices_close(&indices);
-    tni_dense_finish(&dense, false);
+    cpu_free(call, frequency, rows * 8);
+    cpu_indices_close(&indices);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
 /* (self, indices, max_norm, norm_type): each row that occurs is treated once. */
 static int32_t run_renorm(void *self, const tn_call *call)
 {
-    const tensor *table = arg_tensor(call, 0);
-    const tni_embedding_kernels *kernels = tni_embeddings_of(table->dtype);
+    const tn_tensor_desc *table = tensor_arg(call, 0);
+    const cpu_embedding_kernels *kernels = cpu_kernels_of(cpu_embedding_table, table->dtype);
     int64_t rows = table->sizes[0], row_bytes = table->strides[0] * tn_dtype_bytes(table->dtype);
-    uint8_t *seen = tni_scratch(call, rows);
-    tni_indices indices = {0};
-    int32_t status = seen ? tni_indices_open(call, arg_tensor(call, 1), rows, &indices) : TN_E_OUT_OF_MEMORY;
+    uint8_t *seen = cpu_alloc(call, rows);
+    cpu_indices indices = {0};
+    int32_t status = seen ? cpu_indices_open(call, tensor_arg(call, 1), rows, &indices) : TN_E_OUT_OF_MEMORY;
     if (seen) memset(seen, 0, (size_t)rows);
     for (int64_t i = 0; status == TN_OK && i < indices.count; i++) {
         int64_t row = indices.data[i];
         if (seen[row]) continue;
         seen[row] = 1;
         kernels->renorm((char *)table->host + row * row_bytes, table->sizes[1], table->strides[1],
-                        arg_float(call, 2), arg_float(call, 3));
+                        float_arg(call, 2), float_arg(call, 3));
     }
-    tni_indices_close(&indices);
-    tni_scratch_free(call, seen, rows);
+    cpu_indices_close(&indices);
+    cpu_free(call, seen, rows);
     return status;
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
-
-#define ROW(text, list, function)                                                                     \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = (list), \
-        .run = (function)                                                                             \
-    }
-
 const tn_kernel_row cpu_embedding_rows[] = {
-    ROW("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
-        "scale_grad_by_freq=False, bool "
-        "sparse=False) -> Tensor",
-        NULL, run_embedding),
-    ROW("aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt "
-        "padding_idx, "
-        "bool scale_grad_by_freq) -> Tensor",
-        floats, run_dense_backward),
-    ROW("aten::embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> "
-        "Tensor(a!)",
-        floats, run_renorm),
+    CPU_ROW("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
+            "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+            NULL, run_embedding),
+    CPU_ROW("aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt "
+            "padding_idx, bool scale_grad_by_freq) -> Tensor",
+            cpu_float_dtypes, run_dense_backward),
+    CPU_ROW("aten::embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> "
+            "Tensor(a!)",
+            cpu_float_dtypes, run_renorm),
 };
-const uint32_t cpu_embedding_row_count = TNI_ROW_COUNT(cpu_embedding_rows);
+const uint32_t cpu_embedding_row_count = CPU_ROW_COUNT(cpu_embedding_rows);

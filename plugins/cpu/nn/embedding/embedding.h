@@ -3,12 +3,12 @@
 #ifndef TENON_CPU_NN_EMBEDDING_H
 #define TENON_CPU_NN_EMBEDDING_H
 
-#include "nn/nn.h"
+#include "support/kernel_table.h"
 
-enum { TNI_BAG_SUM, TNI_BAG_MEAN, TNI_BAG_MAX };
+enum { CPU_BAG_SUM, CPU_BAG_MEAN, CPU_BAG_MAX };
 
 /* Rows of `width` elements in a table, gathered by index into bags. All row-major; indices are int64. */
-typedef struct tni_bags {
+typedef struct cpu_bags {
     int64_t rows, width, count; /* of the table; number of indices */
     const int64_t *indices;
     const int64_t *starts;    /* bag b holds the indices [starts[b], starts[b + 1]) */
@@ -25,36 +25,36 @@ typedef struct tni_bags {
     const void *grad;            /* [bags, width], or [count, width] where each index is its own bag */
     void *out;
     int64_t *out_sizes, *out_largest; /* forward; may be NULL */
-} tni_bags;
+} cpu_bags;
 
-typedef struct tni_embedding_kernels {
+typedef struct cpu_embedding_kernels {
     int64_t acc_bytes;
     /* Bags [begin, end). */
-    void (*forward)(const tni_bags *b, int64_t begin, int64_t end);
+    void (*forward)(const cpu_bags *b, int64_t begin, int64_t end);
     /* Rows [begin, end) of the table's gradient. */
-    void (*backward)(const tni_bags *b, int64_t begin, int64_t end);
+    void (*backward)(const cpu_bags *b, int64_t begin, int64_t end);
     /* The same of maxima, summed in `sums` (that many rows of accumulators). */
-    void (*backward_max)(const tni_bags *b, int64_t begin, int64_t end, void *sums);
+    void (*backward_max)(const cpu_bags *b, int64_t begin, int64_t end, void *sums);
     /* Gradient of the weights of indices [begin, end). */
-    void (*backward_weights)(const tni_bags *b, int64_t begin, int64_t end);
+    void (*backward_weights)(const cpu_bags *b, int64_t begin, int64_t end);
     /* Scales a row whose norm is above the limit. */
     void (*renorm)(void *row, int64_t width, int64_t step, double max_norm, double p);
-} tni_embedding_kernels;
+} cpu_embedding_kernels;
 
-const tni_embedding_kernels *tni_embeddings_of(tn_dtype dtype);
+extern cpu_kernel_table cpu_embedding_table;
 
 /* A tensor of indices as row-major int64, checked against [0, limit) when limit is not negative. */
-typedef struct tni_indices {
+typedef struct cpu_indices {
     const tn_call *call;
     const int64_t *data;
     int64_t count;
     int64_t *memory;
-} tni_indices;
-int32_t tni_indices_open(const tn_call *call, const tensor *t, int64_t limit, tni_indices *out);
-void tni_indices_close(tni_indices *indices);
+} cpu_indices;
+int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t limit, cpu_indices *out);
+void cpu_indices_close(cpu_indices *indices);
 /* How often each row occurs, in scratch memory of rows * 8 bytes; NULL when there is none. */
-int64_t *tni_frequencies(const tn_call *call, const tni_indices *indices, int64_t rows);
+int64_t *cpu_frequencies(const tn_call *call, const cpu_indices *indices, int64_t rows);
 /* The gradient of the table, in parts over the threads. */
-int32_t tni_table_gradient(const tn_call *call, tn_dtype dtype, tni_bags *bags);
+int32_t cpu_table_gradient(const tn_call *call, tn_dtype dtype, cpu_bags *bags);
 
 #endif

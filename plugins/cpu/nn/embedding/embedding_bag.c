@@ -5,30 +5,29 @@
  */
 #include "nn/contiguous.h"
 #include "embedding.h"
-#include "nn/tables.h"
 #include <string.h>
 
 typedef struct bag_job {
-    const tni_embedding_kernels *kernels;
-    tni_bags bags;
+    const cpu_embedding_kernels *kernels;
+    cpu_bags bags;
 } bag_job;
 
-static void forward_range(void *context, int64_t begin, int64_t end)
+static void forward_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const bag_job *job = context;
+    const bag_job *job = user;
     job->kernels->forward(&job->bags, begin, end);
 }
 
-static void backward_weights_range(void *context, int64_t begin, int64_t end)
+static void backward_weights_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const bag_job *job = context;
+    const bag_job *job = user;
     job->kernels->backward_weights(&job->bags, begin, end);
 }
 
 /* Writes int64 values to an output of either index dtype. */
-static void write_indices(const int64_t *from, const tensor *out)
+static void write_indices(const int64_t *from, const tn_tensor_desc *out)
 {
-    int64_t count = out ? tensor_numel(out) : 0;
+    int64_t count = out ? cpu_numel(out) : 0;
     for (int64_t i = 0; i < count; i++) {
         if (out->dtype == TN_INT32)
             ((int32_t *)out->host)[i] = from ? (int32_t)from[i] : 0;
@@ -38,20 +37,20 @@ static void write_indices(const int64_t *from, const tensor *out)
 }
 
 /* Begins of the bags and the end of the last one. */
-static int32_t make_starts(const tn_call *call, const tni_indices *offsets, int64_t bags, int64_t count,
+static int32_t make_starts(const tn_call *call, const cpu_indices *offsets, int64_t bags, int64_t count,
                            int64_t *starts)
 {
     for (int64_t b = 0; b < bags; b++) starts[b] = offsets->data[b];
     starts[bags] = count;
     if (offsets->count > 0 && offsets->data[0] != 0)
-        return tni_fail(
+        return cpu_error(
             call, TN_E_ARGUMENT,
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
             "position 0. However, got %lld",
             (long long)offsets->data[0]);
     for (int64_t b = 0; b < bags; b++)
         if (starts[b] > starts[b + 1])
-            return tni_fail(
+            return cpu_error(
                 call, TN_E_ARGUMENT,
                 "offsets[-1] can not be greater than input's length(%lld) but got offsets[-1] of %lld",
                 (long long)count, (long long)starts[b]);
@@ -59,9 +58,9 @@ static int32_t make_starts(const tn_call *call, const tni_indices *offsets, int6
 }
 
 /* The bag of each index, where it is asked for. */
-static void write_bag_of(const tni_bags *b, int64_t bags, const tensor *out)
+static void write_bag_of(const cpu_bags *b, int64_t bags, const tn_tensor_desc *out)
 {
-    if (!out || tensor_numel(out) != b->count) return;
+    if (!out || cpu_numel(out) != b->count) return;
     for (int64_t bag = 0; bag < bags; bag++) {
         for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) {
             if (out->dtype == TN_INT32)
@@ -80,7 +79,7 @@ typedef struct bag_memory {
 static int32_t open_memory(const tn_call *call, int64_t bags, int64_t maxima, bag_memory *out)
 {
     out->bytes = (2 * (bags + 1) + maxima) * 8;
-    out->starts = tni_scratch(call, out->bytes);
+    out->starts = cpu_alloc(call, out->bytes);
     if (!out->starts) return TN_E_OUT_OF_MEMORY;
     out->sizes = out->starts + bags + 1;
     out->largest = out->sizes + bags + 1;
@@ -89,11 +88,12 @@ static int32_t open_memory(const tn_call *call, int64_t bags, int64_t maxima, ba
 
 /* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
  * padding_idx) */
-static int32_t forward_bags(const tn_call *call, bag_job *job, const tni_indices *offsets)
+static int32_t forward_bags(const tn_call *call, bag_job *job, const cpu_indices *offsets)
 {
-    const tensor *out = out_tensor(call, 0), *sizes = out_tensor(call, 2), *largest = out_tensor(call, 3);
+    const tn_tensor_desc *out = tensor_out(call, 0), *sizes = tensor_out(call, 2),
+                         *largest = tensor_out(call, 3);
     int64_t bags = out->sizes[0];
-    bool max = job->bags.mode == TNI_BAG_MAX, sum = job->bags.mode == TNI_BAG_SUM;
+    bool max = job->bags.mode == CPU_BAG_MAX, sum = job->bags.mode == CPU_BAG_SUM;
     bag_memory memory = {0};
     int32_t status = open_memory(call, bags, max ? bags * job->bags.width : 0, &memory);
     if (status == TN_OK) status = make_starts(call, offsets, bags, job->bags.count, memory.starts);
@@ -101,45 +101,45 @@ static int32_t forward_bags(const tn_call *call, bag_job *job, const tni_indices
         job->bags.starts = memory.starts;
         job->bags.out_sizes = memory.sizes;
         job->bags.out_largest = memory.largest;
-        tni_for_ranges(call, bags,
-                       grain_for(16384, job->bags.width * max_i64(1, job->bags.count / max_i64(1, bags))),
-                       forward_range, job);
-        write_bag_of(&job->bags, bags, out_tensor(call, 1));
+        cpu_parallel_ranges(
+            call, bags, grain_for(16384, job->bags.width * max_i64(1, job->bags.count / max_i64(1, bags))),
+            forward_range, job);
+        write_bag_of(&job->bags, bags, tensor_out(call, 1));
         memory.sizes[bags] = 0;
         write_indices(sum ? NULL : memory.sizes, sizes);
         write_indices(max ? memory.largest : sum ? NULL : memory.sizes, largest);
     }
-    tni_scratch_free(call, memory.starts, memory.bytes);
+    cpu_free(call, memory.starts, memory.bytes);
     return status;
 }
 
 static int32_t run_forward(void *self, const tn_call *call)
 {
-    const tensor *table = arg_tensor(call, 0), *out = out_tensor(call, 0);
-    tni_indices indices = {0}, offsets = {0};
-    tni_dense dense, weights;
-    int32_t status = tni_dense_read(call, table, &dense);
+    const tn_tensor_desc *table = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    cpu_indices indices = {0}, offsets = {0};
+    cpu_contiguous dense, weights;
+    int32_t status = cpu_contiguous_read(call, table, &dense);
     memset(&weights, 0, sizeof(weights));
-    if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 6), &weights);
-    if (status == TN_OK) status = tni_indices_open(call, arg_tensor(call, 1), table->sizes[0], &indices);
-    if (status == TN_OK) status = tni_indices_open(call, arg_tensor(call, 2), -1, &offsets);
+    if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 6), &weights);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 1), table->sizes[0], &indices);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 2), -1, &offsets);
     if (status == TN_OK) {
-        bag_job job = {.kernels = tni_embeddings_of(table->dtype),
+        bag_job job = {.kernels = cpu_kernels_of(cpu_embedding_table, table->dtype),
                        .bags = {.rows = table->sizes[0],
                                 .width = table->sizes[1],
                                 .count = indices.count,
                                 .indices = indices.data,
-                                .padding = arg_int(call, 8),
-                                .mode = (int32_t)arg_int(call, 4),
+                                .padding = int_arg(call, 8),
+                                .mode = (int32_t)int_arg(call, 4),
                                 .table = dense.data,
                                 .weights = weights.data,
                                 .out = out->host}};
         status = forward_bags(call, &job, &offsets);
     }
-    tni_indices_close(&offsets);
-    tni_indices_close(&indices);
-    tni_dense_finish(&weights, false);
-    tni_dense_finish(&dense, false);
+    cpu_indices_close(&offsets);
+    cpu_indices_close(&indices);
+    cpu_contiguous_finish(&weights, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
@@ -152,46 +152,46 @@ enum { INDICES, BAG_OF, SIZES, LARGEST, INDEX_TENSORS };
  * per_sample_weights, padding_idx) */
 static int32_t run_dense_backward(void *self, const tn_call *call)
 {
-    const tensor *grad = arg_tensor(call, 0), *out = out_tensor(call, 0);
-    int64_t rows = arg_int(call, 5), *frequency = NULL;
-    tni_indices lists[INDEX_TENSORS];
-    tni_dense dense, weights;
-    tni_bags bags = {.rows = rows,
+    const tn_tensor_desc *grad = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    int64_t rows = int_arg(call, 5), *frequency = NULL;
+    cpu_indices lists[INDEX_TENSORS];
+    cpu_contiguous dense, weights;
+    cpu_bags bags = {.rows = rows,
                      .width = out->sizes[1],
-                     .mode = (int32_t)arg_int(call, 7),
-                     .padding = arg_int(call, 9),
+                     .mode = (int32_t)int_arg(call, 7),
+                     .padding = int_arg(call, 9),
                      .out = out->host};
-    int32_t status = tni_dense_read(call, grad, &dense);
+    int32_t status = cpu_contiguous_read(call, grad, &dense);
     memset(lists, 0, sizeof(lists));
     memset(&weights, 0, sizeof(weights));
-    if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 8), &weights);
+    if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 8), &weights);
     for (uint32_t i = 0; i < INDEX_TENSORS && status == TN_OK; i++)
-        status = tni_indices_open(call, arg_tensor(call, i + 1), i == INDICES ? rows : -1, &lists[i]);
-    if (status == TN_OK && bags.mode != TNI_BAG_MAX && lists[BAG_OF].count != lists[INDICES].count)
-        status = tni_fail(call, TN_E_ARGUMENT, "offset2bag has to name the bag of each index");
-    if (status == TN_OK && arg_int(call, 6)) {
-        bags.frequency = frequency = tni_frequencies(call, &lists[INDICES], rows);
+        status = cpu_indices_open(call, tensor_arg(call, i + 1), i == INDICES ? rows : -1, &lists[i]);
+    if (status == TN_OK && bags.mode != CPU_BAG_MAX && lists[BAG_OF].count != lists[INDICES].count)
+        status = cpu_error(call, TN_E_ARGUMENT, "offset2bag has to name the bag of each index");
+    if (status == TN_OK && int_arg(call, 6)) {
+        bags.frequency = frequency = cpu_frequencies(call, &lists[INDICES], rows);
         if (!frequency) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
-        bags.count = bags.mode == TNI_BAG_MAX ? grad->sizes[0] : lists[INDICES].count;
+        bags.count = bags.mode == CPU_BAG_MAX ? grad->sizes[0] : lists[INDICES].count;
         bags.indices = lists[INDICES].data;
         bags.bag_of = lists[BAG_OF].data;
         bags.sizes = lists[SIZES].data;
         bags.largest = lists[LARGEST].data;
         bags.weights = weights.data;
         bags.grad = dense.data;
-        status = tni_table_gradient(call, out->dtype, &bags);
+        status = cpu_table_gradient(call, out->dtype, &bags);
     }
-    tni_scratch_free(call, frequency, rows * 8);
-    for (int i = 0; i < INDEX_TENSORS; i++) tni_indices_close(&lists[i]);
-    tni_dense_finish(&weights, false);
-    tni_dense_finish(&dense, false);
+    cpu_free(call, frequency, rows * 8);
+    for (int i = 0; i < INDEX_TENSORS; i++) cpu_indices_close(&lists[i]);
+    cpu_contiguous_finish(&weights, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
 /* Fills the bag of each index from offsets, for callers that have none. */
-static void bags_from_offsets(const tni_indices *offsets, int64_t count, int64_t *bag_of)
+static void bags_from_offsets(const cpu_indices *offsets, int64_t count, int64_t *bag_of)
 {
     int64_t bag = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -203,69 +203,59 @@ static void bags_from_offsets(const tni_indices *offsets, int64_t count, int64_t
 /* (grad, weight, indices, offsets, offset2bag, mode, padding_idx) */
 static int32_t run_backward_weights(void *self, const tn_call *call)
 {
-    const tensor *grad = arg_tensor(call, 0), *table = arg_tensor(call, 1), *out = out_tensor(call, 0);
-    tni_indices indices = {0}, offsets = {0}, bag_of = {0};
-    tni_dense dense, rows;
+    const tn_tensor_desc *grad = tensor_arg(call, 0), *table = tensor_arg(call, 1),
+                         *out = tensor_out(call, 0);
+    cpu_indices indices = {0}, offsets = {0}, bag_of = {0};
+    cpu_contiguous dense, rows;
     int64_t *made = NULL, bytes;
-    int32_t status = tni_dense_read(call, grad, &dense);
+    int32_t status = cpu_contiguous_read(call, grad, &dense);
     memset(&rows, 0, sizeof(rows));
-    if (status == TN_OK) status = tni_dense_read(call, table, &rows);
-    if (status == TN_OK) status = tni_indices_open(call, arg_tensor(call, 2), table->sizes[0], &indices);
-    if (status == TN_OK) status = tni_indices_open(call, arg_tensor(call, 3), -1, &offsets);
-    if (status == TN_OK) status = tni_indices_open(call, arg_tensor(call, 4), -1, &bag_of);
+    if (status == TN_OK) status = cpu_contiguous_read(call, table, &rows);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 2), table->sizes[0], &indices);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 3), -1, &offsets);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 4), -1, &bag_of);
     bytes = indices.count * 8;
     if (status == TN_OK) {
-        made = tni_scratch(call, bytes);
+        made = cpu_alloc(call, bytes);
         if (!made) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
-        bag_job job = {.kernels = tni_embeddings_of(table->dtype),
+        bag_job job = {.kernels = cpu_kernels_of(cpu_embedding_table, table->dtype),
                        .bags = {.width = table->sizes[1],
                                 .indices = indices.data,
                                 .bag_of = bag_of.count == indices.count ? bag_of.data : made,
-                                .padding = arg_int(call, 6),
+                                .padding = int_arg(call, 6),
                                 .table = rows.data,
                                 .grad = dense.data,
                                 .out = out->host}};
         bags_from_offsets(&offsets, indices.count, made);
-        tni_for_ranges(call, indices.count, grain_for(16384, table->sizes[1]), backward_weights_range, &job);
+        cpu_parallel_ranges(call, indices.count, grain_for(16384, table->sizes[1]), backward_weights_range,
+                            &job);
     }
-    tni_scratch_free(call, made, bytes);
-    tni_indices_close(&bag_of);
-    tni_indices_close(&offsets);
-    tni_indices_close(&indices);
-    tni_dense_finish(&rows, false);
-    tni_dense_finish(&dense, false);
+    cpu_free(call, made, bytes);
+    cpu_indices_close(&bag_of);
+    cpu_indices_close(&offsets);
+    cpu_indices_close(&indices);
+    cpu_contiguous_finish(&rows, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
-
-#define ROW(text, function)                                                                           \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
-        .run = (function)                                                                             \
-    }
-
 const tn_kernel_row cpu_embedding_bag_rows[] = {
-    ROW("aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, "
-        "int "
-        "mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
-        "padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-        run_forward),
-    ROW("aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool "
-        "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool "
-        "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-        run_forward),
-    ROW("aten::_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor "
-        "bag_size, Tensor "
-        "maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, "
-        "int "
-        "padding_idx=-1) -> Tensor",
-        run_dense_backward),
-    ROW("aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor "
-        "offsets, "
-        "Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
-        run_backward_weights),
+    CPU_ROW("aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool "
+            "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool "
+            "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_forward),
+    CPU_ROW("aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool "
+            "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool "
+            "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_forward),
+    CPU_ROW("aten::_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor "
+            "bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, "
+            "Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
+            cpu_float_dtypes, run_dense_backward),
+    CPU_ROW("aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, "
+            "Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
+            cpu_float_dtypes, run_backward_weights),
 };
-const uint32_t cpu_embedding_bag_row_count = TNI_ROW_COUNT(cpu_embedding_bag_rows);
+const uint32_t cpu_embedding_bag_row_count = CPU_ROW_COUNT(cpu_embedding_bag_rows);

@@ -4,12 +4,12 @@
 #include "nn/lanes.h"
 #include "nn/runs.h"
 
-static const T *table_row(const tni_bags *b, int64_t i)
+static const T *table_row(const cpu_bags *b, int64_t i)
 {
     return (const T *)b->table + b->indices[i] * b->width;
 }
 
-static acc weight_of(const tni_bags *b, int64_t i)
+static acc weight_of(const cpu_bags *b, int64_t i)
 {
     return b->weights ? load(((const T *)b->weights)[i]) : 1;
 }
@@ -57,7 +57,7 @@ static void enter_row(row_group *g, const T *row, acc factor, int64_t first, int
     g->factors[g->count++] = factor;
 }
 
-static void sum_bag(const tni_bags *b, int64_t bag, int64_t first, int64_t width, int64_t used)
+static void sum_bag(const cpu_bags *b, int64_t bag, int64_t first, int64_t width, int64_t used)
 {
     acc sum[STRETCH] = {0};
     row_group g;
@@ -66,11 +66,11 @@ static void sum_bag(const tni_bags *b, int64_t bag, int64_t first, int64_t width
     for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++)
         if (b->indices[i] != b->padding) enter_row(&g, table_row(b, i), weight_of(b, i), first, width, sum);
     add_group(&g, first, width, sum);
-    for (int64_t j = 0; b->mode == TNI_BAG_MEAN && used > 0 && j < width; j++) sum[j] /= (acc)used;
+    for (int64_t j = 0; b->mode == CPU_BAG_MEAN && used > 0 && j < width; j++) sum[j] /= (acc)used;
     run_write(sum, width, out);
 }
 
-static void max_bag(const tni_bags *b, int64_t bag)
+static void max_bag(const cpu_bags *b, int64_t bag)
 {
     T *out = (T *)b->out + bag * b->width;
     int64_t *largest = b->out_largest ? b->out_largest + bag * b->width : NULL;
@@ -89,13 +89,13 @@ static void max_bag(const tni_bags *b, int64_t bag)
     }
 }
 
-static void forward(const tni_bags *b, int64_t begin, int64_t end)
+static void forward(const cpu_bags *b, int64_t begin, int64_t end)
 {
     for (int64_t bag = begin; bag < end; bag++) {
         int64_t used = 0;
         for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) used += b->indices[i] != b->padding;
         if (b->out_sizes) b->out_sizes[bag] = used;
-        if (b->mode == TNI_BAG_MAX) {
+        if (b->mode == CPU_BAG_MAX) {
             max_bag(b, bag);
             continue;
         }
@@ -105,16 +105,16 @@ static void forward(const tni_bags *b, int64_t begin, int64_t end)
 }
 
 /* What the gradient of a bag counts for index i. */
-static acc share_of(const tni_bags *b, int64_t i, int64_t bag)
+static acc share_of(const cpu_bags *b, int64_t i, int64_t bag)
 {
     acc share = weight_of(b, i);
-    if (b->mode == TNI_BAG_MEAN) share /= (acc)max_i64(1, b->sizes[bag]);
+    if (b->mode == CPU_BAG_MEAN) share /= (acc)max_i64(1, b->sizes[bag]);
     if (b->frequency) share /= (acc)b->frequency[b->indices[i]];
     return share;
 }
 
 /* The indices of each row, in their order; rows that none names are zero. */
-static void backward(const tni_bags *b, int64_t begin, int64_t end)
+static void backward(const cpu_bags *b, int64_t begin, int64_t end)
 {
     for (int64_t row = begin; row < end; row++) {
         T *out = (T *)b->out + row * b->width;
@@ -137,7 +137,7 @@ static void backward(const tni_bags *b, int64_t begin, int64_t end)
     }
 }
 
-static void add_largest(const tni_bags *b, int64_t begin, int64_t end, acc *sums)
+static void add_largest(const cpu_bags *b, int64_t begin, int64_t end, acc *sums)
 {
     for (int64_t bag = 0; bag < b->count; bag++) {
         const T *grad = (const T *)b->grad + bag * b->width;
@@ -149,7 +149,7 @@ static void add_largest(const tni_bags *b, int64_t begin, int64_t end, acc *sums
     }
 }
 
-static void backward_max(const tni_bags *b, int64_t begin, int64_t end, void *sums)
+static void backward_max(const cpu_bags *b, int64_t begin, int64_t end, void *sums)
 {
     int64_t elements = (end - begin) * b->width;
     memset(sums, 0, (size_t)elements * sizeof(acc));
@@ -157,7 +157,7 @@ static void backward_max(const tni_bags *b, int64_t begin, int64_t end, void *su
     run_write(sums, elements, (T *)b->out + begin * b->width);
 }
 
-static void backward_weights(const tni_bags *b, int64_t begin, int64_t end)
+static void backward_weights(const cpu_bags *b, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         const T *row = table_row(b, i), *grad = (const T *)b->grad + b->bag_of[i] * b->width;
@@ -186,8 +186,8 @@ static void renorm(void *row_v, int64_t width, int64_t step, double max_norm, do
         row[j * step] = store((acc)((double)load(row[j * step]) * (max_norm / (norm + 1e-7))));
 }
 
-extern const tni_embedding_kernels K(tni_embedding_kernels);
-const tni_embedding_kernels K(tni_embedding_kernels) = {
+extern const cpu_embedding_kernels K(cpu_embedding_kernels);
+const cpu_embedding_kernels K(cpu_embedding_kernels) = {
     .acc_bytes = sizeof(acc),
     .forward = forward,
     .backward = backward,

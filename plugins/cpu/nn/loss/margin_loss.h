@@ -3,25 +3,23 @@
 #ifndef TENON_CPU_NN_MARGIN_LOSS_H
 #define TENON_CPU_NN_MARGIN_LOSS_H
 
-#include "nn/nn.h"
+#include "support/cpu.h"
 
 /* [batch, classes] row-major; targets [batch], or [batch, classes] ended by -1 for several labels. */
-typedef struct tni_margin {
+typedef struct cpu_margin {
     int64_t batch, classes;
     const void *x, *weight, *grad;
     const int64_t *target;
     double p, margin;
     int64_t reduction;  /* 0 none, 1 mean, 2 sum */
     void *out, *labels; /* labels: 1 where a class is a target */
-} tni_margin;
+} cpu_margin;
 
-typedef struct tni_margin_kernels {
-    void (*forward)(const tni_margin *m);
-    void (*backward)(const tni_margin *m);
-    void (*labels_forward)(const tni_margin *m);
-    void (*labels_backward)(const tni_margin *m);
-} tni_margin_kernels;
-
-const tni_margin_kernels *tni_margins_of(tn_dtype dtype);
+typedef struct cpu_margin_kernels {
+    void (*forward)(const cpu_margin *m);
+    void (*backward)(const cpu_margin *m);
+    void (*labels_forward)(const cpu_margin *m);
+    void (*labels_backward)(const cpu_margin *m);
+} cpu_margin_kernels;
 
 #endif

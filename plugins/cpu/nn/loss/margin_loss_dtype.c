@@ -3,18 +3,18 @@
 #include "margin_loss.h"
 #include "nn/types.h"
 
-static acc class_weight(const tni_margin *m, int64_t class)
+static acc class_weight(const cpu_margin *m, int64_t class)
 {
     return m->weight ? load(((const T *)m->weight)[class]) : 1;
 }
 
-static void finish(const tni_margin *m, double sum)
+static void finish(const cpu_margin *m, double sum)
 {
     if (m->reduction == 0) return;
     *(T *)m->out = store((acc)(m->reduction == 1 ? sum / (double)m->batch : sum));
 }
 
-static void forward(const tni_margin *m)
+static void forward(const cpu_margin *m)
 {
     double total = 0;
     for (int64_t n = 0; n < m->batch; n++) {
@@ -33,13 +33,13 @@ static void forward(const tni_margin *m)
 }
 
 /* The gradient that sample n receives, over the number of terms. */
-static double sample_grad(const tni_margin *m, int64_t n)
+static double sample_grad(const cpu_margin *m, int64_t n)
 {
     double grad = (double)load(((const T *)m->grad)[m->reduction == 0 ? n : 0]) / (double)m->classes;
     return m->reduction == 1 ? grad / (double)m->batch : grad;
 }
 
-static void backward(const tni_margin *m)
+static void backward(const cpu_margin *m)
 {
     for (int64_t n = 0; n < m->batch; n++) {
         const T *x = (const T *)m->x + n * m->classes;
@@ -57,7 +57,7 @@ static void backward(const tni_margin *m)
 }
 
 /* Number of targets of a sample. */
-static int64_t count_targets(const tni_margin *m, int64_t n)
+static int64_t count_targets(const cpu_margin *m, int64_t n)
 {
     const int64_t *target = m->target + n * m->classes;
     int64_t count = 0;
@@ -65,7 +65,7 @@ static int64_t count_targets(const tni_margin *m, int64_t n)
     return count;
 }
 
-static void labels_forward(const tni_margin *m)
+static void labels_forward(const cpu_margin *m)
 {
     double total = 0;
     for (int64_t n = 0; n < m->batch; n++) {
@@ -86,7 +86,7 @@ static void labels_forward(const tni_margin *m)
     finish(m, total);
 }
 
-static void labels_backward(const tni_margin *m)
+static void labels_backward(const cpu_margin *m)
 {
     for (int64_t n = 0; n < m->batch; n++) {
         const T *x = (const T *)m->x + n * m->classes, *label = (const T *)m->labels + n * m->classes;
@@ -106,8 +106,8 @@ static void labels_backward(const tni_margin *m)
     }
 }
 
-extern const tni_margin_kernels K(tni_margin_kernels);
-const tni_margin_kernels K(tni_margin_kernels) = {
+extern const cpu_margin_kernels K(cpu_margin_kernels);
+const cpu_margin_kernels K(cpu_margin_kernels) = {
     .forward = forward,
     .backward = backward,
     .labels_forward = labels_forward,

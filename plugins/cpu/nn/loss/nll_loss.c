@@ -5,30 +5,33 @@
  */
 #include "nll_loss.h"
 #include "nn/contiguous.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_nll_kernels, cpu_nll_kernels, CPU_FLOATS)
+static cpu_kernel_table nll_table = CPU_KERNEL_TABLE(cpu_nll_kernels, CPU_FLOATS);
 
 enum { RANGE = 4096 };
 
 typedef struct nll_job {
-    const tni_nll_kernels *kernels;
-    tni_nll s;
+    const cpu_nll_kernels *kernels;
+    cpu_nll s;
     double (*sums)[2]; /* one pair for each range */
-    tni_dense target, grad;
+    cpu_contiguous target, grad;
     int64_t *copy; /* of targets with another dtype */
     int64_t copy_bytes;
 } nll_job;
 
 /* Reads targets as int64 and refuses those that are no class. */
-static int32_t open_targets(const tn_call *call, nll_job *job, const tensor *target)
+static int32_t open_targets(const tn_call *call, nll_job *job, const tn_tensor_desc *target)
 {
-    int64_t count = tensor_numel(target);
-    int32_t status = tni_dense_read(call, target, &job->target);
+    int64_t count = cpu_numel(target);
+    int32_t status = cpu_contiguous_read(call, target, &job->target);
     if (status != TN_OK) return status;
     job->s.target = job->target.data;
     if (target->dtype == TN_UINT8) {
         job->copy_bytes = count * 8;
-        job->copy = tni_scratch(call, job->copy_bytes);
+        job->copy = cpu_alloc(call, job->copy_bytes);
         if (!job->copy) return TN_E_OUT_OF_MEMORY;
         for (int64_t i = 0; i < count; i++) job->copy[i] = ((const uint8_t *)job->target.data)[i];
         job->s.target = job->copy;
@@ -36,7 +39,7 @@ static int32_t open_targets(const tn_call *call, nll_job *job, const tensor *tar
     for (int64_t i = 0; i < count; i++) {
         int64_t class = job->s.target[i];
         if (class != job->s.ignore && (class < 0 || class >= job->s.classes))
-            return tni_fail(call, TN_E_INDEX, "Target %lld is out of bounds.", (long long)class);
+            return cpu_error(call, TN_E_INDEX, "Target %lld is out of bounds.", (long long)class);
     }
     return TN_OK;
 }
@@ -44,32 +47,32 @@ static int32_t open_targets(const tn_call *call, nll_job *job, const tensor *tar
 /* self, target, weight, reduction and ignore_index stand at `first` and after. */
 static int32_t open_job(const tn_call *call, uint32_t first, nll_job *job)
 {
-    const tensor *x = arg_tensor(call, first), *weight = arg_tensor(call, first + 2);
+    const tn_tensor_desc *x = tensor_arg(call, first), *weight = tensor_arg(call, first + 2);
     bool batched = x->rank > 1;
     memset(job, 0, sizeof(*job));
-    job->kernels = tni_nll_of(x->dtype);
-    job->s = (tni_nll){.batch = batched ? x->sizes[0] : 1,
+    job->kernels = cpu_kernels_of(nll_table, x->dtype);
+    job->s = (cpu_nll){.batch = batched ? x->sizes[0] : 1,
                        .classes = x->sizes[batched],
-                       .inner = x->rank > 2 ? tensor_span(x, 2, x->rank) : 1,
+                       .inner = x->rank > 2 ? cpu_span(x, 2, x->rank) : 1,
                        .x_batch = batched ? x->strides[0] : 0,
                        .x_class = x->strides[batched],
                        .weight = weight ? weight->host : NULL,
                        .weight_step = weight ? weight->strides[0] : 0,
-                       .reduction = arg_int(call, first + 3),
-                       .ignore = arg_int(call, first + 4)};
-    return open_targets(call, job, arg_tensor(call, first + 1));
+                       .reduction = int_arg(call, first + 3),
+                       .ignore = int_arg(call, first + 4)};
+    return open_targets(call, job, tensor_arg(call, first + 1));
 }
 
 static void close_job(const tn_call *call, nll_job *job)
 {
-    tni_scratch_free(call, job->copy, job->copy_bytes);
-    tni_dense_finish(&job->target, false);
-    tni_dense_finish(&job->grad, false);
+    cpu_free(call, job->copy, job->copy_bytes);
+    cpu_contiguous_finish(&job->target, false);
+    cpu_contiguous_finish(&job->grad, false);
 }
 
-static void forward_range(void *context, int64_t begin, int64_t end)
+static void forward_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    nll_job *job = context;
+    nll_job *job = user;
     double *sums = job->sums[begin / RANGE];
     sums[0] = sums[1] = 0;
     job->kernels->forward(&job->s, begin, end, sums);
@@ -77,10 +80,10 @@ static void forward_range(void *context, int64_t begin, int64_t end)
 
 static int32_t run_forward(void *self, const tn_call *call)
 {
-    const tensor *x = arg_tensor(call, 0), *out = out_tensor(call, 0), *total = out_tensor(call, 1);
+    const tn_tensor_desc *x = tensor_arg(call, 0), *out = tensor_out(call, 0), *total = tensor_out(call, 1);
     nll_job job;
-    tni_dense dense;
-    int32_t status = tni_dense_read(call, x, &dense);
+    cpu_contiguous dense;
+    int32_t status = cpu_contiguous_read(call, x, &dense);
     if (status == TN_OK) status = open_job(call, 0, &job);
     if (status == TN_OK) {
         int64_t count = job.s.batch * job.s.inner, ranges = ceil_div(count, RANGE), bytes = (ranges + 1) * 16;
@@ -90,70 +93,58 @@ static int32_t run_forward(void *self, const tn_call *call)
         job.s.x_class = job.s.inner;
         job.s.x_batch = job.s.classes * job.s.inner;
         job.s.out = out->host;
-        job.sums = tni_scratch(call, bytes);
+        job.sums = cpu_alloc(call, bytes);
         if (job.sums) {
-            tni_for_ranges(call, count, RANGE, forward_range, &job);
+            cpu_parallel_ranges(call, count, RANGE, forward_range, &job);
             for (int64_t i = 0; i < 2 * ranges; i++) sums[i % 2] += job.sums[i / 2][i % 2];
             job.kernels->finish(&job.s, sums, out->host, total ? total->host : NULL);
         } else {
             status = TN_E_OUT_OF_MEMORY;
         }
-        tni_scratch_free(call, job.sums, bytes);
+        cpu_free(call, job.sums, bytes);
         close_job(call, &job);
     }
-    tni_dense_finish(&dense, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
-static void backward_range(void *context, int64_t begin, int64_t end)
+static void backward_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const nll_job *job = context;
+    const nll_job *job = user;
     job->kernels->backward(&job->s, begin, end);
 }
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
-    tni_dense out = {0};
+    cpu_contiguous out = {0};
     nll_job job;
     int32_t status = open_job(call, 1, &job);
-    if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 0), &job.grad);
-    if (status == TN_OK) status = tni_dense_write(call, out_tensor(call, 0), &out);
+    if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 0), &job.grad);
+    if (status == TN_OK) status = cpu_contiguous_write(call, tensor_out(call, 0), &out);
     if (status == TN_OK) {
         job.s.grad = job.grad.data;
-        job.s.total_weight = arg_tensor(call, 6)->host;
+        job.s.total_weight = tensor_arg(call, 6)->host;
         job.s.out = out.data;
-        tni_for_ranges(call, job.s.batch, grain_for(32768, job.s.classes * job.s.inner), backward_range,
-                       &job);
+        cpu_parallel_ranges(call, job.s.batch, grain_for(32768, job.s.classes * job.s.inner), backward_range,
+                            &job);
     }
-    tni_dense_finish(&out, status == TN_OK);
+    cpu_contiguous_finish(&out, status == TN_OK);
     close_job(call, &job);
     return status;
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
-
-#define ROW(text, function)                                                                           \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
-        .run = (function)                                                                             \
-    }
-
 const tn_kernel_row cpu_nll_loss_rows[] = {
-    ROW("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
-        "ignore_index) -> "
-        "(Tensor output, Tensor total_weight)",
-        run_forward),
-    ROW("aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
-        "ignore_index) -> "
-        "(Tensor output, Tensor total_weight)",
-        run_forward),
-    ROW("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
-        "reduction, "
-        "SymInt ignore_index, Tensor total_weight) -> Tensor",
-        run_backward),
-    ROW("aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
-        "reduction, "
-        "SymInt ignore_index, Tensor total_weight) -> Tensor",
-        run_backward),
+    CPU_ROW("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
+            "ignore_index) -> (Tensor output, Tensor total_weight)",
+            cpu_float_dtypes, run_forward),
+    CPU_ROW("aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
+            "ignore_index) -> (Tensor output, Tensor total_weight)",
+            cpu_float_dtypes, run_forward),
+    CPU_ROW("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
+            "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
+            cpu_float_dtypes, run_backward),
+    CPU_ROW("aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
+            "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
+            cpu_float_dtypes, run_backward),
 };
-const uint32_t cpu_nll_loss_row_count = TNI_ROW_COUNT(cpu_nll_loss_rows);
+const uint32_t cpu_nll_loss_row_count = CPU_ROW_COUNT(cpu_nll_loss_rows);

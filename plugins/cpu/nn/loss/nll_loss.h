@@ -3,14 +3,14 @@
 #ifndef TENON_CPU_NN_NLL_LOSS_H
 #define TENON_CPU_NN_NLL_LOSS_H
 
-#include "nn/nn.h"
+#include "support/cpu.h"
 
-#define TNI_REDUCTION_NONE 0
-#define TNI_REDUCTION_MEAN 1
-#define TNI_REDUCTION_SUM  2
+#define CPU_REDUCTION_NONE 0
+#define CPU_REDUCTION_MEAN 1
+#define CPU_REDUCTION_SUM  2
 
 /* Input [batch, classes, inner], targets [batch, inner]; everything strided in elements. */
-typedef struct tni_nll {
+typedef struct cpu_nll {
     int64_t batch, classes, inner;
     const void *x;
     int64_t x_batch, x_class, x_inner;
@@ -21,15 +21,13 @@ typedef struct tni_nll {
     const void *grad; /* backward: one number, or row-major as the targets */
     const void *total_weight;
     void *out; /* no reduction: row-major; backward: the gradient, row-major */
-} tni_nll;
+} cpu_nll;
 
-typedef struct tni_nll_kernels {
+typedef struct cpu_nll_kernels {
     /* Sums over items [begin, end) of the targets; writes the items themselves without a reduction. */
-    void (*forward)(const tni_nll *s, int64_t begin, int64_t end, double sums[2]);
-    void (*finish)(const tni_nll *s, const double sums[2], void *out, void *total_weight);
-    void (*backward)(const tni_nll *s, int64_t begin, int64_t end);
-} tni_nll_kernels;
-
-const tni_nll_kernels *tni_nll_of(tn_dtype dtype);
+    void (*forward)(const cpu_nll *s, int64_t begin, int64_t end, double sums[2]);
+    void (*finish)(const cpu_nll *s, const double sums[2], void *out, void *total_weight);
+    void (*backward)(const cpu_nll *s, int64_t begin, int64_t end);
+} cpu_nll_kernels;
 
 #endif

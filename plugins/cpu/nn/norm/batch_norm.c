@@ -5,20 +5,23 @@
  */
 #include "nn/contiguous.h"
 #include "norm.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_batch_norm_kernels, cpu_batch_norm_kernels, CPU_FLOATS)
+static cpu_kernel_table batch_norm_table = CPU_KERNEL_TABLE(cpu_batch_norm_kernels, CPU_FLOATS);
 
 /* Where the arguments of one form stand; -1: it has none. */
 typedef struct norm_form {
     int weight, bias, running_mean, running_var, training, momentum, eps;
 } norm_form;
 
-static const tensor *at(const tn_call *call, int i)
+static const tn_tensor_desc *at(const tn_call *call, int i)
 {
-    return i < 0 ? NULL : arg_tensor(call, (uint32_t)i);
+    return i < 0 ? NULL : tensor_arg(call, (uint32_t)i);
 }
 
-static bool is_channels_last(const tensor *t)
+static bool is_channels_last(const tn_tensor_desc *t)
 {
     int64_t expected;
     if (t->rank < 3 || t->sizes[1] == 1) return false;
@@ -31,10 +34,10 @@ static bool is_channels_last(const tensor *t)
     return t->sizes[0] == 1 || t->strides[0] == expected;
 }
 
-static tni_channels channels_of(const tn_call *call, const tensor *x)
+static cpu_channels channels_of(const tn_call *call, const tn_tensor_desc *x)
 {
-    return (tni_channels){
-        .call = call, .batch = x->sizes[0], .channels = x->sizes[1], .inner = tensor_span(x, 2, x->rank)};
+    return (cpu_channels){
+        .call = call, .batch = x->sizes[0], .channels = x->sizes[1], .inner = cpu_span(x, 2, x->rank)};
 }
 
 /* Space for `count` arrays of accumulators, one for each channel. */
@@ -42,12 +45,12 @@ typedef struct parameters {
     char *memory;
     int64_t step, bytes;
 } parameters;
-static int32_t open_parameters(const tn_call *call, const tni_batch_norm_kernels *k, int64_t channels,
+static int32_t open_parameters(const tn_call *call, const cpu_batch_norm_kernels *k, int64_t channels,
                                int64_t count, parameters *out)
 {
     out->step = round_up(channels * k->acc_bytes, 64);
     out->bytes = out->step * count;
-    out->memory = tni_scratch(call, out->bytes);
+    out->memory = cpu_alloc(call, out->bytes);
     return out->memory ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 static void *parameter(const parameters *p, int64_t i)
@@ -59,10 +62,10 @@ enum { MEAN, VAR, WEIGHT, BIAS, INVSTD, SCALE, SHIFT, SUM, DOT, PARAMETERS };
 
 /* The data of a call as it lies, or row-major copies of it. */
 typedef struct norm_data {
-    tni_dense x, grad, out;
+    cpu_contiguous x, grad, out;
 } norm_data;
-static int32_t open_data(tni_channels *d, const tensor *x, const tensor *grad, const tensor *out,
-                         norm_data *data)
+static int32_t open_data(cpu_channels *d, const tn_tensor_desc *x, const tn_tensor_desc *grad,
+                         const tn_tensor_desc *out, norm_data *data)
 {
     int32_t status;
     memset(data, 0, sizeof(*data));
@@ -74,9 +77,9 @@ static int32_t open_data(tni_channels *d, const tensor *x, const tensor *grad, c
         d->out = out ? out->host : NULL;
         return TN_OK;
     }
-    status = tni_dense_read(d->call, x, &data->x);
-    if (status == TN_OK) status = tni_dense_read(d->call, grad, &data->grad);
-    if (status == TN_OK) status = tni_dense_write(d->call, out, &data->out);
+    status = cpu_contiguous_read(d->call, x, &data->x);
+    if (status == TN_OK) status = cpu_contiguous_read(d->call, grad, &data->grad);
+    if (status == TN_OK) status = cpu_contiguous_write(d->call, out, &data->out);
     d->x = data->x.data;
     d->grad = data->grad.data;
     d->out = data->out.data;
@@ -84,24 +87,26 @@ static int32_t open_data(tni_channels *d, const tensor *x, const tensor *grad, c
 }
 static void close_data(norm_data *data, bool written)
 {
-    tni_dense_finish(&data->x, false);
-    tni_dense_finish(&data->grad, false);
-    tni_dense_finish(&data->out, written);
+    cpu_contiguous_finish(&data->x, false);
+    cpu_contiguous_finish(&data->grad, false);
+    cpu_contiguous_finish(&data->out, written);
 }
 
-static void save(const tni_batch_norm_kernels *k, const void *from, int64_t channels, const tensor *out)
+static void save(const cpu_batch_norm_kernels *k, const void *from, int64_t channels,
+                 const tn_tensor_desc *out)
 {
-    if (out && tensor_numel(out) == channels) k->write(from, channels, out);
+    if (out && cpu_numel(out) == channels) k->write(from, channels, out);
 }
 
-static int32_t normalise(const tni_channels *d, const tni_batch_norm_kernels *k, const norm_form *form,
+static int32_t normalise(const cpu_channels *d, const cpu_batch_norm_kernels *k, const norm_form *form,
                          const parameters *p)
 {
     const tn_call *call = d->call;
-    const tensor *running_mean = at(call, form->running_mean), *running_var = at(call, form->running_var);
-    bool training = form->training < 0 || arg_int(call, (uint32_t)form->training);
-    double eps = arg_float(call, (uint32_t)form->eps);
-    const tensor *kept = out_tensor(call, 1);
+    const tn_tensor_desc *running_mean = at(call, form->running_mean),
+                         *running_var = at(call, form->running_var);
+    bool training = form->training < 0 || int_arg(call, (uint32_t)form->training);
+    double eps = float_arg(call, (uint32_t)form->eps);
+    const tn_tensor_desc *kept = tensor_out(call, 1);
     int32_t status = TN_OK;
     k->read(at(call, form->weight), d->channels, 1, parameter(p, WEIGHT));
     k->read(at(call, form->bias), d->channels, 0, parameter(p, BIAS));
@@ -113,7 +118,7 @@ static int32_t normalise(const tni_channels *d, const tni_batch_norm_kernels *k,
             k->round(parameter(p, VAR), d->channels, kept->dtype, (double)(d->batch * d->inner));
         }
         k->update(parameter(p, MEAN), parameter(p, VAR), d->channels, d->batch * d->inner,
-                  arg_float(call, (uint32_t)form->momentum), running_mean, running_var);
+                  float_arg(call, (uint32_t)form->momentum), running_mean, running_var);
     } else {
         k->read(running_mean, d->channels, 0, parameter(p, MEAN));
         k->read(running_var, d->channels, 1, parameter(p, VAR));
@@ -124,23 +129,23 @@ static int32_t normalise(const tni_channels *d, const tni_batch_norm_kernels *k,
                     parameter(p, BIAS), parameter(p, SCALE), parameter(p, SHIFT));
     k->affine(d, parameter(p, SCALE), parameter(p, SHIFT));
     if (training) {
-        save(k, parameter(p, MEAN), d->channels, out_tensor(call, 1));
-        save(k, parameter(p, INVSTD), d->channels, out_tensor(call, 2));
+        save(k, parameter(p, MEAN), d->channels, tensor_out(call, 1));
+        save(k, parameter(p, INVSTD), d->channels, tensor_out(call, 2));
     }
     return TN_OK;
 }
 
 static int32_t run_forward(void *self, const tn_call *call)
 {
-    const tensor *x = arg_tensor(call, 0), *out = out_tensor(call, 0);
-    const tni_batch_norm_kernels *k = tni_batch_norm_of(x->dtype);
-    tni_channels d = channels_of(call, x);
+    const tn_tensor_desc *x = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    const cpu_batch_norm_kernels *k = cpu_kernels_of(batch_norm_table, x->dtype);
+    cpu_channels d = channels_of(call, x);
     parameters p = {0};
     norm_data data;
     int32_t status = open_data(&d, x, NULL, out, &data);
     if (status == TN_OK) status = open_parameters(call, k, d.channels, PARAMETERS, &p);
-    if (status == TN_OK && tensor_numel(x) > 0) status = normalise(&d, k, call->data, &p);
-    tni_scratch_free(call, p.memory, p.bytes);
+    if (status == TN_OK && cpu_numel(x) > 0) status = normalise(&d, k, call->data, &p);
+    cpu_free(call, p.memory, p.bytes);
     close_data(&data, status == TN_OK);
     return status;
 }
@@ -148,28 +153,28 @@ static int32_t run_forward(void *self, const tn_call *call)
 /* ---- Backward ---------------------------------------------------------------------------------------- */
 
 /* Mean and inverse deviation that the forward pass used. */
-static void read_statistics(const tni_channels *d, const tni_batch_norm_kernels *k, const parameters *p,
+static void read_statistics(const cpu_channels *d, const cpu_batch_norm_kernels *k, const parameters *p,
                             bool train)
 {
     const tn_call *call = d->call;
     if (train) {
-        k->read(arg_tensor(call, 5), d->channels, 0, parameter(p, MEAN));
-        k->read(arg_tensor(call, 6), d->channels, 1, parameter(p, INVSTD));
+        k->read(tensor_arg(call, 5), d->channels, 0, parameter(p, MEAN));
+        k->read(tensor_arg(call, 6), d->channels, 1, parameter(p, INVSTD));
         return;
     }
-    k->read(arg_tensor(call, 3), d->channels, 0, parameter(p, MEAN));
-    k->read(arg_tensor(call, 4), d->channels, 1, parameter(p, VAR));
-    k->inverse(parameter(p, VAR), d->channels, arg_float(call, 8), parameter(p, INVSTD));
+    k->read(tensor_arg(call, 3), d->channels, 0, parameter(p, MEAN));
+    k->read(tensor_arg(call, 4), d->channels, 1, parameter(p, VAR));
+    k->inverse(parameter(p, VAR), d->channels, float_arg(call, 8), parameter(p, INVSTD));
 }
 
-static int32_t differentiate(const tni_channels *d, const tni_batch_norm_kernels *k, const parameters *p)
+static int32_t differentiate(const cpu_channels *d, const cpu_batch_norm_kernels *k, const parameters *p)
 {
     const tn_call *call = d->call;
-    bool train = arg_int(call, 7);
-    const tensor *weight = arg_mask(call, 9, 1) ? out_tensor(call, 1) : NULL;
-    const tensor *bias = arg_mask(call, 9, 2) ? out_tensor(call, 2) : NULL;
+    bool train = int_arg(call, 7);
+    const tn_tensor_desc *weight = mask_arg(call, 9, 1) ? tensor_out(call, 1) : NULL;
+    const tn_tensor_desc *bias = mask_arg(call, 9, 2) ? tensor_out(call, 2) : NULL;
     int32_t status = TN_OK;
-    k->read(arg_tensor(call, 2), d->channels, 1, parameter(p, WEIGHT));
+    k->read(tensor_arg(call, 2), d->channels, 1, parameter(p, WEIGHT));
     read_statistics(d, k, p, train);
     if (train || weight || bias)
         status = k->backward_sums(d, parameter(p, MEAN), parameter(p, SUM), parameter(p, DOT));
@@ -187,55 +192,45 @@ static int32_t differentiate(const tni_channels *d, const tni_batch_norm_kernels
 
 static int32_t run_backward(void *self, const tn_call *call)
 {
-    const tensor *grad = arg_tensor(call, 0), *x = arg_tensor(call, 1);
-    const tensor *out = arg_mask(call, 9, 0) ? out_tensor(call, 0) : NULL;
-    const tni_batch_norm_kernels *k = tni_batch_norm_of(x->dtype);
-    tni_channels d = channels_of(call, x);
+    const tn_tensor_desc *grad = tensor_arg(call, 0), *x = tensor_arg(call, 1);
+    const tn_tensor_desc *out = mask_arg(call, 9, 0) ? tensor_out(call, 0) : NULL;
+    const cpu_batch_norm_kernels *k = cpu_kernels_of(batch_norm_table, x->dtype);
+    cpu_channels d = channels_of(call, x);
     parameters p = {0};
     norm_data data;
     int32_t status = open_data(&d, x, grad, out, &data);
     if (status == TN_OK) status = open_parameters(call, k, d.channels, PARAMETERS, &p);
     if (status == TN_OK) status = differentiate(&d, k, &p);
-    tni_scratch_free(call, p.memory, p.bytes);
+    cpu_free(call, p.memory, p.bytes);
     close_data(&data, status == TN_OK);
     return status;
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
 static const norm_form full_form = {1, 2, 3, 4, 5, 6, 7}, no_stats_form = {1, 2, -1, -1, 3, 4, 5},
                        update_form = {1, 2, 3, 4, -1, 5, 6};
 
-#define ROW(text, function, form)                                                                     \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
-        .run = (function), .data = (form)                                                             \
-    }
-
 const tn_kernel_row cpu_batch_norm_rows[] = {
-    ROW("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
-        "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        run_forward, &full_form),
-    ROW("aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, "
+    CPU_ROW("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+            "Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_forward, .data = &full_form),
+    CPU_ROW(
+        "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, "
         "Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        run_forward, &full_form),
-    ROW("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, "
-        "float "
-        "momentum, float eps) -> (Tensor, Tensor, Tensor)",
-        run_forward, &no_stats_form),
-    ROW("aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, "
+        cpu_float_dtypes, run_forward, .data = &full_form),
+    CPU_ROW("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool "
+            "training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_forward, .data = &no_stats_form),
+    CPU_ROW(
+        "aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, "
         "Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
-        run_forward, &update_form),
-    ROW("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
-        "running_mean, "
-        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] "
-        "output_mask) "
-        "-> (Tensor, Tensor, Tensor)",
-        run_backward, NULL),
-    ROW("aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, "
-        "Tensor? "
-        "running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, "
-        "Tensor "
-        "reserve) -> (Tensor, Tensor, Tensor)",
-        run_backward, NULL),
+        cpu_float_dtypes, run_forward, .data = &update_form),
+    CPU_ROW("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? "
+            "running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float "
+            "eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_backward),
+    CPU_ROW("aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, "
+            "Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] "
+            "output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_backward),
 };
-const uint32_t cpu_batch_norm_row_count = TNI_ROW_COUNT(cpu_batch_norm_rows);
+const uint32_t cpu_batch_norm_row_count = CPU_ROW_COUNT(cpu_batch_norm_rows);

@@ -37,14 +37,14 @@ static void coefficients(int64_t channels, const void *mean, const void *invstd,
 }
 
 static void update(const void *mean, const void *var, int64_t channels, int64_t count, double momentum,
-                   const tensor *running_mean, const tensor *running_var)
+                   const tn_tensor_desc *running_mean, const tn_tensor_desc *running_var)
 {
     for (int64_t c = 0; c < channels; c++) {
         double unbiased = (double)((const acc *)var)[c] * (double)count / (double)(count - 1);
         double news[2] = {(double)((const acc *)mean)[c], unbiased};
-        const tensor *olds[2] = {running_mean, running_var};
+        const tn_tensor_desc *olds[2] = {running_mean, running_var};
         for (int i = 0; i < 2; i++) {
-            tensor element;
+            tn_tensor_desc element;
             acc old;
             if (!olds[i]) continue;
             element = *olds[i];
@@ -61,22 +61,22 @@ static void update(const void *mean, const void *var, int64_t channels, int64_t 
 /* ---- Row-major data: one channel after the other ----------------------------------------------------- */
 
 typedef struct channel_job {
-    const tni_channels *d;
+    const cpu_channels *d;
     const acc *mean, *scale, *shift, *sum;
     acc *a, *b; /* results for each channel */
     double *partials;
     bool train;
 } channel_job;
 
-static const T *line_of(const tni_channels *d, const void *data, int64_t n, int64_t c)
+static const T *line_of(const cpu_channels *d, const void *data, int64_t n, int64_t c)
 {
     return (const T *)data + (n * d->channels + c) * d->inner;
 }
 
-static void channel_moments(void *context, int64_t begin, int64_t end)
+static void channel_moments(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     double count = (double)(d->batch * d->inner);
     for (int64_t c = begin; c < end; c++) {
         acc near = lanes_sum(line_of(d, d->x, 0, c), d->inner) / (acc)d->inner, sum, square;
@@ -109,10 +109,10 @@ static acc train_gradient(acc g, acc x, acc v, acc w, const acc *c)
     return (g - c[1] - (x - c[2]) * c[3]) * c[0];
 }
 
-static void channel_affine(void *context, int64_t begin, int64_t end)
+static void channel_affine(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t c = plane % d->channels;
         run_operands r = {.x = (const T *)d->x + plane * d->inner};
@@ -121,10 +121,10 @@ static void channel_affine(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void channel_backward_sums(void *context, int64_t begin, int64_t end)
+static void channel_backward_sums(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     for (int64_t c = begin; c < end; c++) {
         double sums = 0, dots = 0;
         acc sum, dot;
@@ -140,10 +140,10 @@ static void channel_backward_sums(void *context, int64_t begin, int64_t end)
 }
 
 /* Here scale is invstd * weight, shift the factor of x - mean, sum the mean gradient. */
-static void channel_backward(void *context, int64_t begin, int64_t end)
+static void channel_backward(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t c = plane % d->channels;
         const acc constants[] = {job->scale[c], job->sum[c], job->mean[c], job->shift[c]};
@@ -160,7 +160,7 @@ static void channel_backward(void *context, int64_t begin, int64_t end)
 
 enum { ROW_PARTS = 64 };
 
-static int64_t rows_of(const tni_channels *d)
+static int64_t rows_of(const cpu_channels *d)
 {
     return d->batch * d->inner;
 }
@@ -184,10 +184,10 @@ static void add_row(const channel_job *job, int64_t at, int64_t c, int64_t lengt
 }
 
 /* Part p adds two sums for each channel over its rows; job->a is the value subtracted from x. */
-static void row_sums(void *context, int64_t begin, int64_t end)
+static void row_sums(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     int64_t channels = d->channels;
     for (int64_t part = begin; part < end; part++) {
         double *sum = job->partials + part * 2 * channels, *second = sum + channels;
@@ -202,24 +202,24 @@ static void row_sums(void *context, int64_t begin, int64_t end)
 
 static int32_t row_totals(channel_job *job, double *totals)
 {
-    const tni_channels *d = job->d;
+    const cpu_channels *d = job->d;
     int64_t bytes = ROW_PARTS * 2 * d->channels * (int64_t)sizeof(double);
-    job->partials = tni_scratch(d->call, bytes);
+    job->partials = cpu_alloc(d->call, bytes);
     if (!job->partials) return TN_E_OUT_OF_MEMORY;
-    tni_for_ranges(d->call, ROW_PARTS, 1, row_sums, job);
+    cpu_parallel_ranges(d->call, ROW_PARTS, 1, row_sums, job);
     for (int64_t i = 0; i < 2 * d->channels; i++) {
         totals[i] = 0;
         for (int64_t part = 0; part < ROW_PARTS; part++)
             totals[i] += job->partials[part * 2 * d->channels + i];
     }
-    tni_scratch_free(d->call, job->partials, bytes);
+    cpu_free(d->call, job->partials, bytes);
     return TN_OK;
 }
 
-static void row_affine(void *context, int64_t begin, int64_t end)
+static void row_affine(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     for (int64_t r = begin; r < end; r++) {
         run_operands row = {.x = (const T *)d->x + r * d->channels, .v = job->scale, .w = job->shift};
         run_map(row, d->channels, NULL, affine_by_channel, (T *)d->out + r * d->channels);
@@ -238,10 +238,10 @@ static void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t l
     run_write(result, length, (T *)job->d->out + at);
 }
 
-static void row_backward(void *context, int64_t begin, int64_t end)
+static void row_backward(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const channel_job *job = context;
-    const tni_channels *d = job->d;
+    const channel_job *job = user;
+    const cpu_channels *d = job->d;
     for (int64_t r = begin; r < end; r++) {
         for (int64_t c = 0; c < d->channels; c += STRETCH)
             row_stretch(job, r * d->channels + c, c, min_i64(STRETCH, d->channels - c));
@@ -250,7 +250,7 @@ static void row_backward(void *context, int64_t begin, int64_t end)
 
 /* ---- The two layouts together ------------------------------------------------------------------------ */
 
-static int32_t moments(const tni_channels *d, void *mean, void *var)
+static int32_t moments(const cpu_channels *d, void *mean, void *var)
 {
     channel_job job = {.d = d, .a = mean, .b = var};
     int64_t bytes = d->channels * (int64_t)(2 * sizeof(double) + sizeof(acc));
@@ -258,10 +258,11 @@ static int32_t moments(const tni_channels *d, void *mean, void *var)
     acc *near;
     int32_t status;
     if (!d->channels_last) {
-        tni_for_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner), channel_moments, &job);
+        cpu_parallel_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner), channel_moments,
+                            &job);
         return TN_OK;
     }
-    totals = tni_scratch(d->call, bytes);
+    totals = cpu_alloc(d->call, bytes);
     if (!totals) return TN_E_OUT_OF_MEMORY;
     near = (acc *)(totals + 2 * d->channels);
     for (int64_t c = 0; c < d->channels; c++) near[c] = load(((const T *)d->x)[c]);
@@ -272,46 +273,47 @@ static int32_t moments(const tni_channels *d, void *mean, void *var)
         job.a[c] = (acc)((double)near[c] + apart);
         job.b[c] = v > 0 || v != v ? (acc)v : 0;
     }
-    tni_scratch_free(d->call, totals, bytes);
+    cpu_free(d->call, totals, bytes);
     return status;
 }
 
-static void affine(const tni_channels *d, const void *scale, const void *shift)
+static void affine(const cpu_channels *d, const void *scale, const void *shift)
 {
     channel_job job = {.d = d, .scale = scale, .shift = shift};
     if (d->channels_last)
-        tni_for_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_affine, &job);
+        cpu_parallel_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_affine, &job);
     else
-        tni_for_ranges(d->call, d->batch * d->channels, grain_for(32768, d->inner), channel_affine, &job);
+        cpu_parallel_ranges(d->call, d->batch * d->channels, grain_for(32768, d->inner), channel_affine,
+                            &job);
 }
 
-static int32_t backward_sums(const tni_channels *d, const void *mean, void *sum, void *dot)
+static int32_t backward_sums(const cpu_channels *d, const void *mean, void *sum, void *dot)
 {
     channel_job job = {.d = d, .mean = mean, .a = sum, .b = dot};
     int64_t bytes = d->channels * (int64_t)(2 * sizeof(double));
     double *totals;
     int32_t status;
     if (!d->channels_last) {
-        tni_for_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner), channel_backward_sums,
-                       &job);
+        cpu_parallel_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner),
+                            channel_backward_sums, &job);
         return TN_OK;
     }
-    totals = tni_scratch(d->call, bytes);
+    totals = cpu_alloc(d->call, bytes);
     if (!totals) return TN_E_OUT_OF_MEMORY;
     status = row_totals(&job, totals);
     for (int64_t c = 0; status == TN_OK && c < d->channels; c++) {
         job.a[c] = (acc)totals[c];
         job.b[c] = (acc)totals[d->channels + c];
     }
-    tni_scratch_free(d->call, totals, bytes);
+    cpu_free(d->call, totals, bytes);
     return status;
 }
 
-static int32_t backward(const tni_channels *d, const void *mean, const void *invstd, const void *weight,
+static int32_t backward(const cpu_channels *d, const void *mean, const void *invstd, const void *weight,
                         const void *sum, const void *dot, bool train)
 {
     int64_t bytes = d->channels * 3 * (int64_t)sizeof(acc);
-    acc *scale = tni_scratch(d->call, bytes), *factor = scale + d->channels, *average = factor + d->channels;
+    acc *scale = cpu_alloc(d->call, bytes), *factor = scale + d->channels, *average = factor + d->channels;
     channel_job job = {.d = d, .mean = mean, .scale = scale, .shift = factor, .sum = average, .train = train};
     acc count = (acc)rows_of(d);
     if (!scale) return TN_E_OUT_OF_MEMORY;
@@ -322,10 +324,11 @@ static int32_t backward(const tni_channels *d, const void *mean, const void *inv
         average[c] = ((const acc *)sum)[c] / count;
     }
     if (d->channels_last)
-        tni_for_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_backward, &job);
+        cpu_parallel_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_backward, &job);
     else
-        tni_for_ranges(d->call, d->batch * d->channels, grain_for(32768, d->inner), channel_backward, &job);
-    tni_scratch_free(d->call, scale, bytes);
+        cpu_parallel_ranges(d->call, d->batch * d->channels, grain_for(32768, d->inner), channel_backward,
+                            &job);
+    cpu_free(d->call, scale, bytes);
     return TN_OK;
 }
 
@@ -334,8 +337,8 @@ static void scale_by(const void *by, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) ((acc *)to)[i] *= ((const acc *)by)[i];
 }
 
-extern const tni_batch_norm_kernels K(tni_batch_norm_kernels);
-const tni_batch_norm_kernels K(tni_batch_norm_kernels) = {
+extern const cpu_batch_norm_kernels K(cpu_batch_norm_kernels);
+const cpu_batch_norm_kernels K(cpu_batch_norm_kernels) = {
     .acc_bytes = sizeof(acc),
     .read = params_read,
     .write = params_write,

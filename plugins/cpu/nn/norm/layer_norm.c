@@ -5,8 +5,11 @@
  */
 #include "nn/contiguous.h"
 #include "norm.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_layer_norm_kernels, cpu_layer_norm_kernels, CPU_FLOATS)
+static cpu_kernel_table layer_norm_table = CPU_KERNEL_TABLE(cpu_layer_norm_kernels, CPU_FLOATS);
 
 enum { ROW_PARTS = 16 };
 
@@ -19,7 +22,7 @@ typedef struct norm_memory {
 static int32_t open_memory(const tn_call *call, int64_t bytes, norm_memory *out)
 {
     *out = (norm_memory){.call = call, .bytes = bytes};
-    out->base = out->next = tni_scratch(call, bytes);
+    out->base = out->next = cpu_alloc(call, bytes);
     return out->base ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 static void *take(norm_memory *m, int64_t bytes)
@@ -30,30 +33,30 @@ static void *take(norm_memory *m, int64_t bytes)
 }
 static void close_memory(norm_memory *m)
 {
-    tni_scratch_free(m->call, m->base, m->bytes);
+    cpu_free(m->call, m->base, m->bytes);
 }
 
 typedef struct norm_job {
-    const tni_layer_norm_kernels *k;
-    tni_runs runs;
+    const cpu_layer_norm_kernels *k;
+    cpu_runs runs;
     norm_memory memory;
     char *weight_sums, *bias_sums; /* accumulators; for layers ROW_PARTS arrays each */
     int64_t weights;               /* number of weights */
 } norm_job;
 
-static void run_ranges(void *context, int64_t begin, int64_t end)
+static void run_ranges(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const norm_job *job = context;
+    const norm_job *job = user;
     job->k->forward(&job->runs, begin, end);
 }
-static void run_backward_ranges(void *context, int64_t begin, int64_t end)
+static void run_backward_ranges(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const norm_job *job = context;
+    const norm_job *job = user;
     job->k->backward(&job->runs, begin, end);
 }
-static void run_row_parameters(void *context, int64_t begin, int64_t end)
+static void run_row_parameters(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const norm_job *job = context;
+    const norm_job *job = user;
     int64_t bytes = job->weights * job->k->acc_bytes;
     for (int64_t part = begin; part < end; part++) {
         memset(job->weight_sums + part * bytes, 0, (size_t)bytes);
@@ -63,32 +66,32 @@ static void run_row_parameters(void *context, int64_t begin, int64_t end)
                                job->bias_sums + part * bytes);
     }
 }
-static void run_channel_parameters(void *context, int64_t begin, int64_t end)
+static void run_channel_parameters(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const norm_job *job = context;
+    const norm_job *job = user;
     for (int64_t c = begin; c < end; c++)
         job->k->channel_parameters(&job->runs, c, job->weight_sums, job->bias_sums);
 }
 
 /* Reads a tensor of any rank and strides as one array of accumulators. */
-static int32_t read_flat(const tn_call *call, const tni_layer_norm_kernels *k, const tensor *t, int64_t count,
-                         const void *to)
+static int32_t read_flat(const tn_call *call, const cpu_layer_norm_kernels *k, const tn_tensor_desc *t,
+                         int64_t count, const void *to)
 {
-    tni_dense dense;
-    int32_t status = tni_dense_read(call, t, &dense);
+    cpu_contiguous dense;
+    int32_t status = cpu_contiguous_read(call, t, &dense);
     if (status == TN_OK) {
-        tensor flat = *t;
+        tn_tensor_desc flat = *t;
         flat.rank = 0;
         flat.host = dense.data;
         k->read(&flat, count, 0, (void *)to);
     }
-    tni_dense_finish(&dense, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
 /* Memory for parameters, statistics and sums; reads weight and bias. */
-static int32_t open_job(const tn_call *call, norm_job *job, const tensor *weight, const tensor *bias,
-                        int64_t parts)
+static int32_t open_job(const tn_call *call, norm_job *job, const tn_tensor_desc *weight,
+                        const tn_tensor_desc *bias, int64_t parts)
 {
     int64_t each = round_up(job->weights * job->k->acc_bytes, 64);
     int64_t statistics = round_up(job->runs.count * job->k->acc_bytes, 64);
@@ -109,40 +112,41 @@ static int32_t open_job(const tn_call *call, norm_job *job, const tensor *weight
     return status;
 }
 
-static int32_t run_forward(const tn_call *call, norm_job *job, const tensor *weight, const tensor *bias)
+static int32_t run_forward(const tn_call *call, norm_job *job, const tn_tensor_desc *weight,
+                           const tn_tensor_desc *bias)
 {
-    tni_dense x, out = {0};
-    const tensor *mean = out_tensor(call, 1), *rstd = out_tensor(call, 2);
+    cpu_contiguous x, out = {0};
+    const tn_tensor_desc *mean = tensor_out(call, 1), *rstd = tensor_out(call, 2);
     int64_t length = job->runs.segments * job->runs.width;
     int32_t status;
-    status = tni_dense_read(call, arg_tensor(call, 0), &x);
-    if (status == TN_OK) status = tni_dense_write(call, out_tensor(call, 0), &out);
+    status = cpu_contiguous_read(call, tensor_arg(call, 0), &x);
+    if (status == TN_OK) status = cpu_contiguous_write(call, tensor_out(call, 0), &out);
     if (status == TN_OK) status = open_job(call, job, weight, bias, 0);
     if (status == TN_OK && job->runs.count > 0 && length > 0) {
         job->runs.x = x.data;
         job->runs.out = out.data;
-        tni_for_ranges(call, job->runs.count, grain_for(16384, length), run_ranges, job);
+        cpu_parallel_ranges(call, job->runs.count, grain_for(16384, length), run_ranges, job);
         if (mean) job->k->write(job->runs.mean, job->runs.count, mean);
         if (rstd) job->k->write(job->runs.rstd, job->runs.count, rstd);
     }
     close_memory(&job->memory);
-    tni_dense_finish(&out, status == TN_OK);
-    tni_dense_finish(&x, false);
+    cpu_contiguous_finish(&out, status == TN_OK);
+    cpu_contiguous_finish(&x, false);
     return status;
 }
 
 /* Gradients for weight and bias into outputs 1 and 2, as the mask of argument `mask` says. */
 static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mask)
 {
-    const tensor *outs[2] = {arg_mask(call, mask, 1) ? out_tensor(call, 1) : NULL,
-                             arg_mask(call, mask, 2) ? out_tensor(call, 2) : NULL};
+    const tn_tensor_desc *outs[2] = {mask_arg(call, mask, 1) ? tensor_out(call, 1) : NULL,
+                                     mask_arg(call, mask, 2) ? tensor_out(call, 2) : NULL};
     char *sums[2] = {job->weight_sums, job->bias_sums};
     int64_t bytes = job->weights * job->k->acc_bytes;
     if (!outs[0] && !outs[1]) return;
     if (job->runs.by_element)
-        tni_for_ranges(call, ROW_PARTS, 1, run_row_parameters, job);
+        cpu_parallel_ranges(call, ROW_PARTS, 1, run_row_parameters, job);
     else
-        tni_for_ranges(call, job->weights, 1, run_channel_parameters, job);
+        cpu_parallel_ranges(call, job->weights, 1, run_channel_parameters, job);
     for (int i = 0; i < 2; i++) {
         for (int64_t part = 1; job->runs.by_element && part < ROW_PARTS; part++)
             job->k->add(sums[i] + part * bytes, job->weights, sums[i]);
@@ -150,15 +154,16 @@ static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mas
     }
 }
 
-static int32_t run_backward(const tn_call *call, norm_job *job, const tensor *mean, const tensor *rstd,
-                            const tensor *weight, uint32_t mask)
+static int32_t run_backward(const tn_call *call, norm_job *job, const tn_tensor_desc *mean,
+                            const tn_tensor_desc *rstd, const tn_tensor_desc *weight, uint32_t mask)
 {
     int64_t length = job->runs.segments * job->runs.width;
-    tni_dense grad, x, out = {0};
-    int32_t status = tni_dense_read(call, arg_tensor(call, 0), &grad);
+    cpu_contiguous grad, x, out = {0};
+    int32_t status = cpu_contiguous_read(call, tensor_arg(call, 0), &grad);
     memset(&x, 0, sizeof(x));
-    if (status == TN_OK) status = tni_dense_read(call, arg_tensor(call, 1), &x);
-    if (status == TN_OK && arg_mask(call, mask, 0)) status = tni_dense_write(call, out_tensor(call, 0), &out);
+    if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 1), &x);
+    if (status == TN_OK && mask_arg(call, mask, 0))
+        status = cpu_contiguous_write(call, tensor_out(call, 0), &out);
     if (status == TN_OK) status = open_job(call, job, weight, NULL, job->runs.by_element ? ROW_PARTS : 1);
     if (status == TN_OK) status = read_flat(call, job->k, mean, job->runs.count, job->runs.mean);
     if (status == TN_OK) status = read_flat(call, job->k, rstd, job->runs.count, job->runs.rstd);
@@ -167,13 +172,13 @@ static int32_t run_backward(const tn_call *call, norm_job *job, const tensor *me
         job->runs.grad = grad.data;
         job->runs.out = out.data;
         if (out.data && length > 0)
-            tni_for_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
+            cpu_parallel_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
         parameter_gradients(call, job, mask);
     }
     close_memory(&job->memory);
-    tni_dense_finish(&out, status == TN_OK);
-    tni_dense_finish(&x, false);
-    tni_dense_finish(&grad, false);
+    cpu_contiguous_finish(&out, status == TN_OK);
+    cpu_contiguous_finish(&x, false);
+    cpu_contiguous_finish(&grad, false);
     return status;
 }
 
@@ -187,12 +192,12 @@ static int64_t width_of(const tn_call *call, uint32_t i)
     return n;
 }
 
-static norm_job layer_job(const tn_call *call, const tensor *x, uint32_t shape)
+static norm_job layer_job(const tn_call *call, const tn_tensor_desc *x, uint32_t shape)
 {
     int64_t width = width_of(call, shape);
-    return (norm_job){.k = tni_layer_norm_of(x->dtype),
+    return (norm_job){.k = cpu_kernels_of(layer_norm_table, x->dtype),
                       .weights = width,
-                      .runs = {.count = width ? tensor_numel(x) / width : 0,
+                      .runs = {.count = width ? cpu_numel(x) / width : 0,
                                .segments = 1,
                                .width = width,
                                .groups = 1,
@@ -201,67 +206,57 @@ static norm_job layer_job(const tn_call *call, const tensor *x, uint32_t shape)
 
 static int32_t run_layer_norm(void *self, const tn_call *call)
 {
-    norm_job job = layer_job(call, arg_tensor(call, 0), 1);
-    job.runs.eps = arg_float(call, 4);
-    return run_forward(call, &job, arg_tensor(call, 2), arg_tensor(call, 3));
+    norm_job job = layer_job(call, tensor_arg(call, 0), 1);
+    job.runs.eps = float_arg(call, 4);
+    return run_forward(call, &job, tensor_arg(call, 2), tensor_arg(call, 3));
 }
 
 static int32_t run_layer_norm_backward(void *self, const tn_call *call)
 {
-    norm_job job = layer_job(call, arg_tensor(call, 1), 2);
-    return run_backward(call, &job, arg_tensor(call, 3), arg_tensor(call, 4), arg_tensor(call, 5), 7);
+    norm_job job = layer_job(call, tensor_arg(call, 1), 2);
+    return run_backward(call, &job, tensor_arg(call, 3), tensor_arg(call, 4), tensor_arg(call, 5), 7);
 }
 
 /* N, C, HxW and group stand at arguments `first` to `first` + 3. */
-static norm_job group_job(const tn_call *call, const tensor *x, uint32_t first)
+static norm_job group_job(const tn_call *call, const tn_tensor_desc *x, uint32_t first)
 {
-    int64_t batch = arg_int(call, first), channels = arg_int(call, first + 1),
-            groups = arg_int(call, first + 3);
-    return (norm_job){.k = tni_layer_norm_of(x->dtype),
+    int64_t batch = int_arg(call, first), channels = int_arg(call, first + 1),
+            groups = int_arg(call, first + 3);
+    return (norm_job){.k = cpu_kernels_of(layer_norm_table, x->dtype),
                       .weights = channels,
                       .runs = {.count = batch * groups,
                                .segments = channels / groups,
-                               .width = arg_int(call, first + 2),
+                               .width = int_arg(call, first + 2),
                                .groups = groups}};
 }
 
 static int32_t run_group_norm(void *self, const tn_call *call)
 {
-    norm_job job = group_job(call, arg_tensor(call, 0), 3);
-    job.runs.eps = arg_float(call, 7);
-    return run_forward(call, &job, arg_tensor(call, 1), arg_tensor(call, 2));
+    norm_job job = group_job(call, tensor_arg(call, 0), 3);
+    job.runs.eps = float_arg(call, 7);
+    return run_forward(call, &job, tensor_arg(call, 1), tensor_arg(call, 2));
 }
 
 static int32_t run_group_norm_backward(void *self, const tn_call *call)
 {
-    norm_job job = group_job(call, arg_tensor(call, 1), 5);
-    return run_backward(call, &job, arg_tensor(call, 2), arg_tensor(call, 3), arg_tensor(call, 4), 9);
+    norm_job job = group_job(call, tensor_arg(call, 1), 5);
+    return run_backward(call, &job, tensor_arg(call, 2), tensor_arg(call, 3), tensor_arg(call, 4), 9);
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
-
-#define ROW(text, function)                                                                           \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = floats, \
-        .run = (function)                                                                             \
-    }
-
 const tn_kernel_row cpu_layer_norm_rows[] = {
-    ROW("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
-        "float eps) "
-        "-> (Tensor, Tensor, Tensor)",
-        run_layer_norm),
-    ROW("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor "
-        "mean, "
-        "Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        run_layer_norm_backward),
-    ROW("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, "
-        "int "
-        "group, float eps) -> (Tensor, Tensor, Tensor)",
-        run_group_norm),
-    ROW("aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? "
-        "weight, "
-        "SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        run_group_norm_backward),
+    CPU_ROW("aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
+            "float eps) -> (Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_layer_norm),
+    CPU_ROW(
+        "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor "
+        "mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        cpu_float_dtypes, run_layer_norm_backward),
+    CPU_ROW("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt "
+            "HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+            cpu_float_dtypes, run_group_norm),
+    CPU_ROW(
+        "aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? "
+        "weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        cpu_float_dtypes, run_group_norm_backward),
 };
-const uint32_t cpu_layer_norm_row_count = TNI_ROW_COUNT(cpu_layer_norm_rows);
+const uint32_t cpu_layer_norm_row_count = CPU_ROW_COUNT(cpu_layer_norm_rows);

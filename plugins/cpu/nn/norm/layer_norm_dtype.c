@@ -9,12 +9,12 @@
 #include "params.h"
 #include "nn/runs.h"
 
-static inline int64_t channel_of(const tni_runs *runs, int64_t run, int64_t segment)
+static inline int64_t channel_of(const cpu_runs *runs, int64_t run, int64_t segment)
 {
     return run % runs->groups * runs->segments + segment;
 }
 
-static void run_moments(const tni_runs *runs, const T *x, int64_t length, int64_t run)
+static void run_moments(const cpu_runs *runs, const T *x, int64_t length, int64_t run)
 {
     acc near = load(x[0]), sum, square;
     double mean, var;
@@ -66,7 +66,7 @@ static acc gradient_by_element(acc g, acc x, acc weight, acc w, const acc *c)
     return (g * weight - c[2] - (x - c[0]) * c[3]) * c[1];
 }
 
-static void forward(const tni_runs *runs, int64_t begin, int64_t end)
+static void forward(const cpu_runs *runs, int64_t begin, int64_t end)
 {
     int64_t length = runs->segments * runs->width;
     const acc *weight = runs->weight, *bias = runs->bias;
@@ -98,7 +98,7 @@ static void forward(const tni_runs *runs, int64_t begin, int64_t end)
 }
 
 /* Sums of h and of h * (x - mean) of one run. */
-static void weighted_sums(const tni_runs *runs, int64_t run, const T *restrict g, const T *restrict x,
+static void weighted_sums(const cpu_runs *runs, int64_t run, const T *restrict g, const T *restrict x,
                           acc mean, double *out_sum, double *out_dot)
 {
     const acc *restrict weight = runs->weight;
@@ -118,7 +118,7 @@ static void weighted_sums(const tni_runs *runs, int64_t run, const T *restrict g
     }
 }
 
-static void backward(const tni_runs *runs, int64_t begin, int64_t end)
+static void backward(const cpu_runs *runs, int64_t begin, int64_t end)
 {
     int64_t length = runs->segments * runs->width;
     const acc *weight = runs->weight;
@@ -148,7 +148,7 @@ static void backward(const tni_runs *runs, int64_t begin, int64_t end)
 /* Elements that are read at a time. */
 enum { STRETCH = 256 };
 
-static void row_parameters(const tni_runs *runs, int64_t begin, int64_t end, void *weight_v, void *bias_v)
+static void row_parameters(const cpu_runs *runs, int64_t begin, int64_t end, void *weight_v, void *bias_v)
 {
     acc *restrict weight = weight_v, *restrict bias = bias_v;
     for (int64_t run = begin; run < end; run++) {
@@ -167,7 +167,7 @@ static void row_parameters(const tni_runs *runs, int64_t begin, int64_t end, voi
     }
 }
 
-static void channel_parameters(const tni_runs *runs, int64_t channel, void *weight, void *bias)
+static void channel_parameters(const cpu_runs *runs, int64_t channel, void *weight, void *bias)
 {
     int64_t group = channel / runs->segments, segment = channel % runs->segments;
     double weights = 0, biases = 0;
@@ -188,8 +188,8 @@ static void add(const void *from, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) ((acc *)to)[i] += ((const acc *)from)[i];
 }
 
-extern const tni_layer_norm_kernels K(tni_layer_norm_kernels);
-const tni_layer_norm_kernels K(tni_layer_norm_kernels) = {
+extern const cpu_layer_norm_kernels K(cpu_layer_norm_kernels);
+const cpu_layer_norm_kernels K(cpu_layer_norm_kernels) = {
     .acc_bytes = sizeof(acc),
     .read = params_read,
     .write = params_write,

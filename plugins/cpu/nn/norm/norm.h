@@ -6,25 +6,25 @@
 #ifndef TENON_CPU_NN_NORM_H
 #define TENON_CPU_NN_NORM_H
 
-#include "nn/nn.h"
+#include "support/cpu.h"
 
 /* Data by channels: [batch, channels, inner] row-major, or with `channels_last` [batch * inner, channels]. */
-typedef struct tni_channels {
+typedef struct cpu_channels {
     const tn_call *call;
     int64_t batch, channels, inner;
     bool channels_last;
     const void *x, *grad;
     void *out;
-} tni_channels;
+} cpu_channels;
 
-typedef struct tni_batch_norm_kernels {
+typedef struct cpu_batch_norm_kernels {
     int64_t acc_bytes;
-    void (*read)(const tensor *t, int64_t count, double otherwise, void *to);
-    void (*write)(const void *from, int64_t count, const tensor *t);
+    void (*read)(const tn_tensor_desc *t, int64_t count, double otherwise, void *to);
+    void (*write)(const void *from, int64_t count, const tn_tensor_desc *t);
     /* Mean and biased variance of each channel. */
-    int32_t (*moments)(const tni_channels *d, void *mean, void *var);
+    int32_t (*moments)(const cpu_channels *d, void *mean, void *var);
     /* out = x * scale + shift. */
-    void (*affine)(const tni_channels *d, const void *scale, const void *shift);
+    void (*affine)(const cpu_channels *d, const void *scale, const void *shift);
     /* Rounds values times `factor` to a dtype: statistics kept in a half type are used as they are kept. */
     void (*round)(void *values, int64_t count, tn_dtype dtype, double factor);
     /* 1 / sqrt(var + eps). */
@@ -34,25 +34,23 @@ typedef struct tni_batch_norm_kernels {
                          const void *bias, void *scale, void *shift);
     /* running = momentum * new + (1 - momentum) * running, the variance unbiased. */
     void (*update)(const void *mean, const void *var, int64_t channels, int64_t count, double momentum,
-                   const tensor *running_mean, const tensor *running_var);
+                   const tn_tensor_desc *running_mean, const tn_tensor_desc *running_var);
     /* Sums of grad and of grad * (x - mean). */
-    int32_t (*backward_sums)(const tni_channels *d, const void *mean, void *sum, void *dot);
+    int32_t (*backward_sums)(const cpu_channels *d, const void *mean, void *sum, void *dot);
     /* out = (grad - sum / n - (x - mean) * invstd^2 * dot / n) * invstd * weight; without `train` only grad
      * and the last two factors. */
-    int32_t (*backward)(const tni_channels *d, const void *mean, const void *invstd, const void *weight,
+    int32_t (*backward)(const cpu_channels *d, const void *mean, const void *invstd, const void *weight,
                         const void *sum, const void *dot, bool train);
     /* to[i] *= by[i]. */
     void (*scale)(const void *by, int64_t count, void *to);
-} tni_batch_norm_kernels;
-
-const tni_batch_norm_kernels *tni_batch_norm_of(tn_dtype dtype);
+} cpu_batch_norm_kernels;
 
 /*
  * Runs of elements that are normalised together. Each has `segments` of `width` elements. For layer
  * normalisation there is one segment and each element has its weight; for group normalisation a segment is a
  * channel: segment s of run r has the weight (r % groups) * segments + s.
  */
-typedef struct tni_runs {
+typedef struct cpu_runs {
     int64_t count;    /* of runs */
     int64_t segments; /* of a run: channels of a group */
     int64_t width;    /* elements of a segment */
@@ -63,22 +61,20 @@ typedef struct tni_runs {
     const void *weight, *bias; /* arrays of accumulators or NULL */
     void *out;
     void *mean, *rstd; /* accumulators, one for each run */
-} tni_runs;
+} cpu_runs;
 
-typedef struct tni_layer_norm_kernels {
+typedef struct cpu_layer_norm_kernels {
     int64_t acc_bytes;
-    void (*read)(const tensor *t, int64_t count, double otherwise, void *to);
-    void (*write)(const void *from, int64_t count, const tensor *t);
+    void (*read)(const tn_tensor_desc *t, int64_t count, double otherwise, void *to);
+    void (*write)(const void *from, int64_t count, const tn_tensor_desc *t);
     /* Runs [begin, end). */
-    void (*forward)(const tni_runs *runs, int64_t begin, int64_t end);
-    void (*backward)(const tni_runs *runs, int64_t begin, int64_t end);
+    void (*forward)(const cpu_runs *runs, int64_t begin, int64_t end);
+    void (*backward)(const cpu_runs *runs, int64_t begin, int64_t end);
     /* Layer normalisation: adds rows [begin, end) to sums for weight and bias. */
-    void (*row_parameters)(const tni_runs *runs, int64_t begin, int64_t end, void *weight, void *bias);
+    void (*row_parameters)(const cpu_runs *runs, int64_t begin, int64_t end, void *weight, void *bias);
     /* Group normalisation: gradients of channel c over the batch. */
-    void (*channel_parameters)(const tni_runs *runs, int64_t channel, void *weight, void *bias);
+    void (*channel_parameters)(const cpu_runs *runs, int64_t channel, void *weight, void *bias);
     void (*add)(const void *from, int64_t count, void *to);
-} tni_layer_norm_kernels;
-
-const tni_layer_norm_kernels *tni_layer_norm_of(tn_dtype dtype);
+} cpu_layer_norm_kernels;
 
 #endif

@@ -9,7 +9,7 @@
 #include "nn/types.h"
 
 /* A NULL tensor gives `otherwise`. Vectors may have any stride, others are row-major. */
-static inline void params_read(const tensor *t, int64_t count, double otherwise, void *to)
+static inline void params_read(const tn_tensor_desc *t, int64_t count, double otherwise, void *to)
 {
     acc *out = to;
     int64_t step = t && t->rank == 1 ? t->strides[0] : 1;
@@ -27,7 +27,7 @@ static inline void params_read(const tensor *t, int64_t count, double otherwise,
     }
 }
 
-static inline void params_write(const void *from, int64_t count, const tensor *t)
+static inline void params_write(const void *from, int64_t count, const tn_tensor_desc *t)
 {
     const acc *in = from;
     for (int64_t i = 0; i < count; i++) {

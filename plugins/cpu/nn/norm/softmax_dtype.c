@@ -9,7 +9,7 @@
 #include "nn/runs.h"
 #include "softmax.h"
 
-enum { BLOCK = TNI_SOFTMAX_BLOCK };
+enum { BLOCK = CPU_SOFTMAX_BLOCK };
 
 /* Terms of a line that are kept between two passes over it. */
 enum { KEPT = 1024 };
@@ -108,14 +108,14 @@ static void softmax_block(const T *x, int64_t count, int64_t step, int64_t width
 }
 
 /* Where block `index` begins, and how many lines it has. */
-static int64_t block_at(const tni_softmax *s, int64_t index, int64_t *width)
+static int64_t block_at(const cpu_softmax *s, int64_t index, int64_t *width)
 {
     int64_t blocks = ceil_div(s->inner, BLOCK), first = index % blocks * BLOCK;
     *width = min_i64(BLOCK, s->inner - first);
     return index / blocks * s->size * s->inner + first;
 }
 
-static void forward(const tni_softmax *s, int64_t begin, int64_t end)
+static void forward(const cpu_softmax *s, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         int64_t width, at = s->inner == 1 ? i * s->size : block_at(s, i, &width);
@@ -180,7 +180,7 @@ static void backward_block(const T *g, const T *y, int64_t count, int64_t step, 
     }
 }
 
-static void backward(const tni_softmax *s, int64_t begin, int64_t end)
+static void backward(const cpu_softmax *s, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
         int64_t width, at = s->inner == 1 ? i * s->size : block_at(s, i, &width);
@@ -193,5 +193,5 @@ static void backward(const tni_softmax *s, int64_t begin, int64_t end)
     }
 }
 
-extern const tni_softmax_kernels K(tni_softmax_kernels);
-const tni_softmax_kernels K(tni_softmax_kernels) = {.forward = forward, .backward = backward};
+extern const cpu_softmax_kernels K(cpu_softmax_kernels);
+const cpu_softmax_kernels K(cpu_softmax_kernels) = {.forward = forward, .backward = backward};

@@ -7,8 +7,13 @@
 #include "pool.h"
 #include "nn/contiguous.h"
 #include "nn/product/gemm.h"
-#include "nn/tables.h"
+#include "support/kernel_table.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_pool_kernels, cpu_pool_kernels, CPU_REALS)
+static cpu_kernel_table pool_table = CPU_KERNEL_TABLE(cpu_pool_kernels, CPU_REALS);
+CPU_DECLARE_KERNELS(cpu_pool_kernels, cpu_pool_last_kernels, CPU_REALS)
+static cpu_kernel_table pool_last_table = CPU_KERNEL_TABLE(cpu_pool_last_kernels, CPU_REALS);
 
 /* What a row's data says: number of spatial dimensions and which work is meant. */
 typedef enum pool_work { MAX, AVERAGE, MAX_BACKWARD, AVERAGE_BACKWARD, UNPOOL, FRACTIONAL } pool_work;
@@ -22,10 +27,10 @@ typedef struct pool_form {
 
 typedef struct pool_job {
     const tn_call *call;
-    const tni_pool_kernels *kernels;
+    const cpu_pool_kernels *kernels;
     const pool_form *form;
-    tni_pool p;
-    tni_dense x, y, indices;
+    cpu_pool p;
+    cpu_contiguous x, y, indices;
     bool last; /* channels-last throughout */
     int64_t *table;
     int64_t table_bytes;
@@ -36,7 +41,7 @@ typedef struct pool_job {
 } pool_job;
 
 /* Sizes of the spatial dimensions, with leading ones. */
-static void spatial_sizes(const tensor *t, uint32_t spatial, int64_t out[3])
+static void spatial_sizes(const tn_tensor_desc *t, uint32_t spatial, int64_t out[3])
 {
     for (uint32_t i = 0; i < 3; i++) out[i] = i + spatial < 3 ? 1 : t->sizes[t->rank + i - 3];
 }
@@ -49,12 +54,12 @@ static int64_t volume(const int64_t size[3])
 static int64_t pool_argument(const pool_job *job, uint32_t argument, int i, int64_t otherwise)
 {
     int k = i - (3 - (int)job->form->spatial);
-    return k < 0 ? otherwise : arg_item(job->call, argument, (uint32_t)k, otherwise);
+    return k < 0 ? otherwise : list_arg(job->call, argument, (uint32_t)k, otherwise);
 }
 
 static void plain_windows(pool_job *job, int i, int64_t *lo, int64_t *hi, int64_t *extent)
 {
-    tni_pool *p = &job->p;
+    cpu_pool *p = &job->p;
     uint32_t at = job->form->kernel;
     bool max = job->form->work == MAX;
     p->kernel[i] = pool_argument(job, at, i, 1);
@@ -72,7 +77,7 @@ static void plain_windows(pool_job *job, int i, int64_t *lo, int64_t *hi, int64_
 
 static void adaptive_windows(pool_job *job, int i, int64_t *lo, int64_t *hi)
 {
-    tni_pool *p = &job->p;
+    cpu_pool *p = &job->p;
     p->step[i] = 1;
     for (int64_t o = 0; o < p->out[i]; o++) {
         lo[o] = o / p->out[i] * p->in[i] + o % p->out[i] * p->in[i] / p->out[i];
@@ -81,7 +86,7 @@ static void adaptive_windows(pool_job *job, int i, int64_t *lo, int64_t *hi)
 }
 
 /* What lines of plain pooling need besides: see pool.h. */
-static void line_windows(tni_pool *p, int64_t *from, int64_t *to)
+static void line_windows(cpu_pool *p, int64_t *from, int64_t *to)
 {
     p->first = 0;
     p->last = p->out[2];
@@ -101,13 +106,13 @@ static void line_windows(tni_pool *p, int64_t *from, int64_t *to)
 
 static int32_t make_windows(pool_job *job)
 {
-    tni_pool *p = &job->p;
+    cpu_pool *p = &job->p;
     uint32_t at = job->form->kernel;
     int64_t *next;
     bool average = job->form->work == AVERAGE || job->form->work == AVERAGE_BACKWARD;
     int64_t kernel = job->form->adaptive ? 0 : pool_argument(job, at, 2, 1);
     job->table_bytes = (3 * (p->out[0] + p->out[1] + p->out[2]) + 2 * kernel) * (int64_t)sizeof(int64_t);
-    job->table = next = tni_scratch(job->call, job->table_bytes);
+    job->table = next = cpu_alloc(job->call, job->table_bytes);
     if (!job->table) return TN_E_OUT_OF_MEMORY;
     for (int i = 0; i < 3; i++) {
         int64_t *lo = next, *hi = lo + p->out[i], *extent = hi + p->out[i];
@@ -118,20 +123,20 @@ static int32_t make_windows(pool_job *job)
             adaptive_windows(job, i, lo, hi);
         } else {
             plain_windows(job, i, lo, hi, extent);
-            if (average && arg_int(job->call, at + 4)) p->extent[i] = extent;
+            if (average && int_arg(job->call, at + 4)) p->extent[i] = extent;
         }
     }
     p->plain = !job->form->adaptive;
     if (p->plain) line_windows(p, next, next + kernel);
-    if (average && !job->form->adaptive && !arg_is_none(job->call, at + 5))
-        p->divisor = arg_int(job->call, at + 5);
+    if (average && !job->form->adaptive && !is_none_arg(job->call, at + 5))
+        p->divisor = int_arg(job->call, at + 5);
     return TN_OK;
 }
 
 /* ---- Fractional pooling (Graham 2014): windows of each plane from its random numbers ------------------- */
 
 /* The interval arithmetic is that of the dtype: float for all but float64. */
-static void fractional_windows(const tni_pool *p, int i, double sample, bool wide, int64_t *lo, int64_t *hi)
+static void fractional_windows(const cpu_pool *p, int i, double sample, bool wide, int64_t *lo, int64_t *hi)
 {
     int64_t reach = p->in[i] - p->kernel[i], last = p->out[i] - 1;
     double step = last > 0 ? (double)reach / (double)last : 0;
@@ -148,7 +153,7 @@ static void run_fractional(pool_job *job, int64_t begin, int64_t end)
 {
     int64_t outs = job->p.out[0] + job->p.out[1] + job->p.out[2], bytes = outs * 16;
     int spatial = (int)job->form->spatial;
-    int64_t *table = tni_scratch(job->call, bytes);
+    int64_t *table = cpu_alloc(job->call, bytes);
     if (!table) {
         job->status = TN_E_OUT_OF_MEMORY;
         return;
@@ -156,32 +161,32 @@ static void run_fractional(pool_job *job, int64_t begin, int64_t end)
     for (int64_t plane = begin; plane < end; plane++) {
         const double *samples = job->samples + plane * spatial;
         int64_t *next = table;
-        tni_pool p = job->p;
+        cpu_pool p = job->p;
         for (int i = 0; i < 3; i++) {
             int64_t *lo = next, *hi = lo + p.out[i];
             /* Two dimensions have the number of the width first, three that of the depth. */
             double sample = i < 3 - spatial ? 0 : spatial == 2 ? samples[2 - i] : samples[i];
-            fractional_windows(&p, i, sample, arg_tensor(job->call, 0)->dtype == TN_FLOAT64, lo, hi);
+            fractional_windows(&p, i, sample, tensor_arg(job->call, 0)->dtype == TN_FLOAT64, lo, hi);
             next = hi + p.out[i];
             p.lo[i] = lo;
             p.hi[i] = hi;
         }
         job->kernels->max(&p, plane, plane + 1);
     }
-    tni_scratch_free(job->call, table, bytes);
+    cpu_free(job->call, table, bytes);
 }
 
 /* (self, kernel_size, output_size, random_samples) */
 static int32_t open_samples(pool_job *job)
 {
-    const tensor *t = arg_tensor(job->call, 3);
-    int64_t count = tensor_numel(t);
-    const tni_product_kernels *products = tni_products_of(t->dtype);
-    tni_dense dense;
-    int32_t status = tni_dense_read(job->call, t, &dense);
+    const tn_tensor_desc *t = tensor_arg(job->call, 3);
+    int64_t count = cpu_numel(t);
+    const cpu_product_kernels *products = cpu_products_of(t->dtype);
+    cpu_contiguous dense;
+    int32_t status = cpu_contiguous_read(job->call, t, &dense);
     job->sample_bytes = count * 8;
     if (status == TN_OK) {
-        job->samples = tni_scratch(job->call, job->sample_bytes);
+        job->samples = cpu_alloc(job->call, job->sample_bytes);
         if (!job->samples) status = TN_E_OUT_OF_MEMORY;
     }
     for (int64_t i = 0; status == TN_OK && i < count; i++) {
@@ -195,7 +200,7 @@ static int32_t open_samples(pool_job *job)
         job->p.step[i] = 1;
         job->p.kernel[i] = pool_argument(job, 1, i, 1);
     }
-    tni_dense_finish(&dense, false);
+    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
@@ -204,11 +209,11 @@ static bool is_back(const pool_job *job)
     return job->form->work == MAX_BACKWARD || job->form->work == AVERAGE_BACKWARD;
 }
 
-static void run_planes(void *context, int64_t begin, int64_t end)
+static void run_planes(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    pool_job *job = context;
+    pool_job *job = user;
     const tn_call *call = job->call;
-    int64_t bytes = volume(job->p.in) * job->kernels->acc_bytes * (job->last ? TNI_POOL_BLOCK : 1), bad;
+    int64_t bytes = volume(job->p.in) * job->kernels->acc_bytes * (job->last ? CPU_POOL_BLOCK : 1), bad;
     void *sums;
     switch (job->form->work) {
     case MAX:
@@ -227,7 +232,7 @@ static void run_planes(void *context, int64_t begin, int64_t end)
     default:
         break;
     }
-    sums = tni_scratch(call, bytes);
+    sums = cpu_alloc(call, bytes);
     if (!sums) {
         job->status = TN_E_OUT_OF_MEMORY;
         return;
@@ -236,18 +241,18 @@ static void run_planes(void *context, int64_t begin, int64_t end)
         job->kernels->max_backward(&job->p, begin, end, sums);
     else
         job->kernels->average_backward(&job->p, begin, end, sums);
-    tni_scratch_free(call, sums, bytes);
+    cpu_free(call, sums, bytes);
 }
 
 /* How many ranges' items there are, and what one costs. */
 static int64_t count_items(const pool_job *job, int64_t *out_cost)
 {
-    const tni_pool *p = &job->p;
+    const cpu_pool *p = &job->p;
     *out_cost = max_i64(volume(p->in), volume(p->out));
     if (!job->last) return p->planes;
     if (is_back(job)) {
-        *out_cost *= TNI_POOL_BLOCK;
-        return p->planes * ceil_div(p->channels, TNI_POOL_BLOCK);
+        *out_cost *= CPU_POOL_BLOCK;
+        return p->planes * ceil_div(p->channels, CPU_POOL_BLOCK);
     }
     *out_cost = ceil_div(*out_cost * p->channels, p->out[0] * p->out[1]);
     return p->planes * p->out[0] * p->out[1];
@@ -257,11 +262,11 @@ static int32_t run_all(pool_job *job)
 {
     int64_t cost, count = count_items(job, &cost);
     job->bad_index = -1;
-    tni_for_ranges(job->call, count, grain_for(16384, cost), run_planes, job);
+    cpu_parallel_ranges(job->call, count, grain_for(16384, cost), run_planes, job);
     if (job->bad_index >= 0)
-        return tni_fail(job->call, TN_E_INDEX,
-                        "Found an invalid max index: %lld (output volumes are of size %lldx%lld)",
-                        (long long)job->bad_index, (long long)job->p.out[1], (long long)job->p.out[2]);
+        return cpu_error(job->call, TN_E_INDEX,
+                         "Found an invalid max index: %lld (output volumes are of size %lldx%lld)",
+                         (long long)job->bad_index, (long long)job->p.out[1], (long long)job->p.out[2]);
     return job->status;
 }
 
@@ -270,37 +275,37 @@ static bool writes_indices(const pool_job *job)
     return job->form->work == MAX || job->form->work == FRACTIONAL;
 }
 
-static const tensor *indices_of(const pool_job *job)
+static const tn_tensor_desc *indices_of(const pool_job *job)
 {
-    if (writes_indices(job)) return out_tensor(job->call, 1);
-    return job->form->indices ? arg_tensor(job->call, job->form->indices) : NULL;
+    if (writes_indices(job)) return tensor_out(job->call, 1);
+    return job->form->indices ? tensor_arg(job->call, job->form->indices) : NULL;
 }
 
 /* Sees whether all tensors are channels-last images, so that nothing need be copied. */
-static void choose_layout(pool_job *job, const tensor *in, const tensor *out)
+static void choose_layout(pool_job *job, const tn_tensor_desc *in, const tn_tensor_desc *out)
 {
-    const tensor *indices = indices_of(job);
+    const tn_tensor_desc *indices = indices_of(job);
     if (in->rank != job->form->spatial + 2 || job->form->work == UNPOOL || job->form->work == FRACTIONAL)
         return;
-    if (volume(job->p.in) > INT32_MAX || (tensor_is_contiguous(in) && tensor_is_contiguous(out))) return;
-    if (!tensor_is_channels_last(in) || !tensor_is_channels_last(out)) return;
-    if (indices && !tensor_is_channels_last(indices)) return;
+    if (volume(job->p.in) > INT32_MAX || (cpu_is_contiguous(in) && cpu_is_contiguous(out))) return;
+    if (!cpu_is_channels_last(in) || !cpu_is_channels_last(out)) return;
+    if (indices && !cpu_is_channels_last(indices)) return;
     job->last = true;
-    job->kernels = tni_pools_last_of(out->dtype);
+    job->kernels = cpu_kernels_of(pool_last_table, out->dtype);
     job->p.planes = in->sizes[0];
     job->p.channels = in->sizes[1];
 }
 
-static int32_t open_one(const pool_job *job, const tensor *t, bool written, tni_dense *out)
+static int32_t open_one(const pool_job *job, const tn_tensor_desc *t, bool written, cpu_contiguous *out)
 {
     if (job->last) {
-        *out = (tni_dense){.call = job->call, .tensor = t, .data = t ? t->host : NULL};
+        *out = (cpu_contiguous){.call = job->call, .tensor = t, .data = t ? t->host : NULL};
         return TN_OK;
     }
-    return written ? tni_dense_write(job->call, t, out) : tni_dense_read(job->call, t, out);
+    return written ? cpu_contiguous_write(job->call, t, out) : cpu_contiguous_read(job->call, t, out);
 }
 
-static int32_t open_tensors(pool_job *job, const tensor *in, const tensor *out)
+static int32_t open_tensors(pool_job *job, const tn_tensor_desc *in, const tn_tensor_desc *out)
 {
     int32_t status = open_one(job, in, false, &job->x);
     if (status == TN_OK) status = open_one(job, out, true, &job->y);
@@ -313,33 +318,29 @@ static int32_t open_tensors(pool_job *job, const tensor *in, const tensor *out)
 
 static int32_t run(void *self, const tn_call *call)
 {
-    const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
-    pool_job job = {.call = call, .form = call->data, .kernels = tni_pools_of(out->dtype)};
+    const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    pool_job job = {.call = call, .form = call->data, .kernels = cpu_kernels_of(pool_table, out->dtype)};
     bool windows = job.form->work != MAX_BACKWARD && job.form->work != UNPOOL && job.form->work != FRACTIONAL;
     int32_t status = TN_OK;
     spatial_sizes(is_back(&job) ? out : in, job.form->spatial, job.p.in);
     spatial_sizes(is_back(&job) ? in : out, job.form->spatial, job.p.out);
-    job.p.planes = tensor_span(in, 0, in->rank - job.form->spatial);
+    job.p.planes = cpu_span(in, 0, in->rank - job.form->spatial);
     choose_layout(&job, in, out);
     if (windows) status = make_windows(&job);
     if (job.form->work == FRACTIONAL) status = open_samples(&job);
     if (status == TN_OK) status = open_tensors(&job, in, out);
-    if (status == TN_OK && tensor_numel(out) > 0) status = run_all(&job);
-    tni_dense_finish(&job.x, false);
-    tni_dense_finish(&job.y, status == TN_OK);
-    tni_dense_finish(&job.indices, status == TN_OK && writes_indices(&job));
-    tni_scratch_free(call, job.table, job.table_bytes);
-    tni_scratch_free(call, job.samples, job.sample_bytes);
+    if (status == TN_OK && cpu_numel(out) > 0) status = run_all(&job);
+    cpu_contiguous_finish(&job.x, false);
+    cpu_contiguous_finish(&job.y, status == TN_OK);
+    cpu_contiguous_finish(&job.indices, status == TN_OK && writes_indices(&job));
+    cpu_free(call, job.table, job.table_bytes);
+    cpu_free(call, job.samples, job.sample_bytes);
     return status;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
 static const tn_dtype floats_and_long[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_INT64, 0};
-static const tn_dtype reals[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_INT64,
-                                 TN_INT32,   TN_INT16,   TN_INT8,    TN_UINT8,    0};
-
 static const pool_form max2 = {2, MAX, false, 1, 0}, max3 = {3, MAX, false, 1, 0};
 static const pool_form max2_back = {2, MAX_BACKWARD, false, 0, 7}, max3_back = {3, MAX_BACKWARD, false, 0, 7};
 static const pool_form average2 = {2, AVERAGE, false, 1, 0}, average3 = {3, AVERAGE, false, 1, 0};
@@ -357,79 +358,63 @@ static const pool_form fractional2_back = {2, MAX_BACKWARD, true, 0, 4},
 static const pool_form fractional2 = {2, FRACTIONAL, false, 0, 0}, fractional3 = {3, FRACTIONAL, false, 0, 0};
 static const pool_form unpool2 = {2, UNPOOL, false, 0, 1}, unpool3 = {3, UNPOOL, false, 0, 1};
 
-#define ROW(text, list, form)                                                                       \
-    {                                                                                               \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = list, \
-        .run = run, .data = &form                                                                   \
-    }
-
 const tn_kernel_row cpu_pool_rows[] = {
-    ROW("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, "
-        "int[2] "
-        "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        reals, max2),
-    ROW("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, "
-        "int[3] "
-        "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        reals, max3),
-    ROW("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
-        "stride, "
-        "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-        floats, max2_back),
-    ROW("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] "
-        "stride, "
-        "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-        floats, max3_back),
-    ROW("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
-        "ceil_mode=False, "
-        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        floats_and_long, average2),
-    ROW("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
-        "ceil_mode=False, "
-        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        floats_and_long, average3),
-    ROW("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
-        "int[2] padding, "
-        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-        floats, average2_back),
-    ROW("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
-        "int[3] padding, "
-        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-        floats, average3_back),
-    ROW("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", floats,
-        adaptive_average2),
-    ROW("aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", floats,
-        adaptive_average3),
-    ROW("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", floats,
-        adaptive_average2_back),
-    ROW("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", floats,
-        adaptive_average3_back),
-    ROW("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", floats,
-        adaptive_max2),
-    ROW("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", floats,
-        adaptive_max3),
-    ROW("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-        floats, adaptive_max2_back),
-    ROW("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-        floats, adaptive_max3_back),
-    ROW("aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
-        "random_samples) -> "
-        "(Tensor, Tensor)",
-        floats, fractional2),
-    ROW("aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
-        "random_samples) -> "
-        "(Tensor, Tensor)",
-        floats, fractional3),
-    ROW("aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
-        "output_size, Tensor indices) -> Tensor",
-        floats, fractional2_back),
-    ROW("aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] "
-        "output_size, Tensor indices) -> Tensor",
-        floats, fractional3_back),
-    ROW("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", floats, unpool2),
-    ROW("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
-        "padding) -> "
-        "Tensor",
-        floats, unpool3),
+    CPU_ROW("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
+            "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+            cpu_real_dtypes, run, .data = &max2),
+    CPU_ROW("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] "
+            "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+            cpu_real_dtypes, run, .data = &max3),
+    CPU_ROW("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
+            "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+            cpu_float_dtypes, run, .data = &max2_back),
+    CPU_ROW("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
+            "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+            cpu_float_dtypes, run, .data = &max3_back),
+    CPU_ROW("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
+            "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+            floats_and_long, run, .data = &average2),
+    CPU_ROW("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
+            "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+            floats_and_long, run, .data = &average3),
+    CPU_ROW("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+            "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+            cpu_float_dtypes, run, .data = &average2_back),
+    CPU_ROW("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
+            "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+            cpu_float_dtypes, run, .data = &average3_back),
+    CPU_ROW("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", cpu_float_dtypes, run,
+            .data = &adaptive_average2),
+    CPU_ROW("aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", cpu_float_dtypes, run,
+            .data = &adaptive_average3),
+    CPU_ROW("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
+            cpu_float_dtypes, run, .data = &adaptive_average2_back),
+    CPU_ROW("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
+            cpu_float_dtypes, run, .data = &adaptive_average3_back),
+    CPU_ROW("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+            cpu_float_dtypes, run, .data = &adaptive_max2),
+    CPU_ROW("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
+            cpu_float_dtypes, run, .data = &adaptive_max3),
+    CPU_ROW("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+            cpu_float_dtypes, run, .data = &adaptive_max2_back),
+    CPU_ROW("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+            cpu_float_dtypes, run, .data = &adaptive_max3_back),
+    CPU_ROW("aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
+            "random_samples) -> (Tensor, Tensor)",
+            cpu_float_dtypes, run, .data = &fractional2),
+    CPU_ROW("aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
+            "random_samples) -> (Tensor, Tensor)",
+            cpu_float_dtypes, run, .data = &fractional3),
+    CPU_ROW("aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
+            "int[2] output_size, Tensor indices) -> Tensor",
+            cpu_float_dtypes, run, .data = &fractional2_back),
+    CPU_ROW("aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
+            "int[3] output_size, Tensor indices) -> Tensor",
+            cpu_float_dtypes, run, .data = &fractional3_back),
+    CPU_ROW("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+            cpu_float_dtypes, run, .data = &unpool2),
+    CPU_ROW("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
+            "padding) -> Tensor",
+            cpu_float_dtypes, run, .data = &unpool3),
 };
-const uint32_t cpu_pool_row_count = TNI_ROW_COUNT(cpu_pool_rows);
+const uint32_t cpu_pool_row_count = CPU_ROW_COUNT(cpu_pool_rows);

@@ -7,9 +7,9 @@
 #ifndef TENON_CPU_NN_POOL_H
 #define TENON_CPU_NN_POOL_H
 
-#include "nn/nn.h"
+#include "support/cpu.h"
 
-typedef struct tni_pool {
+typedef struct cpu_pool {
     int64_t planes;   /* images and their channels; channels-last: images */
     int64_t channels; /* channels-last: of a pixel */
     int64_t in[3], out[3];
@@ -26,27 +26,24 @@ typedef struct tni_pool {
     const void *x;            /* backward: the gradient */
     int64_t *indices;
     void *y;
-} tni_pool;
+} cpu_pool;
 
-typedef struct tni_pool_kernels {
+typedef struct cpu_pool_kernels {
     int64_t acc_bytes;
     /* Planes [begin, end). */
-    void (*max)(const tni_pool *p, int64_t begin, int64_t end);
-    void (*average)(const tni_pool *p, int64_t begin, int64_t end);
+    void (*max)(const cpu_pool *p, int64_t begin, int64_t end);
+    void (*average)(const cpu_pool *p, int64_t begin, int64_t end);
     /* `sums` holds one plane of accumulators, or is NULL when T is the accumulator. */
-    void (*average_backward)(const tni_pool *p, int64_t begin, int64_t end, void *sums);
-    void (*max_backward)(const tni_pool *p, int64_t begin, int64_t end, void *sums);
+    void (*average_backward)(const cpu_pool *p, int64_t begin, int64_t end, void *sums);
+    void (*max_backward)(const cpu_pool *p, int64_t begin, int64_t end, void *sums);
     /* y[index] = x; returns the first bad index, or -1. */
-    int64_t (*unpool)(const tni_pool *p, int64_t begin, int64_t end);
-} tni_pool_kernels;
-
-const tni_pool_kernels *tni_pools_of(tn_dtype dtype);
+    int64_t (*unpool)(const cpu_pool *p, int64_t begin, int64_t end);
+} cpu_pool_kernels;
 
 /*
  * The same of channels-last images, whose pixels are less than 2^31. Forward ranges are of lines of outputs,
  * backward ones of blocks of channels, image by image; `sums` holds one block. No unpool.
  */
-enum { TNI_POOL_BLOCK = 32 };
-const tni_pool_kernels *tni_pools_last_of(tn_dtype dtype);
+enum { CPU_POOL_BLOCK = 32 };
 
 #endif

@@ -14,7 +14,7 @@ typedef struct pixel_walk {
     int64_t oz, oy, ox;
 } pixel_walk;
 
-static pixel_walk output_pixel(const tni_pool *p, int64_t pixel)
+static pixel_walk output_pixel(const cpu_pool *p, int64_t pixel)
 {
     return (pixel_walk){pixel / p->out[2] / p->out[1], pixel / p->out[2] % p->out[1], pixel % p->out[2]};
 }
@@ -22,7 +22,7 @@ static pixel_walk output_pixel(const tni_pool *p, int64_t pixel)
 /* ---- Forward ----------------------------------------------------------------------------------------- */
 
 /* One channel of one output. */
-static void max_one(const tni_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
+static void max_one(const cpu_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
 {
     int64_t found = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
     bool empty = is_empty(p, o.oz, o.oy, o.ox);
@@ -42,7 +42,7 @@ static void max_one(const tni_pool *p, const T *x, pixel_walk o, T *y, int64_t *
     *index = found;
 }
 
-static void average_one(const tni_pool *p, const T *x, pixel_walk o, T *y)
+static void average_one(const cpu_pool *p, const T *x, pixel_walk o, T *y)
 {
     acc sum = 0;
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++)
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void write_lanes(const lanes *v, co
 #endif
 }
 
-static inline __attribute__((always_inline)) void max_lanes(const tni_pool *p, const T *x, pixel_walk o, T *y,
+static inline __attribute__((always_inline)) void max_lanes(const cpu_pool *p, const T *x, pixel_walk o, T *y,
                                                             int64_t *index, const int sets)
 {
     lanes best[SETS];
@@ -103,7 +103,7 @@ static inline __attribute__((always_inline)) void max_lanes(const tni_pool *p, c
     for (int c = 0; c < sets * LANE_COUNT; c++) index[c] = places[c];
 }
 
-static inline __attribute__((always_inline)) void average_lanes(const tni_pool *p, const T *x, pixel_walk o,
+static inline __attribute__((always_inline)) void average_lanes(const cpu_pool *p, const T *x, pixel_walk o,
                                                                 T *y, const int sets)
 {
     lanes sum[SETS];
@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) void average_lanes(const tni_pool *
 #endif
 
 /* All channels of one output. */
-static void max_pixel(const tni_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
+static void max_pixel(const cpu_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
 {
     int64_t c = 0;
 #if IS_FLOATING
@@ -133,7 +133,7 @@ static void max_pixel(const tni_pool *p, const T *x, pixel_walk o, T *y, int64_t
     for (; c < p->channels; c++) max_one(p, x + c, o, y + c, index + c);
 }
 
-static void average_pixel(const tni_pool *p, const T *x, pixel_walk o, T *y)
+static void average_pixel(const cpu_pool *p, const T *x, pixel_walk o, T *y)
 {
     int64_t c = 0;
 #if IS_FLOATING
@@ -144,7 +144,7 @@ static void average_pixel(const tni_pool *p, const T *x, pixel_walk o, T *y)
 }
 
 /* Outputs [begin, end) of all images, line by line. */
-static void walk_outputs(const tni_pool *p, int64_t begin, int64_t end, bool max)
+static void walk_outputs(const cpu_pool *p, int64_t begin, int64_t end, bool max)
 {
     int64_t in = volume(p->in) * p->channels, out = volume(p->out);
     for (int64_t line = begin; line < end; line++) {
@@ -161,12 +161,12 @@ static void walk_outputs(const tni_pool *p, int64_t begin, int64_t end, bool max
     }
 }
 
-static void max(const tni_pool *p, int64_t begin, int64_t end)
+static void max(const cpu_pool *p, int64_t begin, int64_t end)
 {
     walk_outputs(p, begin, end, true);
 }
 
-static void average(const tni_pool *p, int64_t begin, int64_t end)
+static void average(const cpu_pool *p, int64_t begin, int64_t end)
 {
     walk_outputs(p, begin, end, false);
 }
@@ -181,9 +181,9 @@ typedef struct gradient_block {
     int64_t step, count;
 } gradient_block;
 
-static void spread_average(const tni_pool *p, const gradient_block *b, int64_t pixel)
+static void spread_average(const cpu_pool *p, const gradient_block *b, int64_t pixel)
 {
-    acc part[TNI_POOL_BLOCK];
+    acc part[CPU_POOL_BLOCK];
     pixel_walk o = output_pixel(p, pixel);
     int64_t divisor = divisor_of(p, o.oz, o.oy, o.ox);
     const acc *grad = run_read(b->grad + pixel * p->channels, b->count, part);
@@ -198,9 +198,9 @@ static void spread_average(const tni_pool *p, const gradient_block *b, int64_t p
     }
 }
 
-static void spread_max(const tni_pool *p, const gradient_block *b, int64_t pixel)
+static void spread_max(const cpu_pool *p, const gradient_block *b, int64_t pixel)
 {
-    acc room[TNI_POOL_BLOCK];
+    acc room[CPU_POOL_BLOCK];
     int64_t in = volume(p->in);
     const acc *grad = run_read(b->grad + pixel * p->channels, b->count, room);
     const int64_t *index = b->index + pixel * p->channels;
@@ -208,19 +208,19 @@ static void spread_max(const tni_pool *p, const gradient_block *b, int64_t pixel
         if (index[c] >= 0 && index[c] < in) b->sums[index[c] * b->step + c] += grad[c];
 }
 
-/* Items are blocks of TNI_POOL_BLOCK channels, image by image; `memory` has the sums of one, or is not used.
+/* Items are blocks of CPU_POOL_BLOCK channels, image by image; `memory` has the sums of one, or is not used.
  */
-static void walk_blocks(const tni_pool *p, int64_t begin, int64_t end, void *memory, bool max)
+static void walk_blocks(const cpu_pool *p, int64_t begin, int64_t end, void *memory, bool max)
 {
-    int64_t in = volume(p->in), out = volume(p->out), blocks = ceil_div(p->channels, TNI_POOL_BLOCK);
+    int64_t in = volume(p->in), out = volume(p->out), blocks = ceil_div(p->channels, CPU_POOL_BLOCK);
     bool direct = sizeof(T) == sizeof(acc);
     for (int64_t item = begin; item < end; item++) {
-        int64_t image = item / blocks, first = item % blocks * TNI_POOL_BLOCK;
+        int64_t image = item / blocks, first = item % blocks * CPU_POOL_BLOCK;
         T *to = (T *)p->y + image * in * p->channels + first;
         gradient_block b = {.grad = (const T *)p->x + image * out * p->channels + first,
                             .index = max ? p->indices + image * out * p->channels + first : NULL,
                             .sums = direct ? (acc *)(void *)to : memory,
-                            .count = min_i64(TNI_POOL_BLOCK, p->channels - first)};
+                            .count = min_i64(CPU_POOL_BLOCK, p->channels - first)};
         b.step = direct ? p->channels : b.count;
         for (int64_t i = 0; i < in; i++) memset(b.sums + i * b.step, 0, (size_t)b.count * sizeof(acc));
         for (int64_t pixel = 0; pixel < out; pixel++) {
@@ -234,18 +234,18 @@ static void walk_blocks(const tni_pool *p, int64_t begin, int64_t end, void *mem
     }
 }
 
-static void average_backward(const tni_pool *p, int64_t begin, int64_t end, void *sums)
+static void average_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums)
 {
     walk_blocks(p, begin, end, sums, false);
 }
 
-static void max_backward(const tni_pool *p, int64_t begin, int64_t end, void *sums)
+static void max_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums)
 {
     walk_blocks(p, begin, end, sums, true);
 }
 
-extern const tni_pool_kernels K(tni_pool_last_kernels);
-const tni_pool_kernels K(tni_pool_last_kernels) = {
+extern const cpu_pool_kernels K(cpu_pool_last_kernels);
+const cpu_pool_kernels K(cpu_pool_last_kernels) = {
     .acc_bytes = sizeof(acc),
     .max = max,
     .average = average,

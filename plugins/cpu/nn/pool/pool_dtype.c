@@ -14,7 +14,7 @@ enum { ROW = 256 };
 
 /* ---- Maxima ------------------------------------------------------------------------------------------ */
 
-static void max_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox, T *y,
+static void max_output(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox, T *y,
                        int64_t *index)
 {
     value best = (value)LOWEST;
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) void max_squares(const T *restrict 
 }
 
 /* The outputs of a line with the common windows; returns false when it is not one of them. */
-static bool max_common(const tni_pool *p, const T *x, int64_t oy, int64_t count, T *y, int64_t *index)
+static bool max_common(const cpu_pool *p, const T *x, int64_t oy, int64_t count, T *y, int64_t *index)
 {
     int64_t width = p->in[2], top = p->lo[1][oy] * width + p->lo[2][p->first];
     int32_t base = (int32_t)top;
@@ -76,7 +76,7 @@ static bool max_common(const tni_pool *p, const T *x, int64_t oy, int64_t count,
     return true;
 }
 
-static void max_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, T *y, int64_t *index)
+static void max_line(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, T *y, int64_t *index)
 {
     bool whole = p->square && p->hi[1][oy] - p->lo[1][oy] == p->kernel[1];
     int64_t first = p->out[2], last = first;
@@ -89,7 +89,7 @@ static void max_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, T *y
     for (int64_t o = last; o < p->out[2]; o++) max_output(p, x, oz, oy, o, y + o, index + o);
 }
 
-static void max(const tni_pool *p, int64_t begin, int64_t end)
+static void max(const cpu_pool *p, int64_t begin, int64_t end)
 {
     int64_t in = volume(p->in), out = volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
@@ -101,7 +101,7 @@ static void max(const tni_pool *p, int64_t begin, int64_t end)
     }
 }
 
-static void max_backward(const tni_pool *p, int64_t begin, int64_t end, void *sums_v)
+static void max_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums_v)
 {
     int64_t in = volume(p->in), out = volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
@@ -130,7 +130,7 @@ static inline T divided(acc sum, int64_t divisor)
     return store(quotient(sum, divisor));
 }
 
-static acc sum_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox)
+static acc sum_output(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox)
 {
     acc sum = 0;
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
@@ -140,7 +140,7 @@ static acc sum_output(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int
     return sum;
 }
 
-static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, int64_t x0, int64_t count,
+static void average_line(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, int64_t x0, int64_t count,
                          T *y)
 {
     acc sum[ROW];
@@ -167,7 +167,7 @@ static void average_line(const tni_pool *p, const T *x, int64_t oz, int64_t oy, 
 }
 
 /* 1 if each plane has one output, whose window is the plane. */
-static bool is_global(const tni_pool *p)
+static bool is_global(const cpu_pool *p)
 {
     for (int i = 0; i < 3; i++)
         if (p->out[i] != 1 || p->lo[i][0] != 0 || p->hi[i][0] != p->in[i]) return false;
@@ -185,7 +185,7 @@ static acc sum_plane(const T *x, int64_t count)
 #endif
 }
 
-static void average(const tni_pool *p, int64_t begin, int64_t end)
+static void average(const cpu_pool *p, int64_t begin, int64_t end)
 {
     int64_t in = volume(p->in), out = volume(p->out);
     bool global = is_global(p);
@@ -206,7 +206,7 @@ static void average(const tni_pool *p, int64_t begin, int64_t end)
     }
 }
 
-static void spread_output(const tni_pool *p, acc part, int64_t oz, int64_t oy, int64_t ox, acc *sums)
+static void spread_output(const cpu_pool *p, acc part, int64_t oz, int64_t oy, int64_t ox, acc *sums)
 {
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
@@ -214,7 +214,7 @@ static void spread_output(const tni_pool *p, acc part, int64_t oz, int64_t oy, i
                 sums[(iz * p->in[1] + iy) * p->in[2] + ix] += part;
 }
 
-static void average_backward(const tni_pool *p, int64_t begin, int64_t end, void *sums_v)
+static void average_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums_v)
 {
     int64_t in = volume(p->in), out = volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
@@ -230,7 +230,7 @@ static void average_backward(const tni_pool *p, int64_t begin, int64_t end, void
     }
 }
 
-static int64_t unpool(const tni_pool *p, int64_t begin, int64_t end)
+static int64_t unpool(const cpu_pool *p, int64_t begin, int64_t end)
 {
     int64_t in = volume(p->in), out = volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
@@ -246,8 +246,8 @@ static int64_t unpool(const tni_pool *p, int64_t begin, int64_t end)
     return -1;
 }
 
-extern const tni_pool_kernels K(tni_pool_kernels);
-const tni_pool_kernels K(tni_pool_kernels) = {
+extern const cpu_pool_kernels K(cpu_pool_kernels);
+const cpu_pool_kernels K(cpu_pool_kernels) = {
     .acc_bytes = sizeof(acc),
     .max = max,
     .average = average,

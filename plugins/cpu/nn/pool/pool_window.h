@@ -33,14 +33,14 @@ static inline int64_t volume(const int64_t size[3])
     return size[0] * size[1] * size[2];
 }
 
-static inline int64_t divisor_of(const tni_pool *p, int64_t oz, int64_t oy, int64_t ox)
+static inline int64_t divisor_of(const cpu_pool *p, int64_t oz, int64_t oy, int64_t ox)
 {
     if (p->divisor) return p->divisor;
     if (p->extent[0]) return p->extent[0][oz] * p->extent[1][oy] * p->extent[2][ox];
     return (p->hi[0][oz] - p->lo[0][oz]) * (p->hi[1][oy] - p->lo[1][oy]) * (p->hi[2][ox] - p->lo[2][ox]);
 }
 
-static inline bool is_empty(const tni_pool *p, int64_t oz, int64_t oy, int64_t ox)
+static inline bool is_empty(const cpu_pool *p, int64_t oz, int64_t oy, int64_t ox)
 {
     return p->lo[0][oz] >= p->hi[0][oz] || p->lo[1][oy] >= p->hi[1][oy] || p->lo[2][ox] >= p->hi[2][ox];
 }

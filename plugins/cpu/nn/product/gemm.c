@@ -6,11 +6,13 @@
  * count.
  */
 #include "gemm.h"
-#include "nn/tables.h"
 #include "vendor/openblas.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_product_kernels, cpu_product_kernels, CPU_ALL)
+cpu_kernel_table cpu_product_table = CPU_KERNEL_TABLE(cpu_product_kernels, CPU_ALL);
 
 /* Below this number of multiplications the plain loop beats the library's start-up. */
 #define SMALL_PRODUCT 4096
@@ -33,22 +35,22 @@ static bool view_for_blas(int64_t rows, int64_t columns, int64_t row, int64_t co
 {
     int64_t lead = rows == 1 ? max_i64(1, columns) : row;
     if ((col == 1 || columns == 1) && lead >= max_i64(1, columns)) {
-        *out = (blas_view){TNI_BLAS_NO_TRANS, lead};
+        *out = (blas_view){CPU_BLAS_NO_TRANS, lead};
         return lead <= INT_MAX;
     }
     lead = columns == 1 ? max_i64(1, rows) : col;
     if ((row == 1 || rows == 1) && lead >= max_i64(1, rows)) {
-        *out = (blas_view){TNI_BLAS_TRANS, lead};
+        *out = (blas_view){CPU_BLAS_TRANS, lead};
         return lead <= INT_MAX;
     }
     return false;
 }
 
-static void call_library(const tni_openblas *l, tn_dtype dtype, const tni_gemm *g, blas_view a, blas_view b)
+static void call_library(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm *g, blas_view a, blas_view b)
 {
     int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)a.lead, ldb = (int)b.lead;
-    int ldc = (int)max_i64(g->c_row, max_i64(1, g->n)), token = tni_openblas_begin(l);
-    const int order = TNI_BLAS_ROW_MAJOR;
+    int ldc = (int)max_i64(g->c_row, max_i64(1, g->n)), token = cpu_openblas_begin(l);
+    const int order = CPU_BLAS_ROW_MAJOR;
     float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]},
           beta[2] = {(float)g->beta[0], (float)g->beta[1]};
     if (dtype == TN_FLOAT32)
@@ -59,23 +61,23 @@ static void call_library(const tni_openblas *l, tn_dtype dtype, const tni_gemm *
         l->cgemm(order, a.trans, b.trans, m, n, k, alpha, g->a, lda, g->b, ldb, beta, g->c, ldc);
     else
         l->zgemm(order, a.trans, b.trans, m, n, k, g->alpha, g->a, lda, g->b, ldb, g->beta, g->c, ldc);
-    tni_openblas_end(l, token);
+    cpu_openblas_end(l, token);
 }
 
 /* Copies an operand that the library cannot read; *memory is to be freed. */
 static int32_t make_dense(const tn_call *call, tn_dtype dtype, int64_t rows, int64_t columns,
                           const void **data, int64_t *row, int64_t *col, void **memory)
 {
-    *memory = tni_scratch(call, rows * columns * tn_dtype_bytes(dtype));
+    *memory = cpu_alloc(call, rows * columns * tn_dtype_bytes(dtype));
     if (!*memory) return TN_E_OUT_OF_MEMORY;
-    tni_products_of(dtype)->gather(*data, *row, *col, rows, columns, *memory);
+    cpu_products_of(dtype)->gather(*data, *row, *col, rows, columns, *memory);
     *data = *memory;
     *row = columns;
     *col = 1;
     return TN_OK;
 }
 
-static int32_t gemm_library(const tn_call *call, tn_dtype dtype, const tni_openblas *library, tni_gemm g)
+static int32_t gemm_library(const tn_call *call, tn_dtype dtype, const cpu_openblas *library, cpu_gemm g)
 {
     blas_view a = {0}, b = {0};
     void *a_copy = NULL, *b_copy = NULL;
@@ -86,23 +88,23 @@ static int32_t gemm_library(const tn_call *call, tn_dtype dtype, const tni_openb
         status = make_dense(call, dtype, g.k, g.n, &g.b, &g.b_row, &g.b_col, &b_copy);
     if (status == TN_OK) {
         if (!view_for_blas(g.m, g.k, g.a_row, g.a_col, &a) || !view_for_blas(g.k, g.n, g.b_row, g.b_col, &b))
-            tni_products_of(dtype)->gemm(&g); /* too large for the library's ints */
+            cpu_products_of(dtype)->gemm(&g); /* too large for the library's ints */
         else
             call_library(library, dtype, &g, a, b);
     }
-    tni_scratch_free(call, a_copy, g.m * g.k * tn_dtype_bytes(dtype));
-    tni_scratch_free(call, b_copy, g.k * g.n * tn_dtype_bytes(dtype));
+    cpu_free(call, a_copy, g.m * g.k * tn_dtype_bytes(dtype));
+    cpu_free(call, b_copy, g.k * g.n * tn_dtype_bytes(dtype));
     return status;
 }
 
 /* Half types: everything in float32, rounded once. */
-static int32_t gemm_half(const tn_call *call, const tni_product_kernels *kernels, const tni_gemm *g)
+static int32_t gemm_half(const tn_call *call, const cpu_product_kernels *kernels, const cpu_gemm *g)
 {
     int64_t a_count = g->m * g->k, b_count = g->k * g->n, c_count = g->m * g->n;
     int64_t bytes = (a_count + b_count + c_count) * (int64_t)sizeof(float);
-    float *a = tni_scratch(call, bytes), *b = a + a_count, *c = b + b_count;
+    float *a = cpu_alloc(call, bytes), *b = a + a_count, *c = b + b_count;
     int32_t status;
-    tni_gemm wide = *g;
+    cpu_gemm wide = *g;
     if (!a) return TN_E_OUT_OF_MEMORY;
     kernels->widen(g->a, g->a_row, g->a_col, g->m, g->k, a);
     /* A transposed B stays so: its columns are widened as rows. */
@@ -122,21 +124,21 @@ static int32_t gemm_half(const tn_call *call, const tni_product_kernels *kernels
     wide.c = c;
     wide.c_row = g->n;
     wide.beta[0] = wide.beta[1] = 0;
-    status = tni_gemm_serial(call, TN_FLOAT32, &wide);
+    status = cpu_gemm_serial(call, TN_FLOAT32, &wide);
     for (int64_t i = 0; status == TN_OK && i < g->m; i++)
         kernels->narrow(c + i * g->n, g->n, g->beta, (char *)g->c + i * g->c_row * 2);
-    tni_scratch_free(call, a, bytes);
+    cpu_free(call, a, bytes);
     return status;
 }
 
-int32_t tni_gemm_serial(const tn_call *call, tn_dtype dtype, const tni_gemm *g)
+int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
 {
-    const tni_product_kernels *kernels = tni_products_of(dtype);
-    const tni_openblas *library;
+    const cpu_product_kernels *kernels = cpu_products_of(dtype);
+    const cpu_openblas *library;
     bool small = g->m * g->n * g->k <= SMALL_PRODUCT;
     if (g->m <= 0 || g->n <= 0) return TN_OK;
     if (!small && kernels->widen) return gemm_half(call, kernels, g);
-    library = small || !has_library(dtype) ? NULL : tni_openblas_get();
+    library = small || !has_library(dtype) ? NULL : cpu_openblas_get();
     if (library && g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX)
         return gemm_library(call, dtype, library, *g);
     kernels->gemm(g);
@@ -147,7 +149,7 @@ int32_t tni_gemm_serial(const tn_call *call, tn_dtype dtype, const tni_gemm *g)
 
 typedef struct tiling {
     const tn_call *call;
-    const tni_gemm *g;
+    const cpu_gemm *g;
     tn_dtype dtype;
     int64_t rows, columns, depth; /* of one tile */
     int64_t down, across, layers;
@@ -159,7 +161,7 @@ typedef struct tiling {
  */
 static void choose_tiles(tiling *t, int64_t wanted)
 {
-    const tni_gemm *g = t->g;
+    const cpu_gemm *g = t->g;
     double side = sqrt((double)g->m * (double)g->n / (double)wanted);
     int64_t least = max_i64(48, (int64_t)side);
     t->rows = min_i64(g->m, round_up(least, 16));
@@ -173,14 +175,14 @@ static void choose_tiles(tiling *t, int64_t wanted)
     t->layers = max_i64(1, ceil_div(g->k, t->depth));
 }
 
-static void run_tiles(void *context, int64_t begin, int64_t end)
+static void run_tiles(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    tiling *t = context;
+    tiling *t = user;
     int64_t bytes = tn_dtype_bytes(t->dtype);
     for (int64_t index = begin; index < end; index++) {
         int64_t layer = index % t->layers, tile = index / t->layers;
         int64_t i = tile / t->across * t->rows, j = tile % t->across * t->columns, p = layer * t->depth;
-        tni_gemm g = *t->g;
+        cpu_gemm g = *t->g;
         g.a = (const char *)g.a + (i * g.a_row + p * g.a_col) * bytes;
         g.b = (const char *)g.b + (p * g.b_row + j * g.b_col) * bytes;
         g.m = min_i64(t->rows, g.m - i);
@@ -193,47 +195,47 @@ static void run_tiles(void *context, int64_t begin, int64_t end)
             g.c_row = t->g->n;
             g.beta[0] = g.beta[1] = 0;
         }
-        int32_t status = tni_gemm_serial(t->call, t->dtype, &g);
+        int32_t status = cpu_gemm_serial(t->call, t->dtype, &g);
         if (status != TN_OK) t->status = status;
     }
 }
 
-static void add_layers(void *context, int64_t begin, int64_t end)
+static void add_layers(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    tiling *t = context;
+    tiling *t = user;
     int64_t bytes = tn_dtype_bytes(t->dtype), layer_bytes = t->g->m * t->g->n * bytes;
     for (int64_t i = begin; i < end; i++)
         for (int64_t layer = 1; layer < t->layers; layer++)
-            tni_products_of(t->dtype)->add(t->partials + (layer - 1) * layer_bytes + i * t->g->n * bytes,
+            cpu_products_of(t->dtype)->add(t->partials + (layer - 1) * layer_bytes + i * t->g->n * bytes,
                                            t->g->n, (char *)t->g->c + i * t->g->c_row * bytes);
 }
 
-static int32_t gemm_tiled(const tn_call *call, tn_dtype dtype, const tni_gemm *g, int64_t wanted)
+static int32_t gemm_tiled(const tn_call *call, tn_dtype dtype, const cpu_gemm *g, int64_t wanted)
 {
     tiling t = {.call = call, .g = g, .dtype = dtype, .status = TN_OK};
     int64_t partial_bytes = 0;
     choose_tiles(&t, wanted);
-    if (tni_products_of(dtype)->widen && t.layers > 1) {
+    if (cpu_products_of(dtype)->widen && t.layers > 1) {
         t.layers = 1; /* half types: partial sums would be rounded */
         t.depth = g->k;
     }
     if (t.layers > 1) {
         partial_bytes = (t.layers - 1) * g->m * g->n * tn_dtype_bytes(dtype);
-        t.partials = tni_scratch(call, partial_bytes);
+        t.partials = cpu_alloc(call, partial_bytes);
         if (!t.partials) return TN_E_OUT_OF_MEMORY;
     }
-    tni_for_ranges(call, t.down * t.across * t.layers, 1, run_tiles, &t);
+    cpu_parallel_ranges(call, t.down * t.across * t.layers, 1, run_tiles, &t);
     if (t.layers > 1 && t.status == TN_OK)
-        tni_for_ranges(call, g->m, grain_for(32768, g->n * t.layers), add_layers, &t);
-    tni_scratch_free(call, t.partials, partial_bytes);
+        cpu_parallel_ranges(call, g->m, grain_for(32768, g->n * t.layers), add_layers, &t);
+    cpu_free(call, t.partials, partial_bytes);
     return t.status;
 }
 
-int32_t tni_gemm_run(const tn_call *call, tn_dtype dtype, const tni_gemm *g)
+int32_t cpu_gemm_run(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
 {
     bool deterministic = call->flags & TN_CALL_DETERMINISTIC;
     int64_t tiles = min_i64(g->m * g->n * max_i64(1, g->k) / TILE_WORK, MAX_TILES);
     if (!deterministic) tiles = call->threads <= 1 ? 1 : min_i64(tiles, max_i64(call->threads, 2) * 2);
-    if (tiles <= 1) return tni_gemm_serial(call, dtype, g);
+    if (tiles <= 1) return cpu_gemm_serial(call, dtype, g);
     return gemm_tiled(call, dtype, g, tiles);
 }

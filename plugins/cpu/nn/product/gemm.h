@@ -7,10 +7,10 @@
 #ifndef TENON_CPU_NN_GEMM_H
 #define TENON_CPU_NN_GEMM_H
 
-#include "nn/nn.h"
+#include "support/kernel_table.h"
 
 /* Strides in elements. Rows of C have adjacent elements. With beta 0 the old C is not read. */
-typedef struct tni_gemm {
+typedef struct cpu_gemm {
     int64_t m, n, k;
     const void *a;
     int64_t a_row, a_col;
@@ -20,10 +20,10 @@ typedef struct tni_gemm {
     int64_t c_row;
     double alpha[2]; /* real and imaginary part */
     double beta[2];
-} tni_gemm;
+} cpu_gemm;
 
 /* Strided vectors and a strided matrix: y = alpha * A * x + beta * y. */
-typedef struct tni_gemv {
+typedef struct cpu_gemv {
     int64_t m, k;
     const void *a;
     int64_t a_row, a_col;
@@ -32,27 +32,27 @@ typedef struct tni_gemv {
     void *y;
     double alpha[2];
     double beta[2];
-} tni_gemv;
+} cpu_gemv;
 
 /* Over the threads of the call, in pieces that depend on the sizes alone when the call is deterministic. */
-int32_t tni_gemm_run(const tn_call *call, tn_dtype dtype, const tni_gemm *g);
+int32_t cpu_gemm_run(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
 /* On this thread. May be called inside a range. */
-int32_t tni_gemm_serial(const tn_call *call, tn_dtype dtype, const tni_gemm *g);
+int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
 
 /* What is compiled once for each dtype and level. */
-typedef struct tni_product_kernels {
+typedef struct cpu_product_kernels {
     tn_dtype dtype;
     int64_t acc_bytes; /* of an accumulator */
     /* Any strides, this thread. */
-    void (*gemm)(const tni_gemm *g);
+    void (*gemm)(const cpu_gemm *g);
     /* Rows [begin, end) of g->m. */
-    void (*gemv)(const tni_gemv *g, int64_t begin, int64_t end);
+    void (*gemv)(const cpu_gemv *g, int64_t begin, int64_t end);
     /* Writes the sum of products of elements [begin, end) to partial (one acc). */
     void (*dot)(const void *x, int64_t x_step, const void *y, int64_t y_step, int32_t conjugate,
                 int64_t begin, int64_t end, void *partial);
     void (*dot_finish)(const void *partials, int64_t count, void *out);
     /* Rows [begin, end) of C = beta * C + alpha * a b^T for two vectors (steps a_row and b_col). */
-    void (*outer)(const tni_gemm *g, int64_t begin, int64_t end);
+    void (*outer)(const cpu_gemm *g, int64_t begin, int64_t end);
     /* to[i * columns + j] = from[i * row + j * col]. */
     void (*gather)(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, void *to);
     /* to[i] += from[i]. */
@@ -60,9 +60,13 @@ typedef struct tni_product_kernels {
     /* Half types only: to and from float32, row by row. */
     void (*widen)(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, float *to);
     void (*narrow)(const float *from, int64_t count, const double beta[2], void *to);
-} tni_product_kernels;
+} cpu_product_kernels;
 
-/* NULL for dtypes without products. */
-const tni_product_kernels *tni_products_of(tn_dtype dtype);
+extern cpu_kernel_table cpu_product_table;
+
+static inline const cpu_product_kernels *cpu_products_of(tn_dtype dtype)
+{
+    return cpu_kernels_of(cpu_product_table, dtype);
+}
 
 #endif

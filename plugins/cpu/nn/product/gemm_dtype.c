@@ -16,9 +16,9 @@ static inline T read_at(const void *base, int64_t i)
 
 static inline acc conjugate_if(acc x, int32_t conjugate)
 {
-#if TNI_KEY == 5
+#if CPU_KEY == 5
     return conjugate ? conjf(x) : x;
-#elif TNI_KEY == 6
+#elif CPU_KEY == 6
     return conjugate ? conj(x) : x;
 #else
     (void)conjugate;
@@ -26,7 +26,7 @@ static inline acc conjugate_if(acc x, int32_t conjugate)
 #endif
 }
 
-static void unpack_b(const tni_gemm *g, int64_t p0, int64_t j0, int64_t depth, int64_t width,
+static void unpack_b(const cpu_gemm *g, int64_t p0, int64_t j0, int64_t depth, int64_t width,
                      acc to[BLOCK_K][BLOCK_N])
 {
     for (int64_t p = 0; p < depth; p++) {
@@ -36,7 +36,7 @@ static void unpack_b(const tni_gemm *g, int64_t p0, int64_t j0, int64_t depth, i
     }
 }
 
-static void add_block(const tni_gemm *g, int64_t i, int64_t p0, int64_t depth, acc b[BLOCK_K][BLOCK_N],
+static void add_block(const cpu_gemm *g, int64_t i, int64_t p0, int64_t depth, acc b[BLOCK_K][BLOCK_N],
                       acc *restrict sum)
 {
     const T *a = (const T *)g->a + i * g->a_row + p0 * g->a_col;
@@ -46,7 +46,7 @@ static void add_block(const tni_gemm *g, int64_t i, int64_t p0, int64_t depth, a
     }
 }
 
-static void write_row(const tni_gemm *g, int64_t i, int64_t j0, int64_t width, const acc *sum)
+static void write_row(const cpu_gemm *g, int64_t i, int64_t j0, int64_t width, const acc *sum)
 {
     T *c = (T *)g->c + i * g->c_row + j0;
     acc alpha = from_number(g->alpha), beta = from_number(g->beta);
@@ -57,7 +57,7 @@ static void write_row(const tni_gemm *g, int64_t i, int64_t j0, int64_t width, c
     }
 }
 
-static void gemm(const tni_gemm *g)
+static void gemm(const cpu_gemm *g)
 {
     acc b[BLOCK_K][BLOCK_N], sums[BLOCK_M][BLOCK_N];
     for (int64_t j0 = 0; j0 < g->n; j0 += BLOCK_N) {
@@ -114,7 +114,7 @@ static void dot_finish(const void *partials, int64_t count, void *out)
     *(T *)out = store(sum);
 }
 
-static inline void write_y(const tni_gemv *g, int64_t i, acc sum)
+static inline void write_y(const cpu_gemv *g, int64_t i, acc sum)
 {
     T *y = (T *)g->y;
     acc beta = from_number(g->beta), value = from_number(g->alpha) * sum;
@@ -122,7 +122,7 @@ static inline void write_y(const tni_gemv *g, int64_t i, acc sum)
 }
 
 /* A by columns: adds one column after the other to a block of sums. */
-static void gemv_columns(const tni_gemv *g, int64_t begin, int64_t end)
+static void gemv_columns(const cpu_gemv *g, int64_t begin, int64_t end)
 {
     acc sums[256];
     for (int64_t i0 = begin; i0 < end; i0 += 256) {
@@ -137,7 +137,7 @@ static void gemv_columns(const tni_gemv *g, int64_t begin, int64_t end)
     }
 }
 
-static void gemv(const tni_gemv *g, int64_t begin, int64_t end)
+static void gemv(const cpu_gemv *g, int64_t begin, int64_t end)
 {
     if (g->a_row == 1 && g->a_col != 1) {
         gemv_columns(g, begin, end);
@@ -161,7 +161,7 @@ static inline acc rounded(acc x)
 #endif
 }
 
-static void outer(const tni_gemm *g, int64_t begin, int64_t end)
+static void outer(const cpu_gemm *g, int64_t begin, int64_t end)
 {
     acc alpha = rounded(from_number(g->alpha)), beta = rounded(from_number(g->beta));
     for (int64_t i = begin; i < end; i++) {
@@ -216,8 +216,8 @@ static void narrow_row(const float *from, int64_t count, const double beta[2], v
 #define narrow_row NULL
 #endif
 
-extern const tni_product_kernels K(tni_product_kernels);
-const tni_product_kernels K(tni_product_kernels) = {
+extern const cpu_product_kernels K(cpu_product_kernels);
+const cpu_product_kernels K(cpu_product_kernels) = {
     .dtype = DTYPE_ID,
     .acc_bytes = sizeof(acc),
     .gemm = gemm,

@@ -5,12 +5,11 @@
  */
 #include "nn/contiguous.h"
 #include "gemm.h"
-#include "nn/tables.h"
 
 static const double one[2] = {1, 0}, zero[2] = {0, 0};
 
 /* Stride of dimension `back` from the end for broadcasting to a size: 0 where the tensor has one element. */
-static int64_t broadcast_stride(const tensor *t, uint32_t back)
+static int64_t broadcast_stride(const tn_tensor_desc *t, uint32_t back)
 {
     if (back >= t->rank || t->sizes[t->rank - 1 - back] == 1) return 0;
     return t->strides[t->rank - 1 - back];
@@ -18,33 +17,33 @@ static int64_t broadcast_stride(const tensor *t, uint32_t back)
 
 /* Writes self, broadcast, to the rows x columns matrices of out. */
 typedef struct spread {
-    const tensor *self, *out;
+    const tn_tensor_desc *self, *out;
     int64_t rows, columns;
 } spread;
-static void spread_rows(void *context, int64_t begin, int64_t end)
+static void spread_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const spread *s = context;
+    const spread *s = user;
     int64_t bytes = tn_dtype_bytes(s->out->dtype);
     int64_t batch = broadcast_stride(s->self, 2), row = broadcast_stride(s->self, 1),
             col = broadcast_stride(s->self, 0);
     for (int64_t i = begin; i < end; i++) {
         const char *from = (const char *)s->self->host + (i / s->rows * batch + i % s->rows * row) * bytes;
-        tni_products_of(s->out->dtype)
+        cpu_products_of(s->out->dtype)
             ->gather(from, 0, col, 1, s->columns, (char *)s->out->host + i * s->columns * bytes);
     }
 }
-static void spread_self(const tn_call *call, const tensor *self, const tensor *out)
+static void spread_self(const tn_call *call, const tn_tensor_desc *self, const tn_tensor_desc *out)
 {
     spread s = {self, out, out->rank >= 2 ? out->sizes[out->rank - 2] : 1, out->sizes[out->rank - 1]};
-    int64_t count = s.columns ? tensor_numel(out) / s.columns : 0;
+    int64_t count = s.columns ? cpu_numel(out) / s.columns : 0;
     if (self->host == out->host) return;
-    tni_for_ranges(call, count, grain_for(32768, s.columns), spread_rows, &s);
+    cpu_parallel_ranges(call, count, grain_for(32768, s.columns), spread_rows, &s);
 }
 
-static tni_gemm product_of(const tensor *a, const tensor *b, const tensor *out)
+static cpu_gemm product_of(const tn_tensor_desc *a, const tn_tensor_desc *b, const tn_tensor_desc *out)
 {
     uint32_t i = a->rank - 2;
-    return (tni_gemm){.m = a->sizes[i],
+    return (cpu_gemm){.m = a->sizes[i],
                       .n = b->sizes[i + 1],
                       .k = a->sizes[i + 1],
                       .a = a->host,
@@ -58,7 +57,7 @@ static tni_gemm product_of(const tensor *a, const tensor *b, const tensor *out)
                       .alpha = {1, 0}};
 }
 
-static void set_scale(tni_gemm *g, const double alpha[2], const double beta[2])
+static void set_scale(cpu_gemm *g, const double alpha[2], const double beta[2])
 {
     for (int i = 0; i < 2; i++) {
         g->alpha[i] = alpha[i];
@@ -68,38 +67,38 @@ static void set_scale(tni_gemm *g, const double alpha[2], const double beta[2])
 
 static int32_t run_mm(void *self, const tn_call *call)
 {
-    const tensor *out = out_tensor(call, 0);
-    tni_gemm g = product_of(arg_tensor(call, 0), arg_tensor(call, 1), out);
-    return tni_gemm_run(call, out->dtype, &g);
+    const tn_tensor_desc *out = tensor_out(call, 0);
+    cpu_gemm g = product_of(tensor_arg(call, 0), tensor_arg(call, 1), out);
+    return cpu_gemm_run(call, out->dtype, &g);
 }
 
 /* beta and alpha of (self, a, b, *, beta, alpha); self is written to out unless beta is 0. */
 static void begin_scaled(const tn_call *call, double alpha[2], double beta[2])
 {
-    arg_number(call, 3, beta);
-    arg_number(call, 4, alpha);
-    if (beta[0] != 0 || beta[1] != 0) spread_self(call, arg_tensor(call, 0), out_tensor(call, 0));
+    scalar_arg(call, 3, beta);
+    scalar_arg(call, 4, alpha);
+    if (beta[0] != 0 || beta[1] != 0) spread_self(call, tensor_arg(call, 0), tensor_out(call, 0));
 }
 
 static int32_t run_addmm(void *self, const tn_call *call)
 {
-    const tensor *out = out_tensor(call, 0);
-    tni_gemm g = product_of(arg_tensor(call, 1), arg_tensor(call, 2), out);
+    const tn_tensor_desc *out = tensor_out(call, 0);
+    cpu_gemm g = product_of(tensor_arg(call, 1), tensor_arg(call, 2), out);
     double alpha[2], beta[2];
     begin_scaled(call, alpha, beta);
     set_scale(&g, alpha, beta);
-    return tni_gemm_run(call, out->dtype, &g);
+    return cpu_gemm_run(call, out->dtype, &g);
 }
 
 /* input [..., k] times the transposed weight [n, k] (or a vector [k]) plus bias. */
 static int32_t run_linear(void *self, const tn_call *call)
 {
-    const tensor *w = arg_tensor(call, 1), *bias = arg_tensor(call, 2), *out = out_tensor(call, 0);
-    int64_t k = w->sizes[w->rank - 1], n = w->rank == 2 ? w->sizes[0] : 1, count = tensor_numel(out);
-    tni_dense in;
-    int32_t status = tni_dense_read(call, arg_tensor(call, 0), &in);
+    const tn_tensor_desc *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2), *out = tensor_out(call, 0);
+    int64_t k = w->sizes[w->rank - 1], n = w->rank == 2 ? w->sizes[0] : 1, count = cpu_numel(out);
+    cpu_contiguous in;
+    int32_t status = cpu_contiguous_read(call, tensor_arg(call, 0), &in);
     if (status == TN_OK && count > 0) {
-        tni_gemm g = {.m = count / n,
+        cpu_gemm g = {.m = count / n,
                       .n = n,
                       .k = k,
                       .a = in.data,
@@ -113,16 +112,16 @@ static int32_t run_linear(void *self, const tn_call *call)
                       .alpha = {1, 0}};
         if (bias) {
             int64_t sizes[2] = {g.m, n}, strides[2] = {n, 1};
-            tensor flat = *out;
+            tn_tensor_desc flat = *out;
             flat.rank = 2;
             flat.sizes = sizes;
             flat.strides = strides;
             spread_self(call, bias, &flat);
             g.beta[0] = 1;
         }
-        status = tni_gemm_run(call, out->dtype, &g);
+        status = cpu_gemm_run(call, out->dtype, &g);
     }
-    tni_dense_finish(&in, false);
+    cpu_contiguous_finish(&in, false);
     return status;
 }
 
@@ -130,33 +129,33 @@ static int32_t run_linear(void *self, const tn_call *call)
 
 typedef struct batch {
     const tn_call *call;
-    tni_gemm g;
+    cpu_gemm g;
     tn_dtype dtype;
     int64_t a_step, b_step, c_step; /* bytes from one matrix to the next */
     int32_t status;
 } batch;
 
-static tni_gemm batch_item(const batch *b, int64_t i)
+static cpu_gemm batch_item(const batch *b, int64_t i)
 {
-    tni_gemm g = b->g;
+    cpu_gemm g = b->g;
     g.a = (const char *)g.a + i * b->a_step;
     g.b = (const char *)g.b + i * b->b_step;
     g.c = (char *)g.c + i * b->c_step;
     return g;
 }
 
-static void run_items(void *context, int64_t begin, int64_t end)
+static void run_items(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    batch *b = context;
+    batch *b = user;
     for (int64_t i = begin; i < end; i++) {
-        tni_gemm g = batch_item(b, i);
-        int32_t status = tni_gemm_serial(b->call, b->dtype, &g);
+        cpu_gemm g = batch_item(b, i);
+        int32_t status = cpu_gemm_serial(b->call, b->dtype, &g);
         if (status != TN_OK) b->status = status;
     }
 }
 
-static int32_t run_batch(const tn_call *call, const tensor *a, const tensor *b, const tensor *out,
-                         const double alpha[2], const double beta[2])
+static int32_t run_batch(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *b,
+                         const tn_tensor_desc *out, const double alpha[2], const double beta[2])
 {
     int64_t count = out->sizes[0], bytes = tn_dtype_bytes(out->dtype), work;
     batch all = {.call = call,
@@ -169,46 +168,46 @@ static int32_t run_batch(const tn_call *call, const tensor *a, const tensor *b, 
     work = all.g.m * all.g.n * max_i64(1, all.g.k);
     if (count < 4 && work > 1 << 20) {
         for (int64_t i = 0; i < count && all.status == TN_OK; i++) {
-            tni_gemm g = batch_item(&all, i);
-            all.status = tni_gemm_run(call, out->dtype, &g);
+            cpu_gemm g = batch_item(&all, i);
+            all.status = cpu_gemm_run(call, out->dtype, &g);
         }
         return all.status;
     }
-    tni_for_ranges(call, count, grain_for(1 << 17, work), run_items, &all);
+    cpu_parallel_ranges(call, count, grain_for(1 << 17, work), run_items, &all);
     return all.status;
 }
 
 static int32_t run_bmm(void *self, const tn_call *call)
 {
-    return run_batch(call, arg_tensor(call, 0), arg_tensor(call, 1), out_tensor(call, 0), one, zero);
+    return run_batch(call, tensor_arg(call, 0), tensor_arg(call, 1), tensor_out(call, 0), one, zero);
 }
 
 static int32_t run_baddbmm(void *self, const tn_call *call)
 {
     double alpha[2], beta[2];
     begin_scaled(call, alpha, beta);
-    return run_batch(call, arg_tensor(call, 1), arg_tensor(call, 2), out_tensor(call, 0), alpha, beta);
+    return run_batch(call, tensor_arg(call, 1), tensor_arg(call, 2), tensor_out(call, 0), alpha, beta);
 }
 
 /* ---- Vectors ----------------------------------------------------------------------------------------- */
 
 typedef struct vector_job {
-    const tni_product_kernels *kernels;
-    tni_gemv v;
-    tni_gemm g;
+    const cpu_product_kernels *kernels;
+    cpu_gemv v;
+    cpu_gemm g;
 } vector_job;
 
-static void run_gemv_rows(void *context, int64_t begin, int64_t end)
+static void run_gemv_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const vector_job *job = context;
+    const vector_job *job = user;
     job->kernels->gemv(&job->v, begin, end);
 }
 
-static int32_t run_gemv(const tn_call *call, const tensor *a, const tensor *x, const double alpha[2],
-                        const double beta[2])
+static int32_t run_gemv(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *x,
+                        const double alpha[2], const double beta[2])
 {
-    const tensor *out = out_tensor(call, 0);
-    vector_job job = {.kernels = tni_products_of(out->dtype),
+    const tn_tensor_desc *out = tensor_out(call, 0);
+    vector_job job = {.kernels = cpu_products_of(out->dtype),
                       .v = {.m = a->sizes[0],
                             .k = a->sizes[1],
                             .a = a->host,
@@ -223,39 +222,39 @@ static int32_t run_gemv(const tn_call *call, const tensor *a, const tensor *x, c
     void *packed = NULL;
     if (job.v.k == 1) job.v.a_col = job.v.x_step = 1;
     if (job.v.x_step != 1) {
-        packed = tni_scratch(call, bytes);
+        packed = cpu_alloc(call, bytes);
         if (!packed) return TN_E_OUT_OF_MEMORY;
         job.kernels->gather(x->host, 0, job.v.x_step, 1, job.v.k, packed);
         job.v.x = packed;
         job.v.x_step = 1;
     }
-    tni_for_ranges(call, job.v.m, round_up(grain_for(1 << 16, job.v.k), 16), run_gemv_rows, &job);
-    tni_scratch_free(call, packed, bytes);
+    cpu_parallel_ranges(call, job.v.m, round_up(grain_for(1 << 16, job.v.k), 16), run_gemv_rows, &job);
+    cpu_free(call, packed, bytes);
     return TN_OK;
 }
 
 static int32_t run_mv(void *self, const tn_call *call)
 {
-    return run_gemv(call, arg_tensor(call, 0), arg_tensor(call, 1), one, zero);
+    return run_gemv(call, tensor_arg(call, 0), tensor_arg(call, 1), one, zero);
 }
 
 static int32_t run_addmv(void *self, const tn_call *call)
 {
     double alpha[2], beta[2];
     begin_scaled(call, alpha, beta);
-    return run_gemv(call, arg_tensor(call, 1), arg_tensor(call, 2), alpha, beta);
+    return run_gemv(call, tensor_arg(call, 1), tensor_arg(call, 2), alpha, beta);
 }
 
-static void run_outer_rows(void *context, int64_t begin, int64_t end)
+static void run_outer_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const vector_job *job = context;
+    const vector_job *job = user;
     job->kernels->outer(&job->g, begin, end);
 }
 
 static int32_t run_addr(void *self, const tn_call *call)
 {
-    const tensor *a = arg_tensor(call, 1), *b = arg_tensor(call, 2), *out = out_tensor(call, 0);
-    vector_job job = {.kernels = tni_products_of(out->dtype),
+    const tn_tensor_desc *a = tensor_arg(call, 1), *b = tensor_arg(call, 2), *out = tensor_out(call, 0);
+    vector_job job = {.kernels = cpu_products_of(out->dtype),
                       .g = {.m = a->sizes[0],
                             .n = b->sizes[0],
                             .a = a->host,
@@ -267,40 +266,40 @@ static int32_t run_addr(void *self, const tn_call *call)
     double alpha[2], beta[2];
     begin_scaled(call, alpha, beta);
     set_scale(&job.g, alpha, beta);
-    tni_for_ranges(call, job.g.m, grain_for(32768, job.g.n), run_outer_rows, &job);
+    cpu_parallel_ranges(call, job.g.m, grain_for(32768, job.g.n), run_outer_rows, &job);
     return TN_OK;
 }
 
 enum { DOT_RANGE = 16384 };
 
 typedef struct dot_job {
-    const tni_product_kernels *kernels;
-    const tensor *x, *y;
+    const cpu_product_kernels *kernels;
+    const tn_tensor_desc *x, *y;
     int32_t conjugate;
     char *partials; /* one accumulator for each range */
 } dot_job;
 
-static void run_dot_range(void *context, int64_t begin, int64_t end)
+static void run_dot_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    const dot_job *job = context;
+    const dot_job *job = user;
     job->kernels->dot(job->x->host, job->x->strides[0], job->y->host, job->y->strides[0], job->conjugate,
                       begin, end, job->partials + begin / DOT_RANGE * job->kernels->acc_bytes);
 }
 
 static int32_t run_dot_conjugated(const tn_call *call, int32_t conjugate)
 {
-    const tensor *out = out_tensor(call, 0);
-    dot_job job = {.kernels = tni_products_of(out->dtype),
-                   .x = arg_tensor(call, 0),
-                   .y = arg_tensor(call, 1),
+    const tn_tensor_desc *out = tensor_out(call, 0);
+    dot_job job = {.kernels = cpu_products_of(out->dtype),
+                   .x = tensor_arg(call, 0),
+                   .y = tensor_arg(call, 1),
                    .conjugate = conjugate};
     int64_t count = job.x->sizes[0], parts = ceil_div(count, DOT_RANGE),
             bytes = parts * job.kernels->acc_bytes;
-    job.partials = tni_scratch(call, bytes);
+    job.partials = cpu_alloc(call, bytes);
     if (!job.partials) return TN_E_OUT_OF_MEMORY;
-    tni_for_ranges(call, count, DOT_RANGE, run_dot_range, &job);
+    cpu_parallel_ranges(call, count, DOT_RANGE, run_dot_range, &job);
     job.kernels->dot_finish(job.partials, parts, out->host);
-    tni_scratch_free(call, job.partials, bytes);
+    cpu_free(call, job.partials, bytes);
     return TN_OK;
 }
 static int32_t run_dot(void *self, const tn_call *call)
@@ -314,34 +313,22 @@ static int32_t run_vdot(void *self, const tn_call *call)
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-static const tn_dtype numbers[] = {TN_FLOAT32,   TN_FLOAT64,    TN_FLOAT16, TN_BFLOAT16,
-                                   TN_COMPLEX64, TN_COMPLEX128, TN_INT64,   TN_INT32,
-                                   TN_INT16,     TN_INT8,       TN_UINT8,   0};
-static const tn_dtype numbers_and_bool[] = {TN_FLOAT32,    TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64,
-                                            TN_COMPLEX128, TN_INT64,   TN_INT32,   TN_INT16,    TN_INT8,
-                                            TN_UINT8,      TN_BOOL,    0};
-
-#define ROW(text, list, function)                                                                     \
-    {                                                                                                 \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = (text), .dtypes = (list), \
-        .run = (function)                                                                             \
-    }
-
 const tn_kernel_row cpu_matmul_rows[] = {
-    ROW("aten::mm(Tensor self, Tensor mat2) -> Tensor", numbers, run_mm),
-    ROW("aten::bmm(Tensor self, Tensor mat2) -> Tensor", numbers, run_bmm),
-    ROW("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        numbers, run_addmm),
-    ROW("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> "
-        "Tensor",
-        numbers, run_baddbmm),
-    ROW("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", numbers, run_linear),
-    ROW("aten::mv(Tensor self, Tensor vec) -> Tensor", numbers, run_mv),
-    ROW("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        numbers, run_addmv),
-    ROW("aten::dot(Tensor self, Tensor tensor) -> Tensor", numbers, run_dot),
-    ROW("aten::vdot(Tensor self, Tensor other) -> Tensor", numbers, run_vdot),
-    ROW("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        numbers_and_bool, run_addr),
+    CPU_ROW("aten::mm(Tensor self, Tensor mat2) -> Tensor", cpu_number_dtypes, run_mm),
+    CPU_ROW("aten::bmm(Tensor self, Tensor mat2) -> Tensor", cpu_number_dtypes, run_bmm),
+    CPU_ROW("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+            cpu_number_dtypes, run_addmm),
+    CPU_ROW("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> "
+            "Tensor",
+            cpu_number_dtypes, run_baddbmm),
+    CPU_ROW("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", cpu_number_dtypes,
+            run_linear),
+    CPU_ROW("aten::mv(Tensor self, Tensor vec) -> Tensor", cpu_number_dtypes, run_mv),
+    CPU_ROW("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+            cpu_number_dtypes, run_addmv),
+    CPU_ROW("aten::dot(Tensor self, Tensor tensor) -> Tensor", cpu_number_dtypes, run_dot),
+    CPU_ROW("aten::vdot(Tensor self, Tensor other) -> Tensor", cpu_number_dtypes, run_vdot),
+    CPU_ROW("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+            cpu_all_dtypes, run_addr),
 };
-const uint32_t cpu_matmul_row_count = TNI_ROW_COUNT(cpu_matmul_rows);
+const uint32_t cpu_matmul_row_count = CPU_ROW_COUNT(cpu_matmul_rows);

@@ -3,13 +3,13 @@
 #ifndef TENON_CPU_NN_GRID_SAMPLE_H
 #define TENON_CPU_NN_GRID_SAMPLE_H
 
-#include "nn/nn.h"
+#include "support/cpu.h"
 
-enum { TNI_GRID_LINEAR, TNI_GRID_NEAREST, TNI_GRID_CUBIC };
-enum { TNI_GRID_ZEROS, TNI_GRID_BORDER, TNI_GRID_REFLECTION };
+enum { CPU_GRID_LINEAR, CPU_GRID_NEAREST, CPU_GRID_CUBIC };
+enum { CPU_GRID_ZEROS, CPU_GRID_BORDER, CPU_GRID_REFLECTION };
 
 /* Images [batch, channels, in...], grid [batch, out..., spatial] with x first; everything row-major. */
-typedef struct tni_grid_sample {
+typedef struct cpu_grid_sample {
     int64_t batch, channels, spatial;
     int64_t in[3], out[3]; /* a missing depth is 1 */
     int64_t interpolation, padding;
@@ -17,16 +17,14 @@ typedef struct tni_grid_sample {
     const void *x, *grid, *grad;
     void *y;         /* forward: the result; backward: the gradient of the image, or NULL */
     void *grid_grad; /* backward: or NULL */
-} tni_grid_sample;
+} cpu_grid_sample;
 
-typedef struct tni_grid_sample_kernels {
+typedef struct cpu_grid_sample_kernels {
     int64_t acc_bytes;
     /* Output positions [begin, end), counted over batch and space. */
-    void (*forward)(const tni_grid_sample *s, int64_t begin, int64_t end);
+    void (*forward)(const cpu_grid_sample *s, int64_t begin, int64_t end);
     /* Images [begin, end) of the batch; `sums` holds one image of accumulators. */
-    void (*backward)(const tni_grid_sample *s, int64_t begin, int64_t end, void *sums);
-} tni_grid_sample_kernels;
-
-const tni_grid_sample_kernels *tni_grid_samples_of(tn_dtype dtype);
+    void (*backward)(const cpu_grid_sample *s, int64_t begin, int64_t end, void *sums);
+} cpu_grid_sample_kernels;
 
 #endif

@@ -14,7 +14,7 @@ typedef struct taps {
 } taps;
 
 /* From [-1, 1] to inputs; *slope is the derivative. */
-static inline acc unnormalised(const tni_grid_sample *s, acc x, int64_t size, acc *slope)
+static inline acc unnormalised(const cpu_grid_sample *s, acc x, int64_t size, acc *slope)
 {
     *slope = s->align ? (acc)(size - 1) / 2 : (acc)size / 2;
     return s->align ? (x + 1) / 2 * (acc)(size - 1) : ((x + 1) * (acc)size - 1) / 2;
@@ -40,11 +40,11 @@ static acc reflected(acc x, int64_t twice_low, int64_t twice_high, acc *slope)
 }
 
 /* Brings a position into the image as the padding says; zero padding leaves it. */
-static inline acc padded(const tni_grid_sample *s, acc x, int64_t size, acc *slope)
+static inline acc padded(const cpu_grid_sample *s, acc x, int64_t size, acc *slope)
 {
-    if (s->padding == TNI_GRID_REFLECTION)
+    if (s->padding == CPU_GRID_REFLECTION)
         x = s->align ? reflected(x, 0, 2 * (size - 1), slope) : reflected(x, -1, 2 * size - 1, slope);
-    if (s->padding != TNI_GRID_ZEROS) {
+    if (s->padding != CPU_GRID_ZEROS) {
         if (!(x > 0)) {
             *slope = 0;
             return 0;
@@ -77,7 +77,7 @@ static void cubic_weights(acc t, acc slope, taps *out)
     }
 }
 
-static void cubic_taps(const tni_grid_sample *s, acc x, int64_t size, acc slope, taps *out)
+static void cubic_taps(const cpu_grid_sample *s, acc x, int64_t size, acc slope, taps *out)
 {
     acc low, ignored = 1;
     if (!(x > -1e9 && x < 1e9)) x = -100;
@@ -96,16 +96,16 @@ static void one_tap(int64_t at, taps *out)
     out->slope[0] = 0;
 }
 
-static inline void make_taps(const tni_grid_sample *s, acc x, int64_t size, taps *out)
+static inline void make_taps(const cpu_grid_sample *s, acc x, int64_t size, taps *out)
 {
     acc slope, low;
     x = unnormalised(s, x, size, &slope);
-    if (s->interpolation == TNI_GRID_CUBIC) {
+    if (s->interpolation == CPU_GRID_CUBIC) {
         cubic_taps(s, x, size, slope, out);
         return;
     }
     x = padded(s, x, size, &slope);
-    if (s->interpolation == TNI_GRID_NEAREST) {
+    if (s->interpolation == CPU_GRID_NEAREST) {
         one_tap(bounded((int64_t)rint((double)x), size), out);
         return;
     }
@@ -120,7 +120,7 @@ static inline void make_taps(const tni_grid_sample *s, acc x, int64_t size, taps
 }
 
 /* Taps of position `at` of image n: dimension 2 is x. */
-static void position_taps(const tni_grid_sample *s, int64_t index, taps out[3])
+static void position_taps(const cpu_grid_sample *s, int64_t index, taps out[3])
 {
     const T *grid = (const T *)s->grid + index * s->spatial;
     if (s->spatial < 3) one_tap(0, &out[0]);
@@ -139,7 +139,7 @@ typedef struct point {
     acc weight[64];
 } point;
 
-static inline void join_taps(const tni_grid_sample *s, const taps t[3], point *out)
+static inline void join_taps(const cpu_grid_sample *s, const taps t[3], point *out)
 {
     out->count = 0;
     for (int i = 0; i < t[0].count; i++) {
@@ -156,7 +156,7 @@ static inline void join_taps(const tni_grid_sample *s, const taps t[3], point *o
     }
 }
 
-static void forward(const tni_grid_sample *s, int64_t begin, int64_t end)
+static void forward(const cpu_grid_sample *s, int64_t begin, int64_t end)
 {
     int64_t in = volume(s->in), out = volume(s->out), n = begin / out, at = begin % out;
     for (int64_t index = begin; index < end; index++) {
@@ -183,7 +183,7 @@ static void forward(const tni_grid_sample *s, int64_t begin, int64_t end)
 }
 
 /* Adds what one output of one channel gives to the image and to the three slopes. */
-static void spread(const tni_grid_sample *s, const taps t[3], const T *x, acc grad, acc *sums, acc slopes[3])
+static void spread(const cpu_grid_sample *s, const taps t[3], const T *x, acc grad, acc *sums, acc slopes[3])
 {
     for (int i = 0; i < t[0].count; i++) {
         for (int j = 0; j < t[1].count; j++) {
@@ -201,7 +201,7 @@ static void spread(const tni_grid_sample *s, const taps t[3], const T *x, acc gr
     }
 }
 
-static void backward(const tni_grid_sample *s, int64_t begin, int64_t end, void *sums_v)
+static void backward(const cpu_grid_sample *s, int64_t begin, int64_t end, void *sums_v)
 {
     int64_t in = volume(s->in), out = volume(s->out), image = s->channels * in;
     acc *sums = s->y ? sums_v : NULL;
@@ -222,6 +222,6 @@ static void backward(const tni_grid_sample *s, int64_t begin, int64_t end, void 
     }
 }
 
-extern const tni_grid_sample_kernels K(tni_grid_sample_kernels);
-const tni_grid_sample_kernels K(tni_grid_sample_kernels) = {
+extern const cpu_grid_sample_kernels K(cpu_grid_sample_kernels);
+const cpu_grid_sample_kernels K(cpu_grid_sample_kernels) = {
     .acc_bytes = sizeof(acc), .forward = forward, .backward = backward};

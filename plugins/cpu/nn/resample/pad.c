@@ -5,18 +5,17 @@
  */
 #include "nn/contiguous.h"
 #include "resample.h"
-#include "nn/tables.h"
 
 enum { REFLECTION, REPLICATION };
 
-static int64_t count_one(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i)
+static int64_t count_one(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
     return 1;
 }
 
 /* Padding is listed from the last dimension on, two numbers each. */
-static void pad_taps(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i,
-                     tni_taps *out)
+static void pad_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
+                     cpu_taps *out)
 {
     int64_t before = call->args[form->scales].as.ints[2 * (2 - i)], size = r->in[i];
     for (int64_t o = 0; o < r->out[i]; o++) {
@@ -32,22 +31,23 @@ static void pad_taps(const tn_call *call, const tni_resample_form *form, const t
 /* (self, pad, value) */
 static int32_t run_constant(void *self, const tn_call *call)
 {
-    const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
+    const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0);
     const int64_t *pads = call->args[1].as.ints;
     uint32_t padded = call->args[1].count / 2;
     int64_t sizes[TN_MAX_RANK], from_at = 0, to_at = 0, bytes = tn_dtype_bytes(out->dtype);
-    tensor from = *in, to = *out;
+    tn_tensor_desc from = *in, to = *out;
     double number[2];
     bool empty = false, covered = true; /* by the input alone: the padding cuts */
     for (uint32_t i = 0; i < 2 * padded; i++)
         if (pads[i] > 0) covered = false;
     if (!covered) {
-        tni_dense dense;
-        int32_t status = tni_dense_write(call, out, &dense);
+        const cpu_resample_kernels *kernels = cpu_kernels_of(cpu_resample_table, out->dtype);
+        cpu_contiguous dense;
+        int32_t status = cpu_contiguous_write(call, out, &dense);
         if (status != TN_OK) return status;
-        arg_number(call, 2, number);
-        tni_resamples_of(out->dtype)->fill(dense.data, tensor_numel(out), number);
-        tni_dense_finish(&dense, true);
+        scalar_arg(call, 2, number);
+        kernels->fill(dense.data, cpu_numel(out), number);
+        cpu_contiguous_finish(&dense, true);
     }
     for (uint32_t i = 0; i < in->rank; i++) {
         uint32_t back = in->rank - 1 - i;
@@ -61,25 +61,17 @@ static int32_t run_constant(void *self, const tn_call *call)
     from.sizes = to.sizes = sizes;
     from.host = (char *)in->host + from_at * bytes;
     to.host = (char *)out->host + to_at * bytes;
-    tni_copy(call, &from, &to);
+    cpu_copy(call, &from, &to);
     return TN_OK;
 }
 
 #define FORM(dims, backwards, what, argument) \
-    (&(const tni_resample_form){(dims), (backwards), pad_taps, count_one, (what), -1, (argument)})
-#define ROW(text, form)                                                                                      \
-    {                                                                                                        \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, .dtypes = dtypes, \
-        .run = tni_resample_run, .data = (form)                                                              \
-    }
+    (&(const cpu_resample_form){(dims), (backwards), pad_taps, count_one, (what), -1, (argument)})
+#define ROW(text, form) CPU_ROW("aten::" text, cpu_all_dtypes, cpu_resample_run, .data = (form))
 #define PAD_ROWS(name, dims, numbers, what)                                                                  \
     ROW(name #dims "d(Tensor self, SymInt[" numbers "] padding) -> Tensor", FORM(dims, false, what, 1)),     \
         ROW(name #dims "d_backward(Tensor grad_output, Tensor self, SymInt[" numbers "] padding) -> Tensor", \
             FORM(dims, true, what, 2))
-
-static const tn_dtype dtypes[] = {TN_FLOAT32,    TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_COMPLEX64,
-                                  TN_COMPLEX128, TN_INT64,   TN_INT32,   TN_INT16,    TN_INT8,
-                                  TN_UINT8,      TN_BOOL,    0};
 
 const tn_kernel_row cpu_pad_rows[] = {
     PAD_ROWS("reflection_pad", 1, "2", REFLECTION),
@@ -88,10 +80,7 @@ const tn_kernel_row cpu_pad_rows[] = {
     PAD_ROWS("replication_pad", 1, "2", REPLICATION),
     PAD_ROWS("replication_pad", 2, "4", REPLICATION),
     PAD_ROWS("replication_pad", 3, "6", REPLICATION),
-    {.size = sizeof(tn_kernel_row),
-     .strides = TN_STRIDES_ANY,
-     .schema = "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
-     .dtypes = dtypes,
-     .run = run_constant},
+    CPU_ROW("aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", cpu_all_dtypes,
+            run_constant),
 };
-const uint32_t cpu_pad_row_count = TNI_ROW_COUNT(cpu_pad_rows);
+const uint32_t cpu_pad_row_count = CPU_ROW_COUNT(cpu_pad_rows);

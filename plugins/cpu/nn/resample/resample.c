@@ -2,14 +2,16 @@
 /* What all resampling rows do: sizes, tables of taps, planes over the threads. It knows no filter. */
 #include "resample.h"
 #include "nn/contiguous.h"
-#include "nn/tables.h"
 #include <string.h>
+
+CPU_DECLARE_KERNELS(cpu_resample_kernels, cpu_resample_kernels, CPU_ALL)
+cpu_kernel_table cpu_resample_table = CPU_KERNEL_TABLE(cpu_resample_kernels, CPU_ALL);
 
 typedef struct resample_job {
     const tn_call *call;
-    const tni_resample_kernels *kernels;
-    const tni_resample_form *form;
-    tni_resample r;
+    const cpu_resample_kernels *kernels;
+    const cpu_resample_form *form;
+    cpu_resample r;
     bool moves; /* one tap of weight 1 everywhere */
     char *tables;
     int64_t table_bytes;
@@ -17,7 +19,7 @@ typedef struct resample_job {
     int32_t status;
 } resample_job;
 
-static void set_sizes(const tensor *t, uint32_t spatial, int64_t out[3])
+static void set_sizes(const tn_tensor_desc *t, uint32_t spatial, int64_t out[3])
 {
     for (uint32_t i = 0; i < 3; i++) out[i] = i + spatial < 3 ? 1 : t->sizes[t->rank + i - 3];
 }
@@ -34,12 +36,12 @@ static int32_t make_tables(resample_job *job)
     }
     job->r.narrow_weights = job->form->spatial != 2 || taps[2] != 2; /* ATen's bilinear kernel keeps float */
     job->table_bytes = total * 16;
-    job->tables = next = tni_scratch(job->call, job->table_bytes);
+    job->tables = next = cpu_alloc(job->call, job->table_bytes);
     if (!next) return TN_E_OUT_OF_MEMORY;
     for (int i = 0; i < 3; i++) {
         int64_t count = taps[i] * job->r.out[i];
-        tni_taps *t = &job->r.taps[i];
-        *t = (tni_taps){
+        cpu_taps *t = &job->r.taps[i];
+        *t = (cpu_taps){
             .taps = taps[i], .at = (int64_t *)(void *)next, .weight = (double *)(void *)(next + count * 8)};
         next += count * 16;
         for (int64_t k = 0; k < count; k++) {
@@ -52,23 +54,23 @@ static int32_t make_tables(resample_job *job)
 }
 
 /* Whether input and output are channels-last images, so that neither need be copied. */
-static bool choose_last(const resample_job *job, const tensor *in, const tensor *out)
+static bool choose_last(const resample_job *job, const tn_tensor_desc *in, const tn_tensor_desc *out)
 {
     if (job->form->back || in->rank != job->form->spatial + 2) return false;
     if (job->kernels->forward_images && job->form->spatial == 2) return false;
-    if (tensor_is_contiguous(in) && tensor_is_contiguous(out)) return false;
-    return tensor_is_channels_last(in) && tensor_is_channels_last(out);
+    if (cpu_is_contiguous(in) && cpu_is_contiguous(out)) return false;
+    return cpu_is_channels_last(in) && cpu_is_channels_last(out);
 }
 
-static void run_lines(void *context, int64_t begin, int64_t end)
+static void run_lines(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    resample_job *job = context;
+    resample_job *job = user;
     job->kernels->forward_last(&job->r, job->channels, begin, end);
 }
 
-static void run_planes(void *context, int64_t begin, int64_t end)
+static void run_planes(void *user, int64_t begin, int64_t end, int32_t thread)
 {
-    resample_job *job = context;
+    resample_job *job = user;
     int64_t plane = job->r.in[0] * job->r.in[1] * job->r.in[2];
     int64_t line_bytes = round_up(job->r.in[2] * job->kernels->line_bytes, 64);
     int64_t bytes = line_bytes + (job->form->back ? plane * job->kernels->acc_bytes : 0);
@@ -81,7 +83,7 @@ static void run_planes(void *context, int64_t begin, int64_t end)
         job->kernels->move(&job->r, begin, end);
         return;
     }
-    memory = tni_scratch(job->call, bytes);
+    memory = cpu_alloc(job->call, bytes);
     if (!memory)
         job->status = TN_E_OUT_OF_MEMORY;
     else if (images)
@@ -90,47 +92,49 @@ static void run_planes(void *context, int64_t begin, int64_t end)
         job->kernels->backward(&job->r, begin, end, memory, memory + line_bytes);
     else
         job->kernels->forward(&job->r, begin, end, memory);
-    tni_scratch_free(job->call, memory, bytes);
+    cpu_free(job->call, memory, bytes);
 }
 
-static void run_all(resample_job *job, const tensor *in)
+static void run_all(resample_job *job, const tn_tensor_desc *in)
 {
-    const tni_resample *r = &job->r;
+    const cpu_resample *r = &job->r;
     int64_t volume = r->out[0] * r->out[1] * r->out[2], lines = r->out[0] * r->out[1];
     if (job->channels)
-        tni_for_ranges(job->call, in->sizes[0] * lines, grain_for(16384, r->out[2] * job->channels),
-                       run_lines, job);
+        cpu_parallel_ranges(job->call, in->sizes[0] * lines, grain_for(16384, r->out[2] * job->channels),
+                            run_lines, job);
     else
-        tni_for_ranges(job->call, r->planes, grain_for(16384, volume), run_planes, job);
+        cpu_parallel_ranges(job->call, r->planes, grain_for(16384, volume), run_planes, job);
 }
 
-int32_t tni_resample_run(void *self, const tn_call *call)
+int32_t cpu_resample_run(void *self, const tn_call *call)
 {
-    const tensor *in = arg_tensor(call, 0), *out = out_tensor(call, 0);
-    resample_job job = {
-        .call = call, .form = call->data, .kernels = tni_resamples_of(in->dtype), .moves = true};
-    tni_dense x, y;
+    const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    resample_job job = {.call = call,
+                        .form = call->data,
+                        .kernels = cpu_kernels_of(cpu_resample_table, in->dtype),
+                        .moves = true};
+    cpu_contiguous x, y;
     bool last = choose_last(&job, in, out);
     int32_t status = TN_OK;
-    x = (tni_dense){.call = call, .tensor = in, .data = in->host};
-    y = (tni_dense){.call = call, .tensor = out, .data = out->host};
+    x = (cpu_contiguous){.call = call, .tensor = in, .data = in->host};
+    y = (cpu_contiguous){.call = call, .tensor = out, .data = out->host};
     if (last)
         job.channels = in->sizes[1];
     else
-        status = tni_dense_read(call, in, &x);
+        status = cpu_contiguous_read(call, in, &x);
     set_sizes(job.form->back ? out : in, job.form->spatial, job.r.in);
     set_sizes(job.form->back ? in : out, job.form->spatial, job.r.out);
-    job.r.planes = tensor_span(out, 0, out->rank - job.form->spatial);
-    if (status == TN_OK && !last) status = tni_dense_write(call, out, &y);
+    job.r.planes = cpu_span(out, 0, out->rank - job.form->spatial);
+    if (status == TN_OK && !last) status = cpu_contiguous_write(call, out, &y);
     if (status == TN_OK) status = make_tables(&job);
-    if (status == TN_OK && tensor_numel(out) > 0) {
+    if (status == TN_OK && cpu_numel(out) > 0) {
         job.r.x = x.data;
         job.r.y = y.data;
         run_all(&job, in);
         status = job.status;
     }
-    tni_scratch_free(call, job.tables, job.table_bytes);
-    tni_dense_finish(&x, false);
-    tni_dense_finish(&y, status == TN_OK);
+    cpu_free(call, job.tables, job.table_bytes);
+    cpu_contiguous_finish(&x, false);
+    cpu_contiguous_finish(&y, status == TN_OK);
     return status;
 }

@@ -7,56 +7,56 @@
 #ifndef TENON_CPU_NN_RESAMPLE_H
 #define TENON_CPU_NN_RESAMPLE_H
 
-#include "nn/nn.h"
+#include "support/kernel_table.h"
 
-typedef struct tni_taps {
+typedef struct cpu_taps {
     int64_t taps;
     int64_t *at;
     double *weight;
-} tni_taps;
+} cpu_taps;
 
-typedef struct tni_resample {
+typedef struct cpu_resample {
     int64_t planes;
     int64_t in[3], out[3];
-    tni_taps taps[3];
+    cpu_taps taps[3];
     bool narrow_weights; /* half types: weights are rounded to them */
     const void *x;       /* forward: the input; backward: the gradient, of the output's size */
     void *y;
-} tni_resample;
+} cpu_resample;
 
-typedef struct tni_resample_kernels {
+typedef struct cpu_resample_kernels {
     int64_t line_bytes, acc_bytes; /* of one element of a line in work, and of an accumulator */
     /* Planes [begin, end); `line` holds one line of the input. */
-    void (*forward)(const tni_resample *r, int64_t begin, int64_t end, void *line);
+    void (*forward)(const cpu_resample *r, int64_t begin, int64_t end, void *line);
     /* `sums` holds one plane of the input. */
-    void (*backward)(const tni_resample *r, int64_t begin, int64_t end, void *line, void *sums);
+    void (*backward)(const cpu_resample *r, int64_t begin, int64_t end, void *line, void *sums);
     /* One tap of weight 1 everywhere: the elements are moved. */
-    void (*move)(const tni_resample *r, int64_t begin, int64_t end);
+    void (*move)(const cpu_resample *r, int64_t begin, int64_t end);
     /* Two dimensions in a way of their own, or NULL. `memory`: 2 bytes for each tap and in[1] * out[2]
      * elements. */
-    void (*forward_images)(const tni_resample *r, int64_t begin, int64_t end, void *memory);
+    void (*forward_images)(const cpu_resample *r, int64_t begin, int64_t end, void *memory);
     /* Forward of channels-last images: lines of outputs [begin, end), image by image. */
-    void (*forward_last)(const tni_resample *r, int64_t channels, int64_t begin, int64_t end);
+    void (*forward_last)(const cpu_resample *r, int64_t channels, int64_t begin, int64_t end);
     void (*fill)(void *to, int64_t count, const double number[2]);
-} tni_resample_kernels;
+} cpu_resample_kernels;
 
-const tni_resample_kernels *tni_resamples_of(tn_dtype dtype);
+extern cpu_kernel_table cpu_resample_table;
 
 /* Fills sizes and taps of dimension i (0 to 2) of the call. */
-typedef struct tni_resample_form {
+typedef struct cpu_resample_form {
     uint32_t spatial;
     bool back;
-    void (*make_taps)(const tn_call *call, const struct tni_resample_form *form, const tni_resample *r, int i,
-                      tni_taps *out);
+    void (*make_taps)(const tn_call *call, const struct cpu_resample_form *form, const cpu_resample *r, int i,
+                      cpu_taps *out);
     /* Most taps that an output of dimension i has. */
-    int64_t (*count_taps)(const tn_call *call, const struct tni_resample_form *form, const tni_resample *r,
+    int64_t (*count_taps)(const tn_call *call, const struct cpu_resample_form *form, const cpu_resample *r,
                           int i);
     int32_t kind;   /* private to make_taps */
     int32_t align;  /* argument of align_corners, or -1 */
     int32_t scales; /* first argument of the scales, or of the padding */
-} tni_resample_form;
+} cpu_resample_form;
 
 /* The function of all rows of resampling; call->data is a form. */
-int32_t tni_resample_run(void *self, const tn_call *call);
+int32_t cpu_resample_run(void *self, const tn_call *call);
 
 #endif

@@ -13,8 +13,8 @@ typedef float real;
 #define TO_REAL(x) (float)(x)
 static inline T from_real(real x)
 {
-    double nearest = rint((double)x), low = TNI_KEY == 11 || TNI_KEY == 12 ? 0 : (double)LOWEST;
-    double high = TNI_KEY == 11 ? 255 : TNI_KEY == 10 ? 127 : TNI_KEY == 9 ? 32767 : 2147483647;
+    double nearest = rint((double)x), low = CPU_KEY == 11 || CPU_KEY == 12 ? 0 : (double)LOWEST;
+    double high = CPU_KEY == 11 ? 255 : CPU_KEY == 10 ? 127 : CPU_KEY == 9 ? 32767 : 2147483647;
     return (T)(nearest < low ? low : nearest > high ? high : nearest);
 }
 #else
@@ -27,7 +27,7 @@ static inline T from_real(real x)
 #endif
 
 /* Weights of half types are rounded to them where ATen keeps them so. */
-static inline real kept(const tni_resample *r, double weight)
+static inline real kept(const cpu_resample *r, double weight)
 {
 #if IS_HALF
     if (r->narrow_weights) return load(store((acc)weight));
@@ -41,9 +41,9 @@ static void add_line(const T *restrict from, real weight, int64_t count, real *r
     for (int64_t i = 0; i < count; i++) to[i] += TO_REAL(from[i]) * weight;
 }
 
-static void sum_lines(const tni_resample *r, const T *plane, int64_t oz, int64_t oy, real *line)
+static void sum_lines(const cpu_resample *r, const T *plane, int64_t oz, int64_t oy, real *line)
 {
-    const tni_taps *z = &r->taps[0], *y = &r->taps[1];
+    const cpu_taps *z = &r->taps[0], *y = &r->taps[1];
     for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
     for (int64_t i = 0; i < z->taps; i++) {
         for (int64_t j = 0; j < y->taps; j++) {
@@ -54,9 +54,9 @@ static void sum_lines(const tni_resample *r, const T *plane, int64_t oz, int64_t
     }
 }
 
-static void forward(const tni_resample *r, int64_t begin, int64_t end, void *line_v)
+static void forward(const cpu_resample *r, int64_t begin, int64_t end, void *line_v)
 {
-    const tni_taps *x = &r->taps[2];
+    const cpu_taps *x = &r->taps[2];
     real *line = line_v;
     int64_t in = r->in[0] * r->in[1] * r->in[2];
     T *out = (T *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
@@ -73,12 +73,12 @@ static void forward(const tni_resample *r, int64_t begin, int64_t end, void *lin
     }
 }
 
-#if TNI_KEY == 11
+#if CPU_KEY == 11
 /*
  * Images of bytes are resampled along lines first and then across them, each time with 16-bit weights and
  * rounding to bytes: the results of PIL, which ATen follows.
  */
-static int fixed_point(const tni_taps *t, int64_t outputs, int16_t *to)
+static int fixed_point(const cpu_taps *t, int64_t outputs, int16_t *to)
 {
     double largest = 0;
     int precision = 0;
@@ -92,7 +92,7 @@ static int fixed_point(const tni_taps *t, int64_t outputs, int16_t *to)
 }
 
 /* One output byte from `taps` inputs `step` apart. */
-static inline T byte_of(const T *from, int64_t step, const tni_taps *t, const int16_t *weight, int precision,
+static inline T byte_of(const T *from, int64_t step, const cpu_taps *t, const int16_t *weight, int precision,
                         int64_t o)
 {
     int32_t sum = 1 << (precision - 1);
@@ -102,9 +102,9 @@ static inline T byte_of(const T *from, int64_t step, const tni_taps *t, const in
 }
 
 /* `memory` holds the weights of both directions and one plane of `in` lines of outputs. */
-static void forward_bytes(const tni_resample *r, int64_t begin, int64_t end, void *memory)
+static void forward_bytes(const cpu_resample *r, int64_t begin, int64_t end, void *memory)
 {
-    const tni_taps *x = &r->taps[2], *y = &r->taps[1];
+    const cpu_taps *x = &r->taps[2], *y = &r->taps[1];
     int16_t *x_weight = memory, *y_weight = x_weight + x->taps * r->out[2];
     T *between = (T *)(y_weight + y->taps * r->out[1]);
     int x_precision = fixed_point(x, r->out[2], x_weight), y_precision = fixed_point(y, r->out[1], y_weight);
@@ -123,9 +123,9 @@ static void forward_bytes(const tni_resample *r, int64_t begin, int64_t end, voi
 #define forward_bytes NULL
 #endif
 
-static void spread_line(const tni_resample *r, const real *restrict line, int64_t oz, int64_t oy, real *sums)
+static void spread_line(const cpu_resample *r, const real *restrict line, int64_t oz, int64_t oy, real *sums)
 {
-    const tni_taps *z = &r->taps[0], *y = &r->taps[1];
+    const cpu_taps *z = &r->taps[0], *y = &r->taps[1];
     for (int64_t i = 0; i < z->taps; i++) {
         for (int64_t j = 0; j < y->taps; j++) {
             real weight = (real)(z->weight[oz * z->taps + i] * y->weight[oy * y->taps + j]);
@@ -137,12 +137,12 @@ static void spread_line(const tni_resample *r, const real *restrict line, int64_
 }
 
 /* True when every output is one input: what a line gives to an input is then added up in a register. */
-static bool is_move(const tni_resample *r)
+static bool is_move(const cpu_resample *r)
 {
     return r->taps[0].taps == 1 && r->taps[1].taps == 1 && r->taps[2].taps == 1;
 }
 
-static void collect_moved(const tni_taps *x, const T *grad, int64_t count, real *line)
+static void collect_moved(const cpu_taps *x, const T *grad, int64_t count, real *line)
 {
     int64_t at = count > 0 ? x->at[0] : 0;
     real sum = line[at];
@@ -166,9 +166,9 @@ static void write_sums(const real *sums, int64_t count, T *out)
 #endif
 }
 
-static void backward(const tni_resample *r, int64_t begin, int64_t end, void *line_v, void *sums_v)
+static void backward(const cpu_resample *r, int64_t begin, int64_t end, void *line_v, void *sums_v)
 {
-    const tni_taps *x = &r->taps[2];
+    const cpu_taps *x = &r->taps[2];
     real *line = line_v, *sums = sums_v;
     bool moves = is_move(r);
     int64_t in = r->in[0] * r->in[1] * r->in[2];
@@ -205,7 +205,7 @@ static void move_line(const T *restrict from, const int64_t *at, int64_t begin, 
     for (int64_t o = begin; o < end; o++) out[o] = from[at[o]];
 }
 
-static void move(const tni_resample *r, int64_t begin, int64_t end)
+static void move(const cpu_resample *r, int64_t begin, int64_t end)
 {
     int64_t in = r->in[0] * r->in[1] * r->in[2], width = r->out[2], first, last;
     const int64_t *x = r->taps[2].at;
@@ -253,10 +253,10 @@ static inline void add_pixel(const T *x, real weight, int64_t count, bool first,
 }
 
 /* `count` channels of the output pixel o; x and y point to the first of them. */
-static void sum_pixel(const tni_resample *r, const T *x, int64_t channels, const int64_t o[3], int64_t count,
+static void sum_pixel(const cpu_resample *r, const T *x, int64_t channels, const int64_t o[3], int64_t count,
                       T *y)
 {
-    const tni_taps *tz = &r->taps[0], *ty = &r->taps[1], *tx = &r->taps[2];
+    const cpu_taps *tz = &r->taps[0], *ty = &r->taps[1], *tx = &r->taps[2];
     real room[CHANNELS], *sum = IS_HALF || IS_INTEGER ? room : (real *)(void *)y;
     bool first = true;
     for (int64_t i = o[0] * tz->taps; i < (o[0] + 1) * tz->taps; i++) {
@@ -275,7 +275,7 @@ static void sum_pixel(const tni_resample *r, const T *x, int64_t channels, const
     if (sum == room) write_sums(room, count, y);
 }
 
-static void forward_last(const tni_resample *r, int64_t channels, int64_t begin, int64_t end)
+static void forward_last(const cpu_resample *r, int64_t channels, int64_t begin, int64_t end)
 {
     int64_t in = r->in[0] * r->in[1] * r->in[2] * channels, lines = r->out[0] * r->out[1];
     bool moves = is_move(r);
@@ -301,8 +301,8 @@ static void fill(void *to, int64_t count, const double number[2])
     for (int64_t i = 0; i < count; i++) out[i] = value;
 }
 
-extern const tni_resample_kernels K(tni_resample_kernels);
-const tni_resample_kernels K(tni_resample_kernels) = {
+extern const cpu_resample_kernels K(cpu_resample_kernels);
+const cpu_resample_kernels K(cpu_resample_kernels) = {
     .line_bytes = sizeof(real),
     .acc_bytes = sizeof(real),
     .forward = forward,

@@ -5,32 +5,31 @@
  * neighbour that is taken depends on it.
  */
 #include "resample.h"
-#include "nn/tables.h"
 #include <math.h>
 
 enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH, LANCZOS_SMOOTH };
 
 static bool is_double(const tn_call *call)
 {
-    tn_dtype dtype = arg_tensor(call, 0)->dtype;
+    tn_dtype dtype = tensor_arg(call, 0)->dtype;
     return dtype == TN_FLOAT64 || dtype == TN_UINT8;
 }
 
-static bool aligns(const tn_call *call, const tni_resample_form *form)
+static bool aligns(const tn_call *call, const cpu_resample_form *form)
 {
-    return form->align >= 0 && arg_int(call, (uint32_t)form->align);
+    return form->align >= 0 && int_arg(call, (uint32_t)form->align);
 }
 
 /* The scale that the caller gave for dimension i, or 0. */
-static double given_scale(const tn_call *call, const tni_resample_form *form, int i)
+static double given_scale(const tn_call *call, const cpu_resample_form *form, int i)
 {
     uint32_t argument = (uint32_t)(form->scales + i - (3 - (int)form->spatial));
-    double scale = arg_is_none(call, argument) ? 0 : arg_float(call, argument);
+    double scale = is_none_arg(call, argument) ? 0 : float_arg(call, argument);
     return scale > 0 ? scale : 0;
 }
 
 /* Inputs per output. */
-static double step_of(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i)
+static double step_of(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
     double given = given_scale(call, form, i), step;
     if (aligns(call, form))
@@ -45,15 +44,15 @@ static double step_of(const tn_call *call, const tni_resample_form *form, const 
 }
 
 /* Where output o lies among the inputs. */
-static double position_of(const tn_call *call, const tni_resample_form *form, double step, int64_t o)
+static double position_of(const tn_call *call, const cpu_resample_form *form, double step, int64_t o)
 {
     if (is_double(call)) return aligns(call, form) ? step * (double)o : step * ((double)o + 0.5) - 0.5;
     return aligns(call, form) ? (double)((float)step * (float)o)
                               : (double)((float)step * ((float)o + 0.5f) - 0.5f);
 }
 
-static void nearest_taps(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i,
-                         tni_taps *out)
+static void nearest_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
+                         cpu_taps *out)
 {
     double given = given_scale(call, form, i);
     float step = given > 0 ? (float)(1 / given) : (float)r->in[i] / (float)r->out[i];
@@ -68,8 +67,8 @@ static void nearest_taps(const tn_call *call, const tni_resample_form *form, con
     }
 }
 
-static void linear_taps(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i,
-                        tni_taps *out)
+static void linear_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
+                        cpu_taps *out)
 {
     double step = step_of(call, form, r, i);
     for (int64_t o = 0; o < r->out[i]; o++) {
@@ -95,8 +94,8 @@ static double cubic(double x, double a)
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-static void cubic_taps(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i,
-                       tni_taps *out)
+static void cubic_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
+                       cpu_taps *out)
 {
     double step = step_of(call, form, r, i);
     for (int64_t o = 0; o < r->out[i]; o++) {
@@ -126,13 +125,13 @@ static double support_of(int32_t kind, double step)
     return step >= 1 ? radius * step : radius;
 }
 
-static int64_t count_smooth(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i)
+static int64_t count_smooth(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
     return (int64_t)ceil(support_of(form->kind, step_of(call, form, r, i))) * 2 + 1;
 }
 
-static void smooth_taps(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i,
-                        tni_taps *out)
+static void smooth_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
+                        cpu_taps *out)
 {
     double step = step_of(call, form, r, i), support = support_of(form->kind, step),
            narrow = step >= 1 ? 1 / step : 1;
@@ -152,29 +151,24 @@ static void smooth_taps(const tn_call *call, const tni_resample_form *form, cons
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-static int64_t count_one(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i)
+static int64_t count_one(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
     return 1;
 }
-static int64_t count_two(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i)
+static int64_t count_two(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
     return 2;
 }
-static int64_t count_four(const tn_call *call, const tni_resample_form *form, const tni_resample *r, int i)
+static int64_t count_four(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
     return 4;
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
 static const tn_dtype floats_and_bytes[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_UINT8, 0};
 
 #define FORM(dims, backwards, taps, counter, what, corners, scale) \
-    (&(const tni_resample_form){(dims), (backwards), (taps), (counter), (what), (corners), (scale)})
-#define ROW(text, list, form)                                                                                \
-    {                                                                                                        \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, .dtypes = (list), \
-        .run = tni_resample_run, .data = (form)                                                              \
-    }
+    (&(const cpu_resample_form){(dims), (backwards), (taps), (counter), (what), (corners), (scale)})
+#define ROW(text, list, form) CPU_ROW("aten::" text, list, cpu_resample_run, .data = (form))
 
 #define NEAREST_ROWS(name, dims, scales, sizes, kind)                                                       \
     ROW(name #dims "d(Tensor self, SymInt[" #dims "] output_size, " scales ") -> Tensor", floats_and_bytes, \
@@ -187,7 +181,7 @@ static const tn_dtype floats_and_bytes[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, 
         FORM(dims, false, taps, counter, kind, 2, 3)),                                                       \
         ROW(name "_backward(Tensor grad_output, SymInt[" #dims "] output_size, SymInt[" sizes                \
                  "] input_size, bool align_corners, " scales ") -> Tensor",                                  \
-            floats, FORM(dims, true, taps, counter, kind, 3, 4))
+            cpu_float_dtypes, FORM(dims, true, taps, counter, kind, 3, 4))
 
 #define SCALES_1 "float? scales=None"
 #define SCALES_2 "float? scales_h=None, float? scales_w=None"
@@ -200,9 +194,9 @@ const tn_kernel_row cpu_upsample_rows[] = {
     NEAREST_ROWS("_upsample_nearest_exact", 1, SCALES_1, "3", NEAREST_EXACT),
     NEAREST_ROWS("_upsample_nearest_exact", 2, SCALES_2, "4", NEAREST_EXACT),
     NEAREST_ROWS("_upsample_nearest_exact", 3, SCALES_3, "5", NEAREST_EXACT),
-    LINEAR_ROWS("upsample_linear1d", 1, SCALES_1, "3", linear_taps, count_two, LINEAR, floats),
+    LINEAR_ROWS("upsample_linear1d", 1, SCALES_1, "3", linear_taps, count_two, LINEAR, cpu_float_dtypes),
     LINEAR_ROWS("upsample_bilinear2d", 2, SCALES_2, "4", linear_taps, count_two, LINEAR, floats_and_bytes),
-    LINEAR_ROWS("upsample_trilinear3d", 3, SCALES_3, "5", linear_taps, count_two, LINEAR, floats),
+    LINEAR_ROWS("upsample_trilinear3d", 3, SCALES_3, "5", linear_taps, count_two, LINEAR, cpu_float_dtypes),
     LINEAR_ROWS("upsample_bicubic2d", 2, SCALES_2, "4", cubic_taps, count_four, CUBIC, floats_and_bytes),
     LINEAR_ROWS("_upsample_bilinear2d_aa", 2, SCALES_2, "4", smooth_taps, count_smooth, LINEAR_SMOOTH,
                 floats_and_bytes),
@@ -211,4 +205,4 @@ const tn_kernel_row cpu_upsample_rows[] = {
     LINEAR_ROWS("_upsample_lanczos2d_aa", 2, SCALES_2, "4", smooth_taps, count_smooth, LANCZOS_SMOOTH,
                 floats_and_bytes),
 };
-const uint32_t cpu_upsample_row_count = TNI_ROW_COUNT(cpu_upsample_rows);
+const uint32_t cpu_upsample_row_count = CPU_ROW_COUNT(cpu_upsample_rows);

@@ -8,7 +8,7 @@ static acc sigmoid(acc x)
     return 1 / (1 + exponential(-x));
 }
 
-static void glu(const tni_gate *g, int64_t begin, int64_t end)
+static void glu(const cpu_gate *g, int64_t begin, int64_t end)
 {
     for (int64_t o = begin; o < end; o++) {
         const T *restrict a = (const T *)g->x + o * 2 * g->inner, *restrict b = a + g->inner;
@@ -17,7 +17,7 @@ static void glu(const tni_gate *g, int64_t begin, int64_t end)
     }
 }
 
-static void glu_backward(const tni_gate *g, int64_t begin, int64_t end)
+static void glu_backward(const cpu_gate *g, int64_t begin, int64_t end)
 {
     for (int64_t o = begin; o < end; o++) {
         const T *restrict a = (const T *)g->x + o * 2 * g->inner, *restrict b = a + g->inner;
@@ -31,7 +31,7 @@ static void glu_backward(const tni_gate *g, int64_t begin, int64_t end)
     }
 }
 
-static void weight_norm(const tni_weight_norm *w, int64_t begin, int64_t end)
+static void weight_norm(const cpu_weight_norm *w, int64_t begin, int64_t end)
 {
     for (int64_t s = begin; s < end; s++) {
         double sum = 0, norm;
@@ -54,7 +54,7 @@ static void weight_norm(const tni_weight_norm *w, int64_t begin, int64_t end)
     }
 }
 
-static void weight_norm_backward(const tni_weight_norm *w, int64_t begin, int64_t end)
+static void weight_norm_backward(const cpu_weight_norm *w, int64_t begin, int64_t end)
 {
     for (int64_t s = begin; s < end; s++) {
         double dot = 0, g = (double)load(((const T *)w->g)[s]);
@@ -76,8 +76,8 @@ static void weight_norm_backward(const tni_weight_norm *w, int64_t begin, int64_
     }
 }
 
-extern const tni_gate_kernels K(tni_gate_kernels);
-const tni_gate_kernels K(tni_gate_kernels) = {
+extern const cpu_gate_kernels K(cpu_gate_kernels);
+const cpu_gate_kernels K(cpu_gate_kernels) = {
     .glu = glu,
     .glu_backward = glu_backward,
     .weight_norm = weight_norm,
