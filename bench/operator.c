@@ -3,7 +3,7 @@
  * kit/calls/request.h lists. */
 #include <stdlib.h>
 #include "bench.h"
-#include "../kit/calls/request.h"
+#include "kit/calls/request.h"
 
 #define MAX_RESULTS 16
 

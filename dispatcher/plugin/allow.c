@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <tenon/base.h>
 #include <unistd.h>
-#include "dispatcher/plugin/paths.h" /* made by the build */
+#include "plugin/paths.h" /* made by the build */
 #include "dispatcher/plugin/sha256.h"
 #include "dispatcher/plugin/trust.h"
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "dispatcher/plugin/paths.h" /* made by the build */
+#include "plugin/paths.h" /* made by the build */
 #include "dispatcher/plugin/trust.h"
 
 #define HELPER_NAME "tenon-probe"

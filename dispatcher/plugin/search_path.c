@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dispatcher/plugin/paths.h" /* made by the build */
+#include "plugin/paths.h" /* made by the build */
 #include "dispatcher/plugin/trust.h"
 
 /* An empty variable is one that is not set. */

@@ -2,7 +2,7 @@
 /* Bodies of composites against values computed by hand: products, losses, normalisation, attention, resizing.
  */
 #include <math.h>
-#include "tests/autograd/suite.h"
+#include "suite.h"
 
 TestSuite(bodies, .init = begin);
 

@@ -7,7 +7,7 @@
 #define TESTS_OPS_PRIMITIVES_H
 
 #include <tenon/inspect.h>
-#include "tests/autograd/suite.h"
+#include "suite.h"
 
 static tn_device device;
 
