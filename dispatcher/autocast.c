@@ -103,8 +103,8 @@ static int32_t cast(const casting *c, tn_tensor *t, const tni_device_type *type,
         *out = t ? tn_retain(t) : NULL;
         return TN_OK;
     }
-    int32_t keep = c->keeps && c->to == c->low && t->desc.dtype == TN_FLOAT32 && !t->base &&
-                   (t->state & TNI_LEAF);
+    int32_t keep =
+        c->keeps && c->to == c->low && t->desc.dtype == TN_FLOAT32 && !t->base && (t->state & TNI_LEAF);
     tn_tensor *kept = keep ? tni_autocast_find(t, c->to) : NULL;
     if (kept) {
         *out = tn_retain(kept);

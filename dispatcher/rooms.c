@@ -18,14 +18,22 @@ static void host_finish(tn_context *ctx)
     (void)ctx;
 }
 
-/* TENON_FALLBACK=error|warn|silent */
+/* TENON_FALLBACK=error|warn|silent. A mistyped value is an error: programs would run on the CPU unnoticed. */
 static int32_t fallback_init(tn_context *ctx, const tn_context_options *options)
 {
+    static const char *const names[] = {
+        [TN_FALLBACK_WARN] = "warn", [TN_FALLBACK_SILENT] = "silent", [TN_FALLBACK_ERROR] = "error"};
     const char *policy = secure_getenv("TENON_FALLBACK");
     (void)options;
-    if (policy && strcmp(policy, "error") == 0) tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
-    if (policy && strcmp(policy, "silent") == 0) tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
-    return TN_OK;
+    if (!policy || !*policy) return TN_OK;
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(policy, names[i]) != 0) continue;
+        tn_set_fallback_policy(ctx, i);
+        return TN_OK;
+    }
+    tni_error(TN_E_ARGUMENT, "TENON_FALLBACK is '%.100s' (expected error, warn or silent)", policy);
+    tni_log(ctx, TN_LOG_ERROR, "%s", tn_last_error()->message);
+    return TN_E_ARGUMENT;
 }
 
 const tni_room tni_rooms[] = {

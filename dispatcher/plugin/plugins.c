@@ -281,10 +281,12 @@ static int32_t load_shims(plugins *all, const tni_shim_wishes *wishes)
         int32_t status = wishes->asked >> i & 1u ? load_shim(all, i, wishes->setting[i], &reason) : TN_OK;
         if (status == TN_OK) continue;
         if (status == TN_E_OUT_OF_MEMORY) return status;
-        if (!(ctx->flags & TN_CONTEXT_TOLERATE_SHIMS))
-            return tni_error(status, "shim '%s' was asked for (%s=%s or an option of the context): %s",
-                             tni_shim_kinds[i].name, tni_shim_kinds[i].variable, wishes->setting[i],
-                             reason.text);
+        if (ctx->flags & TN_CONTEXT_TOLERATE_SHIMS) continue;
+        tni_error(status, "shim '%s' was asked for (%s=%s or an option of the context): %s",
+                  tni_shim_kinds[i].name, tni_shim_kinds[i].variable, wishes->setting[i], reason.text);
+        /* Many programs only say that there is no context: the user who set the variable should see why. */
+        tni_log(ctx, TN_LOG_ERROR, "%s", tn_last_error()->message);
+        return status;
     }
     for (uint32_t i = 0; i < TNI_SHIM_COUNT; i++) {
         tni_candidate *c;

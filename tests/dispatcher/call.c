@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
 
@@ -77,6 +78,26 @@ static void refuse(const char *op, const tn_value *args, uint32_t n_args, int32_
 #define REFUSE(op, code, part, ...)                                                                         \
     refuse(op, (const tn_value[]){__VA_ARGS__}, sizeof((const tn_value[]){__VA_ARGS__}) / sizeof(tn_value), \
            code, part)
+
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    snprintf(user, 256, "%d %s", level, text);
+}
+
+Test(call, a_mistyped_fallback_policy)
+{
+    char line[256] = "";
+    const tn_context_options options = {.size = sizeof options, .log = keep_line, .log_user = line};
+    tn_context *other;
+    setenv("TENON_FALLBACK", "eror", 1);
+    cr_expect_eq(tn_context_create(&options, &other), TN_E_ARGUMENT);
+    const char *text = "TENON_FALLBACK is 'eror' (expected error, warn or silent)";
+    expect_text(tn_last_error(), TN_E_ARGUMENT, text);
+    cr_expect_str_eq(line + 2, text);
+    setenv("TENON_FALLBACK", "silent", 1);
+    cr_assert_eq(tn_context_create(&options, &other), TN_OK);
+    tn_context_destroy(other);
+}
 
 Test(call, arity)
 {

@@ -85,11 +85,17 @@ static int32_t read_item(const shim *s, const char *text, size_t length, item *o
         out->on = 1;
         rest++;
     }
-    if (!number || !out->at || (rest < end && *rest != ':') ||
-        (rest < end && !read_status(rest + 1, (size_t)(end - rest - 1), &out->status)))
+    if (!number || (rest < end && *rest != ':'))
         return shim_error(s->host, TN_E_ARGUMENT,
                           "inject: '%.*s' is not SLOT:N[:STATUS], such as memory.alloc:3:TN_E_OUT_OF_MEMORY",
                           (int)length, text);
+    if (!out->at)
+        return shim_error(s->host, TN_E_ARGUMENT, "inject: '%.*s': N counts calls from 1, not 0", (int)length,
+                          text);
+    if (rest < end && !read_status(rest + 1, (size_t)(end - rest - 1), &out->status))
+        return shim_error(s->host, TN_E_ARGUMENT,
+                          "inject: '%.*s': '%.*s' is not a status, such as TN_E_OUT_OF_MEMORY", (int)length,
+                          text, (int)(end - rest - 1), rest + 1);
     bytes = (size_t)(number - 1 - text);
     if (bytes > 7 && strncmp(text, "kernel:", 7) == 0) {
         out->kernel = 1;

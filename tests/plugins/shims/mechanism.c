@@ -88,7 +88,27 @@ Test(shims, wishes_are_read_with_care)
     cr_assert_eq(make_context("inject=memory.alloc", 0, &ctx), TN_E_ARGUMENT);
     assert_contains(tn_last_error()->message, "is not SLOT:N[:STATUS]");
     cr_assert_eq(make_context("inject=memory.alloc:1:TN_E_NOTHING", 0, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message, "'TN_E_NOTHING' is not a status");
+    cr_assert_eq(make_context("inject=memory.alloc:0", 0, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message, "N counts calls from 1");
     cr_assert_eq(make_context("inject=memory.free:1", 0, &ctx), TN_E_ARGUMENT); /* cannot fail */
+}
+
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    snprintf(user, 512, "%d %s", level, text);
+}
+
+/* Programs often say no more than that there is no context. */
+Test(shims, a_mistyped_setting_is_logged)
+{
+    char line[512] = "";
+    tn_context *ctx = NULL;
+    tn_context_options options = {
+        .size = sizeof(options), .log = keep_line, .log_user = line, .shims = "inject=memory.allocate:3"};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
+    assert_contains(line, "0 shim 'inject' was asked for"); /* TN_LOG_ERROR */
+    assert_contains(line, "no slot 'memory.allocate'");
 }
 
 Test(shims, a_shim_is_no_plugin)
