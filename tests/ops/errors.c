@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An error that arises inside a kernel or a composite names the operator, then says what ATen says. */
-#include "tests/autograd/suite.h"
+#include "suite.h"
 
 TestSuite(errors, .init = begin);
 
