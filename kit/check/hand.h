@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin opened without the library: cases call its slots themselves, on a state of the plugin's own, with
+ * as much of a host as a plugin needs outside of kernels.
+ */
+#ifndef TENON_KIT_CHECK_HAND_H
+#define TENON_KIT_CHECK_HAND_H
+
+#include <tenon/plugin.h>
+#include "check.h"
+
+/* The plugin, its first device and, if there is one, its second, each with a stream. */
+typedef struct hand {
+    check_target *target;
+    tn_host host;
+    tn_plugin_table table;
+    void *library, *self;
+    const tn_device_interface *device;
+    const tn_memory_interface *memory;
+    const tn_copy_interface *copy;
+    const tn_stream_interface *stream;
+    const tn_event_interface *event; /* NULL: the plugin has none */
+    uint32_t count;                  /* of open devices */
+    void *devices[2], *streams[2];
+    char error[256];
+} hand;
+
+/* Opens up to `devices` devices. 0: the case has failed; hand_close is called in either case. */
+int hand_open(hand *h, check_target *t, uint32_t devices, check_result *out);
+void hand_close(hand *h);
+/* 1, or 0 and the case fails with what the plugin said. */
+int hand_ok(hand *h, check_result *out, int32_t status, const char *what);
+/* Whether a table of any age has a slot. */
+#define HAND_HAS(table, slot)                                                                    \
+    ((table) && (table)->size >= offsetof(__typeof__(*(table)), slot) + sizeof((table)->slot) && \
+     (table)->slot)
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tier 1, options: each text, float and scalar option of each operator that the plugin has a kernel for, at
+ * values other than the default. A kernel that ignores an option gives the result of another value.
+ *
+ * Pointwise operators, reductions and scans take their arguments from table.c. The others are written down here,
+ * an argument a word:
+ *
+ *     x4,16   a float tensor of that shape       p3   the same, positive       o9   the same, ascending
+ *     z3      indices from 0 to 3
+ *     i16     a list of integers                 n3   an integer               b1   a bool
+ *     f  s    a float, a scalar that is tried    f.1  s1  one that is not      t    a text that is tried
+ *     -       None
+ */
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *op, *arguments;
+} calls[] = {
+    {"aten::native_layer_norm", "x4,16 i16 x16 x16 f"},
+    {"aten::layer_norm", "x4,16 i16 x16 x16 f b1"},
+    {"aten::rms_norm", "x4,16 i16 x16 f"},
+    {"aten::native_group_norm", "x2,6,10 x6 x6 n2 n6 n10 n3 f"},
+    {"aten::group_norm", "x2,6,10 n3 x6 x6 f b1"},
+    {"aten::native_batch_norm", "x4,3,5 x3 x3 x3 p3 b0 f.1 f"},
+    {"aten::batch_norm", "x4,3,5 x3 x3 x3 p3 b0 f.1 f b1"},
+    {"aten::instance_norm", "x4,3,5 x3 x3 - - b1 f.1 f b1"},
+    {"aten::scaled_dot_product_attention", "x2,5,8 x2,7,8 x2,7,8 - f0 b0 f"},
+    {"aten::smooth_l1_loss", "x40 x40 n1 f"},
+    {"aten::huber_loss", "x40 x40 n1 f"},
+    {"aten::cross_entropy_loss", "x5,4 p5,4 - n1 n-100 f"},
+    {"aten::binary_cross_entropy_with_logits", "x5,4 p5,4 - - n1"},
+    {"aten::margin_ranking_loss", "x40 x40 x40 f n1"},
+    {"aten::hinge_embedding_loss", "x40 x40 f n1"},
+    {"aten::_cdist_forward", "x5,4 x6,4 f -"},
+    {"aten::cdist", "x5,4 x6,4 f -"},
+    {"aten::dist", "x40 x40 s"},
+    {"aten::renorm", "x5,4 s n0 s"},
+    {"aten::searchsorted.Tensor", "o9 o9 b0 b0 t -"},
+    {"aten::linalg_eigvalsh", "x4,4 t"},
+    {"aten::addmm", "x5,7 x5,4 x4,7 s s"},
+    {"aten::baddbmm", "x2,5,7 x2,5,4 x2,4,7 s s"},
+    {"aten::addbmm", "x5,7 x2,5,4 x2,4,7 s s"},
+    {"aten::addmv", "x5 x5,4 x4 s s"},
+    {"aten::addr", "x5,4 x5 x4 s s"},
+    {"aten::scatter_reduce_.two", "x5,4 n0 z3,4 x3,4 t b1"},
+    {"aten::index_reduce_", "x5,4 n0 z3 x3,4 t b1"},
+    {"aten::index_add_", "x5,4 n0 z3 x3,4 s"},
+    {"aten::pad", "x4,5,6 i1,2,1,1 t f0"},
+    {"aten::norm.ScalarOpt_dim", "x5,4 s i1 b0"},
+};
+
+/* The texts that an option may have, by its name. */
+static const struct {
+    const char *name, *texts;
+} vocabulary[] = {
+    {"approximate", "none tanh"},
+    {"rounding_mode", "trunc floor"},
+    {"reduce", "sum prod mean amax amin"},
+    {"side", "left right"},
+    {"UPLO", "L U"},
+    {"mode", "constant reflect replicate circular"},
+    {"indexing", "ij xy"},
+};
+
+/* None of them is a default, and each is legal where an operator asks for a share, a slope or a weight. */
+static const double floats[] = {0.25, 0.375};
+
+typedef struct option_case {
+    table_case table;      /* of operators of the table */
+    const char *arguments; /* of the others */
+    const char *text;      /* the value that is tried; NULL: */
+    double number;
+    uint32_t argument;
+} option_case;
+
+/* ---- Arguments ----------------------------------------------------------------------------------------- */
+
+static uint32_t read_list(const char *text, int64_t *out, uint32_t room)
+{
+    uint32_t n = 0;
+    char *end;
+    for (; n < room; text = end + 1) {
+        out[n++] = strtoll(text, &end, 10);
+        if (*end != ',') break;
+    }
+    return n;
+}
+
+typedef struct draft {
+    call_tensor tensors[CALL_MAX_ARGS];
+    int64_t ints[CALL_MAX_RANK];
+    double ascending[CALL_MAX_RANK * 4];
+} draft;
+
+static call_tensor *make_tensor(draft *d, uint32_t i, char kind, const char *shape)
+{
+    call_tensor *x = &d->tensors[i];
+    int64_t sizes[CALL_MAX_RANK];
+    uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
+    *x = (call_tensor){.dtype = kind == 'z' ? TN_INT64 : TN_FLOAT32,
+                       .low = kind == 'x'   ? -1
+                              : kind == 'z' ? 0
+                                            : 0.25,
+                       .high = kind == 'z' ? 4 : 1};
+    call_shape(x, rank, sizes);
+    if (kind != 'o') return x;
+    x->count = sizeof d->ascending / sizeof *d->ascending;
+    for (uint32_t k = 0; k < x->count; k++) d->ascending[k] = 0.25 * (k + 1);
+    x->values = d->ascending;
+    return x;
+}
+
+static tn_value make_argument(draft *d, uint32_t i, const char *word)
+{
+    const char *rest = word + 1;
+    switch (*word) {
+    case 'x':
+    case 'p':
+    case 'o':
+    case 'z':
+        return call_argument(make_tensor(d, i, *word, rest));
+    case 'i':
+        return tn_value_ints(d->ints, read_list(rest, d->ints, CALL_MAX_RANK));
+    case 'n':
+        return tn_value_int(strtoll(rest, NULL, 10));
+    case 'b':
+        return tn_value_bool(*rest == '1');
+    case 'f':
+    case 's':
+        return tn_value_float(*rest && *rest != ' ' ? strtod(rest, NULL) : 0.5);
+    case 't':
+        return tn_value_none();
+    default:
+        return tn_value_none();
+    }
+}
+
+static const char *next_word(const char *at)
+{
+    at += strcspn(at, " ");
+    return at + strspn(at, " ");
+}
+
+static void write_down(const option_case *o, call_plan *p, draft *d)
+{
+    for (const char *at = o->arguments; *at && p->n_args < CALL_MAX_ARGS; at = next_word(at), p->n_args++)
+        p->args[p->n_args] = make_argument(d, p->n_args, at);
+}
+
+/* ---- The case ------------------------------------------------------------------------------------------ */
+
+static void run(check_target *t, const check_case *c, check_result *out)
+{
+    const option_case *o = c->data;
+    draft d = {0};
+    call_plan p = {.seed = check_seed(t, c)};
+    if (o->arguments) {
+        p.op = o->table.op;
+        p.name = o->table.name;
+        p.tolerance = (check_tolerance){-1, 0};
+        write_down(o, &p, &d);
+    } else {
+        int special = strstr(o->table.name, "nan_to_num") != NULL;
+        table_plan(t, &o->table, special ? TABLE_SPECIAL : TABLE_CONTIGUOUS, &p, d.tensors);
+    }
+    p.args[o->argument] = o->text ? tn_value_string(o->text) : tn_value_float(o->number);
+    call_compare(t, &p, out);
+}
+
+/* ---- The list ------------------------------------------------------------------------------------------ */
+
+static void add_case(check_list *list, const option_case *o, const char *option, const char *value)
+{
+    option_case *data = check_memory(list, sizeof *data);
+    *data = *o;
+    check_add(list, &(check_case){.tier = 1, .tags = CHECK_TAG_OPTIONAL, .run = run, .data = data},
+              "1/options/%s/%s=%s", o->table.name, option, value);
+}
+
+static void add_texts(check_list *list, option_case o, const char *option)
+{
+    for (size_t i = 0; i < sizeof vocabulary / sizeof *vocabulary; i++) {
+        if (strcmp(vocabulary[i].name, option)) continue;
+        for (const char *at = vocabulary[i].texts; *at; at = next_word(at)) {
+            o.text = check_text(list, "%.*s", (int)strcspn(at, " "), at);
+            add_case(list, &o, option, o.text);
+        }
+    }
+}
+
+static void add_numbers(check_list *list, option_case o, const char *option)
+{
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "%g", floats[i]);
+        o.number = floats[i];
+        add_case(list, &o, option, value);
+    }
+}
+
+/* "s" and "f" are tried, "s1" and "f.1" are not. */
+static int is_tried(const char *arguments, uint32_t i)
+{
+    for (; i; i--) arguments = next_word(arguments);
+    return strchr("sft", *arguments) && *arguments && (!arguments[1] || arguments[1] == ' ');
+}
+
+static void add_operator(check_target *t, check_list *list, const option_case *o)
+{
+    for (uint32_t i = 0; i < tn_inspect_argument_count(t->ctx, o->table.op, 0); i++) {
+        tn_argument_info a = {.size = sizeof a};
+        option_case one = *o;
+        if (tn_inspect_argument(t->ctx, o->table.op, 0, i, &a) || i >= CALL_MAX_ARGS || a.flags & TN_ARG_LIST)
+            continue;
+        if (o->arguments && !is_tried(o->arguments, i)) continue;
+        one.argument = i;
+        if (!strncmp(a.type, "str", 3))
+            add_texts(list, one, a.name);
+        else if (!strncmp(a.type, "float", 5) ||
+                 (!strncmp(a.type, "Scalar", 6) && strncmp(a.type, "ScalarType", 10)))
+            add_numbers(list, one, a.name);
+    }
+}
+
+void check_option_cases(check_target *t, check_list *list)
+{
+    if (!check_has_dtype(t, TN_FLOAT32)) return;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        option_case o = {
+            .table = {.op = tn_operator_find(t->ctx, calls[i].op), .name = calls[i].op, .dtype = TN_FLOAT32},
+            .arguments = calls[i].arguments};
+        if (o.table.op && check_has_kernel(t, o.table.op, t->type, TN_FLOAT32)) add_operator(t, list, &o);
+    }
+    for (uint32_t i = 0; i < tn_inspect_operator_count(t->ctx); i++) {
+        tn_operator_info op = {.size = sizeof op};
+        if (tn_inspect_operator(t->ctx, i, &op) || op.base != op.number) continue;
+        if (strcmp(op.kind, "pointwise") && strcmp(op.kind, "reduction") && strcmp(op.kind, "scan")) continue;
+        option_case o = {.table = {op.number, op.name, op.kind, TN_FLOAT32}};
+        if (check_has_kernel(t, op.number, t->type, TN_FLOAT32)) add_operator(t, list, &o);
+    }
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two kernels with options, for the reference plugin that mutants.py makes: gelu and native_layer_norm, from their
+ * definitions. The reference plugin itself has neither, so that the library's composites run on it.
+ */
+#include "kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
+
+int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_nest *nest = call->nest;
+    int64_t index[TN_MAX_RANK] = {0};
+    int tanh_form = call->n_args > 1 && call->args[1].tag == TN_TAG_STRING && !strcmp(call->args[1].as.string, "tanh");
+    do {
+        double x = number_in(DOMAIN_REAL, nest_load(nest, 1, index)).re;
+        double y = tanh_form ? 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)))
+                             : 0.5 * x * (1 + erf(x / sqrt(2)));
+        nest_store(nest, 0, index, number_real(y));
+    } while (nest_next(nest->rank, nest->sizes, index));
+    return TN_OK;
+}
+
+static double load(const tn_tensor_desc *t, const int64_t *index)
+{
+    return number_in(DOMAIN_REAL, tensor_load(t, index)).re;
+}
+
+/* (input, normalized_shape, weight, bias, eps) -> (out, mean, rstd); `index` stands at the first element of a row. */
+static void normalise_row(const tn_call *call, int64_t *index, uint32_t outer)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 2), *bias = tensor_argument(call, 3);
+    uint32_t inner = x->rank - outer;
+    double sum = 0, squares = 0, n = 0, eps = tn_value_as_float(call->args[4]);
+    int64_t *tail = index + outer;
+    do {
+        sum += load(x, index);
+        n++;
+    } while (tensor_next(inner, x->sizes + outer, tail));
+    do squares += pow(load(x, index) - sum / n, 2);
+    while (tensor_next(inner, x->sizes + outer, tail));
+    double rstd = 1 / sqrt(squares / n + eps);
+    do {
+        double y = (load(x, index) - sum / n) * rstd;
+        if (weight) y *= load(weight, tail);
+        if (bias) y += load(bias, tail);
+        tensor_store(tensor_output(call, 0), index, number_real(y));
+    } while (tensor_next(inner, x->sizes + outer, tail));
+    tensor_store(tensor_output(call, 1), index, number_real(sum / n));
+    tensor_store(tensor_output(call, 2), index, number_real(rstd));
+}
+
+int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0);
+    int64_t index[TN_MAX_RANK] = {0};
+    uint32_t outer = x->rank - call->args[1].count;
+    if (tensor_numel(x) == 0) return TN_OK;
+    do normalise_row(call, index, outer);
+    while (tensor_next(outer, x->sizes, index));
+    return TN_OK;
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon check` finds every fault of this table, each by the case that is named beside it.
+
+    mutants.py --build BUILD --tenon TENON [--only TEXT]
+    mutants.py --table
+
+A mutant is the reference plugin with one text of one file replaced, compiled as the build compiled the original. A mutant that
+its case does not find is a failure; so is a text that is not found exactly once: the table follows the source. --table prints
+the table, which docs/kit.md must have as it is.
+"""
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PLUGIN = "plugins/reference"
+
+# The reference plugin has no kernel with text or float options but arithmetic: tests/kit/layers.c has two.
+KERNELS = ("static const tn_kernel_row rows[] = {\n", """\
+int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
+static const tn_kernel_row rows[] = {
+    ROW(0, "aten::gelu", "(Tensor self, *, str approximate=\\"none\\") -> Tensor", floats, kernel_gelu, 0, 1),
+    ROW(0, "aten::native_layer_norm", "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+        "(Tensor, Tensor, Tensor)", floats, kernel_layer_norm, 0, 0),
+""")
+
+# (fault, file, text, replacement, the case that finds it)
+MUTANTS = [
+    ("stream.query always says done", "stream.c", "*out_done = s->finished == s->queued;", "*out_done = 1;",
+     "0/unfinished/stream.query"),
+    ("stream.query never says done", "stream.c", "*out_done = s->finished == s->queued;", "*out_done = 0;", "0/stream/create"),
+    ("stream.synchronize does not wait", "stream.c", "    reference_stream_wait(stream);\n    return report(stream);",
+     "    return report(stream);", "0/unfinished/stream.synchronize"),
+    ("device.synchronize does not wait", "stream.c", "if (s->device == device) reference_stream_wait(s);", ";",
+     "0/unfinished/device.synchronize"),
+    ("stream.wait_event does not wait", "stream.c", "return reference_event_wait(event, stream);", "return TN_OK;",
+     "0/unfinished/stream.wait_event"),
+    ("host callbacks run at once", "stream.c", "    callback_task *c = reference_task_create(sizeof(*c), run_callback);",
+     "    callback(user);\n    return TN_OK;\n    callback_task *c = reference_task_create(sizeof(*c), run_callback);",
+     "0/unfinished/stream.host_callback"),
+    ("host callbacks never run", "stream.c", "c->callback(c->user);", "(void)c;", "0/unfinished/stream.host_callback"),
+    ("late errors are never reported", "stream.c", 'if (code) return reference_error(s->device->state, code, "%s", text);', "",
+     "1/gather/aten::gather/out-of-range/one-too-large"),
+    ("a late error is reported for ever", "stream.c", "    s->error_code = 0;\n    pthread_mutex_unlock(&s->lock);\n    if (code)",
+     "    pthread_mutex_unlock(&s->lock);\n    if (code)", "1/gather/aten::gather/out-of-range/one-too-large"),
+    ("event.query always says done", "event.c", "*out_done = r->reached;", "*out_done = 1;", "0/unfinished/event.query"),
+    ("event.query never says done", "event.c", "*out_done = r->reached;", "*out_done = 0;", "0/event/states"),
+    ("event.synchronize does not wait", "event.c", "    if (r) wait_for(r);\n    release(r);", "    release(r);",
+     "0/unfinished/event.synchronize"),
+    ("gather does not check indices", "index.c",
+     "int32_t status = read_position(positions, index, dim, tensor_size(t, dim), &from[dim], failure);",
+     "int32_t status = TN_OK;\n        from[dim] = tensor_load(positions, index).i;",
+     "1/gather/aten::gather/out-of-range/one-too-large"),
+    ("scatter does not check indices", "index.c",
+     "int32_t status = read_position(positions, index, dim, tensor_size(out, dim), &to[dim], failure);",
+     "int32_t status = TN_OK;\n        to[dim] = tensor_load(positions, index).i;",
+     "1/scatter/aten::scatter_.src/out-of-range/one-too-large"),
+    ("negative indices are not refused", "index.c", "if (position < 0 || position >= size)", "if (position >= size)",
+     "1/scatter/aten::scatter_add_/out-of-range/negative"),
+    ("scatter_reduce ignores include_self", "index.c",
+     "int include_self = opcode != SCATTER_REDUCE_TWO || tn_value_as_bool(call->args[5]);", "int include_self = 1;",
+     "1/scatter/aten::scatter_reduce_.two/float32/sum-without-self-contiguous"),
+    ("layer_norm ignores eps", "layers.c", "eps = tn_value_as_float(call->args[4]);", "eps = 1e-5;",
+     "1/options/aten::native_layer_norm/eps=0.25"),
+    ("gelu ignores approximate", "layers.c", "double y = tanh_form ?", "double y = tanh_form && 0 ?",
+     "1/options/aten::gelu/approximate=tanh"),
+    ("gelu always approximates", "layers.c", "double y = tanh_form ?", "double y = tanh_form || 1 ?",
+     "1/options/aten::gelu/approximate=none"),
+    ("add ignores alpha", "pointwise.c", "p.alpha = call->n_args > 2 ? number_of_value(call->args[2]) : p.alpha;", ";",
+     "1/options/aten::add.Tensor/alpha=0.25"),
+    ("div ignores rounding_mode", "pointwise.c", "p.rounding = call->args[2].as.string[0];", "p.rounding = 'f';",
+     "1/options/aten::div.Tensor_mode/rounding_mode=trunc"),
+    ("a launched graph does nothing", "graph.c", "for (uint32_t b = 0; idle < p->n_branches;", "for (uint32_t b = 0; 0;",
+     "4/graph/replays"),
+    ("a graph forgets the waits between its streams", "graph.c", "if (done[b] < after->at[b]) return 0;", ";", "4/graph/streams"),
+    ("a graph is taken although a stream was not joined", "graph.c", "int joined = is_joined(c);", "int joined = 1;",
+     "4/graph/streams"),
+    ("an event in a capture forgets its place", "event.c", "r->place = reference_capture_place(capture, branch);", "",
+     "4/graph/streams"),
+    ("an updated graph runs what it ran before", "graph.c", "release_program(e->program);\n        e->program = p;",
+     "release_program(p);", "4/graph/update"),
+    ("a launch runs its graph twice", "graph.c", "status = push_launch(self, device, e, stream);",
+     "status = push_launch(self, device, e, stream) || push_launch(self, device, e, stream);", "4/graph/training-step"),
+]
+
+
+class Plugin:
+    """The reference plugin of a build folder, with the kernels of layers.c, made again with one file changed."""
+
+    def __init__(self, build, folder):
+        self.build, self.folder = build, folder
+        self.commands = {}
+        for entry in json.loads((build / "compile_commands.json").read_text()):
+            path = (Path(entry["directory"]) / entry["file"]).resolve()
+            if path.parent == ROOT / PLUGIN and f"{PLUGIN}/libtenon_reference" in entry["output"]:
+                self.commands[path.name] = shlex.split(entry["command"])
+        listed = subprocess.run(["ninja", "-C", build, "-t", "commands", f"{PLUGIN}/libtenon_reference.so"], check=True,
+                                capture_output=True, text=True).stdout
+        self.link = shlex.split([line for line in listed.splitlines() if "-o plugins/reference/libtenon_reference.so" in line][-1])
+        self.base = {"rows.c": self.compile("rows.c", self.source("rows.c").replace(*KERNELS)),
+                     "layers.c": self.compile("layers.c", self.source("layers.c"))}
+
+    def is_plain(self):
+        return "-fsanitize" not in " ".join(self.link)
+
+    @staticmethod
+    def source(file):
+        return (ROOT / ("tests/kit" if file == "layers.c" else PLUGIN) / file).read_text()
+
+    def compile(self, file, text):
+        """The object of a file with this text."""
+        path = self.folder / file
+        path.write_text(text)
+        command = self.commands["pointwise.c" if file == "layers.c" else file]
+        skip = ("-MQ", "-MF", "-c", "-o")
+        keep = [a for i, a in enumerate(command) if a not in (*skip, "-MD", "-O3", "-Werror") and command[i - 1] not in skip]
+        subprocess.run([*keep, f"-I{ROOT / PLUGIN}", "-D_GNU_SOURCE", "-w", "-O1", "-c", path, "-o", path.with_suffix(".o")],
+                       cwd=self.build, check=True)
+        return path.with_suffix(".o")
+
+    def make(self, changed):
+        """The library with these objects in place of the build's."""
+        objects = {**self.base, **changed}
+        words = [str(objects.pop(name)) if (name := Path(word).name.removesuffix(".o")) in objects else word for word in self.link]
+        words[words.index("-o") + 1] = str(self.folder / "libtenon_reference.so")
+        subprocess.run([*words, *map(str, objects.values())], cwd=self.build, check=True)
+        return self.folder / "libtenon_reference.so"
+
+
+def check(tenon, build, library, names):
+    """The cases of these names, as the report has them."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
+    filters = "|".join(re.escape(n).replace("\\-", "-") for n in sorted(set(names)))
+    run = subprocess.run([tenon, "check", library, "--filter", f"^({filters})$", "--jobs", "1", "--timeout", "60", "--json", "-"],
+                         capture_output=True, text=True, timeout=600,
+                         env={**environment, "TENON_PLUGIN_PATH": f"{build}/plugins/cpu", "TENON_REFERENCE_DEVICES": "1"})
+    try:
+        report = json.loads(run.stdout)
+    except json.JSONDecodeError:
+        return [{"name": "the report", "outcome": "crashed", "reason": run.stderr[-500:], "as_expected": False}]
+    return report["cases"] or [{"name": "the report", "outcome": "failed", "reason": report["fatal"], "as_expected": False}]
+
+
+def table():
+    return "".join(["| fault | found by |\n|---|---|\n", *(f"| {fault} | `{case}` |\n" for fault, _, _, _, case in MUTANTS)])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=Path)
+    parser.add_argument("--tenon")
+    parser.add_argument("--only", default="", help="mutants whose fault contains this")
+    parser.add_argument("--table", action="store_true")
+    o = parser.parse_args()
+    if o.table:
+        print(table(), end="")
+        return 0
+    build = o.build.resolve()
+    with tempfile.TemporaryDirectory(dir=build) as name:
+        plugin = Plugin(build, Path(name))
+        if not plugin.is_plain():
+            print("skipped: the mutants are made of plain builds only\n0 passed, 0 failed, 1 skipped")
+            return 77
+        sound = [c for c in check(o.tenon, build, plugin.make({}), [m[4] for m in MUTANTS]) if c["outcome"] != "passed"]
+        for c in sound:
+            print(f"the plugin as it is: {c['name']} {c['outcome']}: {c['reason']}")
+        passed, failed = 0, len(sound)
+        if table() not in (ROOT / "docs/kit.md").read_text():
+            print("docs/kit.md has another table: mutants.py --table prints it")
+            failed += 1
+        for fault, file, old, new, case in (m for m in MUTANTS if o.only in m[0]):
+            text = plugin.source(file)
+            cases = []
+            if text.count(old) == 1:
+                cases = check(o.tenon, build, plugin.make({file: plugin.compile(file, text.replace(old, new))}), [case])
+            found = [c for c in cases if not c["as_expected"] and c["name"] == case]
+            print(f"{'found  ' if found else 'MISSED ' if cases else 'NO TEXT'} {fault:52} {case}"
+                  + (f": {found[0]['reason'][:100]}" if found else ""))
+            passed += bool(found)
+            failed += not found
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
