@@ -34,7 +34,7 @@ int32_t optim_sgd_init(optim_sgd *o, tn_tensor **parameters, uint32_t count, dou
     return o->velocity ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 
-static void sgd_one(optim_sgd *o, tn_scope *s, uint32_t i)
+static void sgd_update(optim_sgd *o, tn_scope *s, uint32_t i)
 {
     tn_tensor *p = o->parameters[i], *g = tn_grad_of(s, p);
     if (!g) return;
@@ -52,7 +52,7 @@ static void sgd_one(optim_sgd *o, tn_scope *s, uint32_t i)
 int32_t optim_sgd_step(optim_sgd *o, tn_scope *s)
 {
     tn_scope *child = without_recording(s);
-    for (uint32_t i = 0; i < o->count; i++) sgd_one(o, child, i);
+    for (uint32_t i = 0; i < o->count; i++) sgd_update(o, child, i);
     return tn_scope_close(child);
 }
 
@@ -79,9 +79,17 @@ int32_t optim_adamw_init(optim_adamw *o, tn_tensor **parameters, uint32_t count,
     return TN_E_OUT_OF_MEMORY;
 }
 
-static void adamw_one(optim_adamw *o, tn_scope *s, uint32_t i)
+/* A complex tensor as pairs of real numbers. */
+static tn_tensor *as_real(tn_scope *s, tn_tensor *t)
 {
-    tn_tensor *p = o->parameters[i], *g = tn_grad_of(s, p), *denominator;
+    return t && tn_dtype_is_complex(tn_tensor_dtype(t)) ? tn_view_as_real(s, t) : t;
+}
+
+/* Real and imaginary parts are parameters of their own, as in PyTorch: each has its own mean and square. */
+static void adamw_update(optim_adamw *o, tn_scope *s, uint32_t i)
+{
+    tn_tensor *p = as_real(s, o->parameters[i]), *g = as_real(s, tn_grad_of(s, o->parameters[i])),
+              *denominator;
     double correction1 = 1 - pow(o->beta1, (double)o->step), correction2 = 1 - pow(o->beta2, (double)o->step);
     if (!g) return;
     if (!o->mean[i]) o->mean[i] = state_like(s, p);
@@ -99,7 +107,7 @@ int32_t optim_adamw_step(optim_adamw *o, tn_scope *s)
 {
     tn_scope *child = without_recording(s);
     o->step++;
-    for (uint32_t i = 0; i < o->count; i++) adamw_one(o, child, i);
+    for (uint32_t i = 0; i < o->count; i++) adamw_update(o, child, i);
     return tn_scope_close(child);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Optimisers over leaves with gradients. A step reads tn_grad_of and writes the parameters in place, without
- * recording; parameters without a gradient are passed over.
+ * recording; parameters without a gradient are skipped.
  */
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
@@ -20,13 +20,13 @@ int32_t optim_sgd_init(optim_sgd *o, tn_tensor **parameters, uint32_t count, dou
 int32_t optim_sgd_step(optim_sgd *o, tn_scope *s);
 void optim_sgd_finish(optim_sgd *o);
 
-/* Decoupled weight decay: Loshchilov and Hutter, "Decoupled weight decay regularization", 2019. */
+/* Loshchilov and Hutter, "Decoupled weight decay regularization", 2019. Complex parameters count as pairs of real ones. */
 typedef struct optim_adamw {
     double lr, beta1, beta2, eps, weight_decay;
     int64_t step;
     uint32_t count;
     tn_tensor **parameters; /* borrowed */
-    tn_tensor **mean;       /* of gradients; NULL before the first step */
+    tn_tensor **mean;       /* of the gradients, real; NULL before the first step */
     tn_tensor **square;     /* of their squares */
 } optim_adamw;
 /* betas 0.9 and 0.999, eps 1e-8. The caller may change the numbers between steps. */
