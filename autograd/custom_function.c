@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes
- * part in autograd the call becomes a node, which owns what was saved and, in the end, calls destroy.
+ * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes part in
+ * autograd, the call becomes a node, which owns what was saved and calls destroy when it is destroyed.
  */
 #include "autograd/record.h"
 
@@ -12,9 +12,9 @@
 
 #include <tenon/ops.h>
 
-struct tn_function_call {
+typedef struct function_node {
     tn_node node;
-    tn_function function; /* a copy; its name is the node's */
+    tn_function function; /* a copy; its name is `name` */
     void *user;
     char *name;
     uint64_t name_bytes;
@@ -26,10 +26,32 @@ struct tn_function_call {
     uint64_t n_sizes;
     uint32_t n_outs;
     uint32_t n_ins;
-    tn_tensors to_save; /* while forward runs: references */
-    tni_vector dirty;   /* tn_tensor *, while forward runs */
+} function_node;
+
+/* What forward and backward see of the node, while they run. Each backward run has its own: several threads may run one node. */
+struct tn_function_call {
+    function_node *node;
+    const tni_saved *saved; /* backward: what this run took or copied */
+    tn_tensors to_save;     /* forward: references */
+    tni_vector dirty;       /* forward: tn_tensor * */
     tni_vector non_differentiable;
 };
+
+static void forget_tensors(tn_function_call *call)
+{
+    for (int64_t i = 0; i < call->to_save.count; i++) tn_release(call->to_save.data[i]);
+    tni_free(call->node->node.ctx, (void *)(uintptr_t)call->to_save.data,
+             (uint64_t)call->to_save.count * sizeof(tn_tensor *));
+    call->to_save = (tn_tensors){NULL, 0};
+}
+
+static void finish_call(tn_function_call *call)
+{
+    tn_context *ctx = call->node->node.ctx;
+    forget_tensors(call);
+    tni_vector_finish(ctx, &call->dirty, sizeof(tn_tensor *));
+    tni_vector_finish(ctx, &call->non_differentiable, sizeof(tn_tensor *));
+}
 
 /* ---- backward ---- */
 
@@ -40,7 +62,7 @@ static tn_tensor *zeros_of(tn_scope *s, const tni_meta *note)
     return tn_zeros(s, sizes, .dtype = note->dtype, .device = note->device);
 }
 
-static int32_t prepare_gradients(tn_function_call *c, tni_step *step, tn_tensor **grads)
+static int32_t prepare_gradients(const function_node *c, tni_step *step, tn_tensor **grads)
 {
     int32_t materialise = !(c->function.flags & TN_FUNCTION_NO_MATERIALIZE);
     for (uint32_t i = 0; i < c->n_outs; i++) {
@@ -103,14 +125,17 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
     return tni_set_history(grad, &n->node, 0);
 }
 
-static int32_t call_backward(tn_function_call *c, tni_step *step, tn_tensor **grads, tn_tensor **out)
+static int32_t call_backward(function_node *c, const tni_saved *saved, tni_step *step, tn_tensor **grads,
+                             tn_tensor **out)
 {
     tn_scope *s = step->scope;
+    tn_function_call call = {.node = c, .saved = saved};
     int32_t once = (c->function.flags & TN_FUNCTION_ONCE_DIFFERENTIABLE) && tni_grad_enabled();
     uint32_t mode = tn_grad_mode();
     if (once) tn_set_grad_mode(TN_GRAD_OFF);
-    int32_t status = c->function.backward(c, s, (tn_tensors){grads, c->n_outs}, out);
+    int32_t status = c->function.backward(&call, s, (tn_tensors){grads, c->n_outs}, out);
     tn_set_grad_mode(mode);
+    finish_call(&call);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, c->name));
     for (uint32_t i = 0; once && i < c->n_ins && !tn_scope_failed(s); i++) {
         for (uint32_t k = 0; k < c->n_outs && out[i]; k++) {
@@ -126,47 +151,36 @@ static int32_t call_backward(tn_function_call *c, tni_step *step, tn_tensor **gr
 
 static int32_t function_run(tn_node *node, tni_step *step)
 {
-    tn_function_call *c = (tn_function_call *)node;
+    function_node *c = (function_node *)node;
     tn_scope *s = step->scope;
-    if (node->freed && c->n_saved) return tni_scope_record(s, tni_freed_error());
+    tni_saved *saved = c->n_saved ? tni_saved_take(node, c->saved, c->n_saved, step) : NULL;
+    if (c->n_saved && !saved) return tn_scope_failed(s);
     tn_tensor **grads = tn_scope_memory(s, (c->n_outs + 1u) * sizeof *grads);
     tn_tensor **out = tn_scope_memory(s, (c->n_ins + 1u) * sizeof *out);
-    if (!grads || !out) return tn_scope_failed(s);
-    memset(out, 0, (c->n_ins + 1u) * sizeof *out);
-    int32_t status = prepare_gradients(c, step, grads);
-    if (!status) status = call_backward(c, step, grads, out);
+    int32_t status = tn_scope_failed(s);
+    if (!status) {
+        memset(out, 0, (c->n_ins + 1u) * sizeof *out);
+        status = prepare_gradients(c, step, grads);
+    }
+    if (!status) status = call_backward(c, saved, step, grads, out);
     for (uint32_t i = 0; i < c->n_ins && !status; i++) {
         if (c->edges[i].node && out[i]) step->out[i] = tn_retain(out[i]);
     }
-    if (!step->keep && c->n_saved) {
-        tni_saved *saved = c->saved;
-        tni_spin_lock(&node->lock);
-        int32_t mine = !node->freed;
-        node->freed = 1;
-        tni_spin_unlock(&node->lock);
-        if (mine) {
-            tni_saved_finish(saved, c->n_saved);
-            memset(saved, 0, c->n_saved * sizeof *saved);
-        }
-    }
+    tni_saved_finish(saved, c->n_saved);
     return status;
 }
 
 static const char *function_name(const tn_node *node)
 {
-    return ((const tn_function_call *)node)->name;
+    return ((const function_node *)node)->name;
 }
 
 static void function_destroy(tn_node *node)
 {
-    tn_function_call *c = (tn_function_call *)node;
+    function_node *c = (function_node *)node;
     tn_context *ctx = node->ctx;
-    if (c->saved) tni_saved_finish(c->saved, c->n_saved);
+    if (c->saved && !node->freed) tni_saved_finish(c->saved, c->n_saved);
     tni_free(ctx, c->saved, c->n_saved * sizeof *c->saved);
-    for (int64_t i = 0; i < c->to_save.count; i++) tn_release(c->to_save.data[i]);
-    tni_free(ctx, (void *)(uintptr_t)c->to_save.data, (uint64_t)c->to_save.count * sizeof(tn_tensor *));
-    tni_vector_finish(ctx, &c->dirty, sizeof(tn_tensor *));
-    tni_vector_finish(ctx, &c->non_differentiable, sizeof(tn_tensor *));
     if (c->function.destroy) c->function.destroy(c->user);
     tni_free(ctx, c->edges, c->n_ins * sizeof *c->edges);
     tni_free(ctx, c->notes, (c->n_outs + c->n_ins) * sizeof *c->notes);
@@ -180,7 +194,7 @@ static const tni_node_class function_class = {
 
 /* ---- forward ---- */
 
-static int32_t note_all(tn_function_call *c, tn_tensors inputs, tn_tensor *const *outs)
+static int32_t note_all(function_node *c, tn_tensors inputs, tn_tensor *const *outs)
 {
     uint64_t n = 0, at = 0;
     for (uint32_t i = 0; i < c->n_outs; i++) n += outs[i] ? outs[i]->desc.rank : 0;
@@ -201,7 +215,7 @@ static int32_t note_all(tn_function_call *c, tn_tensors inputs, tn_tensor *const
     return TN_OK;
 }
 
-static int32_t connect(tn_function_call *c, tn_tensors inputs)
+static int32_t connect(function_node *c, tn_tensors inputs)
 {
     c->edges = tni_alloc_zeroed(c->node.ctx, (c->n_ins ? c->n_ins : 1) * sizeof *c->edges);
     if (!c->edges) return TN_E_OUT_OF_MEMORY;
@@ -233,16 +247,18 @@ static uint32_t index_of(tn_tensors list, const tn_tensor *t)
 }
 
 /* An output that has no gradient. */
-static int32_t is_constant(const tn_function_call *c, const tn_tensor *t)
+static int32_t is_constant(const tn_function_call *call, const tn_tensor *t)
 {
-    return list_has(&c->non_differentiable, t) || !tni_is_differentiable(t->desc.dtype);
+    return list_has(&call->non_differentiable, t) || !tni_is_differentiable(t->desc.dtype);
 }
 
-static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **out, uint32_t i)
+static int32_t record_output(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **out,
+                             uint32_t i)
 {
+    function_node *c = call->node;
     tn_tensor *t = *out;
     uint32_t from = index_of(inputs, t);
-    if (list_has(&c->dirty, t))
+    if (list_has(&call->dirty, t))
         return from == UINT32_MAX ? tni_set_history(t, tni_node_retain(&c->node), i)
                                   : tni_record_inplace(t, &c->node, from);
     if (from != UINT32_MAX) { /* handed through: a view, so that the input keeps its own history */
@@ -252,22 +268,23 @@ static int32_t record_output(tn_function_call *c, tn_scope *s, tn_tensors inputs
         if (status) return status;
         *out = tni_scope_own(s, view);
     }
-    return is_constant(c, t) ? TN_OK : tni_set_history(*out, tni_node_retain(&c->node), i);
+    return is_constant(call, t) ? TN_OK : tni_set_history(*out, tni_node_retain(&c->node), i);
 }
 
 /* What forward asked to be saved: an output by its number, an input (or anything else) as it is. */
-static int32_t save_all(tn_function_call *c, tn_tensor *const *outs)
+static int32_t save_all(const tn_function_call *call, tn_tensor *const *outs)
 {
-    c->n_saved = (uint32_t)c->to_save.count;
+    function_node *c = call->node;
+    c->n_saved = (uint32_t)call->to_save.count;
     if (!c->n_saved) return TN_OK;
     c->saved = tni_alloc_zeroed(c->node.ctx, c->n_saved * sizeof *c->saved);
     if (!c->saved) return TN_E_OUT_OF_MEMORY;
     tn_tensors out_list = {outs, c->n_outs};
     for (uint32_t i = 0; i < c->n_saved; i++) {
-        tn_tensor *t = c->to_save.data[i];
+        tn_tensor *t = call->to_save.data[i];
         uint32_t output = t ? index_of(out_list, t) : UINT32_MAX;
         int32_t is_output = output != UINT32_MAX;
-        int32_t status = is_output && is_constant(c, t)
+        int32_t status = is_output && is_constant(call, t)
                              ? tni_save_constant(c->saved + i, t)
                              : tni_save_tensor(c->saved + i, t, is_output ? output : TNI_SAVED_INPUT);
         if (status) return status;
@@ -275,43 +292,37 @@ static int32_t save_all(tn_function_call *c, tn_tensor *const *outs)
     return TN_OK;
 }
 
-static void forget_temporary(tn_function_call *c)
+static int32_t record_call(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
 {
-    for (int64_t i = 0; i < c->to_save.count; i++) tn_release(c->to_save.data[i]);
-    tni_free(c->node.ctx, (void *)(uintptr_t)c->to_save.data,
-             (uint64_t)c->to_save.count * sizeof(tn_tensor *));
-    c->to_save = (tn_tensors){NULL, 0};
-}
-
-static int32_t record_call(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
-{
+    function_node *c = call->node;
     int32_t status = note_all(c, inputs, outs);
-    for (uint32_t i = 0; i < c->dirty.count; i++) tni_bump_version(((tn_tensor **)c->dirty.data)[i]);
-    if (!status) status = save_all(c, outs);
+    for (uint32_t i = 0; i < call->dirty.count; i++) tni_bump_version(((tn_tensor **)call->dirty.data)[i]);
+    if (!status) status = save_all(call, outs);
     for (uint32_t i = 0; i < c->n_outs && !status; i++) {
-        if (outs[i]) status = record_output(c, s, inputs, outs + i, i);
+        if (outs[i]) status = record_output(call, s, inputs, outs + i, i);
     }
     return status;
 }
 
-static int32_t run_forward(tn_function_call *c, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
+static int32_t run_forward(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
 {
+    function_node *c = call->node;
     uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
-    int32_t status = c->function.forward(c, s, inputs, outs);
+    int32_t status = c->function.forward(call, s, inputs, outs);
     tn_set_grad_mode(mode);
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     if (status) return tni_error_ensure(status, c->name);
     for (uint32_t i = 0; i < c->n_outs; i++) {
-        if (!outs[i]) return tni_error(TN_E_ARGUMENT, "%s: forward gave no output %u", c->name, i);
+        if (!outs[i]) return tni_error(TN_E_ARGUMENT, "%s: forward did not set output %u", c->name, i);
     }
     c->node.stream = tni_working_stream(outs[0]);
     return TN_OK;
 }
 
-static int32_t make_call(tn_context *ctx, const tn_function *function, void *user, uint32_t n_ins,
-                         uint32_t n_outs, tn_function_call **out)
+static int32_t make_node(tn_context *ctx, const tn_function *function, void *user, uint32_t n_ins,
+                         uint32_t n_outs, function_node **out)
 {
-    tn_function_call *c = tni_alloc_zeroed(ctx, sizeof *c);
+    function_node *c = tni_alloc_zeroed(ctx, sizeof *c);
     if (!c) return TN_E_OUT_OF_MEMORY;
     tni_node_init(&c->node, ctx, &function_class, sizeof *c);
     memcpy(&c->function, function, function->size < sizeof c->function ? function->size : sizeof c->function);
@@ -343,23 +354,25 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     if (!function || !function->forward || !function->backward || !out || !n_outs)
         return tni_scope_record(
-            s, tni_error(TN_E_ARGUMENT, "function_apply: forward, backward and outputs are required"));
-    tn_function_call *c;
+            s, tni_error(TN_E_ARGUMENT,
+                         "function_apply: forward, backward and at least one output are required"));
+    function_node *c;
     tn_context *ctx = tn_scope_context(s);
-    int32_t status = make_call(ctx, function, user, (uint32_t)inputs.count, n_outs, &c);
+    int32_t status = make_node(ctx, function, user, (uint32_t)inputs.count, n_outs, &c);
     if (status) return tni_scope_record(s, status);
+    tn_function_call call = {.node = c};
     tn_tensor **outs = tn_scope_memory(s, n_outs * sizeof *outs);
     status = outs ? TN_OK : TN_E_OUT_OF_MEMORY;
     if (outs) memset(outs, 0, n_outs * sizeof *outs);
     int32_t record = wants_recording(inputs);
     if (!status && record) status = connect(c, inputs);
     if (!status && !record) c->edges = tni_alloc_zeroed(ctx, (c->n_ins ? c->n_ins : 1) * sizeof *c->edges);
-    if (!status) status = run_forward(c, s, inputs, outs);
-    for (uint32_t i = 0; record && !status && i < c->dirty.count; i++)
-        status = tni_check_inplace(((tn_tensor **)c->dirty.data)[i]);
-    if (!status && record) status = record_call(c, s, inputs, outs);
+    if (!status) status = run_forward(&call, s, inputs, outs);
+    for (uint32_t i = 0; record && !status && i < call.dirty.count; i++)
+        status = tni_check_inplace(((tn_tensor **)call.dirty.data)[i]);
+    if (!status && record) status = record_call(&call, s, inputs, outs);
     if (!status) memcpy(out, outs, n_outs * sizeof *outs);
-    forget_temporary(c);
+    finish_call(&call);
     tni_node_release(&c->node);
     return status ? tni_scope_record(s, status) : TN_OK;
 }
@@ -368,14 +381,14 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
 
 void *tn_function_user(const tn_function_call *call)
 {
-    return call->user;
+    return call->node->user;
 }
 
 int32_t tn_function_save(tn_function_call *call, tn_tensors tensors)
 {
-    forget_temporary(call);
+    forget_tensors(call);
     if (tensors.count <= 0) return TN_OK;
-    tn_tensor **list = tni_alloc(call->node.ctx, (uint64_t)tensors.count * sizeof *list);
+    tn_tensor **list = tni_alloc(call->node->node.ctx, (uint64_t)tensors.count * sizeof *list);
     if (!list) return TN_E_OUT_OF_MEMORY;
     for (int64_t i = 0; i < tensors.count; i++) list[i] = tn_retain(tensors.data[i]);
     call->to_save = (tn_tensors){list, tensors.count};
@@ -385,26 +398,23 @@ int32_t tn_function_save(tn_function_call *call, tn_tensors tensors)
 tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i)
 {
     if (tn_scope_failed(s)) return NULL;
-    if (i >= call->n_saved) {
-        tni_scope_record(s, tni_error(TN_E_INDEX, "%s: there is no saved tensor %u", call->name, i));
+    function_node *c = call->node;
+    if (i >= c->n_saved || !call->saved) {
+        tni_scope_record(s, tni_error(TN_E_INDEX, "%s: there is no saved tensor %u", c->name, i));
         return NULL;
     }
-    if (call->node.freed) {
-        tni_scope_record(s, tni_freed_error());
-        return NULL;
-    }
-    tn_tensor *t = tni_unpack(call->saved + i, s, &call->node);
+    tn_tensor *t = tni_unpack(call->saved + i, s, &c->node);
     return t ? tni_scope_own(s, tn_retain(t)) : NULL; /* the program may look at it after the run */
 }
 
 int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i)
 {
-    return i < call->n_ins && call->edges && call->edges[i].node != NULL;
+    return i < call->node->n_ins && call->node->edges && call->node->edges[i].node != NULL;
 }
 
 static int32_t add_to(tn_function_call *call, tni_vector *v, tn_tensor *t)
 {
-    tn_tensor **slot = tni_vector_push(call->node.ctx, v, sizeof *slot);
+    tn_tensor **slot = tni_vector_push(call->node->node.ctx, v, sizeof *slot);
     if (!slot) return TN_E_OUT_OF_MEMORY;
     *slot = t;
     return TN_OK;

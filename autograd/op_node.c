@@ -114,10 +114,9 @@ static inline measure measure_call(const tni_frame *f, const tni_gradient_entry 
     }
     const tni_save *save = rule->saves, *last = save + rule->save_count;
     for (; save < last; save++) {
-        uint32_t is_arg = save->kind == TNI_SAVE_ARG;
         const tn_value *v = args + save->index;
-        m.saves += is_arg && v->tag == TN_TAG_TENSORS ? v->count : 1;
-        m.results += !is_arg;
+        m.saves += save->kind == TNI_SAVE_ARG && v->tag == TN_TAG_TENSORS ? v->count : 1;
+        m.results += save->kind == TNI_SAVE_RESULT;
     }
     for (uint32_t i = 0; i < n_outs; i++) {
         if (outs[i]) m.sizes += outs[i]->desc.rank;
@@ -218,12 +217,10 @@ static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
 }
 
 /* One of the tensors that the rule wants of the arguments. */
-static inline int32_t save_arg(tni_op_node *n, tni_saved *saved, tn_tensor *t, const tni_save *save,
-                               int32_t inplace)
+static inline int32_t save_arg(tni_op_node *n, tni_saved *saved, tn_tensor *t, uint32_t arg, int32_t inplace)
 {
-    tni_edge edge = n->node.edges[n->args[save->index].count];
-    if (TNI_UNLIKELY(save->geometry)) return save_geometry(saved, t);
-    if (TNI_UNLIKELY(inplace && save->index == 0)) return save_clone(saved, t, edge);
+    tni_edge edge = n->node.edges[n->args[arg].count];
+    if (TNI_UNLIKELY(inplace && arg == 0)) return save_clone(saved, t, edge);
     return tni_save_input(saved, t, edge);
 }
 
@@ -239,7 +236,9 @@ static inline int32_t save_args(tni_op_node *n, const tni_frame *f, int32_t inpl
             for (uint32_t k = 0; k < v->count && !status; k++)
                 status = tni_save_tensor(saved++, needed ? v->as.tensors[k] : NULL, TNI_SAVED_INPUT);
         } else if (save->kind == TNI_SAVE_ARG && v->tag == TN_TAG_TENSOR && needed) {
-            status = save_arg(n, saved++, v->as.tensor, save, inplace);
+            status = save_arg(n, saved++, v->as.tensor, save->index, inplace);
+        } else if (TNI_UNLIKELY(save->kind == TNI_SAVE_GEOMETRY)) {
+            status = save_geometry(saved++, v->as.tensor);
         } else {
             *saved++ = (tni_saved){0};
         }
@@ -259,7 +258,7 @@ int32_t tni_op_node_save_results(tni_op_node *n, tn_tensor *const *outs, uint32_
     uint32_t at = 0;
     for (uint32_t i = 0; i < n->rule->save_count; i++) {
         const tni_save *save = n->rule->saves + i;
-        if (save->kind == TNI_SAVE_ARG) {
+        if (save->kind != TNI_SAVE_RESULT) {
             tn_value v = n->args[save->index];
             at += v.tag == TN_TAG_TENSORS ? v.count : 1;
             continue;

@@ -17,37 +17,10 @@ struct tni_grad {
     const tni_saved *saved;
 };
 
-/* Copies of what is saved, for a run that leaves it to others; NULL: it is freed, or there is no memory. */
-static tni_saved *copy_saved(tni_op_node *n, tn_scope *s)
-{
-    tni_saved *copies = tn_scope_memory(s, n->n_saved * sizeof *copies);
-    if (!copies) return NULL;
-    tni_spin_lock(&n->node.lock);
-    uint32_t freed = n->node.freed;
-    if (!freed) tni_saved_copy(copies, n->saved, n->n_saved);
-    tni_spin_unlock(&n->node.lock);
-    if (!freed) return copies;
-    tni_scope_record(s, tni_freed_error());
-    return NULL;
-}
-
-/* What is saved, to be finished after the run: the only run that does not keep the graph takes all. */
-static inline tni_saved *take_saved(tni_op_node *n, const tni_step *step)
-{
-    if (step->keep) return copy_saved(n, step->scope);
-    tni_spin_lock(&n->node.lock);
-    uint32_t freed = n->node.freed;
-    n->node.freed = 1;
-    tni_spin_unlock(&n->node.lock);
-    if (TNI_LIKELY(!freed)) return n->saved;
-    tni_scope_record(step->scope, tni_freed_error());
-    return NULL;
-}
-
 static int32_t op_run(tn_node *node, tni_step *step)
 {
     tni_op_node *n = (tni_op_node *)node;
-    tni_saved *saved = n->n_saved ? take_saved(n, step) : NULL;
+    tni_saved *saved = n->n_saved ? tni_saved_take(node, n->saved, n->n_saved, step) : NULL;
     if (TNI_UNLIKELY(n->n_saved && !saved)) return tn_scope_failed(step->scope);
     tni_grad g = {step->scope, n, step, saved};
     n->rule->rule(step->scope, &g);
@@ -109,6 +82,11 @@ static tn_tensor *unpack_at(const tni_grad *g, uint32_t at)
 tn_tensor *tni_grad_saved(const tni_grad *g, uint32_t arg)
 {
     return unpack_at(g, find_saved(g, TNI_SAVE_ARG, arg));
+}
+
+tn_tensor *tni_grad_geometry(const tni_grad *g, uint32_t arg)
+{
+    return unpack_at(g, find_saved(g, TNI_SAVE_GEOMETRY, arg));
 }
 
 tn_tensor *tni_grad_saved_item(const tni_grad *g, uint32_t arg, uint32_t item)

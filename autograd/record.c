@@ -289,7 +289,7 @@ static int32_t run_composite(tni_frame *f)
 
 static const tni_gradient_entry missing_rule = {.rule = grad_not_implemented};
 
-static int32_t run_without_rule(tni_frame *f)
+static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
 {
     const tni_op_entry *entry = f->op->base->entry;
     int32_t inplace = f->op->form == TNI_FORM_INPLACE;

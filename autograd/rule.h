@@ -14,12 +14,15 @@
 typedef struct tni_grad tni_grad;
 typedef void tni_grad_fn(tn_scope *s, tni_grad *g);
 
-enum { TNI_SAVE_ARG, TNI_SAVE_RESULT };
+enum {
+    TNI_SAVE_ARG,
+    TNI_SAVE_RESULT,
+    TNI_SAVE_GEOMETRY /* of an argument: an alias without history, whose sizes and strides the rule reads */
+};
 typedef struct tni_save {
     uint8_t kind;
-    uint8_t index;    /* of the argument or the output */
-    int8_t if_needs;  /* save only if that argument needs a gradient; -1: always */
-    uint8_t geometry; /* an alias without history is enough: the rule reads sizes and strides, no elements */
+    uint8_t index;   /* of the argument or the output */
+    int8_t if_needs; /* save only if that argument needs a gradient; -1: always */
 } tni_save;
 
 /*
@@ -56,6 +59,7 @@ extern const uint32_t tni_builtin_gradient_count;
 tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i);
 /* A tensor argument that the table says is saved; NULL if it was absent or not needed. */
 tn_tensor *tni_grad_saved(const tni_grad *g, uint32_t arg);
+tn_tensor *tni_grad_geometry(const tni_grad *g, uint32_t arg);
 tn_tensor *tni_grad_saved_item(const tni_grad *g, uint32_t arg, uint32_t item);
 tn_tensor *tni_grad_result(const tni_grad *g, uint32_t i);
 /* An argument that is no tensor: ints, numbers, lists, strings. */

@@ -170,7 +170,7 @@ tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node)
     return TNI_LIKELY(!tni_grad_enabled()) ? saved->tensor : unpack_with_history(saved, s, node);
 }
 
-void tni_saved_copy(tni_saved *to, const tni_saved *from, uint32_t count)
+static void copy_saved(tni_saved *to, const tni_saved *from, uint32_t count)
 {
     memcpy(to, from, count * sizeof *to);
     for (uint32_t i = 0; i < count; i++) {
@@ -178,6 +178,17 @@ void tni_saved_copy(tni_saved *to, const tni_saved *from, uint32_t count)
         if (!to[i].borrows) tni_node_retain(to[i].history.node);
         if (to[i].packed) atomic_fetch_add_explicit(&to[i].packed->refs, 1, memory_order_relaxed);
     }
+}
+
+tni_saved *tni_saved_copy(tn_node *node, const tni_saved *saved, uint32_t count, tn_scope *s)
+{
+    tni_saved *copies = tn_scope_memory(s, count * sizeof *copies);
+    if (!copies) return NULL;
+    tni_spin_lock(&node->lock);
+    uint32_t freed = node->freed;
+    if (!freed) copy_saved(copies, saved, count);
+    tni_spin_unlock(&node->lock);
+    return freed ? tni_saved_refuse(s) : copies;
 }
 
 static void release_packed(tni_packed *packed)
@@ -196,14 +207,17 @@ void tni_saved_finish(tni_saved *saved, uint32_t count)
     }
 }
 
-int32_t tni_freed_error(void)
+tni_saved *tni_saved_refuse(tn_scope *s)
 {
-    return tni_error(
-        TN_E_AUTOGRAD,
-        "Trying to backward through the graph a second time (or directly access saved tensors after they "
-        "have already been freed). Saved intermediate values of the graph are freed when you call "
-        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-        "graph a second time or if you need to access saved tensors after calling backward.");
+    tni_scope_record(
+        s, tni_error(
+               TN_E_AUTOGRAD,
+               "Trying to backward through the graph a second time (or directly access saved tensors after "
+               "they have already been freed). Saved intermediate values of the graph are freed when you "
+               "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+               "through the graph a second time or if you need to access saved tensors after calling "
+               "backward."));
+    return NULL;
 }
 
 /* ---- public ---- */

@@ -55,8 +55,23 @@ int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
  * scope or by `saved`. NULL if it was empty or on failure.
  */
 tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node);
-void tni_saved_copy(tni_saved *to, const tni_saved *from, uint32_t count);
+/* Copies in the scope's memory, for a run that keeps the graph. */
+tni_saved *tni_saved_copy(tn_node *node, const tni_saved *saved, uint32_t count, tn_scope *s);
+/* Records the error of a node whose saved tensors are gone; gives NULL. */
+tni_saved *tni_saved_refuse(tn_scope *s);
+/*
+ * The saved tensors of a node for one run, which finishes them: copies if the graph is kept, else those of the node, which
+ * one run only can take. NULL and a failed scope if they are freed or without memory.
+ */
+static inline tni_saved *tni_saved_take(tn_node *node, tni_saved *saved, uint32_t count, const tni_step *step)
+{
+    if (step->keep) return tni_saved_copy(node, saved, count, step->scope);
+    tni_spin_lock(&node->lock);
+    uint32_t freed = node->freed;
+    node->freed = 1;
+    tni_spin_unlock(&node->lock);
+    return TNI_LIKELY(!freed) ? saved : tni_saved_refuse(step->scope);
+}
 void tni_saved_finish(tni_saved *saved, uint32_t count);
-int32_t tni_freed_error(void);
 
 #endif

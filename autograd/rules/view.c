@@ -82,7 +82,7 @@ void grad_unfold(tn_scope *s, tni_grad *g)
 
 void grad_as_strided(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *self = tni_grad_saved(g, 0);
+    tn_tensor *self = tni_grad_geometry(g, 0);
     tni_geometry *base = tn_scope_memory(s, 2 * sizeof *base), *view = base + 1;
     if (!base || !self) return;
     tni_geometry_of(self, base);

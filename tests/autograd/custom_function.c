@@ -2,6 +2,9 @@
 /* Functions of a program with gradients of their own, and operators defined with one. */
 #include "suite.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <semaphore.h>
 #include <tenon/plugin.h>
 
 TestSuite(function, .init = begin);
@@ -156,5 +159,83 @@ Test(function, operator_with_a_gradient)
     EXPECT(s, grad, 6, 24);
     tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), NULL, &second);
     EXPECT(s, second, 12, 24);
+    end();
+}
+
+/* A gate in the first call of backward: a second run of the node meets it between its start and its first saved tensor. */
+typedef struct gate {
+    sem_t entered, open;
+    atomic_int calls;
+} gate;
+
+static int32_t gated_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    tn_function_save(call, in);
+    out[0] = tn_mul(scope, in.data[0], in.data[0]);
+    return TN_OK;
+}
+
+static int32_t gated_backward(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    gate *g = tn_function_user(call);
+    if (atomic_fetch_add(&g->calls, 1) == 0) {
+        sem_post(&g->entered);
+        sem_wait(&g->open);
+    }
+    tn_tensor *x = tn_function_saved(call, scope, 0);
+    out[0] = tn_mul(scope, grads.data[0], tn_mul_scalar(scope, x, 2));
+    return TN_OK;
+}
+
+typedef struct gated_run {
+    tn_tensor *loss;
+    tn_backward_options options;
+    int32_t status;
+} gated_run;
+
+static void *run_backward(void *user)
+{
+    gated_run *r = user;
+    tn_scope *own = tn_scope_open(ctx);
+    tn_backward_with(own, TN_TENSORS(r->loss), &r->options);
+    r->status = tn_scope_close(own);
+    return NULL;
+}
+
+/* Gives the gradient after a run that waits at the gate, and another one in between. */
+static tn_tensor *run_twice(int32_t keep, const char *error)
+{
+    gate g = {.calls = 0};
+    tn_function f = {
+        .size = sizeof f, .name = "Square", .forward = gated_forward, .backward = gated_backward};
+    tn_tensor *x = VECTOR(s, 1, 3, 5), *out;
+    pthread_t thread;
+    sem_init(&g.entered, 0, 0);
+    sem_init(&g.open, 0, 0);
+    cr_assert_eq(tn_function_apply(s, &f, &g, TN_TENSORS(x), &out, 1), TN_OK);
+    gated_run r = {.loss = tn_sum(s, out), .options = {.size = sizeof r.options, .retain_graph = keep}};
+    cr_assert_eq(pthread_create(&thread, NULL, run_backward, &r), 0);
+    sem_wait(&g.entered);
+    tn_backward_with(s, TN_TENSORS(r.loss), &r.options);
+    if (error) expect_error(s, error);
+    sem_post(&g.open);
+    pthread_join(thread, NULL);
+    cr_assert_eq(r.status, TN_OK);
+    sem_destroy(&g.entered);
+    sem_destroy(&g.open);
+    tn_tensor *grad = tn_grad_of(s, x);
+    tn_drop(s, out);
+    return grad;
+}
+
+Test(function, one_run_takes_what_is_saved)
+{
+    EXPECT(s, run_twice(0, "Trying to backward through the graph a second time"), 6, 10);
+    end();
+}
+
+Test(function, runs_that_keep_the_graph_share_what_is_saved)
+{
+    EXPECT(s, run_twice(1, NULL), 12, 20);
     end();
 }

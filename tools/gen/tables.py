@@ -156,8 +156,7 @@ def print_gradients(table):
                     f".zeroed = {next((i for i, a in enumerate(e.schema.args) if i and a.name == 'self'), 0)}",
                     f".sources = (const uint8_t[]){{{', '.join(e.gradient_sources)}}}"]
         if e.saves:
-            items = ", ".join(f"{{.kind = TNI_SAVE_{k.replace('GEOMETRY', 'ARG')}, .index = {i}, .if_needs = {n}"
-                              f"{', .geometry = 1' if k == 'GEOMETRY' else ''}}}" for k, i, n in e.saves)
+            items = ", ".join(f"{{.kind = TNI_SAVE_{k}, .index = {i}, .if_needs = {n}}}" for k, i, n in e.saves)
             row += [f".saves = (const tni_save[]){{{items}}}", f".save_count = {len(e.saves)}"]
         wanted = e.raw.get("differentiable_outputs")
         if wanted is not None:
