@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/inspect.h>
-#include "tests/autograd/suite.h"
+#include "suite.h"
 
 TestSuite(options, .init = begin);
 

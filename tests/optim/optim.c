@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Optimisers against their formulas, computed here number by number. */
 #include <math.h>
-#include "tests/autograd/suite.h"
+#include "suite.h"
 #include "optim.h"
 
 TestSuite(optim, .init = begin);
