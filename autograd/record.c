@@ -293,7 +293,7 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
 {
     const tni_op_entry *entry = f->op->base->entry;
     int32_t inplace = f->op->form == TNI_FORM_INPLACE;
-    if (entry->kind == TNI_KIND_COMPOSITE) return run_composite(f);
+    if (f->op->base->kind == TNI_KIND_COMPOSITE) return run_composite(f);
     if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {

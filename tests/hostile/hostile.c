@@ -238,7 +238,7 @@ static const liar liars[] = {
          "and has written 'out_allocation'"},
     {.name = "uses_the_call_before", /* its frame is that of the next: alone, the host takes it for that */
      .outcome = "add: 8; add: 8; ",
-     .validated = "add: 8; add: host.workspace: the call is over, or runs on another thread; ",
+     .validated = "add: 8; add: add: host.workspace: the call is over, or runs on another thread; ",
      .found = "call-outside of validate in host.workspace, " ADD ", 0, host.workspace of " ADD
               ", call #, kernel.run of " ADD ", call #: "},
     {.name = "kernel_drops_its_output",
