@@ -27,7 +27,7 @@ class Suite:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k != "LD_PRELOAD"}
 
     def run(self, *arguments, expect=0, **environment):
-        done = subprocess.run([self.tool, "check", *map(str, arguments)], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([self.tool, "check", *map(str, arguments)], capture_output=True, text=True, timeout=600,
                               env={**self.environment, **environment})
         if done.returncode != expect:
             raise Failure(f"{arguments}: status {done.returncode}, expected {expect}\n{done.stdout[-3000:]}"

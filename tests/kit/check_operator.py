@@ -25,7 +25,7 @@ WRONG = {
 
 def run(tool, *arguments):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
-    done = subprocess.run([tool, "check", *arguments], capture_output=True, text=True, env=clean, timeout=120)
+    done = subprocess.run([tool, "check", *arguments], capture_output=True, text=True, env=clean, timeout=600)
     try:
         return done, json.loads(done.stdout)
     except json.JSONDecodeError:

@@ -16,7 +16,7 @@ from pathlib import Path
 def run(tool, plugin, *arguments, samples=150):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") or k == "TENON_CPU_LEVEL"}
     command = [tool, "check", plugin, "--mode", "precision", "--samples", str(samples), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=clean, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=clean, timeout=600)
 
 
 def expect(condition, what, done):

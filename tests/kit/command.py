@@ -19,7 +19,7 @@ class Failure(Exception):
 
 def run(tool, *arguments, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k != "LD_PRELOAD"}
-    return subprocess.run([tool, *arguments], capture_output=True, text=True, env={**clean, **environment}, timeout=60)
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, env={**clean, **environment}, timeout=600)
 
 
 def expect(condition, what, done):

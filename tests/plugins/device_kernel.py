@@ -26,7 +26,7 @@ __kernel void others(__global float *out, __global const ushort *in, ulong seed)
 
 def compiles(clang, language, options, text):
     command = [clang, "-x", language, *STRICT, *options, "-"]
-    run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=600)
     if run.returncode:
         print(" ".join(command), run.stderr[:3000], sep="\n")
     return run.returncode == 0

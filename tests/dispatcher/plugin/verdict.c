@@ -127,7 +127,10 @@ Test(verdict, a_file_that_looks_the_same_is_not_read_again)
     write_text(folder, "a", "one");
     snprintf(path, sizeof(path), "%s/a", folder);
     tni_verdict_locate(path, &v);
-    cr_assert_eq(count_files(cache), 0, "a file that has just changed may change again unseen");
+    struct stat file;
+    cr_assert_eq(stat(path, &file), 0);
+    if (time(NULL) <= file.st_ctim.tv_sec + 2) /* a machine that was too slow for that has noted it already */
+        cr_assert_eq(count_files(cache), 0, "a file that has just changed may change again unseen");
     sleep(4);
     tni_verdict_locate(path, &v);
     cr_assert_eq(count_files(cache), 1, "what it hashed to is noted");
