@@ -45,6 +45,9 @@ static const char help[] =
     "  --against FILE           an earlier JSON report: what moved (precision)\n"
     "  --max-ulp N              greatest error that is demanded: who meets it (precision)\n"
     "  --samples N              inputs of each class (precision; default 1000, and all of 16-bit types)\n"
+    "  --max-bytes N            the largest call that is measured (speed; default 48 MiB); larger ones are "
+    "made "
+    "smaller\n"
     "  --full-size              no smaller calls in place of recorded ones (coverage; slow devices take "
     "minutes)\n"
     "  --all                    print cases that are as expected, too\n\n"
@@ -80,6 +83,7 @@ enum {
     AGAINST,
     MAX_ULP,
     SAMPLES,
+    MAX_BYTES,
     OP,
     ARGS
 };
@@ -103,6 +107,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"op", required_argument, NULL, OP},
                                       {"args", required_argument, NULL, ARGS},
                                       {"samples", required_argument, NULL, SAMPLES},
+                                      {"max-bytes", required_argument, NULL, MAX_BYTES},
                                       {"full-size", no_argument, NULL, FULL_SIZE},
                                       {"all", no_argument, NULL, ALL},
                                       {"help", no_argument, NULL, 'h'},
@@ -193,6 +198,9 @@ static int take(check_options *o, int letter, const char *text)
         return *end || end == text || !(o->max_ulp > 0);
     case SAMPLES:
         return whole(text, 1, 1000000, &o->samples);
+    case MAX_BYTES:
+        o->max_bytes = strtod(text, &end);
+        return *end || end == text || !(o->max_bytes >= 1);
     case FULL_SIZE:
         o->full_size = 1;
         return 0;
@@ -226,7 +234,8 @@ int cmd_check(int argc, char **argv)
                        .seed = 1,
                        .max_tier = 4,
                        .jobs = cores > 0 && cores < 64 ? (uint32_t)cores : 1,
-                       .timeout = 120};
+                       .timeout = 120,
+                       .max_bytes = 48.0 * 1048576.0};
     int letter, jobs_given = 0;
     while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
         if (letter == 'h') {

@@ -82,8 +82,8 @@ typedef struct side {
 
 static void note_error(side *a)
 {
-    const tn_error *e = tn_scope_failed(a->s) ? tn_scope_error(a->s) : tn_last_error();
-    snprintf(a->error, sizeof a->error, "%s", e && e->message ? e->message : "failed without an error");
+    check_error_text(tn_scope_failed(a->s) ? tn_scope_error(a->s) : tn_last_error(), a->error,
+                     sizeof a->error);
 }
 
 /* 0 when the call was made, whatever became of it. */

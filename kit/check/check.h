@@ -15,6 +15,7 @@
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <tenon/tenon.h>
 
 /* ---- Options ------------------------------------------------------------------------------------------ */
@@ -34,6 +35,7 @@ typedef struct check_options {
     const char *against;           /* an earlier JSON report, or NULL */
     const char *trace;             /* calls to replay, NULL: the ones that are installed */
     double max_ulp;                /* 0: not demanded */
+    double max_bytes;              /* speed: the largest call that is measured */
     uint64_t samples;              /* precision: inputs of each class; 0: 1000 */
     uint64_t seed;
     uint32_t max_tier; /* highest tier that runs */
@@ -47,6 +49,15 @@ typedef struct check_options {
 
 /* ---- The plugin under test, in a process that runs cases ----------------------------------------------- */
 
+#define CHECK_LOG_BYTES 1600
+#define CHECK_SEEN      48
+
+/* An operator that was called on tensors of a dtype. */
+typedef struct check_seen {
+    uint32_t op;
+    tn_dtype dtype;
+} check_seen;
+
 typedef struct check_target {
     const check_options *options;
     tn_context *ctx;
@@ -58,8 +69,12 @@ typedef struct check_target {
     char name[56];         /* "acme:0" */
     char other_name[56];   /* "cpu", or "" */
     char plugin[48], version[48], vendor[72], library[4096];
-    char error_line[256]; /* first error that the library logged while the case ran, or "" */
-    uint32_t nested;      /* calls that operators made, counted while watched */
+    char error_line[256];      /* first error that the library logged while the case ran, or "" */
+    char log[CHECK_LOG_BYTES]; /* what it logged, a line each, as far as there is room */
+    FILE *log_stream; /* where each line goes at once, behind a '#': a crash must not lose it; or NULL */
+    uint32_t nested;  /* calls that operators made, counted while watched */
+    uint32_t n_seen;  /* calls of operators, while watched: their base and first dtype, each pair once */
+    check_seen seen[CHECK_SEEN];
 } check_target;
 
 /* Loads the plugin and opens its device. NULL and a reason (`bytes` long) when that fails. */
@@ -86,9 +101,10 @@ typedef struct check_result {
     int32_t reserved;
     double difference; /* largest, of values that differ */
     double seconds;
-    cJSON *data;      /* measurements of a mode, an object, or NULL; the run owns it */
-    char reason[640]; /* of anything but a pass: what came, what was expected, by which call */
-    char excuse[160]; /* from the list, if listed */
+    cJSON *data;               /* measurements of a mode, an object, or NULL; the run owns it */
+    char reason[640];          /* of anything but a pass: what came, what was expected, by which call */
+    char excuse[160];          /* from the list, if listed */
+    char log[CHECK_LOG_BYTES]; /* what the library and the plugin logged meanwhile, a line each */
 } check_result;
 
 #define CHECK_TAG_OPTIONAL         1u /* absence is no fault of the tier: speed, not substance */
@@ -121,10 +137,14 @@ void *check_memory(check_list *list, size_t bytes);
 /* The same for a text. */
 const char *check_text(check_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How a case ends that did not pass. The first word counts; later ones are passed over. */
+/* How a case ends that did not pass. The first of these calls counts; later ones are ignored. */
 void check_fail(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_skip(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_absent(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* An error with the vendor's own number and text, if it has them. */
+void check_error_text(const tn_error *error, char *text, size_t bytes);
+/* Appends a line to a log of CHECK_LOG_BYTES; what does not fit is left out. */
+void check_log_line(char *log, const char *line);
 /* Fails with the error of the scope (NULL: of the thread). */
 void check_fail_with_error(check_result *out, const tn_scope *s, const char *what);
 /* CHECK that reads as a sentence: fails unless `condition`. Returns the condition. */

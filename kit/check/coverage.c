@@ -31,15 +31,29 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* The dtypes that an operator was called with while watched: "float16, int64". */
+static void dtypes_of(const check_target *t, uint32_t op, char *text, size_t bytes)
+{
+    size_t used = 0;
+    *text = 0;
+    for (uint32_t i = 0; i < t->n_seen && used < bytes; i++) {
+        const char *name = t->seen[i].op == op ? tn_dtype_name(t->seen[i].dtype) : NULL;
+        if (name) used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", name);
+    }
+}
+
 /* The operators that ran on the CPU since the watch began. */
 static cJSON *fallbacks(check_target *t)
 {
+    char dtypes[96];
     cJSON *list = cJSON_CreateArray();
     for (uint32_t i = 0; i < tn_inspect_fallback_count(t->ctx); i++) {
         tn_fallback_info f = {.size = sizeof f};
         if (tn_inspect_fallback(t->ctx, i, &f) || !f.count) continue;
         cJSON *j = cJSON_CreateObject();
+        dtypes_of(t, f.op, dtypes, sizeof dtypes);
         cJSON_AddStringToObject(j, "op", f.name);
+        cJSON_AddStringToObject(j, "dtype", dtypes);
         cJSON_AddNumberToObject(j, "count", (double)f.count);
         cJSON_AddNumberToObject(j, "bytes", (double)f.bytes);
         cJSON_AddStringToObject(j, "reason", f.reason ? f.reason : "");
@@ -155,6 +169,7 @@ static void run_form(check_target *t, const check_case *c, check_result *out)
     /* How much more all calls move than the one that ran. */
     cJSON_AddNumberToObject(out->data, "scale", a.bytes > 0 ? f->bytes / a.bytes : (double)f->calls);
     cJSON_AddNumberToObject(out->data, "call_seconds", a.seconds);
+    cJSON_AddNumberToObject(out->data, "launches", a.nested);
     cJSON_AddItemToObject(out->data, "fallbacks", a.fallbacks);
     if (!status && out->way == CHECK_WAY_CPU) check_absent(out, "the CPU answers for %s", a.names);
 }
@@ -183,7 +198,8 @@ static void add_forms(check_target *t, check_list *list)
  */
 
 typedef struct sum {
-    char name[96];
+    char name[96], dtype[96];
+    double launches; /* of composites: calls inside, all together */
     double calls, ways[CHECK_WAYS], failed, bytes, seconds;
     double forms;
     char reason[96];
@@ -194,16 +210,17 @@ typedef struct sums {
     uint32_t count;
 } sums;
 
-static sum *sum_of(sums *all, const char *name)
+static sum *sum_of(sums *all, const char *name, const char *dtype)
 {
     for (uint32_t i = 0; i < all->count; i++) {
-        if (strcmp(all->items[i].name, name) == 0) return &all->items[i];
+        if (!strcmp(all->items[i].name, name) && !strcmp(all->items[i].dtype, dtype)) return &all->items[i];
     }
     sum *larger = realloc(all->items, (all->count + 1) * sizeof *larger);
     if (!larger) exit(2);
     all->items = larger;
     all->items[all->count] = (sum){.calls = 0};
     snprintf(all->items[all->count].name, sizeof larger->name, "%s", name);
+    snprintf(all->items[all->count].dtype, sizeof larger->dtype, "%s", dtype);
     return &all->items[all->count++];
 }
 
@@ -227,7 +244,7 @@ static void take_fallbacks(sums *missing, sum *op, const cJSON *data)
     cJSON_ArrayForEach(f, cJSON_GetObjectItem(data, "fallbacks")) all += number(f, "bytes");
     cJSON_ArrayForEach(f, cJSON_GetObjectItem(data, "fallbacks"))
     {
-        sum *m = sum_of(missing, text(f, "op"));
+        sum *m = sum_of(missing, text(f, "op"), text(f, "dtype"));
         double bytes = number(f, "bytes");
         m->calls += number(f, "count") * number(data, "calls");
         m->bytes += bytes * scale;
@@ -238,13 +255,25 @@ static void take_fallbacks(sums *missing, sum *op, const cJSON *data)
     }
 }
 
-static void add_up(const check_run *run, sums *operators, sums *missing, sum *total)
+/* What a kernel of its own would save: all launches of the calls inside but one. */
+static void take_composite(sums *composites, const cJSON *data)
+{
+    double launches = number(data, "launches"), calls = number(data, "calls");
+    if (launches < 2) return;
+    sum *c = sum_of(composites, text(data, "op"), "");
+    c->calls += calls;
+    c->launches += launches * calls;
+    c->seconds += number(data, "call_seconds") * calls * (launches - 1) / launches;
+    c->forms++;
+}
+
+static void add_up(const check_run *run, sums *operators, sums *missing, sums *composites, sum *total)
 {
     for (uint32_t i = 0; i < run->count; i++) {
         const check_result *r = &run->entries[i].result;
         double calls = number(r->data, "calls");
         if (!r->data) continue;
-        sum *op = sum_of(operators, text(r->data, "op"));
+        sum *op = sum_of(operators, text(r->data, "op"), "");
         op->calls += calls;
         op->forms++;
         if (r->outcome == CHECK_FAILED || r->outcome == CHECK_CRASHED)
@@ -252,6 +281,7 @@ static void add_up(const check_run *run, sums *operators, sums *missing, sum *to
         else
             op->ways[r->way] += calls;
         take_fallbacks(missing, op, r->data);
+        if (r->outcome == CHECK_PASSED && r->way == CHECK_WAY_COMPOSITE) take_composite(composites, r->data);
     }
     for (uint32_t i = 0; i < operators->count; i++) {
         const sum *op = &operators->items[i];
@@ -278,6 +308,17 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : by_calls(a, b);
 }
 
+static int by_seconds(const void *a, const void *b)
+{
+    const sum *x = a, *y = b;
+    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : by_calls(a, b);
+}
+
+static double tenths(double value)
+{
+    return (double)(int64_t)(value * 10) / 10;
+}
+
 static double megabytes(double bytes)
 {
     return (double)(int64_t)(bytes / 1e4) / 100;
@@ -293,12 +334,34 @@ static void add_numbers(cJSON *row, const sum *s)
     cJSON_AddItemToArray(row, cJSON_CreateNumber(megabytes(s->bytes)));
 }
 
+static void add_composites(check_run *run, sums *composites)
+{
+    static const char *const columns[] = {
+        "composite", "ms saved", "launches saved", "calls", "launches a call", "forms", NULL};
+    if (!composites->count) return;
+    cJSON *table = check_table(
+        run, "fuse", "Composites that a kernel of their own would make faster, by the time of small calls",
+        columns);
+    qsort(composites->items, composites->count, sizeof *composites->items, by_seconds);
+    for (uint32_t i = 0; i < composites->count; i++) {
+        const sum *s = &composites->items[i];
+        cJSON *row = cJSON_CreateArray();
+        cJSON_AddItemToArray(row, cJSON_CreateString(s->name));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(tenths(s->seconds * 1e3)));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(s->launches - s->calls));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(s->calls));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(tenths(s->launches / s->calls)));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(s->forms));
+        check_table_row(table, row);
+    }
+}
+
 static void add_tables(check_run *run, sums *operators, sums *missing, const sum *total)
 {
     static const char *const by_operator[] = {"operator", "calls",  "native",    "composite",
                                               "cpu",      "failed", "MB copied", NULL};
-    static const char *const next[] = {"kernel", "MB saved",          "calls", "ms on the CPU",
-                                       "forms",  "why it falls back", NULL};
+    static const char *const next[] = {"kernel",        "dtype", "MB saved",          "calls",
+                                       "ms on the CPU", "forms", "why it falls back", NULL};
     cJSON *table = check_table(run, "coverage", "Coverage of the workload, in calls", by_operator), *row;
     qsort(operators->items, operators->count, sizeof *operators->items, by_calls);
     qsort(missing->items, missing->count, sizeof *missing->items, by_bytes);
@@ -316,9 +379,10 @@ static void add_tables(check_run *run, sums *operators, sums *missing, const sum
         const sum *s = &missing->items[i];
         row = cJSON_CreateArray();
         cJSON_AddItemToArray(row, cJSON_CreateString(s->name));
+        cJSON_AddItemToArray(row, cJSON_CreateString(s->dtype));
         cJSON_AddItemToArray(row, cJSON_CreateNumber(megabytes(s->bytes)));
         cJSON_AddItemToArray(row, cJSON_CreateNumber(s->calls));
-        cJSON_AddItemToArray(row, cJSON_CreateNumber((double)(int64_t)(s->seconds * 1e4) / 10));
+        cJSON_AddItemToArray(row, cJSON_CreateNumber(tenths(s->seconds * 1e3)));
         cJSON_AddItemToArray(row, cJSON_CreateNumber(s->forms));
         cJSON_AddItemToArray(row, cJSON_CreateString(s->reason));
         check_table_row(table, row);
@@ -328,13 +392,15 @@ static void add_tables(check_run *run, sums *operators, sums *missing, const sum
 int32_t check_coverage(check_run *run)
 {
     static const check_source sources[] = {add_forms};
-    sums operators = {0}, missing = {0};
+    sums operators = {0}, missing = {0}, composites = {0};
     sum total = {.name = "all"};
     if (!check_execute(run, sources, 1)) {
-        add_up(run, &operators, &missing, &total);
+        add_up(run, &operators, &missing, &composites, &total);
         if (total.calls > 0) add_tables(run, &operators, &missing, &total);
+        add_composites(run, &composites);
     }
     free(operators.items);
     free(missing.items);
+    free(composites.items);
     return check_verdict(run);
 }

@@ -131,10 +131,29 @@ int check_that(check_result *out, int condition, const char *format, ...)
     return 0;
 }
 
+void check_error_text(const tn_error *error, char *text, size_t bytes)
+{
+    const tn_error *native = error;
+    while (native && !native->native_code && !native->native_text) native = native->cause;
+    int used =
+        snprintf(text, bytes, "%s", error && error->message ? error->message : "failed without an error");
+    if (!native || used < 0 || (size_t)used >= bytes) return;
+    snprintf(text + used, bytes - (size_t)used, " [%s %d%s%s]",
+             native->plugin ? native->plugin : "native code", native->native_code,
+             native->native_text ? ": " : "", native->native_text ? native->native_text : "");
+}
+
+void check_log_line(char *log, const char *line)
+{
+    size_t used = strlen(log);
+    if (used + 2 < CHECK_LOG_BYTES) snprintf(log + used, CHECK_LOG_BYTES - used, "%.400s\n", line);
+}
+
 void check_fail_with_error(check_result *out, const tn_scope *s, const char *what)
 {
-    const tn_error *error = s ? tn_scope_error(s) : tn_last_error();
-    check_fail(out, "%s: %s", what, error && error->message ? error->message : "failed without an error");
+    char text[560];
+    check_error_text(s ? tn_scope_error(s) : tn_last_error(), text, sizeof text);
+    check_fail(out, "%s: %s", what, text);
 }
 
 const char *check_outcome_name(int32_t outcome)

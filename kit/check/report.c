@@ -100,7 +100,16 @@ static void print_head(const check_run *run)
            text_of(s, "library"));
 }
 
-/* One line of a case that is not well, or of any with --all. */
+/* What was logged while the case ran. */
+static void print_log(const char *log)
+{
+    for (size_t n; *log; log += n + (log[n] == '\n')) {
+        n = strcspn(log, "\n");
+        printf("    log: %.*s\n", (int)n, log);
+    }
+}
+
+/* A case that is not as expected, or any with --all. */
 static void print_entry(const check_run *run, const check_entry *e)
 {
     const check_result *r = &e->result;
@@ -114,6 +123,7 @@ static void print_entry(const check_run *run, const check_entry *e)
     putchar('\n');
     if (r->reason[0]) printf("    %s\n", r->reason);
     if (r->excuse[0]) printf("    listed: %s\n", r->excuse);
+    if (r->outcome == CHECK_FAILED || r->outcome == CHECK_CRASHED) print_log(r->log);
 }
 
 static void print_entries(const check_run *run)

@@ -33,6 +33,8 @@ static cJSON *case_json(const check_run *run, const check_entry *e)
     if (r->difference != 0) cJSON_AddNumberToObject(j, "difference", r->difference);
     cJSON_AddNumberToObject(j, "seconds", (double)(int64_t)(r->seconds * 1e6) * 1e-6);
     if (r->reason[0]) cJSON_AddStringToObject(j, "reason", r->reason);
+    if (r->log[0] && (r->outcome == CHECK_FAILED || r->outcome == CHECK_CRASHED))
+        cJSON_AddStringToObject(j, "log", r->log);
     if (r->data) cJSON_AddItemReferenceToObject(j, "data", r->data);
     return j;
 }

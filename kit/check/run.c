@@ -95,8 +95,21 @@ static void ask(runner *r, worker *w, int64_t number)
     dprintf(w->to, "%lld\n", (long long)number);
 }
 
-/* Reads what is there. 1: a whole line stands in w->buffer; 0: not yet; -1: the worker is gone. */
-static int read_line(worker *w)
+/* Lines behind a '#' are of the log of the case in hand. */
+static char *pass_log(runner *r, worker *w)
+{
+    char *end;
+    while ((end = strchr(w->buffer, '\n')) && w->buffer[0] == '#') {
+        *end = 0;
+        if (w->running >= 0) check_log_line(r->run->entries[w->running].result.log, w->buffer + 1);
+        w->used -= (size_t)(end + 1 - w->buffer);
+        memmove(w->buffer, end + 1, w->used + 1);
+    }
+    return end;
+}
+
+/* Reads what is there. 1: a whole answer stands in w->buffer; 0: not yet; -1: the worker is gone. */
+static int read_line(runner *r, worker *w)
 {
     char *end;
     ssize_t n;
@@ -112,7 +125,7 @@ static int read_line(worker *w)
     if (n <= 0) return -1;
     w->used += (size_t)n;
     w->buffer[w->used] = 0;
-    end = strchr(w->buffer, '\n');
+    end = pass_log(r, w);
     if (!end) return 0;
     *end = 0;
     w->used = 0; /* one question, one line */
@@ -234,7 +247,7 @@ static void serve_worker(runner *r, worker *w, int readable)
 {
     int64_t number = w->running;
     if (readable) {
-        int got = read_line(w);
+        int got = read_line(r, w);
         if (got == 0) return;
         if (got > 0)
             take_answer(r, w);
@@ -312,7 +325,7 @@ static int survey(runner *r)
     ask(r, &w, -1);
     while (got == 0 && seconds_now() < w.deadline) {
         struct pollfd fd = {.fd = w.from, .events = POLLIN};
-        if (poll(&fd, 1, 100) > 0) got = read_line(&w);
+        if (poll(&fd, 1, 100) > 0) got = read_line(r, &w);
     }
     if (got == 0) kill(w.pid, SIGKILL);
     close(w.to);

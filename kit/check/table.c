@@ -113,17 +113,40 @@ static void whole_contents(const table_case *c, call_tensor *x, uint32_t positio
     }
 }
 
-/* Products must not overflow, whatever their order: few factors are not 1 or -1. */
 static int is_product(const char *name)
 {
     return base_is(name, "prod") || base_is(name, "cumprod");
 }
 
+#define FACTORS 20480 /* no fewer than any class has elements */
+
+/*
+ * Factors whose product is exact and in range in any order and grouping. Floats: signs and a few powers of two; two
+ * of one direction among those that a broadcast repeats five times, so that float16 holds all of them together.
+ * Integers wrap around: odd numbers, so that no product becomes 0. Complex: quarter turns and the same powers.
+ */
+static const double *factors_of(tn_dtype dtype)
+{
+    static double floats[FACTORS], whole[FACTORS], pairs[FACTORS];
+    static const struct {
+        int at;
+        double factor;
+    } powers[] = {{2, 2}, {5, 0.5}, {9, 2}, {14, 0.5}, {977, 2}, {8191, 0.5}, {17003, 2}};
+    for (int i = 0; i < FACTORS; i++) {
+        floats[i] = (i * 7 + i / 3) % 5 ? 1 : -1;
+        whole[i] = 1 + 2 * (i % 7 == 3) + 4 * (i % 11 == 5);
+        pairs[i] = i / 2 % 3 ? i % 2 == 0 : i % 2; /* i, 1, 1 and again */
+    }
+    for (size_t k = 0; k < sizeof powers / sizeof *powers; k++) {
+        int even = powers[k].at & ~1;
+        floats[powers[k].at] = pairs[even] = powers[k].factor;
+        pairs[even + 1] = 0;
+    }
+    return tn_dtype_is_complex(dtype) ? pairs : tn_dtype_is_floating(dtype) ? floats : whole;
+}
+
 static void set_contents(const table_case *c, call_tensor *x, uint32_t position)
 {
-    static const double factors[] = {1, 1, 2, 1, 1, 0.5, 1, 1, 1, 1, 2, 1, 0.5, 1, 1, 1},
-                        whole_factors[] = {1, 1, 2, 1, 1, 3, 1, 1, 1, 1, 1},
-                        complex_factors[] = {1, 0, 0, 1, -1, 0, 1, 0, 0, -1, 2, 0, 0.5, 0, 1, 0, 0, 1};
     int inexact = tn_dtype_is_floating(x->dtype) || tn_dtype_is_complex(x->dtype);
     x->low = -3;
     x->high = 3;
@@ -136,8 +159,8 @@ static void set_contents(const table_case *c, call_tensor *x, uint32_t position)
     }
     if (!inexact) whole_contents(c, x, position);
     if (!is_product(c->name) || x->dtype == TN_BOOL) return;
-    x->values = tn_dtype_is_complex(x->dtype) ? complex_factors : inexact ? factors : whole_factors;
-    x->count = tn_dtype_is_complex(x->dtype) ? 18 : inexact ? 16 : 11;
+    x->values = factors_of(x->dtype);
+    x->count = FACTORS;
 }
 
 /* ---- Shapes and strides ----------------------------------------------------------------------------------

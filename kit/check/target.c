@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +12,27 @@
 /* ---- Loading --------------------------------------------------------------------------------------------
  */
 
-/* Errors that no status carries (a kernel that refuses after it had agreed) are only logged. The library may
- * log from any thread; the first line wins, and a torn text would still be a finding. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Errors that no status carries (a kernel that refuses after can_run agreed) are only logged: the first one fails
+ * the case. All lines are shown with a case that fails. The library may log from any thread. */
 static void note_log(void *user, int32_t level, const char *text)
 {
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
     check_target *t = user;
-    if (level != TN_LOG_ERROR || t->error_line[0]) return;
-    snprintf(t->error_line, sizeof t->error_line, "%s", text);
+    char line[440];
+    snprintf(line, sizeof line, "%s: %.400s", level >= 0 && level < 4 ? levels[level] : "log", text);
+    for (char *c = line; *c; c++) {
+        if (*c == '\n') *c = ' ';
+    }
+    pthread_mutex_lock(&log_lock);
+    if (level == TN_LOG_ERROR && !t->error_line[0]) snprintf(t->error_line, sizeof t->error_line, "%s", text);
+    check_log_line(t->log, line);
+    if (t->log_stream) {
+        fprintf(t->log_stream, "#%s\n", line);
+        fflush(t->log_stream);
+    }
+    pthread_mutex_unlock(&log_lock);
 }
 
 static const char *last_error(void)
@@ -190,17 +205,36 @@ int check_has_kernel(const check_target *t, uint32_t op, const char *device_type
 /* ---- Ways ------------------------------------------------------------------------------------------------
  */
 
+/* The dtype of the first tensor among the arguments, 0 when there is none. */
+static tn_dtype first_dtype(const tn_call_info *info)
+{
+    for (uint32_t i = 0; i < info->n_args; i++) {
+        const tn_tensor *x = tn_value_as_tensor(info->args[i]);
+        tn_tensors list = tn_value_as_tensors(info->args[i]);
+        if (!x && list.count) x = list.data[0];
+        if (x) return tn_tensor_dtype(x);
+    }
+    return 0;
+}
+
 static void count_nested(void *user, const tn_call_info *info, uint64_t *token)
 {
     check_target *t = user;
+    tn_operator_info op = {.size = sizeof op};
     t->nested += info->depth > 0;
+    if (tn_inspect_operator_by_number(t->ctx, info->op, &op)) return;
+    const check_seen now = {op.base, first_dtype(info)};
+    for (uint32_t i = 0; i < t->n_seen; i++) {
+        if (t->seen[i].op == now.op && t->seen[i].dtype == now.dtype) return;
+    }
+    if (t->n_seen < CHECK_SEEN) t->seen[t->n_seen++] = now;
 }
 
 void check_watch_begin(check_target *t, check_watch *w)
 {
     const tn_observer observer = {.size = sizeof observer, .user = t, .enter = count_nested};
     memset(w, 0, sizeof *w);
-    t->nested = 0;
+    t->nested = t->n_seen = 0;
     tn_inspect_fallback_reset(t->ctx);
     if (tn_observer_add(t->ctx, &observer, &w->handle)) w->handle = 0;
 }

@@ -120,7 +120,7 @@ static const char *keep(check_list *list, const char *line)
     return strcpy(copy, line);
 }
 
-static int take_line(check_list *list, trace *tr, const char *line)
+static int take_line(check_list *list, trace *tr, double most, const char *line)
 {
     cJSON *call = cJSON_Parse(line);
     const cJSON *op = cJSON_GetObjectItem(call, "op"), *n = cJSON_GetObjectItem(call, "n");
@@ -137,7 +137,9 @@ static int take_line(check_list *list, trace *tr, const char *line)
             f->text = keep(list, line);
             f->text_bytes = shape.bytes;
         }
-        if (!f->large || (shape.bytes > f->large_bytes && shape.bytes <= TRACE_LARGE)) {
+        int fits = shape.bytes <= most, had = f->large && f->large_bytes <= most;
+        if (!f->large || (fits && (!had || shape.bytes > f->large_bytes)) ||
+            (!fits && !had && shape.bytes < f->large_bytes)) {
             f->large = keep(list, line);
             f->large_bytes = shape.bytes;
         }
@@ -178,7 +180,7 @@ void trace_read(check_list *list, const check_options *options, trace *out)
     while (!out->error[0] && gzgets(in, line, MAX_LINE)) {
         number++;
         line[strcspn(line, "\r\n")] = 0;
-        if (*line && take_line(list, out, line))
+        if (*line && take_line(list, out, options->max_bytes, line))
             snprintf(out->error, sizeof out->error, "%.200s:%u is not a call", path, number);
     }
     if (!out->error[0] && !out->count) snprintf(out->error, sizeof out->error, "%.200s: no calls", path);

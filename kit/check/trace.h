@@ -12,7 +12,7 @@
 typedef struct trace_form {
     const char *op;    /* "aten::add.Tensor" */
     const char *text;  /* the smallest call of the form, a line of JSON */
-    const char *large; /* the largest one up to TRACE_LARGE bytes, for measurements; may be `text` */
+    const char *large; /* the largest one up to --max-bytes, for measurements; the smallest when none is */
     const char *key;   /* what its calls have in common */
     uint64_t calls;    /* how often, all together */
     uint32_t distinct;
@@ -20,8 +20,6 @@ typedef struct trace_form {
     double text_bytes;  /* of the call in `text` */
     double large_bytes; /* of the one in `large` */
 } trace_form;
-#define TRACE_LARGE (48.0 * 1048576.0)
-
 typedef struct trace {
     trace_form *forms;
     uint32_t count;

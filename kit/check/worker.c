@@ -87,10 +87,11 @@ void check_run_case(check_target *t, const check_case *c, check_result *out)
 {
     double start = seconds_now();
     memset(out, 0, sizeof *out);
-    t->error_line[0] = 0;
+    t->error_line[0] = t->log[0] = 0;
     tn_clear_error();
     c->run(t, c, out);
     out->seconds = seconds_now() - start;
+    memcpy(out->log, t->log, sizeof out->log);
     if (!t->error_line[0]) return;
     if (out->outcome == CHECK_ABSENT) out->outcome = CHECK_PASSED; /* worse than absent */
     check_fail(out, "right, but the library logged an error: %s", t->error_line);
@@ -126,6 +127,7 @@ int check_serve(const check_options *options, const check_source *sources, uint3
     check_result r;
     check_target *t = check_target_open(options, reason, sizeof reason);
     if (!t) return refuse(reason, out);
+    t->log_stream = out;
     if (check_list_init(&list, options)) return 3;
     for (uint32_t i = 0; i < count; i++) sources[i](t, &list);
     while (fgets(line, sizeof line, in)) {

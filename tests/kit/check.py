@@ -106,6 +106,11 @@ def check_kernels(suite):
     report = suite.report(suite.wrong, "--filter", total, expect=1, TENON_TEST_FAULT="crash")
     expect([c["outcome"] for c in report["cases"]] == ["crashed"] * 2, "a crash is a finding, and not the end")
     expect("Aborted" in report["cases"][0]["reason"], "with its signal")
+    expect("warning: " in report["cases"][0]["log"] and "queue 3 is stuck" in report["cases"][0]["log"], "and what was logged before it")
+    for jobs in ("0", "1"):
+        done = suite.run(suite.wrong, "--filter", total, "--jobs", jobs, expect=1, TENON_TEST_FAULT="native")
+        expect("the queue refuses the sum" in done.stdout and "-36: CL_INVALID_COMMAND_QUEUE" in done.stdout, f"the vendor's own words: {done.stdout}")
+        expect("log: warning: " in done.stdout and "queue 3 is stuck" in done.stdout, f"what was logged meanwhile: {done.stdout}")
     report = suite.report(suite.wrong, "--filter", total, "--timeout", 1, expect=1, TENON_TEST_FAULT="hang")
     expect(all("not done after 1 seconds" in c["reason"] for c in report["cases"]), "so is a hang")
     report = suite.report(suite.wrong, "--filter", total, "--isolate", expect=1, TENON_TEST_FAULT="breach")
@@ -187,6 +192,13 @@ def check_modes(suite):
     expect(rows["aten::add.Tensor"][5] == 0.06, f"megabytes copied: {rows}")
     kernels = [row[0] for row in report["tables"]["next"]["rows"]]
     expect(kernels[0] == "aten::add.Tensor" and "aten::exp" in kernels, f"what to write next: {kernels}")
+    expect({row[1] for row in report["tables"]["next"]["rows"]} == {"float32"}, "and in which dtype")
+    layers = suite.file("layers.jsonl", '{"op":"aten::native_layer_norm","n":7,"args":[{"t":[4,8],"d":"float32"},[8],{"t":[8],"d":"float32"},'
+                        '{"t":[8],"d":"float32"},{"f":"1e-5"}]}\n')
+    report = suite.report(suite.reference, "--mode", "coverage", "--trace", layers)
+    fuse = report["tables"]["fuse"]["rows"]
+    expect(len(fuse) == 1 and fuse[0][0] == "aten::native_layer_norm" and fuse[0][3] == 7, f"composites to fuse: {fuse}")
+    expect(fuse[0][4] >= 4 and fuse[0][2] == 7 * (fuse[0][4] - 1), f"launches that a kernel saves: {fuse}")
     # Large calls are made smaller where that is legal (a view of 2 x 2 x 15 elements as 15 x 15 is not);
     # what is copied is told for the recorded sizes: 8 MiB in, 4 MiB out. The strided one is read as it lies.
     large = suite.file("large.jsonl", "\n".join([
@@ -203,6 +215,9 @@ def check_modes(suite):
     report = suite.report(suite.wrong, "--mode", "speed", "--trace", calls)
     expect(len(report["tables"]["speed"]["rows"]) == 3 and all(row[4] > 0 for row in report["tables"]["speed"]["rows"]),
            f"{report['tables']}")
+    report = suite.report(suite.wrong, "--mode", "speed", "--trace", large, "--max-bytes", "65536", "--filter", "add.Tensor")
+    rows = report["tables"]["speed"]["rows"]
+    expect(len(rows) == 1 and 0 < rows[0][3] <= 65.6 and rows[0][4] > 0, f"a cap on the bytes of a call: {rows}")
     report = suite.report(suite.cpu, "--mode", "speed", "--filter", "^speed/aten::neg/")
     expect(report["cases"], "the installed workload is found")
     report = suite.report(suite.reference, "--mode", "gradient", "--filter", "^gradient/aten::(mul.Tensor|exp|sum|cumsum)/")

@@ -15,7 +15,8 @@ int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *fail
 {
     const tn_nest *nest = call->nest;
     int64_t index[TN_MAX_RANK] = {0};
-    int tanh_form = call->n_args > 1 && call->args[1].tag == TN_TAG_STRING && !strcmp(call->args[1].as.string, "tanh");
+    int tanh_form =
+        call->n_args > 1 && call->args[1].tag == TN_TAG_STRING && !strcmp(call->args[1].as.string, "tanh");
     do {
         double x = number_in(DOMAIN_REAL, nest_load(nest, 1, index)).re;
         double y = tanh_form ? 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)))
@@ -33,7 +34,8 @@ static double load(const tn_tensor_desc *t, const int64_t *index)
 /* (input, normalized_shape, weight, bias, eps) -> (out, mean, rstd); `index` stands at the first element of a row. */
 static void normalise_row(const tn_call *call, int64_t *index, uint32_t outer)
 {
-    const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 2), *bias = tensor_argument(call, 3);
+    const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 2),
+                         *bias = tensor_argument(call, 3);
     uint32_t inner = x->rank - outer;
     double sum = 0, squares = 0, n = 0, eps = tn_value_as_float(call->args[4]);
     int64_t *tail = index + outer;

@@ -124,6 +124,11 @@ static int32_t wrong_mul(void *self, const tn_call *call)
 static int32_t wrong_sum(void *self, const tn_call *call)
 {
     if (fault("hang")) sleep(3600);
+    if (fault("native") || fault("crash"))
+        call->host->log(call->host->context, TN_LOG_WARN, "wrong: queue 3 is stuck");
+    if (fault("native"))
+        return call->host->error_native(call->host->context, TN_E_DEVICE, "the queue refuses the sum", -36,
+                                        "CL_INVALID_COMMAND_QUEUE");
     if (fault("crash")) abort();
     return TN_E_UNSUPPORTED; /* after it had agreed */
 }
@@ -171,7 +176,7 @@ static void make_tables(void)
     if (fault("query")) my_stream.query = wrong_query;
     if (fault("add")) replace("aten::add.Tensor", wrong_add);
     if (fault("strides")) replace("aten::mul.Tensor", wrong_mul);
-    if (fault("crash") || fault("hang") || fault("breach")) {
+    if (fault("crash") || fault("hang") || fault("breach") || fault("native")) {
         replace("aten::sum", wrong_sum);
         replace("aten::sum.dim_IntList", wrong_sum);
     }
