@@ -5,6 +5,7 @@
  * is written.
  */
 #include "index_walk.h"
+#include "support/kernel_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -93,37 +94,13 @@ static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, co
 
 /* ---- Reductions into self -------------------------------------------------------------------------- */
 
-#define COMBINE_TYPES(X, level) \
-    X(f32, CPU_F32, level)      \
-    X(f64, CPU_F64, level)      \
-    X(f16, CPU_F16, level)      \
-    X(bf16, CPU_BF16, level)    \
-    X(i8, CPU_I8, level)        \
-    X(u8, CPU_U8, level)        \
-    X(i16, CPU_I16, level)      \
-    X(i32, CPU_I32, level)      \
-    X(i64, CPU_I64, level)      \
-    X(c64, CPU_C64, level)      \
-    X(c128, CPU_C128, level)
-#define DECLARE_COMBINE(name, slot, level) \
-    extern const cpu_combine_fn cpu_combine_##name##_##level[CPU_COMBINE_COUNT];
-#define ENTER_COMBINE(name, slot, level) [slot] = cpu_combine_##name##_##level,
-/* Filled per level, NULL for dtypes that nothing is joined in. */
-COMBINE_TYPES(DECLARE_COMBINE, base)
-static const cpu_combine_fn *const base_combine[CPU_SLOT_COUNT] = {COMBINE_TYPES(ENTER_COMBINE, base)};
-#ifdef CPU_HAVE_AVX2
-COMBINE_TYPES(DECLARE_COMBINE, avx2)
-static const cpu_combine_fn *const avx2_combine[CPU_SLOT_COUNT] = {COMBINE_TYPES(ENTER_COMBINE, avx2)};
-#endif
+#define DECLARE(table, slot, level) extern const cpu_combine_fn table[CPU_COMBINE_COUNT];
+CPU_COMBINE_LISTS(DECLARE)
+static cpu_kernel_table combine_table = {CPU_COMBINE_LISTS(CPU_LISTED_KERNELS)};
 
-/* Wider vectors than AVX2's are of no use to scattered elements. */
 static const cpu_combine_fn *combine_list(int32_t slot)
 {
-    if (slot < 0) return NULL;
-#ifdef CPU_HAVE_AVX2
-    if (cpu_level() >= CPU_LEVEL_AVX2) return avx2_combine[slot];
-#endif
-    return base_combine[slot];
+    return slot < 0 ? NULL : cpu_kernels_at(combine_table, slot);
 }
 
 typedef struct combination {

@@ -9,24 +9,15 @@
 
 #include <stddef.h>
 
-#if defined(DTYPE_C64) || defined(DTYPE_C128)
-#if defined(DTYPE_C64)
-typedef float part_t;
-#else
-typedef double part_t;
-#endif
+#if CPU_IS_COMPLEX
 ALWAYS_INLINE T times(T a, T b)
 {
-    return (T){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    return from_parts(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
 }
 ALWAYS_INLINE T plus_scaled(T a, T b, T alpha)
 {
     T c = times(b, alpha);
-    return (T){a.re + c.re, a.im + c.im};
-}
-ALWAYS_INLINE T alpha_of(double re, double im, int64_t whole)
-{
-    return (T){(part_t)re, (part_t)im};
+    return from_parts(a.re + c.re, a.im + c.im);
 }
 #else
 ALWAYS_INLINE T times(T a, T b)
@@ -37,22 +28,7 @@ ALWAYS_INLINE T plus_scaled(T a, T b, T alpha)
 {
     return (T)(a + alpha * b);
 }
-ALWAYS_INLINE T alpha_of(double re, double im, int64_t whole)
-{
-#if defined(DTYPE_F32) || defined(DTYPE_F64) || defined(DTYPE_F16) || defined(DTYPE_BF16)
-    return (T)re;
-#else
-    return (T)whole;
-#endif
-}
-ALWAYS_INLINE int32_t is_nan(T x)
-{
-#if defined(DTYPE_F32) || defined(DTYPE_F64) || defined(DTYPE_F16) || defined(DTYPE_BF16)
-    return x != x;
-#else
-    return 0;
-#endif
-}
+/* b is taken if it is NaN. */
 ALWAYS_INLINE T larger(T a, T b, T unused)
 {
     return b > a || is_nan(b) ? b : a;
@@ -62,6 +38,10 @@ ALWAYS_INLINE T smaller(T a, T b, T unused)
     return b < a || is_nan(b) ? b : a;
 }
 #endif
+ALWAYS_INLINE T alpha_of(double re, double im, int64_t whole)
+{
+    return CPU_IS_INTEGER ? from_parts((R)whole, 0) : from_parts((R)re, (R)im);
+}
 ALWAYS_INLINE T product(T a, T b, T unused)
 {
     return times(a, b);
@@ -134,7 +114,7 @@ static void multiply(const cpu_row *row, double re, double im, int64_t whole)
 {
     combine(row, alpha_of(re, im, whole), product);
 }
-#if !defined(DTYPE_C64) && !defined(DTYPE_C128)
+#if !CPU_IS_COMPLEX
 static void take_larger(const cpu_row *row, double re, double im, int64_t whole)
 {
     combine(row, 0, larger);
@@ -149,7 +129,7 @@ extern const cpu_combine_fn CPU_NAME(cpu_combine)[CPU_COMBINE_COUNT];
 const cpu_combine_fn CPU_NAME(cpu_combine)[CPU_COMBINE_COUNT] = {
     [CPU_COMBINE_ADD] = add,
     [CPU_COMBINE_MULTIPLY] = multiply,
-#if !defined(DTYPE_C64) && !defined(DTYPE_C128)
+#if !CPU_IS_COMPLEX
     [CPU_COMBINE_MAX] = take_larger,
     [CPU_COMBINE_MIN] = take_smaller,
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inverse of the error function of float32 (DTYPE=f32), which float64 has in special_error.c: erfinv(x) =
- * x P(w), w = -log(1 - x^2) (Giles, "Approximating the erfinv function", 2010), with minimax fits
- * of our own (errors 2e-9, 1e-8): in w up to 5, in its root beyond, up to the largest number below 1.
+ * The inverse of the error function for float32 (DTYPE=f32); that for float64 is in special_error.c. erfinv(x) =
+ * x P(w), w = -log(1 - x^2) (Giles, "Approximating the erfinv function", 2010). P are minimax fits of our own: in w
+ * up to 5 (error 2e-9), in the root of w from there to the largest number below 1 (error 1e-8).
  */
 #include "products.h"
 #include "steps.h"
 
 #define NEAR 5
-/* The last step in float64: derivatives are powers of the result. */
+/* The last step is in float64, since derivatives are powers of the result. */
 ALWAYS_INLINE double erfinv_near(T w)
 {
     T s = w - 2.5f, p = 3.355432837328408e-10f;
@@ -36,23 +36,16 @@ ALWAYS_INLINE double erfinv_far(T w)
     p = fused(p, s, 1.0016749351689553f);
     return (double)p * (double)s + 2.83297680152381;
 }
-/* The product in float64 is exact: next to 1 all its digits cancel. */
-ALWAYS_INLINE T one_less_square(T a, T unused)
-{
-    return (T)(1 - (double)a * (double)a);
-}
-ALWAYS_INLINE T erfinv_after(T a, T log, T x, T y)
+/* In float64, where the product is exact: next to 1 all digits of float32 cancel. */
+ELEM(T, one_less_square, (T a), (T)(1 - (double)a * (double)a))
+ALWAYS_INLINE T erfinv_after(T a, T log)
 {
     T w = -log, value = (T)((double)a * (w < NEAR ? erfinv_near(w) : erfinv_far(w)));
     return w == INFINITY ? a * w : value;
 }
-static void erfinv(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through(p, n, 0, 0, one_less_square, SLEEF(log, 10), erfinv_after);
-}
+LOOP(erfinv, through(p, n, one_less_square, SLEEF(log, 10), erfinv_after))
 
-extern const cpu_pointwise_entry CPU_NAME(cpu_erfinv)[];
-const cpu_pointwise_entry CPU_NAME(cpu_erfinv)[] = {
-    {CPU_OP_erfinv, erfinv},
-    {0, NULL},
+POINTWISE_KERNELS(erfinv) = {
+    ENTRY(erfinv),
+    END_OF_KERNELS,
 };

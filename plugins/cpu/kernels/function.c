@@ -1,119 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of floats (DTYPE=f32|f64) that go through a function of the mathematical library; exp,
- * tanh but of float64 and the smooth activations are in smooth.c.
+ * Pointwise operators of floats (DTYPE=f32|f64) that call a function of the mathematical library. exp, tanh of
+ * float32 and the smooth activations are in smooth.c.
  */
-#include "convert.h"
 #include "steps.h"
 
 #define PI ((T)3.14159265358979323846)
 
 /* ---- The function alone ------------------------------------------------------------------------------ */
 
-static void exp2_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(exp2, 10));
-}
-
-static void expm1_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(expm1, 10));
-}
-
-static void log_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(log, 10));
-}
-
-static void log2_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(log2, 10));
-}
-
-static void log10_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(log10, 10));
-}
-
-static void log1p_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_log1p(p[0], p[1], n);
-}
-
-static void sin_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(sin, 10));
-}
-
-static void cos_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(cos, 10));
-}
-
-static void tan_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(tan, 10));
-}
-
-static void asin_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(asin, 10));
-}
-
-static void acos_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(acos, 10));
-}
-
-static void atan_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(atan, 10));
-}
-
-static void sinh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_edges(p[0], p[1], n, SLEEF(sinh, 10), FN(sinh));
-}
-
-static void cosh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_edges(p[0], p[1], n, SLEEF(cosh, 10), FN(cosh));
-}
-
+VECTOR_UNARY(exp2, SLEEF(exp2, 10))
+VECTOR_UNARY(expm1, SLEEF(expm1, 10))
+VECTOR_UNARY(log, SLEEF(log, 10))
+VECTOR_UNARY(log2, SLEEF(log2, 10))
+VECTOR_UNARY(log10, SLEEF(log10, 10))
+LOOP(log1p, vector_log1p(p[0], p[1], n))
+VECTOR_UNARY(sin, SLEEF(sin, 10))
+VECTOR_UNARY(cos, SLEEF(cos, 10))
+VECTOR_UNARY(tan, SLEEF(tan, 10))
+VECTOR_UNARY(asin, SLEEF(asin, 10))
+VECTOR_UNARY(acos, SLEEF(acos, 10))
+VECTOR_UNARY(atan, SLEEF(atan, 10))
+LOOP(sinh, vector_edges(p[0], p[1], n, SLEEF(sinh, 10), FN(sinh)))
+LOOP(cosh, vector_edges(p[0], p[1], n, SLEEF(cosh, 10), FN(cosh)))
+LOOP(asinh, vector_edges(p[0], p[1], n, SLEEF(asinh, 10), FN(asinh)))
+LOOP(acosh, vector_edges(p[0], p[1], n, SLEEF(acosh, 10), FN(acosh)))
+VECTOR_UNARY(atanh, SLEEF(atanh, 10))
 #if defined(DTYPE_F64)
-static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(tanh, 10));
-}
+VECTOR_UNARY(tanh, SLEEF(tanh, 10))
 #endif
+VECTOR_UNARY(erfc, SLEEF(erfc, 15))
+VECTOR_BINARY(atan2, SLEEF_2(atan2, 10))
+VECTOR_BINARY(hypot, SLEEF_2(hypot, 05))
+LOOP(erf, vector_erf(p[0], p[1], n))
 
-static void asinh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_edges(p[0], p[1], n, SLEEF(asinh, 10), FN(asinh));
-}
-
-static void acosh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_edges(p[0], p[1], n, SLEEF(acosh, 10), FN(acosh));
-}
-
-static void atanh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(atanh, 10));
-}
-
-static void erf_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_erf(p[0], p[1], n);
-}
-
-/* SLEEF's loses its digits around the roots below 0; the C library's, of a wider type, keeps them. */
+/* SLEEF's lgamma is inexact around the roots below 0; there the C library's of a wider type is taken. */
 ALWAYS_INLINE T lgamma_below_0(T a)
 {
     int32_t sign;
     return sizeof(T) == 4 ? (T)lgamma_r((double)a, &sign) : (T)lgammal_r((long double)a, &sign);
 }
-static void lgamma_of(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(lgamma)
 {
     T *o = p[0], t[CPU_CHUNK];
     const T *a = p[1];
@@ -126,36 +53,23 @@ static void lgamma_of(void *const *p, int64_t n, const cpu_scalars *s)
     memcpy(o, t, (size_t)n * sizeof(T));
 }
 
-static void erfc_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_unary(p[0], p[1], n, SLEEF(erfc, 15));
-}
-static void atan2_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_binary(p[0], p[1], p[2], n, SLEEF_2(atan2, 10));
-}
-static void hypot_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_binary(p[0], p[1], p[2], n, SLEEF_2(hypot, 05));
-}
-
 /* ---- Remainders -------------------------------------------------------------------------------------- */
 
-/* SLEEF's fmod gives NaN where the quotient is out of its reach; such elements are computed alone. */
+/* SLEEF's fmod gives NaN for large quotients; those elements are computed one by one. */
 static void vector_fmod(T *o, const T *a, const T *b, int64_t n)
 {
     vector_binary(o, a, b, n, SLEEF_EXACT(fmod));
     for (int64_t i = 0; i < n; i++)
         if (o[i] != o[i]) o[i] = FN(fmod)(a[i], b[i]);
 }
-static void fmod_of(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(fmod)
 {
     T t[CPU_CHUNK];
     vector_fmod(t, p[1], p[2], n);
     memcpy(p[0], t, (size_t)n * sizeof(T));
 }
-/* The sign is the divisor's. */
-static void remainder_of(void *const *p, int64_t n, const cpu_scalars *s)
+/* The remainder has the divisor's sign. */
+KERNEL(remainder)
 {
     T *o = p[0], t[CPU_CHUNK];
     const T *b = p[2];
@@ -163,9 +77,8 @@ static void remainder_of(void *const *p, int64_t n, const cpu_scalars *s)
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) o[i] = t[i] != 0 && (b[i] < 0) != (t[i] < 0) ? t[i] + b[i] : t[i];
 }
-/* As Python: the quotient of what is left when the remainder is taken away, put right where rounding made it
- * miss. */
-ALWAYS_INLINE T floor_divide_one(T a, T b, T rest)
+/* As in Python: (a - remainder) / b, corrected where rounding missed the integer. */
+ALWAYS_INLINE T floored_quotient(T a, T b, T rest)
 {
     T quotient = (a - rest) / b, ratio = a / b;
     quotient -= rest != 0 && (b < 0) != (rest < 0) ? 1 : 0;
@@ -173,54 +86,33 @@ ALWAYS_INLINE T floor_divide_one(T a, T b, T rest)
     whole += quotient - whole > (T)0.5 ? 1 : 0;
     return b == 0 ? ratio : quotient == 0 ? FN(copysign)(0, ratio) : whole;
 }
-static void floor_divide(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(floor_divide)
 {
     T *o = p[0], t[CPU_CHUNK];
     const T *a = p[1], *b = p[2];
     vector_fmod(t, a, b, n);
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = floor_divide_one(a[i], b[i], t[i]);
+    for (int64_t i = 0; i < n; i++) o[i] = floored_quotient(a[i], b[i], t[i]);
 }
 
 /* ---- Powers ------------------------------------------------------------------------------------------ */
 
-/* SLEEF's pow overflows just below the largest numbers. */
+/* SLEEF's pow overflows just below the largest numbers: infinite results are computed again. */
 static void vector_pow(T *o, const T *a, const T *b, int64_t n)
 {
     T t[CPU_CHUNK];
     vector_binary(t, a, b, n, SLEEF_2(pow, 10));
     for (int64_t i = 0; i < n; i++) o[i] = FN(fabs)(t[i]) == INFINITY ? FN(pow)(a[i], b[i]) : t[i];
 }
-static void power(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    vector_pow(p[0], p[1], p[2], n);
-}
-ALWAYS_INLINE T square(T a)
-{
-    return a * a;
-}
-ALWAYS_INLINE T cube(T a)
-{
-    return a * a * a;
-}
-ALWAYS_INLINE T inverse(T a)
-{
-    return 1 / a;
-}
-ALWAYS_INLINE T inverse_square(T a)
-{
-    return 1 / (a * a);
-}
-ALWAYS_INLINE T root(T a)
-{
-    return FN(sqrt)(a);
-}
-ALWAYS_INLINE T inverse_root(T a)
-{
-    return 1 / root(a);
-}
-/* Exponents that have a formula of their own in ATen have it here. */
-static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
+LOOP(pow, vector_pow(p[0], p[1], p[2], n))
+ELEM(T, square, (T a), a *a)
+ELEM(T, cube, (T a), a *a *a)
+ELEM(T, inverse, (T a), 1 / a)
+ELEM(T, inverse_square, (T a), 1 / (a * a))
+ELEM(T, root, (T a), FN(sqrt)(a))
+ELEM(T, inverse_root, (T a), 1 / root(a))
+/* Exponents for which ATen has a formula of its own have the same one here. */
+KERNEL(pow_scalar)
 {
     double exponent = s->f[0];
     T splat[CPU_CHUNK];
@@ -244,9 +136,8 @@ static void power_scalar(void *const *p, int64_t n, const cpu_scalars *s)
 
 /* ---- Logarithms -------------------------------------------------------------------------------------- */
 
-/* What a half type holds of a number: ATen rounds the steps of logit, which is badly conditioned around 0.5.
- */
-ALWAYS_INLINE T kept_by(uint32_t slot, T a)
+/* a rounded to the half type of the slot: ATen rounds each step of logit, which is ill-conditioned around 0.5. */
+ALWAYS_INLINE T rounded_to(uint32_t slot, T a)
 {
     if (slot == CPU_F16) return (T)float_of_half(half_of_float((float)a));
     if (slot == CPU_BF16) return (T)float_of_bfloat(bfloat_of_float((float)a));
@@ -257,12 +148,12 @@ ALWAYS_INLINE void odds(T *t, const T *a, int64_t n, T eps, uint32_t slot)
     for (int64_t i = 0; i < n; i++) {
         T inside = eps < 0 ? a[i] : a[i] < eps ? eps : a[i] > 1 - eps ? 1 - eps : a[i];
         t[i] = slot == CPU_F32 ? (T)((double)inside / (1 - (double)inside))
-                               : kept_by(slot, inside / kept_by(slot, 1 - inside));
+                               : rounded_to(slot, inside / rounded_to(slot, 1 - inside));
     }
 }
 /*
- * Around a half, where a / (1 - a) is nearly 1: from there up the logarithm of 1 + (2a - 1) / (1 - a), below
- * it that of the mirror image. Numerators and denominators are exact.
+ * Around 0.5 the odds a / (1 - a) are nearly 1, so log1p is taken: of (2a - 1) / (1 - a) from 0.5 up, and of the
+ * mirror image below. Numerators and denominators are exact.
  */
 ALWAYS_INLINE void logit_middle(T *t, const T *a, int64_t n, T eps)
 {
@@ -281,7 +172,7 @@ ALWAYS_INLINE void logit_middle(T *t, const T *a, int64_t n, T eps)
         t[i] = a[i] > low && a[i] < high ? mirrored : t[i];
     }
 }
-static void logit(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(logit)
 {
     T t[CPU_CHUNK], eps = s->absent[0] ? -1 : (T)s->f[0];
     if (s->slot == CPU_F16)
@@ -295,7 +186,7 @@ static void logit(void *const *p, int64_t n, const cpu_scalars *s)
     memcpy(p[0], t, (size_t)n * sizeof(T));
 }
 
-/* log(e^a + e^b) = larger + log(1 + e^-|a - b|); equal infinities stay as they are. */
+/* log(e^a + e^b) = larger + log(1 + e^-|a - b|); the sum of equal infinities is that infinity. */
 ALWAYS_INLINE void log_add(void *const *p, int64_t n, V (*power_of)(V), T unit)
 {
     T *o = p[0], t[CPU_CHUNK];
@@ -309,99 +200,55 @@ ALWAYS_INLINE void log_add(void *const *p, int64_t n, V (*power_of)(V), T unit)
         o[i] = a[i] == b[i] && (larger == INFINITY || larger == -INFINITY) ? larger : larger + t[i] * unit;
     }
 }
-static void logaddexp(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    log_add(p, n, SLEEF(exp, 10), 1);
-}
-static void logaddexp2(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    log_add(p, n, SLEEF(exp2, 10), (T)1.44269504088896340736);
-}
+LOOP(logaddexp, log_add(p, n, SLEEF(exp, 10), 1))
+LOOP(logaddexp2, log_add(p, n, SLEEF(exp2, 10), (T)1.44269504088896340736))
 
-/* a log b, and 0 where a is 0 unless b is NaN. */
-ALWAYS_INLINE T xlogy_after(T a, T b, T t, T x, T y)
+/* a t, t the logarithm of b or 1 + b; 0 where a is 0 unless b is NaN. */
+ALWAYS_INLINE void times_log(void *const *p, const T *t, int64_t n)
 {
-    return b != b ? b : a == 0 ? 0 : a * t;
-}
-static void xlogy(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through_two(p, n, 0, 0, second, SLEEF(log, 10), xlogy_after);
-}
-static void xlog1py(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    T *o = p[0], t[CPU_CHUNK];
+    T *o = p[0];
     const T *a = p[1], *b = p[2];
-    vector_log1p(t, b, n);
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < n; i++) o[i] = xlogy_after(a[i], b[i], t[i], 0, 0);
+    for (int64_t i = 0; i < n; i++) o[i] = b[i] != b[i] ? b[i] : a[i] == 0 ? 0 : a[i] * t[i];
 }
-ALWAYS_INLINE T entr_after(T a, T t, T x, T y)
+KERNEL(xlogy)
 {
-    return a != a ? a : a > 0 ? -a * t : a == 0 ? 0 : -INFINITY;
+    T t[CPU_CHUNK];
+    vector_unary(t, p[2], n, SLEEF(log, 10));
+    times_log(p, t, n);
 }
-static void entr(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(xlog1py)
 {
-    through(p, n, 0, 0, itself, SLEEF(log, 10), entr_after);
+    T t[CPU_CHUNK];
+    vector_log1p(t, p[2], n);
+    times_log(p, t, n);
 }
+ELEM(T, entr_after, (T a, T t), a != a ? a : a > 0 ? -a * t : a == 0 ? 0 : -INFINITY)
+LOOP(entr, through(p, n, itself, SLEEF(log, 10), entr_after))
 
-/* sin(pi a) / a / pi, rounded once for float32 and with the factor in two parts for float64. */
+/* sin(pi a) / a / pi: rounded once for float32, with 1 / pi in two parts for float64. */
 #define PER_PI      0.31830988618379067154
 #define PER_PI_REST (-1.9678676675182487e-17)
-ALWAYS_INLINE T sinc_after(T a, T t, T x, T y)
+ALWAYS_INLINE T sinc_after(T a, T t)
 {
     T turned = PI * a;
     double ratio = (double)t / (double)a, value = ratio * PER_PI + (sizeof(T) == 8 ? ratio * PER_PI_REST : 0);
     int32_t tiny = FN(fabs)(a) < (sizeof(T) == 4 ? (T)1e-4 : (T)1e-9);
     return tiny ? 1 : turned - turned == 0 ? (T)value : NAN;
 }
-/* SLEEF's ends where numbers still have halves. */
-ALWAYS_INLINE T whole_turns_off(T a, T x)
-{
-    return a - 2 * FN(rint)(a / 2);
-}
-static void sinc(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    through(p, n, 0, 0, whole_turns_off, SLEEF(sinpi, 05), sinc_after);
-}
+/* SLEEF's sinpi covers only part of the range, so whole turns are taken off first. */
+ELEM(T, without_whole_turns, (T a), a - 2 * FN(rint)(a / 2))
+LOOP(sinc, through(p, n, without_whole_turns, SLEEF(sinpi, 05), sinc_after))
 
-extern const cpu_pointwise_entry CPU_NAME(cpu_function)[];
-const cpu_pointwise_entry CPU_NAME(cpu_function)[] = {
-    {CPU_OP_exp2, exp2_of},
-    {CPU_OP_expm1, expm1_of},
-    {CPU_OP_log, log_of},
-    {CPU_OP_log2, log2_of},
-    {CPU_OP_log10, log10_of},
-    {CPU_OP_log1p, log1p_of},
-    {CPU_OP_sin, sin_of},
-    {CPU_OP_cos, cos_of},
-    {CPU_OP_tan, tan_of},
-    {CPU_OP_asin, asin_of},
-    {CPU_OP_acos, acos_of},
-    {CPU_OP_atan, atan_of},
-    {CPU_OP_sinh, sinh_of},
-    {CPU_OP_cosh, cosh_of},
+POINTWISE_KERNELS(function) = {
+    ENTRY(exp2),       ENTRY(expm1), ENTRY(log),       ENTRY(log2),       ENTRY(log10),        ENTRY(log1p),
+    ENTRY(sin),        ENTRY(cos),   ENTRY(tan),       ENTRY(asin),       ENTRY(acos),         ENTRY(atan),
+    ENTRY(sinh),       ENTRY(cosh),
 #if defined(DTYPE_F64)
-    {CPU_OP_tanh, tanh_of},
+    ENTRY(tanh),
 #endif
-    {CPU_OP_asinh, asinh_of},
-    {CPU_OP_acosh, acosh_of},
-    {CPU_OP_atanh, atanh_of},
-    {CPU_OP_erf, erf_of},
-    {CPU_OP_lgamma, lgamma_of},
-    {CPU_OP_erfc, erfc_of},
-    {CPU_OP_atan2, atan2_of},
-    {CPU_OP_hypot, hypot_of},
-    {CPU_OP_fmod, fmod_of},
-    {CPU_OP_remainder, remainder_of},
-    {CPU_OP_floor_divide, floor_divide},
-    {CPU_OP_pow, power},
-    {CPU_OP_pow_scalar, power_scalar},
-    {CPU_OP_logit, logit},
-    {CPU_OP_logaddexp, logaddexp},
-    {CPU_OP_logaddexp2, logaddexp2},
-    {CPU_OP_xlogy, xlogy},
-    {CPU_OP_xlog1py, xlog1py},
-    {CPU_OP_entr, entr},
-    {CPU_OP_sinc, sinc},
-    {0, NULL},
+    ENTRY(asinh),      ENTRY(acosh), ENTRY(atanh),     ENTRY(erf),        ENTRY(lgamma),       ENTRY(erfc),
+    ENTRY(atan2),      ENTRY(hypot), ENTRY(fmod),      ENTRY(remainder),  ENTRY(floor_divide), ENTRY(pow),
+    ENTRY(pow_scalar), ENTRY(logit), ENTRY(logaddexp), ENTRY(logaddexp2), ENTRY(xlogy),        ENTRY(xlog1py),
+    ENTRY(entr),       ENTRY(sinc),  END_OF_KERNELS,
 };

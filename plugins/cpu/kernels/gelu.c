@@ -108,7 +108,7 @@ ALWAYS_INLINE void repair_tail(T *out, const T *a, int64_t n)
         if (a[i] < TAIL_BEGIN && a[i] > TAIL_END)
             out[i] = (T)((long double)a[i] * erfcl(-(long double)a[i] * 0.707106781186547524400844L) / 2);
 }
-static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(gelu)
 {
     T area[CPU_CHUNK], density[CPU_CHUNK];
     const T *a = p[1];
@@ -117,7 +117,7 @@ static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
     repair_tail(area, a, n);
     memcpy(p[0], area, (size_t)n * sizeof(T));
 }
-static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(gelu_backward)
 {
     T *o = p[0], area[CPU_CHUNK], density[CPU_CHUNK];
     const T *g = p[1], *a = p[2];
@@ -127,7 +127,7 @@ static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
 }
 #else
 #if CPU_IS_HALF || !defined(__FMA__)
-ALWAYS_INLINE T gelu_one(T a)
+ALWAYS_INLINE T gelu_elem(T a)
 {
     W density;
     return gelu_of(a, normal_area(a, &density));
@@ -149,7 +149,7 @@ ALWAYS_INLINE T tail_correction(T z)
     T top = fused(5708.640044056735f, square, fused(913.2494564921938f, s, -1516.4665426534084f));
     return fused(top, fourth * fourth, fused(fused(high, square, middle), fourth, fused(next, square, low)));
 }
-ALWAYS_INLINE T gelu_one(T a)
+ALWAYS_INLINE T gelu_elem(T a)
 {
     T z = size_of(a), square = z * z;
     power e = cpu_power_f32_within(-0.5f * square, -0.5f * product_rest(z, z, square));
@@ -163,24 +163,17 @@ ALWAYS_INLINE T gelu_one(T a)
     return (a < 0 ? -(a - a) : a) - tail;
 }
 #endif
-static void gelu(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    unary(p, n, gelu_one);
-}
-ALWAYS_INLINE T gelu_backward_one(T g, T a)
+LOOP(gelu, unary(p, n, gelu_elem))
+ALWAYS_INLINE T gelu_backward_elem(T g, T a)
 {
     W density, area = normal_area(a, &density);
     return slope_of(g, a, area, density);
 }
-static void gelu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, gelu_backward_one);
-}
+LOOP(gelu_backward, binary(p, n, gelu_backward_elem))
 #endif
 
-extern const cpu_pointwise_entry CPU_NAME(cpu_gelu)[];
-const cpu_pointwise_entry CPU_NAME(cpu_gelu)[] = {
-    {CPU_OP_gelu, gelu},
-    {CPU_OP_gelu_backward, gelu_backward},
-    {0, NULL},
+POINTWISE_KERNELS(gelu) = {
+    ENTRY(gelu),
+    ENTRY(gelu_backward),
+    END_OF_KERNELS,
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pointwise operators, each once: name, types of the operands, dtypes, grain, schema. A name without
- * schema is a variant that another operator chooses by a string argument.
+ * The pointwise operators, each once: name, types of the operands, dtypes, grain, schema. An operator without a
+ * schema is a variant that pointwise.c chooses for another one, by an argument or the dtype.
  *
- * Types, outputs first, a letter for each: T the type that the kernel computes in, R the real type of T's
- * parts, B bool, I int32. `bool` is computed as int32, and cut to 0 or 1.
+ * Types are one letter for each operand, outputs first: T the type that the kernel computes in, R the real type of
+ * T's parts, C the complex type of parts T, B bool, I int32. Where a dtype has no kernel of its own, pointwise.c
+ * picks the type; bool is then computed in int32 and stored as 0 or 1.
  *
- * Grain is how many thousand elements are worth a thread: 32 for what is bound by memory, less for functions.
+ * Grain is the least work for a thread, in units of 1024 elements: 32 for operators that are bound by memory, less
+ * for those that compute.
  */
 #ifndef TENON_CPU_POINTWISE_OPS_H
 #define TENON_CPU_POINTWISE_OPS_H
@@ -194,7 +196,7 @@
     X(sinc, "TT", inexact, 8, "aten::sinc(Tensor self) -> Tensor")                                           \
     X(lgamma, "TT", float, 8, "aten::lgamma(Tensor self) -> Tensor")
 
-#define CPU_MADE_OPS(X)                                                                                 \
+#define CPU_MIXED_TYPE_OPS(X)                                                                           \
     X(complex, "CTT", float, 32, "aten::complex(Tensor real, Tensor imag) -> Tensor")                   \
     X(polar, "CTT", full_float, 8, "aten::polar(Tensor abs, Tensor angle) -> Tensor")                   \
     X(frexp, "TIT", float, 16, "aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)") \
@@ -266,14 +268,14 @@
     CPU_BITWISE_OPS(X)       \
     CPU_ACTIVATION_OPS(X)    \
     CPU_FUNCTION_OPS(X)      \
-    CPU_MADE_OPS(X)          \
+    CPU_MIXED_TYPE_OPS(X)    \
     CPU_SPECIAL_OPS(X)
 
 #define CPU_OP_NUMBER(name, types, dtypes, grain, schema) CPU_OP_##name,
 enum { CPU_POINTWISE_OPS(CPU_OP_NUMBER) CPU_OP_COUNT };
 #undef CPU_OP_NUMBER
 
-/* The arguments of a call that are no tensors, in the order of the schema. */
+/* The arguments of a call that are neither tensors nor strings, in the order of the schema. */
 #define CPU_MAX_SCALARS 4
 typedef struct cpu_scalars {
     double f[CPU_MAX_SCALARS];         /* as float; the real part */
@@ -281,16 +283,20 @@ typedef struct cpu_scalars {
     int64_t i[CPU_MAX_SCALARS];        /* as int */
     uint8_t absent[CPU_MAX_SCALARS];   /* None */
     uint32_t slot;                     /* dtype of the operands in memory */
-    uint32_t count;                    /* how many there are, absent tensors among them */
-    uint32_t absent_first;             /* the second argument of the call is */
+    uint32_t count;                    /* of scalars, absent optional tensors among them */
+    uint32_t absent_first;             /* the second argument of the call is None */
 } cpu_scalars;
 
-/* A kernel: n elements (at most CPU_CHUNK) of dense operands, outputs first. An output may be an input. */
+/*
+ * A kernel: n elements (at most CPU_CHUNK) of contiguous operands, outputs first. An output may share its memory
+ * with an input.
+ */
 typedef void (*cpu_pointwise_fn)(void *const *p, int64_t n, const cpu_scalars *s);
 
-/* The kernels of one file, for one hub and level, ended by a NULL function. */
+/* An entry of a file's list of kernels, which ends with a NULL function. */
 typedef struct cpu_pointwise_entry {
     uint32_t op;
+    int32_t slot; /* of the dtype that T stands for in the operator's types */
     cpu_pointwise_fn fn;
 } cpu_pointwise_entry;
 

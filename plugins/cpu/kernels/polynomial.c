@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orthogonal polynomials of a number and a degree, by recurrence (DTYPE=f32|f64) in a wider type than the
- * result's, since the terms cancel around the roots. A degree below 0 gives 0.
+ * Orthogonal polynomials (DTYPE=f32|f64) of a number x and a degree n, by recurrence in a wider type than the
+ * result's, since terms cancel around the roots. A negative degree gives 0.
  */
 #include "loops.h"
 
-/* Up to this degree the recurrence is taken inside of [-1, 1], too, where it costs more than cosines and is
- * better. */
+/* Up to this degree the recurrence is used inside [-1, 1] too: it is slower than cosines there, but more exact. */
 #define RECURRENCE_LIMIT 64
 
 #if defined(DTYPE_F32)
@@ -21,7 +20,7 @@ typedef long double W;
 #define HERMITE_LIMIT 512
 #endif
 
-/* Terms overflow where the result's type does, as ATen's. */
+/* Terms overflow where the result's type does, as in ATen. */
 ALWAYS_INLINE W limited(W x)
 {
     return x > MOST ? (W)INFINITY : x < -MOST ? (W)-INFINITY : x;
@@ -32,7 +31,7 @@ static int64_t degree_of(T n)
     return n >= (T)-9e18 && n <= (T)9e18 ? (int64_t)n : -1;
 }
 
-/* Recurrence of Chebyshev's polynomials from the first two. */
+/* The recurrence of Chebyshev polynomials from the first two. */
 static W chebyshev(W x, int64_t n, W first, W second)
 {
     if (n == 0) return first;
@@ -77,8 +76,8 @@ static W chebyshev_w(W x, int64_t n)
         return WIDE(sin)(((W)n + (W)0.5) * WIDE(acos)(x)) / WIDE(sin)(WIDE(acos)(x) / 2);
     return chebyshev(x, n, 1, 2 * x + 1);
 }
-/* scale 2: physicists', 1: probabilists'. */
-static W hermite(W x, int64_t n, W scale)
+/* `scale` is 2 for the physicists' polynomials, 1 for the probabilists'. */
+ALWAYS_INLINE W hermite(W x, int64_t n, W scale)
 {
     W first = 1, second = limited(scale * x);
     if (n < 0) return 0;
@@ -91,15 +90,15 @@ static W hermite(W x, int64_t n, W scale)
     }
     return second;
 }
-static W hermite_h(W x, int64_t n)
+ALWAYS_INLINE W hermite_h(W x, int64_t n)
 {
     return hermite(x, n, 2);
 }
-static W hermite_he(W x, int64_t n)
+ALWAYS_INLINE W hermite_he(W x, int64_t n)
 {
     return hermite(x, n, 1);
 }
-static W laguerre(W x, int64_t n)
+ALWAYS_INLINE W laguerre(W x, int64_t n)
 {
     W first = 1, second = 1 - x;
     if (n < 0) return 0;
@@ -111,7 +110,7 @@ static W laguerre(W x, int64_t n)
     }
     return second;
 }
-static W legendre(W x, int64_t n)
+ALWAYS_INLINE W legendre(W x, int64_t n)
 {
     W first = 1, second = x;
     if (n < 0) return 0;
@@ -125,82 +124,32 @@ static W legendre(W x, int64_t n)
     return second;
 }
 
-ALWAYS_INLINE void each(void *const *p, int64_t n, W (*f)(W, int64_t))
-{
-    T *o = p[0];
-    const T *a = p[1], *b = p[2];
-    for (int64_t i = 0; i < n; i++) o[i] = (T)f(a[i], degree_of(b[i]));
-}
+BINARY(chebyshev_polynomial_t, chebyshev_t(a, degree_of(b)))
+BINARY(chebyshev_polynomial_u, chebyshev_u(a, degree_of(b)))
+BINARY(chebyshev_polynomial_v, chebyshev_v(a, degree_of(b)))
+BINARY(chebyshev_polynomial_w, chebyshev_w(a, degree_of(b)))
 /* Shifted polynomials are those of 2 x - 1. */
-ALWAYS_INLINE void shifted(void *const *p, int64_t n, W (*f)(W, int64_t))
-{
-    T *o = p[0];
-    const T *a = p[1], *b = p[2];
-    for (int64_t i = 0; i < n; i++) o[i] = (T)f(2 * (W)a[i] - 1, degree_of(b[i]));
-}
+BINARY(shifted_chebyshev_polynomial_t, chebyshev_t(2 * (W)a - 1, degree_of(b)))
+BINARY(shifted_chebyshev_polynomial_u, chebyshev_u(2 * (W)a - 1, degree_of(b)))
+BINARY(shifted_chebyshev_polynomial_v, chebyshev_v(2 * (W)a - 1, degree_of(b)))
+BINARY(shifted_chebyshev_polynomial_w, chebyshev_w(2 * (W)a - 1, degree_of(b)))
+BINARY(hermite_polynomial_h, hermite_h(a, degree_of(b)))
+BINARY(hermite_polynomial_he, hermite_he(a, degree_of(b)))
+BINARY(laguerre_polynomial_l, laguerre(a, degree_of(b)))
+BINARY(legendre_polynomial_p, legendre(a, degree_of(b)))
 
-static void chebyshev_polynomial_t(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, chebyshev_t);
-}
-static void chebyshev_polynomial_u(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, chebyshev_u);
-}
-static void chebyshev_polynomial_v(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, chebyshev_v);
-}
-static void chebyshev_polynomial_w(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, chebyshev_w);
-}
-static void shifted_chebyshev_polynomial_t(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    shifted(p, n, chebyshev_t);
-}
-static void shifted_chebyshev_polynomial_u(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    shifted(p, n, chebyshev_u);
-}
-static void shifted_chebyshev_polynomial_v(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    shifted(p, n, chebyshev_v);
-}
-static void shifted_chebyshev_polynomial_w(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    shifted(p, n, chebyshev_w);
-}
-static void hermite_polynomial_h(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, hermite_h);
-}
-static void hermite_polynomial_he(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, hermite_he);
-}
-static void laguerre_polynomial_l(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, laguerre);
-}
-static void legendre_polynomial_p(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, legendre);
-}
-
-extern const cpu_pointwise_entry CPU_NAME(cpu_polynomial)[];
-const cpu_pointwise_entry CPU_NAME(cpu_polynomial)[] = {
-    {CPU_OP_chebyshev_polynomial_t, chebyshev_polynomial_t},
-    {CPU_OP_chebyshev_polynomial_u, chebyshev_polynomial_u},
-    {CPU_OP_chebyshev_polynomial_v, chebyshev_polynomial_v},
-    {CPU_OP_chebyshev_polynomial_w, chebyshev_polynomial_w},
-    {CPU_OP_shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_t},
-    {CPU_OP_shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_u},
-    {CPU_OP_shifted_chebyshev_polynomial_v, shifted_chebyshev_polynomial_v},
-    {CPU_OP_shifted_chebyshev_polynomial_w, shifted_chebyshev_polynomial_w},
-    {CPU_OP_hermite_polynomial_h, hermite_polynomial_h},
-    {CPU_OP_hermite_polynomial_he, hermite_polynomial_he},
-    {CPU_OP_laguerre_polynomial_l, laguerre_polynomial_l},
-    {CPU_OP_legendre_polynomial_p, legendre_polynomial_p},
-    {0, NULL},
+POINTWISE_KERNELS(polynomial) = {
+    ENTRY(chebyshev_polynomial_t),
+    ENTRY(chebyshev_polynomial_u),
+    ENTRY(chebyshev_polynomial_v),
+    ENTRY(chebyshev_polynomial_w),
+    ENTRY(shifted_chebyshev_polynomial_t),
+    ENTRY(shifted_chebyshev_polynomial_u),
+    ENTRY(shifted_chebyshev_polynomial_v),
+    ENTRY(shifted_chebyshev_polynomial_w),
+    ENTRY(hermite_polynomial_h),
+    ENTRY(hermite_polynomial_he),
+    ENTRY(laguerre_polynomial_l),
+    ENTRY(legendre_polynomial_p),
+    END_OF_KERNELS,
 };

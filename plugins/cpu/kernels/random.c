@@ -113,8 +113,7 @@ static void cauchy(T *o, const word_t *w, int64_t n, const cpu_draw *d)
     for (int64_t i = 0; i < n; i++) o[i] = median + sigma * (sine[i] / o[i]);
 }
 
-extern void CPU_NAME(cpu_draw)(void *out, int64_t n, int64_t position, const cpu_draw *d);
-void CPU_NAME(cpu_draw)(void *out, int64_t n, int64_t position, const cpu_draw *d)
+static void draw(void *out, int64_t n, int64_t position, const cpu_draw *d)
 {
     word_t w[ROOM];
     T o[ROOM];
@@ -146,3 +145,6 @@ void CPU_NAME(cpu_draw)(void *out, int64_t n, int64_t position, const cpu_draw *
     }
     memcpy(out, o + first, (size_t)n * sizeof(T));
 }
+
+extern const cpu_draw_fn CPU_NAME(cpu_random);
+const cpu_draw_fn CPU_NAME(cpu_random) = draw;

@@ -20,14 +20,7 @@ typedef double W;
 
 /* ---- Powers ------------------------------------------------------------------------------------------ */
 
-ALWAYS_INLINE T exp_one(T a)
-{
-    return E_POWER(exp)(a);
-}
-static void exp_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    unary(p, n, exp_one);
-}
+UNARY(exp, E_POWER(exp)(a))
 
 ALWAYS_INLINE T scaled(T a, power e)
 {
@@ -52,31 +45,25 @@ ALWAYS_INLINE T minus_magnitude(T a)
 #if !defined(DTYPE_F64)
 /* With t = e^-2|a| it is (1 - t) / (1 + t), and from a half on 1 - 2 t / (1 + t). Float64 would miss 2 ULP
  * so. */
-ALWAYS_INLINE T tanh_one(T a)
+ALWAYS_INLINE T tanh_elem(T a)
 {
     power e = power_below(2 * minus_magnitude(a));
     T less = less_one(e), twice = 2 * value_of(e), z = FN(fabs)(a);
     T over = (z > (T)0.55 ? twice : -less) / (2 + less);
     return FN(copysign)(z > (T)0.55 ? 1 - over : over, a);
 }
-static void tanh_of(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    unary(p, n, tanh_one);
-}
+LOOP(tanh, unary(p, n, tanh_elem))
 #endif
 
 /* ---- Sigmoid and silu -------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE T sigmoid_one(T a)
+ALWAYS_INLINE T sigmoid_elem(T a)
 {
     power e = power_below(minus_magnitude(a));
     T over = (a < 0 ? 1 + e.more : 1) / (1 + value_of(e));
     return a < 0 ? scaled(over, e) : over;
 }
-static void sigmoid(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    unary(p, n, sigmoid_one);
-}
+LOOP(sigmoid, unary(p, n, sigmoid_elem))
 
 /* Numbers below are cut: functions that are a e^a there are 0 long before. */
 #define ALL_OVER ((T)-1000)
@@ -88,24 +75,18 @@ ALWAYS_INLINE T gated(T a, power e)
     T over = (a < 0 ? fused(cut, e.more, cut) : a) / below;
     return a < 0 ? scaled(over, e) - (a - a) : over;
 }
-ALWAYS_INLINE T silu_one(T a)
+ALWAYS_INLINE T silu_elem(T a)
 {
     return gated(a, power_below(minus_magnitude(a)));
 }
-static void silu(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    unary(p, n, silu_one);
-}
-ALWAYS_INLINE T silu_backward_one(T g, T a)
+LOOP(silu, unary(p, n, silu_elem))
+ALWAYS_INLINE T silu_backward_elem(T g, T a)
 {
     T t = value_of(power_below(minus_magnitude(a))), above = 1 / (1 + t), below = t * above;
     T sigma = a < 0 ? below : above, rest = a < 0 ? above : below;
     return g * sigma * (1 + a * rest);
 }
-static void silu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, silu_backward_one);
-}
+LOOP(silu_backward, binary(p, n, silu_backward_elem))
 
 /* ---- gelu by tanh: a sigmoid(v), v = 2 sqrt(2 / pi) (a + 0.044715 a^3) ----------------------------------
  */
@@ -131,24 +112,18 @@ ALWAYS_INLINE power tanh_power(T a)
     T size = z * slope, size_rest = product_rest(z, slope, size) + z * slope_rest;
     return power_of(-size, -size_rest);
 }
-ALWAYS_INLINE T gelu_tanh_one(T a)
+ALWAYS_INLINE T gelu_tanh_elem(T a)
 {
     return gated(a, tanh_power(a));
 }
-static void gelu_tanh(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    unary(p, n, gelu_tanh_one);
-}
-ALWAYS_INLINE T gelu_tanh_backward_one(T g, T a)
+LOOP(gelu_tanh, unary(p, n, gelu_tanh_elem))
+ALWAYS_INLINE T gelu_tanh_backward_elem(T g, T a)
 {
     T t = value_of(tanh_power(a)), above = 1 / (1 + t), below = t * above;
     T slope = below == 0 ? 0 : a * above * below * ((T)LINEAR + 3 * (T)CUBIC * a * a);
     return g * ((a < 0 ? below : above) + slope);
 }
-static void gelu_tanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, gelu_tanh_backward_one);
-}
+LOOP(gelu_tanh_backward, binary(p, n, gelu_tanh_backward_elem))
 
 /* ---- mish -------------------------------------------------------------------------------------------- */
 
@@ -158,42 +133,34 @@ static void gelu_tanh_backward(void *const *p, int64_t n, const cpu_scalars *s)
  */
 #define MISH_ONE   ((T)(sizeof(T) == 4 ? 20 : 40))
 #define MISH_POWER ((T)(sizeof(T) == 4 ? -40 : -80))
-ALWAYS_INLINE T mish_one(T a)
+ALWAYS_INLINE T mish_elem(T a)
 {
     power e = power_of(a > MISH_ONE ? MISH_ONE : a, 0);
     W t = (W)value_of(e), m = t * (t + 2);
     T cut = a < ALL_OVER ? ALL_OVER : a, far = scaled(fused(cut, e.more, cut), e) - (a - a);
     return a > MISH_ONE ? a : a < MISH_POWER ? far : (T)((W)a * (m / (m + 2)));
 }
-static void mish(void *const *p, int64_t n, const cpu_scalars *s)
+LOOP(mish, unary(p, n, mish_elem))
+ALWAYS_INLINE T mish_backward_elem(T g, T a)
 {
-    unary(p, n, mish_one);
-}
-ALWAYS_INLINE T mish_backward_one(T g, T a)
-{
-    T t = exp_one(a > MISH_ONE ? MISH_ONE : a), m = t * (t + 2), w = m / (m + 2), sigma = t / (1 + t);
+    T t = exp_elem(a > MISH_ONE ? MISH_ONE : a), m = t * (t + 2), w = m / (m + 2), sigma = t / (1 + t);
     T slope = w + a * sigma * (4 * (m + 1) / ((m + 2) * (m + 2)));
     return a > MISH_ONE ? g : g * slope;
 }
-static void mish_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, mish_backward_one);
-}
+LOOP(mish_backward, binary(p, n, mish_backward_elem))
 
 /* ---- elu --------------------------------------------------------------------------------------------- */
 
-/* Factors of the function below 0, of the number above 0, of the number below 0. */
-enum { NEGATIVE, POSITIVE, INNER };
-
-ALWAYS_INLINE T elu_one(T a, const T *by)
+/*
+ * x is the factor of the result below 0, y the factor of the number above 0, z that of the number below 0. A run
+ * without negative numbers needs no power.
+ */
+ALWAYS_INLINE T elu_elem(T a, T x, T y, T z)
 {
-    T below = less_one(power_of(a * by[INNER], 0)) * by[NEGATIVE], above = a * by[POSITIVE];
+    T below = less_one(power_of(a * z, 0)) * x, above = a * y;
     return a < 0 ? below : above;
 }
-ALWAYS_INLINE T positive_elu_one(T a, const T *by)
-{
-    return a * by[POSITIVE];
-}
+ELEM(T, positive_elu_elem, (T a, T x, T y, T z), a *y)
 static int32_t any_negative(const E *a, int64_t n)
 {
     int32_t any = 0;
@@ -204,32 +171,30 @@ static int32_t any_negative(const E *a, int64_t n)
 #endif
     return any;
 }
-/* (alpha, scale, input_scale); a run without negative numbers needs no power. */
-static void elu(void *const *p, int64_t n, const cpu_scalars *s)
+/* (alpha, scale, input_scale) */
+KERNEL(elu)
 {
-    const T by[] = {(T)(s->f[0] * s->f[1]), (T)s->f[1], (T)s->f[2]};
+    T x = (T)(s->f[0] * s->f[1]), y = (T)s->f[1], z = (T)s->f[2];
     if (any_negative(p[1], n))
-        unary_by(p, n, by, elu_one);
+        unary_with(p, n, x, y, z, elu_elem);
     else
-        unary_by(p, n, by, positive_elu_one);
+        unary_with(p, n, x, y, z, positive_elu_elem);
 }
-/* (alpha, scale, input_scale, is_result); the derivative below 0 from the result or from the input. */
-ALWAYS_INLINE T elu_backward_from_result(T g, T a, const T *by)
+
+ELEM(T, elu_slope_of_result, (T a, T b, T x, T y, T z), a *(b <= 0 ? z * (b + x) : y))
+ALWAYS_INLINE T elu_slope_of_input(T g, T a, T x, T y, T z)
 {
-    return g * (a <= 0 ? by[INNER] * (a + by[NEGATIVE]) : by[POSITIVE]);
+    T below = exp_elem(a * z) * (z * x);
+    return g * (a <= 0 ? below : y);
 }
-ALWAYS_INLINE T elu_backward_from_input(T g, T a, const T *by)
+/* (alpha, scale, input_scale, is_result) */
+KERNEL(elu_backward)
 {
-    T below = exp_one(a * by[INNER]) * (by[INNER] * by[NEGATIVE]);
-    return g * (a <= 0 ? below : by[POSITIVE]);
-}
-static void elu_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    const T by[] = {(T)(s->f[0] * s->f[1]), (T)s->f[1], (T)s->f[2]};
+    T x = (T)(s->f[0] * s->f[1]), y = (T)s->f[1], z = (T)s->f[2];
     if (s->i[3])
-        binary_by(p, n, by, elu_backward_from_result);
+        binary_with(p, n, x, y, z, elu_slope_of_result);
     else
-        binary_by(p, n, by, elu_backward_from_input);
+        binary_with(p, n, x, y, z, elu_slope_of_input);
 }
 
 /* ---- softplus ---------------------------------------------------------------------------------------- */
@@ -263,53 +228,38 @@ ALWAYS_INLINE T log_one_more(T t)
     r = fused(r, z, (T)(2.0 / 3));
     return t - (h - s * fused(r, z, h));
 }
-ALWAYS_INLINE T softplus_one(T a, T beta, T threshold)
+ALWAYS_INLINE T softplus_of(T a, T beta, T threshold)
 {
-    T x = a * beta, log = log_one_more(exp_one(minus_magnitude(x))), over = (x > 0 ? x + log : log) / beta;
+    T x = a * beta, log = log_one_more(exp_elem(minus_magnitude(x))), over = (x > 0 ? x + log : log) / beta;
     return x > threshold ? a : over;
 }
-/* (beta, threshold) */
-static void softplus(void *const *p, int64_t n, const cpu_scalars *s)
+UNARY_WITH(softplus, softplus_of(a, x, y))
+ALWAYS_INLINE T softplus_slope(T g, T a, T beta, T threshold)
 {
-    unary_with(p, n, (T)s->f[0], (T)s->f[1], softplus_one);
-}
-ALWAYS_INLINE T softplus_backward_one(T g, T a, T beta, T threshold)
-{
-    T slope = g * sigmoid_one(a * beta);
+    T slope = g * sigmoid_elem(a * beta);
     return a * beta > threshold ? g : slope;
 }
-static void softplus_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary_with(p, n, (T)s->f[0], (T)s->f[1], softplus_backward_one);
-}
+BINARY_WITH(softplus_backward, softplus_slope(a, b, x, y))
 
 /* From the input alone: what the forward kept in `buffer` differs between devices. */
-ALWAYS_INLINE T log_sigmoid_backward_one(T g, T a)
-{
-    return g * sigmoid_one(-a);
-}
-static void log_sigmoid_backward(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    binary(p, n, log_sigmoid_backward_one);
-}
+BINARY(log_sigmoid_backward, a *sigmoid_elem(-b))
 
-extern const cpu_pointwise_entry CPU_NAME(cpu_smooth)[];
-const cpu_pointwise_entry CPU_NAME(cpu_smooth)[] = {
-    {CPU_OP_exp, exp_of},
+POINTWISE_KERNELS(smooth) = {
+    ENTRY(exp),
 #if !defined(DTYPE_F64)
-    {CPU_OP_tanh, tanh_of},
+    ENTRY(tanh),
 #endif
-    {CPU_OP_sigmoid, sigmoid},
-    {CPU_OP_silu, silu},
-    {CPU_OP_silu_backward, silu_backward},
-    {CPU_OP_gelu_tanh, gelu_tanh},
-    {CPU_OP_gelu_tanh_backward, gelu_tanh_backward},
-    {CPU_OP_mish, mish},
-    {CPU_OP_mish_backward, mish_backward},
-    {CPU_OP_elu, elu},
-    {CPU_OP_elu_backward, elu_backward},
-    {CPU_OP_softplus, softplus},
-    {CPU_OP_softplus_backward, softplus_backward},
-    {CPU_OP_log_sigmoid_backward, log_sigmoid_backward},
-    {0, NULL},
+    ENTRY(sigmoid),
+    ENTRY(silu),
+    ENTRY(silu_backward),
+    ENTRY(gelu_tanh),
+    ENTRY(gelu_tanh_backward),
+    ENTRY(mish),
+    ENTRY(mish_backward),
+    ENTRY(elu),
+    ENTRY(elu_backward),
+    ENTRY(softplus),
+    ENTRY(softplus_backward),
+    ENTRY(log_sigmoid_backward),
+    END_OF_KERNELS,
 };

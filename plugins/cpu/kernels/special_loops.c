@@ -1,167 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops over the functions of special*.c: pointwise kernels of float64. */
-#include "pointwise_ops.h"
+/* Pointwise kernels of float64 (DTYPE=f64) that call the functions of special*.c. */
+#include "loops.h"
 #include "special.h"
-#include "vocabulary.h"
 
-ALWAYS_INLINE void each(void *const *p, int64_t n, double (*f)(double))
-{
-    double *o = p[0];
-    const double *a = p[1];
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i]);
-}
-ALWAYS_INLINE void each_two(void *const *p, int64_t n, double (*f)(double, double))
-{
-    double *o = p[0];
-    const double *a = p[1], *b = p[2];
-    for (int64_t i = 0; i < n; i++) o[i] = f(a[i], b[i]);
-}
-static void polygamma(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    double *o = p[0];
-    const double *a = p[1];
-    for (int64_t i = 0; i < n; i++) o[i] = special_polygamma(s->f[0], a[i]);
-}
-static void erfinv(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_erfinv);
-}
-static void digamma(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_digamma);
-}
-static void igamma(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each_two(p, n, special_igamma);
-}
-static void igammac(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each_two(p, n, special_igammac);
-}
-static void standard_gamma_grad(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each_two(p, n, special_standard_gamma_grad);
-}
-static void dirichlet_grad(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    double *o = p[0];
-    const double *x = p[1], *alpha = p[2], *total = p[3];
-    for (int64_t i = 0; i < n; i++) o[i] = special_dirichlet_grad(x[i], alpha[i], total[i]);
-}
-static void i0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_i0);
-}
-static void i0e(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_i0e);
-}
-static void i1(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_i1);
-}
-static void i1e(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_i1e);
-}
-static void erfcx(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_erfcx);
-}
-static void ndtr(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_ndtr);
-}
-static void log_ndtr(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_log_ndtr);
-}
-static void ndtri(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_ndtri);
-}
-static void zeta(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each_two(p, n, special_zeta);
-}
-static void airy_ai(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_airy_ai);
-}
-static void bessel_j0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_j0);
-}
-static void bessel_j1(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_j1);
-}
-static void bessel_y0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_y0);
-}
-static void bessel_y1(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_y1);
-}
-static void modified_bessel_i0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_i0);
-}
-static void modified_bessel_i1(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_i1);
-}
-static void modified_bessel_k0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_k0);
-}
-static void modified_bessel_k1(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_k1);
-}
-static void scaled_modified_bessel_k0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_scaled_k0);
-}
-static void scaled_modified_bessel_k1(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_scaled_k1);
-}
-static void spherical_bessel_j0(void *const *p, int64_t n, const cpu_scalars *s)
-{
-    each(p, n, special_spherical_j0);
-}
+UNARY(erfinv, special_erfinv(a))
+UNARY(digamma, special_digamma(a))
+BINARY(igamma, special_igamma(a, b))
+BINARY(igammac, special_igammac(a, b))
+BINARY(standard_gamma_grad, special_standard_gamma_grad(a, b))
+TERNARY(dirichlet_grad, special_dirichlet_grad(a, b, c))
+UNARY_WITH(polygamma, special_polygamma(x, a))
+UNARY(i0, special_i0(a))
+UNARY(i0e, special_i0e(a))
+UNARY(i1, special_i1(a))
+UNARY(i1e, special_i1e(a))
+UNARY(erfcx, special_erfcx(a))
+UNARY(ndtr, special_ndtr(a))
+UNARY(log_ndtr, special_log_ndtr(a))
+UNARY(ndtri, special_ndtri(a))
+BINARY(zeta, special_zeta(a, b))
+UNARY(airy_ai, special_airy_ai(a))
+UNARY(bessel_j0, special_j0(a))
+UNARY(bessel_j1, special_j1(a))
+UNARY(bessel_y0, special_y0(a))
+UNARY(bessel_y1, special_y1(a))
+UNARY(modified_bessel_i0, special_i0(a))
+UNARY(modified_bessel_i1, special_i1(a))
+UNARY(modified_bessel_k0, special_k0(a))
+UNARY(modified_bessel_k1, special_k1(a))
+UNARY(scaled_modified_bessel_k0, special_scaled_k0(a))
+UNARY(scaled_modified_bessel_k1, special_scaled_k1(a))
+UNARY(spherical_bessel_j0, special_spherical_j0(a))
 
-extern const cpu_pointwise_entry CPU_NAME(cpu_special_loops)[];
-const cpu_pointwise_entry CPU_NAME(cpu_special_loops)[] = {
-    {CPU_OP_erfinv, erfinv},
-    {CPU_OP_digamma, digamma},
-    {CPU_OP_polygamma, polygamma},
-    {CPU_OP_igamma, igamma},
-    {CPU_OP_igammac, igammac},
-    {CPU_OP_standard_gamma_grad, standard_gamma_grad},
-    {CPU_OP_dirichlet_grad, dirichlet_grad},
-    {CPU_OP_i0, i0},
-    {CPU_OP_i0e, i0e},
-    {CPU_OP_i1, i1},
-    {CPU_OP_i1e, i1e},
-    {CPU_OP_erfcx, erfcx},
-    {CPU_OP_ndtr, ndtr},
-    {CPU_OP_log_ndtr, log_ndtr},
-    {CPU_OP_ndtri, ndtri},
-    {CPU_OP_zeta, zeta},
-    {CPU_OP_airy_ai, airy_ai},
-    {CPU_OP_bessel_j0, bessel_j0},
-    {CPU_OP_bessel_j1, bessel_j1},
-    {CPU_OP_bessel_y0, bessel_y0},
-    {CPU_OP_bessel_y1, bessel_y1},
-    {CPU_OP_modified_bessel_i0, modified_bessel_i0},
-    {CPU_OP_modified_bessel_i1, modified_bessel_i1},
-    {CPU_OP_modified_bessel_k0, modified_bessel_k0},
-    {CPU_OP_modified_bessel_k1, modified_bessel_k1},
-    {CPU_OP_scaled_modified_bessel_k0, scaled_modified_bessel_k0},
-    {CPU_OP_scaled_modified_bessel_k1, scaled_modified_bessel_k1},
-    {CPU_OP_spherical_bessel_j0, spherical_bessel_j0},
-    {0, NULL},
+POINTWISE_KERNELS(special_loops) = {
+    ENTRY(erfinv),
+    ENTRY(digamma),
+    ENTRY(polygamma),
+    ENTRY(igamma),
+    ENTRY(igammac),
+    ENTRY(standard_gamma_grad),
+    ENTRY(dirichlet_grad),
+    ENTRY(i0),
+    ENTRY(i0e),
+    ENTRY(i1),
+    ENTRY(i1e),
+    ENTRY(erfcx),
+    ENTRY(ndtr),
+    ENTRY(log_ndtr),
+    ENTRY(ndtri),
+    ENTRY(zeta),
+    ENTRY(airy_ai),
+    ENTRY(bessel_j0),
+    ENTRY(bessel_j1),
+    ENTRY(bessel_y0),
+    ENTRY(bessel_y1),
+    ENTRY(modified_bessel_i0),
+    ENTRY(modified_bessel_i1),
+    ENTRY(modified_bessel_k0),
+    ENTRY(modified_bessel_k1),
+    ENTRY(scaled_modified_bessel_k0),
+    ENTRY(scaled_modified_bessel_k1),
+    ENTRY(spherical_bessel_j0),
+    END_OF_KERNELS,
 };

@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words for kernels: one source is compiled once per level (LEVEL=base|avx2|avx512) and, where it says so,
- * per dtype (DTYPE=f32|...). It gives E, the type of an element in memory, T, the type that it is computed in
- * (another for half types only), acc, the type that sums are kept in, and CPU_NAME(add), which is
- * add_f32_avx2. The half types are 16-bit patterns; converting one element is an inline function, converting
- * a run of them is cpu_convert's work (convert.h).
+ * The words that kernels are written in. The build compiles a kernel file once for each level (LEVEL=base|avx2|
+ * avx512) and, where its list says so, for each dtype (DTYPE=f32|...).
+ *
+ *   E               an element in memory
+ *   T               the type that elements are computed in: E, but float for half types
+ *   R               the type of T's parts where T is complex, else T
+ *   acc             the type that sums are kept in
+ *   load, store     T from an E in memory, an E in memory from T
+ *   CPU_NAME(add)   add_f32_avx2: the name of this file's function or table for its dtype and level
+ *   CPU_SLOT        the slot of the dtype (dtypes.h)
+ *   CPU_IS_HALF, CPU_IS_FLOAT, CPU_IS_INTEGER, CPU_IS_COMPLEX   0 or 1; half types are floats, bool is an integer
+ *   LOWEST, HIGHEST the value that no other one is below, above
+ *
+ * Half types are 16-bit patterns. Conversions of single elements are inline functions of this file; runs of
+ * elements are converted by blocks (support/blocks.h) or by cpu_convert (walk/staging.h).
  */
 #ifndef TENON_CPU_VOCABULARY_H
 #define TENON_CPU_VOCABULARY_H
@@ -17,13 +27,15 @@
 #include <immintrin.h>
 #endif
 
+#include "dtypes.h"
+
 #define CPU_JOIN2(a, b)      a##_##b
 #define CPU_JOIN3(a, b, c)   a##_##b##_##c
 #define CPU_EXPAND2(a, b)    CPU_JOIN2(a, b)
 #define CPU_EXPAND3(a, b, c) CPU_JOIN3(a, b, c)
-/* The name of a kernel that is compiled per level, or per dtype and level. */
 #ifdef DTYPE
 #define CPU_NAME(op) CPU_EXPAND3(op, DTYPE, LEVEL)
+#define CPU_SLOT     CPU_EXPAND2(CPU_SLOT, DTYPE)
 #else
 #define CPU_NAME(op) CPU_EXPAND2(op, LEVEL)
 #endif
@@ -61,7 +73,7 @@ ALWAYS_INLINE float float_of_bfloat(bfloat_t b)
 {
     return float_of_bits((uint32_t)b.bits << 16);
 }
-/* The upper half of the result is the bfloat16: to nearest, ties to even; NaN becomes the quiet one. */
+/* The bfloat16 is the upper half of the result: rounded to nearest, ties to even. Every NaN becomes 0x7fc0. */
 ALWAYS_INLINE uint32_t bits_for_bfloat(float f)
 {
     uint32_t bits = bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
@@ -91,8 +103,8 @@ ALWAYS_INLINE float float_of_half(half_t h)
     return float_of_bits(bits | sign);
 }
 /*
- * To nearest, ties to even. A number below 2^-14 is rounded to a multiple of 2^-24 by an addition whose sum
- * has that as its last place.
+ * Rounds to nearest, ties to even. Values below 2^-14 are rounded to a multiple of 2^-24 by adding 0.5, because
+ * the sum's last place is 2^-24.
  */
 ALWAYS_INLINE half_t half_of_float(float f)
 {
@@ -116,54 +128,85 @@ typedef struct complex128_t {
     double re, im;
 } complex128_t;
 
-/* T, the sum type, E where it is another than T, and loads and stores. */
-#if defined(DTYPE_F16) || defined(DTYPE_BF16)
-#define CPU_IS_HALF 1
-#else
-#define CPU_IS_HALF 0
-#endif
+/* ---- The types of DTYPE ------------------------------------------------------------------------------------ */
+
 #if defined(DTYPE_F32)
 typedef float T;
-typedef float acc;
+#define CPU_IS_FLOAT 1
 #elif defined(DTYPE_F64)
 typedef double T;
-typedef double acc;
+#define CPU_IS_FLOAT 1
 #elif defined(DTYPE_F16)
 typedef half_t E;
 typedef float T;
-typedef float acc;
+#define CPU_IS_FLOAT 1
+#define CPU_IS_HALF  1
 #elif defined(DTYPE_BF16)
 typedef bfloat_t E;
 typedef float T;
-typedef float acc;
+#define CPU_IS_FLOAT 1
+#define CPU_IS_HALF  1
+#elif defined(DTYPE_B8) || defined(DTYPE_U8)
+typedef uint8_t T;
+#define LOWEST  0
+#define HIGHEST UINT8_MAX
 #elif defined(DTYPE_I8)
 typedef int8_t T;
-typedef int64_t acc;
-#elif defined(DTYPE_U8)
-typedef uint8_t T;
-typedef int64_t acc;
+#define LOWEST  INT8_MIN
+#define HIGHEST INT8_MAX
 #elif defined(DTYPE_I16)
 typedef int16_t T;
-typedef int64_t acc;
+#define LOWEST  INT16_MIN
+#define HIGHEST INT16_MAX
 #elif defined(DTYPE_I32)
 typedef int32_t T;
-typedef int64_t acc;
+#define LOWEST  INT32_MIN
+#define HIGHEST INT32_MAX
 #elif defined(DTYPE_I64)
 typedef int64_t T;
-typedef int64_t acc;
+#define LOWEST  INT64_MIN
+#define HIGHEST INT64_MAX
 #elif defined(DTYPE_C64)
 typedef complex64_t T;
-typedef complex64_t acc;
+typedef float R;
+#define CPU_IS_COMPLEX 1
 #elif defined(DTYPE_C128)
 typedef complex128_t T;
-typedef complex128_t acc;
+typedef double R;
+#define CPU_IS_COMPLEX 1
+#endif
+
+#ifndef CPU_IS_HALF
+#define CPU_IS_HALF 0
+#endif
+#ifndef CPU_IS_FLOAT
+#define CPU_IS_FLOAT 0
+#endif
+#ifndef CPU_IS_COMPLEX
+#define CPU_IS_COMPLEX 0
+#endif
+#if defined(DTYPE) && !CPU_IS_FLOAT && !CPU_IS_COMPLEX
+#define CPU_IS_INTEGER 1
+typedef int64_t acc;
+#else
+#define CPU_IS_INTEGER 0
 #endif
 
 #if defined(DTYPE) && !CPU_IS_HALF
 typedef T E;
 #endif
+#if defined(DTYPE) && !CPU_IS_INTEGER
+typedef T acc;
+#endif
+#if defined(DTYPE) && !CPU_IS_COMPLEX
+typedef T R;
+#endif
+#if CPU_IS_FLOAT
+#define LOWEST  (-INFINITY)
+#define HIGHEST INFINITY
+#endif
 
-/* The functions of the C library for T. */
+/* The C library's function for T: FN(sqrt) is sqrt or sqrtf. */
 #if defined(DTYPE_F64) || defined(DTYPE_C128)
 #define FN(name) name
 #else
@@ -196,6 +239,55 @@ ALWAYS_INLINE T load(const E *p)
 ALWAYS_INLINE void store(E *p, T x)
 {
     *p = x;
+}
+#endif
+
+/* T from its parts and the parts of T: a real T has only the first. */
+#if CPU_IS_COMPLEX
+ALWAYS_INLINE T from_parts(R re, R im)
+{
+    return (T){re, im};
+}
+ALWAYS_INLINE R re_of(T x)
+{
+    return x.re;
+}
+ALWAYS_INLINE R im_of(T x)
+{
+    return x.im;
+}
+ALWAYS_INLINE int32_t is_nonzero(T x)
+{
+    return (x.re != 0) | (x.im != 0);
+}
+ALWAYS_INLINE int32_t is_nan(T x)
+{
+    return (x.re != x.re) | (x.im != x.im);
+}
+#elif defined(DTYPE)
+ALWAYS_INLINE T from_parts(R re, R im)
+{
+    return re;
+}
+ALWAYS_INLINE R re_of(T x)
+{
+    return x;
+}
+ALWAYS_INLINE R im_of(T x)
+{
+    return 0;
+}
+ALWAYS_INLINE int32_t is_nonzero(T x)
+{
+    return x != 0;
+}
+ALWAYS_INLINE int32_t is_nan(T x)
+{
+#if CPU_IS_FLOAT
+    return x != x;
+#else
+    return 0;
+#endif
 }
 #endif
 

@@ -6,6 +6,7 @@
  * line in kernels/pointwise_ops.h only.
  */
 #include "pointwise.h"
+#include "support/kernel_table.h"
 #include "walk/elementwise.h"
 
 #include <string.h>
@@ -31,74 +32,21 @@ static const uint8_t looks_closer[CPU_OP_COUNT] = {
 /* All others whose operands are all of type T; filled with the kernels. */
 static uint8_t is_plain[CPU_OP_COUNT];
 
-#define LEVEL_LISTS(X, level)            \
-    X(arithmetic_f32, CPU_F32, level)    \
-    X(arithmetic_f64, CPU_F64, level)    \
-    X(activation_f32, CPU_F32, level)    \
-    X(activation_f64, CPU_F64, level)    \
-    X(arithmetic_f16, CPU_F16, level)    \
-    X(arithmetic_bf16, CPU_BF16, level)  \
-    X(activation_f16, CPU_F16, level)    \
-    X(activation_bf16, CPU_BF16, level)  \
-    X(integer_i32, CPU_I32, level)       \
-    X(integer_i64, CPU_I64, level)       \
-    X(function_f32, CPU_F32, level)      \
-    X(function_f64, CPU_F64, level)      \
-    X(smooth_f32, CPU_F32, level)        \
-    X(smooth_f64, CPU_F64, level)        \
-    X(smooth_f16, CPU_F16, level)        \
-    X(smooth_bf16, CPU_BF16, level)      \
-    X(gelu_f32, CPU_F32, level)          \
-    X(short_special_f64, CPU_F32, level) \
-    X(erfinv_f32, CPU_F32, level)        \
-    X(gelu_f64, CPU_F64, level)          \
-    X(gelu_f16, CPU_F16, level)          \
-    X(gelu_bf16, CPU_BF16, level)        \
-    X(bytes_u8, CPU_U8, level)           \
-    X(truth_u8, CPU_BOOL, level)
-/* Lists that have no use for vectors. */
-#define ONCE_LISTS(X)                \
-    X(complex_c64, CPU_C64, base)    \
-    X(complex_c128, CPU_C128, base)  \
-    X(made_f32, CPU_F32, base)       \
-    X(made_f64, CPU_F64, base)       \
-    X(polynomial_f32, CPU_F32, base) \
-    X(polynomial_f64, CPU_F64, base) \
-    X(special_loops_f64, CPU_F64, base)
-#define DECLARE_LIST(name, hub, level) extern const cpu_pointwise_entry cpu_##name##_##level[];
-#define ENTER_LIST(name, hub, level)   enter(cpu_##name##_##level, hub);
+#define DECLARE(table, slot, level) extern const cpu_pointwise_entry table[];
+CPU_POINTWISE_LISTS(DECLARE)
 
-ONCE_LISTS(DECLARE_LIST)
-LEVEL_LISTS(DECLARE_LIST, base)
-#ifdef CPU_HAVE_AVX2
-LEVEL_LISTS(DECLARE_LIST, avx2)
-#endif
-#ifdef CPU_HAVE_AVX512
-LEVEL_LISTS(DECLARE_LIST, avx512)
-#endif
-
-static void enter(const cpu_pointwise_entry *list, int32_t hub)
+static void enter(const cpu_pointwise_entry *list, uint32_t level)
 {
-    for (; list->fn; list++) kernels[list->op][hub] = list->fn;
+    for (; level <= cpu_level() && list->fn; list++) kernels[list->op][list->slot] = list->fn;
 }
 
-/* After choose_level of level.c, whose priority is the first one free for programs. */
+/* Runs after choose_level of level.c, whose priority is the first one free for programs. */
 __attribute__((constructor(102))) static void fill_table(void)
 {
     for (uint32_t i = 0; i < CPU_OP_COUNT; i++)
         is_plain[i] = !looks_closer[i] && !ops[i].types[strspn(ops[i].types, "T")];
-    ONCE_LISTS(ENTER_LIST)
-    LEVEL_LISTS(ENTER_LIST, base)
-#ifdef CPU_HAVE_AVX2
-    if (cpu_level() >= CPU_LEVEL_AVX2) {
-        LEVEL_LISTS(ENTER_LIST, avx2)
-    }
-#endif
-#ifdef CPU_HAVE_AVX512
-    if (cpu_level() >= CPU_LEVEL_AVX512) {
-        LEVEL_LISTS(ENTER_LIST, avx512)
-    }
-#endif
+#define ENTER(table, slot, level) enter(table, level);
+    CPU_POINTWISE_LISTS(ENTER)
 }
 
 cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)

@@ -5,6 +5,7 @@
  */
 #include "walk/staging.h"
 #include "kernels/draw.h"
+#include "support/kernel_table.h"
 
 /* Elements that are worth a thread. */
 #define DRAW_GRAIN ((int64_t)4 * 1024)
@@ -17,29 +18,9 @@ typedef struct draw_call {
     int32_t wide;        /* 64-bit words */
 } draw_call;
 
-#define DRAW_FUNCTIONS(X, level) \
-    X(f32_##level)               \
-    X(f64_##level)
-#define DECLARE_DRAW(name) \
-    extern void cpu_draw_##name(void *out, int64_t n, int64_t position, const cpu_draw *d);
-DRAW_FUNCTIONS(DECLARE_DRAW, base)
-#ifdef CPU_HAVE_AVX2
-DRAW_FUNCTIONS(DECLARE_DRAW, avx2)
-#endif
-#ifdef CPU_HAVE_AVX512
-DRAW_FUNCTIONS(DECLARE_DRAW, avx512)
-#endif
-
-static cpu_draw_fn draw_function(int32_t hub)
-{
-#ifdef CPU_HAVE_AVX512
-    if (cpu_level() >= CPU_LEVEL_AVX512) return hub == CPU_F64 ? cpu_draw_f64_avx512 : cpu_draw_f32_avx512;
-#endif
-#ifdef CPU_HAVE_AVX2
-    if (cpu_level() >= CPU_LEVEL_AVX2) return hub == CPU_F64 ? cpu_draw_f64_avx2 : cpu_draw_f32_avx2;
-#endif
-    return hub == CPU_F64 ? cpu_draw_f64_base : cpu_draw_f32_base;
-}
+#define DECLARE(table, slot, level) extern const cpu_draw_fn table;
+CPU_RANDOM_LISTS(DECLARE)
+static cpu_kernel_table draw_table = {CPU_RANDOM_LISTS(CPU_LISTED_KERNELS)};
 
 static void draw_run(void *user, void *const *pointers, int64_t n, int64_t position)
 {
@@ -87,7 +68,7 @@ static int32_t draw_numbers(void *self, const tn_call *call)
     int32_t bits = c.draw.distribution == TN_RANDOM_BITS, long_dtype = TN_DTYPE_BITS(out->dtype) == 64;
     c.wide = long_dtype || (bits && (c.range == 0 || c.range > UINT64_C(1) << 32));
     int32_t hub = bits ? CPU_I64 : long_dtype ? CPU_F64 : CPU_F32;
-    c.fn = draw_function(hub);
+    if (!bits) c.fn = *(const cpu_draw_fn *)cpu_kernels_at(draw_table, hub);
     cpu_axes_make(&axes, &out, 1, 0);
     if (axes.numel == 0) return TN_OK;
     cpu_plan_axes(&c.plan, &axes, &out, 1, &hub);

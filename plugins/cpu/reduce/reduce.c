@@ -8,6 +8,7 @@
  */
 #include "walk/staging.h"
 #include "kernels/reduce_ops.h"
+#include "support/kernel_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,51 +58,13 @@ typedef struct reduce_call {
 
 /* ---- Kernels by hub ------------------------------------------------------------------------------------ */
 
-#define REDUCE_LISTS(X, level) \
-    X(f32_##level)             \
-    X(f64_##level)             \
-    X(i64_##level)             \
-    X(f16_##level)             \
-    X(bf16_##level)
-#define DECLARE_LIST(name) extern const cpu_reduce_kernel cpu_reduce_##name[];
-REDUCE_LISTS(DECLARE_LIST, base)
-#ifdef CPU_HAVE_AVX2
-REDUCE_LISTS(DECLARE_LIST, avx2)
-#endif
-#ifdef CPU_HAVE_AVX512
-REDUCE_LISTS(DECLARE_LIST, avx512)
-#endif
-extern const cpu_reduce_kernel cpu_reduce_complex_c128_base[];
-
-/* Lists by slot, NULL where the type is brought to another one. */
-#define LISTS_BY_SLOT(level)                                                             \
-    {                                                                                    \
-        [CPU_F32] = cpu_reduce_f32_##level, [CPU_F64] = cpu_reduce_f64_##level,          \
-        [CPU_I64] = cpu_reduce_i64_##level, [CPU_F16] = cpu_reduce_f16_##level,          \
-        [CPU_BF16] = cpu_reduce_bf16_##level, [CPU_C128] = cpu_reduce_complex_c128_base, \
-    }
-static const cpu_reduce_kernel *const base_lists[CPU_SLOT_COUNT] = LISTS_BY_SLOT(base);
-#ifdef CPU_HAVE_AVX2
-static const cpu_reduce_kernel *const avx2_lists[CPU_SLOT_COUNT] = LISTS_BY_SLOT(avx2);
-#endif
-#ifdef CPU_HAVE_AVX512
-static const cpu_reduce_kernel *const avx512_lists[CPU_SLOT_COUNT] = LISTS_BY_SLOT(avx512);
-#endif
-
-static const cpu_reduce_kernel *list_of(int32_t slot)
-{
-#ifdef CPU_HAVE_AVX512
-    if (cpu_level() >= CPU_LEVEL_AVX512) return avx512_lists[slot];
-#endif
-#ifdef CPU_HAVE_AVX2
-    if (cpu_level() >= CPU_LEVEL_AVX2) return avx2_lists[slot];
-#endif
-    return base_lists[slot];
-}
+#define DECLARE(table, slot, level) extern const cpu_reduce_kernel table[];
+CPU_REDUCE_LISTS(DECLARE)
+static cpu_kernel_table reduce_table = {CPU_REDUCE_LISTS(CPU_LISTED_KERNELS)};
 
 static const cpu_reduce_kernel *find_kernel(uint32_t op, int32_t slot)
 {
-    const cpu_reduce_kernel *k = list_of(slot);
+    const cpu_reduce_kernel *k = cpu_kernels_at(reduce_table, slot);
     for (; k && k->init; k++)
         if (k->op == op) return k;
     return NULL;

@@ -15,16 +15,30 @@
 #define TENON_CPU_KERNEL_TABLE_H
 
 #include "cpu.h"
+#include "kernel_lists.h"
 #include "kernels/dtypes.h"
 
 typedef const void *const cpu_kernel_table[CPU_LEVEL_COUNT][CPU_SLOT_COUNT];
 
-/* The kernels of a dtype at the level of this process; NULL if the table has none for it. */
+/* The kernels of a slot or dtype at the highest level that this process may use; NULL if the table has none. */
+static inline const void *cpu_kernels_at(cpu_kernel_table table, int32_t slot)
+{
+    uint32_t level = cpu_level();
+    while (level > 0 && !table[level][slot]) level--;
+    return table[level][slot];
+}
 static inline const void *cpu_kernels_of(cpu_kernel_table table, tn_dtype dtype)
 {
     int32_t slot = cpu_slot(dtype);
-    return slot < 0 ? NULL : table[cpu_level()][slot];
+    return slot < 0 ? NULL : cpu_kernels_at(table, slot);
 }
+
+/*
+ * An entry of a table that is made from a list of kernel_lists.h:
+ *
+ *     static cpu_kernel_table hub_table = {CPU_CONVERT_LISTS(CPU_LISTED_KERNELS)};
+ */
+#define CPU_LISTED_KERNELS(table, slot, level) [level][slot] = &table,
 
 /* Lists of dtypes by their names in the build. */
 #define CPU_FULL_FLOATS(X, ...) \

@@ -2,6 +2,7 @@
 /* Conversion, strided moves and the walk over a nest; see staging.h. It knows dtypes and strides, no
  * operator. */
 #include "staging.h"
+#include "support/kernel_table.h"
 
 #include <string.h>
 
@@ -20,58 +21,16 @@
 /* Shorter rows are walked several at a time. */
 #define SHORT_ROW 256
 
-const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT] = {
-    [CPU_F32] = 4,  [CPU_F64] = 8,      [CPU_I32] = 4,  [CPU_I64] = 8, [CPU_C64] = 8,    [CPU_C128] = 16,
-    [CPU_BOOL] = 1, [CPU_U8] = 1,       [CPU_I8] = 1,   [CPU_I16] = 2, [CPU_U16] = 2,    [CPU_U32] = 4,
-    [CPU_U64] = 8,  [CPU_F16] = 2,      [CPU_BF16] = 2, [CPU_C32] = 4, [CPU_E4M3FN] = 1, [CPU_E4M3FNUZ] = 1,
-    [CPU_E5M2] = 1, [CPU_E5M2FNUZ] = 1, [CPU_E8M0] = 1,
-};
+#define SLOT_BYTES(name, slot, bytes, dtype) bytes,
+const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_BYTES)};
 
 int32_t cpu_slot(tn_dtype dtype)
 {
+#define SLOT_CASE(name, slot, bytes, dtype) \
+    case dtype:                             \
+        return CPU_##slot;
     switch (dtype) {
-    case TN_FLOAT32:
-        return CPU_F32;
-    case TN_FLOAT64:
-        return CPU_F64;
-    case TN_INT32:
-        return CPU_I32;
-    case TN_INT64:
-        return CPU_I64;
-    case TN_COMPLEX64:
-        return CPU_C64;
-    case TN_COMPLEX128:
-        return CPU_C128;
-    case TN_BOOL:
-        return CPU_BOOL;
-    case TN_UINT8:
-        return CPU_U8;
-    case TN_INT8:
-        return CPU_I8;
-    case TN_INT16:
-        return CPU_I16;
-    case TN_UINT16:
-        return CPU_U16;
-    case TN_UINT32:
-        return CPU_U32;
-    case TN_UINT64:
-        return CPU_U64;
-    case TN_FLOAT16:
-        return CPU_F16;
-    case TN_BFLOAT16:
-        return CPU_BF16;
-    case TN_COMPLEX32:
-        return CPU_C32;
-    case TN_FLOAT8_E4M3FN:
-        return CPU_E4M3FN;
-    case TN_FLOAT8_E4M3FNUZ:
-        return CPU_E4M3FNUZ;
-    case TN_FLOAT8_E5M2:
-        return CPU_E5M2;
-    case TN_FLOAT8_E5M2FNUZ:
-        return CPU_E5M2FNUZ;
-    case TN_FLOAT8_E8M0FNU:
-        return CPU_E8M0;
+        CPU_DTYPES(SLOT_CASE)
     default:
         return -1;
     }
@@ -79,43 +38,19 @@ int32_t cpu_slot(tn_dtype dtype)
 
 /* ---- Conversion -------------------------------------------------------------------------------------- */
 
-#define HUBS(X, level) \
-    X(f32_##level)     \
-    X(f64_##level)     \
-    X(i32_##level)     \
-    X(i64_##level)     \
-    X(c64_##level)     \
-    X(c128_##level)
-#define DECLARE_HUB(name) extern const cpu_hub cpu_hub_##name;
-#define HUB_POINTER(name) &cpu_hub_##name,
+#define DECLARE(table, slot, level) extern const cpu_hub table;
+CPU_CONVERT_LISTS(DECLARE)
+static cpu_kernel_table hub_table = {CPU_CONVERT_LISTS(CPU_LISTED_KERNELS)};
 
-/* In the order of the slots. */
-HUBS(DECLARE_HUB, base)
-static const cpu_hub *const base_hubs[CPU_HUB_COUNT] = {HUBS(HUB_POINTER, base)};
-#ifdef CPU_HAVE_AVX2
-HUBS(DECLARE_HUB, avx2)
-static const cpu_hub *const avx2_hubs[CPU_HUB_COUNT] = {HUBS(HUB_POINTER, avx2)};
-#endif
-#ifdef CPU_HAVE_AVX512
-HUBS(DECLARE_HUB, avx512)
-static const cpu_hub *const avx512_hubs[CPU_HUB_COUNT] = {HUBS(HUB_POINTER, avx512)};
-#endif
-
-static const cpu_hub *const *level_hubs(void)
+static inline const cpu_hub *find_hub(int32_t slot)
 {
-#ifdef CPU_HAVE_AVX512
-    if (cpu_level() >= CPU_LEVEL_AVX512) return avx512_hubs;
-#endif
-#ifdef CPU_HAVE_AVX2
-    if (cpu_level() >= CPU_LEVEL_AVX2) return avx2_hubs;
-#endif
-    return base_hubs;
+    return cpu_kernels_at(hub_table, slot);
 }
 
 cpu_convert_fn cpu_converter(int32_t to, int32_t from)
 {
-    if (to < CPU_HUB_COUNT) return level_hubs()[to]->from[from];
-    if (from < CPU_HUB_COUNT) return level_hubs()[from]->to[to];
+    if (to < CPU_HUB_COUNT) return find_hub(to)->from[from];
+    if (from < CPU_HUB_COUNT) return find_hub(from)->to[to];
     return NULL;
 }
 

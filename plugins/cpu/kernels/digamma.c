@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digamma of float32, in float64 (DTYPE=f64): its digits are enough for all but the float64 results of
- * special.c, and vectors have them. Values at the edges are ATen's.
+ * digamma for float32 operands, computed in vectors of float64 (DTYPE=f64), which are exact enough for it; float64
+ * operands go to special.c. Values at poles and infinities are ATen's.
  */
-#include "pointwise_ops.h"
+#include "loops.h"
 #include "products.h"
 #include "vector_math.h"
 
-#define SHIFT 6 /* from here on the asymptotic series is good to 1e-15 */
+#define SHIFT 6 /* from here on the error of the asymptotic series is below 1e-15 */
 #define PI    3.14159265358979323846
 
-/* psi(x) less the logarithm of x + SHIFT, x > 0: the asymptotic series there (Abramowitz and Stegun 6.3.18),
- * less 1 / x + 1 / (x + 1) + ..., as one quotient. */
+/*
+ * psi(x) - log(x + SHIFT) for x > 0: the asymptotic series at x + SHIFT (Abramowitz and Stegun 6.3.18) minus
+ * 1 / x + 1 / (x + 1) + ... as one quotient.
+ */
 ALWAYS_INLINE double digamma_rest(double x)
 {
     double y = x + SHIFT, z = 1 / (y * y), above = 1, below = x, series = -236364091.0 / 65520;
@@ -30,11 +32,11 @@ ALWAYS_INLINE double digamma_rest(double x)
     series = fused(series, z, 1.0 / 252);
     series = fused(series, z, -1.0 / 120);
     series = fused(series, z, 1.0 / 12);
-    /* Of the largest numbers the products overflow, where the quotient no longer counts. */
+    /* For the largest x the products overflow, but the quotient no longer matters. */
     return (x > 1e30 ? 0 : -above / below) - 0.5 / y - series * z;
 }
 
-/* psi(x) = psi(1 - x) - pi cot(pi x); whole numbers have none. */
+/* psi(x) = psi(1 - x) - pi cot(pi x). Integers up to 0 are poles: NaN, and at 0 an infinity. */
 static double reflected(double x, double of_reflection)
 {
     double fraction = x - rint(x);
@@ -43,7 +45,7 @@ static double reflected(double x, double of_reflection)
     return of_reflection - PI / tan(PI * fraction);
 }
 
-static void digamma(void *const *p, int64_t n, const cpu_scalars *s)
+KERNEL(digamma)
 {
     double x[CPU_CHUNK], value[CPU_CHUNK];
     const float *a = p[1];
@@ -62,8 +64,7 @@ static void digamma(void *const *p, int64_t n, const cpu_scalars *s)
     for (int64_t i = 0; i < n; i++) o[i] = (float)value[i];
 }
 
-extern const cpu_pointwise_entry CPU_NAME(cpu_short_special)[];
-const cpu_pointwise_entry CPU_NAME(cpu_short_special)[] = {
-    {CPU_OP_digamma, digamma},
-    {0, NULL},
+POINTWISE_KERNELS(digamma) = {
+    {CPU_OP_digamma, CPU_F32, digamma_kernel}, /* operands are float32, though T is double */
+    END_OF_KERNELS,
 };
