@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments against the schema: what the call path checks once, so that nothing behind it has to. Arguments
- * that fit by their tags stay where the caller has them; the others come here, are converted where ATen
- * converts them, and defaults are filled in.
+ * Checks arguments against the schema, once for each call. Arguments that fit by their tags stay where the
+ * caller has them. The others come here: they are converted where ATen converts them, and defaults are filled
+ * in.
  */
 #include <string.h>
 #include "dispatcher/call.h"
@@ -32,7 +32,7 @@ static int32_t bad_length(const tni_op *op, uint32_t i, uint32_t count)
                      a->name, a->list_length, count);
 }
 
-/* A single number where a list is wanted: as many as the schema says. */
+/* One int or float for a list: repeated as often as the schema says. */
 static int32_t widen_to_list(tni_frame *f, const tni_argument *a, tn_value *v)
 {
     uint32_t n = a->list_length > 1 ? (uint32_t)a->list_length : 1;
@@ -51,12 +51,13 @@ static int32_t widen_to_list(tni_frame *f, const tni_argument *a, tn_value *v)
     return TN_OK;
 }
 
-/* Numbers stand for tensors as 0-dim ones that promote like numbers. */
-static int32_t wrap_number(tni_call_state *c, tn_value *v)
+/* A scalar for a tensor: wrapped in a 0-dim tensor that promotes like a scalar. */
+static int32_t wrap_scalar(tni_call_state *c, tn_value *v)
 {
     tn_tensor *t;
     int32_t status;
-    if (c->n_wrapped == TNI_MAX_ARGS) return tni_error(TN_E_ARGUMENT, "too many numbers in place of tensors");
+    if (c->n_wrapped == TNI_MAX_ARGS)
+        return tni_error(TN_E_ARGUMENT, "too many scalars in place of tensors (at most %d)", TNI_MAX_ARGS);
     status = tni_wrap_scalar(c->frame.ctx, *v, &t);
     if (status) return status;
     c->wrapped[c->n_wrapped++] = t;
@@ -64,7 +65,9 @@ static int32_t wrap_number(tni_call_state *c, tn_value *v)
     return TN_OK;
 }
 
-/* Lists: 0 fits, 1 does not fit, 2 may fit after a change. */
+/* Whether a tag fits an argument. */
+enum { FITS, DOES_NOT_FIT, FITS_CONVERTED };
+
 static int32_t fits_list(const tni_argument *a, const tn_value *v)
 {
     switch (a->type) {
@@ -121,7 +124,7 @@ static int32_t fits_item(const tni_argument *a, const tn_value *v)
     }
 }
 
-/* Brings a value that almost fits into the schema's form. */
+/* Converts a value whose tag is FITS_CONVERTED. */
 static int32_t convert(tni_call_state *c, const tni_argument *a, tn_value *v)
 {
     if (a->is_list) {
@@ -134,7 +137,7 @@ static int32_t convert(tni_call_state *c, const tni_argument *a, tn_value *v)
         }
         return widen_to_list(&c->frame, a, v);
     }
-    if (a->type == TNI_TYPE_TENSOR) return wrap_number(c, v);
+    if (a->type == TNI_TYPE_TENSOR) return wrap_scalar(c, v);
     if (a->type == TNI_TYPE_FLOAT)
         *v = tn_value_float(tn_value_as_float(*v));
     else if (a->type == TNI_TYPE_BOOL)
@@ -149,8 +152,7 @@ static int32_t check_items(const tni_op *op, uint32_t i, const tn_value *v)
     const tni_argument *a = &op->schema->args[i];
     if (a->list_length && v->count != (uint32_t)a->list_length && v->tag != TN_TAG_TENSORS &&
         !(v->count == 1 && v->tag == TN_TAG_INTS)) {
-        /* ATen takes a list of another length in some places and lets the operator say so: only bools are
-         * strict. */
+        /* As in ATen, only lists of bools must have the length; operators check the others. */
         if (v->tag == TN_TAG_BOOLS) return bad_length(op, i, v->count);
     }
     if (v->tag == TN_TAG_TENSORS && !a->optional_items) {
@@ -164,7 +166,7 @@ static int32_t check_items(const tni_op *op, uint32_t i, const tn_value *v)
     return TN_OK;
 }
 
-/* One item where the schema says int[2] is widened, as ATen does for literal lists of one. */
+/* A list of one int for an int[2] is repeated, as in ATen. */
 static int32_t widen_short_list(tni_frame *f, const tni_argument *a, tn_value *v)
 {
     tn_value one = tn_value_int(v->as.ints[0]);
@@ -182,8 +184,8 @@ static int32_t check_argument(tni_call_state *c, const tni_op *op, uint32_t i, t
                                                                                   : bad_argument(op, i, v);
     }
     fit = a->is_list ? fits_list(a, v) : fits_item(a, v);
-    if (fit == 1) return bad_argument(op, i, v);
-    if (fit == 2) return convert(c, a, v);
+    if (fit == DOES_NOT_FIT) return bad_argument(op, i, v);
+    if (fit == FITS_CONVERTED) return convert(c, a, v);
     if (!a->is_list) return TN_OK;
     status = check_items(op, i, v);
     if (!status && a->list_length > 1 && v->count == 1 && v->tag == TN_TAG_INTS)
@@ -202,7 +204,7 @@ static int32_t wrong_count(const tni_op *op, uint32_t n_args)
                      s->args[n_args].name, n_args + 1, s->text);
 }
 
-/* A list whose items nothing is asked of fits by its tag. */
+/* Whether a value fits by its tag alone. Lists fit unless their length or items must be checked. */
 static int32_t fits_as_it_is(const tni_argument *a, const tn_value *v)
 {
     if (v->tag == TN_TAG_NONE) return a->is_optional;

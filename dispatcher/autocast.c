@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layer of mixed precision: in a region that a scope opened (core/autocast.h) it casts the arguments of a
- * call, then lets the call go on with the layer switched off, so that what a composite does inside is not
- * cast again. Which class an operator is of, the plugin of the device says (tenon.autocast), else the
- * operator itself.
+ * The layer of mixed precision. In a region that a scope opened (core/autocast.h) it casts the arguments of a
+ * call and switches itself off for the rest of the call, so that the calls of a composite are not cast again.
+ * The class of an operator comes from the plugin of the device (tenon.autocast), else from the operator.
  */
 #include "core/autocast.h"
 #include <tenon/ops.h>
@@ -12,7 +11,7 @@
 #include "dispatcher/backend.h"
 #include "dispatcher/rooms.h"
 
-/* A call with its arguments cast. Lists are arrays of their own. */
+/* A call with its arguments cast. Lists are copies. */
 typedef struct casting {
     tni_frame *frame;
     tn_dtype to;
@@ -22,8 +21,8 @@ typedef struct casting {
     tn_tensor *made[TNI_MAX_ARGS];
 } casting;
 
-/* The one whose region and classes count: that of the first argument that is not a CPU tensor, else the CPU.
- */
+/* The device type whose region and classes apply: that of the first argument that is not on the CPU, else the
+ * CPU. */
 static const tni_device_type *type_of_call(const tni_frame *f)
 {
     tn_device found = 0;
@@ -39,12 +38,12 @@ static const tni_device_type *type_of_call(const tni_frame *f)
 static uint32_t ask_class(const tni_op *op, const tni_device_type *type)
 {
     const tn_autocast_interface *a = &type->driver.autocast;
-    int32_t said = a->size && a->classify ? a->classify(type->driver.self, op->schema->full_name) : -1;
-    if (said >= (int32_t)TN_AUTOCAST_NONE && said <= (int32_t)TN_AUTOCAST_WIDEST) return (uint32_t)said;
+    int32_t class = a->size && a->classify ? a->classify(type->driver.self, op->schema->full_name) : -1;
+    if (class >= (int32_t)TN_AUTOCAST_NONE && class <= (int32_t)TN_AUTOCAST_WIDEST) return (uint32_t) class;
     return op->def ? op->def->autocast : op->entry->autocast;
 }
 
-/* Four bits for each device type: the class, and that it is known. */
+/* Four bits for each device type: the class, and whether it is known. */
 static uint32_t class_of(const tni_op *called, const tni_device_type *type)
 {
     tni_op *op = (tni_op *)(uintptr_t)called;
@@ -72,7 +71,7 @@ static int32_t is_eligible(const tn_tensor *t, const tni_device_type *type)
            (d == TN_FLOAT16 || d == TN_BFLOAT16 || d == TN_FLOAT32);
 }
 
-/* The low dtype, unless an argument is of another one: then float32 holds both. */
+/* The low dtype if all arguments have it, else float32. */
 static tn_dtype widest(const tni_frame *f, const tni_device_type *type, tn_dtype low)
 {
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -95,7 +94,7 @@ static int32_t call_cast(tn_tensor *t, tn_dtype to, tn_tensor **out)
     return status;
 }
 
-/* A reference to the tensor in the dtype of the call: itself, a cast that was kept, or a new one. */
+/* A reference to the tensor in the dtype of the call: itself, a cached cast, or a new cast. */
 static int32_t cast(const casting *c, tn_tensor *t, const tni_device_type *type, tn_tensor **out)
 {
     int32_t status;
@@ -171,7 +170,7 @@ static int32_t run_cast(tni_frame *f, const tni_device_type *type, tn_dtype to, 
     return status;
 }
 
-/* As it is given, and so is what its body calls. */
+/* Without casts, also in the calls of a composite. */
 static int32_t run_plain(tni_frame *f)
 {
     uint32_t excluded = tni_tls.excluded_layers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The backend: what happens to a call below all layers. One function for each way of preparing a kernel, and
- * what they share: outputs, kernels, copies, the way out over the CPU.
+ * The backend: runs a call below all layers. One function for each way to prepare a kernel, and what they
+ * share: outputs, kernels, copies, the fallback to the CPU.
  */
 #ifndef TNI_DISPATCHER_BACKEND_H
 #define TNI_DISPATCHER_BACKEND_H
@@ -9,7 +9,7 @@
 #include "core/context.h"
 #include "dispatcher/call.h"
 
-/* A kernel run in preparation: operands after casts and copies, temporaries to release. */
+/* The arguments of a kernel after casts and copies, and the temporaries to release. */
 #define TNI_MAX_TEMPORARIES 64
 typedef struct tni_prepared {
     tn_value args[TNI_MAX_ARGS];
@@ -23,12 +23,12 @@ typedef struct tni_prepared {
 void tni_prepared_init(tni_prepared *p, const tni_frame *f);
 /* Releases the temporaries. Their memory stays ordered by the stream. */
 void tni_prepared_finish(tni_prepared *p);
-/* Takes a reference; NULL and an error when there are too many. */
+/* Takes the reference. Returns t; NULL and an error if there are too many temporaries. */
 tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
 
-/* The ways by the kind of the operator, see run.c; tni_run finds the way of any call. */
+/* One for each kind of operator; tni_run (run.c) chooses. */
 int32_t tni_run_pointwise(tni_frame *f);
-/* The status of a call of the simple kind, which is done; TNI_NOT_FAST: it wants tni_run_pointwise. */
+/* Runs the call if the fast path can; TNI_NOT_FAST: tni_run_pointwise must. */
 #define TNI_NOT_FAST (-1)
 int32_t tni_run_fast_pointwise(tni_frame *f);
 static inline int32_t tni_run_elementwise(tni_frame *f)
@@ -41,36 +41,36 @@ int32_t tni_run_scan(tni_frame *f);
 int32_t tni_run_structured(tni_frame *f);
 int32_t tni_run_composite(tni_frame *f);
 int32_t tni_run_view(tni_frame *f);
-/* What the host itself carries out by copying or filling (clone, copy_, _to_copy, fill_); NULL: none. */
+/* The function of an operator that only copies or fills (clone, copy_, _to_copy, fill_), else NULL. */
 tni_layer_fn *tni_copy_operator_of(uint32_t number);
 
 /* ---- outputs ---- */
-/* Where the outputs of in-place and out forms go. */
+/* Sets f->given: the tensors that the results of in-place and out forms go to. */
 static inline void tni_find_given(tni_frame *f)
 {
     const tni_op *op = f->op;
     for (uint32_t i = 0; i < op->n_given; i++) f->given[i] = tni_arg_tensor(f, op->first_given + i);
 }
 /*
- * Makes the outputs that the shape rule described: f->outs[i] is the result (a given tensor, resized if it is
- * an out argument, or a new one), targets[i] what the kernel writes: the same, or a temporary when dtype,
- * strides or overlap ask for it. `strict`: the target must have the strides of the rule.
+ * Makes the outputs that the shape rule described. f->outs[i] is the result: a given tensor, resized if it is
+ * an out argument, or a new one. The kernel writes targets[i]: the result, or a temporary if its dtype,
+ * strides or overlap do not suit. `strict`: the target must have the strides of the rule.
  */
 int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict);
 /* Copies temporaries into the given tensors, counts the writes. */
 int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets);
 /* f->device, f->open_device, f->stream. */
 int32_t tni_find_device(tni_frame *f);
-/* The tensor given for output i must take what the rule said: cast, device, size (out arguments are resized).
- */
+/* Fails unless the tensor given for output i has the right device and size and a dtype that the result can be
+ * cast to. Out arguments are resized. */
 int32_t tni_check_given(tni_frame *f, uint32_t i);
-/* Finished results (references taken over) become the outputs, copied into given tensors. */
+/* Takes finished results over as the outputs; copies them into given tensors. */
 int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n);
-/* Refuses a result that the given tensor's dtype cannot hold. */
+/* Fails if the dtype of a given tensor cannot hold the result. */
 int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to);
 
 /* ---- kernels ---- */
-/* `k`, or the next after it that takes the dtype; NULL: none. */
+/* The first kernel from `k` on that takes the dtype, or NULL. */
 static inline const tni_kernel *tni_kernel_for(const tni_kernel *k, tn_dtype dtype)
 {
     int32_t index = tni_dtype_index(dtype);
@@ -90,8 +90,8 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
 {
     return tni_kernel_for(tni_kernel_follower(after), dtype);
 }
-/* Asks can_run and runs a kernel of the base operator. TN_E_UNSUPPORTED: the kernel would not, *reason says
- * why (static); nothing was written. */
+/* Asks can_run, then runs a kernel of the base operator. TN_E_UNSUPPORTED: it refused and wrote nothing;
+ * *reason (static) says why. */
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason);
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason);
 static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn_value *args,
@@ -123,17 +123,17 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     tni_frame_take_back(f);
     return TNI_LIKELY(!status && !f->kept) ? TN_OK : tni_kernel_after(f, k, status, reason);
 }
-/* No kernel: a composite body, else the CPU, else an error. */
+/* Without a kernel: runs the composite, else on the CPU, else fails. */
 int32_t tni_fall_back(tni_frame *f, const char *reason);
-/* An error where the policy forbids that `op` runs on the CPU. */
+/* Fails if the policy forbids fallbacks to the CPU. */
 int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reason);
-/* Counts one that did, with the bytes that were copied for it. `reason` is static. */
+/* Counts a fallback, with the bytes that were copied for it. `reason` is static. */
 void tni_fallback_count(tn_context *ctx, const tni_op *op, tn_device device, uint64_t bytes,
                         const char *reason);
 
-/* Composites that only lead to another operator ("scalar_other", "view_copy"), see redirect.c. */
+/* Composites that only call another operator ("scalar_other", "view_copy"), see redirect.c. */
 void tni_composite_redirect(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs);
-/* Operators from outside, see custom.c. */
+/* Operators that are not built in, see custom.c. */
 int32_t tni_custom_infer(tni_frame *f);
 void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs);
 
@@ -143,7 +143,7 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src);
 int32_t tni_fill_tensor(tn_tensor *t, tn_value value);
 /* New tensors; the caller owns them. */
 int32_t tni_contiguous_copy(tn_tensor *t, tn_dtype dtype, int32_t memory_format, tn_tensor **out);
-int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out);    /* same sizes and strides, raw */
+int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out);    /* same sizes and strides, bytes as stored */
 int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu); /* same sizes and dtype */
 uint64_t tni_tensor_bytes(const tn_tensor *t);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public ways into the dispatcher but the one in call.c: calls with owned results, definitions. */
+/* The public functions of the dispatcher, except tn_scope_call: calls with owned results, definitions. */
 #include "dispatcher/backend.h"
 #include "dispatcher/define.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The call path: arguments are checked against the schema once, the layers that want the call run one inside
- * the other, at last the backend.
+ * The call path: checks the arguments against the schema, runs the layers that apply, each around the next,
+ * and the backend inside them all.
  */
 #include <string.h>
 #include "core/thread.h"
 #include "core/graph.h"
 #include "dispatcher/backend.h"
 
-#define MAX_NUMBERS 3
+#define MAX_SCALARS 3
 
 static uint32_t list_state(tn_value list)
 {
@@ -36,8 +36,8 @@ static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, con
     return status;
 }
 
-/* Checks the arguments, in one pass for those of most calls, which are complete as they come. *out_state:
- * bits of all tensors among them. */
+/* Checks the arguments: one pass over the tags is enough if all are given and fit. *out_state: the state bits of
+ * all tensors among them. */
 static inline __attribute__((always_inline)) int32_t take_arguments(tni_call_state *c, const tni_op *op,
                                                                     const tn_value *args, uint32_t n_args,
                                                                     uint32_t *out_state)
@@ -74,9 +74,8 @@ static int32_t check_handles(const tni_frame *f)
     return TN_OK;
 }
 
-/* Which layers want the call: those that want every one, trace and autocast where they are on, autograd if
- * something takes part in it and is recorded, or is viewed without, or may be a write to an inference tensor.
- */
+/* The layers that the call passes: those for every call; trace and autocast where they are on; autograd if the
+ * call is recorded, makes a view of a tensor that requires a gradient, or may write to an inference tensor. */
 static inline uint32_t wanted_layers(tni_frame *f, const tni_registry *r, const tni_op *op, uint32_t state)
 {
     uint32_t layers = atomic_load_explicit(&r->always, memory_order_relaxed);
@@ -116,10 +115,10 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
     }
 }
 
-/* 1: one of the simple pointwise calls, done with *out_status, its numbers handed over as they are. */
-static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_status)
+/* Tries the fast path with scalars that need no allocation. 1: the call ran, with *out_status. */
+static int32_t run_with_scalars(tni_frame *f, const tni_op *to, int32_t *out_status)
 {
-    tni_wrapped_scalar numbers[MAX_NUMBERS];
+    tni_wrapped_scalar scalars[MAX_SCALARS];
     tn_value args[TNI_MAX_ARGS];
     const tn_value *given = f->args;
     tni_device *cpu = tni_device_get(f->ctx, TN_CPU);
@@ -128,8 +127,8 @@ static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_sta
     for (uint32_t i = 0; i < to->n_args; i++) {
         args[i] = given[i];
         if (to->schema->args[i].type != TNI_TYPE_TENSOR || !tni_is_number(given[i].tag)) continue;
-        if (n == MAX_NUMBERS) return 0;
-        args[i] = tn_value_tensor(tni_wrapped_scalar_init(&numbers[n++], cpu, given[i]));
+        if (n == MAX_SCALARS) return 0;
+        args[i] = tn_value_tensor(tni_wrapped_scalar_init(&scalars[n++], cpu, given[i]));
     }
     f->op = to;
     f->args = args;
@@ -141,8 +140,8 @@ static int32_t run_with_numbers(tni_frame *f, const tni_op *to, int32_t *out_sta
 }
 
 /*
- * mul.Scalar and its like have no kernels, they lead to an operator with the same arguments. Unless a layer
- * wants to see both calls, the way there is direct.
+ * Operators such as mul.Scalar have no kernels: they call an operator with the same arguments. Without layers
+ * that must see both calls, that one is called directly.
  */
 static int32_t call_other(tni_frame *f, const tni_op *to)
 {
@@ -150,7 +149,7 @@ static int32_t call_other(tni_frame *f, const tni_op *to)
     if (TNI_UNLIKELY(!tni_op_is_open(to, f->n_outs)))
         status = tni_op_open(f->registry, (tni_op *)(uintptr_t)to, f->n_outs);
     if (status) return status;
-    if (!f->layers && run_with_numbers(f, to, &status)) return status;
+    if (!f->layers && run_with_scalars(f, to, &status)) return status;
     return tni_call(f->ctx, to, f->args, to->n_args, f->outs, f->n_outs);
 }
 
@@ -163,7 +162,7 @@ static inline int32_t run_layers(tni_frame *f, const tni_registry *r, const tni_
     return TNI_LIKELY(!layers) ? tni_run(f) : tni_next(f);
 }
 
-/* In both functions that begin a call, so that one is the way of it. */
+/* Inlined into both entry points. */
 static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const tni_op *op,
                                                           const tn_value *args, uint32_t n_args,
                                                           tn_value *outs, uint32_t n_outs)
@@ -206,7 +205,7 @@ int32_t tni_call(tn_context *ctx, const tni_op *op, const tn_value *args, uint32
     return call(ctx, op, args, n_args, outs, n_outs);
 }
 
-/* The scope takes over what the call gave: tensors, and the memory of lists and complex numbers. */
+/* The scope takes over the results: tensors, and the memory of lists and complex numbers. */
 static __attribute__((noinline)) int32_t own_results(tn_scope *s, tn_value *outs, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

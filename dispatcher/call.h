@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the call path: shared between call.c, arguments.c, the backends and the boxed entry points. */
+/* Shared by the files of the call path: call.c, arguments.c, the backend and the boxed entry points. */
 #ifndef TNI_DISPATCHER_CALL_H
 #define TNI_DISPATCHER_CALL_H
 
@@ -9,7 +9,7 @@
 typedef struct tni_call_state {
     tni_frame frame;
     uint32_t n_wrapped;
-    tn_tensor *wrapped[TNI_MAX_ARGS]; /* numbers that stand for tensors */
+    tn_tensor *wrapped[TNI_MAX_ARGS]; /* scalars in the place of tensors */
     tn_value args[TNI_MAX_ARGS];
 } tni_call_state;
 
@@ -17,21 +17,21 @@ void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *o
 /* Releases the tensors of one result; lists come from tni_alloc(count * sizeof(tn_tensor *)), at least one.
  */
 void tni_value_release(tn_context *ctx, tn_value *v);
-/* No results of a call that failed; returns its status. */
+/* Sets the results of a failed call to NONE; returns its status. */
 int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs);
 
 /* ---- arguments, see arguments.c ---- */
-/* Converts, fills defaults in, refuses: c->frame.args are complete then. */
+/* Converts arguments and fills in defaults; c->frame.args are complete on success. */
 int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args);
 static inline int32_t tni_is_number(uint32_t tag)
 {
     return tag == TN_TAG_INT || tag == TN_TAG_FLOAT || tag == TN_TAG_BOOL || tag == TN_TAG_COMPLEX;
 }
 
-/* ---- numbers in the place of tensors, see wrapped_scalar.c ---- */
-/* A 0-dim host tensor of a number that promotes like one. */
+/* ---- scalars in the place of tensors, see wrapped_scalar.c ---- */
+/* A 0-dim host tensor that promotes like a scalar. */
 int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out);
-/* The same for one call, without memory of its own: who is handed it may borrow but not keep it. */
+/* The same without an allocation, for one call: callees may borrow the tensor, not retain it. */
 typedef struct tni_wrapped_scalar {
     tn_tensor tensor;
     tni_storage storage;

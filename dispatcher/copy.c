@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between any two tensors. On one device the prim::copy kernel does it. Between devices bytes travel
- * raw, and casting and striding happen on whichever side has a kernel; a device without one is served by the
- * CPU.
+ * Copies between any two tensors. On one device the prim::copy kernel copies. Between devices bytes are copied
+ * as stored; the CPU casts and changes strides. The CPU also copies for a device without a kernel.
  */
 #include <string.h>
 #include <tenon/ops.h>
@@ -18,7 +17,7 @@ static int32_t is_cpu(const tn_tensor *t)
     return TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU;
 }
 
-/* Bytes that a view touches, from its first. */
+/* Bytes from the first to the last element of a view, inclusive. */
 static int32_t extent_bytes(const tn_tensor *t, uint64_t *out)
 {
     int64_t extent;
@@ -68,7 +67,7 @@ int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
 {
     tn_tensor *image = NULL;
     int32_t status;
-    if (dst->state & TNI_DENSE) { /* no gaps: an image with the same strides holds all bytes of the extent */
+    if (dst->state & TNI_DENSE) { /* no gaps: an image with the same strides has all bytes */
         status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes,
                                    dst->desc.strides, &image);
     } else {
@@ -106,7 +105,7 @@ static const tni_op *op_of(tn_context *ctx, uint32_t number)
     return op && !tni_op_ready(ctx->registry, op) ? op : NULL;
 }
 
-/* Runs the row of a prim on prepared tensors. TN_E_UNSUPPORTED: the device has none. */
+/* Runs a kernel of a primitive on prepared tensors. TN_E_UNSUPPORTED: the device has none. */
 static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_value value, const tn_nest *nest)
 {
     tni_frame f;
@@ -134,7 +133,7 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
     return status;
 }
 
-static const char no_row[] = "no kernel for it";
+static const char no_row[] = "no kernel";
 
 /* A copy within a device that has no row for it. */
 static int32_t copy_by_the_cpu(tn_tensor *dst, tn_tensor *src)
@@ -168,19 +167,19 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
                      tni_dtype_error_name(src->desc.dtype), tni_dtype_error_name(dst->desc.dtype));
 }
 
-/* Into memory whose elements are read conjugated or negated goes what will read as the value. */
+/* Tensors that are read conjugated or negated: stores what reads as the value. */
 static int32_t fill_lazily(tn_tensor *t, tn_value value)
 {
     double sign = t->desc.flags & TN_DESC_NEG ? -1 : 1, pair[2] = {sign * tn_value_as_float(value), 0};
-    tn_tensor *plain;
-    int32_t status = tni_tensor_twin(t, &plain);
+    tn_tensor *stored;
+    int32_t status = tni_tensor_twin(t, &stored);
     if (status) return status;
-    plain->desc.flags &= ~(uint32_t)(TN_DESC_CONJ | TN_DESC_NEG);
+    stored->desc.flags &= ~(uint32_t)(TN_DESC_CONJ | TN_DESC_NEG);
     if (value.tag == TN_TAG_COMPLEX)
         pair[1] = sign * (t->desc.flags & TN_DESC_CONJ ? -value.as.floats[1] : value.as.floats[1]);
-    status = tni_fill_tensor(plain, tn_dtype_is_complex(t->desc.dtype) ? tn_value_complex(pair)
-                                                                       : tn_value_float(pair[0]));
-    tn_release(plain);
+    status = tni_fill_tensor(stored, tn_dtype_is_complex(t->desc.dtype) ? tn_value_complex(pair)
+                                                                        : tn_value_float(pair[0]));
+    tn_release(stored);
     return status;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that are nothing but a copy or a fill: the host carries them out with prim::copy and prim::fill.
- */
+/* Operators that only copy or fill. The host runs them by the kernels of prim::copy and prim::fill. */
 #include <tenon/ops.h>
 #include "dispatcher/backend.h"
 
@@ -43,17 +42,17 @@ static int32_t copy_write(tni_frame *f, tn_tensor *self)
     return status;
 }
 
-/* One value for all: elements that share their memory do no harm. */
+/* Overlap within self does no harm: all elements get the same value. */
 static int32_t fill_write(tni_frame *f, tn_tensor *self)
 {
     return tni_fill_tensor(self, f->args[1]);
 }
 
-static int32_t body_copy(tni_frame *f)
+static int32_t run_copy(tni_frame *f)
 {
     return write_self(f, copy_write);
 }
-static int32_t body_fill(tni_frame *f)
+static int32_t run_fill(tni_frame *f)
 {
     return write_self(f, fill_write);
 }
@@ -66,10 +65,10 @@ tni_layer_fn *tni_copy_operator_of(uint32_t number)
         return copy_to_output;
     case TN_OP_COPY_:
     case TN_OP_PRIM_COPY:
-        return body_copy;
+        return run_copy;
     case TN_OP_FILL_SCALAR_:
     case TN_OP_PRIM_FILL:
-        return body_fill;
+        return run_fill;
     default:
         return NULL;
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that are not built in: calls their shape rules and composites, which have the signature of kernels. */
 #include <string.h>
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
@@ -28,7 +29,9 @@ static int32_t like_first(tni_frame *f)
     const tni_op *op = f->op->base;
     const tn_tensor *first = op->first_tensor < f->n_args ? tni_arg_tensor(f, op->first_tensor) : NULL;
     if (!first)
-        return tni_fail(f, TN_E_ARGUMENT, "no tensor argument to take the shape from, and no shape rule");
+        return tni_fail(
+            f, TN_E_ARGUMENT,
+            "without a shape rule the first argument that is a tensor gives the shape, and there is none");
     for (uint32_t i = 0; i < op->n_returns; i++) {
         int32_t status = tni_out_like(f, i, first, 0);
         if (status) return status;
@@ -70,5 +73,5 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
     status = op->def->composite(op->def->self, &call);
     tni_frame_take_back(f);
     f->scope = NULL;
-    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the body", status));
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the composite", status));
 }

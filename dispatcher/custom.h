@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators from outside: their functions have the kernel's signature, and these adapters call them. */
+/* Operators that are not built in, and the functions of tn_host that take a call. */
 #ifndef TNI_DISPATCHER_CUSTOM_H
 #define TNI_DISPATCHER_CUSTOM_H
 
 #include "dispatcher/registry.h"
 
-/* Chooses the kind: composite if it has nothing but a body. */
+/* Sets the kind: composite if there is a composite and no shape rule. */
 void tni_custom_prepare(tni_op *op);
 
-/* What a plugin's function ("the kernel", "the body") answered, with an error recorded: what is no status
- * becomes TN_E_CONTRACT. */
+/* The status that a plugin's function ("the kernel", "the composite") returned, with an error recorded; maps
+ * invalid codes to TN_E_CONTRACT. */
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status);
 
 /* The functions of tn_host that take a call; see plugin.h. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Definitions of operators and kernel rows by plugins, libraries and programs; see define.h. */
 #include <string.h>
 #include "core/error.h"
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
 
-/* A row that waits for its operator. */
+/* A kernel row; kept while its operator is not defined yet. */
 typedef struct pending_row {
     tn_kernel_row row;
     void *self;
@@ -12,8 +13,7 @@ typedef struct pending_row {
     uint32_t slot;
 } pending_row;
 
-/* What an operator from outside owns: the definition as its maker gave it and the entry that the call path
- * reads. */
+/* What belongs to an operator that is not built in: the definition as given, the entry and the operator. */
 typedef struct definition {
     tn_operator_def def;
     tni_op_entry entry;
@@ -36,7 +36,8 @@ static int32_t same_argument(const tni_argument *a, const tni_argument *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->type_text, b->type_text) == 0;
 }
 
-/* Fits a row's schema to ours: the same, or ours with arguments appended that have defaults. */
+/* A row's schema must be ours, or ours without the last arguments, which must have defaults. *out_unknown: how
+ * many the row's schema lacks. */
 static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *row, uint32_t *out_unknown)
 {
     tni_schema *theirs;
@@ -73,8 +74,8 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
     return status;
 }
 
-/* Puts a kernel into the operator's list for a device type, highest priority first, later before earlier.
- * Lock held. */
+/* Inserts a kernel into the operator's list for a device type: highest priority first, among equals the latest
+ * first. Lock held. */
 static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
 {
     uint32_t unknown_args;
@@ -102,8 +103,8 @@ static int32_t register_row(tni_registry *r, const pending_row *p)
     tni_op *op;
     pending_row *waiting;
     if (!p->row.schema || !p->row.run) {
-        return tni_error(TN_E_CONTRACT, "plugin %s: kernel row without %s", p->plugin,
-                         p->row.schema ? "a function" : "a schema");
+        return tni_error(TN_E_CONTRACT, "plugin %s: kernel row: %s is NULL", p->plugin,
+                         p->row.schema ? "run" : "schema");
     }
     op = tni_op_lookup(r, p->row.schema, strcspn(p->row.schema, "("));
     if (op && !op->removed) return insert_kernel(r, op, p);
@@ -167,7 +168,7 @@ void tni_kernels_remove(tn_context *ctx, const void *self)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Rows that waited for this operator. Lock held. */
+/* Inserts the rows that waited for this operator. Lock held. */
 static void adopt_pending(tni_registry *r, tni_op *op)
 {
     for (uint32_t i = 0; i < r->pending.count; i++) {
@@ -295,7 +296,9 @@ int32_t tni_namespace_remove(tn_context *ctx, const char *name)
         found++;
     }
     pthread_mutex_unlock(&r->lock);
-    return found ? TN_OK : tni_error(TN_E_NOT_FOUND, "no operator from outside in namespace \"%s\"", name);
+    return found ? TN_OK
+                 : tni_error(TN_E_NOT_FOUND, "namespace_remove: no operator was defined in namespace \"%s\"",
+                             name);
 }
 
 void tni_define_free(tn_context *ctx, tni_op *op)

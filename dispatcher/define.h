@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators and kernels that come from outside: from plugins, operator libraries and programs. */
+/* Operators and kernels that plugins, operator libraries and programs define. */
 #ifndef TNI_DISPATCHER_DEFINE_H
 #define TNI_DISPATCHER_DEFINE_H
 
 #include "dispatcher/registry.h"
 
-/* Kernel rows for a device type. `row_bytes` is the size of a row as the plugin knows it. Rows of operators
- * that are not defined yet wait for them. */
+/* Adds kernel rows for a device type. `row_bytes` is the size of a row in the plugin's header. Rows of operators
+ * that are not defined yet are kept until they are. */
 int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const char *plugin, void *self,
                              const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes);
-/* Takes out what a plugin or library (by its self pointer) registered. */
+/* Disables the rows that were registered with this self pointer. */
 void tni_kernels_remove(tn_context *ctx, const void *self);
 int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out);
 int32_t tni_namespace_remove(tn_context *ctx, const char *name);
 
-/* Frees what hangs from an operator of outside, and the lists of definitions, when the registry ends. */
+/* Free the definitions when the registry ends. */
 void tni_define_free(tn_context *ctx, tni_op *op);
 void tni_define_finish(tni_registry *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the table of operators says of each, as the generator writes it down and as tn_operator_define makes
- * it for operators from outside. Constant after registration.
+ * What is declared about an operator: the generator writes it from the table of built-in operators,
+ * tn_operator_define makes it for all others. Constant after registration.
  */
 #ifndef TNI_DISPATCHER_ENTRY_H
 #define TNI_DISPATCHER_ENTRY_H
@@ -10,11 +10,11 @@
 
 typedef struct tni_frame tni_frame;
 
-/* A shape rule: reads the arguments of the frame, says what the outputs are. For views: makes them. */
+/* A shape rule: reads the arguments of the frame and describes the outputs. That of a view makes them. */
 typedef int32_t tni_infer_fn(tni_frame *f);
 /*
- * A body over other operators, in a scope of its own. `args` are complete; results go into outs. Failures are
- * in the scope. Calls on s after a failure do nothing, so a body needs no checks of its own.
+ * A composite: calls other operators in a scope of its own. `args` are complete; results go into outs. The
+ * scope keeps the first failure, and calls on it do nothing afterwards, so a composite checks no status.
  */
 typedef void tni_composite_fn(tn_scope *s, const tn_value *args, tn_value *outs);
 
@@ -36,13 +36,13 @@ typedef int32_t tni_promote_fn(tni_frame *f);
 
 enum { TNI_FORM_FUNCTIONAL, TNI_FORM_INPLACE, TNI_FORM_OUT };
 
-/* Dtype rules of pointwise operators: what the inputs are computed in, what comes out. */
+/* Dtype rules of pointwise operators: the dtype of the computation and that of the result. */
 enum {
     TNI_PROMOTE_NONE,    /* the shape rule decides */
     TNI_PROMOTE_COMMON,  /* common dtype in and out */
     TNI_PROMOTE_FLOAT,   /* common, integers to the default float */
     TNI_PROMOTE_COMPARE, /* common in, bool out */
-    TNI_PROMOTE_LOGICAL, /* common in (or bool, where a kernel takes nothing else), bool out */
+    TNI_PROMOTE_LOGICAL, /* common in (bool if no kernel takes the common dtype), bool out */
     TNI_PROMOTE_SAME,    /* that of the first tensor; others are cast to it */
     TNI_PROMOTE_REAL,    /* common in, its real dtype out */
     TNI_PROMOTE_CUSTOM   /* promote_rule sets call_dtype and the dtypes of the outputs */
@@ -87,11 +87,11 @@ typedef struct tni_op_entry {
     tni_infer_fn *infer;
     tni_composite_fn *composite;
     const char *doc;
-    uint32_t mutates; /* bits of arguments that are written although ATen's schema is silent */
+    uint32_t mutates; /* bits of arguments that are written although the schema does not say so */
     uint32_t tags;    /* TNI_TAG_... */
     uint16_t number;
     uint16_t base;     /* number of the form that the kernel implements; itself for that form */
-    uint16_t calls;    /* composite "scalar_other" and its like: the operator they lead to */
+    uint16_t calls;    /* composites such as "scalar_other": the operator that they call */
     uint16_t alias_of; /* this entry is another name of that one */
     uint8_t kind;
     uint8_t form : 4;
@@ -101,8 +101,8 @@ typedef struct tni_op_entry {
 } tni_op_entry;
 
 /*
- * The same of a built-in operator, as the library carries it: small, and without an address that would have
- * to be relocated at start. Texts are places in tni_builtin_texts, functions places in the lists below.
+ * An entry as the library stores it: small, and without addresses, which would be relocated at start. Texts are
+ * offsets in tni_builtin_texts, functions indices of the lists below.
  */
 typedef struct tni_op_row {
     uint32_t doc;
@@ -127,11 +127,11 @@ typedef struct tni_op_row {
 extern const tni_op_row tni_builtin_ops[]; /* in order of numbers */
 extern const uint32_t tni_builtin_op_count;
 extern const char tni_builtin_texts[];
-/* Signatures: for each the places of its arguments and of what it returns, the last with TNI_LAST_PART. Most
- * arguments stand in hundreds of schemas. */
+/* A signature is a run of part numbers: its arguments, then what it returns, marked by TNI_LAST_PART. Parts are
+ * shared, since most arguments stand in hundreds of schemas. */
 #define TNI_LAST_PART 0x8000u
 extern const uint16_t tni_builtin_signatures[];
-extern const uint16_t tni_builtin_parts[];       /* their places among the texts */
+extern const uint16_t tni_builtin_parts[];       /* offsets of the parts in the texts */
 extern tni_infer_fn *const tni_builtin_infers[]; /* the first of each list is NULL */
 extern tni_promote_fn *const tni_builtin_promote_rules[];
 extern tni_composite_fn *const tni_builtin_composites[];

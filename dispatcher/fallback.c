@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens without a kernel: a composite body if the operator has one, else the CPU with copies both
- * ways, counted with its bytes, else an error. The CPU itself has nothing to fall back to. A body that stands
- * beside kernels takes the dtypes that the CPU has kernels for, so that an operator takes the same
- * everywhere.
+ * Calls without a kernel: runs the composite if the operator has one; else runs on the CPU, with copies to it
+ * and back, which are counted; else fails. On the CPU there is no fallback. Where the CPU has kernels beside a
+ * composite, the composite takes only their dtypes, so that an operator takes the same dtypes on each device.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "core/thread.h"
 #include "dispatcher/backend.h"
 
+/* The arguments of a call, copied to the CPU. */
 typedef struct moved {
     tn_value args[TNI_MAX_ARGS];
     tn_tensor *copies[TNI_MAX_TEMPORARIES];
@@ -24,7 +24,8 @@ static int32_t move(moved *m, tn_tensor *t, tn_tensor **out)
     *out = t;
     if (TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU) return TN_OK;
     if (m->n_copies == TNI_MAX_TEMPORARIES)
-        return tni_error(TN_E_INTERNAL, "fallback of more than %d tensors", TNI_MAX_TEMPORARIES);
+        return tni_error(TN_E_INTERNAL, "the call has more than %d tensors, too many to run on the CPU",
+                         TNI_MAX_TEMPORARIES);
     status = tni_to_cpu(t, out);
     if (status) return status;
     m->copies[m->n_copies++] = *out;
@@ -67,14 +68,15 @@ static int32_t move_arguments(tni_frame *f, moved *m)
     return status;
 }
 
-/* One result back to the device; written arguments are written back. */
+/* Copies one result to the device; that of an in-place form into the argument. */
 static int32_t move_back(tni_frame *f, moved *m, tn_value *result)
 {
     tn_tensor *cpu = tn_value_as_tensor(*result), *t;
     int32_t status;
     if (!cpu)
         return result->tag == TN_TAG_TENSORS
-                   ? tni_fail(f, TN_E_UNSUPPORTED, "a list cannot come back from the CPU")
+                   ? tni_fail(f, TN_E_UNSUPPORTED,
+                              "ran on the CPU, but a list of results cannot be copied back to the device")
                    : TN_OK;
     if (f->op->base->form == TNI_FORM_INPLACE) {
         t = tn_retain(tni_arg_tensor(f, 0));
@@ -92,7 +94,7 @@ static int32_t move_back(tni_frame *f, moved *m, tn_value *result)
     return TN_OK;
 }
 
-/* Arguments that the operator writes besides its result (running statistics) go back, too. */
+/* Copies arguments that the operator writes besides its result (running statistics) to the device. */
 static int32_t return_written(tni_frame *f, moved *m)
 {
     const tni_op *base = f->op->base;
@@ -167,7 +169,7 @@ void tni_fallback_count(tn_context *ctx, const tni_op *base, tn_device device, u
         tni_log(ctx, TN_LOG_WARN, "%s runs on the CPU: %s", tni_op_name(op), reason);
 }
 
-/* Whether the CPU has kernels of the operator, and none for the dtype of the call. */
+/* Whether the CPU has kernels of the operator, but none for the dtype of the call. */
 static int32_t unknown_dtype(const tni_frame *f)
 {
     const tni_op *op = f->op->base;

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The short way of pointwise operators: calls whose tensors have one dtype, one shape, one device and are
- * row-major need no promotion, no broadcasting and no casts, and their nest is one dimension. Numbers may
- * stand among them (0-dim tensors of the host) as long as they leave the dtype as it is, and the result may
- * be given by in-place and out forms if it is like the inputs. What is not so simple is declined before
- * anything has happened.
+ * The fast path of pointwise operators, for calls whose tensors have the same dtype, shape and device and are
+ * contiguous: they need no promotion, no broadcasting and no casts, and their loop nest has one dimension.
+ * Scalars (0-dim host tensors) may stand among them if they do not change the dtype. The result may be given,
+ * by in-place and out forms, if it has the geometry of the inputs. All other calls return TNI_NOT_FAST before
+ * they have any effect.
  */
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
 
-#define MAX_ALIKE 6
+#define MAX_INPUTS 6
 
 typedef struct inputs {
-    tn_tensor *tensors[MAX_ALIKE];
+    tn_tensor *tensors[MAX_INPUTS];
     uint32_t count;
-    uint32_t numbers; /* bits of those that are */
-    tn_tensor *model; /* what the others are like */
+    uint32_t scalars; /* bits of the inputs that are scalars */
+    tn_tensor *model; /* the input whose dtype and geometry the others must have */
 } inputs;
 
+/* The loop nest of such a call, with what it points to. */
 typedef struct one_loop {
     tn_nest nest;
     int64_t size;
-    int64_t strides[3]; /* of the result, of the inputs, of numbers */
-    tn_operand operands[MAX_ALIKE + 1];
-    char numbers[MAX_ALIKE][16];
+    int64_t strides[3]; /* of the result, of the inputs, of scalars */
+    tn_operand operands[MAX_INPUTS + 1];
+    char scalars[MAX_INPUTS][16];
 } one_loop;
 
 static inline int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
@@ -36,21 +37,21 @@ static inline int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
     return 1;
 }
 
-/* Row-major, on the model's device, of its sizes, and its elements are what the memory says. */
+/* Contiguous, on the model's device, of its sizes, and read as stored (not conjugated or negated). */
 static inline int32_t same_geometry(const tn_tensor *model, const tn_tensor *t)
 {
     return t->desc.device == model->desc.device && !t->desc.flags && tni_is_contiguous(t) &&
            same_sizes(model, t);
 }
 
-static inline int32_t same_kind(const tn_tensor *model, const tn_tensor *t)
+static inline int32_t is_like(const tn_tensor *model, const tn_tensor *t)
 {
     return t->desc.dtype == model->desc.dtype && same_geometry(model, t);
 }
 
-/* A tensor of the host without dimensions that takes part by its value and leaves the model's dtype alone:
- * tensors with dimensions come before those without, both before wrapped numbers, within a category. */
-static int32_t is_number(const tn_tensor *model, const tn_tensor *t)
+/* A 0-dim host tensor that does not change the dtype of the call: by ATen's promotion tensors with dimensions
+ * win over 0-dim ones of the same category, and both win over wrapped scalars. */
+static int32_t is_scalar(const tn_tensor *model, const tn_tensor *t)
 {
     int32_t wrapped = (t->desc.flags & TN_DESC_WRAPPED) != 0;
     return t->desc.rank == 0 && t->desc.device == TN_CPU && t->desc.host && (model->desc.rank || wrapped) &&
@@ -58,7 +59,7 @@ static int32_t is_number(const tn_tensor *model, const tn_tensor *t)
            tni_dtype_category(t->desc.dtype) <= tni_dtype_category(model->desc.dtype);
 }
 
-/* The first tensor with dimensions, else the first that is no wrapped number; NULL when all are numbers. */
+/* The first tensor with dimensions, else the first that is not a wrapped scalar; NULL if all are. */
 static tn_tensor *find_model(const inputs *in)
 {
     tn_tensor *model = NULL;
@@ -75,18 +76,18 @@ static inline int32_t can_be_model(const tn_tensor *t)
     return !t->desc.flags && tni_is_contiguous(t) && t->storage->device && t->numel > 0;
 }
 
-/* With numbers among them. Two 0-dim tensors might clash with each other, so only one may stand beside the
- * model. */
-static __attribute__((noinline)) int32_t sort_out(inputs *in)
+/* Finds the model among inputs that are not all alike, and marks the scalars. At most one 0-dim tensor may
+ * stand beside the model: two could promote each other. */
+static __attribute__((noinline)) int32_t mark_scalars(inputs *in)
 {
     uint32_t zeros = 0;
     in->model = find_model(in);
     if (!in->model || !can_be_model(in->model)) return 0;
     for (uint32_t i = 0; i < in->count; i++) {
         const tn_tensor *t = in->tensors[i];
-        if (t == in->model || same_kind(in->model, t)) continue;
-        if (!is_number(in->model, t)) return 0;
-        in->numbers |= 1u << i;
+        if (t == in->model || is_like(in->model, t)) continue;
+        if (!is_scalar(in->model, t)) return 0;
+        in->scalars |= 1u << i;
         zeros += !t->desc.flags;
     }
     return zeros <= 1;
@@ -95,25 +96,25 @@ static __attribute__((noinline)) int32_t sort_out(inputs *in)
 static inline int32_t gather(const tni_frame *f, inputs *in)
 {
     const tn_value *v = f->args, *end = v + f->n_args;
-    uint32_t n = 0, alike = 1;
+    uint32_t n = 0, n_alike = 1;
     for (; v < end; v++) {
         if (v->tag != TN_TAG_TENSOR) continue;
-        if (n == MAX_ALIKE) return 0;
+        if (n == MAX_INPUTS) return 0;
         in->tensors[n++] = v->as.tensor;
     }
     if (!n) return 0;
     in->count = n;
-    in->numbers = 0;
+    in->scalars = 0;
     in->model = in->tensors[0];
-    while (alike < n && same_kind(in->model, in->tensors[alike])) alike++;
-    if (TNI_LIKELY(alike == n && can_be_model(in->model))) return 1;
-    inputs sorted = *in; /* so that nobody else has the address of what the short way keeps in registers */
-    int32_t simple = sort_out(&sorted);
+    while (n_alike < n && is_like(in->model, in->tensors[n_alike])) n_alike++;
+    if (TNI_LIKELY(n_alike == n && can_be_model(in->model))) return 1;
+    inputs sorted = *in; /* a copy, so that `in` itself can stay in registers */
+    int32_t fast = mark_scalars(&sorted);
     *in = sorted;
-    return simple;
+    return fast;
 }
 
-/* The dtype of the result, where it follows from that of the model; 0: not here. Sets f->call_dtype. */
+/* The dtype of the result if it follows from the model's, else 0. Sets f->call_dtype. */
 static tn_dtype find_dtype(tni_frame *f, const inputs *in, int32_t *out_status)
 {
     const tni_op *base = f->op->base;
@@ -123,13 +124,13 @@ static tn_dtype find_dtype(tni_frame *f, const inputs *in, int32_t *out_status)
     case TNI_PROMOTE_COMMON:
         return dtype;
     case TNI_PROMOTE_SAME:
-        return in->numbers & 1u ? 0 : dtype;
+        return in->scalars & 1u ? 0 : dtype;
     case TNI_PROMOTE_FLOAT:
         return tni_dtype_category(dtype) >= TNI_CATEGORY_FLOAT ? dtype : 0;
     case TNI_PROMOTE_COMPARE:
         return TN_BOOL;
     case TNI_PROMOTE_CUSTOM:
-        if (in->numbers) return 0;
+        if (in->scalars) return 0;
         *out_status = base->entry->promote_rule(f);
         return f->call_dtype == dtype && !f->keep_dtype ? f->meta[0].dtype : 0;
     default:
@@ -137,20 +138,21 @@ static tn_dtype find_dtype(tni_frame *f, const inputs *in, int32_t *out_status)
     }
 }
 
-/* Whether a given result can be written to directly: like the inputs, and in no one's way. */
+/* Whether the kernel can write to a given result directly: it has the dtype of the result and the geometry of
+ * the inputs, and does not partially overlap an input. */
 static inline int32_t fits_given(const inputs *in, const tn_tensor *out, tn_dtype dtype)
 {
     if (out->desc.dtype != dtype || !same_geometry(in->model, out)) return 0;
     for (uint32_t i = 0; i < in->count; i++) {
         const tn_tensor *t = in->tensors[i];
         if (t == out || t->storage != out->storage) continue;
-        if (in->numbers >> i & 1u || t->desc.byte_offset != out->desc.byte_offset || t->desc.dtype != dtype)
+        if (in->scalars >> i & 1u || t->desc.byte_offset != out->desc.byte_offset || t->desc.dtype != dtype)
             return 0;
     }
     return 1;
 }
 
-static inline void show(tn_operand *o, const tn_tensor *t, uint32_t flags, const int64_t *stride)
+static inline void describe(tn_operand *o, const tn_tensor *t, uint32_t flags, const int64_t *stride)
 {
     o->size = sizeof *o;
     o->flags = flags;
@@ -162,18 +164,19 @@ static inline void show(tn_operand *o, const tn_tensor *t, uint32_t flags, const
     o->strides = stride;
 }
 
-/* A number in the dtype that the kernel takes, by value. */
-static __attribute__((noinline)) void show_number(one_loop *l, uint32_t i, const tn_tensor *t, tn_dtype dtype)
+/* A scalar by value, in the dtype that the kernel takes. */
+static __attribute__((noinline)) void describe_scalar(one_loop *l, uint32_t i, const tn_tensor *t,
+                                                      tn_dtype dtype)
 {
     tn_operand *o = &l->operands[i + 1];
     tni_element e;
     tni_element_load(t->desc.host, t->desc.dtype, &e);
-    tni_element_store(l->numbers[i], dtype, &e);
+    tni_element_store(l->scalars[i], dtype, &e);
     l->strides[2] = 0;
     *o = (tn_operand){.size = sizeof *o,
                       .flags = TN_OPERAND_IMMEDIATE,
                       .dtype = dtype,
-                      .host = l->numbers[i],
+                      .host = l->scalars[i],
                       .strides = &l->strides[2]};
 }
 
@@ -193,37 +196,38 @@ static inline void build_loop(one_loop *l, const tni_kernel *k, const inputs *in
                         .numel = out->numel,
                         .sizes = &l->size,
                         .operands = l->operands};
-    show(&l->operands[0], out, TN_OPERAND_OUTPUT, &l->strides[0]);
+    describe(&l->operands[0], out, TN_OPERAND_OUTPUT, &l->strides[0]);
     for (uint32_t i = 0; i < n; i++) {
-        if (TNI_UNLIKELY(in->numbers >> i & 1u))
-            show_number(l, i, in->tensors[i], tni_scalar_dtype(k, dtype));
+        if (TNI_UNLIKELY(in->scalars >> i & 1u))
+            describe_scalar(l, i, in->tensors[i], tni_scalar_dtype(k, dtype));
         else
-            show(&l->operands[i + 1], in->tensors[i], 0, &l->strides[1]);
+            describe(&l->operands[i + 1], in->tensors[i], 0, &l->strides[1]);
     }
 }
 
-/* 1 if numbers among the tensors, if there are some, change nothing of what is found. */
-static inline int32_t is_untouched(const inputs *in, const tni_op *base, const tni_kernel *k)
+/* Whether the kernel and the dtype of the result are the same as they would be without the scalars. */
+static inline int32_t scalars_change_nothing(const inputs *in, const tni_op *base, const tni_kernel *k)
 {
-    return !in->numbers || (base->promote == TNI_PROMOTE_COMMON && !(k->row.flags & TN_ROW_CASTS));
+    return !in->scalars || (base->promote == TNI_PROMOTE_COMMON && !(k->row.flags & TN_ROW_CASTS));
 }
 
-/* The kernel that will run without being asked and takes numbers in the dtype of the call; NULL: none, or an
- * error in *out_status. What depends on the dtype alone is noted in the first kernel of the operator. */
+/* The kernel for the call if it has no can_run and takes scalars in the dtype of the call; else NULL, with an
+ * error in *out_status if there was one. What follows from the dtype alone is noted in the first kernel. */
 static __attribute__((noinline)) const tni_kernel *search(tni_frame *f, inputs in, tni_kernel *first,
                                                           tn_dtype *out_dtype, int32_t *out_status)
 {
     tn_dtype dtype = *out_dtype = find_dtype(f, &in, out_status);
     if (!dtype || *out_status) return NULL;
     const tni_kernel *k = tni_kernel_for(first, f->call_dtype);
-    if (!k || k->row.can_run || (in.numbers && k->row.flags & TN_ROW_CASTS)) return NULL;
-    if (k == first && f->op->base->promote != TNI_PROMOTE_CUSTOM && is_untouched(&in, f->op->base, k))
+    if (!k || k->row.can_run || (in.scalars && k->row.flags & TN_ROW_CASTS)) return NULL;
+    if (k == first && f->op->base->promote != TNI_PROMOTE_CUSTOM &&
+        scalars_change_nothing(&in, f->op->base, k))
         atomic_store_explicit(&first->fast_dtypes, (uint64_t)f->call_dtype << 32 | dtype,
                               memory_order_relaxed);
     return k;
 }
 
-/* The first kernel of the operator for the tensors' device; says in the frame where the call runs. */
+/* The first kernel of the operator for the model's device, which becomes the device of the call. */
 static inline tni_kernel *first_kernel(tni_frame *f, const tn_tensor *model)
 {
     tni_device *device = model->storage->device;
@@ -265,7 +269,7 @@ int32_t tni_run_fast_pointwise(tni_frame *f)
     tn_dtype dtype = (tn_dtype)known;
     f->call_dtype = in.model->desc.dtype;
     if (TNI_UNLIKELY(known >> 32 != f->call_dtype || tni_kernel_is_disabled(first) ||
-                     !is_untouched(&in, base, first))) {
+                     !scalars_change_nothing(&in, base, first))) {
         tn_dtype found = 0;
         int32_t failed = TN_OK;
         k = search(f, in, first, &found, &failed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: memory, what shape rules say of outputs, errors with the operator's name, the check of devices. */
+/* Frames: memory, descriptions of outputs, errors with the operator's name, the check of devices. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static int32_t short_name(const tni_op *op, const char **out)
     return (int32_t)strcspn(start, ".(");
 }
 
-int32_t tni_fail(const tni_frame *f, int32_t code, const char *format, ...)
+int32_t tni_fail(const tni_frame *f, int32_t status, const char *format, ...)
 {
     char text[1024];
     const char *name;
@@ -68,8 +68,7 @@ int32_t tni_fail(const tni_frame *f, int32_t code, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    tni_error(code, "%.*s: %s", (int)length, name, text);
-    return code;
+    return tni_error(status, "%.*s: %s", (int)length, name, text);
 }
 
 static int32_t check_tensor_device(tni_frame *f, const tn_tensor *t, const tn_tensor **first)

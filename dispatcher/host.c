@@ -7,8 +7,8 @@
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
 
-/* The frame of a call that runs on this thread; else NULL and an error. A call that is over is not trusted.
- */
+/* The frame of a call that runs on this thread, else NULL and an error. The address is compared with those of
+ * the running frames before it is read, since a plugin may pass a call that has ended. */
 static tni_frame *frame_of(const tn_call *call, const char *what)
 {
     tni_frame *f = tni_tls.running;
@@ -26,7 +26,8 @@ static void release_block(void *block)
     tni_block_free(block);
 }
 
-/* Memory of the call's stream: freed at once, the allocator keeps it in order of the stream. */
+/* Memory on the call's stream. It is freed when the kernel returns: the allocator reuses it only for later work
+ * of the same stream. */
 int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset,
                            void **out_host)
 {
@@ -34,7 +35,7 @@ int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_alloc
     tni_block *block;
     int32_t status;
     if (!f) return TN_E_CONTRACT;
-    if (!f->open_device) return tni_error(TN_E_STATE, "workspace: the call has no device");
+    if (!f->open_device) return tni_error(TN_E_STATE, "workspace: a shape rule or composite has no device");
     status = tni_block_alloc(f->open_device, bytes, f->stream, &block);
     if (status) return status;
     status = tni_host_keep_alive(call, block, release_block);
@@ -51,21 +52,18 @@ int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_alloc
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status)
 {
     if (status < 0 || status >= TN_STATUS_COUNT)
-        status = tni_error(TN_E_CONTRACT, "%s of %s returned %d, which is no status", function,
+        status = tni_error(TN_E_CONTRACT, "%s of %s returned %d, not a valid status code", function,
                            tni_op_name(op), status);
     return status == TN_OK ? TN_OK : tni_error_ensure(status, tni_op_name(op));
 }
 
-/*
- * What is kept alive is released when the kernel function has returned: memory of the allocator may be given
- * to later work of the same stream only, which comes after.
- */
 int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
 {
     tni_frame *f = frame_of(call, "keep_alive");
     if (!f) return TN_E_CONTRACT;
     if (!f->open_device || f->scope || !release)
-        return tni_error(TN_E_STATE, "keep_alive: no kernel's call, or no release");
+        return tni_error(TN_E_STATE, "keep_alive: %s",
+                         release ? "only kernels may call it" : "release is NULL");
     tni_kept *kept = tni_alloc(f->ctx, sizeof *kept);
     if (!kept) return TN_E_OUT_OF_MEMORY;
     *kept = (tni_kept){
@@ -80,7 +78,7 @@ int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, c
     int64_t strides[TN_MAX_RANK], numel;
     tn_tensor *t = i < call->n_outs ? tn_value_as_tensor(call->outs[i]) : NULL;
     int32_t status;
-    if (!t || rank > TN_MAX_RANK) return tni_error(TN_E_CONTRACT, "resize_output: no output %u", i);
+    if (!t || rank > TN_MAX_RANK) return tni_error(TN_E_CONTRACT, "resize_output: there is no output %u", i);
     status = tni_numel(rank, sizes, &numel);
     if (status) return status;
     tni_contiguous_strides(rank, sizes, strides);
@@ -96,7 +94,7 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, 
     tni_frame *f = frame_of(call, "define_output");
     if (!f) return TN_E_CONTRACT;
     if (f->open_device || f->scope)
-        return tni_fail(f, TN_E_CONTRACT, "define_output: only a shape rule defines outputs");
+        return tni_fail(f, TN_E_CONTRACT, "define_output: only shape rules may call it");
     if (i >= f->op->base->n_returns || rank > TN_MAX_RANK || (rank && !sizes))
         return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
     if (tni_dtype_index(dtype) < 0)
@@ -109,9 +107,8 @@ int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
 {
     const tni_frame *f = frame_of(call, "set_output");
     if (!f) return TN_E_CONTRACT;
-    if (!f->scope)
-        return tni_error(TN_E_CONTRACT, "set_output: only composites and gradients give outputs by it");
-    if (i >= call->n_outs) return tni_error(TN_E_CONTRACT, "set_output: no output %u", i);
+    if (!f->scope) return tni_error(TN_E_CONTRACT, "set_output: only composites and gradients may call it");
+    if (i >= call->n_outs) return tni_error(TN_E_CONTRACT, "set_output: there is no output %u", i);
     call->outs[i] = tn_value_tensor(t);
     return TN_OK;
 }
@@ -128,7 +125,8 @@ int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, ui
     tni_frame *f = frame_of(call, "random_reserve");
     if (!f) return TN_E_CONTRACT;
     if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
-    if (!generator) return tni_error(TN_E_STATE, "random_reserve: the call has no device");
+    if (!generator)
+        return tni_error(TN_E_STATE, "random_reserve: the call has neither a generator nor a device");
     if (f->open_device) {
         int32_t status = tni_capture_refuse(f->stream, "%s, which draws random numbers,", tni_op_name(f->op));
         if (status) return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Introspection of operators, kernels and fallbacks. (Plugin candidates are answered by the loader.) */
+/* Introspection of operators, kernels and fallbacks. That of plugins is in plugin/plugins.c. */
 #include <stdio.h>
 #include <string.h>
 #include "core/error.h"

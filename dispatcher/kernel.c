@@ -63,8 +63,8 @@ static bool has_only_known_arguments(const tni_frame *f, const tni_op *op, const
 }
 
 /*
- * Blocks go back at once: the allocator gives them to later work of the same stream only. Other things wait
- * for the stream, by a host callback where the device has them.
+ * Frees blocks at once: the allocator reuses them only for later work of the same stream. Other things are
+ * released when the stream is done with the kernel, by a host callback if the device has them.
  */
 static void release_kept(tni_frame *f)
 {
@@ -75,7 +75,7 @@ static void release_kept(tni_frame *f)
         if (kept->is_block) {
             kept->release(kept->pointer);
         } else if (tni_capture_keep(f->stream, kept)) {
-            continue; /* it is the graph's now */
+            continue; /* the graph owns it now */
         } else if (!d->stream.host_callback ||
                    d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle, kept->release,
                                            kept->pointer)) {
@@ -86,7 +86,7 @@ static void release_kept(tni_frame *f)
     }
 }
 
-/* Makes the failure of a row a full error; what is no status becomes one. */
+/* Completes the error of a failed kernel; maps invalid codes to TN_E_CONTRACT. */
 static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t status)
 {
     status = tni_plugin_status(op, "the kernel", status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The outermost layer: observers see each call before and after it runs. Absent while nobody watches. */
+/* The outermost layer: calls the observers before and after each call. Off while there are none. */
 #include "core/thread.h"
 #include "dispatcher/call.h"
 #include "dispatcher/rooms.h"
@@ -61,8 +61,10 @@ int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *
     tni_observer_slot *slot = NULL;
     int32_t status = TN_OK;
     if (!observer || observer->size < sizeof(tn_observer) || !out_handle) {
-        return tni_error(TN_E_ARGUMENT,
-                         "observer_add: observer with its size set, and a place for the handle, are needed");
+        return tni_error(TN_E_ARGUMENT, "observer_add: %s",
+                         !observer     ? "observer is NULL"
+                         : !out_handle ? "out_handle is NULL"
+                                       : "observer: set size to sizeof(tn_observer)");
     }
     pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < r->observers.count && !slot; i++) {
@@ -70,7 +72,8 @@ int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *
         if (!s->handle) slot = s;
     }
     if (!slot && r->observers.count == MAX_OBSERVERS) {
-        status = tni_error(TN_E_STATE, "observer_add: there are %d observers already", MAX_OBSERVERS);
+        status = tni_error(TN_E_STATE, "observer_add: there are %d observers, the most that a context takes",
+                           MAX_OBSERVERS);
     } else if (!slot) {
         slot = tni_vector_push(ctx, &r->observers, sizeof *slot);
         if (!slot) status = TN_E_OUT_OF_MEMORY;

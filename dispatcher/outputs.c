@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs of a call: new, or given by in-place and out forms; checks of cast, size and overlap in ATen's
- * words. */
+/* Outputs of a call: new ones, or those given by in-place and out forms, checked for cast, size and overlap. */
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
@@ -23,7 +22,7 @@ tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t)
 {
     if (p->n_temporaries == TNI_MAX_TEMPORARIES) {
         tn_release(t);
-        tni_error(TN_E_INTERNAL, "a call needs more than %d temporaries", TNI_MAX_TEMPORARIES);
+        tni_error(TN_E_INTERNAL, "the call needs more than %d temporaries", TNI_MAX_TEMPORARIES);
         return NULL;
     }
     p->temporaries[p->n_temporaries++] = t;
@@ -94,7 +93,7 @@ int32_t tni_check_given(tni_frame *f, uint32_t i)
     return TN_OK;
 }
 
-/* 2: overlaps an input in other places, 1: is an input, 0: neither. */
+/* The worst TNI_OVERLAP_... of an output with the inputs. */
 static int32_t overlap_with_inputs(const tni_frame *f, const tn_tensor *t)
 {
     int32_t worst = TNI_OVERLAP_NONE;

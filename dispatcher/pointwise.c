@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators: promotion, broadcasting, outputs, casts of operands that have another dtype, the nest.
+ * Pointwise operators: promotes dtypes, broadcasts, makes the outputs, casts operands, builds the loop nest.
  */
 #include <string.h>
 #include "core/thread.h"
@@ -9,8 +9,8 @@
 typedef struct inputs {
     tn_tensor *tensors[TNI_MAX_OPERANDS];
     uint8_t position[TNI_MAX_OPERANDS]; /* of the argument */
-    char numbers[TNI_MAX_OPERANDS][16]; /* 0-dim tensors read on the host */
-    uint8_t is_number[TNI_MAX_OPERANDS];
+    char scalars[TNI_MAX_OPERANDS][16]; /* values of the 0-dim tensors that are passed by value */
+    uint8_t is_scalar[TNI_MAX_OPERANDS];
     uint32_t count;
 } inputs;
 
@@ -20,15 +20,15 @@ static int32_t gather_inputs(tni_frame *f, inputs *in)
     for (uint32_t i = 0; i < f->n_args; i++) {
         if (f->args[i].tag != TN_TAG_TENSOR) continue;
         if (in->count == TNI_MAX_OPERANDS - TNI_MAX_OUTPUTS / 2)
-            return tni_fail(f, TN_E_ARGUMENT, "too many tensors");
+            return tni_fail(f, TN_E_ARGUMENT, "too many tensor arguments");
         in->tensors[in->count] = f->args[i].as.tensor;
         in->position[in->count] = (uint8_t)i;
-        in->is_number[in->count++] = 0;
+        in->is_scalar[in->count++] = 0;
     }
     return TN_OK;
 }
 
-/* Tensors of one dtype and shape, dense in the same way: what nearly all calls are. */
+/* Whether all are contiguous tensors of the same dtype and shape, as in most calls. */
 static int32_t all_alike(const inputs *in)
 {
     const tn_tensor *a = in->tensors[0];
@@ -62,7 +62,7 @@ static int32_t find_dtypes(tni_frame *f, const inputs *in)
     uint32_t promote = f->op->base->promote;
     if (promote == TNI_PROMOTE_CUSTOM) return f->op->base->entry->promote_rule(f);
     common = promote == TNI_PROMOTE_SAME ? in->tensors[0]->desc.dtype : common_dtype(f, in);
-    if (!common) return tni_fail(f, TN_E_DTYPE, "no common dtype for the arguments");
+    if (!common) return tni_fail(f, TN_E_DTYPE, "the arguments have no common dtype");
     out = common;
     if (promote == TNI_PROMOTE_FLOAT && tni_dtype_category(common) <= TNI_CATEGORY_INT) {
         common = out = tni_default_dtype(f->ctx);
@@ -108,12 +108,12 @@ static int32_t cast_operand(tni_frame *f, tni_prepared *p, const tni_kernel *k, 
     int32_t foreign = t->desc.device != f->device;
     int32_t status;
     if (t->desc.dtype == dtype && !foreign && (!lazy || k->row.flags & TN_ROW_LAZY_BITS)) return TN_OK;
-    /* By value, unless work that writes it may still be under way. */
+    /* By value, unless unfinished work may still write it. */
     if (t->desc.rank == 0 && t->desc.host && t->storage->device->synchronous && !lazy) {
         tni_element e;
         tni_element_load(t->desc.host, t->desc.dtype, &e);
-        tni_element_store(in->numbers[i], kept ? dtype : tni_scalar_dtype(k, dtype), &e);
-        in->is_number[i] = 1;
+        tni_element_store(in->scalars[i], kept ? dtype : tni_scalar_dtype(k, dtype), &e);
+        in->is_scalar[i] = 1;
         return TN_OK;
     }
     if (foreign) {
@@ -148,8 +148,8 @@ static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as
         for (uint32_t i = 0; i < in.count; i++) {
             int32_t kept = f->keep_dtype >> in.position[i] & 1u || k->row.flags & TN_ROW_CASTS;
             tn_dtype dtype = kept ? in.tensors[i]->desc.dtype : tni_scalar_dtype(k, f->call_dtype);
-            if (in.is_number[i])
-                tni_nest_add_immediate(&nest, in.numbers[i], dtype);
+            if (in.is_scalar[i])
+                tni_nest_add_immediate(&nest, in.scalars[i], dtype);
             else
                 tni_nest_add(&nest, in.tensors[i], 0);
         }
@@ -170,7 +170,7 @@ int32_t tni_run_pointwise(tni_frame *f)
     const char *reason = "no kernel";
     int32_t alike, status = gather_inputs(f, &in);
     if (status) return status;
-    if (!in.count) return tni_fail(f, TN_E_ARGUMENT, "no tensor among the arguments");
+    if (!in.count) return tni_fail(f, TN_E_ARGUMENT, "none of the arguments is a tensor");
     alike = all_alike(&in);
     if (alike)
         f->device = in.tensors[0]->desc.device;
@@ -184,7 +184,7 @@ int32_t tni_run_pointwise(tni_frame *f)
     if (f->open_device) {
         k = tni_kernel_first(f, f->op->base, f->call_dtype);
         if (!k && f->op->base->promote == TNI_PROMOTE_LOGICAL) {
-            f->call_dtype = TN_BOOL; /* whether an element is zero is all that counts */
+            f->call_dtype = TN_BOOL; /* only whether an element is zero matters */
             k = tni_kernel_first(f, f->op->base, TN_BOOL);
         }
         if (!k) return tni_fall_back(f, reason);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that lead to another one with the same arguments: `.Scalar` overloads (the dispatcher wraps a
- * number where the other schema says Tensor) and the copying twins of views.
+ * Composites that only call another operator with the same arguments: `.Scalar` overloads (the dispatcher
+ * wraps a scalar where the other schema says Tensor) and the `_copy` forms of views.
  */
 #include <tenon/ops.h>
 #include "dispatcher/backend.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions and scans: one tensor in, the shape rule has said which dimensions go away (or which is
- * scanned), the core casts, makes the outputs and the nest. A reduction over no elements is filled with its
- * identity here.
+ * Reductions and scans of one tensor. The shape rule gives the dimensions that are reduced or scanned; this
+ * file casts the input, makes the outputs and builds the loop nest. The result over no elements is filled with
+ * the identity.
  */
 #include "dispatcher/backend.h"
 
@@ -46,7 +46,7 @@ static int32_t fill_identity(tni_frame *f, tn_tensor **targets)
     for (uint32_t i = 0; i < f->op->base->n_returns; i++) {
         const double both[2] = {f->identity, f->identity};
         tn_tensor *t = targets[i];
-        /* Of complex numbers NaN is NaN in both parts. */
+        /* A complex NaN has NaN in both parts. */
         int32_t pair = t && f->identity != f->identity && tn_dtype_is_complex(t->desc.dtype);
         int32_t status =
             t ? tni_fill_tensor(t, pair ? tn_value_complex(both) : tn_value_float(f->identity)) : TN_OK;
@@ -83,7 +83,7 @@ static int32_t run(tni_frame *f, int32_t scan)
     const char *reason = "no kernel";
     const tn_tensor *out = NULL;
     int32_t status;
-    if (!tni_arg_tensor(f, 0)) return tni_fail(f, TN_E_ARGUMENT, "argument 0 is no tensor");
+    if (!tni_arg_tensor(f, 0)) return tni_fail(f, TN_E_ARGUMENT, "the first argument must be a tensor");
     status = tni_check_devices(f);
     if (!status) status = f->op->base->entry->infer(f);
     if (status || f->done) return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registry. Numbers are dense and never reused; built-in operators take theirs from the table, others are
- * counted on. Names are found through an open-addressing table of numbers that only grows. Schemas of
+ * The registry. Numbers are dense and never reused: built-in operators have those of the table, others get the
+ * next free one. Names are looked up in an open-addressing hash table of numbers that only grows. Schemas of
  * built-in operators are parsed at first use, since a program uses a few dozen of two thousand.
  */
 #include <string.h>
@@ -33,7 +33,7 @@ static int32_t same_name(const tni_op *op, const char *name, uint64_t length)
     return strncmp(op->name, name, length) == 0 && (op->name[length] == 0 || op->name[length] == '(');
 }
 
-/* The slot where the name is, or the free one where it belongs. */
+/* The slot of the name, or the free slot where it belongs. */
 static uint32_t *name_slot(tni_registry *r, name_table *t, const char *name, uint64_t length)
 {
     uint64_t i = hash_name(name, length);
@@ -143,7 +143,8 @@ int32_t tni_op_prepare(tni_registry *r, tni_op *op)
     return status;
 }
 
-/* Out arguments come last, unless the base form has options that they stand for: run.c looks at those. */
+/* Finds the arguments that results go to. Out arguments are appended to those of the base form, except in out
+ * forms of factories, which run.c treats. */
 static void find_given(tni_op *op)
 {
     op->first_given = op->n_given = 0;
@@ -159,13 +160,13 @@ static void find_given(tni_op *op)
 
 int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs)
 {
-    if (!op || op->removed) return tni_error(TN_E_NOT_FOUND, "no operator with this number");
+    if (!op || op->removed) return tni_error(TN_E_NOT_FOUND, "there is no operator with this number");
     int32_t status = tni_op_ready(r, op);
     if (!status) status = tni_op_ready(r, op->base);
     if (status) return status;
     if (n_outs < op->n_returns || op->n_returns > TNI_MAX_OUTPUTS)
-        return tni_error(TN_E_ARGUMENT, "%s: %u results, space for %u was given", tni_op_name(op),
-                         op->n_returns, n_outs);
+        return tni_error(TN_E_ARGUMENT, "%s: the operator has %u results, but there is room for %u",
+                         tni_op_name(op), op->n_returns, n_outs);
     pthread_mutex_lock(&r->lock);
     if (!op->removed && !op->callable) {
         find_given(op);

@@ -16,7 +16,7 @@
 #define TNI_MAX_OPS      (1u << 15)
 #define TNI_OPS_PER_PAGE 256u
 
-/* A kernel row of one plugin, with what selection needs of it. */
+/* A kernel row of one plugin, with what kernel selection needs. */
 typedef struct tni_kernel {
     tn_kernel_row row; /* a copy; strings and functions are the plugin's */
     void *self;
@@ -46,7 +46,7 @@ static inline void tni_kernel_disable(tni_kernel *k)
     atomic_store_explicit(&k->disabled, 1, memory_order_relaxed);
 }
 
-/* The dtype in which a number of the host stands among the operands of a call that computes in `dtype`. */
+/* The dtype of IMMEDIATE operands (scalars) of a call that computes in `dtype`. */
 static inline tn_dtype tni_scalar_dtype(const tni_kernel *k, tn_dtype dtype)
 {
     int32_t half = dtype == TN_FLOAT16 || dtype == TN_BFLOAT16;
@@ -62,26 +62,24 @@ typedef struct tni_op {
     uint32_t promote;
     uint32_t tags;
     _Atomic(uint32_t) removed;  /* written under the registry's lock, read without */
-    _Atomic(uint32_t) callable; /* n_returns + 1 once it has all that calls need, see tni_op_open; else 0 */
-    const char *name; /* begins with the full name, which a '(' or the end closes; see tni_op_name */
+    _Atomic(uint32_t) callable; /* n_returns + 1 once calls may use it, see tni_op_open; else 0 */
+    const char *name;           /* begins with the full name, up to '(' or the end; see tni_op_name */
     const tni_op_entry *entry;
-    const tni_schema
-        *_Atomic schema; /* parsed at first use: tni_op_ready; whoever sees it sees the counts, too */
-    struct tni_op *base; /* the form whose kernel is used; itself for that form */
+    const tni_schema *_Atomic schema; /* parsed at first use by tni_op_ready; set after the counts below */
+    struct tni_op *base;              /* the form whose kernels are used; may be itself */
     const struct tni_op
-        *redirects_to;          /* composites that do no more than call another operator, see redirect.c */
+        *redirects_to;          /* a composite that only calls this operator, see redirect.c; else NULL */
     const void *gradient;       /* autograd's entry for the base, or NULL */
-    const tn_operator_def *def; /* from outside, or NULL */
-    int32_t (*copy_operator)(
-        tni_frame *f); /* operators that the host carries out itself, see copy_operators.c */
+    const tn_operator_def *def; /* of an operator that is not built in, else NULL */
+    int32_t (*copy_operator)(tni_frame *f); /* a copy or fill, see copy_operators.c; else NULL */
     _Atomic(tni_kernel *) kernels[TNI_MAX_DEVICE_TYPES];
     uint8_t first_tensor; /* index of the first Tensor argument, 255: none */
-    uint8_t returns_self; /* in place or out: index of the argument that return 0 is, else 255 */
+    uint8_t returns_self; /* in-place and out forms: the argument that result 0 is, else 255 */
     uint8_t n_tensors;    /* tensor and tensor-list arguments */
     uint8_t is_view;
-    uint8_t first_given; /* in-place and out forms: the first of the arguments that results go to */
+    uint8_t first_given; /* in-place and out forms: the first argument that a result goes to */
     uint8_t n_given;
-    atomic_uint_fast64_t autocast; /* classes by device type as far as they are known, see autocast.c */
+    atomic_uint_fast64_t autocast; /* the known classes by device type, see autocast.c */
     struct {                       /* calls that ran on the CPU instead; under the registry's lock */
         uint64_t count;
         uint64_t bytes;     /* copied to the CPU and back */
@@ -112,18 +110,18 @@ typedef struct tni_registry {
     tn_context *ctx;
     pthread_mutex_t lock; /* writers only */
     _Atomic(tni_op *) *_Atomic pages[TNI_MAX_OPS / TNI_OPS_PER_PAGE];
-    _Atomic(uint32_t) count; /* numbers given so far, 0 is never one */
+    _Atomic(uint32_t) count; /* next free number; 0 is never used */
     void *names;             /* hash table name -> op, under lock */
     tni_vector pending;      /* kernel rows whose operator is not defined yet */
-    tni_vector libraries;    /* definitions from outside, see define.h */
-    tni_op *builtin;         /* one array of all built-in ones */
-    tni_op_entry *entries;   /* and of what the table says of each */
+    tni_vector libraries;    /* definitions of operators that are not built in, see define.h */
+    tni_op *builtin;         /* the built-in operators, one array */
+    tni_op_entry *entries;   /* their entries */
     tni_layer_fn *layers[TNI_LAYER_COUNT];
-    _Atomic(uint32_t) always; /* bits of layers that want every call */
+    _Atomic(uint32_t) always; /* bits of the layers that get every call */
     tni_vector observers;
     _Atomic(uint32_t) fallback_policy;
     atomic_uint_fast64_t sequence;
-    void *trace_file; /* TENON_TRACE's, or NULL */
+    void *trace_file; /* of TENON_TRACE, or NULL */
     uint64_t trace_observer;
 } tni_registry;
 
@@ -135,29 +133,29 @@ static inline tni_op *tni_op_get(const tni_registry *r, uint32_t number)
         atomic_load_explicit(&r->pages[number / TNI_OPS_PER_PAGE], memory_order_acquire);
     return page ? atomic_load_explicit(&page[number % TNI_OPS_PER_PAGE], memory_order_acquire) : NULL;
 }
-/* The schema in writing; of a built-in operator that was not used yet it is put together in `buffer`. */
+/* The text of the schema; `buffer` receives that of a built-in operator whose schema is not parsed yet. */
 #define TNI_SCHEMA_BYTES 1024
 const char *tni_op_schema_text(const tni_op *op, char *buffer);
 /* By full name. Takes the lock. */
 tni_op *tni_op_find(tni_registry *r, const char *name);
-/* The same with the lock held; the name is `length` characters long. Gives removed ones, too. */
+/* The same with the lock held and a name of `length` characters. Also finds removed operators. */
 tni_op *tni_op_lookup(tni_registry *r, const char *name, uint64_t length);
-/* Makes a complete operator visible; lock held (or nobody else there yet). */
+/* Makes a complete operator visible. Lock held, except while the context is made. */
 int32_t tni_op_publish(tni_registry *r, tni_op *op);
 int32_t tni_op_prepare(tni_registry *r, tni_op *op);
-/* Sees to it that a call has all it needs of the operator: the schemas, and where given results stand among
- * the arguments. Refuses what was removed, and fewer places for results than there are. */
+/* Prepares the operator for calls: parses the schemas, finds the arguments that results go to. Refuses removed
+ * operators and calls with room for fewer results than the operator has. */
 int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs);
 static inline int32_t tni_op_is_open(const tni_op *op, uint32_t n_outs)
 {
     uint32_t callable = op ? atomic_load_explicit(&op->callable, memory_order_acquire) : 0;
     return callable && callable - 1u <= n_outs;
 }
-/* Calls find the operator no more. Lock held. */
+/* Later calls do not find the operator. Lock held. */
 void tni_op_remove(tni_op *op);
-/* Counts of arguments and the like, from the schema. */
+/* Sets the counts and positions that follow from the schema. */
 void tni_op_fill(tni_op *op, const tni_schema *s);
-/* Sees to it that the schema is parsed. */
+/* Ensures that the schema is parsed. */
 static inline int32_t tni_op_ready(tni_registry *r, const tni_op *op)
 {
     if (op->schema) return TN_OK;

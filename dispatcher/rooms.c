@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the library is put together: the rooms that take part in a context's life, in order. */
+/* The rooms that a context initialises, in order, and finishes, in reverse. */
 #include <stdlib.h>
 #include <string.h>
 #include "dispatcher/backend.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Beginnings and ends of the rooms above the dispatcher, which are linked into the same library. */
+/* init and finish of the parts that a context consists of; autograd is linked into the same library. */
 #ifndef TNI_DISPATCHER_ROOMS_H
 #define TNI_DISPATCHER_ROOMS_H
 
@@ -7,7 +7,7 @@
 
 /* The layer of observers, see observe.c. */
 int32_t tni_observe_init(tn_context *ctx, const tn_context_options *options);
-/* The layer that writes calls down, see trace.c. */
+/* The layer that records call traces, see trace.c. */
 int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options);
 /* TENON_TRACE, see trace_file.c. */
 int32_t tni_trace_file_init(tn_context *ctx, const tn_context_options *options);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend's entry: which way a call goes, by the kind of its operator. Composites, views and their forms.
- */
+/* The entry of the backend: chooses by the kind of the operator. Runs composites and views. */
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
@@ -30,7 +29,7 @@ int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n)
     return status;
 }
 
-/* The body's results become the caller's references. */
+/* Takes a reference to a result of a composite for the caller. */
 static int32_t take_result(tni_frame *f, tn_scope *s, const tn_value *v, tn_value *out)
 {
     *out = *v;
@@ -81,7 +80,7 @@ int32_t tni_run_composite(tni_frame *f)
     return status ? status : tni_give_results(f, taken, n);
 }
 
-/* transpose_ and its like: self takes over the geometry of the view. */
+/* In-place views such as transpose_: self gets the geometry of the view. */
 static int32_t view_in_place(tni_frame *f)
 {
     tn_tensor *self = f->given[0], *view = tn_value_as_tensor(f->outs[0]);
@@ -112,7 +111,7 @@ static int32_t run_kind(tni_frame *f)
     case TNI_KIND_VIEW:
         return tni_run_view(f);
     case TNI_KIND_COMPOSITE:
-        /* foo of foo_: the body writes argument 0, so it gets a clone. */
+        /* foo of foo_: the composite writes argument 0, so it gets a clone. */
         if (f->op->base->form == TNI_FORM_INPLACE && f->op != f->op->base) return tni_run_structured(f);
         return tni_run_composite(f);
     default:
@@ -120,8 +119,7 @@ static int32_t run_kind(tni_frame *f)
     }
 }
 
-/* The argument of the call with a name, or what the given output says of an option that the out form lacks.
- */
+/* The argument with a name; for an option that the out form lacks, that of the given output. */
 static tn_value argument_named(const tni_frame *f, const char *name, const tn_tensor *out)
 {
     const tni_schema *s = f->op->schema;
@@ -133,7 +131,7 @@ static tn_value argument_named(const tni_frame *f, const char *name, const tn_te
     return tn_value_none();
 }
 
-/* Out forms of factories have no dtype, layout, device: the output has them. */
+/* Out forms of factories lack the arguments dtype, layout and device: the output determines them. */
 static __attribute__((noinline)) int32_t run_without_options(tni_frame *f)
 {
     const tni_op *op = f->op;
@@ -145,7 +143,7 @@ static __attribute__((noinline)) int32_t run_without_options(tni_frame *f)
         args[i] = argument_named(f, op->base->schema->args[i].name, f->given[0]);
     f->args = args;
     int32_t status = run_kind(f);
-    f->args = given; /* layers around this look at the call again */
+    f->args = given; /* the layers around this one read them */
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema parser: recursive descent over one line of text. Everything it makes lies in one block, sized
- * beforehand from the length of the text and the number of its commas, so parsing allocates once.
+ * The schema parser: recursive descent over one line of text. It makes one allocation, whose size follows from
+ * the length of the text and the number of commas.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -164,7 +164,7 @@ static void list_suffix(parser *p, tni_argument *a)
 
 static void type(parser *p, tni_argument *a);
 
-/* "Dict(Tensor, Tensor)": read, and passed on as a value of any kind. */
+/* "Dict(Tensor, Tensor)": parsed, and treated as a value of any type. */
 static void dictionary(parser *p, tni_argument *a, const char *start)
 {
     tni_argument key = {0}, value = {0};
@@ -179,7 +179,7 @@ static void dictionary(parser *p, tni_argument *a, const char *start)
     a->type_text = copy_text(p, start, (uint64_t)(p->at - start));
 }
 
-/* "?", "[2]" and the alias set, in the orders that ATen writes them. */
+/* "?", "[2]" and the alias set, in any order that ATen uses. */
 static void suffixes(parser *p, tni_argument *a)
 {
     while (!p->status) {
@@ -258,7 +258,7 @@ static tn_value string_default(parser *p)
     return tn_value_string(text);
 }
 
-/* ATen's numbers of scalar types, which stand in some defaults ("dtype=4"). */
+/* ATen's numbers of dtypes, which some defaults use ("dtype=4"). */
 static tn_dtype dtype_of_number(int64_t number)
 {
     static const tn_dtype dtypes[] = {
@@ -286,7 +286,7 @@ static tn_value number_default(parser *p, uint8_t type)
                                             : tn_value_int(i);
 }
 
-/* Whether a default may stand for an argument of that type; None may always. */
+/* Whether an argument of that type may have this default; None is always allowed. */
 static int32_t default_fits(uint8_t type, const tn_value *v)
 {
     static const uint8_t tags[TNI_TYPE_COUNT] = {
@@ -429,7 +429,7 @@ static void arguments(parser *p, tni_schema *s)
         if (accept(p, "...")) {
             s->variadic = 1;
         } else if (accept(p, "*")) {
-            if (keyword_only) return (void)fail(p, "one '*' only");
+            if (keyword_only) return (void)fail(p, "no second '*'");
             keyword_only = 1;
         } else {
             tni_argument *a = &s->args[s->n_args];
@@ -439,9 +439,10 @@ static void arguments(parser *p, tni_schema *s)
             if (!p->status && accept(p, "=")) default_value(p, a);
             if (p->status) return;
             for (uint32_t i = 0; i < s->n_args; i++) {
-                if (strcmp(s->args[i].name, a->name) == 0) return (void)fail(p, "argument names that differ");
+                if (strcmp(s->args[i].name, a->name) == 0)
+                    return (void)fail(p, "a name that no other argument has");
             }
-            /* A positional argument behind one that may be left out could not be given without it. */
+            /* As in Python: no positional argument without a default after one that has one. */
             if (!keyword_only && !a->default_text && s->n_args && a[-1].default_text)
                 return (void)fail(p, "a default value, as the argument before it has one");
             s->n_args++;
@@ -451,7 +452,7 @@ static void arguments(parser *p, tni_schema *s)
     }
 }
 
-static void one_return(parser *p, tni_schema *s)
+static void parse_return(parser *p, tni_schema *s)
 {
     tni_argument *a = &s->returns[s->n_returns];
     type(p, a);
@@ -468,13 +469,13 @@ static void returns(parser *p, tni_schema *s)
             if (accept(p, "..."))
                 s->variadic |= 2;
             else
-                one_return(p, s);
+                parse_return(p, s);
         } while (!p->status && accept(p, ","));
         if (!p->status && !accept(p, ")")) fail(p, "',' or ')'");
     } else if (accept(p, "...")) {
         s->variadic |= 2;
     } else {
-        one_return(p, s);
+        parse_return(p, s);
     }
 }
 

@@ -52,12 +52,12 @@ typedef struct tni_schema {
     const char *overload;  /* "Tensor" or "" */
     uint32_t n_args;
     uint32_t n_returns;
-    uint32_t required; /* arguments before the first with a default (positional count) */
+    uint32_t required; /* positional arguments before the first with a default */
     uint32_t variadic; /* "..." among the arguments */
     tni_argument *args;
     tni_argument *returns;
-    uint32_t *accepted; /* by argument: bits of the tags that need neither change nor a look at items */
-    void *memory;       /* one block holds it all */
+    uint32_t *accepted; /* for each argument: bits of the tags that fit by themselves */
+    void *memory;       /* the one allocation */
     uint64_t memory_bytes;
 } tni_schema;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything whose kernel takes whole tensors: the shape rule, outputs, arguments brought into the dtype and
- * the class of strides that the row takes. Operators that write in place first (scatter_, index_put_, random
- * fills) come here too: their result is argument 0 itself, and their functional form is a clone and the same.
+ * Operators whose kernels take whole tensors: runs the shape rule, makes the outputs, copies arguments into the
+ * dtype and strides that the row takes. Also operators whose base form writes in place (scatter_, index_put_,
+ * random fills): their result is argument 0, and their functional form clones it and then runs in place.
  */
 #include <string.h>
 #include "core/graph.h"
@@ -20,7 +20,7 @@ static int32_t blas_strides(const tn_tensor *t)
            (s[r - 2] == 1 && (s[r - 1] >= n[r - 2] || n[r - 1] == 1));
 }
 
-/* The memory format that the arguments are brought to for a channels-last row. */
+/* The memory format of the arguments of a channels-last row. */
 static int32_t format_of_call(const tni_frame *f)
 {
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -54,9 +54,9 @@ static int32_t wanted_format(const tni_kernel *k, const tn_tensor *t, int32_t fo
     }
 }
 
-/* *io is replaced by a copy where the row wants one. */
-static int32_t bring(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format,
-                     tn_tensor **io)
+/* Replaces *io by a copy if the row needs another dtype, device or memory format. */
+static int32_t prepare_tensor(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg,
+                              int32_t format, tn_tensor **io)
 {
     tn_tensor *t = *io, *copy;
     int32_t keep = arg < 32 && (f->keep_dtype >> arg & 1u);
@@ -77,13 +77,13 @@ static int32_t bring(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_
     return TN_OK;
 }
 
-static int32_t bring_list(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format)
+static int32_t prepare_list(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format)
 {
     const tn_value *v = &f->args[arg];
     tn_tensor **list = NULL;
     for (uint32_t i = 0; i < v->count; i++) {
         tn_tensor *t = v->as.tensors[i];
-        int32_t status = t ? bring(f, p, k, arg, format, &t) : TN_OK;
+        int32_t status = t ? prepare_tensor(f, p, k, arg, format, &t) : TN_OK;
         if (status) return status;
         if (t == v->as.tensors[i]) continue;
         if (!list) {
@@ -97,7 +97,7 @@ static int32_t bring_list(tni_frame *f, tni_prepared *p, const tni_kernel *k, ui
     return TN_OK;
 }
 
-static int32_t bring_arguments(tni_frame *f, tni_prepared *p, const tni_kernel *k, int32_t skip)
+static int32_t prepare_arguments(tni_frame *f, tni_prepared *p, const tni_kernel *k, int32_t skip)
 {
     int32_t format = k->row.strides == TN_STRIDES_CHANNELS_LAST ? format_of_call(f) : TN_CONTIGUOUS_FORMAT;
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -105,10 +105,10 @@ static int32_t bring_arguments(tni_frame *f, tni_prepared *p, const tni_kernel *
         if ((int32_t)i == skip) continue;
         if (f->args[i].tag == TN_TAG_TENSOR) {
             tn_tensor *t = f->args[i].as.tensor;
-            status = bring(f, p, k, i, format, &t);
+            status = prepare_tensor(f, p, k, i, format, &t);
             p->args[i] = tn_value_tensor(t);
         } else if (f->args[i].tag == TN_TAG_TENSORS) {
-            status = bring_list(f, p, k, i, format);
+            status = prepare_list(f, p, k, i, format);
         }
         if (status) return status;
     }
@@ -136,7 +136,7 @@ static int32_t is_written(const tni_frame *f, uint32_t i)
            (base->entry->mutates >> i & 1u || base->schema->args[i].written);
 }
 
-/* Counts the writes to arguments that are written besides the result. */
+/* Bumps the versions of arguments that are written besides the result. */
 static void bump_written(const tni_frame *f)
 {
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -144,7 +144,7 @@ static void bump_written(const tni_frame *f)
     }
 }
 
-/* What the kernel wrote to copies of such arguments goes into the arguments themselves. */
+/* Copies what the kernel wrote to copies of such arguments into the arguments. */
 static int32_t write_back(const tni_frame *f, const tni_prepared *p)
 {
     int32_t status = TN_OK;
@@ -155,7 +155,7 @@ static int32_t write_back(const tni_frame *f, const tni_prepared *p)
     return status;
 }
 
-/* Functional operators: fresh or given outputs. */
+/* Functional operators: new or given outputs. */
 static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **reason)
 {
     tn_tensor *targets[TNI_MAX_OUTPUTS];
@@ -168,7 +168,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
             tni_prepared p;
             tni_prepared_init(&p, f);
             memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
-            status = bring_arguments(f, &p, k, -1);
+            status = prepare_arguments(f, &p, k, -1);
             if (!status) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);
             if (!status) status = write_back(f, &p);
             tni_prepared_finish(&p);
@@ -180,7 +180,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
     return status;
 }
 
-/* Operators that write argument 0: the kernel gets it, or a copy that is written back. */
+/* Operators that write argument 0: the kernel writes it, or a copy that is then copied into it. */
 static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reason)
 {
     tn_dtype dtype = dtype_of_call(f);
@@ -196,9 +196,9 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
         tni_prepared p;
         tn_tensor *t = self;
         tni_prepared_init(&p, f);
-        status = bring(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
+        status = prepare_tensor(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
         p.args[0] = p.outs[0] = tn_value_tensor(t);
-        if (!status) status = bring_arguments(f, &p, k, 0);
+        if (!status) status = prepare_arguments(f, &p, k, 0);
         if (!status && self->numel) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);
         if (!status) status = write_back(f, &p);
         tni_prepared_finish(&p);
@@ -207,8 +207,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
     return status;
 }
 
-/* What foo_ of the functional form writes: a copy of self, as large as self and mask broadcast where there is
- * a mask. */
+/* A copy of self for foo_ to write, of the broadcast size of self and mask if there is a mask. */
 static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
 {
     tn_tensor *self = tni_arg_tensor(f, 0), *mask = f->n_args > 1 ? tni_arg_tensor(f, 1) : NULL;
@@ -228,7 +227,7 @@ static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
     return status;
 }
 
-/* foo of foo_: a clone that foo_ writes. */
+/* foo of foo_: clones self and runs foo_ on the clone. */
 static int32_t run_on_clone(tni_frame *f)
 {
     tn_value args[TNI_MAX_ARGS], out = tn_value_none();
@@ -260,7 +259,7 @@ int32_t tni_run_structured(tni_frame *f)
     int32_t writing = base->form == TNI_FORM_INPLACE, status;
     if (writing && f->op != base) return run_on_clone(f);
     if (base->copy_operator && writing) {
-        f->device = tni_arg_tensor(f, 0)->desc.device; /* copies lead from any device to any */
+        f->device = tni_arg_tensor(f, 0)->desc.device; /* the other arguments may be on any device */
         status = TN_OK;
     } else {
         status = base->n_tensors ? tni_check_devices(f) : TN_OK;
@@ -273,7 +272,7 @@ int32_t tni_run_structured(tni_frame *f)
     if (base->copy_operator) return base->copy_operator(f);
     if (!f->open_device && base->kind == TNI_KIND_DATA_DEPENDENT)
         return tni_fail(f, TN_E_UNSUPPORTED,
-                        "the sizes of the result depend on the data, and a meta tensor has none");
+                        "the sizes of the result depend on the data, and meta tensors have none");
     if (f->open_device) {
         if (base->kind == TNI_KIND_DATA_DEPENDENT) {
             status = tni_capture_refuse(f->stream, "%s, whose result has a size that depends on the data,",

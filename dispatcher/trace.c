@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces: the layer that writes calls down, their life, and running them again. */
+/* Call traces: the layer that records calls, the life of a trace, and running it again. */
 #include <stdio.h>
 #include <string.h>
 #include "core/scope.h"
@@ -15,11 +15,11 @@ static void give_up(tn_call_trace *trace, int32_t status)
              tn_last_error() ? tn_last_error()->message : "trace: failed");
 }
 
-/* What a call does inside is its own business: only the call is written down. */
+/* Records the call, not the calls that it makes. */
 static int32_t trace_layer(tni_frame *f)
 {
     uint32_t excluded = tni_tls.excluded_layers;
-    if (tni_tls.trace->ctx != f->ctx) return tni_next(f); /* of another context */
+    if (tni_tls.trace->ctx != f->ctx) return tni_next(f); /* the trace is of another context */
     tni_tls.excluded_layers = excluded | TNI_LAYER_BIT(TNI_LAYER_TRACE);
     int32_t status = tni_next(f);
     tni_tls.excluded_layers = excluded;
@@ -42,7 +42,7 @@ int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options)
 tn_call_trace *tn_call_trace_begin(tn_context *ctx, tn_tensors inputs)
 {
     if (tni_tls.trace) {
-        tni_error(TN_E_STATE, "call_trace_begin: this thread is tracing already");
+        tni_error(TN_E_STATE, "call_trace_begin: this thread already records a trace");
         return NULL;
     }
     tn_call_trace *trace = tni_alloc_zeroed(ctx, sizeof *trace);
@@ -54,7 +54,7 @@ tn_call_trace *tn_call_trace_begin(tn_context *ctx, tn_tensors inputs)
         if (number == i) continue;
         if (!inputs.data[i] || number >= 0)
             tni_error(TN_E_ARGUMENT, "call_trace_begin: input %u is %s", i,
-                      inputs.data[i] ? "among the others already" : "NULL");
+                      inputs.data[i] ? "given twice" : "NULL");
         tn_call_trace_release(trace);
         return NULL;
     }
@@ -80,7 +80,7 @@ static int32_t take_outputs(tn_call_trace *trace, tn_tensors outputs)
 int32_t tn_call_trace_end(tn_call_trace *trace, tn_tensors outputs)
 {
     if (!trace || tni_tls.trace != trace)
-        return tni_error(TN_E_STATE, "call_trace_end: this trace is not being made on this thread");
+        return tni_error(TN_E_STATE, "call_trace_end: this thread does not record this trace");
     tni_tls.trace = NULL;
     if (!trace->status) {
         int32_t status = take_outputs(trace, outputs);
@@ -116,14 +116,14 @@ void tn_call_trace_release(tn_call_trace *trace)
 
 /* ---- Running ---- */
 
-/* The tensors of a run by number: each holds a reference from when it is made until its last use. */
+/* The tensors of a run by number. Each is referenced from its creation to its last use. */
 typedef struct running {
     const tn_call_trace *trace;
     tn_tensor **values;
     tn_tensor **list; /* room for the tensor lists of one call */
 } running;
 
-/* Arguments with tensors in the place of numbers. */
+/* The arguments of a step, with tensors for their numbers. */
 static void fill_arguments(const running *run, const tni_trace_op *step, tn_value *args)
 {
     tn_tensor **list = run->list;
@@ -186,10 +186,10 @@ static int32_t run_step(const running *run, uint32_t i)
 static int32_t check_run(const tn_call_trace *trace, tn_tensors inputs)
 {
     if (!trace || tni_tls.trace == trace)
-        return tni_error(TN_E_STATE, "call_trace_run: the trace was not ended");
+        return tni_error(TN_E_STATE, "call_trace_run: the trace is NULL or not ended");
     if (trace->status) return tni_error(trace->status, "%s", trace->reason);
     if (inputs.count != trace->n_inputs)
-        return tni_error(TN_E_ARGUMENT, "call_trace_run: %lld inputs, the trace was made with %u",
+        return tni_error(TN_E_ARGUMENT, "call_trace_run: got %lld inputs, expected %u",
                          (long long)inputs.count, trace->n_inputs);
     for (int64_t i = 0; i < inputs.count; i++) {
         if (!inputs.data[i])
@@ -239,7 +239,8 @@ uint32_t tn_call_trace_count(const tn_call_trace *trace)
 int32_t tn_call_trace_get(const tn_call_trace *trace, uint32_t i, tn_call_trace_step *out)
 {
     if (i >= trace->steps.count)
-        return tni_error(TN_E_INDEX, "call_trace_get: call %u of %u", i, trace->steps.count);
+        return tni_error(TN_E_INDEX, "call_trace_get: there is no call %u (the trace has %u)", i,
+                         trace->steps.count);
     const tni_trace_op *step = (const tni_trace_op *)trace->steps.data + i;
     const tn_call_trace_step known = {.op = step->op->number,
                                       .name = step->op->schema->full_name,

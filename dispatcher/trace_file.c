@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TENON_TRACE=FILE: the calls that programs make, a line of JSON each, without their data, for `tenon check
- * --mode coverage` and `speed` (docs/kit.md has the format). An observer like any other; a file that cannot
- * be written is logged, and the program goes on.
+ * TENON_TRACE=FILE: writes the calls of a program, one line of JSON each, without data, for `tenon check --mode
+ * coverage` and `speed` (docs/kit.md has the format). An ordinary observer. If the file cannot be written, that
+ * is logged and the program runs on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static cJSON *dtype_of(int64_t dtype)
     return j;
 }
 
-/* What the format has no word for (generators, complex numbers) is null: absent. */
+/* Values that the format cannot express (generators, complex numbers) are null, like absent ones. */
 static cJSON *value_of(const tn_value *v)
 {
     switch (v->tag) {
@@ -90,7 +90,7 @@ static void write_call(void *user, const tn_call_info *info, uint64_t *token)
     args = cJSON_AddArrayToObject(line, "args");
     for (uint32_t i = 0; i < info->n_args; i++) cJSON_AddItemToArray(args, value_of(&info->args[i]));
     char *text = cJSON_PrintUnformatted(line);
-    if (text) fprintf(user, "%s\n", text); /* one write: lines of several threads do not mix */
+    if (text) fprintf(user, "%s\n", text); /* one write, so that lines of different threads do not mix */
     cJSON_free(text);
     cJSON_Delete(line);
 }

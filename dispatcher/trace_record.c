@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing down: numbers of tensors, copies of arguments. */
+/* Recording of call traces: numbers of tensors, copies of arguments. */
 #include <stdio.h>
 #include <string.h>
 #include "dispatcher/trace.h"
@@ -9,7 +9,7 @@ static tni_trace_value *value_at(const tn_call_trace *trace, uint32_t number)
     return (tni_trace_value *)trace->values.data + number;
 }
 
-/* The same elements of one storage: a twin that autograd made. */
+/* Whether two tensors have the same elements of one storage: autograd makes such twins. */
 static int32_t is_same(const tn_tensor *a, const tn_tensor *b)
 {
     uint32_t rank = a->desc.rank;
@@ -23,8 +23,7 @@ static void invalidate(tn_call_trace *trace, uint32_t number)
     if (trace->status) return;
     trace->status = TN_E_STATE;
     snprintf(trace->reason, sizeof trace->reason,
-             "trace: a call uses a view of value %%%u that no operator made, so a run could not make it",
-             number);
+             "trace: a call uses a view of value %%%u that no recorded call made", number);
 }
 
 int64_t tni_trace_number(tn_call_trace *trace, tn_tensor *t, uint32_t is_constant)
@@ -38,7 +37,7 @@ int64_t tni_trace_number(tn_call_trace *trace, tn_tensor *t, uint32_t is_constan
         if (v->tensor == t) return i - 1;
         if (v->tensor->storage == t->storage && is_same(v->tensor, t)) same = i - 1; /* the oldest */
     }
-    /* An argument may be a twin that autograd made of a value; a result is a value of its own. */
+    /* An argument may be a twin of a value; a result is always a new value. */
     if (is_constant && same >= 0) return same;
     for (uint32_t i = is_constant ? *first : 0; i; i = v->next) {
         v = value_at(trace, i - 1);
@@ -51,14 +50,14 @@ int64_t tni_trace_number(tn_call_trace *trace, tn_tensor *t, uint32_t is_constan
     return trace->values.count - 1;
 }
 
-/* ---- Copies of arguments: first how large they are, then the copy ---- */
+/* ---- Copies of arguments: their size, then the copy ---- */
 
 typedef struct block {
     char *at;
     uint64_t bytes;
 } block;
 
-/* Bytes of what the value points to; they are copied as they are. */
+/* Bytes that the value points to. */
 static uint64_t bytes_of(const tn_value *v)
 {
     switch (v->tag) {
@@ -134,7 +133,8 @@ static int32_t copy_value(tn_call_trace *trace, block *b, const tn_value *from, 
         return TN_OK;
     case TN_TAG_STRINGS:
     case TN_TAG_POINTER:
-        return tni_error(TN_E_UNSUPPORTED, "trace: an argument of this kind cannot be written down");
+        return tni_error(TN_E_UNSUPPORTED,
+                         "trace: arguments that are lists of strings or pointers cannot be recorded");
     default:
         if (bytes_of(from)) to->as.pointer = put(b, from->as.pointer, bytes_of(from));
         return TN_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces as text, a call a line. */
+/* Call traces as text, one line for each call. */
 #include <stdarg.h>
 #include <stdio.h>
 #include "dispatcher/trace.h"
@@ -7,7 +7,7 @@
 typedef struct text {
     char *to;
     uint64_t bytes;
-    uint64_t length; /* of all that was put, also of what was cut */
+    uint64_t length; /* of the whole text, including what did not fit */
 } text;
 
 static __attribute__((format(printf, 2, 3))) void put(text *t, const char *format, ...)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers where a schema says Tensor: 0-dim tensors of the host that promote like numbers. */
+/* Scalars where a schema says Tensor: 0-dim host tensors that promote like scalars. */
 #include "dispatcher/call.h"
 
-/* Numbers keep all their digits until the dtype of the call is known. */
+/* The widest dtype of its kind: a scalar is rounded once, to the dtype of the call. */
 static tn_dtype dtype_of(tn_value scalar)
 {
     switch (scalar.tag) {
@@ -27,33 +27,33 @@ int32_t tni_wrap_scalar(tn_context *ctx, tn_value scalar, tn_tensor **out)
     return TN_OK;
 }
 
-tn_tensor *tni_wrapped_scalar_init(tni_wrapped_scalar *n, tni_device *cpu, tn_value scalar)
+tn_tensor *tni_wrapped_scalar_init(tni_wrapped_scalar *w, tni_device *cpu, tn_value scalar)
 {
     tn_dtype dtype = dtype_of(scalar);
-    n->storage = (tni_storage){.refs = 1,
+    w->storage = (tni_storage){.refs = 1,
                                .ctx = cpu->ctx,
                                .device = cpu,
-                               .allocation = n->bytes,
-                               .host = n->bytes,
-                               .bytes = sizeof n->bytes};
-    n->tensor.desc = (tn_tensor_desc){.size = sizeof n->tensor.desc,
+                               .allocation = w->bytes,
+                               .host = w->bytes,
+                               .bytes = sizeof w->bytes};
+    w->tensor.desc = (tn_tensor_desc){.size = sizeof w->tensor.desc,
                                       .flags = TN_DESC_WRAPPED,
                                       .dtype = dtype,
                                       .layout = TN_INTERNED_STRIDED,
                                       .device = cpu->id,
-                                      .sizes = n->tensor.inline_dims,
-                                      .strides = n->tensor.inline_dims,
-                                      .allocation = n->bytes,
-                                      .host = n->bytes};
-    atomic_init(&n->tensor.refs, 1);
-    n->tensor.state = TNI_CONTIGUOUS | TNI_DENSE;
-    n->tensor.numel = 1;
-    n->tensor.offset = 0;
-    n->tensor.storage = &n->storage;
-    n->tensor.ctx = cpu->ctx;
-    n->tensor.autograd = NULL;
-    n->tensor.base = NULL;
-    n->tensor.dims = n->tensor.inline_dims;
-    tni_scalar_store(n->bytes, dtype, scalar);
-    return &n->tensor;
+                                      .sizes = w->tensor.inline_dims,
+                                      .strides = w->tensor.inline_dims,
+                                      .allocation = w->bytes,
+                                      .host = w->bytes};
+    atomic_init(&w->tensor.refs, 1);
+    w->tensor.state = TNI_CONTIGUOUS | TNI_DENSE;
+    w->tensor.numel = 1;
+    w->tensor.offset = 0;
+    w->tensor.storage = &w->storage;
+    w->tensor.ctx = cpu->ctx;
+    w->tensor.autograd = NULL;
+    w->tensor.base = NULL;
+    w->tensor.dims = w->tensor.inline_dims;
+    tni_scalar_store(w->bytes, dtype, scalar);
+    return &w->tensor;
 }

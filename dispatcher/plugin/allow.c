@@ -28,7 +28,7 @@ static int32_t has_hash(FILE *list, const char *hash)
     return 0;
 }
 
-/* One list. `optional`: it need not be there. */
+/* Checks one list. `optional`: the list may be missing. */
 static int32_t check_list(const char *path, int32_t optional, int library, const char *name, char *hash,
                           tni_reason *reason)
 {

@@ -15,7 +15,7 @@
 #include "dispatcher/plugin/shims.h"
 #include "dispatcher/plugin/trust.h"
 
-/* More manifests than this in one folder are a mistake; the folder is then refused with a reason. */
+/* A folder with more manifests than this is refused. */
 #define MAX_MANIFESTS 1024
 
 typedef struct walk {
@@ -72,7 +72,7 @@ static int32_t candidate_add(tni_discovery *d, const char *manifest, tni_candida
     return TN_OK;
 }
 
-/* A candidate that is known by a path only, with the reason why. */
+/* Adds a candidate of which only a path is known, with the reason why it is refused. */
 static int32_t refuse_place(tni_discovery *d, const char *path, uint32_t state, const tni_reason *reason)
 {
     tni_candidate *c;
@@ -96,7 +96,7 @@ static const tni_candidate *find_earlier(const tni_discovery *d, const tni_candi
     return NULL;
 }
 
-/* Opens without waiting: a pipe in place of a file must not hang the program. */
+/* O_NONBLOCK: opening a pipe in place of a file must not hang the program. */
 static int open_regular(const char *path, const char *what, struct stat *file, tni_reason *reason)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -109,7 +109,7 @@ static int open_regular(const char *path, const char *what, struct stat *file, t
     return -1;
 }
 
-/* Permissions, block and comparison of one library file; the candidate learns what it is. */
+/* Checks the permissions and the block of one library file; fills in the candidate. */
 static int32_t examine_file(tni_candidate *c, const char *path, tni_reason *reason)
 {
     const tni_elf_host host = tni_elf_host_here();
@@ -128,8 +128,8 @@ static int32_t examine_file(tni_candidate *c, const char *path, tni_reason *reas
 }
 
 /*
- * Takes a library into a candidate whose name is known (or "" for one named by path). Failures are said in
- * the candidate; the status is only about memory.
+ * Examines a library for a candidate, whose name is "" if the program gave a path. What is wrong with the library
+ * becomes the candidate's reason; the only failure returned is TN_E_OUT_OF_MEMORY.
  */
 static int32_t take_library(tni_discovery *d, tni_candidate *c, const char *path)
 {
@@ -265,7 +265,7 @@ static int is_manifest(const struct dirent *entry)
     return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
 }
 
-/* By bytes, whatever the locale. */
+/* By bytes, independent of the locale. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -294,7 +294,7 @@ static int32_t take_folder(walk *w, const char *path, int32_t trusted)
 
 /* ---- Places ------------------------------------------------------------------------------------------ */
 
-/* Adds a place to the list of those searched; 0 when it is there already (or memory is out, see *status). */
+/* Adds a place to the list of those searched. 0: it is there already, or *status is TN_E_OUT_OF_MEMORY. */
 static int32_t add_place(tni_discovery *d, const char *path, int32_t *status)
 {
     for (uint32_t i = 0; i < d->folders.count; i++) {

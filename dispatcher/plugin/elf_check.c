@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the block of a plugin with the host, and the block of a file with the loaded one, field by field,
- * so that a refusal names everything that is wrong at once.
+ * Compares the block of a plugin with the host, and the block in a file with the loaded one. All fields are
+ * compared, so that a refusal names everything that is wrong.
  */
 #include "dispatcher/plugin/elf_info.h"
 
@@ -66,7 +66,7 @@ static void expect(tni_reason *reason, const char *field, uint64_t expected, uin
                        (unsigned long long)found);
 }
 
-/* What the file itself is: a wrong machine is said with its name. */
+/* The machine, byte order and word size of the file. */
 static void check_file(const tni_elf_info *found, const tni_elf_host *host, tni_reason *reason)
 {
     if (found->machine != host->machine)
@@ -82,7 +82,7 @@ static void check_file(const tni_elf_info *found, const tni_elf_host *host, tni_
 static void check_abi(const tn_plugin_info *info, const tni_elf_host *host, tni_reason *reason)
 {
     if (info->abi_min > info->abi_max || info->abi_min == 0)
-        tni_reason_add(reason, "ABI generations %u to %u are no range", info->abi_min, info->abi_max);
+        tni_reason_add(reason, "ABI generations: %u to %u is not a range", info->abi_min, info->abi_max);
     else if (info->abi_max < host->abi_min || info->abi_min > host->abi_max)
         tni_reason_add(reason, "ABI generation: expected %u to %u, found %u to %u", host->abi_min,
                        host->abi_max, info->abi_min, info->abi_max);
@@ -96,7 +96,7 @@ static void check_sanitizer(const tn_plugin_info *info, const tni_elf_host *host
                        sanitizer_names(info->sanitizer, found), sanitizer_names(host->sanitizer, expected));
 }
 
-/* A string of the block: terminated and printable; names moreover without blanks, since users type them. */
+/* A string of the block must be terminated and printable. Users type names, so these have no blanks. */
 static void check_text(const char *field, const char *text, size_t bytes, int32_t is_name, tni_reason *reason)
 {
     const char *end = memchr(text, 0, bytes);
@@ -108,7 +108,7 @@ static void check_text(const char *field, const char *text, size_t bytes, int32_
     for (const char *c = text; c < end; c++) {
         unsigned char u = (unsigned char)*c;
         if (is_name ? !(isalnum(u) || strchr("_-.", u)) : u < 0x20 || u == 0x7f) {
-            tni_reason_add(reason, "%s: unfit character 0x%02x", field, u);
+            tni_reason_add(reason, "%s: character 0x%02x is not allowed", field, u);
             return;
         }
     }
@@ -129,7 +129,7 @@ int32_t tni_elf_info_check(const tni_elf_info *found, const tni_elf_host *host, 
     reason->text[0] = 0;
     if (memcmp(info->magic, TN_PLUGIN_MAGIC, sizeof(info->magic)) != 0)
         return tni_reason_set(reason, TN_E_VERSION,
-                              "magic: '%s' does not begin with the bytes of a plugin of Tenon",
+                              "magic: '%s' does not begin with the bytes of a Tenon plugin",
                               TN_PLUGIN_SYMBOL);
     if (info->stamp == 0)
         tni_reason_add(reason, "stamp: 0; the block must be written with TN_DEFINE_PLUGIN");
@@ -138,7 +138,7 @@ int32_t tni_elf_info_check(const tni_elf_info *found, const tni_elf_host *host, 
     check_file(found, host, reason);
     expect(reason, "size of the block", size, info->size);
     check_abi(info, host, reason);
-    /* What the block says of itself must be what the file is. */
+    /* The block must agree with the file that it is in. */
     expect(reason, "architecture in the block", found->machine, info->architecture);
     expect(reason, "pointer bits in the block", found->pointer_bits, info->pointer_bits);
     check_sanitizer(info, host, reason);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than any real library has; they bound the work on a hostile file. */
+/* No real library has more. They bound the work on a hostile file. */
 #define MAX_SEGMENTS  64u
 #define MAX_HEADERS   512u
 #define MAX_DYNAMIC   4096u
@@ -98,8 +98,8 @@ static int32_t read_at(const reader *r, uint64_t offset, void *to, uint64_t byte
 }
 
 /*
- * Reads from where a range of addresses lies in the file. An address past the file part of its segment is in
- * .bss, which has no bytes.
+ * Reads the bytes in the file for a range of addresses. An address past the part of its segment that is in the
+ * file is in .bss, which has no bytes.
  */
 static int32_t read_address(const reader *r, uint64_t address, void *to, uint64_t bytes, const char *what)
 {
@@ -143,7 +143,7 @@ static int32_t read_identity(reader *r, unsigned char header[64])
     return read_at(r, 0, header, r->wide ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr), "the ELF header");
 }
 
-/* Takes one program header: segments that are loaded, and where the dynamic section is. */
+/* Takes one program header: a segment that is loaded, or the place of the dynamic section. */
 static int32_t take_program_header(reader *r, const unsigned char *header)
 {
     uint32_t type = word(r, header);
@@ -238,7 +238,7 @@ static int32_t read_dynamic(reader *r)
 
 /* ---- The symbol -------------------------------------------------------------------------------------- */
 
-/* Reads symbol `index`; *out_match says whether it bears the plugin's name. */
+/* Reads symbol `index`; *out_match: whether it is TN_PLUGIN_SYMBOL. */
 static int32_t read_symbol(const reader *r, uint32_t index, symbol *out, int32_t *out_match)
 {
     unsigned char entry[sizeof(Elf64_Sym)];
@@ -278,8 +278,7 @@ static int32_t hash_too_long(const reader *r)
     return tni_reason_set(r->reason, TN_E_CORRUPT, "corrupt ELF file: the symbol hash table does not end");
 }
 
-/* GNU hash: {buckets, first symbol, bloom words, shift}, bloom filter, buckets, chains whose last has bit 0.
- */
+/* GNU hash: {buckets, first symbol, bloom words, shift}, bloom filter, buckets, chains; bit 0 ends a chain. */
 static int32_t find_by_gnu_hash(const reader *r, symbol *out)
 {
     uint32_t buckets = 0, first = 0, bloom = 0, index = 0, value = 0, hash = 5381;

@@ -127,7 +127,7 @@ static int32_t take_interface(tni_plugin *p, const known_interface *known, tni_r
     return status;
 }
 
-/* Rows are read by the registry; here only what the table says of them. */
+/* Checks the count and size of the rows; the registry reads the rows. */
 static int32_t check_kernels(const tn_kernels_interface *k, tni_reason *reason)
 {
     if (k->count > 0 && !k->rows)
@@ -157,8 +157,8 @@ static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
 /* ---- Unloading --------------------------------------------------------------------------------------- */
 
 /*
- * The plugins of this process that can be unloaded, over all contexts: the system knows a library once, so it
- * goes with the last of them, and the threads from before it are those from before the first.
+ * The plugins of this process that can be unloaded, of all contexts. A library that several contexts use is loaded
+ * once: it is unloaded with the last of them, and the threads to ignore are those from before the first.
  */
 static pthread_mutex_t unloadable_lock = PTHREAD_MUTEX_INITIALIZER;
 static tni_plugin *unloadable;
@@ -173,7 +173,7 @@ static int32_t copy_threads(tn_context *ctx, const tni_vector *from, tni_vector 
     return TN_OK;
 }
 
-/* It was loaded; its threads are those from before. */
+/* Adds a plugin. If another context uses its library, it takes over that list of threads. */
 static int32_t join_unloadable(tni_plugin *p)
 {
     int32_t status = TN_OK;
@@ -190,7 +190,7 @@ static int32_t join_unloadable(tni_plugin *p)
     return status;
 }
 
-/* 1: it was the last of its library. */
+/* Removes a plugin. 1: it was the last of its library. */
 static int32_t leave_unloadable(const tni_plugin *p)
 {
     int32_t others = 0;
@@ -203,13 +203,13 @@ static int32_t leave_unloadable(const tni_plugin *p)
     return others == 0;
 }
 
-/* Whether its code may go. What speaks against it is said. */
+/* Whether the library may be unloaded; if not, reports why as a finding. */
 static int32_t may_unload(const tni_plugin *p, int32_t quiesced)
 {
     int32_t is_last = leave_unloadable(p), thread = 0;
     if (quiesced != TN_OK) {
         tni_breach(p->ctx, p->info->name, "quiesce-failed", NULL,
-                   "quiesce answered %d (%s); the library stays loaded", quiesced, tn_status_text(quiesced));
+                   "quiesce returned %d (%s); the library stays loaded", quiesced, tn_status_text(quiesced));
         return 0;
     }
     int32_t left = is_last ? tni_threads_left(&p->threads, p->handle, &thread) : TNI_THREADS_NONE;
@@ -329,7 +329,7 @@ static int32_t make_state(tni_plugin *p, const tni_shim_chain *chain, tni_reason
     return TN_OK;
 }
 
-/* `file_stays`: after a failure its code stays mapped. */
+/* `file_stays`: the library is not unloaded. */
 static void destroy(tni_plugin *p, int32_t file_stays)
 {
     int32_t quiesced = p->table.quiesce ? p->table.quiesce(p->self) : TN_OK;
@@ -371,7 +371,7 @@ void tni_plugin_unload(tni_plugin *plugin)
 
 void tni_plugin_abandon(tni_plugin *plugin)
 {
-    /* Whoever held the lock at the fork holds it in no process that this one sees. */
+    /* A thread of the parent may have held the lock at the fork; nobody would release it here. */
     if (pthread_mutex_trylock(&unloadable_lock)) return;
     pthread_mutex_unlock(&unloadable_lock);
     leave_unloadable(plugin);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads manifests; see manifest.h. The text is looked over before it is parsed, so that size and depth are
- * bounded whatever the JSON library would bear; nothing it makes outlives the call.
+ * Reads manifests; see manifest.h. Size and depth are checked before the JSON library parses the text.
  */
 #include "dispatcher/plugin/manifest.h"
 
@@ -13,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A manifest has a few hundred bytes; these are far beyond any real one. */
+/* Real manifests have a few hundred bytes and two levels. */
 #define MAX_BYTES 65536u
 #define MAX_DEPTH 16u
 
@@ -39,8 +38,8 @@ static int32_t corrupt_at(tni_reason *reason, const char *text, size_t offset, c
                           p.column, offset);
 }
 
-/* Bounds the depth and refuses bytes that C strings cannot hold. */
-static int32_t look_over(const char *text, size_t bytes, tni_reason *reason)
+/* Refuses deep nesting, and zero bytes, which C strings cannot hold. */
+static int32_t check_text(const char *text, size_t bytes, tni_reason *reason)
 {
     uint32_t depth = 0;
     int32_t in_string = 0;
@@ -62,13 +61,13 @@ static int32_t look_over(const char *text, size_t bytes, tni_reason *reason)
     return TN_OK;
 }
 
-/* The member of that name, or NULL. A name that comes twice is an error: readers would disagree about it. */
+/* The member of that name, or NULL. A duplicate is an error: JSON readers disagree about its value. */
 static int32_t find_member(const cJSON *root, const char *key, const cJSON **out, tni_reason *reason)
 {
     *out = NULL;
     for (const cJSON *item = root->child; item; item = item->next) {
         if (strcmp(item->string, key) != 0) continue;
-        if (*out) return tni_reason_set(reason, TN_E_CORRUPT, "manifest: \"%s\" is there twice", key);
+        if (*out) return tni_reason_set(reason, TN_E_CORRUPT, "manifest: \"%s\" occurs twice", key);
         *out = item;
     }
     return TN_OK;
@@ -105,7 +104,7 @@ static int32_t copy_text(const cJSON *item, const char *key, char *to, size_t by
     return TN_OK;
 }
 
-/* Names of plugins and device types: what users type, so no blanks, commas or wildcards. */
+/* Names of plugins and device types. Users type them in lists: no blanks, commas or wildcards. */
 static int32_t copy_name(const cJSON *item, const char *key, char *to, tni_reason *reason)
 {
     int32_t status = copy_text(item, key, to, TNI_MANIFEST_NAME_BYTES, reason);
@@ -125,7 +124,7 @@ static int32_t take_version(const cJSON *root, tni_reason *reason)
     const cJSON *item;
     int32_t status = find_member(root, "tenon_manifest", &item, reason);
     if (status != TN_OK) return status;
-    if (!item) return tni_reason_set(reason, TN_E_NOT_FOUND, "no manifest: \"tenon_manifest\" is missing");
+    if (!item) return tni_reason_set(reason, TN_E_NOT_FOUND, "not a manifest: \"tenon_manifest\" is missing");
     if (!cJSON_IsNumber(item)) return wrong_kind(reason, "tenon_manifest", "a number", item);
     if (item->valuedouble != TNI_MANIFEST_VERSION)
         return tni_reason_set(reason, TN_E_VERSION, "manifest: version %g, this library reads version %d",
@@ -191,7 +190,7 @@ int32_t tni_manifest_parse(const char *text, size_t bytes, tni_manifest *out, tn
     if (bytes == 0) return tni_reason_set(reason, TN_E_CORRUPT, "manifest: the file is empty");
     if (bytes > MAX_BYTES)
         return tni_reason_set(reason, TN_E_CORRUPT, "manifest: %zu bytes, at most %u", bytes, MAX_BYTES);
-    int32_t status = look_over(text, bytes, reason);
+    int32_t status = check_text(text, bytes, reason);
     if (status != TN_OK) return status;
     cJSON *root = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
     size_t stopped = end && end >= text && end <= text + bytes ? (size_t)(end - text) : bytes;
@@ -202,8 +201,8 @@ int32_t tni_manifest_parse(const char *text, size_t bytes, tni_manifest *out, tn
     if (stopped < bytes)
         status = corrupt_at(reason, text, stopped, "text after the end");
     else if (!cJSON_IsObject(root))
-        status =
-            tni_reason_set(reason, TN_E_NOT_FOUND, "no manifest: must be an object, found %s", kind_of(root));
+        status = tni_reason_set(reason, TN_E_NOT_FOUND, "not a manifest: must be an object, found %s",
+                                kind_of(root));
     if (status == TN_OK) status = take_version(root, reason);
     if (status == TN_OK) status = take_required(root, &m, reason);
     if (status == TN_OK) status = take_optional(root, &m, reason);
@@ -232,7 +231,7 @@ int32_t tni_manifest_read(int fd, tni_manifest *out, tni_reason *reason)
         return tni_reason_set(reason, TN_E_IO, "manifest: cannot be read: %s", strerror(errno));
     if (!S_ISREG(file.st_mode)) return tni_reason_set(reason, TN_E_CORRUPT, "manifest: not a regular file");
     if (file.st_size > (off_t)MAX_BYTES)
-        return tni_reason_set(reason, TN_E_NOT_FOUND, "no manifest: %lld bytes, at most %u",
+        return tni_reason_set(reason, TN_E_NOT_FOUND, "not a manifest: %lld bytes, at most %u",
                               (long long)file.st_size, MAX_BYTES);
     size_t bytes = (size_t)file.st_size;
     char *text = malloc(bytes + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The room of plugins in a context: discovers, probes, loads and registers when the context is made, answers
- * for the candidates afterwards, and opens libraries by path. A plugin that fails costs its own device only:
- * the context comes to life all the same, and the reason is kept.
+ * The plugins of a context: discovers, probes, loads and registers them when the context is made, lists the
+ * candidates, opens libraries by path. If a plugin fails, only its own device is missing: the context is made
+ * all the same, and the reason is kept.
  */
 #include <string.h>
 #include <tenon/inspect.h>
@@ -20,8 +20,8 @@
 typedef struct plugins {
     tni_discovery found;
     tni_vector loaded;    /* tni_plugin * each, in the order of loading */
-    tni_vector retired;   /* char * each: texts that were replaced */
-    tn_library *opened;   /* handles that were given out, linked by `next` */
+    tni_vector retired;   /* char * each: replaced texts, which programs may still hold */
+    tn_library *opened;   /* open handles, linked by `next` */
     tni_shim_chain chain; /* stands before every plugin that is loaded */
     pthread_mutex_t lock; /* of the lists, and of loading */
     tni_plugin_settings
@@ -71,7 +71,7 @@ static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reas
     return status ? fail_with_error(reason, status) : TN_OK;
 }
 
-/* What the candidate's entry in the list says once it has been loaded. */
+/* Updates the candidate of a loaded plugin. */
 static int32_t note_loaded(tni_plugin *p, tni_candidate *c)
 {
     tni_device_type *type = NULL;
@@ -84,15 +84,15 @@ static int32_t note_loaded(tni_plugin *p, tni_candidate *c)
                              type && type->count == 0 ? type->reason ? type->reason : "no device" : "");
 }
 
-/* Rows that still wait for their operator are known by their self only. */
+/* Removes its operators and kernels. Rows that wait for their operator are found by `self`, all others by
+ * address. */
 static void withdraw(const tni_plugin *p, const tni_candidate *c)
 {
     tni_kernels_remove(p->ctx, p->self);
     tni_plugin_withdraw(p->ctx, c->library);
 }
 
-/* What the manifest says and what the library is must agree: a shim that is taken for a plugin does nothing.
- */
+/* The manifest and the library must agree on whether it is a shim: one loaded as a plugin would do nothing. */
 static int32_t check_shim(const tni_plugin *p, const tni_candidate *c, tni_reason *reason)
 {
     if (c->shim[0] && (!p->shim.size || p->has_device))
@@ -100,13 +100,12 @@ static int32_t check_shim(const tni_plugin *p, const tni_candidate *c, tni_reaso
                               c->shim, p->has_device ? "has a device" : "has no interface 'tenon.shim'");
     if (!c->shim[0] && (p->shim.size || p->shim_behind))
         return tni_reason_set(reason, TN_E_CONTRACT,
-                              "a shim, which its manifest must say (\"shim\"), and which is asked for by the "
-                              "environment or tn_context_options.shims");
+                              "a shim: its manifest must have the key \"shim\", and the environment or "
+                              "tn_context_options.shims must request it");
     return TN_OK;
 }
 
-/* Loads and registers. After a failure of the registration the plugin stays loaded: rows may point into it.
- */
+/* Loads and registers a plugin. If registration fails, it stays loaded, since rows may point into it. */
 static int32_t bring_up(plugins *all, tni_candidate *c, tni_plugin **out, tni_reason *reason)
 {
     const tni_shim_chain *chain = c->shim[0] ? NULL : &all->chain;
@@ -129,13 +128,13 @@ static int32_t bring_up(plugins *all, tni_candidate *c, tni_plugin **out, tni_re
     return status;
 }
 
-/* Asks the helper, unless the verdict on this file is remembered. */
-static int32_t probe(const plugins *all, const tni_candidate *c, int32_t vouched, tni_reason *reason)
+/* Runs the probe, unless a verdict on this file is stored. */
+static int32_t probe(const plugins *all, const tni_candidate *c, int32_t trusted, tni_reason *reason)
 {
     char helper[PATH_MAX];
     tni_verdict verdict;
     int32_t status;
-    if (!tni_probe_wanted(&all->settings, vouched)) return TN_OK;
+    if (!tni_probe_wanted(&all->settings, trusted)) return TN_OK;
     tni_verdict_locate(c->library, &verdict);
     int32_t again = all->settings.probe && strcmp(all->settings.probe, "always") == 0;
     if (!again && tni_verdict_read(&verdict, &status, reason)) return status;
@@ -145,11 +144,11 @@ static int32_t probe(const plugins *all, const tni_candidate *c, int32_t vouched
     return status;
 }
 
-/* Probe, load, register; the verdict goes into the candidate. The status is the plugin's own. */
-static int32_t try_candidate(plugins *all, tni_candidate *c, int32_t vouched, tni_plugin **out,
+/* Probes, loads and registers; sets the state of the candidate. Returns the status of the plugin. */
+static int32_t try_candidate(plugins *all, tni_candidate *c, int32_t trusted, tni_plugin **out,
                              tni_reason *reason)
 {
-    int32_t status = probe(all, c, vouched, reason);
+    int32_t status = probe(all, c, trusted, reason);
     if (status == TN_OK) status = bring_up(all, c, out, reason);
     if (status != TN_OK) {
         tni_candidate_set(all->found.ctx, c, TN_CANDIDATE_FAILED, reason->text);
@@ -183,21 +182,21 @@ static const char *missing_requirement(const plugins *all, const tni_candidate *
     return NULL;
 }
 
-/* Loads what is ready, what it requires first; repeats until nothing moves. */
+/* Loads the candidates that are ready, each after those it requires, until no more can be loaded. */
 static int32_t load_ready(plugins *all)
 {
     tni_reason reason;
     size_t length;
-    int32_t moved = 1;
-    while (moved) {
-        moved = 0;
+    int32_t progress = 1;
+    while (progress) {
+        progress = 0;
         for (uint32_t i = 0; i < all->found.candidates.count; i++) {
             tni_candidate *c = tni_candidate_at(&all->found, i);
             if (c->state != TNI_CANDIDATE_READY || missing_requirement(all, c, &length)) continue;
             reason.text[0] = 0;
             (void)try_candidate(all, c, c->trusted, NULL, &reason);
-            if (c->state == TNI_CANDIDATE_READY) return TN_E_OUT_OF_MEMORY; /* its verdict found no room */
-            moved = 1;
+            if (c->state == TNI_CANDIDATE_READY) return TN_E_OUT_OF_MEMORY; /* its state could not be set */
+            progress = 1;
         }
     }
     for (uint32_t i = 0; i < all->found.candidates.count; i++) {
@@ -222,7 +221,7 @@ static tni_candidate *ready_shim(const plugins *all, uint32_t index)
     return NULL;
 }
 
-/* Why there is none: what is said of the last candidate of that name; NULL when there is not even one. */
+/* Why no shim of that name is ready: the reason of the last candidate, or NULL if there is none. */
 static const char *why_no_shim(const plugins *all, uint32_t index)
 {
     const char *reason = NULL;
@@ -233,8 +232,7 @@ static const char *why_no_shim(const plugins *all, uint32_t index)
     return reason;
 }
 
-/* A candidate for a shim that has no file: what was asked for shows in the list whether it was found or not.
- */
+/* Adds a candidate for a shim that has no file, so that the list shows every shim that was requested. */
 static int32_t note_missing(plugins *all, uint32_t index, const tni_reason *reason)
 {
     tni_candidate *c;
@@ -249,7 +247,7 @@ static int32_t configure(const tni_plugin *p, const char *setting, tni_reason *r
     return status ? fail_with_error(reason, status) : TN_OK;
 }
 
-/* One shim that was asked for: found, loaded, configured, and put at the end of the chain. */
+/* Finds, loads and configures one shim, and appends it to the chain. */
 static int32_t load_shim(plugins *all, uint32_t index, const char *setting, tni_reason *reason)
 {
     tn_context *ctx = all->found.ctx;
@@ -272,7 +270,7 @@ static int32_t load_shim(plugins *all, uint32_t index, const char *setting, tni_
     return status;
 }
 
-/* The shims that were asked for, before any plugin. One that is not to be had is an error, never silence. */
+/* Loads the shims that were requested, before any plugin. A shim that cannot be loaded is an error. */
 static int32_t load_shims(plugins *all, const tni_shim_wishes *wishes)
 {
     tn_context *ctx = all->found.ctx;
@@ -282,7 +280,7 @@ static int32_t load_shims(plugins *all, const tni_shim_wishes *wishes)
         if (status == TN_OK) continue;
         if (status == TN_E_OUT_OF_MEMORY) return status;
         if (ctx->flags & TN_CONTEXT_TOLERATE_SHIMS) continue;
-        tni_error(status, "shim '%s' was asked for (%s=%s or an option of the context): %s",
+        tni_error(status, "shim '%s' was requested (%s=%s or an option of the context): %s",
                   tni_shim_kinds[i].name, tni_shim_kinds[i].variable, wishes->setting[i], reason.text);
         /* Many programs only say that there is no context: the user who set the variable should see why. */
         tni_log(ctx, TN_LOG_ERROR, "%s", tn_last_error()->message);
@@ -370,7 +368,7 @@ static int32_t open_locked(plugins *all, const char *path, tn_library *library)
 int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
 {
     plugins *all = ctx->plugins;
-    if (!path || !path[0]) return tni_error(TN_E_ARGUMENT, "library_open: no path");
+    if (!path || !path[0]) return tni_error(TN_E_ARGUMENT, "library_open: path is NULL or empty");
     tn_library *library = tni_alloc_zeroed(ctx, sizeof(*library));
     if (!library) return TN_E_OUT_OF_MEMORY;
     library->ctx = ctx;
@@ -386,7 +384,7 @@ int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
     return status;
 }
 
-/* Texts that were handed out live as long as the context. */
+/* Programs may hold the old text: it lives as long as the context. */
 static int32_t replace_reason(plugins *all, tni_candidate *c, const char *text)
 {
     tn_context *ctx = all->found.ctx;
@@ -467,7 +465,7 @@ int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out
     int32_t found = i < all->found.candidates.count;
     if (found) info = candidate_info(tni_candidate_at(&all->found, i));
     pthread_mutex_unlock(&all->lock);
-    if (!found) return tni_error(TN_E_INDEX, "inspect_candidate: no candidate %u", i);
+    if (!found) return tni_error(TN_E_INDEX, "inspect_candidate: there is no candidate %u", i);
     memcpy(out, &info, size < sizeof(info) ? size : sizeof(info));
     out->size = size;
     return TN_OK;

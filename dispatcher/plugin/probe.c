@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the helper, listens, and judges; see probe.h. posix_spawn and not fork: the program may have threads
- * and large memory. The helper leads a process group of its own, so that what it may start ends with it.
+ * Starts the helper, reads its report and judges; see probe.h. posix_spawn, not fork: the program may have
+ * threads and much memory. The helper leads its own process group, so that processes it starts end with it.
  */
 #include "dispatcher/plugin/probe.h"
 
@@ -21,8 +21,8 @@
 #define HELPER_NAME "tenon-probe"
 /* The descriptor that the helper reports on. */
 #define REPORT_FD 3
-/* How often a helper that has closed its report but not ended is looked at. */
-#define LOOK_MS 2
+/* Interval for checking whether a helper that has closed its report has ended. */
+#define POLL_MS 2
 
 extern char **environ;
 
@@ -38,7 +38,7 @@ static int32_t is_program(const char *path)
 
 const char *tni_probe_helper(char *buffer, size_t bytes)
 {
-    /* Installed; in a build folder; where it was configured. */
+    /* Relative to the library: installed, in a build folder. Then the configured folder. */
     static const char *const beside[] = {TNI_PROBE_RELATIVE "/" HELPER_NAME, "kit/" HELPER_NAME};
     char library[PATH_MAX];
     char *slash = strrchr(tni_library_path(library, sizeof(library)), '/');
@@ -52,10 +52,10 @@ const char *tni_probe_helper(char *buffer, size_t bytes)
     return buffer;
 }
 
-int32_t tni_probe_wanted(const tni_plugin_settings *settings, int32_t vouched)
+int32_t tni_probe_wanted(const tni_plugin_settings *settings, int32_t trusted)
 {
     if (settings->probe && strcmp(settings->probe, "never") == 0) return 0;
-    return !vouched || (settings->probe && strcmp(settings->probe, "always") == 0);
+    return !trusted || (settings->probe && strcmp(settings->probe, "always") == 0);
 }
 
 /* ---- Starting ---------------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Reads until the helper closes its end. 0 when the time is over first. */
+/* Reads until the helper closes its end. 0: the deadline passed first. */
 static int32_t listen_until(int fd, int64_t deadline, report *r)
 {
     char rest[256];
@@ -135,7 +135,7 @@ static int32_t listen_until(int fd, int64_t deadline, report *r)
     }
 }
 
-/* Waits for the end of the child. 0: time is over, 1: *status is set, -1: somebody else took the status. */
+/* Waits for the end of the child. 0: the deadline passed; 1: *status is set; -1: the program reaped it. */
 static int32_t reap(pid_t child, int64_t deadline, int *status)
 {
     for (;;) {
@@ -143,11 +143,11 @@ static int32_t reap(pid_t child, int64_t deadline, int *status)
         if (ended == child) return 1;
         if (ended < 0 && errno != EINTR) return -1;
         if (now_ms() >= deadline) return 0;
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, POLL_MS);
     }
 }
 
-/* Ends the group and waits, so that no zombie stays. */
+/* Kills the process group and reaps the child. */
 static void end_group(pid_t child)
 {
     int status;
@@ -184,7 +184,7 @@ static const char *signal_name(int signal)
     }
 }
 
-/* The rest of the last line that begins with `word`, cut at its end; NULL when there is none. */
+/* The rest of the last line that begins with `word`, in `buffer`; NULL if there is none. */
 static const char *last_line(report *r, const char *word, char *buffer, size_t bytes)
 {
     const char *found = NULL;
@@ -218,10 +218,9 @@ int32_t tni_probe_run(const char *helper, const char *library, uint32_t timeout_
     pid_t child;
     int ends[2], status = 0;
     if (!helper[0])
-        return tni_reason_set(
-            reason, TN_E_STATE,
-            "unknown plugin, and the helper '" HELPER_NAME
-            "' that probes such is not installed (TENON_PLUGIN_PROBE=never loads it all the same)");
+        return tni_reason_set(reason, TN_E_STATE,
+                              "unknown plugin; it cannot be probed, since the helper '" HELPER_NAME
+                              "' is not installed (TENON_PLUGIN_PROBE=never loads it without a probe)");
     if (pipe2(ends, O_CLOEXEC) != 0) return tni_reason_set(reason, TN_E_STATE, "probe: %s", strerror(errno));
     int64_t deadline = now_ms() + timeout_ms;
     int error = start(helper, library, ends[1], &child);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that say why a plugin was not taken; see reason.h. */
+/* Reasons why a plugin was refused; see reason.h. */
 #include "dispatcher/plugin/reason.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-int32_t tni_reason_set(tni_reason *reason, int32_t code, const char *format, ...)
+int32_t tni_reason_set(tni_reason *reason, int32_t status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(reason->text, sizeof(reason->text), format, args);
     va_end(args);
-    return code;
+    return status;
 }
 
 void tni_reason_add(tni_reason *reason, const char *format, ...)

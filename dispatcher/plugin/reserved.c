@@ -7,7 +7,7 @@
 typedef struct reserved {
     const char *name;
     const char *why;
-    int32_t own; /* Tenon's plugins have it */
+    int32_t own; /* Tenon's plugins may use it */
 } reserved;
 
 static const reserved names[] = {

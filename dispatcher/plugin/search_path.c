@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search path and the lists of wanted names; see search_path.h. */
+/* The search path and the lists of names to load; see search_path.h. */
 #include "dispatcher/plugin/search_path.h"
 
 #include <fnmatch.h>
@@ -9,7 +9,7 @@
 #include "plugin/paths.h" /* made by the build */
 #include "dispatcher/plugin/trust.h"
 
-/* An empty variable is one that is not set. */
+/* NULL for a variable that is empty or not set. */
 static const char *environment(const char *name)
 {
     const char *text = secure_getenv(name);
@@ -29,7 +29,7 @@ tni_plugin_settings tni_plugin_settings_read(const tn_context_options *options)
     return s;
 }
 
-/* Copies one item of a list into `item`; *list moves behind it. 0 at the end; too long an item is cut. */
+/* Copies the next item of a list, cut if it is too long; moves *list behind it. 0 at the end. */
 static int32_t next_item(const char **list, char separator, char *item, size_t bytes)
 {
     while (*list && **list) {

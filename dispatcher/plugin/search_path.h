@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where plugins are looked for, and which of them are wanted.
+ * Where to search for plugins, and which of them to load.
  *
  *   option plugin_path    replaces the standard folders, else
  *   TENON_PLUGIN_PATH     replaces the standard folders
@@ -27,18 +27,18 @@ typedef struct tni_plugin_settings {
     const char *select;
     const char *disable;
     const char *probe;
-    uint32_t shims; /* bits of the shims that are asked for; see shims.h */
+    uint32_t shims; /* bits of the shims that are requested; see shims.h */
 } tni_plugin_settings;
 
 /* From the options (may be NULL) and the environment; strings are borrowed from them. */
 tni_plugin_settings tni_plugin_settings_read(const tn_context_options *options);
 
-/* Told of each place in order: `standard` ones may be absent and are trusted. A status that is not 0 ends it.
- */
+/* Called for each place in order. `standard` places may be missing and are trusted. A status other than TN_OK ends
+ * the walk. */
 typedef int32_t (*tni_place_fn)(void *user, const char *path, int32_t standard);
 int32_t tni_standard_folders_walk(tni_place_fn place, void *user);
 int32_t tni_search_path_walk(const tni_plugin_settings *settings, tni_place_fn place, void *user);
-/* 1 if a plugin of that name is wanted; else 0 and the reason. */
+/* 1 if a plugin of that name may be loaded; else 0 and the reason. */
 int32_t tni_plugin_wanted(const tni_plugin_settings *settings, const char *name, TN_OUT tni_reason *reason);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 of a file's content (FIPS 180-4), by which the verdicts of probes are remembered and libraries
- * are allowed. */
+/* SHA-256 (FIPS 180-4) of a file's content: the key of stored verdicts and of lists of allowed libraries. */
 #ifndef TNI_PLUGIN_SHA256_H
 #define TNI_PLUGIN_SHA256_H
 
@@ -11,7 +10,7 @@
 
 typedef struct tni_sha256 {
     uint32_t state[8];
-    uint64_t bytes; /* taken so far */
+    uint64_t bytes; /* added so far */
     unsigned char block[64];
 } tni_sha256;
 

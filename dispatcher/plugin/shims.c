@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which shims are asked for; see shims.h. */
+/* Which shims are requested; see shims.h. */
 #include "dispatcher/plugin/shims.h"
 
 #include <stdlib.h>
@@ -48,8 +48,8 @@ static int32_t read_option(tni_shim_wishes *w, const char *list)
         int32_t index = find(list, name);
         if (length > 0 && (index < 0 || name == length))
             return tni_error(TN_E_ARGUMENT,
-                             "tn_context_options.shims: '%.*s' is none of record=FILE, validate=1 and "
-                             "inject=SLOT:N[:STATUS]",
+                             "tn_context_options.shims: '%.*s' is unknown (expected record=FILE, validate=1 "
+                             "or inject=SLOT:N[:STATUS])",
                              (int)(length < 200 ? length : 200), list);
         if (length > 0) status = ask(w, index, list + name + 1, length - name - 1);
         list += length + (list[length] == ';');

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which shims there are, in what order they stand, and which are asked for: by the environment (never for a
- * process with privileges its user lacks) or by the context's options. A setting of "0" or "" asks for
- * nothing.
+ * The shims, their order, and which of them are requested: by the environment (ignored in set-id processes) or
+ * by the options of the context. A setting of "0" or "" turns a shim off.
  *
  *     TENON_VALIDATE=1   TENON_RECORD=FILE   TENON_INJECT=SLOT:N[:STATUS]
  */
@@ -13,8 +12,8 @@
 #include <tenon/context.h>
 #include "dispatcher/plugin/reason.h"
 
-/* From the host to the plugin: what inject does must look to validate as if the plugin had done it, and what
- * record writes is what the host saw. */
+/* In order from the host to the plugin: record writes what the host sees, and validate sees a failure by inject as
+ * one of the plugin. */
 enum { TNI_SHIM_RECORD, TNI_SHIM_VALIDATE, TNI_SHIM_INJECT, TNI_SHIM_COUNT };
 
 typedef struct tni_shim_kind {
@@ -23,7 +22,7 @@ typedef struct tni_shim_kind {
 } tni_shim_kind;
 extern const tni_shim_kind tni_shim_kinds[TNI_SHIM_COUNT];
 
-/* Settings of those that are asked for; "" for the others. */
+/* The settings of the requested shims; "" for the others. */
 typedef struct tni_shim_wishes {
     uint32_t asked; /* bits 1 << TNI_SHIM_... */
     char setting[TNI_SHIM_COUNT][PATH_MAX];

@@ -12,16 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One that was told to end, and that nobody joins, gets so many moments. */
+/* How long to wait for a thread that was told to end and is not joined. */
 #define ROUNDS            10
 #define ROUND_NANOSECONDS 1000000L
-/* Frames of the wait itself may lie on what a call into the library left there before, so these many bytes at
- * the top say nothing; the start routine of a thread lies at the other end. */
+/* The top of a stack may hold stale return addresses of earlier calls into the library, so it is skipped; the start
+ * routine of a thread is at the other end. */
 #define STALE_BYTES ((uint64_t)1024)
 #define STACK_BYTES ((uint64_t)1 << 20)
 #define CHUNK_WORDS 512
 
-/* Beside the three of the header, of one thread: it runs, so its stack is not known. */
+/* Besides the results in the header, for one thread: it runs, so its stack is not known. */
 #define RUNS (TNI_THREADS_INSIDE + 1)
 
 /* ---- The list ---------------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ static int32_t lies_in(const code_parts *code, uint64_t address)
 
 /* ---- One thread -------------------------------------------------------------------------------------- */
 
-/* What a file of the thread says, cut to the buffer; 0: it cannot be read. */
+/* Reads a file of the thread, cut to the buffer; 0: it cannot be read. */
 static int32_t read_file(int32_t id, const char *name, char *out, size_t room)
 {
     char path[64];
@@ -108,10 +108,10 @@ static int32_t read_file(int32_t id, const char *name, char *out, size_t room)
     return got > 0;
 }
 
-/* Bit of the flags in `stat`: it runs no code of the process any more. */
+/* Bit of the flags in `stat`: the thread is exiting. */
 #define EXITING 4u
 
-/* One that was joined stands in the list until the kernel is done with it. */
+/* A joined thread stays in the list until the kernel removes it. */
 static int32_t has_ended(int32_t id)
 {
     char text[512];
@@ -122,7 +122,7 @@ static int32_t has_ended(int32_t id)
     return n == 1 && (flags & EXITING) != 0;
 }
 
-/* Where it stands: 1 and both addresses when it sleeps, 0 when it runs or will not tell, -1 when it ended. */
+/* 1 and the addresses of stack and code if the thread sleeps; 0 if it runs or they are not known; -1: it ended. */
 static int32_t find_place(int32_t id, uint64_t *out_stack, uint64_t *out_code)
 {
     char text[256];
@@ -136,7 +136,7 @@ static int32_t find_place(int32_t id, uint64_t *out_stack, uint64_t *out_code)
     return 1;
 }
 
-/* The end of the mapping that holds an address, 0 when there is none. */
+/* The end of the mapping of an address, or 0. */
 static uint64_t end_of_mapping(uint64_t address)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -153,7 +153,7 @@ static uint64_t end_of_mapping(uint64_t address)
     return found;
 }
 
-/* 1: a word of the stack, from its top to its end, is an address in the code. */
+/* Whether a word of the stack, from its top to its end, is an address in the code. */
 static int32_t refers(int memory, uint64_t stack, const code_parts *code)
 {
     uint64_t words[CHUNK_WORDS], at = (stack + STALE_BYTES) & ~(uint64_t)7, end = end_of_mapping(stack);
@@ -169,7 +169,7 @@ static int32_t refers(int memory, uint64_t stack, const code_parts *code)
     return 0;
 }
 
-/* TNI_THREADS_NONE: it has ended. */
+/* One of TNI_THREADS_... or RUNS; TNI_THREADS_NONE: the thread has ended. */
 static int32_t look_at(int32_t id, int memory, const code_parts *code)
 {
     uint64_t stack = 0, address = 0;
@@ -182,7 +182,7 @@ static int32_t look_at(int32_t id, int memory, const code_parts *code)
 
 /* ---- All that appeared ------------------------------------------------------------------------------- */
 
-/* *out_wait: one of them may end soon. */
+/* *out_wait: whether one of them may end soon. */
 static int32_t look_at_all(const tni_vector *before, int memory, const code_parts *code, int32_t *out_thread,
                            int32_t *out_wait)
 {
@@ -214,6 +214,6 @@ int32_t tni_threads_left(const tni_vector *before, void *handle, int32_t *out_th
         found = look_at_all(before, memory, &code, out_thread, &wait);
     }
     if (memory >= 0) close(memory);
-    /* One that was seen there may run just now. */
+    /* A thread that was seen inside may run at this moment. */
     return found == TNI_THREADS_OTHERS && *out_thread && !has_ended(*out_thread) ? TNI_THREADS_INSIDE : found;
 }

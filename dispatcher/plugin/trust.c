@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The path of the mapping that an address lies in. dladdr gives what the loader was given, which may be
- * relative. */
+/* The path of the mapping of an address. dladdr gives the path that the loader got, which may be relative. */
 static int32_t path_from_maps(const void *address, char *buffer, size_t bytes)
 {
     char line[PATH_MAX + 128];
@@ -56,10 +55,9 @@ static int32_t is_trusted_owner(uid_t owner)
 int32_t tni_trust_check(const char *path, const struct stat *file, tni_reason *reason)
 {
     if (!is_trusted_owner(file->st_uid))
-        return tni_reason_set(
-            reason, TN_E_STATE,
-            "refused: '%s' belongs to user %lu, who is neither root nor the user of this process", path,
-            (unsigned long)file->st_uid);
+        return tni_reason_set(reason, TN_E_STATE,
+                              "refused: '%s' belongs to user %lu, neither root nor the user of this process",
+                              path, (unsigned long)file->st_uid);
     if (file->st_mode & S_IWOTH)
         return tni_reason_set(reason, TN_E_STATE, "refused: '%s' is writable by everybody (mode %04o)", path,
                               (unsigned)(file->st_mode & 07777));
@@ -80,6 +78,6 @@ int32_t tni_trust_check_folder(const char *path, tni_reason *reason)
     memcpy(folder, path, length);
     folder[length] = 0;
     if (stat(folder, &file) != 0)
-        return tni_reason_set(reason, TN_E_IO, "cannot look at the folder '%s': %s", folder, strerror(errno));
+        return tni_reason_set(reason, TN_E_IO, "cannot examine the folder '%s': %s", folder, strerror(errno));
     return tni_trust_check(folder, &file, reason);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may have written a file that is about to run in this process.
+ * Checks who may have written a file whose code is about to run in this process.
  *
  * A file and the folder it lies in must belong to root, to the user the process runs as, or to the owner of
  * this library (who could have changed the library itself). Neither may be writable by everybody, nor by a
@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include "dispatcher/plugin/reason.h"
 
-/* `path` is for the text. TN_E_STATE and a reason when others may write. */
+/* `path` is for the reason. TN_E_STATE if others may write the file. */
 int32_t tni_trust_check(const char *path, const struct stat *file, TN_OUT tni_reason *reason);
-/* The folder that an absolute path lies in. */
+/* The same for the folder of an absolute path. */
 int32_t tni_trust_check_folder(const char *path, TN_OUT tni_reason *reason);
-/* Absolute path of the file that this library was loaded from, links resolved; "" when it cannot be told. */
+/* Absolute path of the file of this library, links resolved; "" if it cannot be found. */
 const char *tni_library_path(char *buffer, size_t bytes);
 
 #endif

@@ -15,12 +15,12 @@
 #include "dispatcher/plugin/sha256.h"
 #include "dispatcher/plugin/trust.h"
 
-/* A file that changed so recently may change again without its times telling. */
+/* A file that changed this recently may change again within the resolution of its times. */
 #define SETTLED_SECONDS 2
 #define OK_TEXT         "ok"
 #define BAD_TEXT        "bad "
 
-/* Makes the folder, each part 0700; 0 when there is no place for it. */
+/* Makes the folder, each part with mode 0700; 0 on failure. */
 static int32_t cache_folder(char *folder, size_t bytes)
 {
     const char *root = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME"), *below = "";
@@ -40,7 +40,7 @@ static int32_t cache_folder(char *folder, size_t bytes)
     return mkdir(folder, 0700) == 0 || errno == EEXIST;
 }
 
-/* Of the library and of what probes it: another version of the host may judge otherwise. */
+/* Hash of the library and of a version of the probe, which may judge differently in later versions. */
 static int32_t hash_file(const char *path, char text[TNI_SHA256_TEXT_BYTES])
 {
     static const char host[] = "tenon probe, generation 1, version 1";
@@ -55,7 +55,7 @@ static int32_t hash_file(const char *path, char text[TNI_SHA256_TEXT_BYTES])
     return whole;
 }
 
-/* Reads a small file of ours; 0 when it is not there or others may have written it. */
+/* Reads a note; 0 if there is none or others may have written it. */
 static int32_t read_note(const char *path, char *text, size_t bytes, struct stat *file)
 {
     tni_reason ignored;
@@ -69,7 +69,7 @@ static int32_t read_note(const char *path, char *text, size_t bytes, struct stat
     return n >= 0;
 }
 
-/* Whole or not at all. Failures are of no consequence. */
+/* Writes atomically. Failures are ignored. */
 static void write_note(const char *path, const char *text)
 {
     char temporary[PATH_MAX + 16];
@@ -81,7 +81,7 @@ static void write_note(const char *path, const char *text)
     if (close(fd) != 0 || !written || rename(temporary, path) != 0) unlink(temporary);
 }
 
-/* The hash of a library from the note on it, else from its content. */
+/* The hash of a library: from the note on it, else from its content. */
 static int32_t find_hash(const char *folder, const char *library, char hash[TNI_SHA256_TEXT_BYTES])
 {
     char note[PATH_MAX];
@@ -122,9 +122,9 @@ int32_t tni_verdict_read(const tni_verdict *verdict, int32_t *status, tni_reason
     if (strncmp(text, BAD_TEXT, strlen(BAD_TEXT)) != 0) return 0;
     if (!gmtime_r(&file.st_mtime, &utc) || !strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &utc))
         snprintf(when, sizeof(when), "an unknown time");
-    *status =
-        tni_reason_set(reason, TN_E_CONTRACT, "%s (remembered from %s; 'tenon doctor --forget' forgets)",
-                       text + strlen(BAD_TEXT), when);
+    *status = tni_reason_set(reason, TN_E_CONTRACT,
+                             "%s (probed at %s; 'tenon doctor --forget' deletes the verdict)",
+                             text + strlen(BAD_TEXT), when);
     return 1;
 }
 

@@ -15,7 +15,7 @@ static void withdraw_rows(tni_op *op, const char *library)
 {
     for (uint32_t slot = 0; slot < TNI_MAX_DEVICE_TYPES; slot++) {
         for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = tni_kernel_follower(k)) {
-            /* Behind a shim the function is the shim's, while the texts stay the library's. */
+            /* Behind a shim the function is the shim's, but the schema is the library's. */
             if (!tni_kernel_is_disabled(k) &&
                 (lies_in((const void *)(uintptr_t)k->row.run, library) || lies_in(k->row.schema, library)))
                 tni_kernel_disable(k);

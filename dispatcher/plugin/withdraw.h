@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes what a library registered out of the registry again, told by where its code and texts lie. */
+/* Removes what a library registered, found by the addresses of its code and texts. */
 #ifndef TNI_PLUGIN_WITHDRAW_H
 #define TNI_PLUGIN_WITHDRAW_H
 
 #include "dispatcher/registry.h"
 
 /*
- * Marks every operator whose schema, and every kernel row whose function, lies in the file `library` (as it
- * was given to dlopen). Entries stay in place for calls that are under way. Reasoning by address finds what a
- * plugin registered under whatever self.
+ * Removes every operator whose schema, and disables every kernel whose function or schema, lies in the file
+ * `library` (the path given to dlopen). The entries stay for calls in progress. Addresses identify them, since a
+ * plugin may register under any `self`.
  */
 void tni_plugin_withdraw(tn_context *ctx, const char *library);
 

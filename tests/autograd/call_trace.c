@@ -143,18 +143,18 @@ Test(call_trace, refusals)
 {
     tn_tensor *x = VECTOR(s, 0, 1, 2), *out;
     cr_assert_null(tn_call_trace_begin(ctx, LIST(x, x)));
-    expect_last_error("input 1 is among the others already");
+    expect_last_error("input 1 is given twice");
     tn_call_trace *trace = start(LIST(x));
     cr_assert_null(tn_call_trace_begin(ctx, LIST(x)));
-    expect_last_error("this thread is tracing already");
+    expect_last_error("this thread already records a trace");
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(x), &out), TN_E_STATE);
-    expect_error(s, "the trace was not ended");
+    expect_error(s, "the trace is NULL or not ended");
     tn_mul(s, x, tn_mul(s, tn_ones(s, TN_INTS(3)), x)); /* fails: written down is what succeeded */
     expect_error(s, "size of tensor");
     finish(trace, LIST(x));
     cr_assert_eq(tn_call_trace_count(trace), 1);
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(x, x), &out), TN_E_ARGUMENT);
-    expect_error(s, "2 inputs, the trace was made with 1");
+    expect_error(s, "got 2 inputs, expected 1");
     cr_assert_eq(tn_call_trace_end(trace, LIST(x)), TN_E_STATE);
     tn_call_trace_release(trace);
     trace = start(LIST(x));

@@ -163,11 +163,11 @@ Test(call, results)
     tn_error *error = NULL;
     uint32_t op = tn_operator_find(ctx, "aten::max.dim");
     cr_assert_eq(tn_call_operator(ctx, op, args, 2, &out, 1, &error), TN_E_ARGUMENT);
-    expect_text(error, TN_E_ARGUMENT, "2 results, space for 1 was given");
+    expect_text(error, TN_E_ARGUMENT, "the operator has 2 results, but there is room for 1");
     tn_error_release(error);
     error = NULL;
     cr_assert_eq(tn_call_operator(ctx, 0, args, 2, &out, 1, &error), TN_E_NOT_FOUND);
-    expect_text(error, TN_E_NOT_FOUND, "no operator with this number");
+    expect_text(error, TN_E_NOT_FOUND, "there is no operator with this number");
     tn_error_release(error);
     cr_assert_eq(tn_call_operator(ctx, 4000000000u, args, 2, &out, 1, NULL), TN_E_NOT_FOUND);
     cr_assert_eq(tn_call_operator(NULL, op, args, 2, &out, 1, NULL), TN_E_ARGUMENT);

@@ -157,7 +157,7 @@ static const liar liars[] = {
     {.name = "sizeless_interface", .outcome = "not used: ", .also = "interface 'tenon.copy': size is 0"},
     {.name = "short_rows", .outcome = "not used: ", .also = "rows of 16 bytes"},
     {.name = "rows_without_table", .outcome = "not used: ", .also = "'rows' is NULL"},
-    {.name = "row_without_schema", .outcome = "not used: ", .also = "kernel row without a schema"},
+    {.name = "row_without_schema", .outcome = "not used: ", .also = "kernel row: schema is NULL"},
     {.name = "row_with_garbage", .outcome = "not used: ", .also = "aten::add.Tensor(((Tensor self"},
     {.name = "row_with_another_schema",
      .outcome = "not used: ",
@@ -198,7 +198,7 @@ static const liar liars[] = {
     {.name = "kernel_fails_silently", .outcome = "add: ", .also = "aten::add.Tensor"},
     {.name = "kernel_returns_no_status",
      .outcome = "add: ",
-     .also = "the kernel of aten::add.Tensor returned -12345, which is no status",
+     .also = "the kernel of aten::add.Tensor returned -12345, not a valid status code",
      .found = "no-status of validate in kernel.run, " ADD ", 0, kernel.run of " ADD ", call #, -: " ADD
               " returns -12345"},
     {.name = "error_after_success", .outcome = "add: ", .also = "liar: it was not done"},
@@ -255,7 +255,7 @@ static const liar liars[] = {
     {.name = "unloads_with_a_busy_thread", .outcome = "add: 8; add: 8; still loaded; "},
     {.name = "unloads_before_quiet",
      .outcome = "add: 8; add: 8; log: ",
-     .also = "quiesce-failed: quiesce answered # (wrong state); the library stays loaded; still loaded; "},
+     .also = "quiesce-failed: quiesce returned # (wrong state); the library stays loaded; still loaded; "},
     {.name = "nameless", .outcome = "not used: ", .also = "lacks the required slot 'type'"},
 };
 

@@ -109,8 +109,8 @@ def check_forget(tool, skewed):
         path.write_text(json.dumps(manifest))
         path.chmod(0o644)
         crash = "probe: crashed with SIGABRT (6) while loading"
-        remembered = re.compile(re.escape(crash) + r" \(remembered from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; "
-                                r"'tenon doctor --forget' forgets\)\n")
+        remembered = re.compile(re.escape(crash) + r" \(probed at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; "
+                                r"'tenon doctor --forget' deletes the verdict\)\n")
         for flags, again in (([], False), ([], True), (["--forget"], False), ([], True)):
             done = run(tool, "doctor", *flags, TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder)
             expect(done.returncode == 1 and crash in done.stdout, "the crash is found", done)

@@ -113,13 +113,13 @@ Test(discovery, other_json_in_a_folder_is_passed_over_and_a_named_one_refused)
     write_text(folder, "compile_commands.json", "[]");
     write_text(folder, "package.json", "{\"name\": \"other\"}");
     tni_discovery d = discover(&s);
-    expect(&d, 0, "", TN_CANDIDATE_SKIPPED, "no manifest: must be an object, found an array");
-    expect(&d, 1, "", TN_CANDIDATE_SKIPPED, "no manifest: \"tenon_manifest\" is missing");
+    expect(&d, 0, "", TN_CANDIDATE_SKIPPED, "not a manifest: must be an object, found an array");
+    expect(&d, 1, "", TN_CANDIDATE_SKIPPED, "not a manifest: \"tenon_manifest\" is missing");
     tni_discovery_finish(&d);
     snprintf(path, sizeof(path), "%s/package.json", folder);
     s.path = path;
     d = discover(&s);
-    expect(&d, 0, "", TN_CANDIDATE_FAILED, "no manifest: \"tenon_manifest\" is missing");
+    expect(&d, 0, "", TN_CANDIDATE_FAILED, "not a manifest: \"tenon_manifest\" is missing");
     tni_discovery_finish(&d);
 }
 
@@ -214,7 +214,7 @@ Test(discovery, what_belongs_to_another_user_is_refused)
     cr_assert_eq(chown(path, 12345, 0), 0);
     tni_discovery d = discover(&s);
     expect(&d, 0, "skewed", TN_CANDIDATE_FAILED,
-           "belongs to user 12345, who is neither root nor the user of this process");
+           "belongs to user 12345, neither root nor the user of this process");
     tni_discovery_finish(&d);
     cr_assert_eq(chown(path, 0, 12345), 0);
     cr_assert_eq(chmod(path, 0664), 0);

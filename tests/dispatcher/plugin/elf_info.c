@@ -249,7 +249,7 @@ Test(elf_info, all_differences_are_named_at_once)
     assert_contains(reason.text, "found RISC-V (243)");
     assert_contains(reason.text, "ABI generation: expected 1 to 1, found 5 to 6");
     assert_contains(reason.text, "version: not zero-terminated");
-    assert_contains(reason.text, "name: unfit character 0x20");
+    assert_contains(reason.text, "name: character 0x20 is not allowed");
 }
 
 Test(elf_info, a_plain_plugin_is_fine_in_a_sanitised_host)

@@ -57,7 +57,7 @@ Test(manifest, refusals_say_what_and_where)
         {"{\"tenon_manifest\": 1, \"name\": \"a\", \"library\": \"\"}", "\"library\" is empty"},
         {"{\"tenon_manifest\": 1, \"name\": \"a,b\", \"library\": \"b\"}", "found 'a,b'"},
         {"{\"tenon_manifest\": 1, \"name\": \"a\", \"name\": \"c\", \"library\": \"b\"}",
-         "\"name\" is there twice"},
+         "\"name\" occurs twice"},
         {"{\"tenon_manifest\": 1, \"name\": \"a\", \"library\": \"b\\u0000c\"}", "an escaped zero"},
         {"{\"tenon_manifest\": 1, \"name\": \"a\", \"library\": \"b\\nc\"}",
          "\"library\" has a control character"},

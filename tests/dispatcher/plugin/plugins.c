@@ -111,7 +111,7 @@ Test(plugins, a_verdict_is_remembered_until_it_is_forgotten)
         tn_context *ctx = context_of(folder);
         const char *reason = candidate(ctx, 0).reason;
         if (round == 1)
-            assert_contains(reason, "probe: crashed with SIGABRT (6) while loading (remembered from 2");
+            assert_contains(reason, "probe: crashed with SIGABRT (6) while loading (probed at 2");
         else
             cr_assert_str_eq(reason, "probe: crashed with SIGABRT (6) while loading");
         if (round == 2) cr_assert_eq(tn_inspect_forget_probes(), 1);

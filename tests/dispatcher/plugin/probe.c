@@ -61,7 +61,7 @@ Test(probe, no_helper)
 {
     tni_reason reason = {""};
     cr_assert_eq(tni_probe_run("", skewed("sound"), 1000, &reason), TN_E_STATE);
-    assert_contains(reason.text, "'tenon-probe' that probes such is not installed");
+    assert_contains(reason.text, "it cannot be probed, since the helper 'tenon-probe' is not installed");
     cr_assert_eq(tni_probe_run("/nowhere/tenon-probe", skewed("sound"), 1000, &reason), TN_E_STATE);
     assert_contains(reason.text, "cannot start '/nowhere/tenon-probe'");
     expect_no_child();

@@ -57,7 +57,7 @@ Test(verdict, is_remembered_by_content)
     cr_assert_eq(stat(v.path, &file), 0);
     cr_assert_not_null(gmtime_r(&file.st_mtime, &utc));
     strftime(expected, sizeof(expected),
-             "probe: crashed (remembered from %Y-%m-%d %H:%M:%S UTC; 'tenon doctor --forget' forgets)", &utc);
+             "probe: crashed (probed at %Y-%m-%d %H:%M:%S UTC; 'tenon doctor --forget' deletes the verdict)", &utc);
     cr_assert_str_eq(found.text, expected);
     tni_verdict_write(&v, TN_OK, &reason);
     cr_assert(tni_verdict_read(&v, &status, &found));
@@ -161,7 +161,7 @@ Test(verdict, all_are_forgotten_when_asked)
     tni_verdict_locate(path, &v);
     tni_verdict_write(&v, TN_E_CONTRACT, &found);
     cr_assert(tni_verdict_read(&v, &status, &found));
-    assert_contains(found.text, "probe: did not end within 10000 ms while loading (remembered from 2");
+    assert_contains(found.text, "probe: did not end within 10000 ms while loading (probed at 2");
     cr_assert_eq(tn_inspect_forget_probes(), 1);
     cr_assert_not(tni_verdict_read(&v, &status, &found));
     remove_folder(folder);

@@ -57,7 +57,7 @@ Test(shims, one_that_cannot_be_had_is_an_error)
     setenv("TENON_PLUGIN_ADD", folder, 1);
     setenv("TENON_PLUGIN_PATH", "/usr/share", 1);
     cr_assert_neq(make_context("record=/nonexistent/folder/file", 0, &ctx), TN_OK);
-    assert_contains(tn_last_error()->message, "shim 'record' was asked for");
+    assert_contains(tn_last_error()->message, "shim 'record' was requested");
     /* Tools that explain get a context all the same, and the reason. */
     cr_assert_eq(make_context("record=/nonexistent/folder/file", TN_CONTEXT_TOLERATE_SHIMS, &ctx), TN_OK);
     tn_candidate_info c = shim_candidate(ctx, "record");
@@ -81,7 +81,7 @@ Test(shims, wishes_are_read_with_care)
 {
     tn_context *ctx = NULL;
     cr_assert_eq(make_context("valdate=1", 0, &ctx), TN_E_ARGUMENT);
-    assert_contains(tn_last_error()->message, "'valdate=1' is none of");
+    assert_contains(tn_last_error()->message, "'valdate=1' is unknown");
     cr_assert_eq(make_context("inject", 0, &ctx), TN_E_ARGUMENT);
     cr_assert_eq(make_context("inject=memory.allocate:3", 0, &ctx), TN_E_ARGUMENT);
     assert_contains(tn_last_error()->message, "no slot 'memory.allocate'");
@@ -107,7 +107,7 @@ Test(shims, a_mistyped_setting_is_logged)
     tn_context_options options = {
         .size = sizeof(options), .log = keep_line, .log_user = line, .shims = "inject=memory.allocate:3"};
     cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
-    assert_contains(line, "0 shim 'inject' was asked for"); /* TN_LOG_ERROR */
+    assert_contains(line, "0 shim 'inject' was requested"); /* TN_LOG_ERROR */
     assert_contains(line, "no slot 'memory.allocate'");
 }
 
@@ -119,7 +119,7 @@ Test(shims, a_shim_is_no_plugin)
     char path[4096];
     snprintf(path, sizeof(path), "%s", c.library);
     cr_assert_eq(tn_library_open(ctx, path, &library), TN_E_CONTRACT);
-    assert_contains(tn_last_error()->message, "a shim, which its manifest must say");
+    assert_contains(tn_last_error()->message, "a shim: its manifest must have the key \"shim\"");
     tn_context_destroy(ctx);
 }
 

@@ -187,8 +187,8 @@ static const struct {
     {"rule-not-defined", "the shape rule did not define output 0", "reference:0"},
     {"rule-dtype", "the shape rule gave output 0 an unknown dtype", "reference:0"},
     {"rule-no-sizes", "the shape rule defined output 0 of rank 1", "reference:0"},
-    {"rule-no-status", "the shape rule of odd::twice returned -77, which is no status", "reference:0"},
-    {"body-no-status", "the body of odd::twice returned 4711, which is no status", "reference:0"},
+    {"rule-no-status", "the shape rule of odd::twice returned -77, not a valid status code", "reference:0"},
+    {"body-no-status", "the composite of odd::twice returned 4711, not a valid status code", "reference:0"},
     {"gradient-of-number", "backward gave a gradient for argument 1, which is no tensor", "reference:0"},
 };
 
