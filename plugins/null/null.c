@@ -1,37 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file to copy: every slot of every interface, and no arithmetic. It has no device, and says why; with
+ * A plugin to copy: every slot of every interface, and no arithmetic. It has no device, and says why; with
  * TENON_NULL_DEVICES=1 (to 8) in the environment there are devices whose memory is the host's, and on which
  * every operator falls back to the CPU.
  *
- * Optional slots are filled with the plainest thing that is right; each says in a comment what the host does
- * without it, so that a vendor can take it out. It sees abi/include and nothing else of Tenon.
+ * Optional slots have the plainest body that is right; a comment at each says what the host does without it, so
+ * that a vendor can take it out. Graphs are in graph.c, collectives in collectives.c. The plugin sees abi/include
+ * and nothing else of Tenon.
  */
-#define TN_PLUGIN
-#include <tenon/plugin.h>
+#include "null.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define MAX_DEVICES 8
-#define ALIGNMENT   64u
-
-typedef struct null_plugin {
-    const tn_host *host;
-    uint32_t n_devices;
-    uint32_t devices[MAX_DEVICES]; /* the address of an item is the handle of a device */
-    uint8_t stream;                /* its address is the handle of every stream: all work is done at once */
-    uint8_t event;                 /* so is this one's of every event: all are always done */
-} null_plugin;
+#define ALIGNMENT 64u
 
 static const tn_dtype no_dtypes[] = {0};
-
-static int32_t fail(void *self, int32_t code, const char *message)
-{
-    const null_plugin *p = self;
-    return p->host->error(p->host->context, code, message);
-}
 
 /* ---- tenon.device: required ---------------------------------------------------------------------------- */
 
@@ -60,7 +45,7 @@ static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
 static int32_t device_open(void *self, uint32_t index, void **out_device)
 {
     null_plugin *p = self;
-    if (index >= p->n_devices) return fail(self, TN_E_DEVICE, "null: there is no device of this index");
+    if (index >= p->n_devices) return fail(self, TN_E_DEVICE, "null: no device has this index");
     *out_device = &p->devices[index];
     return TN_OK;
 }
@@ -99,8 +84,8 @@ static void memory_free(void *self, void *device, void *allocation, uint64_t byt
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                            uint32_t value, void *stream)
 {
-    memset((char *)allocation + offset, (int)value, (size_t)bytes);
-    return TN_OK;
+    null_operation fill = {.to = (char *)allocation + offset, .bytes = bytes, .value = value};
+    return null_run(self, stream, fill);
 }
 
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
@@ -159,8 +144,8 @@ static int32_t copy_device_to_host(void *self, void *device, void *host, void *a
 static int32_t copy_device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                      uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    memcpy((char *)to + to_offset, (const char *)from + from_offset, (size_t)bytes);
-    return TN_OK;
+    null_operation copy = {(char *)to + to_offset, (const char *)from + from_offset, bytes, 0};
+    return null_run(self, stream, copy);
 }
 
 /* Without it: copies between two devices go through the host. */
@@ -175,11 +160,15 @@ static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offs
 
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
-    *out_stream = &((null_plugin *)self)->stream;
-    return TN_OK;
+    *out_stream = calloc(1, sizeof(null_stream));
+    return *out_stream ? TN_OK : fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory for a stream");
 }
 
-static void stream_destroy(void *self, void *device, void *stream) {}
+static void stream_destroy(void *self, void *device, void *stream)
+{
+    null_forget(self, ((null_stream *)stream)->graph);
+    free(stream);
+}
 
 static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
 {
@@ -195,7 +184,7 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 /* Without it: the host waits for the event. */
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    return TN_OK;
+    return null_wait(self, stream, event);
 }
 
 /* Without it: there is no handle of the vendor's own. */
@@ -212,19 +201,23 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
     return TN_OK;
 }
 
-/* ---- tenon.event: without it an event is a stream that the host waits for -------------------------------
- */
+/* ---- tenon.event: without it an event is a stream that the host waits for ------------------------------ */
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
-    *out_event = &((null_plugin *)self)->event;
-    return TN_OK;
+    *out_event = calloc(1, sizeof(null_event));
+    return *out_event ? TN_OK : fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory for an event");
 }
 
-static void event_destroy(void *self, void *device, void *event) {}
+static void event_destroy(void *self, void *device, void *event)
+{
+    null_forget(self, ((null_event *)event)->graph);
+    free(event);
+}
 
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
+    null_mark(self, event, stream);
     return TN_OK;
 }
 
@@ -239,26 +232,24 @@ static int32_t event_synchronize(void *self, void *device, void *event)
     return TN_OK;
 }
 
-/* Without it: there is no timing. All work here is done between two calls, so that none takes any time. */
+/* Without it: there is no timing. Work here is done within a call, so none passes between two events. */
 static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
 {
     *out_ms = 0;
     return TN_OK;
 }
 
-/* ---- tenon.layout: without it tensors are strided -------------------------------------------------------
- */
+/* ---- tenon.layout: without it tensors are strided ------------------------------------------------------- */
 
 static int32_t layout_convert(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
                               void *stream)
 {
-    return fail(self, TN_E_UNSUPPORTED, "null: there are no layouts but strided");
+    return fail(self, TN_E_UNSUPPORTED, "null: the only layout is strided");
 }
 
 static void layout_destroy_meta(void *self, void *meta) {}
 
-/* ---- tenon.random, tenon.autocast, tenon.allocator: without them the host's ------------------------------
- */
+/* ---- tenon.random, tenon.autocast, tenon.allocator: without them the host's own serve -------------------- */
 
 static int32_t random_fresh_seed(void *self, void *device, uint64_t *out_seed)
 {
@@ -288,8 +279,7 @@ static void allocator_free(void *self, void *device, void *allocation, uint64_t 
     memory_free(self, device, allocation, bytes);
 }
 
-/* ---- The tables: what the host sees ----------------------------------------------------------------------
- */
+/* ---- The tables: what the host sees ---------------------------------------------------------------------- */
 
 static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
                                                      .type = "null",
@@ -329,8 +319,7 @@ static const tn_event_interface event_interface = {.size = sizeof(tn_event_inter
                                                    .query = event_query,
                                                    .synchronize = event_synchronize,
                                                    .elapsed = event_elapsed};
-/* Zero rows are legal: operators run on the CPU, counted. `tenon doctor --fallbacks` says what to write
- * first. */
+/* Zero rows are legal: operators run on the CPU, counted. `tenon doctor --fallbacks` lists them. */
 static const tn_kernels_interface kernels_interface = {
     .size = sizeof(tn_kernels_interface), .count = 0, .row_bytes = sizeof(tn_kernel_row), .rows = NULL};
 static const tn_layout_interface layout_interface = {.size = sizeof(tn_layout_interface),
@@ -354,6 +343,7 @@ static const struct {
     {"tenon.event", &event_interface},       {"tenon.kernels", &kernels_interface},
     {"tenon.layout", &layout_interface},     {"tenon.random", &random_interface},
     {"tenon.autocast", &autocast_interface}, {"tenon.allocator", &allocator_interface},
+    {"tenon.graph", &null_graph_interface},  {"tenon.collectives", &null_collectives_interface},
 };
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)
@@ -372,6 +362,7 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "null: out of memory");
     memset(p, 0, sizeof(*p));
     p->host = host;
+    pthread_mutex_init(&p->lock, NULL);
     p->n_devices = count < 0 ? 0 : count > MAX_DEVICES ? MAX_DEVICES : (uint32_t)count;
     *out_self = p;
     return TN_OK;
@@ -386,6 +377,7 @@ static int32_t plugin_quiesce(void *self)
 static void plugin_shutdown(void *self)
 {
     null_plugin *p = self;
+    pthread_mutex_destroy(&p->lock);
     p->host->free(p->host->context, p, sizeof(*p));
 }
 
