@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon doctor: search path, every candidate with its state and reason, devices, and what of all that was
- * asked for and does not work: a plugin that fails, a device or a plugin that a variable names and that is
- * not there. Absent hardware is no fault, and neither is a plugin that is switched off.
+ * tenon doctor: the search path, every candidate with its state and reason, what loaded plugins say of themselves,
+ * the devices, and what is configured but does not work: a plugin that fails, or a device or plugin that a variable
+ * names and that does not exist. Absent hardware is not a fault, nor is a plugin that is switched off.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 
 static const char help[] =
     "usage: tenon doctor [--json] [--fallbacks] [--forget]\n\n"
-    "Says where plugins were looked for, what became of each, and which devices there are. The exit status "
-    "is 1 when\n"
-    "something that is configured does not work: a plugin could not be loaded, a variable names a plugin or "
-    "a "
-    "device that\n"
-    "is not there, or there is no device at all.\n\n"
+    "Lists the folders that are searched for plugins, each plugin with what became of it and what it says "
+    "about\n"
+    "itself (such as the libraries that it uses), and the devices. The exit status is 1 if something that "
+    "is\n"
+    "configured does not work: a plugin cannot be loaded or its self-test fails, a variable names a plugin "
+    "or a\n"
+    "device that does not exist, or there is no device at all.\n\n"
     "  --fallbacks  for each device other than the CPU, the operators that would run on the CPU instead\n"
-    "  --forget     first forgets what the probes of unknown plugins have found, so that they are asked "
-    "again\n"
+    "  --forget     first deletes the stored verdicts on unknown plugins, so that each is probed again\n"
     "  --json       the same as JSON\n";
 
 static const char *const variables[] = {"TENON_PLUGIN_PATH",
@@ -43,18 +43,23 @@ static const char *state_name(uint32_t state)
     return state == TN_CANDIDATE_LOADED ? "loaded" : state == TN_CANDIDATE_SKIPPED ? "skipped" : "failed";
 }
 
-/* What both forms of the report are made through: lines for people, or JSON. */
+#define MAX_UNWELL 16
+
+/* The report in either form: lines for people, or JSON. */
 typedef struct report {
     tn_context *ctx;
     json *j; /* NULL: text */
     uint32_t problems;
+    uint32_t n_unwell; /* plugins whose self-test failed: name and error */
+    char unwell[MAX_UNWELL][64];
+    char why[MAX_UNWELL][512];
 } report;
 
-/* One line of the last part: what was asked for, and why it does not work. */
+/* A line of the last part: what is configured, and why it does not work. */
 static void problem(report *r, const char *what, const char *why)
 {
     char line[1200];
-    snprintf(line, sizeof(line), "%s: %s", what, why && *why ? why : "no reason is known");
+    snprintf(line, sizeof(line), "%s: %s", what, why && *why ? why : "the reason is unknown");
     if (r->j)
         json_text(r->j, NULL, line);
     else
@@ -92,6 +97,28 @@ static void report_search_path(report *r)
     if (r->j) json_close(r->j, ']');
 }
 
+/* ---- Plugins --------------------------------------------------------------------------------------------- */
+
+static void note(void *user, const char *text)
+{
+    report *r = user;
+    if (r->j)
+        json_text(r->j, NULL, text);
+    else
+        printf("           %s\n", text);
+}
+
+/* What a loaded plugin logs while it checks itself; 0 if its self-test fails. */
+static int self_test(report *r, uint32_t i)
+{
+    if (r->j) json_open(r->j, "notes", '[');
+    cmd_listen(note, r);
+    int32_t status = tn_inspect_self_test(r->ctx, i);
+    cmd_listen(NULL, NULL);
+    if (r->j) json_close(r->j, ']');
+    return status == TN_OK;
+}
+
 static void json_candidate(json *j, const tn_candidate_info *c)
 {
     json_open(j, NULL, '{');
@@ -105,7 +132,6 @@ static void json_candidate(json *j, const tn_candidate_info *c)
     json_text(j, "device_type", c->device_type);
     json_number(j, "devices", c->device_count);
     json_text(j, "shim", c->shim && c->shim[0] ? c->shim : NULL);
-    json_close(j, '}');
 }
 
 static void print_candidate(const tn_candidate_info *c)
@@ -136,6 +162,12 @@ static void report_candidates(report *r)
             json_candidate(r->j, &c);
         else
             print_candidate(&c);
+        if (c.state == TN_CANDIDATE_LOADED && !self_test(r, i) && r->n_unwell < MAX_UNWELL) {
+            const tn_error *error = tn_last_error();
+            snprintf(r->unwell[r->n_unwell], sizeof(r->unwell[0]), "%s: self-test", c.name);
+            snprintf(r->why[r->n_unwell++], sizeof(r->why[0]), "%s", error ? error->message : "");
+        }
+        if (r->j) json_close(r->j, '}');
     }
     if (r->j) json_close(r->j, ']');
 }
@@ -166,6 +198,7 @@ static void report_devices(report *r)
 
 static void check_candidates(report *r)
 {
+    for (uint32_t i = 0; i < r->n_unwell; i++) problem(r, r->unwell[i], r->why[i]);
     for (uint32_t i = 0; i < tn_inspect_candidate_count(r->ctx); i++) {
         tn_candidate_info c = {.size = sizeof(c)};
         if (tn_inspect_candidate(r->ctx, i, &c) != TN_OK || c.state != TN_CANDIDATE_FAILED) continue;
@@ -182,7 +215,7 @@ static int is_found(tn_context *ctx, const char *glob)
     return 0;
 }
 
-/* Names of plugins in a variable: one that fits none is most likely misspelt. */
+/* Names of plugins in a variable: one that matches no plugin is most likely misspelt. */
 static void check_names(report *r, const char *variable)
 {
     const char *list = getenv(variable);
@@ -194,7 +227,7 @@ static void check_names(report *r, const char *variable)
         snprintf(what, sizeof(what), "%s=%s", variable, getenv(variable));
         if (length > 0 && !is_found(r->ctx, glob)) {
             char why[160];
-            snprintf(why, sizeof(why), "no plugin of the search path is called '%s'", glob);
+            snprintf(why, sizeof(why), "no plugin in the search path has the name '%s'", glob);
             problem(r, what, why);
         }
         list += length + (list[length] == ',');
@@ -208,9 +241,9 @@ static void check_wishes(report *r)
     check_names(r, "TENON_PLUGIN_DISABLE");
     if (probe && *probe && strcmp(probe, "always") != 0 && strcmp(probe, "unknown") != 0 &&
         strcmp(probe, "never") != 0)
-        problem(r, "TENON_PLUGIN_PROBE", "neither always nor unknown nor never; unknown is assumed");
+        problem(r, "TENON_PLUGIN_PROBE", "is not 'always', 'unknown' or 'never'; 'unknown' is assumed");
     if (tn_device_count(r->ctx, NULL) <= 0) {
-        problem(r, "devices", "there is none");
+        problem(r, "devices", "there are none");
     } else if (device && *device && !tn_device_choose(r->ctx, NULL, &why)) {
         const tn_error *error = tn_last_error();
         problem(r, "TENON_DEVICE", error ? error->message : why);
@@ -232,7 +265,7 @@ static void report_problems(report *r)
 
 /* ---- What would fall back ---------------------------------------------------------------------------- */
 
-/* Operators of these kinds need a kernel; the others run through operators that do, or move no data. */
+/* 1 for operators that need a kernel. Others are composites of such operators, or move no data. */
 static int needs_kernel(const tn_operator_info *op)
 {
     return op->base == op->number && strcmp(op->kind, "composite") != 0 && strcmp(op->kind, "view") != 0 &&

@@ -64,10 +64,21 @@ int cmd_parse(cmd_options *o, int argc, char **argv, int *out_status)
     return 0;
 }
 
+static void (*listener)(void *user, const char *text);
+static void *listener_user;
+
+void cmd_listen(void (*line)(void *user, const char *text), void *user)
+{
+    listener = line;
+    listener_user = user;
+}
+
 static void print_log(void *user, int32_t level, const char *text)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    if (level <= *(const int32_t *)user)
+    if (listener && level <= TN_LOG_INFO)
+        listener(listener_user, text);
+    else if (level <= *(const int32_t *)user)
         fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], text);
 }
 

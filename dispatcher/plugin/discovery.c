@@ -245,12 +245,12 @@ static int32_t take_manifest(walk *w, const char *path, int32_t trusted, int32_t
                          ? read_manifest(resolved, &m, &reason)
                          : tni_reason_set(&reason, TN_E_IO, "cannot open manifest: %s", strerror(errno));
     if (w->only_shims && (failed || !m.shim[0])) return TN_OK;
+    if (listed && failed == TN_E_NOT_FOUND) return TN_OK; /* a JSON file of something else */
     int32_t status = candidate_add(d, path, &c);
     if (status != TN_OK) return status;
     c->trusted = trusted;
     if (failed) {
-        uint32_t state = listed && failed == TN_E_NOT_FOUND ? TN_CANDIDATE_SKIPPED : TN_CANDIDATE_FAILED;
-        return tni_candidate_set(d->ctx, c, state, reason.text);
+        return tni_candidate_set(d->ctx, c, TN_CANDIDATE_FAILED, reason.text);
     }
     locate_library(resolved, &m, library, sizeof(library));
     if ((status = take_names(d->ctx, c, &m)) || (status = tni_candidate_text(d->ctx, &c->library, library)))

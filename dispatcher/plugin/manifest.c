@@ -124,6 +124,8 @@ static int32_t take_version(const cJSON *root, tni_reason *reason)
     const cJSON *item;
     int32_t status = find_member(root, "tenon_manifest", &item, reason);
     if (status != TN_OK) return status;
+    if (!item && cJSON_GetObjectItemCaseSensitive(root, "library")) /* most likely meant as one */
+        return tni_reason_set(reason, TN_E_CORRUPT, "manifest: \"tenon_manifest\" is missing");
     if (!item) return tni_reason_set(reason, TN_E_NOT_FOUND, "not a manifest: \"tenon_manifest\" is missing");
     if (!cJSON_IsNumber(item)) return wrong_kind(reason, "tenon_manifest", "a number", item);
     if (item->valuedouble != TNI_MANIFEST_VERSION)

@@ -471,6 +471,31 @@ int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out
     return TN_OK;
 }
 
+/* The plugin of candidate i if it is loaded, else NULL. With the lock held. */
+static tni_plugin *loaded_plugin(const plugins *all, uint32_t i)
+{
+    const tni_candidate *c = tni_candidate_at(&all->found, i);
+    for (uint32_t k = 0; c->state == TN_CANDIDATE_LOADED && k < all->loaded.count; k++) {
+        tni_plugin *p = ((tni_plugin **)all->loaded.data)[k];
+        if (p && strcmp(p->info->name, c->name) == 0) return p;
+    }
+    return NULL;
+}
+
+/* The plugin logs while it checks itself, and a log sink may ask for candidates: so the lock is not held. */
+int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i)
+{
+    plugins *all = ctx->plugins;
+    pthread_mutex_lock(&all->lock);
+    int32_t found = i < all->found.candidates.count;
+    const tni_plugin *p = found ? loaded_plugin(all, i) : NULL;
+    pthread_mutex_unlock(&all->lock);
+    if (!found)
+        return tni_error(TN_E_INDEX, "inspect_self_test: argument 'i': no such candidate (got %u)", i);
+    if (!p) return tni_error(TN_E_STATE, "inspect_self_test: argument 'i': candidate %u is not loaded", i);
+    return p->table.self_test ? p->table.self_test(p->self) : TN_OK;
+}
+
 const char *tn_inspect_search_path(tn_context *ctx, uint32_t i)
 {
     const plugins *all = ctx->plugins;

@@ -5,7 +5,12 @@
  */
 #include "device/device.h"
 
+#include <stdio.h>
 #include <string.h>
+#include "vendor/openblas.h"
+#ifdef CPU_HAVE_ONEDNN
+#include "vendor/onednn.h"
+#endif
 
 /*
  * The families with rows. Of two rows that fit a call the later one runs, so rows over a library follow the rows
@@ -126,6 +131,38 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     return NULL;
 }
 
+/* The libraries are opened at first need; a product shows that the one at hand has the interface that we call. */
+static int32_t check_openblas(const tn_host *host)
+{
+    const cpu_openblas *blas = cpu_openblas_get();
+    const double a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8}, expected[] = {19, 22, 43, 50};
+    double c[4] = {0};
+    if (!blas) return TN_OK;
+    int token = cpu_openblas_begin(blas);
+    blas->dgemm(CPU_BLAS_ROW_MAJOR, CPU_BLAS_NO_TRANS, CPU_BLAS_NO_TRANS, 2, 2, 2, 1, a, 2, b, 2, 0, c, 2);
+    cpu_openblas_end(blas, token);
+    if (memcmp(c, expected, sizeof c) == 0) return TN_OK;
+    return host->error(host->context, TN_E_INTERNAL, "cpu: OpenBLAS gave a wrong product of two matrices");
+}
+
+/* Logs what the plugin computes with, for `tenon doctor`. */
+static int32_t self_test(void *self)
+{
+    static const char *const levels[] = {"base", "AVX2", "AVX-512"};
+    const cpu_state *state = self;
+    const tn_host *host = state->host;
+    char line[64];
+    snprintf(line, sizeof line, "kernels for the level %s", levels[state->level]);
+    host->log(host->context, TN_LOG_INFO, line);
+    host->log(host->context, TN_LOG_INFO, cpu_openblas_describe());
+#ifdef CPU_HAVE_ONEDNN
+    host->log(host->context, TN_LOG_INFO, cpu_onednn_describe());
+#else
+    host->log(host->context, TN_LOG_INFO, "oneDNN is not used: the plugin was built without its headers");
+#endif
+    return check_openblas(host);
+}
+
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
     int32_t status = tn_negotiate(offer, out);
@@ -133,6 +170,7 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
     out->init = init;
     out->get_interface = get_interface;
     out->shutdown = shutdown;
+    out->self_test = self_test;
     return TN_OK;
 }
 

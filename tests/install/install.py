@@ -109,14 +109,33 @@ def check_tree(house):
     installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
     expect(headers == installed, "all headers and no others", str(headers ^ installed))
     expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))
-    documents = house.prefix / "share/doc/tenon"
-    for link in re.findall(r"\]\((docs/[\w.-]+\.md)", (documents / "README.md").read_text()):
-        expect((documents / link).is_file(), "a link of the installed README", link)
     devices = house.use("tenon", "devices")
     expect("cpu" in devices, "the command finds the processor", devices)
     report = house.use("tenon", "doctor")
     expect(str(plugins) in report, "plugins come from the moved tree", report)
     expect(f"{house.build}/plugins" not in report and f"{house.build}/tenon" not in report, "nothing comes from the build", report)
+
+
+def anchors(text):
+    """The anchors of the headings of a document, as code hosts make them."""
+    headings = re.findall(r"^#+ +(.*?) *$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_links(house):
+    """Every link of an installed document leads to an installed file, and to a heading of it."""
+    root, links = house.prefix / "share/doc/tenon", 0
+    for document in sorted(root.rglob("*.md")):
+        text = re.sub(r"^```.*?^```|`[^`\n]*`", "", document.read_text(), flags=re.M | re.S)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = link.partition("#")
+            expect("://" not in link, "documents link to what is installed", f"{document}: {link}")
+            target = (document.parent / path).resolve() if path else document
+            expect(target.is_relative_to(root.resolve()) or not path, "a link stays in the documents", f"{document}: {link}")
+            expect(target.is_file(), "a link leads to a file", f"{document}: {link}")
+            expect(not anchor or anchor in anchors(target.read_text()), "a link leads to a heading", f"{document}: {link}")
+            links += 1
+    expect(links > 30, "there are links", str(links))
 
 
 def check_headers(house):
@@ -349,7 +368,7 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_headers, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
+CHECKS = [check_tree, check_links, check_headers, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
           check_plugin_meson, check_workflow, check_two_vendors, check_allowed, check_cplusplus, check_documents]
 
 

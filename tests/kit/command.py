@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `tenon` command from outside: exit statuses, JSON that parses, and what doctor says of broken plugins.
 
-    command.py TENON SKEWED_FOLDER
+    command.py TENON SKEWED_FOLDER WRONG_PLUGIN [HIDE]
+
+HIDE is preloaded to hide libraries; without it (builds with sanitizers) that check is skipped.
 """
 import json
 import os
@@ -88,9 +90,9 @@ def check_doctor(tool, _):
     expect("'relative/folder' in the search path is not absolute" in done.stdout, "a relative folder", done)
     for name, value, expected in (
             ("TENON_DEVICE", "absent:0", "device absent:0: no plugin offers this type"),
-            ("TENON_PLUGIN_SELECT", "cpu,mistake", "no plugin of the search path is called 'mistake'"),
-            ("TENON_PLUGIN_DISABLE", "mistake", "no plugin of the search path is called 'mistake'"),
-            ("TENON_PLUGIN_PROBE", "often", "neither always nor unknown nor never"),
+            ("TENON_PLUGIN_SELECT", "cpu,mistake", "no plugin in the search path has the name 'mistake'"),
+            ("TENON_PLUGIN_DISABLE", "mistake", "no plugin in the search path has the name 'mistake'"),
+            ("TENON_PLUGIN_PROBE", "often", "is not 'always', 'unknown' or 'never'; 'unknown' is assumed"),
             ("TENON_PLUGIN_ALLOW", "/nowhere/list", "the list of allowed libraries '/nowhere/list' cannot be read"),
             ("TENON_PLUGIN_ADD", "/nowhere", "cannot search '/nowhere': No such file or directory")):
         done = run(tool, "doctor", "--json", **{name: value})
@@ -98,6 +100,57 @@ def check_doctor(tool, _):
         expect(done.returncode == 1 and report["problems"] == len(report["not_working"]) > 0, f"{name} is a problem", done)
         expect(any(expected in line for line in report["not_working"]), f"{name}: {expected}", done)
         expect(report["environment"][name] == value, f"{name} is shown", done)
+
+
+def notes_of(done, plugin):
+    return [note for p in json.loads(done.stdout)["plugins"] if p["name"] == plugin for note in p.get("notes", [])]
+
+
+def check_doctor_libraries(tool, _):
+    """The CPU plugin names its libraries, with version and kind; on a machine without them it says why they are absent."""
+    known = {"OpenBLAS": r"OpenBLAS \d+\.\d+\.\d+, core type \w+, .*: /.*libopenblas", "oneDNN": r"oneDNN \d+\.\d+\.\d+, \S.*: /.*libdnnl"}
+    done = run(tool, "doctor", "--json", TENON_CPU_LEVEL="base")
+    notes = notes_of(done, "cpu")
+    expect("kernels for the level base" in notes, "the level", done)
+    for name, pattern in known.items():
+        lines = [n for n in notes if n.startswith(name)]
+        expect(len(lines) == 1 and (re.match(pattern, lines[0]) or re.match(f"{name} is (absent|not used): .", lines[0])), name, done)
+    expect(all(f"           {note}\n" in run(tool, "doctor", TENON_CPU_LEVEL="base").stdout for note in notes), "the same as text", done)
+    if len(sys.argv) < 5:
+        return
+    for name, library in (("OpenBLAS", "libopenblas"), ("oneDNN", "libdnnl")):
+        done = run(tool, "doctor", "--json", LD_PRELOAD=sys.argv[4], TENON_TEST_HIDE=library)
+        notes = notes_of(done, "cpu")
+        absent = re.compile(f"{name} is (absent: {library}.so.*cannot open shared object file: No such file or directory"
+                            "|not used: the plugin was built without its headers)")
+        expect(any(absent.match(n) for n in notes), f"{name} is hidden", done)
+        expect(done.returncode == 0, "its absence is no fault", done)
+
+
+def check_doctor_self_test(tool, _):
+    """A plugin whose self-test fails is a problem, with its own words."""
+    with tempfile.TemporaryDirectory(dir=Path(sys.argv[3]).parent) as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder) / "wrong.json"
+        path.write_text(json.dumps({"tenon_manifest": 1, "name": "wrong", "library": sys.argv[3]}))
+        path.chmod(0o644)
+        for fault, status in (("none", 0), ("self-test", 1)):
+            done = run(tool, "doctor", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder, TENON_TEST_FAULT=fault)
+            expect(done.returncode == status, f"{fault}: the status", done)
+            expect(("wrong: self-test: wrong: the fan does not turn" in done.stdout) == (status == 1), f"{fault}: the words", done)
+
+
+def check_doctor_passes_over(tool, _):
+    """JSON files of other programs beside plugins are not listed; one that is meant as a manifest is."""
+    with tempfile.TemporaryDirectory(dir=Path(sys.argv[3]).parent) as folder:
+        os.chmod(folder, 0o755)
+        for name, text in (("package", "{}"), ("compile_commands", "[]"), ("large", json.dumps(["x" * 70000]))):
+            (Path(folder) / f"{name}.json").write_text(text)
+        done = run(tool, "doctor", TENON_PLUGIN_ADD=folder)
+        expect(done.returncode == 0 and f"{folder}/" not in done.stdout, "nothing of other JSON files", done)
+        (Path(folder) / "typo.json").write_text('{"tenon_manifst": 1, "name": "a", "library": "liba.so"}')
+        done = run(tool, "doctor", TENON_PLUGIN_ADD=folder)
+        expect(done.returncode == 1 and 'manifest: "tenon_manifest" is missing' in done.stdout, "a mistyped one", done)
 
 
 def check_forget(tool, skewed):
@@ -173,9 +226,11 @@ def check_broken(tool, skewed):
 
 
 def main():
-    tool, skewed = sys.argv[1:]
+    sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
+    tool, skewed = sys.argv[1:3]
     failed = 0
-    checks = [check_usage, check_golden, check_devices, check_ops, check_doctor, check_broken, check_forget, check_new_plugin]
+    checks = [check_usage, check_golden, check_devices, check_ops, check_doctor, check_doctor_libraries, check_doctor_self_test,
+              check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
     for check in checks:
         try:
             check(tool, skewed)

@@ -85,6 +85,12 @@ typedef struct tn_candidate_info {
 } tn_candidate_info;
 TN_API uint32_t tn_inspect_candidate_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candidate_info *out) TN_ANY_THREAD;
+/*
+ * Lets a loaded plugin check itself, one caller at a time for each plugin. Returns its status, with the error; TN_OK
+ * for a plugin that has nothing to check, TN_E_STATE for a candidate that is not loaded. What the plugin says about
+ * itself meanwhile goes to the log (TN_LOG_INFO): the CPU plugin names its libraries, which this opens.
+ */
+TN_API int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i) TN_HOST_THREAD;
 /* Why a vendor's device may not have this name ("cpu", "best", ...): a static text, or NULL when it may. */
 TN_API const char *tn_inspect_reserved_name(const char *device_type) TN_ANY_THREAD;
 /*

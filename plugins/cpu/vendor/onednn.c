@@ -7,11 +7,13 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static cpu_onednn table;
 static const cpu_onednn *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char description[512];
 
 /* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
 static int find(void *library, const char *name, void *out_function)
@@ -31,19 +33,62 @@ static int find_all(void *library)
     return found;
 }
 
+static const char *isa_name(dnnl_cpu_isa_t isa)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } names[] = {
+        {dnnl_cpu_isa_sse41, "SSE4.1"},
+        {dnnl_cpu_isa_avx, "AVX"},
+        {dnnl_cpu_isa_avx2, "AVX2"},
+        {dnnl_cpu_isa_avx2_vnni, "AVX2 with VNNI"},
+        {dnnl_cpu_isa_avx512_core, "AVX-512"},
+        {dnnl_cpu_isa_avx512_core_vnni, "AVX-512 with VNNI"},
+        {dnnl_cpu_isa_avx512_core_bf16, "AVX-512 with bfloat16"},
+        {dnnl_cpu_isa_avx512_core_amx, "AVX-512 with AMX"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].isa == isa) return names[i].name;
+    return "another instruction set";
+}
+
+static void describe(void *library)
+{
+    const dnnl_version_t *(*version)(void) = NULL;
+    dnnl_cpu_isa_t (*isa)(void) = NULL;
+    const char *file = "";
+    Dl_info place;
+    if (!find(library, "dnnl_version", &version) || !find(library, "dnnl_get_effective_cpu_isa", &isa)) {
+        snprintf(description, sizeof description, "oneDNN (version unknown)");
+        return;
+    }
+    if (dladdr((void *)(uintptr_t)version, &place) && place.dli_fname) file = place.dli_fname;
+    snprintf(description, sizeof description, "oneDNN %d.%d.%d, %s: %s", version()->major, version()->minor,
+             version()->patch, isa_name(isa()), file);
+}
+
 /* The library is kept once its code has run: it has threads and objects that live as long as the process. */
 static void open_library(void)
 {
     void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
+    if (!library) {
+        snprintf(description, sizeof description, "oneDNN is absent: %s", dlerror());
+        return;
+    }
     if (!find_all(library)) {
+        snprintf(description, sizeof description,
+                 "oneDNN is not used: libdnnl.so.2 lacks a function, or does not use OpenMP");
         dlclose(library);
         return;
     }
+    snprintf(description, sizeof description,
+             "oneDNN is not used: it cannot make an engine for the processor");
     if (table.engine_create(&table.engine, dnnl_cpu, 0) != dnnl_success) return;
     if (table.primitive_attr_create(&table.attr) != dnnl_success) return;
     if (table.primitive_attr_set_scratchpad_mode(table.attr, dnnl_scratchpad_mode_user) != dnnl_success)
         return;
+    describe(library);
     opened = &table;
 }
 
@@ -51,6 +96,12 @@ const cpu_onednn *cpu_onednn_get(void)
 {
     pthread_once(&once, open_library);
     return opened;
+}
+
+const char *cpu_onednn_describe(void)
+{
+    cpu_onednn_get();
+    return description;
 }
 
 int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)

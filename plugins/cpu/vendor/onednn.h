@@ -50,6 +50,9 @@ typedef struct cpu_onednn {
 /* The table, or NULL when the library is not there. From any thread. */
 const cpu_onednn *cpu_onednn_get(void);
 
+/* Version, instruction set and file of the library in use, or why it is not; a static text. Opens it. */
+const char *cpu_onednn_describe(void);
+
 /* Between these two calls from this thread use so many threads. */
 int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads);
 void cpu_onednn_end(const cpu_onednn *dnn, int token);

@@ -7,11 +7,13 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static cpu_openblas table;
 static const cpu_openblas *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char description[512];
 
 /* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
 static int find(void *library, const char *name, void *out_function)
@@ -21,14 +23,33 @@ static int find(void *library, const char *name, void *out_function)
     return address != NULL;
 }
 
+/* `config` begins with name and version: "OpenBLAS 0.3.21 DYNAMIC_ARCH USE_OPENMP ...". */
+static void describe(void *library)
+{
+    const char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
+    const char *config = "OpenBLAS (version unknown)", *core = "unknown", *file = "";
+    Dl_info place;
+    if (find(library, "openblas_get_config", &get_config)) config = get_config();
+    if (find(library, "openblas_get_corename", &get_corename)) core = get_corename();
+    if (dladdr((void *)(uintptr_t)get_config, &place) && place.dli_fname) file = place.dli_fname;
+    size_t name = strcspn(config, " ");
+    size_t version = name + (config[name] ? 1 + strcspn(config + name + 1, " ") : 0);
+    snprintf(description, sizeof description, "%.*s, core type %s, %s: %s", (int)version, config, core,
+             table.omp_set_num_threads ? "threads of OpenMP" : "one thread", file);
+}
+
 static void open_library(void)
 {
     void (*set_num_threads)(int) = NULL;
     int (*get_parallel)(void) = NULL;
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
+    if (!library) {
+        snprintf(description, sizeof description, "OpenBLAS is absent: %s", dlerror());
+        return;
+    }
     if (!find(library, "cblas_sgemm", &table.sgemm) || !find(library, "cblas_dgemm", &table.dgemm) ||
         !find(library, "cblas_cgemm", &table.cgemm) || !find(library, "cblas_zgemm", &table.zgemm)) {
+        snprintf(description, sizeof description, "OpenBLAS is not used: libopenblas.so.0 lacks cblas_?gemm");
         dlclose(library);
         return;
     }
@@ -40,6 +61,7 @@ static void open_library(void)
         set_num_threads(1);
     }
     if (!table.omp_get_max_threads) table.omp_set_num_threads = NULL;
+    describe(library);
     opened = &table;
 }
 
@@ -47,6 +69,12 @@ const cpu_openblas *cpu_openblas_get(void)
 {
     pthread_once(&once, open_library);
     return opened;
+}
+
+const char *cpu_openblas_describe(void)
+{
+    cpu_openblas_get();
+    return description;
 }
 
 int cpu_openblas_begin(const cpu_openblas *blas)

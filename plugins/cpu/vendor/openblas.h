@@ -30,6 +30,9 @@ typedef struct cpu_openblas {
 /* The table, or NULL when the library is not there. From any thread. */
 const cpu_openblas *cpu_openblas_get(void);
 
+/* Version, core type, threads and file of the library in use, or why it is not; a static text. Opens it. */
+const char *cpu_openblas_describe(void);
+
 /* Between these two the calling thread uses no other thread in OpenBLAS. */
 int cpu_openblas_begin(const cpu_openblas *blas);
 void cpu_openblas_end(const cpu_openblas *blas, int token);
