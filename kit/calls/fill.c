@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Numbers repeat after so many elements: drawing 64 MiB of them would cost more than the case. */
+/* Numbers repeat after this many elements: drawing 64 MiB of them would take longer than the case. */
 #define PERIOD 4096
-/* From here on memory is the device's, as that of a program's tensors is: it comes in large pages, which
- * count for as much as a kernel's loop. Less is the C library's, whose ends tools watch. */
+/* Larger tensors are allocated by the device, as a program's are: in large pages, which matter as much as
+ * a kernel's loop. Smaller ones come from the C library, whose bounds tools watch. */
 #define LARGE_BYTES ((uint64_t)1 << 20)
 
-/* Not by _Float16: not every compiler has it on every target. Rounds to even, as all conversions do. */
+/* _Float16 is not in every compiler for every target. Rounds to even. */
 static uint16_t half_bits(double value)
 {
     uint16_t sign = signbit(value) ? 0x8000u : 0;
@@ -111,7 +111,7 @@ static void release_tensor(void *user)
     tn_release(user);
 }
 
-/* Memory for a tensor, and who gives it back. */
+/* Memory for a tensor, and the function that frees it. */
 static void *find_room(tn_scope *s, uint64_t bytes, void (**out_release)(void *), void **out_user)
 {
     if (bytes >= LARGE_BYTES) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "fill.h"
 
-/* The whole number of a JSON item; out of range ones become the nearest, what is not a number 0. */
+/* The integer of a JSON item; out-of-range values become the nearest integer, other items 0. */
 static int64_t whole_of(const cJSON *j)
 {
     double v = cJSON_IsNumber(j) ? j->valuedouble : 0;

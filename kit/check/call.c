@@ -17,8 +17,7 @@ void call_shape(call_tensor *t, uint32_t rank, const int64_t *sizes)
     }
 }
 
-/* ---- Tensors ---------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ------------------------------------------------------------------------------------------- */
 
 /* Elements of the storage that the view reaches. */
 static int64_t extent(const call_tensor *t)
@@ -66,8 +65,7 @@ int call_arguments(tn_scope *s, const call_plan *p, tn_device device, tn_value *
     return tn_scope_failed(s) != TN_OK;
 }
 
-/* ---- Calls -----------------------------------------------------------------------------------------------
- */
+/* ---- Calls --------------------------------------------------------------------------------------------- */
 
 typedef struct side {
     tn_scope *s;
@@ -86,7 +84,7 @@ static void note_error(side *a)
                      sizeof a->error);
 }
 
-/* 0 when the call was made, whatever became of it. */
+/* 0 if the call was made, even if it failed. */
 static int call_on(check_target *t, const call_plan *p, tn_device device, side *out)
 {
     memset(out, 0, sizeof *out);
@@ -101,7 +99,7 @@ static int call_on(check_target *t, const call_plan *p, tn_device device, side *
     out->way = check_watch_end(t, &out->watch);
     if (out->way == CHECK_WAY_NATIVE &&
         !check_has_kernel(t, p->op, tn_interned(t->ctx, TN_DEVICE_TYPE(device)), 0))
-        out->way = CHECK_WAY_NONE; /* nothing had to run */
+        out->way = CHECK_WAY_NONE; /* no kernel was needed, so none ran */
     if (!out->status) out->status = tn_device_synchronize(t->ctx, device);
     if (out->status) note_error(out);
     return 0;
@@ -116,11 +114,11 @@ static int compare_output(const call_plan *p, side *a, side *b, uint32_t i, chec
     if (p->positions && !tn_dtype_is_floating(tn_tensor_dtype(want)) && i > 0) return 1;
     if (tolerance.rtol < 0) tolerance = check_tolerance_of(tn_tensor_dtype(want));
     snprintf(what, sizeof what, a->n_outs > 1 ? "%s, output %u" : "%s", p->name, i);
-    /* The scope of the comparison must not know of errors on the other side. */
+    /* Compared in the scope of one side: an error of the other side must not show here. */
     return check_same(out, a->s, what, got, want, tolerance);
 }
 
-/* Where a call writes, all bytes of the storage count: those between the elements must stay. */
+/* Where a call writes, the whole storage is compared: bytes between the elements must not change. */
 static int compare_written(check_target *t, const call_plan *p, side *a, side *b, check_result *out)
 {
     for (uint32_t i = 0; i < p->n_args; i++) {
@@ -148,7 +146,7 @@ static void compare_sides(check_target *t, const call_plan *p, side *a, side *b,
         return;
     }
     if (a->status || b->status) {
-        check_fail(out, "%s: %s says: %s; %s %s", p->name, a->status ? t->name : t->other_name,
+        check_fail(out, "%s: %s refuses: %s; %s %s", p->name, a->status ? t->name : t->other_name,
                    a->status ? a->error : b->error, a->status ? t->other_name : t->name, "gives a result");
         return;
     }

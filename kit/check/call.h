@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One operator called with the same arguments on the device under test and on the other one: how most cases
- * of tier 1 end, and what gradient and speed begin with. Arguments are described, not made, so that both
- * devices get tensors of the same bits and the same strides.
+ * One operator called with the same arguments on the device under test and on the other one. Most cases of
+ * tier 1 end with it; gradient and speed begin with it. Arguments are described, not made, so that both
+ * devices get tensors with the same bits and strides.
  */
 #ifndef TENON_KIT_CHECK_CALL_H
 #define TENON_KIT_CHECK_CALL_H
@@ -20,7 +20,7 @@ typedef struct call_tensor {
     int64_t sizes[CALL_MAX_RANK];
     int64_t strides[CALL_MAX_RANK]; /* in elements */
     int64_t offset;
-    double low, high, step; /* contents, as of kit/calls/fill.h */
+    double low, high, step; /* contents; see kit/calls/fill.h */
     const double *values;   /* the first elements of the storage instead, `count` of them, repeated */
     uint32_t count;
     int on_host; /* a 0-dim tensor of the CPU among those of the device */
@@ -34,10 +34,10 @@ typedef struct call_plan {
     uint32_t op;
     const char *name; /* of the operator, for texts */
     uint64_t seed;
-    tn_value args[CALL_MAX_ARGS]; /* of tag POINTER where a call_tensor is meant; lists are borrowed */
+    tn_value args[CALL_MAX_ARGS]; /* a value of tag POINTER stands for a call_tensor; lists are borrowed */
     uint32_t n_args;
     check_tolerance tolerance; /* rtol -1: that of each result's dtype */
-    int positions; /* results may differ where inputs tie (unstable orders): compare values only */
+    int positions;             /* the order among equal inputs may differ: compare values, not indices */
 } call_plan;
 static inline tn_value call_argument(const call_tensor *t)
 {
@@ -50,8 +50,8 @@ static inline tn_value call_argument(const call_tensor *t)
 tn_tensor *call_make(tn_scope *s, const call_tensor *t, uint64_t seed, tn_device device);
 /* The arguments of the plan on a device, in args[]. 0, or 1 and a failed scope. */
 int call_arguments(tn_scope *s, const call_plan *p, tn_device device, tn_value *args);
-/* Calls on both devices and compares the results, written arguments among them; sets out->way, and ends as
- * absent when the CPU answered. What both refuse is skipped. */
+/* Calls on both devices and compares results and written arguments; sets out->way. Absent when the CPU
+ * computed the result; skipped when both devices refuse the call. */
 void call_compare(check_target *t, const call_plan *p, check_result *out);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tenon check`: the conformance suite, an ordinary client of the public headers. What its files share.
+ * `tenon check`, the conformance suite: an ordinary client of the public headers. This header has what its
+ * files share.
  *
- * A *source* adds cases to a list; a *mode* (check_test, check_gradient, ...) hands its sources to
- * check_execute, which runs the cases in processes of their own and leaves results in the run; a mode may
- * then make tables of them. report.c prints run and tables as text, JSON and HTML.
+ * A *source* adds cases to a list. A *mode* (check_test, check_gradient, ...) passes its sources to
+ * check_execute, which runs the cases in processes of their own and stores the results in the run; a mode
+ * may then make tables of them. report.c prints run and tables as text, JSON and HTML.
  *
- * The plugin is never loaded in the process that reports: every worker loads it afresh and makes the same
- * list of cases from the same sources, so that a case is known by its number. Sources must therefore add the
- * same cases each time they are asked.
+ * The process that reports never loads the plugin: every worker loads it and builds the same list of cases
+ * from the same sources, so a case is identified by its number. Sources must therefore add the same cases
+ * each time they are called.
  */
 #ifndef TENON_KIT_CHECK_H
 #define TENON_KIT_CHECK_H
@@ -21,30 +22,30 @@
 /* ---- Options ------------------------------------------------------------------------------------------ */
 
 typedef struct check_options {
-    const char *plugin;            /* path of the library; NULL: what discovery finds, with `device` */
+    const char *plugin;            /* path of the library; NULL: the installed plugin of `device` */
     const char *device;            /* "acme:1"; NULL: the first of the plugin */
     const char *mode;              /* "test", "gradient", "speed", "coverage", "precision" */
     const char *op;                /* --op ns::name: a custom operator of the library, or NULL */
     const char *args;              /* --args: calls of that operator, JSON or a file of it, or NULL */
     const char *filter;            /* extended regular expression over names of cases, NULL: all */
-    const char *golden;            /* folder of recorded calls, or NULL */
+    const char *golden;            /* folder of recorded calls (tenon golden), or NULL */
     const char *unsupported;       /* lists of exceptions, or NULL */
     const char *expected_failures; /* */
     const char *json;              /* reports to write, or NULL */
     const char *html;              /* */
     const char *against;           /* an earlier JSON report, or NULL */
-    const char *trace;             /* calls to replay, NULL: the ones that are installed */
-    double max_ulp;                /* 0: not demanded */
+    const char *trace;             /* calls to replay; NULL: the installed workload */
+    double max_ulp;                /* demanded accuracy; 0: none */
     double max_bytes;              /* speed: the largest call that is measured */
     uint64_t samples;              /* precision: inputs of each class; 0: 1000 */
     uint64_t seed;
     uint32_t max_tier; /* highest tier that runs */
     uint32_t jobs;     /* processes at once, 1 to 64; 0: in this process, for a debugger */
     uint32_t timeout;  /* seconds for one case */
-    int demand_tier;   /* --tier was given: what is absent up to it fails */
+    int demand_tier;   /* --tier was given: an absent kernel of these tiers fails */
     int isolate;       /* each case in a process of its own */
-    int full_size;     /* coverage: calls of the sizes that were recorded only */
-    int all;           /* text: cases that passed, too */
+    int full_size;     /* coverage: run only calls of the recorded sizes */
+    int all;           /* text: print cases that passed, too */
 } check_options;
 
 /* ---- The plugin under test, in a process that runs cases ----------------------------------------------- */
@@ -62,7 +63,7 @@ typedef struct check_target {
     const check_options *options;
     tn_context *ctx;
     tn_device device;      /* under test */
-    tn_device other;       /* what it is compared with: the CPU, for the CPU the reference device; 0: none */
+    tn_device other;       /* compared with: the CPU, or for the CPU plugin the reference device; 0: none */
     tn_device_facts facts; /* of `device` */
     uint32_t device_count; /* of its type */
     char type[48];         /* "acme" */
@@ -70,28 +71,28 @@ typedef struct check_target {
     char other_name[56];   /* "cpu", or "" */
     char plugin[48], version[48], vendor[72], library[4096];
     char error_line[256];      /* first error that the library logged while the case ran, or "" */
-    char log[CHECK_LOG_BYTES]; /* what it logged, a line each, as far as there is room */
-    FILE *log_stream; /* where each line goes at once, behind a '#': a crash must not lose it; or NULL */
-    uint32_t nested;  /* calls that operators made, counted while watched */
-    uint32_t n_seen;  /* calls of operators, while watched: their base and first dtype, each pair once */
+    char log[CHECK_LOG_BYTES]; /* lines logged while the case ran, as many as fit */
+    FILE *log_stream; /* each log line is written here at once, after a '#': a crash keeps it; or NULL */
+    uint32_t nested;  /* calls made inside operators while watched */
+    uint32_t n_seen;  /* operators called while watched, with the dtype of the first tensor; each pair once */
     check_seen seen[CHECK_SEEN];
 } check_target;
 
 /* Loads the plugin and opens its device. NULL and a reason (`bytes` long) when that fails. */
 check_target *check_target_open(const check_options *options, char *reason, size_t bytes);
 void check_target_close(check_target *t);
-/* 1 if the device says that it computes in `dtype`. */
+/* 1 if the device's facts list `dtype`. */
 int check_has_dtype(const check_target *t, tn_dtype dtype);
-/* 1 if the device type has a kernel row for the operator, whose dtypes hold `dtype` (0: any). */
+/* 1 if the device type has a kernel row of the operator that takes `dtype` (0: any dtype). */
 int check_has_kernel(const check_target *t, uint32_t op, const char *device_type, tn_dtype dtype);
 
 /* ---- Cases and results --------------------------------------------------------------------------------- */
 
-/* ABSENT: the answer was right, but the CPU gave it, since the plugin has no kernel. */
+/* ABSENT: the result was right, but the CPU computed it because the plugin has no kernel. */
 enum { CHECK_PASSED, CHECK_FAILED, CHECK_ABSENT, CHECK_SKIPPED, CHECK_CRASHED, CHECK_OUTCOMES };
-/* How the device got its answer. */
+/* What computed the result. */
 enum { CHECK_WAY_NONE, CHECK_WAY_NATIVE, CHECK_WAY_COMPOSITE, CHECK_WAY_CPU, CHECK_WAYS };
-/* What the lists of exceptions made of it. */
+/* What the lists of exceptions say of a case. */
 enum { CHECK_NOT_LISTED, CHECK_UNSUPPORTED, CHECK_EXPECTED_FAILURE };
 
 typedef struct check_result {
@@ -99,21 +100,21 @@ typedef struct check_result {
     int32_t way;
     int32_t listed;
     int32_t reserved;
-    double difference; /* largest, of values that differ */
+    double difference; /* largest among the elements that differ */
     double seconds;
     cJSON *data;               /* measurements of a mode, an object, or NULL; the run owns it */
-    char reason[640];          /* of anything but a pass: what came, what was expected, by which call */
+    char reason[640];          /* unless it passed: what came, what was expected, which call */
     char excuse[160];          /* from the list, if listed */
-    char log[CHECK_LOG_BYTES]; /* what the library and the plugin logged meanwhile, a line each */
+    char log[CHECK_LOG_BYTES]; /* what the library and the plugin logged during the case, a line each */
 } check_result;
 
-#define CHECK_TAG_OPTIONAL         1u /* absence is no fault of the tier: speed, not substance */
+#define CHECK_TAG_OPTIONAL         1u /* an absent kernel is no failure: it would only be faster */
 #define CHECK_TAG_NONDETERMINISTIC 2u
 #define CHECK_TAG_DATA_DEPENDENT   4u
 #define CHECK_TAG_RANDOM           8u
 #define CHECK_TAG_GRADIENT         16u
-#define CHECK_TAG_ALONE            32u /* runs in a process of its own whatever the options say */
-/* The runner sets it: absent, but the kernel is there for other operators or dtypes. */
+#define CHECK_TAG_ALONE            32u /* always runs in a process of its own */
+/* Set by the runner: absent here, but the kernel exists for other operators or dtypes. */
 #define CHECK_TAG_PARTLY 64u
 
 typedef struct check_case check_case;
@@ -122,22 +123,22 @@ struct check_case {
     const char *name; /* "1/pointwise/aten::add.Tensor/float32/transposed"; the tier comes first */
     uint32_t tier;
     uint32_t tags;    /* CHECK_TAG_... */
-    check_fn run;     /* `out` says passed; the function says so where it is not */
-    const void *data; /* the case's own; lives as long as the list */
-    int64_t number;   /* the same for those who need no more */
+    check_fn run;     /* called with `out` set to passed; changes it otherwise */
+    const void *data; /* private to the case; lives as long as the list */
+    int64_t number;   /* for cases that need only a number */
 };
 
 typedef struct check_list check_list;
 typedef void (*check_source)(check_target *t, check_list *list);
-/* Adds a case with the given name; filter and tier are applied here. */
+/* Adds a case with that name unless the filter or --tier excludes it. */
 void check_add(check_list *list, const check_case *c, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
-/* Zeroed memory that lives as long as the list; ends the process when there is none. */
+/* Zeroed memory that lives as long as the list; exits when out of memory. */
 void *check_memory(check_list *list, size_t bytes);
-/* The same for a text. */
+/* A formatted text that lives as long as the list. */
 const char *check_text(check_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* How a case ends that did not pass. The first of these calls counts; later ones are ignored. */
+/* These end a case that did not pass. Only the first such call has an effect. */
 void check_fail(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_skip(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_absent(check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -147,18 +148,17 @@ void check_error_text(const tn_error *error, char *text, size_t bytes);
 void check_log_line(char *log, const char *line);
 /* Fails with the error of the scope (NULL: of the thread). */
 void check_fail_with_error(check_result *out, const tn_scope *s, const char *what);
-/* CHECK that reads as a sentence: fails unless `condition`. Returns the condition. */
+/* Fails unless `condition`; returns the condition. */
 int check_that(check_result *out, int condition, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The seed of one case: from --seed and the name, so that neither order nor filter changes it. */
 uint64_t check_seed(const check_target *t, const check_case *c);
 
-/* ---- Ways -----------------------------------------------------------------------------------------------
- */
+/* ---- Ways ---------------------------------------------------------------------------------------------- */
 
-/* Between the two the calls of operators on the device are watched; `end` gives the way that they took
- * (the worst of them), and in `out_fallbacks` (may be NULL) the operators that ran on the CPU. */
+/* Between begin and end the operators called on the device are watched. `end` returns the worst way that a
+ * call took; w->fallbacks names the operators that ran on the CPU. */
 typedef struct check_watch {
     uint64_t handle;
     char fallbacks[560];
@@ -168,25 +168,23 @@ typedef struct check_watch {
 void check_watch_begin(check_target *t, check_watch *w);
 int32_t check_watch_end(check_target *t, check_watch *w);
 
-/* ---- Comparing ------------------------------------------------------------------------------------------
- */
+/* ---- Comparing ----------------------------------------------------------------------------------------- */
 
 typedef struct check_tolerance {
     double rtol, atol;
 } check_tolerance;
-/* ATen's for results of a dtype; exact (0, 0) for integers and bool. */
+/* ATen's tolerances for a dtype; 0 for integers and bool. */
 check_tolerance check_tolerance_of(tn_dtype dtype);
-/* Compares dtype, shape and values of two tensors of whatever devices; fails with the first difference and
- * the largest. NaN equals NaN. 1 if they agree. */
+/* Compares dtype, shape and values of two tensors on any devices; NaN equals NaN. 1 if they agree;
+ * otherwise the case fails with the first and the largest difference. */
 int check_same(check_result *out, tn_scope *s, const char *what, tn_tensor *got, tn_tensor *want,
                check_tolerance tolerance);
-/* All elements as float64 (pairs for complex) in memory of the scope, by way of the host; NULL: failed. */
+/* All elements as float64 (pairs for complex) in memory of the scope, copied to the host; NULL on failure. */
 double *check_doubles(tn_scope *s, const tn_tensor *t);
 
-/* ---- Running --------------------------------------------------------------------------------------------
- */
+/* ---- Running ------------------------------------------------------------------------------------------- */
 
-/* A case as the process that reports knows it. */
+/* A case in the process that reports. */
 typedef struct check_entry {
     char *name;
     uint32_t tier;
@@ -202,14 +200,14 @@ typedef struct check_run {
     cJSON *tables; /* of check_table, in order */
     char fatal[512];
     uint32_t bad;  /* cases that are not as expected */
-    int32_t unmet; /* a demand of the mode's own is not met (precision: --max-ulp) */
+    int32_t unmet; /* a demand of the mode is not met (precision: --max-ulp) */
 } check_run;
 
-/* Runs the cases of the sources. 0; or 1 and run->fatal when the plugin could not be used at all. */
+/* Runs the cases of the sources. 0; or 1 and run->fatal when the plugin cannot be used at all. */
 int32_t check_execute(check_run *run, const check_source *sources, uint32_t count);
 /* CMD_OK or CMD_FAILED, from the results, `fatal` and `unmet`. */
 int32_t check_verdict(const check_run *run);
-/* 1 if an entry is not as it should be: failed, crashed, or passed though it must not. */
+/* 1 if an entry is not as expected: failed, crashed, or passed although listed as an expected failure. */
 int check_is_bad(const check_run *run, const check_entry *e);
 
 /* Modes: each fills the run and returns check_verdict(run). */
@@ -217,14 +215,13 @@ int32_t check_test(check_run *run);
 int32_t check_precision(check_run *run);
 int32_t check_custom(check_run *run); /* --op, whatever the mode */
 
-/* A table of the report: rows are arrays of texts and numbers, as many as columns (NULL ends). The run owns
- * it. `key` names it in the JSON report. */
+/* Adds a table to the report. `columns` ends with NULL; each row is an array of that many texts and
+ * numbers. The run owns it. `key` names it in the JSON report. */
 cJSON *check_table(check_run *run, const char *key, const char *title, const char *const *columns);
-/* Takes `row`. */
+/* Appends a row, which the table then owns. */
 void check_table_row(cJSON *table, cJSON *row);
 
-/* ---- Reporting ------------------------------------------------------------------------------------------
- */
+/* ---- Reporting ----------------------------------------------------------------------------------------- */
 
 /* Progress on a terminal, while cases run. */
 void check_progress(const check_run *run, uint32_t done, const char *name);
@@ -233,7 +230,7 @@ void check_progress_end(void);
 int32_t check_report(const check_run *run);
 cJSON *check_report_json(const check_run *run);
 int32_t check_report_html(const check_run *run, const char *path);
-/* Words of the enumerations above. */
+/* Names of outcomes and ways. */
 const char *check_outcome_name(int32_t outcome);
 const char *check_way_name(int32_t way);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of two devices compared on the host. Nothing here runs an operator: what converts the values must
+/* Compares tensors of two devices on the host, without running any operator: what converts the values must
  * not be what is under test. */
 #include "check.h"
 
@@ -27,8 +27,7 @@ check_tolerance check_tolerance_of(tn_dtype dtype)
     }
 }
 
-/* ---- Elements --------------------------------------------------------------------------------------------
- */
+/* ---- Elements ------------------------------------------------------------------------------------------ */
 
 static double read_half(const char *at)
 {
@@ -104,8 +103,7 @@ double *check_doubles(tn_scope *s, const tn_tensor *t)
     return out;
 }
 
-/* ---- Comparison ------------------------------------------------------------------------------------------
- */
+/* ---- Comparison ---------------------------------------------------------------------------------------- */
 
 static int is_close(double got, double want, check_tolerance tolerance)
 {
@@ -114,7 +112,7 @@ static int is_close(double got, double want, check_tolerance tolerance)
     return fabs(got - want) <= tolerance.atol + tolerance.rtol * fabs(want);
 }
 
-/* Element i of `parts` numbers; *distance is 0 where it is no number. */
+/* Compares element i of `parts` numbers; *distance is 0 if not finite. */
 static int close_at(const double *got, const double *want, uint64_t i, uint32_t parts,
                     check_tolerance tolerance, double *distance)
 {
@@ -162,7 +160,7 @@ static void number_text(const double *at, uint32_t parts, char *text, size_t byt
         snprintf(text, bytes, "%.9g", at[0]);
 }
 
-/* Integers and bools, bit for bit: float64 does not hold all of them. */
+/* Integers and bools, bit for bit: float64 cannot hold all of them. */
 static int same_bits(check_result *out, tn_scope *s, const char *what, tn_tensor *got, tn_tensor *want)
 {
     size_t size = (size_t)tn_dtype_bytes(tn_tensor_dtype(want));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The coverage map: which calls of a recorded workload the plugin runs itself, which run through other
- * kernels, which on the CPU, what that copies, and which kernels would save most. One call of each form is
- * run, the smallest, and that with sizes made smaller still where it stays legal; the others are taken to go
- * the same way, and what they copy to grow with their bytes.
+ * The coverage map: which calls of a recorded workload run in the plugin itself, as composites or on the
+ * CPU, what that copies, and which kernels would save most. Of each form only one call is run: the smallest,
+ * with its sizes reduced where that stays legal. The other calls are assumed to go the same way, and to copy
+ * in proportion to their bytes.
  */
 #include "../calls/request.h"
 #include "modes.h"
@@ -16,13 +16,12 @@
 #include <time.h>
 
 #define MAX_OUTS 16
-/* Bytes of tensors: up to the first any device is done at once, up to the second costs are worth waiting for.
- */
+/* Bytes of the tensors of a call. Up to SMALL_CALL every device is fast; up to LARGE_CALL costs are worth
+ * measuring. */
 #define SMALL_CALL 32768
 #define LARGE_CALL 4194304
 
-/* ---- One form
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- One form ------------------------------------------------------------------------------------------ */
 
 static double seconds_now(void)
 {
@@ -62,7 +61,7 @@ static cJSON *fallbacks(check_target *t)
     return list;
 }
 
-/* One call of a form, and what became of it. */
+/* One call of a form and its outcome. */
 typedef struct attempt {
     double bytes; /* of the tensors among its arguments */
     double seconds;
@@ -72,13 +71,13 @@ typedef struct attempt {
     char names[560]; /* of the operators that fell back */
 } attempt;
 
-/* How much smaller a call is made; see shrink.h. */
+/* How a call is made smaller; see shrink.h. */
 typedef struct shrinking {
     int divisor, leading;
 } shrinking;
 
-/* Runs the call of the form, smaller by `how` unless that is NULL. The status; a failure is told in `out`,
- * unless that is NULL. The caller deletes a->fallbacks. */
+/* Runs the call of the form, made smaller as `how` says (NULL: not at all). Returns the status; `out`
+ * (NULL: not needed) gets a failure. The caller deletes a->fallbacks. */
 static int32_t try_call(check_target *t, const trace_form *f, uint32_t op, const shrinking *how, attempt *a,
                         check_result *out)
 {
@@ -108,8 +107,8 @@ static int32_t try_call(check_target *t, const trace_form *f, uint32_t op, const
     return status;
 }
 
-/* Sizes that depend on each other (of windows, of parts) stop some of them; batches and channels mostly go.
- */
+/* Sizes that depend on each other (windows, parts) rule some of them out; batches and channels can mostly
+ * be reduced. */
 static const shrinking shrinkings[] = {{64, 0}, {16, 0}, {8, 0}, {4, 0}, {2, 0}, {16, 2}, {16, 1}};
 #define SHRINKINGS (sizeof shrinkings / sizeof *shrinkings)
 
@@ -122,7 +121,7 @@ static double bytes_of(const trace_form *f, const shrinking *how)
     return bytes;
 }
 
-/* The largest call that is quickly done, at least as large as the one that showed the way. */
+/* The largest call that runs quickly, at least as large as the one already run. */
 static int32_t try_large(check_target *t, const trace_form *f, uint32_t op, attempt *a, check_result *out)
 {
     double least = a->bytes;
@@ -135,9 +134,8 @@ static int32_t try_large(check_target *t, const trace_form *f, uint32_t op, atte
     return try_call(t, f, op, NULL, a, out);
 }
 
-/* The smallest legal call shows the way. Where the CPU answers for all of it, what that costs is measured at
- * a size at which it costs more than the call itself; kernels of the device, which may be slow, are not
- * waited for. */
+/* The smallest legal call shows the way. If the CPU ran all of it, the cost is measured at a larger size,
+ * where it exceeds the cost of a call. Kernels of the device may be slow and are not run at larger sizes. */
 static int32_t try_sizes(check_target *t, const trace_form *f, uint32_t op, attempt *a, check_result *out)
 {
     int32_t status = TN_E_SHAPE;
@@ -145,7 +143,7 @@ static int32_t try_sizes(check_target *t, const trace_form *f, uint32_t op, atte
         for (size_t i = 0; status && i < SHRINKINGS; i++)
             status = try_call(t, f, op, &shrinkings[i], a, NULL);
         if (!status && a->way == CHECK_WAY_CPU && a->nested <= 1) status = try_large(t, f, op, a, out);
-        t->error_line[0] = 0; /* of a call that was not made in the program */
+        t->error_line[0] = 0; /* the program did not make this smaller call */
         if (!status) return status;
     }
     return try_call(t, f, op, NULL, a, out);
@@ -166,7 +164,7 @@ static void run_form(check_target *t, const check_case *c, check_result *out)
     cJSON_AddStringToObject(out->data, "op", f->op);
     cJSON_AddNumberToObject(out->data, "calls", (double)f->calls);
     cJSON_AddNumberToObject(out->data, "distinct", f->distinct);
-    /* How much more all calls move than the one that ran. */
+    /* Bytes of all calls relative to the one that ran. */
     cJSON_AddNumberToObject(out->data, "scale", a.bytes > 0 ? f->bytes / a.bytes : (double)f->calls);
     cJSON_AddNumberToObject(out->data, "call_seconds", a.seconds);
     cJSON_AddNumberToObject(out->data, "launches", a.nested);
@@ -193,9 +191,7 @@ static void add_forms(check_target *t, check_list *list)
                   "coverage/%s/%s", tr.forms[i].op, tr.forms[i].key);
 }
 
-/* ---- Sums
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Sums ---------------------------------------------------------------------------------------------- */
 
 typedef struct sum {
     char name[96], dtype[96];
@@ -236,7 +232,7 @@ static const char *text(const cJSON *j, const char *key)
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-/* A call may have several fallbacks inside; its time is shared among them by their bytes. */
+/* A call may have several fallbacks; its time is divided among them by their bytes. */
 static void take_fallbacks(sums *missing, sum *op, const cJSON *data)
 {
     const cJSON *f;
@@ -255,7 +251,7 @@ static void take_fallbacks(sums *missing, sum *op, const cJSON *data)
     }
 }
 
-/* What a kernel of its own would save: all launches of the calls inside but one. */
+/* A kernel of its own would save all launches but one. */
 static void take_composite(sums *composites, const cJSON *data)
 {
     double launches = number(data, "launches"), calls = number(data, "calls");
@@ -292,9 +288,7 @@ static void add_up(const check_run *run, sums *operators, sums *missing, sums *c
     }
 }
 
-/* ---- Tables
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Tables -------------------------------------------------------------------------------------------- */
 
 static int by_calls(const void *a, const void *b)
 {

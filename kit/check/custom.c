@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tenon check --op ns::name LIB.so`: whether a custom operator is what its schema and its registration say.
- * Five parts, each a case for each call that the operator takes: schema, shape, gradient, traced,
+ * `tenon check --op ns::name LIB.so`: whether a custom operator behaves as its schema and registration say.
+ * Five parts, with a case for each call that the operator accepts: schema, shape, gradient, traced,
  * differences.
  */
 #include "custom.h"
@@ -28,7 +28,7 @@ static int same_bytes(tn_scope *s, const tn_tensor *t, const void *before)
 
 /* ---- 1: the schema holds ------------------------------------------------------------------------------- */
 
-/* What an argument was before the call. */
+/* An argument before the call. */
 typedef struct state {
     tn_tensor *tensor;
     void *bytes;
@@ -47,10 +47,12 @@ static void check_argument(check_target *t, const custom_call *call, custom_run 
                    "argument '%s' changed, and the schema does not say that it is written (write Tensor(a!))",
                    info.name);
     if (!written && tn_tensor_version(x) != before->version)
-        check_fail(out, "argument '%s' counts a write, and the schema does not say that it is written",
+        check_fail(out,
+                   "argument '%s': its version changed, although the schema does not say that it is written",
                    info.name);
     if (written && tn_tensor_numel(x) && tn_tensor_version(x) == before->version)
-        check_fail(out, "argument '%s' is written by the schema, but no write was counted", info.name);
+        check_fail(out, "argument '%s': the schema says that it is written, but its version did not change",
+                   info.name);
 }
 
 /* Results share memory with an argument only where both are of one alias set. */
@@ -98,8 +100,7 @@ void custom_schema(check_target *t, const check_case *c, check_result *out)
     custom_close(&r);
 }
 
-/* ---- 2: the shape rule agrees with what computes --------------------------------------------------------
- */
+/* ---- 2: the shape rule agrees with what computes ------------------------------------------------------- */
 
 static void compare_shapes(check_result *out, const char *rule, const char *real, tn_tensor *a, tn_tensor *b,
                            uint32_t i)
@@ -119,14 +120,14 @@ static void compare_shapes(check_result *out, const char *rule, const char *real
                    (long long)tn_tensor_size(a, d), (int)d, real, (long long)tn_tensor_size(b, d));
 }
 
-/* Leaves memory of that many bytes in the caches with a pattern in it: what a kernel does not write shows. */
+/* Fills cached memory of that size with a pattern, which then shows where a kernel does not write. */
 static void stain(custom_run *r, const tn_tensor *like, double pattern)
 {
     tn_tensor *t = tn_full_like(r->s, (tn_tensor *)(uintptr_t)like, tn_value_float(pattern));
     tn_drop(r->s, t);
 }
 
-/* The same call after two stains. */
+/* The same call twice, over memory with different patterns. */
 static void check_whole(check_target *t, const custom_call *call, check_result *out)
 {
     void *bytes[CUSTOM_MAX_OUTS] = {NULL};
@@ -136,7 +137,7 @@ static void check_whole(check_target *t, const custom_call *call, check_result *
     for (int k = 0; k < 2; k++) {
         custom_run *r = k ? &again : &first;
         if (custom_do(r, call)) continue;
-        /* Once for the sizes, then over the stain. */
+        /* First for the sizes of the results, then over the pattern. */
         for (uint32_t i = 0; i < r->n_outs; i++) {
             tn_tensor *y = tn_value_as_tensor(r->outs[i]);
             if (y) stain(r, y, k ? 1 : 2);
@@ -189,10 +190,9 @@ void custom_shape(check_target *t, const check_case *c, check_result *out)
         check_whole(t, call, out);
 }
 
-/* ---- The cases ------------------------------------------------------------------------------------------
- */
+/* ---- The cases ----------------------------------------------------------------------------------------- */
 
-/* Nothing that was guessed is taken. */
+/* The operator refuses all guessed calls. */
 static void no_call(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
@@ -203,7 +203,9 @@ static void no_call(check_target *t, const check_case *c, check_result *out)
     }
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
     if (custom_do(&r, call))
-        check_fail(out, "no call made from the schema is taken; give one by --args. The first said: %s",
+        check_fail(out,
+                   "the operator refuses every call guessed from its schema; give one with --args. The first "
+                   "error: %s",
                    tn_scope_error(r.s) ? tn_scope_error(r.s)->message : "nothing");
     custom_close(&r);
 }
@@ -219,7 +221,7 @@ static void refused_call(check_target *t, const check_case *c, check_result *out
 
 static void unreadable(check_target *t, const check_case *c, check_result *out)
 {
-    check_fail(out, "--args is neither JSON nor a file of it: %s", t->options->args);
+    check_fail(out, "--args is neither JSON nor a file with JSON: %s", t->options->args);
 }
 
 void check_custom_operator(check_target *t, check_list *list)
@@ -254,7 +256,7 @@ void check_custom_operator(check_target *t, check_list *list)
         check_add(list, &(check_case){.tier = 1, .data = first, .run = no_call}, "1/custom/%s/call", name);
 }
 
-/* Parts, with what was found in each. */
+/* A table of the parts and their findings. */
 static void tell(check_run *run)
 {
     static const char *const columns[] = {"part",    "calls",         "passed", "failed",

@@ -8,29 +8,29 @@
 
 #define CUSTOM_MAX_OUTS 8
 
-/* A call to try: arguments as of kit/calls/request.h. */
+/* A call to try; its arguments are as in kit/calls/request.h. */
 typedef struct custom_call {
     const char *text; /* JSON, {"args": [...], "kwargs": {...}} */
     const char *name; /* "float32 [3, 4]", or "given 1" */
     uint32_t op;
-    int32_t given;   /* by --args: it has to work */
+    int32_t given;   /* given by --args: it must work */
     tn_dtype dtype;  /* of all tensors, 0 for given calls */
-    int32_t refused; /* the operator does not take it */
+    int32_t refused; /* the operator refuses it */
 } custom_call;
 
-/* The calls: those of --args, or made from the schema and tried once. `n` of them in the list's memory. */
+/* The calls given by --args, or guessed from the schema and tried once; `n` of them, in the list's memory. */
 custom_call *custom_calls(check_target *t, check_list *list, uint32_t op, uint32_t *n);
 
-/* A call made and done in one scope. */
+/* A call and its results, in one scope. */
 typedef struct custom_run {
     tn_scope *s;
     uint32_t n_args, n_outs;
     tn_value args[REQUEST_MAX_ARGUMENTS], outs[CUSTOM_MAX_OUTS];
 } custom_run;
-/* Opens the scope and makes the arguments on a device (0: as they are, on the CPU). The scope has failed if
- * it cannot. */
+/* Opens the scope and makes the arguments on a device (0: on the CPU, as they are). On failure the scope
+ * has failed. */
 void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device device, uint32_t grad_mode);
-/* Calls; 0, or 1 and a scope that has failed. */
+/* Makes the call. 0, or 1 and a failed scope. */
 int custom_do(custom_run *r, const custom_call *c);
 void custom_close(custom_run *r);
 /* Argument or return i of the operator. */

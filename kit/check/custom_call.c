@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of a custom operator: those that the user gives, or guesses from its schema (all tensors of one shape
- * and dtype, other arguments their defaults or the simplest value of the type), tried once to see which it
- * takes.
+ * Calls of a custom operator: given by the user, or guessed from its schema (all tensors of one shape and
+ * dtype; other arguments have their defaults or the simplest value of their type). Each is tried once to see
+ * which ones the operator accepts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static const shape shapes[] = {{"[3,4]", ""},   {"[3,4]", "[1,3]"}, {"[5]", ""},
 static const char *const dtypes[] = {"float64", "float32", "float16",  "bfloat16",
                                      "int64",   "bool",    "complex64"};
 
-/* One tensor; the seed makes those of a call differ. */
+/* One tensor; the seed makes the tensors of a call differ. */
 static void print_tensor(char *at, size_t bytes, const shape *form, const char *dtype, uint32_t seed)
 {
     int32_t floating = dtype[0] == 'f' || dtype[0] == 'c' || (dtype[0] == 'b' && dtype[1] == 'f');
@@ -38,7 +38,7 @@ static void print_tensor(char *at, size_t bytes, const shape *form, const char *
              seed);
 }
 
-/* What stands for an argument; 0 when its default will do or it may be absent. */
+/* Writes an argument as JSON; 0 when its default or None will do. */
 static int print_argument(char *at, size_t bytes, const tn_argument_info *info, const shape *form,
                           const char *dtype, uint32_t seed)
 {
@@ -79,14 +79,13 @@ static const char *guess(check_target *t, check_list *list, uint32_t op, const s
         comma = ",";
     }
     strncat(text, "}}", sizeof text - strlen(text) - 1);
-    /* Not through check_text, which is for names. */
+    /* check_text is for names and would cut it. */
     return strcpy(check_memory(list, strlen(text) + 1), text);
 }
 
-/* ---- Given calls ----------------------------------------------------------------------------------------
- */
+/* ---- Given calls --------------------------------------------------------------------------------------- */
 
-/* The text of --args: JSON itself, or a file of it. NULL and a message when there is none. */
+/* --args is JSON or a file with JSON. NULL and a message when it is neither. */
 static cJSON *read_given(const char *wish)
 {
     char *bytes = NULL;
@@ -136,7 +135,7 @@ static custom_call *guessed_calls(check_target *t, check_list *list, uint32_t op
     uint32_t n_shapes = sizeof shapes / sizeof *shapes, n_dtypes = sizeof dtypes / sizeof *dtypes, k = 0;
     custom_call *out = check_memory(list, n_shapes * n_dtypes * sizeof *out);
     for (uint32_t d = 0; d < n_dtypes; d++) {
-        /* All shapes in the dtypes that gradients are checked in, the first two in the others. */
+        /* All shapes in the dtypes in which gradients are checked; the first two in the others. */
         for (uint32_t i = 0; i < (d < 2 ? n_shapes : 2); i++, k++) {
             out[k].text = guess(t, list, op, &shapes[i], dtypes[d]);
             out[k].name = check_text(list, "%s %s%s", dtypes[d], shapes[i].sizes,
@@ -164,8 +163,7 @@ custom_call *custom_calls(check_target *t, check_list *list, uint32_t op, uint32
     return calls;
 }
 
-/* ---- Running --------------------------------------------------------------------------------------------
- */
+/* ---- Running ------------------------------------------------------------------------------------------- */
 
 static tn_value moved(tn_scope *s, tn_value v, tn_device device)
 {
@@ -185,11 +183,12 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
         t->ctx,
         &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = grad_mode, .device = device});
     r->n_outs = tn_inspect_argument_count(t->ctx, c->op, 1);
-    if (r->n_outs > CUSTOM_MAX_OUTS) tn_scope_fail(r->s, TN_E_ARGUMENT, "more results than are looked at");
+    if (r->n_outs > CUSTOM_MAX_OUTS)
+        tn_scope_fail(r->s, TN_E_ARGUMENT, "the operator has more results than `tenon check --op` supports");
     r->n_args = request_arguments(r->s, c->op, request, r->args);
     for (uint32_t i = 0; i < r->n_args; i++)
         if (device && device != TN_CPU) r->args[i] = moved(r->s, r->args[i], device);
-    /* Defaults between the arguments that are given: trailing ones the library fills in. */
+    /* Fills in defaults between given arguments; the library fills in trailing ones. */
     for (uint32_t i = 0; i < r->n_args; i++) {
         tn_argument_info info = custom_argument(t, c->op, 0, i);
         if (r->args[i].tag != TN_TAG_NONE || !info.default_text || strcmp(info.default_text, "None") == 0)

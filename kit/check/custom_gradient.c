@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Custom operators under autograd, and called in several ways: the gradient is registered rightly and agrees
- * with finite differences; recorded, traced, strided and on another device the operator gives what it gives
- * plainly.
+ * Custom operators under autograd and called in several ways: the gradient is registered correctly and
+ * agrees with finite differences; recorded, traced, strided and on another device the operator gives the
+ * same results.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,15 +11,15 @@
 
 #define MAX_INPUTS 16
 
-/* ---- 3: the gradient is registered rightly --------------------------------------------------------------
- */
+/* ---- 3: the gradient is registered rightly ------------------------------------------------------------- */
 
 static int takes_gradient(const tn_tensor *t)
 {
     return t && (tn_dtype_is_floating(tn_tensor_dtype(t)) || tn_dtype_is_complex(tn_tensor_dtype(t)));
 }
 
-/* The tensor arguments that can take a gradient and are not written, asking for one; their numbers. */
+/* Sets requires_grad on the tensor arguments that can have a gradient and are not written; stores their
+ * numbers. */
 static uint32_t watch_inputs(check_target *t, const custom_call *call, custom_run *r, uint32_t *out)
 {
     uint32_t n = 0;
@@ -32,7 +32,7 @@ static uint32_t watch_inputs(check_target *t, const custom_call *call, custom_ru
     return n;
 }
 
-/* The results that a gradient can come to. */
+/* The results through which a gradient can flow. */
 static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones)
 {
     uint32_t n = 0;
@@ -60,7 +60,7 @@ static void check_gradients(check_target *t, const custom_call *call, custom_run
     tn_tensor *roots[CUSTOM_MAX_OUTS], *ones[CUSTOM_MAX_OUTS], *inputs[MAX_INPUTS],
         *grads[MAX_INPUTS] = {NULL};
     uint32_t n_roots = roots_of(r, roots, ones), defined = 0;
-    if (!check_that(out, n_roots > 0, "no result carries a gradient, though inputs ask for one")) return;
+    if (!check_that(out, n_roots > 0, "no result requires a gradient, although an input does")) return;
     for (uint32_t i = 0; i < n; i++) inputs[i] = r->args[which[i]].as.tensor;
     tn_backward_options options = {
         .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n_roots}};
@@ -80,7 +80,7 @@ static void check_gradients(check_target *t, const custom_call *call, custom_run
             same = tn_tensor_size(grads[i], d) == tn_tensor_size(inputs[i], d);
         check_that(out, same, "the gradient of '%s' has another shape than the argument", info.name);
     }
-    check_that(out, defined > 0, "backward gave no gradient at all");
+    check_that(out, defined > 0, "backward gave no gradient");
 }
 
 void custom_gradient(check_target *t, const check_case *c, check_result *out)
@@ -100,8 +100,7 @@ void custom_gradient(check_target *t, const check_case *c, check_result *out)
     custom_close(&r);
 }
 
-/* ---- and agrees with finite differences -----------------------------------------------------------------
- */
+/* ---- and agrees with finite differences ---------------------------------------------------------------- */
 
 typedef struct differences {
     const custom_call *call;
@@ -155,8 +154,7 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
     custom_close(&r);
 }
 
-/* ---- 4: traced equals eager -----------------------------------------------------------------------------
- */
+/* ---- 4: traced equals eager ---------------------------------------------------------------------------- */
 
 static void compare_results(check_target *t, custom_run *a, custom_run *b, const char *way, check_result *out)
 {
@@ -170,7 +168,7 @@ static void compare_results(check_target *t, custom_run *a, custom_run *b, const
     }
 }
 
-/* The call done in one more way, against the plain one. */
+/* The call made in another way, compared with the plain one. */
 static void one_way(check_target *t, const custom_call *call, custom_run *plain, tn_device device,
                     uint32_t mode, const char *way, check_result *out)
 {
@@ -213,7 +211,7 @@ static uint32_t tensors_in(const tn_value *values, uint32_t n, tn_tensor **out, 
     return count;
 }
 
-/* The call written down, then the list run on the same arguments made anew: one call, the same results. */
+/* The call traced, then the trace run on the same arguments made anew: one call, the same results. */
 static void traced_way(check_target *t, const custom_call *call, custom_run *plain, check_result *out)
 {
     tn_tensor *inputs[MAX_INPUTS], *others[MAX_INPUTS], *outs[MAX_INPUTS], *again[MAX_INPUTS],
@@ -252,7 +250,7 @@ void custom_traced(check_target *t, const check_case *c, check_result *out)
     custom_run plain;
     tn_inspect_operator_by_number(t->ctx, call->op, &op);
     if (op.tags && strstr(op.tags, "nondeterministic")) {
-        check_skip(out, "results are not the same from call to call");
+        check_skip(out, "two equal calls give different results");
         return;
     }
     custom_open(&plain, t, call, t->device, TN_GRAD_OFF);
@@ -263,7 +261,7 @@ void custom_traced(check_target *t, const check_case *c, check_result *out)
         traced_way(t, call, &plain, out);
         one_way(t, call, &plain, t->device, TN_GRAD_ON, "recorded", out);
         if (t->other)
-            one_way(t, call, &plain, t->other, TN_GRAD_OFF, "on the other device, by the body,", out);
+            one_way(t, call, &plain, t->other, TN_GRAD_OFF, "on the other device, by the composite,", out);
     }
     custom_close(&plain);
 }

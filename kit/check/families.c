@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 1, the nine kernels whose arguments no rule derives from the schema: fill, copy, iota, random, gather,
- * scatter, bmm, sort, nonzero. Each family says how its arguments are made for a dtype and a class.
+ * Tier 1, the nine kernels whose arguments cannot be derived from the schema: fill, copy, iota, random,
+ * gather, scatter, bmm, sort, nonzero. Each family makes its arguments for a dtype and a class.
  */
 #include "call.h"
 #include "sources.h"
@@ -24,7 +24,7 @@ enum {
 static const char *const class_names[CLASSES] = {
     "contiguous", "transposed", "sliced", "broadcast", "channels-last", "0-dim", "empty", "large", "special"};
 #define ALL     0xffu /* without special */
-#define WRITTEN 0xf7u /* what is written cannot be broadcast */
+#define WRITTEN 0xf7u /* a written tensor cannot be broadcast */
 
 typedef struct family family;
 typedef struct family_case {
@@ -53,8 +53,7 @@ static int inexact(tn_dtype dtype)
     return tn_dtype_is_floating(dtype) || tn_dtype_is_complex(dtype);
 }
 
-/* ---- Tensors
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Tensors ------------------------------------------------------------------------------------------- */
 
 static void contents(call_tensor *x, tn_dtype dtype)
 {
@@ -106,8 +105,7 @@ static void give_tensor(draft *d, const call_tensor *x)
     give(d, call_argument(x));
 }
 
-/* ---- fill, copy, iota, random
- * ------------------------------------------------------------------------------------ */
+/* ---- fill, copy, iota, random -------------------------------------------------------------------------- */
 
 static void build_fill(draft *d, const family_case *c, int64_t class)
 {
@@ -119,7 +117,7 @@ static void build_fill(draft *d, const family_case *c, int64_t class)
                                              : tn_value_int(7));
 }
 
-/* Written with other strides than it is read with. */
+/* The target has other strides than the source. */
 static void build_copy(draft *d, const family_case *c, int64_t class)
 {
     static const int64_t target_class[CLASSES] = {
@@ -147,8 +145,8 @@ static void build_iota(draft *d, const family_case *c, int64_t class)
 typedef struct distribution {
     const char *name;
     double a, b;
-    int whole;         /* for integers as well */
-    double rtol, atol; /* -1: the dtype's; else what a function near its steps or poles allows */
+    int whole;         /* also for integers */
+    double rtol, atol; /* -1: the dtype's; otherwise wider, for functions near their steps or poles */
 } distribution;
 /* In the order of TN_RANDOM_... . */
 static const distribution distributions[] = {
@@ -171,15 +169,14 @@ static void build_random(draft *d, const family_case *c, int64_t class)
     d->plan->tolerance = (check_tolerance){r->rtol, r->atol};
 }
 
-/* ---- gather, scatter
- * ------------------------------------------------------------------------------------------------ */
+/* ---- gather, scatter ----------------------------------------------------------------------------------- */
 
 static int64_t dim_of_class(int64_t class)
 {
     return class == TRANSPOSED || class == SLICED ? 0 : 1;
 }
 
-/* Positions along `dim` of x; `apart`: no two of them name the same element. */
+/* Positions along `dim` of x; with `apart` no two name the same element. */
 static call_tensor *positions(draft *d, uint32_t i, const call_tensor *x, int64_t dim, int apart)
 {
     call_tensor *index = &d->tensors[i];
@@ -211,7 +208,7 @@ static void build_gather(draft *d, const family_case *c, int64_t class)
     give_tensor(d, positions(d, 1, x, dim, 0));
 }
 
-/* self, dim, index; the source where `source`. */
+/* self, dim, index, and with `source` a source. */
 static void begin_scatter(draft *d, const family_case *c, int64_t class, int apart, int source)
 {
     call_tensor *x = tensor(d, 0, c->dtype, class);
@@ -256,8 +253,7 @@ static void build_scatter_reduce(draft *d, const family_case *c, int64_t class)
     give(d, tn_value_bool(c->number < 5));
 }
 
-/* ---- bmm, sort, nonzero
- * --------------------------------------------------------------------------------------------- */
+/* ---- bmm, sort, nonzero -------------------------------------------------------------------------------- */
 
 static void factor(call_tensor *x, tn_dtype dtype, uint32_t rank, int64_t batch, int64_t rows,
                    int64_t columns)
@@ -270,7 +266,7 @@ static void factor(call_tensor *x, tn_dtype dtype, uint32_t rank, int64_t batch,
     call_shape(x, rank, sizes + (3 - rank));
 }
 
-/* Which of the two is transposed, sliced or broadcast changes with the class. */
+/* The class decides which of the two factors is transposed, sliced or broadcast. */
 static void build_product(draft *d, const family_case *c, int64_t class)
 {
     int64_t m = class == LARGE ? 65 : 5, k = class == LARGE ? 129 : 17, n = class == LARGE ? 67 : 7;
@@ -323,8 +319,7 @@ static void build_nonzero(draft *d, const family_case *c, int64_t class)
     give_tensor(d, x);
 }
 
-/* ---- The list
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- The list ------------------------------------------------------------------------------------------ */
 
 static const family families[] = {
     {"fill", "prim::fill", build_fill, WRITTEN, 0},
@@ -364,7 +359,7 @@ static void add_classes(check_list *list, const family_case *c, uint32_t classes
     family_case *data = check_memory(list, sizeof *data);
     *data = *c;
     for (int64_t class = 0; class < CLASSES; class ++) {
-        /* Nothing empty reaches a kernel, and ATen reduces no complex numbers by scattering. */
+        /* No kernel is called for empty tensors, and ATen has no scatter_reduce of complex numbers. */
         uint32_t optional =
             class == EMPTY || (c->family->build == build_scatter_reduce && tn_dtype_is_complex(c->dtype));
         if (!(classes >> class & 1u) || (class == SPECIAL && !tn_dtype_is_floating(c->dtype))) continue;
@@ -379,7 +374,7 @@ static void add_classes(check_list *list, const family_case *c, uint32_t classes
     }
 }
 
-/* Casts from each other dtype; imaginary parts are not dropped silently anywhere. */
+/* Casts from each other dtype, except from complex to real. */
 static void add_copies(const check_target *t, check_list *list, family_case *c)
 {
     c->source = c->dtype;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cases from a folder of recorded calls (--golden): one for each line, run by the code behind `tenon golden`.
- * Which operator and dtype a line is about is read without parsing it, since every worker reads the folder.
+ * Cases from a folder of recorded calls (--golden), one for each line, run by the code of `tenon golden`.
+ * Every worker reads the folder, so the operator and dtype of a line are found without parsing it.
  */
 #include "../golden/golden.h"
 
@@ -16,8 +16,7 @@ typedef struct golden_line {
     long offset;
 } golden_line;
 
-/* ---- One case
- * ------------------------------------------------------------------------------------------------- */
+/* ---- One case ------------------------------------------------------------------------------------------ */
 
 typedef struct watcher {
     check_target *t;
@@ -26,7 +25,7 @@ typedef struct watcher {
     char fallbacks[560];
 } watcher;
 
-/* Forward and back are watched apart; the worse of both ways counts. */
+/* Forward and backward are watched separately; the worse way counts. */
 static void watch(void *user, int on)
 {
     watcher *w = user;
@@ -82,11 +81,10 @@ static void run_line(check_target *t, const check_case *c, check_result *out)
         tn_safetensors_close(file.tensors);
     }
     cJSON_Delete(line);
-    t->error_line[0] = 0; /* refusals are among the cases */
+    t->error_line[0] = 0; /* some cases are refusals, which are logged */
 }
 
-/* ---- The folder
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The folder ---------------------------------------------------------------------------------------- */
 
 /* Copies the text behind `key`: "op":"aten::add.Tensor". 0 when it is not there. */
 static int text_behind(const char *line, const char *key, char *out, size_t bytes)

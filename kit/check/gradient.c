@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients on the device: where it computes in float64, the rule of each operator against finite differences
- * of the operator, both on the device; where it does not, against the gradients of the other device. What
- * the CPU refuses has no gradient, and nobody is blamed.
+ * Gradients on the device. If it computes in float64, the rule of each operator is compared with finite
+ * differences of the operator, both on the device; otherwise with the gradients of the other device. A
+ * gradient that the CPU refuses does not exist and is skipped.
  */
 #include "model.h"
 #include "modes.h"
@@ -13,7 +13,7 @@
 /* A call as a function of its leaves. */
 typedef struct function {
     const call_plan *plan;
-    tn_value args[CALL_MAX_ARGS]; /* on the device; the leaves are replaced */
+    tn_value args[CALL_MAX_ARGS]; /* on the device; the leaves replace some of them */
     uint32_t places[MODEL_MAX_INPUTS];
     uint32_t n_leaves, n_outs;
 } function;
@@ -29,7 +29,7 @@ static int32_t call(void *user, tn_scope *s, tn_tensors inputs, tn_tensor **out)
     return status;
 }
 
-/* Central differences on one device. 0, or the status and the scope's error. */
+/* Central differences on one device. 0, or the status, with the error in the scope. */
 static int32_t differences(check_target *t, const call_plan *p, tn_device device, tn_scope *s)
 {
     function f = {.plan = p, .n_outs = tn_inspect_argument_count(t->ctx, p->op, 1)};
@@ -46,7 +46,7 @@ static int32_t differences(check_target *t, const call_plan *p, tn_device device
     return tn_gradcheck(s, call, &f, (tn_tensors){leaves, f.n_leaves}, &options);
 }
 
-/* Small and away from ties: every element costs two calls. */
+/* Small, since every element costs two calls, and without ties. */
 static void prepare(check_target *t, const check_case *c, call_plan *p, call_tensor *tensors)
 {
     p->seed = check_seed(t, c);
@@ -83,8 +83,7 @@ static void run_differences(check_target *t, const check_case *c, check_result *
     tn_scope_close(s);
 }
 
-/* ---- Without float64
- * ------------------------------------------------------------------------------------------- */
+/* ---- Without float64 ----------------------------------------------------------------------------------- */
 
 static tn_tensor *call_plan_of(tn_scope *s, tn_tensor *const *in, const void *data)
 {
@@ -112,10 +111,9 @@ static void run_comparison(check_target *t, const check_case *c, check_result *o
     model_compare(t, &m, out);
 }
 
-/* ---- The list
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The list ------------------------------------------------------------------------------------------ */
 
-/* Operators of which one argument has no derivative, or whose result is a number of another kind. */
+/* Operators with an argument that has no derivative, or with a result that is not differentiable. */
 static int is_excluded(const char *name)
 {
     static const char excluded[] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 1, indices out of range: a kernel that takes positions from memory must find a wrong one, at once or late,
- * and the device must work afterwards. Without the check it reads or writes what is not its own.
+ * Tier 1, indices out of range: a kernel that reads positions from memory must report a wrong one, at once
+ * or late, and the device must work afterwards. Without the check it reads or writes memory of others.
  */
 #include "call.h"
 #include "sources.h"
@@ -11,7 +11,7 @@
 
 enum { ROWS = 5, COLUMNS = 7 };
 
-/* What stands behind (self, dim, index). */
+/* The arguments after (self, dim, index). */
 enum { NOTHING, SOURCE, NUMBER, SOURCE_AND_REDUCE };
 
 static const struct {
@@ -63,7 +63,7 @@ static void make_call(index_call *k, size_t op, int64_t position)
     if (operators[op].behind == SOURCE_AND_REDUCE) p->args[p->n_args++] = tn_value_string("sum");
 }
 
-/* Sums on the device are right again: an error is reported once, and the stream takes work. */
+/* After the error was reported once, the stream takes work again and sums are right. */
 static void works_afterwards(check_target *t, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -76,7 +76,7 @@ static void works_afterwards(check_target *t, check_result *out)
     tn_scope_close(s);
 }
 
-/* The status of the call, or the late error behind it. */
+/* The status of the call, or of the late error. */
 static int32_t call(check_target *t, tn_scope *s, const index_call *k, check_watch *w)
 {
     tn_value args[CALL_MAX_ARGS], out = tn_value_none();
@@ -103,7 +103,7 @@ static void run(check_target *t, const check_case *c, check_result *out)
                "device.synchronize",
                name, positions[c->number % POSITIONS].position, COLUMNS);
     tn_scope_close(s);
-    t->error_line[0] = 0; /* that it was logged is right */
+    t->error_line[0] = 0; /* it may have been logged */
     if (status && status != TN_E_DEVICE_LOST) works_afterwards(t, out);
     if (out->way == CHECK_WAY_CPU) check_absent(out, "the CPU answers for %s", watch.fallbacks);
 }

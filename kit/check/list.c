@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of cases and of exceptions, and the words that a case ends with. */
+/* Lists of cases and of exceptions, and the functions that end a case. */
 #include "list.h"
 
 #include <fnmatch.h>
@@ -22,7 +22,7 @@ int check_list_init(check_list *list, const check_options *options)
     *list = (check_list){.options = options};
     if (!options->filter) return 0;
     if (regcomp(&list->filter, options->filter, REG_EXTENDED | REG_NOSUB)) {
-        fprintf(stderr, "tenon check: --filter '%s' is no regular expression\n", options->filter);
+        fprintf(stderr, "tenon check: --filter '%s' is not a regular expression\n", options->filter);
         return 1;
     }
     list->has_filter = 1;
@@ -79,7 +79,7 @@ void check_add(check_list *list, const check_case *c, const char *name, ...)
     list->cases[list->count++].name = keep_text(list, text);
 }
 
-/* FNV-1a over the name, stirred by the seed. */
+/* FNV-1a over the name, mixed with the seed. */
 uint64_t check_seed(const check_target *t, const check_case *c)
 {
     uint64_t hash = 14695981039346656037u ^ (t->options->seed * 0x9e3779b97f4a7c15u);
@@ -87,8 +87,7 @@ uint64_t check_seed(const check_target *t, const check_case *c)
     return hash ? hash : 1;
 }
 
-/* ---- How a case ends ------------------------------------------------------------------------------------
- */
+/* ---- How a case ends ----------------------------------------------------------------------------------- */
 
 static void end(check_result *out, int32_t outcome, const char *format, va_list args)
 {
@@ -168,8 +167,7 @@ const char *check_way_name(int32_t way)
     return way >= 0 && way < CHECK_WAYS ? names[way] : "?";
 }
 
-/* ---- Exceptions -----------------------------------------------------------------------------------------
- */
+/* ---- Exceptions ---------------------------------------------------------------------------------------- */
 
 static int wrong_line(const char *path, uint32_t number, const char *what)
 {
@@ -185,7 +183,7 @@ static int take_line(check_exceptions *e, const char *path, uint32_t number, cha
     if (!*line || *line == '#') return 0;
     blank = strcspn(line, " \t");
     if (!line[blank] || !line[blank + strspn(line + blank, " \t")])
-        return wrong_line(path, number, "a pattern without a reason");
+        return wrong_line(path, number, "a pattern needs a reason");
     e->items = or_die(realloc(e->items, (e->count + 1) * sizeof *e->items));
     e->items[e->count++] =
         (check_exception){.pattern = or_die(strndup(line, blank)),

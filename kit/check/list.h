@@ -16,12 +16,12 @@ struct check_list {
     int has_filter;
 };
 
-/* 0, or 1 when the filter is no regular expression (said on stderr). */
+/* 0, or 1 when the filter is not a regular expression (message on stderr). */
 int check_list_init(check_list *list, const check_options *options);
 void check_list_finish(check_list *list);
 
 typedef struct check_exception {
-    char *pattern; /* as of fnmatch, over names of cases */
+    char *pattern; /* of names of cases, matched by fnmatch */
     char *reason;
     int32_t kind; /* CHECK_UNSUPPORTED or CHECK_EXPECTED_FAILURE */
     uint32_t used;
@@ -31,8 +31,8 @@ typedef struct check_exceptions {
     uint32_t count;
 } check_exceptions;
 
-/* Reads one list: a pattern, blanks, a reason on each line; '#' begins a comment. 0, or 1 with the reason
- * said on stderr. NULL is an empty list. */
+/* Reads one list: on each line a pattern, blanks, a reason; '#' begins a comment. 0, or 1 with a message
+ * on stderr. NULL is an empty list. */
 int check_exceptions_read(check_exceptions *e, const char *path, int32_t kind);
 void check_exceptions_finish(check_exceptions *e);
 /* Writes into the result what the lists say of a case. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same function forward and back on two devices; see model.h. */
+/* The same function, forward and backward, on two devices; see model.h. */
 #include "model.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ typedef struct side {
     check_watch watch;
 } side;
 
-/* The gradient that flows into the result: multiples of 1/4, made where nothing can go wrong. */
+/* The gradient of the result: multiples of 1/4. */
 static tn_tensor *cotangent(side *a, uint64_t seed)
 {
     call_tensor c = {.dtype = tn_tensor_dtype(a->result), .low = -1, .high = 1, .step = 0.25};
@@ -86,7 +86,7 @@ void model_compare(check_target *t, const model_plan *p, check_result *out)
     if (tn_scope_failed(b.s))
         check_skip(out, "%s refuses: %s", t->other_name,
                    tn_scope_error(b.s) ? tn_scope_error(b.s)->message : "");
-    else if (b.way == CHECK_WAY_CPU) /* it would be compared with itself */
+    else if (b.way == CHECK_WAY_CPU) /* the CPU would be compared with itself */
         check_skip(out, "%s has no kernel to compare with", t->other_name);
     else if (tn_scope_failed(a.s))
         check_fail_with_error(out, a.s, t->name);

@@ -17,12 +17,12 @@ typedef struct model_plan {
     const void *data;
     call_tensor inputs[MODEL_MAX_INPUTS];
     uint32_t n_inputs;
-    uint32_t leaves; /* bits of the inputs that want gradients */
+    uint32_t leaves; /* bits: the inputs that require gradients */
     uint64_t seed;
     check_tolerance tolerance; /* rtol -1: that of each result's dtype */
 } model_plan;
 
-/* Ends as absent when an operator, forward or back, ran on the CPU. */
+/* Ends as absent when an operator ran on the CPU, forward or backward. */
 void model_compare(check_target *t, const model_plan *p, check_result *out);
 
 #endif

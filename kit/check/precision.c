@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tenon check --mode precision`: tables of what the cases measured, beside the device that the plugin is
- * compared with, OpenCL's bounds and an earlier report; who meets --max-ulp. Measures nothing itself.
+ * `tenon check --mode precision`: tables of the measurements, beside the other device, OpenCL's bounds and
+ * an earlier report, and who meets --max-ulp. Measures nothing itself.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@
 #include "precision.h"
 #include "sources.h"
 
-#define MOVED 0.05 /* ULP by which a greatest error must differ from the earlier report's to be told */
+#define MOVED 0.05 /* a greatest error that differs by less ULP from the earlier report's is not mentioned */
 
 static const cJSON *member(const cJSON *j, const char *key)
 {
     return j ? cJSON_GetObjectItemCaseSensitive(j, key) : NULL;
 }
 
-/* NaN where there is none. */
+/* NaN if there is no such number. */
 static double number(const cJSON *j, const char *key)
 {
     const cJSON *item = member(j, key);
@@ -31,7 +31,7 @@ static const char *text(const cJSON *j, const char *key)
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-/* An error as people read it; "-" where there is none. */
+/* An error as text; "-" if there is none. */
 static cJSON *error_cell(double x)
 {
     char buffer[32];
@@ -68,7 +68,7 @@ static cJSON *read_report(const char *path)
     return report;
 }
 
-/* What the earlier report measured for the case of that name, or NULL. */
+/* The earlier report's measurement for the case of that name, or NULL. */
 static const cJSON *earlier(const cJSON *report, const char *name)
 {
     const cJSON *entry;
@@ -81,7 +81,7 @@ static const cJSON *earlier(const cJSON *report, const char *name)
 
 /* ---- Tables ------------------------------------------------------------------------------------------- */
 
-/* The greatest of a number of the classes that bounds speak of. */
+/* The greatest value of a field over the classes to which bounds apply. */
 static double over_classes(const cJSON *column, const char *key)
 {
     double greatest = NAN;
@@ -95,7 +95,7 @@ static double over_classes(const cJSON *column, const char *key)
     return greatest;
 }
 
-/* Of an operator on groups of elements, whose errors are counted in units of their terms. */
+/* For an operator on groups of elements, whose errors are counted in units of their terms. */
 static int32_t is_sum(const cJSON *data)
 {
     return strcmp(text(data, "unit"), "terms") == 0;
@@ -135,8 +135,7 @@ static const char *const sums_columns[] = {"operator",  "dtype",     "max",     
 #define FIRST_CLASS 5
 #define CLASSES_END 10
 
-/* The errors of the classes that the columns name; "of result" is the error of many terms in the result's own
- * units. */
+/* The errors of the classes in the columns; "of result" is the error of class many in units of the result. */
 static void add_classes(cJSON *row, const cJSON *device, const char *const *columns)
 {
     const cJSON *classes = member(device, "classes");
@@ -177,7 +176,7 @@ static void add_row(const check_run *run, cJSON *table, const cJSON *data, const
     check_table_row(table, row);
 }
 
-/* Tables without rows are not shown. */
+/* Tables without rows are omitted. */
 static void table_of_errors(check_run *run, const cJSON *report, int32_t sums)
 {
     cJSON *table = NULL;
@@ -217,12 +216,12 @@ static void add_surprise(cJSON *row, const cJSON *one)
     }
 }
 
-/* Special values at which something else came. */
+/* Special values with an unexpected result. */
 static void table_of_surprises(check_run *run)
 {
     static const char *const columns[] = {"operator", "dtype", "at", "got", "defined", NULL};
     cJSON *table =
-        check_table(run, "special", "Special values at which something else came (the first few)", columns);
+        check_table(run, "special", "Special values with an unexpected result (the first few)", columns);
     for (uint32_t i = 0; i < run->count; i++) {
         const cJSON *data = run->entries[i].result.data, *one;
         cJSON_ArrayForEach(one, member(member(member(data, "device"), "special"), "first"))
@@ -240,11 +239,11 @@ static void table_of_surprises(check_run *run)
     }
 }
 
-/* What became better or worse since the earlier report. */
+/* What is better or worse than in the earlier report. */
 static void table_of_moves(check_run *run, const cJSON *report)
 {
     static const char *const columns[] = {"operator", "dtype", "class", "before", "now", "", NULL};
-    cJSON *table = check_table(run, "moved", "Moved since the earlier report", columns);
+    cJSON *table = check_table(run, "moved", "Changed since the earlier report", columns);
     for (uint32_t i = 0; i < run->count; i++) {
         const cJSON *data = run->entries[i].result.data, *before = earlier(report, run->entries[i].name),
                     *class;
@@ -273,7 +272,7 @@ static void table_of_moves(check_run *run, const cJSON *report)
 static void table_of_demand(check_run *run)
 {
     static const char *const columns[] = {"demand", "met by", "not met by", "of these", NULL};
-    cJSON *table = check_table(run, "demand", "At most so many units of the last place", columns), *row;
+    cJSON *table = check_table(run, "demand", "At most this many units in the last place", columns), *row;
     char list[2000] = "", name[160];
     uint32_t met = 0, unmet = 0;
     for (uint32_t i = 0; i < run->count; i++) {
@@ -301,7 +300,7 @@ int32_t check_precision(check_run *run)
     static const check_source sources[] = {check_precision_functions, check_precision_sums};
     cJSON *report = run->options->against ? read_report(run->options->against) : NULL;
     if (run->options->against && !member(report, "cases")) {
-        snprintf(run->fatal, sizeof(run->fatal), "%s is no report of tenon check", run->options->against);
+        snprintf(run->fatal, sizeof(run->fatal), "%s is not a report of tenon check", run->options->against);
         cJSON_Delete(report);
         return 2;
     }

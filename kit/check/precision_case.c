@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cases of the precision report: one for each operator and dtype that the device computes in. A case measures
- * and leaves its numbers as data; precision.c makes tables of them. Numbers that JSON has no word for are
- * texts.
+ * Cases of the precision report, one for each operator and dtype of the device. A case measures and stores
+ * its numbers as data, of which precision.c makes tables. Numbers that JSON cannot express are texts.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@ void precision_add_number(cJSON *j, const char *key, double x)
 {
     char text[32];
     cJSON *item;
-    /* cJSON writes too few digits of the largest numbers, which then read as infinity. */
+    /* cJSON writes too few digits of the largest numbers, which are then read as infinity. */
     snprintf(text, sizeof(text), x != x ? "nan" : isinf(x) ? (x > 0 ? "inf" : "-inf") : "%.17g", x);
     item = fabs(x) < 1e300 ? cJSON_CreateNumber(x) : cJSON_CreateString(text);
     if (key)
@@ -25,7 +24,7 @@ void precision_add_number(cJSON *j, const char *key, double x)
         cJSON_AddItemToArray(j, item);
 }
 
-/* How many numbers say where something was: pairs have twice as many, a problem has the result's. */
+/* Numbers that give a position: pairs have twice as many; a problem has the index of the result. */
 static int32_t numbers_of(const precision_row *row)
 {
     return row->class_names == sums_class_names ? 1 : row->function->inputs * (row->format->complex ? 2 : 1);
@@ -49,7 +48,7 @@ static cJSON *stats_json(const precision_row *row, const precision_stats *s)
     return j;
 }
 
-/* JSON numbers have no sign of zero that readers keep. */
+/* Readers of JSON lose the sign of a zero. */
 static void add_signed(cJSON *j, const char *key, const char *zero, double x)
 {
     precision_add_number(j, key, x);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact functions of complex numbers. Formulas are the plain ones, at a precision that is wide enough for
- * all that cancels in them: it grows with the exponents of the input. Knows nothing of devices.
+ * The exact functions of complex numbers, by the plain formulas at a precision wide enough for all
+ * cancellation: it grows with the exponents of the input. Knows nothing of devices.
  */
 #include <stddef.h>
 #include <string.h>
 #include "precision.h"
 
-/* A complex number while it is worked on; both parts have the same precision. */
+/* A complex number in a computation; both parts have the same precision. */
 typedef struct pair {
     mpfr_t re, im;
 } pair;
@@ -76,7 +76,7 @@ static void pair_log(pair *z)
     mpfr_clear(size);
 }
 
-/* The part of the same sign as the input's real one first: nothing cancels. */
+/* First the root whose real part has the sign of the input's: nothing cancels. */
 static void pair_sqrt(pair *z)
 {
     mpfr_t size, big;
@@ -109,7 +109,7 @@ static void pair_turn(pair *z, int k)
         mpfr_neg(z->im, z->im, MPFR_RNDN);
 }
 
-/* sinh x cos y + i cosh x sin y; the cosine's twin */
+/* sinh x cos y + i cosh x sin y; the cosine is similar */
 static void pair_sinh(pair *z)
 {
     pair t;
@@ -130,7 +130,7 @@ static void pair_cosh(pair *z)
     mpfr_mul(z->im, z->im, t.re, MPFR_RNDN);
     pair_clear(&t);
 }
-/* (sinh 2x + i sin 2y) / (cosh 2x + cos 2y), for large x with what is left of it. */
+/* (sinh 2x + i sin 2y) / (cosh 2x + cos 2y); for large x its limit. */
 static void pair_tanh(pair *z)
 {
     mpfr_t below, cosine;
@@ -150,7 +150,7 @@ static void pair_tanh(pair *z)
     mpfr_clears(below, cosine, (mpfr_ptr)0);
 }
 
-/* log(z + sqrt(z^2 + 1)), of the half plane where the two add up. */
+/* log(z + sqrt(z^2 + 1)), in the half plane where nothing cancels. */
 static void pair_asinh(pair *z)
 {
     pair t;
@@ -190,7 +190,7 @@ static void pair_acos(pair *z)
     mpfr_neg(z->im, z->im, MPFR_RNDN);
     mpfr_clear(half_turn);
 }
-/* i acos z or its negative, whichever has a real part that is not negative. */
+/* i acos z or its negative, whichever has a non-negative real part. */
 static void pair_acosh(pair *z)
 {
     pair_acos(z);

@@ -147,7 +147,7 @@ static void negate(precision_part *p)
     p->value = -p->value;
 }
 
-/* 1 where a row of the table fits. */
+/* 1 if a row of the table matches. */
 static int32_t look_up(const special_table *t, double x, double y, precision_part *out)
 {
     int32_t mirrored = t->parity && signbit(x);
@@ -237,7 +237,7 @@ static void limit_at(const char *name, const double *x, int32_t count, precision
 
 /* ---- All ----------------------------------------------------------------------------------------------- */
 
-/* Sums are those of the parts. */
+/* A sum adds the parts. */
 static void sum_of(const double *x, double sign, precision_part *out)
 {
     for (int32_t k = 0; k < 2; k++) out[k] = (precision_part){x[k] + sign * x[2 + k], PRECISION_PART_EXACT};
@@ -269,7 +269,7 @@ void precision_pairs_special(const char *name, const double *x, int32_t count, p
     }
 }
 
-/* Where a table has an exact 0 or infinity nothing is rounded. */
+/* An exact 0 or infinity of the table is not rounded. */
 static int32_t part_fits(const precision_format *f, double got, const precision_part *want)
 {
     if (want->value != want->value) return got != got;

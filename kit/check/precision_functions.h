@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact functions of real numbers, each a precision_real; precision.h says what that is. */
+/* Exact functions of real numbers, each of type precision_real; see precision.h. */
 #ifndef TENON_KIT_PRECISION_FUNCTIONS_H
 #define TENON_KIT_PRECISION_FUNCTIONS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs of the precision report, by class. Drawn evenly over exponents, so that every order of magnitude of
- * a format is met; the same seed gives the same numbers. Knows functions by their range and their points
- * only.
+ * Inputs of the precision report, by class. They are uniform over exponents, so every order of magnitude of
+ * a format occurs; the same seed gives the same numbers. Of functions only their ranges and points are known
+ * here.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ const char *const precision_class_names[PRECISION_CLASSES] = {"small", "medium",
 #define NEAR_STEPS   24 /* neighbours on each side of a point */
 #define NEAR_SCALES  20 /* and points at distances of 2^-k */
 #define DEGREE_MOST  13
-#define FAR_EXPONENT 64 /* where a function has no limit, half of the large inputs stay below 2^this */
+#define FAR_EXPONENT 64 /* for unlimited functions, half of the large inputs are below 2^this */
 
 typedef struct draw {
     const precision_function *f;
@@ -90,7 +90,7 @@ static int32_t add(draw *d, const double *x, uint8_t class)
     return 1;
 }
 
-/* A number of a class for input i; one outside the range of the function is folded back by its sign. */
+/* A number of a class for input i; one outside the function's range is moved into it by its sign. */
 static double number_of(draw *d, int32_t i, int32_t class)
 {
     const precision_format *f = d->format;
@@ -119,7 +119,7 @@ static double number_of(draw *d, int32_t i, int32_t class)
     return NAN;
 }
 
-/* Tuples whose members are of one class, or (every fourth) of the class and another. */
+/* Tuples with members of one class, or (every fourth) of the class and another one. */
 static int32_t add_class(draw *d, int32_t class)
 {
     double x[2 * PRECISION_MAX_INPUTS];
@@ -142,7 +142,7 @@ static int32_t add_point(draw *d, double point)
     if (!inside(d->f, point)) return 1;
     for (int32_t i = 1; i < d->f->inputs; i++) {
         x[i] = number_of(d, i, PRECISION_MEDIUM);
-        /* Powers of what is next to 1 need large exponents to be interesting. */
+        /* Powers of numbers near 1 need large exponents. */
         if (next(d) % 2 && !(d->f->flags & (PRECISION_DEGREE | PRECISION_LIMITED)))
             x[i] = number_of(d, i, PRECISION_LARGE);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures one operator and dtype: exact values once, then what the device and the CPU plugin make of the
- * same inputs. Repeats and a second stream show whether the bits are the same. Prints nothing.
+ * Measures one operator and dtype: exact values once, then the results of the device and of the CPU plugin
+ * for the same inputs. Repeats and a second stream show whether the bits are the same. Prints nothing.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "precision.h"
 
 #define VALUE_BITS 160 /* of exact values: three times a float64 */
-#define SURPRISED  4   /* ULP that a result at a special value may be off */
-#define MAX_SLOPES 600 /* elements whose gradient is compared; differences are slow */
+#define SURPRISED  4   /* allowed error at a special value, in ULP */
+#define MAX_SLOPES 600 /* gradients are compared of this many elements; differences are slow */
 #define REPEATS    2
 
 typedef struct work {
     const precision_options *o;
     precision_row *row;
     precision_inputs inputs;
-    double numbers[4]; /* arguments that are no tensors */
+    double numbers[4]; /* arguments that are not tensors */
     mpfr_t x[2 * PRECISION_MAX_INPUTS];
     mpfr_t *exact; /* one or two for each element */
     int32_t parts;
@@ -42,7 +42,8 @@ static int32_t make_exact(work *w)
         mpfr_t *out = w->exact + i * w->parts;
         for (int32_t k = 0; k < w->parts; k++) mpfr_init2(out[k], VALUE_BITS);
         load_inputs(w, i);
-        if (w->parts == 2 && w->inputs.classes[i] == PRECISION_SPECIAL) continue; /* they are judged apart */
+        if (w->parts == 2 && w->inputs.classes[i] == PRECISION_SPECIAL)
+            continue; /* judged separately */
         if (w->parts == 2)
             precision_pairs(f->name, out, w->x);
         else
@@ -53,7 +54,7 @@ static int32_t make_exact(work *w)
 
 /* ---- One column -------------------------------------------------------------------------------------- */
 
-/* A number below the normal ones, or one whose result is. */
+/* A denormal number, or one with a denormal result. */
 static int32_t class_of(const work *w, const precision_format *out, int64_t i)
 {
     int32_t class = w->inputs.classes[i];
@@ -62,14 +63,14 @@ static int32_t class_of(const work *w, const precision_format *out, int64_t i)
     return class != PRECISION_SPECIAL && tiny && w->parts == 1 ? PRECISION_DENORMAL : class;
 }
 
-/* A sum whose terms cancel cannot be better than they are: how many units of the greatest make one of the
- * result's. */
+/* A sum whose terms cancel cannot be more exact than the terms: the ratio of the greatest term's unit to
+ * the result's. */
 static double of_terms(const work *w, const precision_format *out, int64_t i)
 {
     int32_t unit = precision_unit(out, w->exact[i]), greatest = unit;
     mpfr_t term;
     mpfr_init2(term, 53);
-    /* Of three inputs the last two make one term, of two both are one. */
+    /* Of three inputs the last two form one term; of two, both do. */
     for (int32_t k = 0; k < (w->row->function->inputs == 2 ? 2 : 1); k++) {
         mpfr_set_d(term, w->inputs.x[k][i], MPFR_RNDN);
         if (mpfr_number_p(term) && precision_unit(out, term) > greatest) greatest = precision_unit(out, term);
@@ -115,7 +116,7 @@ static void measure_class(work *w, const precision_format *out, precision_column
     precision_stats_finish(stats, w->errors, count);
 }
 
-/* Whether something else came than is defined; that goes to `want`. */
+/* Whether a result differs from the definition, which goes to `want`. */
 static int32_t surprising(const work *w, const precision_format *out, int64_t i, double *want)
 {
     precision_part parts[2];
@@ -163,7 +164,7 @@ void precision_repeats(precision_call *call, precision_column *column, double *n
     int32_t threads = tn_get_num_threads(ctx);
     column->same_again = column->same_elsewhere = 1;
     for (int32_t k = 0; k < REPEATS; k++) column->same_again &= same_bits(call, numbers, raw, again, bytes);
-    /* One more than there are, where there is one. */
+    /* One more element than needed, if there is one. */
     tn_set_num_threads(ctx, threads > 1 ? 1 : 2);
     column->same_threads = same_bits(call, numbers, raw, again, bytes);
     tn_set_num_threads(ctx, threads);
@@ -174,7 +175,7 @@ void precision_repeats(precision_call *call, precision_column *column, double *n
     tn_stream_release(stream);
 }
 
-/* The gradient of ones against differences of the exact function. */
+/* The gradient for ones, compared with differences of the exact function. */
 static void measure_slopes(work *w, precision_call *call, precision_column *column)
 {
     const precision_format *format = NULL;

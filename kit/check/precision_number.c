@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats of numbers and the measure of an error; see precision.h. Knows no function and no device. */
+/* Formats of numbers and the measure of an error; see precision.h. Knows no functions or devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ int32_t precision_unit(const precision_format *f, mpfr_srcptr exact)
     return (int32_t)exponent - f->digits + 1;
 }
 
-/* got - exact as a number, both cut at 2^(most + 1). */
+/* got - exact, both limited to 2^(most + 1). */
 static void difference(const precision_format *f, double got, mpfr_srcptr exact, mpfr_t out)
 {
     mpfr_t limit, cut;

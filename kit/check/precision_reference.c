@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact functions of real numbers that are MPFR's own, or formulas over them that lose nothing.
- * Definitions and limits are ATen's. precision_table.c says which operator is which function.
+ * The exact functions of real numbers that MPFR has, or that are formulas over them without loss.
+ * Definitions and limits are ATen's. precision_table.c maps operators to functions.
  */
 #include <math.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls an operator on a device with the inputs of the precision report: its tensors come first come first,
- * its other arguments from the table's text or the schema's defaults. Judges nothing.
+ * Calls an operator on a device with the inputs of the precision report: tensors in order, other arguments
+ * from the table's text or the schema's defaults. Judges nothing.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define MAX_TEXT      64
 #define MAX_LIST      4
 
-/* The text of argument `name` in "n=2,approximate=tanh", else the default's. */
+/* The text of argument `name` in "n=2,approximate=tanh", or its default. */
 static const char *text_of(const precision_function *f, const tn_argument_info *info, char *buffer)
 {
     const char *at = f->arguments;
@@ -32,7 +32,7 @@ static const char *text_of(const precision_function *f, const tn_argument_info *
     return buffer;
 }
 
-/* The numbers of "[1, 2]" or "1"; how many. */
+/* Reads the numbers of "[1, 2]" or "1"; returns their count. */
 static int64_t list_of(const char *text, int64_t *list)
 {
     int64_t count = 0;
@@ -45,8 +45,8 @@ static int64_t list_of(const char *text, int64_t *list)
     return count;
 }
 
-/* A number, a truth value, a string (quoted in schemas), None or, where the type is one, a list of whole
- * numbers. `text` and `list` must outlive the value. */
+/* A number, bool, string (quoted in schemas), None or list of integers, as the type says. `text` and
+ * `list` must outlive the value. */
 static tn_value value_of(char *text, const char *type, int64_t *list)
 {
     char *end;
@@ -114,11 +114,11 @@ static tn_tensor *tensor_of(const precision_call *c, tn_scope *s, int32_t i)
     double *const *x = c->inputs->x + i * (c->format->complex ? 2 : 1);
     tn_tensor *t = tensor_of_numbers(c, s, x, count, sizes);
     if (t && c->which == i && tn_set_requires_grad(t, 1) != TN_OK)
-        tn_scope_fail(s, TN_E_AUTOGRAD, "the input takes no gradient");
+        tn_scope_fail(s, TN_E_AUTOGRAD, "the input does not accept requires_grad");
     return t;
 }
 
-/* The gradient of ones, or of the weights, for the input in question. */
+/* The gradient for ones, or for the weights, of one input. */
 static tn_tensor *slope_of(const precision_call *c, tn_scope *s, tn_tensor *result, tn_tensor *input)
 {
     tn_tensor *seed = tn_ones_like(s, result), *grad = NULL;
@@ -170,7 +170,7 @@ static int32_t fetch(const precision_call *c, tn_scope *s, tn_tensor *result, do
     int64_t parts = f && f->complex ? 2 : 1, count = c->which < 0 ? c->inputs->count : count_of(c, c->which),
             bytes = tn_tensor_numel(result) * tn_dtype_bytes(tn_tensor_dtype(result));
     if (!f || tn_tensor_numel(result) != count)
-        return tn_scope_fail(s, TN_E_STATE, "the result has another dtype or size than a measure could take");
+        return tn_scope_fail(s, TN_E_STATE, "the result has an unexpected dtype or size");
     void *data = malloc((size_t)bytes + 1);
     if (!data) return tn_scope_fail(s, TN_E_OUT_OF_MEMORY, "no memory for results");
     int32_t status = tn_to_host(s, result, data, (uint64_t)bytes);

@@ -2,7 +2,7 @@
 /* Derivatives of exact functions, as differences of exact values; see precision.h. */
 #include "precision.h"
 
-/* With the step 2^-100 of x the error of a central difference is 2^-200 of the slope, or so. */
+/* With a step of 2^-100 x the error of a central difference is about 2^-200 of the slope. */
 #define STEP_BITS   100
 #define SLOPE_BITS  320
 #define SLOPE_LIMIT 6000

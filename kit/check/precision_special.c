@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Special functions that MPFR lacks, at any precision: power series with enough spare bits for what cancels
- * in them, asymptotic expansions far out, Newton's iteration for inverses (DLMF 5.15, 8.7, 9.7, 10.25-10.40,
- * 25.11). Knows nothing of the kernels that it judges.
+ * Special functions that MPFR lacks, at any precision: power series with spare bits for cancellation,
+ * asymptotic expansions for large arguments, Newton's iteration for inverses (DLMF 5.15, 8.7, 9.7,
+ * 10.25-10.40, 25.11). Independent of the kernels that they judge.
  */
 #include <stddef.h>
 #include "precision_functions.h"
@@ -10,7 +10,7 @@
 #define SPARE 64  /* bits beyond those asked for */
 #define FAR   250 /* expansions in 1 / x are used from here on: their error is e^-2x or less */
 
-/* log2 |x|, roughly; 0 for what has none. */
+/* log2 |x|, roughly; 0 for zeros, infinities and NaN. */
 static int64_t magnitude(mpfr_srcptr x)
 {
     return mpfr_regular_p(x) ? mpfr_get_exp(x) : 0;
@@ -143,7 +143,7 @@ void exact_polygamma(mpfr_t out, mpfr_t *x, const double *p)
     mpfr_clear(s[1]);
 }
 
-/* What both incomplete functions share: 1 if they have no value of their own at (a, x). */
+/* Common to both incomplete functions: 1 if (a, x) is a special case. */
 static int gamma_edge(mpfr_t out, mpfr_t *x, int upper)
 {
     int bad = mpfr_nan_p(x[0]) || mpfr_nan_p(x[1]) || mpfr_sgn(x[0]) < 0 || mpfr_sgn(x[1]) < 0;
@@ -155,7 +155,7 @@ static int gamma_edge(mpfr_t out, mpfr_t *x, int upper)
     else if (mpfr_zero_p(x[0]) || mpfr_inf_p(x[1]))
         mpfr_set_ui(out, (unsigned long)!upper, MPFR_RNDN);
     else if (mpfr_cmp_ui(x[0], 10000) > 0 || mpfr_cmp_ui(x[1], 10000) > 0)
-        /* Far out, where only special values are asked for, the step from 0 to 1 is sharp, at x = a. */
+        /* For huge arguments, which occur only as special values, the step from 0 to 1 at x = a is sharp. */
         mpfr_set_d(out, mpfr_equal_p(x[0], x[1]) ? 0.5 : (mpfr_cmp(x[1], x[0]) > 0) != upper, MPFR_RNDN);
     else
         return 0;
@@ -187,8 +187,7 @@ static void lower_series(mpfr_t out, mpfr_srcptr a, mpfr_srcptr x)
     mpfr_clears(sum, term, next, (mpfr_ptr)0);
 }
 
-/* Q = 1 - P, with bits for what cancels: Q is not below e^-x x^(a-1) / Gamma(a) or so, and both are in reach.
- */
+/* Q = 1 - P, with spare bits for cancellation: Q is not far below e^-x x^(a-1) / Gamma(a). */
 static void complement(mpfr_t out, mpfr_srcptr a, mpfr_srcptr x)
 {
     mpfr_t lower;
@@ -272,7 +271,7 @@ static void inverse_erfc(mpfr_t out, mpfr_srcptr q)
     mpfr_clears(y, target, value, step, slope, (mpfr_ptr)0);
 }
 
-/* Around 0, where 1 - x would lose what x is: Newton on erf. */
+/* Near 0, where 1 - x would lose x: Newton on erf. */
 static void inverse_erf(mpfr_t out, mpfr_srcptr x)
 {
     mpfr_prec_t bits = mpfr_get_prec(out) + SPARE;

@@ -68,7 +68,7 @@ static void exact_norm(mpfr_t *out, mpfr_t *scale, const mpfr_t *x, int64_t n)
     mpfr_sqrt(*out, *out, MPFR_RNDN);
     mpfr_set(*scale, *out, MPFR_RNDN);
 }
-/* The scale is sqrt(S sum x^2) / (n - 1), S the sum of squared deviations. */
+/* The scale is sqrt(S sum x^2) / (n - 1), where S is the sum of squared deviations. */
 static void exact_var(mpfr_t *out, mpfr_t *scale, const mpfr_t *x, int64_t n)
 {
     exact_mean(out, scale, x, n);
@@ -107,7 +107,7 @@ static void exact_logsumexp(mpfr_t *out, mpfr_t *scale, const mpfr_t *x, int64_t
     powers(greatest, *out, x, n);
     mpfr_log(*scale, *out, MPFR_RNDN);
     mpfr_add(*out, *scale, greatest, MPFR_RNDN);
-    /* The limit, where the greatest is an infinity. */
+    /* The limit if the greatest is an infinity. */
     if (mpfr_inf_p(greatest) && !nan) mpfr_set(*out, greatest, MPFR_RNDN);
     mpfr_abs(greatest, greatest, MPFR_RNDN);
     mpfr_add(*scale, *scale, greatest, MPFR_RNDN);
@@ -188,7 +188,7 @@ static void term_of_mm(const sums_problem *p, int64_t r, int64_t t, int64_t *fir
     *first = r / p->rows * p->n + t;
     *second = t * p->rows + r % p->rows;
 }
-/* The third input comes last here, first in the call. */
+/* The third input is last here, but first in the call. */
 static int64_t sizes_of_addmm(sums_problem *p, int64_t rows, int64_t n)
 {
     set_sizes(p, 2, 2, (int64_t[]){rows, rows});
@@ -218,7 +218,7 @@ static void term_of_bmm(const sums_problem *p, int64_t r, int64_t t, int64_t *fi
 static int64_t sizes_of_conv(sums_problem *p, int64_t rows, int64_t n)
 {
     int64_t channels =
-        2 * ((n + 2 * WINDOW * WINDOW - 1) / (2 * WINDOW * WINDOW)); /* halves, which may cancel */
+        2 * ((n + 2 * WINDOW * WINDOW - 1) / (2 * WINDOW * WINDOW)); /* the two halves may cancel */
     set_sizes(p, 0, 4, (int64_t[]){1, channels, HEIGHT, WIDTH});
     set_sizes(p, 1, 4, (int64_t[]){rows, channels, WINDOW, WINDOW});
     p->results = rows * DOWN * ACROSS;

@@ -20,7 +20,7 @@ enum {
 };
 extern const char *const sums_class_names[PRECISION_CLASSES]; /* NULL: no such class */
 
-/* What the numbers of a problem are like, apart from their class. */
+/* How the numbers of a problem are chosen, besides its class. */
 enum {
     SUMS_OF_TERMS,   /* they are added */
     SUMS_OF_FACTORS, /* multiplied: around 1, so that the product stays in range */
@@ -35,7 +35,7 @@ typedef struct sums_problem sums_problem;
 
 /* One row of n elements: one result, or n; `scale` gets the size of each result's terms. */
 typedef void (*sums_row)(mpfr_t *out, mpfr_t *scale, const mpfr_t *x, int64_t n);
-/* Where term t of result r is found in the first two inputs. */
+/* Where term t of result r is in the first two inputs. */
 typedef void (*sums_term)(const sums_problem *p, int64_t r, int64_t t, int64_t *first, int64_t *second);
 
 typedef struct sums_function {
@@ -44,11 +44,11 @@ typedef struct sums_function {
     const char *arguments; /* "dim=[D]": D stands for the dimension, N for the number of its elements */
     int32_t inputs;
     int32_t kind;    /* SUMS_OF_... */
-    int32_t strided; /* also along the first dimension */
-    int32_t classes; /* bits of the classes that there are */
-    sums_row row;    /* this one for what goes along a dimension, */
+    int32_t strided; /* measured along the first dimension, too */
+    int32_t classes; /* bits of the classes that are used */
+    sums_row row;    /* for operators along a dimension, */
     int32_t each;    /* with a result for each element */
-    sums_term term;  /* that one for products */
+    sums_term term;  /* for products */
     /* Sizes of the inputs of a product of `rows` by `rows` results of n terms; returns the number of terms.
      */
     int64_t (*sizes)(sums_problem *p, int64_t rows, int64_t n);

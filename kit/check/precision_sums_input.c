@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of the problems of precision_sums.h, by class. Knows no function but by the kind of its inputs. */
+/* Numbers of the problems of precision_sums.h, by class. Of a function only the kind of its inputs is
+ * known here. */
 #include <math.h>
 #include <string.h>
 #include "precision_sums.h"
@@ -9,7 +10,7 @@ const char *const sums_class_names[PRECISION_CLASSES] = {"uniform", "wide", "can
 
 #define WIDE_REACH       20 /* exponents of wide terms are below this on both sides; of float16 WIDE_REACH_16 */
 #define WIDE_REACH_16    5
-#define OFFSET_OF_POWERS 100 /* what cancels when the greatest exponent is taken from the others */
+#define OFFSET_OF_POWERS 100 /* cancels when the greatest exponent is subtracted */
 
 typedef struct draw {
     const precision_format *format;
@@ -43,7 +44,7 @@ static double power_number(draw *d)
     if (d->class == SUMS_WIDE) return wide(d, -10, 6);
     return d->class == SUMS_CANCELLING ? OFFSET_OF_POWERS + 4 * x : 10 * x - 5;
 }
-/* A mean of half the digits: its square leaves nothing of the spread. */
+/* A mean with half the digits: its square leaves no digits for the spread. */
 static double spread_number(draw *d)
 {
     double x = precision_share(&d->state);
@@ -51,13 +52,13 @@ static double spread_number(draw *d)
     return d->class == SUMS_CANCELLING ? ldexp(1, d->format->digits / 2) + x : x;
 }
 
-/* The opposite of x but for its last bits. */
+/* -x except for its last bits. */
 static double opposite(const draw *d, double x, int64_t i)
 {
     return precision_rounded(d->format, -x * (1 + ldexp((double)(i % 5) - 2, 2 - d->format->digits)));
 }
 
-/* The second half of each row takes the first one away; then the row is shuffled. */
+/* The second half of each row cancels the first; then the row is shuffled. */
 static void cancel_rows(draw *d, sums_problem *p)
 {
     int64_t along = p->dim ? 1 : p->rows, across = p->dim ? p->n : 1;
@@ -72,7 +73,7 @@ static void cancel_rows(draw *d, sums_problem *p)
         }
     }
 }
-/* The same of the terms of products, but for the order. */
+/* The same for the terms of products, without shuffling. */
 static void cancel_products(draw *d, sums_problem *p)
 {
     int64_t first[2], second[2];

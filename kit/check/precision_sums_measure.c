@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures one operator of precision_sums.h and dtype: for each class of inputs, and along both dimensions
- * where it goes along one, what the device and the CPU plugin make of them. Prints nothing.
+ * Measures one operator of precision_sums.h and dtype: the results of the device and of the CPU plugin for
+ * each class of inputs, along both dimensions where that applies. Prints nothing.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define PRODUCT_ROWS  6
 #define PRODUCT_TERMS 96
 #define MANY_TERMS    100 /* for each sample */
-#define SURPRISED     4   /* ULP that a result at a special value may be off */
+#define SURPRISED     4   /* allowed error at a special value, in ULP */
 
 typedef struct work {
     const precision_options *o;
@@ -70,7 +70,7 @@ static int32_t make_exact(work *w, mpfr_prec_t bits)
     return w->exact && w->scale && w->got && w->raw && w->again;
 }
 
-/* The text of the arguments, with the numbers for their letters. */
+/* The text of the arguments, with numbers in place of letters. */
 static void arguments_of(const sums_problem *p, char *out, size_t bytes)
 {
     const char *at = p->f->arguments ? strpbrk(p->f->arguments, "DN") : NULL;
@@ -186,7 +186,7 @@ static void drop_problem(work *w)
     sums_problem_finish(&w->problem);
 }
 
-/* What one device makes of the problem that is there. */
+/* Runs the current problem on one device. */
 static int32_t measure_problem(work *w, tn_device device, precision_column *column, int32_t class)
 {
     sums_call c;

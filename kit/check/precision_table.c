@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operators that the precision report measures, with the inputs that are worth trying: their range, and
- * next to it roots, poles and edges, of all formats together. Bounds of OpenCL are those of the full profile,
- * single precision: The OpenCL C 3.0 Specification, section 7.4, "Relative Error as ULPs".
+ * The operators that the precision report measures, with their range of inputs and their roots, poles and
+ * limits in all formats. OpenCL's bounds are those of the full profile, single precision: The OpenCL C 3.0
+ * Specification, section 7.4, "Relative Error as ULPs".
  */
 #include <math.h>
 #include <stddef.h>

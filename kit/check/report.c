@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for people, progress, and tables; report_json.c and report_html.c write the other two. */
+/* The report as text, progress, and tables; report_json.c and report_html.c write the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 
 #define MAX_SHOWN 60
 
-/* ---- Tables -----------------------------------------------------------------------------------------------
- */
+/* ---- Tables -------------------------------------------------------------------------------------------- */
 
 cJSON *check_table(check_run *run, const char *key, const char *title, const char *const *columns)
 {
@@ -41,8 +40,7 @@ const char *check_cell_text(const cJSON *cell, char *buffer, size_t bytes)
     return buffer;
 }
 
-/* ---- Colours and progress
- * ----------------------------------------------------------------------------------- */
+/* ---- Colours and progress ------------------------------------------------------------------------------ */
 
 static const char *color(const char *code)
 {
@@ -81,8 +79,7 @@ void check_progress_end(void)
     if (progress_on()) fputs("\r\033[K", stderr);
 }
 
-/* ---- Text
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Text ---------------------------------------------------------------------------------------------- */
 
 static const char *text_of(const cJSON *object, const char *key)
 {
@@ -181,11 +178,12 @@ static void print_tier(uint32_t i, const check_tier *t, int all)
     }
     putchar('\n');
     print_names("no kernel, the CPU answers", t->missing, 100);
-    print_names("the kernel lacks, in some dtype or in all, and the CPU answers", t->lacking, 100);
-    print_names("no kernel, and none is asked for", t->optional, all ? 1000 : 12);
+    print_names("the kernel exists but lacks this operator or a dtype of it, and the CPU answers", t->lacking,
+                100);
+    print_names("no kernel, and none is required", t->optional, all ? 1000 : 12);
 }
 
-/* Reasons of what was skipped, each once. */
+/* The reasons of skipped cases, each once. */
 static void print_skips(const check_run *run)
 {
     for (uint32_t i = 0; i < run->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one page that needs nothing else: tiers, a map of operators by dtype, tables, cases. */
+/* The report as one self-contained page: tiers, a map of operators by dtype, tables, cases. */
 #include "tiers.h"
 
 #include <stdio.h>
@@ -18,8 +18,7 @@ static const char head[] =
     ".skipped{background:#e8e8e8}.bad{outline:2px solid #c00}details{margin:.5em 0}summary{cursor:pointer}\n"
     "</style>\n";
 
-/* ---- Pieces
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Pieces -------------------------------------------------------------------------------------------- */
 
 static void put(FILE *f, const char *text)
 {
@@ -80,7 +79,7 @@ static void put_tiers(FILE *f, const check_run *run)
     fputs("<table><tr><th>tier</th><th></th><th>whole</th>", f);
     for (int32_t k = 0; k < CHECK_OUTCOMES; k++) fprintf(f, "<th>%s</th>", check_outcome_name(k));
     fputs("<th>no kernel, the CPU answers</th><th>lacking in a kernel, the CPU answers</th><th>none, and "
-          "none is asked for</th></tr>\n",
+          "none is required</th></tr>\n",
           f);
     for (uint32_t i = 0; i < CHECK_TIERS; i++) {
         const check_tier *t = &tiers[i];
@@ -100,8 +99,7 @@ static void put_tiers(FILE *f, const check_run *run)
     check_tiers_finish(tiers);
 }
 
-/* ---- The map of operators
- * ---------------------------------------------------------------------------------- */
+/* ---- The map of operators ------------------------------------------------------------------------------ */
 
 typedef struct part {
     const char *start;
@@ -128,7 +126,7 @@ static int same_part(part a, part b)
     return a.length == b.length && strncmp(a.start, b.start, (size_t)a.length) == 0;
 }
 
-/* The dtypes that occur among cases with five parts, in their order. */
+/* The dtypes of cases whose names have five parts, in their order. */
 static int find_dtypes(const check_run *run, part *dtypes)
 {
     part p[5];
@@ -204,8 +202,7 @@ static void put_map(FILE *f, const check_run *run)
     fputs("</table>\n", f);
 }
 
-/* ---- Tables and cases
- * --------------------------------------------------------------------------------------- */
+/* ---- Tables and cases ---------------------------------------------------------------------------------- */
 
 static void put_table(FILE *f, const cJSON *table)
 {
@@ -250,7 +247,7 @@ static void put_entry(FILE *f, const check_run *run, const check_entry *e)
     fputs("</td></tr>\n", f);
 }
 
-/* Those that are not as expected stand open, the others fold. */
+/* Cases that are not as expected are shown open, the others folded. */
 static void put_entries(FILE *f, const check_run *run, int bad)
 {
     fprintf(f, "<details%s><summary>%s</summary>\n<table>\n", bad ? " open" : "",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs cases in processes of their own: a crash or a hang costs the case it happened in, and a fresh process
- * takes over. This process never loads the plugin (unless --jobs 0 asks for a debugger's sake).
+ * Runs cases in processes of their own: a crash or a hang ends only the case in which it happens, and a new
+ * process continues. This process never loads the plugin, except with --jobs 0, which is for debuggers.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,9 +20,9 @@
 typedef struct worker {
     pid_t pid; /* 0: none */
     int to, from;
-    int64_t running; /* the case in hand, -1: none */
+    int64_t running; /* number of the case that runs, -1: none */
     double deadline;
-    char *buffer; /* of what it wrote, up to an end of line */
+    char *buffer; /* what it wrote, up to the end of a line */
     size_t used, room;
 } worker;
 
@@ -41,15 +41,14 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* ---- Processes -------------------------------------------------------------------------------------------
- */
+/* ---- Processes ----------------------------------------------------------------------------------------- */
 
-/* In the child. What the plugin prints must not get between the lines of a report. */
+/* In the child. Output of the plugin must not mix with the lines of a report. */
 static void serve(runner *r, int in, int out)
 {
     const struct rlimit none = {0, 0};
     FILE *from = fdopen(in, "r"), *to = fdopen(out, "w");
-    /* The pipes of the other workers: held open here, they would never end there. */
+    /* Pipes of other workers: kept open here, they would never end there. */
     for (int fd = 3; fd < 512; fd++) {
         if (fd != in && fd != out) close(fd);
     }
@@ -87,7 +86,7 @@ static int start(runner *r, worker *w)
     return 1;
 }
 
-/* Asks for a case. Where the worker has died the write fails, and reading its answer tells. */
+/* Asks for a case. If the worker has died the write fails, which reading the answer shows. */
 static void ask(runner *r, worker *w, int64_t number)
 {
     w->running = number;
@@ -95,7 +94,7 @@ static void ask(runner *r, worker *w, int64_t number)
     dprintf(w->to, "%lld\n", (long long)number);
 }
 
-/* Lines behind a '#' are of the log of the case in hand. */
+/* Lines that begin with '#' are log lines of the case that runs. */
 static char *pass_log(runner *r, worker *w)
 {
     char *end;
@@ -108,7 +107,7 @@ static char *pass_log(runner *r, worker *w)
     return end;
 }
 
-/* Reads what is there. 1: a whole answer stands in w->buffer; 0: not yet; -1: the worker is gone. */
+/* Reads available bytes. 1: a whole answer is in w->buffer; 0: not yet; -1: the worker is gone. */
 static int read_line(runner *r, worker *w)
 {
     char *end;
@@ -132,7 +131,7 @@ static int read_line(runner *r, worker *w)
     return 1;
 }
 
-/* Waits for the end of a worker whose input is closed; one that hangs in its own shutdown is ended. */
+/* Waits for a worker whose input is closed; kills it when its shutdown hangs. */
 static int reap(worker *w, double patience)
 {
     int status = 0;
@@ -157,7 +156,7 @@ static void describe_end(int status, char *text, size_t bytes)
         snprintf(text, bytes, "ended the process with status %d", WEXITSTATUS(status));
 }
 
-/* Ends a worker that has nothing to do. Dying now is a finding, too: the plugin's shutdown did it. */
+/* Ends an idle worker. If it dies now, the plugin's shutdown is at fault. */
 static void dismiss(runner *r, worker *w)
 {
     char text[128];
@@ -171,8 +170,7 @@ static void dismiss(runner *r, worker *w)
         snprintf(r->run->fatal, sizeof r->run->fatal, "the end of a context (quiesce, shutdown): %s", text);
 }
 
-/* ---- Results ----------------------------------------------------------------------------------------------
- */
+/* ---- Results ------------------------------------------------------------------------------------------- */
 
 static void settle(runner *r, int64_t number)
 {
@@ -190,7 +188,7 @@ static void take_answer(runner *r, worker *w)
     w->running = -1;
 }
 
-/* The case in hand took its process along, or did not end in time. */
+/* The process of the case crashed, or did not answer in time. */
 static void take_crash(runner *r, worker *w, int late)
 {
     check_result *out = &r->run->entries[w->running].result;
@@ -201,15 +199,15 @@ static void take_crash(runner *r, worker *w, int late)
     out->outcome = CHECK_CRASHED;
     describe_end(status, out->reason, sizeof out->reason);
     if (late)
-        snprintf(out->reason, sizeof out->reason, "not done after %u seconds", r->run->options->timeout);
+        snprintf(out->reason, sizeof out->reason, "not done after %u second%s", r->run->options->timeout,
+                 r->run->options->timeout == 1 ? "" : "s");
     settle(r, w->running);
     w->running = -1;
 }
 
-/* ---- The loop ---------------------------------------------------------------------------------------------
- */
+/* ---- The loop ------------------------------------------------------------------------------------------ */
 
-/* The next case that the lists do not take out; -1 at the end. */
+/* The next case that is not listed as unsupported; -1 at the end. */
 static int64_t next_case(runner *r)
 {
     while (r->next < r->run->count) {
@@ -223,7 +221,7 @@ static int64_t next_case(runner *r)
     return -1;
 }
 
-/* Cases that ask for it, and all with --isolate, get a process that has run nothing before. */
+/* Cases with CHECK_TAG_ALONE, and all with --isolate, get a fresh process. */
 static int alone(const runner *r, int64_t number)
 {
     return r->run->options->isolate || r->run->entries[number].tags & CHECK_TAG_ALONE;
@@ -288,8 +286,7 @@ static void run_all(runner *r)
     free(workers);
 }
 
-/* ---- The list of cases ------------------------------------------------------------------------------------
- */
+/* ---- The list of cases --------------------------------------------------------------------------------- */
 
 static int take_survey(runner *r, const char *line)
 {
@@ -312,7 +309,7 @@ static int take_survey(runner *r, const char *line)
     return run->fatal[0] != 0;
 }
 
-/* Asks a worker of its own for the list: loading may crash or hang, too. */
+/* A separate worker lists the cases: loading may crash or hang, too. */
 static int survey(runner *r)
 {
     worker w = {0};
@@ -341,8 +338,7 @@ static int survey(runner *r)
     return got;
 }
 
-/* ---- In this process --------------------------------------------------------------------------------------
- */
+/* ---- In this process ----------------------------------------------------------------------------------- */
 
 static int run_here(runner *r)
 {
@@ -394,8 +390,8 @@ static int has_native_pass(const check_run *run, const check_entry *like)
     return 0;
 }
 
-/* Twelve kernels make a device; an operator or dtype that one of them lacks is told and is no fault. Cases of
- * one kernel stand together, so the answer for the last one serves most. */
+/* The twelve kernels are required; an operator or dtype that one of them lacks is reported but does not
+ * fail. Cases of one kernel are adjacent, so the answer for the previous case is reused. */
 static void forgive(check_run *run)
 {
     const check_entry *last = NULL;
@@ -429,7 +425,7 @@ int32_t check_execute(check_run *run, const check_source *sources, uint32_t coun
     const check_options *o = run->options;
     int status = check_exceptions_read(&r.exceptions, o->unsupported, CHECK_UNSUPPORTED) ||
                  check_exceptions_read(&r.exceptions, o->expected_failures, CHECK_EXPECTED_FAILURE);
-    if (status) snprintf(run->fatal, sizeof run->fatal, "a list of exceptions cannot be used");
+    if (status) snprintf(run->fatal, sizeof run->fatal, "a list of exceptions cannot be read");
     signal(SIGPIPE, SIG_IGN); /* a worker that has died is noticed by its status */
     if (!status) status = o->jobs ? survey(&r) : run_here(&r);
     if (!status && o->jobs) run_all(&r);

@@ -17,7 +17,7 @@ static void set(cJSON *item, double v)
     cJSON_SetNumberValue(item, v);
 }
 
-/* The dimension of the least stride of those that are not done yet, or -1. */
+/* The dimension with the smallest stride among those not done yet, or -1. */
 static int next_dimension(const double *strides, const int *done, int rank)
 {
     int best = -1;
@@ -26,7 +26,7 @@ static int next_dimension(const double *strides, const int *done, int rank)
     return best;
 }
 
-/* From the innermost dimension out: dense where it was, with a gap where there was one, 0 where it was 0. */
+/* From the innermost dimension outwards: contiguous strides stay contiguous, gaps stay gaps, 0 stays 0. */
 static void shrink_strides(cJSON *list, const double *before, const double *after, int rank)
 {
     double strides[MAX_RANK], dense_before = 1, dense_after = 1;

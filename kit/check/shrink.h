@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded calls made smaller. Which way a call takes depends on operator, dtypes, ranks and strides, and
- * hardly on sizes; a slow device need not compute for minutes to show it.
+ * Makes recorded calls smaller. The way that a call takes depends on operator, dtypes, ranks and strides,
+ * but hardly on sizes, so a slow device can show it quickly.
  */
 #ifndef TENON_KIT_CHECK_SHRINK_H
 #define TENON_KIT_CHECK_SHRINK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast the operators of the workload are, at sizes it has: nanoseconds of a call, bytes of its arguments
- * a second, and the ratio to the CPU plugin. Samples of both devices alternate, medians count; every call is
- * waited for, so short ones show what a call costs. Nothing fails for being slow.
+ * Speed of the operators of the workload, at its sizes: nanoseconds for a call, bytes of its arguments for
+ * each second, and the ratio to the CPU plugin. Samples of both devices alternate and medians count. Every
+ * call is waited for, so short ones show the overhead. No case fails for being slow.
  */
 #include "../calls/request.h"
 #include "modes.h"
@@ -80,8 +80,8 @@ static double median(runner *r)
     return r->n_samples ? r->samples[r->n_samples / 2] : 0;
 }
 
-/* The first call on a device, which is not counted. Where it is above the cap on bytes, or so slow that a case would
- * take minutes, smaller calls take its place. 0, or 1 when a call failed. */
+/* The first call on a device, which is not counted. A call above the cap on bytes, or one that takes
+ * seconds, is replaced by a smaller one. 0, or 1 when a call failed. */
 static int begin(check_target *t, const trace_form *f, int *divisor, runner *r)
 {
     int failed = 1;
@@ -148,7 +148,7 @@ static void run_no_trace(check_target *t, const check_case *c, check_result *out
     check_fail(out, "%s", (const char *)c->data);
 }
 
-/* The forms of an operator that move most, together. */
+/* The forms of an operator that move the most bytes. */
 static int is_chosen(const trace *tr, uint32_t i)
 {
     uint32_t before = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 1 from the operator table: every pointwise operator, reduction and scan, in each dtype that the device
- * says it computes in and the CPU plugin has a kernel for, in each class of strides. Operators that are not
- * primitives are checked, too, but nobody asks for their kernels.
+ * Tier 1 from the operator table: every pointwise operator, reduction and scan, in each dtype that the
+ * device lists and the CPU plugin has a kernel for, in each class of strides. Operators that are not
+ * primitives are checked, too, but their kernels are not required.
  *
- * Sums are taken of multiples of 1/4, so that no order of adding rounds: they agree exactly or are wrong.
+ * Sums are of multiples of 1/4, so they do not round in any order: results agree exactly or are wrong.
  */
 #include "table.h"
 
@@ -16,7 +16,7 @@ static const char *const class_names[TABLE_CLASSES] = {"contiguous",    "transpo
                                                        "channels-last", "0-dim",      "empty",  "large",
                                                        "host-number",   "conjugated", "special"};
 
-/* What a device must have: the primitives of these three kernels. */
+/* The primitives of these three kernels, which a device must have. */
 static const char primitives[] =
     " aten::abs aten::neg aten::sgn aten::ceil aten::floor aten::trunc aten::round aten::sqrt "
     "aten::rsqrt aten::reciprocal aten::exp aten::exp2 aten::expm1 aten::log aten::log1p aten::log2 "
@@ -32,8 +32,8 @@ static const char primitives[] =
     "aten::where.self aten::sum aten::sum.dim_IntList aten::prod aten::prod.dim_int aten::amax aten::amin "
     "aten::argmax aten::argmin aten::any aten::any.dim aten::cumsum aten::cumprod aten::cummax aten::cummin ";
 
-/* Where a function is defined, and far enough from its poles that one rounding of the input costs little.
- * The second range is that of the tensors after the first. */
+/* Where a function is defined and far enough from its poles that rounding the input has little effect. The
+ * second range is for the tensors after the first. */
 typedef struct domain {
     const char *name;
     double low, high, low2, high2;
@@ -82,8 +82,7 @@ static const domain domains[] = {
     {"special_log_ndtr", -3, 3, 0, 0},
 };
 
-/* ---- Contents --------------------------------------------------------------------------------------------
- */
+/* ---- Contents ------------------------------------------------------------------------------------------ */
 
 /* "div" of "aten::div.Tensor_mode". */
 static int base_is(const char *name, const char *base)
@@ -163,8 +162,7 @@ static void set_contents(const table_case *c, call_tensor *x, uint32_t position)
     x->count = FACTORS;
 }
 
-/* ---- Shapes and strides ----------------------------------------------------------------------------------
- */
+/* ---- Shapes and strides -------------------------------------------------------------------------------- */
 
 static void set_view(call_tensor *x, const int64_t *strides, int64_t offset)
 {
@@ -211,8 +209,7 @@ static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t
     if (class == TABLE_SPECIAL) set_special(x, position, n_tensors, pointwise);
 }
 
-/* ---- Arguments that are no tensors ------------------------------------------------------------------------
- */
+/* ---- Arguments that are no tensors --------------------------------------------------------------------- */
 
 static tn_value number_argument(const table_case *c, const tn_argument_info *a)
 {
@@ -253,8 +250,7 @@ static tn_value other_argument(const table_case *c, const tn_argument_info *a, i
     return tn_value_none();
 }
 
-/* ---- The case
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The case ------------------------------------------------------------------------------------------ */
 
 static uint32_t count_tensors(check_target *t, uint32_t op)
 {
@@ -299,8 +295,7 @@ static void run_table_case(check_target *t, const check_case *c, check_result *o
     call_compare(t, &p, out);
 }
 
-/* ---- The list
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The list ------------------------------------------------------------------------------------------ */
 
 static int is_primitive(const char *name)
 {
@@ -309,11 +304,11 @@ static int is_primitive(const char *name)
     return strstr(primitives, padded) != NULL;
 }
 
-/* Classes that say something about this operator and dtype. */
+/* Whether a class makes sense for this operator and dtype. */
 static int class_fits(const char *name, int64_t class, int pointwise, int primitive, uint32_t n_tensors,
                       tn_dtype dtype)
 {
-    /* What ATen answers at infinity for these is an accident of its formulas. */
+    /* ATen's results at infinity for these follow from its formulas by accident. */
     int accidental = base_is(name, "i0") || base_is(name, "igamma") || base_is(name, "igammac"),
         floating = tn_dtype_is_floating(dtype);
     if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
@@ -343,7 +338,7 @@ static void add_operator(check_target *t, check_list *list, const tn_operator_in
             if (!class_fits(op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
             check_add(list,
                       &(check_case){.tier = 1,
-                                    /* Nothing empty ever reaches a kernel. */
+                                    /* No kernel is called for empty tensors. */
                                     .tags = primitive && class != TABLE_EMPTY ? 0 : CHECK_TAG_OPTIONAL,
                                     .run = run_table_case,
                                     .data = data,

@@ -28,7 +28,7 @@ typedef struct table_case {
     tn_dtype dtype;
 } table_case;
 
-/* Fills the plan but its seed; `tensors` has room for CALL_MAX_ARGS. The number of tensors among them. */
+/* Fills the plan except its seed; `tensors` has room for CALL_MAX_ARGS. Returns the number of tensors. */
 uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_plan *p, call_tensor *tensors);
 
 #endif

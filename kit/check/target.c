@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the plugin under test beside the CPU plugin, and watches which way its calls take. */
+/* Loads the plugin under test beside the CPU plugin, and watches how its calls are computed. */
 #include "check.h"
 
 #include <limits.h>
@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Loading --------------------------------------------------------------------------------------------
- */
+/* ---- Loading ------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -59,7 +58,7 @@ static int find_candidate(const check_target *t, const char *library, tn_candida
     return found;
 }
 
-/* Keeps discovery from loading the installed plugin of a name that the file under test bears, too. */
+/* Keeps discovery from loading the installed plugin of the same name. */
 static int disable(const char *name)
 {
     char list[1024];
@@ -87,8 +86,7 @@ static int load(check_target *t, char *reason, size_t bytes)
     return 1;
 }
 
-/* ---- Choosing the devices -------------------------------------------------------------------------------
- */
+/* ---- Choosing the devices ------------------------------------------------------------------------------ */
 
 static void note_plugin(check_target *t, const tn_candidate_info *c)
 {
@@ -119,7 +117,7 @@ static int choose(check_target *t, char *reason, size_t bytes)
         if (!wish && t->options->op) wish = "cpu";
         if (!wish && !c.device_count) {
             snprintf(reason, bytes, "has no device here: %s",
-                     c.reason && *c.reason ? c.reason : "it is a library of operators; see --op");
+                     c.reason && *c.reason ? c.reason : "it is a library of operators: use --op");
             return 1;
         }
     }
@@ -176,8 +174,7 @@ void check_target_close(check_target *t)
     free(t);
 }
 
-/* ---- What there is --------------------------------------------------------------------------------------
- */
+/* ---- What there is ------------------------------------------------------------------------------------- */
 
 static int holds(const tn_dtype *list, tn_dtype dtype)
 {
@@ -202,8 +199,7 @@ int check_has_kernel(const check_target *t, uint32_t op, const char *device_type
     return 0;
 }
 
-/* ---- Ways ------------------------------------------------------------------------------------------------
- */
+/* ---- Ways ---------------------------------------------------------------------------------------------- */
 
 /* The dtype of the first tensor among the arguments, 0 when there is none. */
 static tn_dtype first_dtype(const tn_call_info *info)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tier 0: what the device says of itself, memory, copies, errors, contexts. No kernel is asked for. */
+/* Tier 0: facts, memory, copies, errors and contexts. No kernel is needed. */
 #include "sources.h"
 
 #include <math.h>
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Facts
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Facts --------------------------------------------------------------------------------------------- */
 
 static void run_facts(check_target *t, const check_case *c, check_result *out)
 {
@@ -22,7 +21,7 @@ static void run_facts(check_target *t, const check_case *c, check_result *out)
     check_that(out, f.device_class <= TN_DEVICE_VIRTUAL, "facts: class %u is not known", f.device_class);
     check_that(out, f.memory_kinds && !(f.memory_kinds & ~7u), "facts: memory kinds 0x%x", f.memory_kinds);
     check_that(out, f.alignment && !(f.alignment & (f.alignment - 1)),
-               "facts: alignment %u is no power of two", f.alignment);
+               "facts: alignment %u is not a power of two", f.alignment);
     check_that(out, memchr(f.name, 0, sizeof f.name) && f.name[0],
                "facts: the name is empty or not terminated");
     check_that(out, memchr(f.architecture, 0, sizeof f.architecture) != NULL,
@@ -44,8 +43,7 @@ static void run_information(check_target *t, const check_case *c, check_result *
                (unsigned long long)free_bytes, (unsigned long long)total);
 }
 
-/* ---- Copies
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Copies -------------------------------------------------------------------------------------------- */
 
 static uint8_t *pattern(tn_scope *s, uint64_t bytes, uint64_t seed)
 {
@@ -103,7 +101,7 @@ static void run_parts(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
-/* A dtype's bits survive, whatever they mean. */
+/* All bits of a dtype survive, also patterns that are not numbers. */
 static void run_dtype(check_target *t, const check_case *c, check_result *out)
 {
     tn_dtype dtype = (tn_dtype)c->number;
@@ -118,7 +116,7 @@ static void run_dtype(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
-/* The slot device_to_device: a storage that grows keeps its bytes. */
+/* The slot copy.device_to_device: a storage that grows keeps its bytes. */
 static void run_grow(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -142,10 +140,9 @@ static void run_between(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
-/* ---- Memory
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------------------- */
 
-/* Many blocks live at once: none may overlap another, and what is freed may be had again. */
+/* Many blocks alive at once: none may overlap, and freed ones can be allocated again. */
 static void run_blocks(check_target *t, const check_case *c, check_result *out)
 {
     enum { BLOCKS = 64 };
@@ -186,7 +183,7 @@ static void run_alignment(check_target *t, const check_case *c, check_result *ou
     tn_scope_close(s);
 }
 
-/* Far more than any device has: a clear error, and life goes on. */
+/* More than any device has: a clear error, after which the device works. */
 static void run_out_of_memory(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -197,7 +194,7 @@ static void run_out_of_memory(check_target *t, const check_case *c, check_result
                "2^55 bytes: status %d (%s), expected %d (out of memory)", e ? (int)e->code : 0,
                e && e->message ? e->message : "", TN_E_OUT_OF_MEMORY);
     tn_scope_close(s);
-    t->error_line[0] = 0; /* that it was logged is right */
+    t->error_line[0] = 0; /* it may have been logged */
     if (out->outcome == CHECK_PASSED) {
         s = tn_scope_open(t->ctx);
         uint8_t *data = pattern(s, 1000, check_seed(t, c));
@@ -227,8 +224,7 @@ static void run_give_back(check_target *t, const check_case *c, check_result *ou
                (unsigned long long)after.reserved_bytes, (unsigned long long)before.reserved_bytes);
 }
 
-/* ---- Errors and contexts
- * ------------------------------------------------------------------------------------ */
+/* ---- Errors and contexts ------------------------------------------------------------------------------- */
 
 static void run_wrong_index(check_target *t, const check_case *c, check_result *out)
 {
@@ -279,8 +275,7 @@ static void run_shutdown(check_target *t, const check_case *c, check_result *out
     }
 }
 
-/* ---- The list
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The list ------------------------------------------------------------------------------------------ */
 
 void check_tier0(check_target *t, check_list *list)
 {

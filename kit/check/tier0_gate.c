@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 0, unfinished work: a host callback that does not return holds a stream, so that whatever is queued
- * behind it must be unfinished, and must say so, until the callback is released. Nothing here depends on how
- * fast the device is: a right plugin passes at any speed.
+ * Tier 0, unfinished work: a host callback that does not return holds a stream. Work queued behind it must
+ * be unfinished, and must be reported so, until the callback is released. Nothing here depends on the speed
+ * of the device: a correct plugin always passes.
  *
- * A plugin may run a callback on the calling thread when all work is done (one that works synchronously); the
- * callback sees that and does not wait. Then the stream must say that it is done.
+ * A plugin that works synchronously may run a callback on the calling thread. The callback sees that and
+ * does not wait; the stream must then say that it is done.
  */
 #include "hand.h"
 #include "sources.h"
@@ -16,10 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOKS      40       /* how often a query is asked while the gate is closed */
-#define LOOK_NS    500000   /* between two of them: time for a plugin to go wrong */
-#define GIVE_UP_S  10       /* a plugin that waits in a slot for the gate would wait forever */
-#define OPENING_NS 30000000 /* a thread opens the gate so long after the wait should have begun */
+#define LOOKS      40       /* queries made while the gate is closed */
+#define LOOK_NS    500000   /* between two queries: time for a plugin to go wrong */
+#define GIVE_UP_S  10       /* a slot that waits for the gate would wait forever */
+#define OPENING_NS 30000000 /* delay before another thread opens the gate */
 
 /* ---- The gate ------------------------------------------------------------------------------------------ */
 
@@ -136,7 +136,7 @@ static int open_desk(desk *d, check_target *t, check_result *out)
     return hand_open(&d->h, t, 1, out) && make_handles(d);
 }
 
-/* Opens the gate, whatever happened, and waits until nothing of the case is queued any more. */
+/* Opens the gate in any case and waits until nothing of the case is queued. */
 static void close_desk(desk *d)
 {
     gate_open(&d->g);
@@ -158,7 +158,7 @@ static int query(desk *d, void *stream)
     return done;
 }
 
-/* Closes the gate in the stream. 0: the case has ended, as there is nothing to hold or something is wrong. */
+/* Closes the gate in the stream. 0: the case has ended, since nothing can be held or something is wrong. */
 static int close_gate(desk *d)
 {
     if (!ok(d, d->h.stream->host_callback(d->h.self, d->device, d->stream, hold, &d->g),
@@ -172,7 +172,7 @@ static int close_gate(desk *d)
     return 0;
 }
 
-/* Asks `LOOKS` times; fails when the answer is ever other than 0. */
+/* Asks `LOOKS` times; fails when an answer is not 0. */
 static void stays_unfinished(desk *d, int (*ask)(desk *d), const char *what)
 {
     for (int i = 0; i < LOOKS && d->out->outcome == CHECK_PASSED; i++) {
@@ -255,8 +255,8 @@ static void wait_for_event(desk *d)
 #define HALF   (UINT64_C(8) << 20)
 #define COPIES 48
 
-/* Work that takes any device longer than a call: a callback in front of which it is queued must not run at once,
- * unless the plugin does the work in the calls. */
+/* Work that takes any device longer than a call. A callback queued behind it must not run at once, unless
+ * the plugin works synchronously. */
 static void *queue_work(desk *d)
 {
     const tn_memory_interface *memory = d->h.memory;
@@ -316,7 +316,8 @@ static int32_t wait_device(desk *d)
     return d->h.device->synchronize(d->h.self, d->device);
 }
 
-/* The gate, a mark, an event; while another thread opens the gate the wait must not end before the mark. */
+/* Queues the gate, a mark and an event. While another thread opens the gate, the wait must not end before
+ * the mark. */
 static void expect_wait(desk *d, int32_t (*wait)(desk *d), const char *what)
 {
     pthread_t thread;

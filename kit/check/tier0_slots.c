@@ -47,8 +47,7 @@ static void pattern(uint8_t *data, uint32_t seed)
     for (uint32_t i = 0; i < BYTES; i++) data[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
 }
 
-/* ---- The cases ------------------------------------------------------------------------------------------
- */
+/* ---- The cases ----------------------------------------------------------------------------------------- */
 
 static const struct {
     uint64_t offset, bytes;
@@ -79,7 +78,7 @@ static void run_fill(check_target *t, const check_case *c, check_result *out)
     hand_close(&h);
 }
 
-/* From each of two devices to the other, on a stream of the one that is written. */
+/* Copies from each of two devices to the other, on a stream of the target. */
 static void peer_both_ways(hand *h, void **x, uint8_t data[2][BYTES], check_result *out)
 {
     for (size_t i = 0; i < 2 * RANGES && out->outcome == CHECK_PASSED; i++) {

@@ -31,7 +31,7 @@ static void run_create(check_target *t, const check_case *c, check_result *out)
     ok(out, tn_device_synchronize(t->ctx, t->device), "synchronize of the device");
 }
 
-/* What is queued last must show. */
+/* The last of 50 queued fills must remain. */
 static void run_order(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -142,8 +142,7 @@ static void run_timing(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
-/* ---- Threads
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Threads ------------------------------------------------------------------------------------------- */
 
 typedef struct thread_work {
     check_target *t;
@@ -151,7 +150,7 @@ typedef struct thread_work {
     check_result result;
 } thread_work;
 
-/* Its own stream, its own tensors; only the device is shared. */
+/* Each thread has its own stream and tensors; only the device is shared. */
 static void *copy_in_thread(void *user)
 {
     thread_work *w = user;

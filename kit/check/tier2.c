@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 2: a perceptron learns. A device with the twelve kernels alone must train it without the CPU: the
- * network is written in their primitives (and so are the gradients). The second one is written in layers, and
- * shows what else such a network asks for.
+ * Tier 2: a perceptron learns. A device with only the twelve kernels must train it without the CPU: the
+ * network and its gradients use only their primitives. The second network is written in layers, and shows
+ * what else it needs.
  */
 #include "model.h"
 #include "sources.h"
@@ -23,8 +23,7 @@ typedef struct network {
 
 typedef tn_tensor *(*loss_fn)(tn_scope *s, const network *n);
 
-/* ---- Two interleaved half circles
- * ----------------------------------------------------------------------------- */
+/* ---- Two interleaved half circles ---------------------------------------------------------------------- */
 
 static void make_points(double *x, int64_t *classes)
 {
@@ -66,8 +65,7 @@ static void make_network(network *n, tn_scope *s, tn_device device, tn_dtype dty
     n->b2 = weights(s, device, dtype, 1, CLASSES, seed + 4);
 }
 
-/* ---- Losses
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Losses -------------------------------------------------------------------------------------------- */
 
 /* Sigmoid as 1 / (1 + exp(-x)), cross entropy as log(sum(exp(z))) - z of the class. */
 static tn_tensor *primitive_loss(tn_scope *s, const network *n)
@@ -88,8 +86,7 @@ static tn_tensor *layer_loss(tn_scope *s, const network *n)
     return tn_cross_entropy_loss(s, z, n->answers);
 }
 
-/* ---- Training
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Training ------------------------------------------------------------------------------------------ */
 
 static void step(tn_scope *s, const network *n, loss_fn loss, double *out)
 {
@@ -120,7 +117,7 @@ static int train(check_target *t, tn_device device, tn_dtype dtype, loss_fn loss
     return failed;
 }
 
-/* The first steps must agree closely; later ones may drift, but must get as far. */
+/* The first steps must agree closely; later ones may drift apart, but the loss must fall as far. */
 static void compare_losses(check_result *out, const double *got, const double *want, double first,
                            double drift)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 3: what networks are made of, forward and back: convolutions of several geometries, attention,
- * normalisation, pooling, losses, and a step in mixed precision. Contents are multiples of 1/4, so that
+ * Tier 3: parts of networks, forward and backward: convolutions of several geometries, attention,
+ * normalisation, pooling, losses, and a step in mixed precision. Contents are multiples of 1/4, so
  * convolutions and products agree exactly or are wrong.
  */
 #include "model.h"
@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* ---- Convolution
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Convolution --------------------------------------------------------------------------------------- */
 
 typedef struct geometry {
     const char *name;
@@ -51,8 +50,7 @@ static void set_picture(call_tensor *x, const geometry *g)
     if (g->channels_last) memcpy(x->strides, (const int64_t[]){c * h * w, 1, w * c, c}, 32);
 }
 
-/* ---- Other models
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Other models -------------------------------------------------------------------------------------- */
 
 static tn_tensor *attention_of_products(tn_scope *s, tn_tensor *const *in, const void *data)
 {
@@ -162,12 +160,9 @@ static const model models[] = {
     {"embedding", embedding, 2, 1, {2, 2}, {{5, 6}, {9, 5}}},
 };
 
-/* ---- Cases
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Cases --------------------------------------------------------------------------------------------- */
 
-/* Long chains of roundings in the low dtypes; results of float32 and float64 that pass through exp and sqrt.
- */
+/* For long chains of roundings in the low dtypes, and for float32 and float64 results of exp and sqrt. */
 static check_tolerance loose(tn_dtype dtype)
 {
     switch (dtype) {

@@ -38,7 +38,7 @@ static int holds(check_result *out, tn_scope *s, const char *what, const tn_tens
     return 1;
 }
 
-/* Each device to each other one and back. */
+/* Copies from each device to each other one and back. */
 static void run_copies(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -50,7 +50,8 @@ static void run_copies(check_target *t, const check_case *c, check_result *out)
             snprintf(what, sizeof what, "from device %u to device %u", from, to);
             tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(N), data, device_at(t, from));
             tn_tensor *y = tn__to_copy(s, x, .device = device_at(t, to));
-            check_that(out, !y || tn_tensor_device(y) == device_at(t, to), "%s: the copy is elsewhere", what);
+            check_that(out, !y || tn_tensor_device(y) == device_at(t, to),
+                       "%s: the copy is on another device", what);
             holds(out, s, what, y, data);
             holds(out, s, "the source, afterwards", x, data);
         }
@@ -58,7 +59,7 @@ static void run_copies(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
-/* The same arithmetic on each, at once. */
+/* The same arithmetic on all devices at the same time. */
 static void run_arithmetic(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -79,7 +80,7 @@ static void run_arithmetic(check_target *t, const check_case *c, check_result *o
     tn_scope_close(s);
 }
 
-/* A tensor of one device beside one of another is an error with both names, not a wrong number. */
+/* Operands on two devices are an error that names both, not a wrong number. */
 static void run_mixed(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -128,7 +129,7 @@ static void run_backward(check_target *t, const check_case *c, check_result *out
     tn_scope_close(s);
 }
 
-/* A stream on each device, all at work at once; each gets its own numbers back. */
+/* A stream on each device, all busy at once; each gets its own numbers back. */
 static void run_streams(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -157,7 +158,7 @@ static void run_streams(check_target *t, const check_case *c, check_result *out)
     for (uint32_t i = 0; i < count; i++) tn_stream_release(streams[i]);
 }
 
-/* What is made from tensors of device i is on device i, whichever device is the current one. */
+/* Results of tensors on device i are on device i, whichever device is current. */
 static void run_placement(check_target *t, const check_case *c, check_result *out)
 {
     tn_scope *s = tn_scope_open(t->ctx);
@@ -174,7 +175,7 @@ static void run_placement(check_target *t, const check_case *c, check_result *ou
                              tn__to_copy(s, x, .dtype = TN_INT32)};
         for (size_t k = 0; k < sizeof made / sizeof *made; k++)
             check_that(out, !made[k] || tn_tensor_device(made[k]) == device_at(t, i),
-                       "result %zu of a tensor on device %u is elsewhere", k, i);
+                       "result %zu of a tensor on device %u is on another device", k, i);
         holds(out, s, "the tensor itself", x, data);
     }
     tn_device_set_current(t->ctx, device_at(t, 0));

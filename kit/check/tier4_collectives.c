@@ -61,10 +61,9 @@ static void close_ring(ring *r)
     tn_communicator_release(r->all);
 }
 
-/* ---- Numbers --------------------------------------------------------------------------------------------
- */
+/* ---- Numbers ------------------------------------------------------------------------------------------- */
 
-/* Part `im` of element i of a rank. Products stay within a byte, since almost all factors are -1, 0 and 1. */
+/* Part `im` of element i of a rank. Products fit a byte, since almost all factors are -1, 0 and 1. */
 static double number(const plan *p, uint32_t rank, int64_t i, int im)
 {
     uint64_t n = (uint64_t)i * 7 + rank * 3 + (uint64_t)im * 5;
@@ -126,7 +125,7 @@ static void reduce(const ring *r, const plan *p, int64_t i, double out[2])
     if (p->dtype == TN_BOOL) out[0] = out[0] != 0;
 }
 
-/* What element i of the result of one rank must be. */
+/* The expected element i of one rank's result. */
 static void expected(const ring *r, const plan *p, uint32_t rank, int64_t i, int64_t count, double out[2])
 {
     out[1] = 0;
@@ -150,7 +149,8 @@ static int compare(const ring *r, const plan *p, uint32_t rank, const tn_tensor 
         check_fail_with_error(r->out, r->s, "reading a result");
         return 0;
     }
-    check_that(r->out, tn_tensor_device(t) == r->devices[rank], "rank %u: the result is elsewhere", rank);
+    check_that(r->out, tn_tensor_device(t) == r->devices[rank], "rank %u: the result is on another device",
+               rank);
     for (int64_t i = 0; i < tn_tensor_numel(t); i++) {
         double want[2];
         expected(r, p, rank, i, count, want);
@@ -165,8 +165,7 @@ static int compare(const ring *r, const plan *p, uint32_t rank, const tn_tensor 
     return 1;
 }
 
-/* ---- Each call ------------------------------------------------------------------------------------------
- */
+/* ---- Each call ----------------------------------------------------------------------------------------- */
 
 static int32_t make_call(const ring *r, const plan *p, tn_tensor **outs, tn_tensor **inputs)
 {
@@ -217,8 +216,7 @@ static void run_call(check_target *t, const check_case *c, check_result *out)
     close_ring(&r);
 }
 
-/* ---- Order ----------------------------------------------------------------------------------------------
- */
+/* ---- Order --------------------------------------------------------------------------------------------- */
 
 #define ROUNDS 6
 #define LENGTH 5000
@@ -237,7 +235,7 @@ static int open_streams(const ring *r, tn_stream **streams, tn_tensor **x)
     return 1;
 }
 
-/* x + k into fresh memory, whose sum over the ranks, divided by their number, is the next x. */
+/* x + k in fresh memory; its sum over the ranks, divided by their number, is the next x. */
 static void run_round(const ring *r, tn_tensor **x, double *want)
 {
     double sum = 0;
@@ -256,7 +254,7 @@ static void run_round(const ring *r, tn_tensor **x, double *want)
     }
 }
 
-/* Work before and after each call, and nobody waits; what is let go of is used again at once. */
+/* Work before and after each call without any wait; released memory is reused at once. */
 static void compare_order(const ring *r)
 {
     tn_stream *streams[RANKS] = {NULL};
@@ -294,8 +292,7 @@ static void run_order(check_target *t, const check_case *c, check_result *out)
     close_ring(&r);
 }
 
-/* ---- Cases ----------------------------------------------------------------------------------------------
- */
+/* ---- Cases --------------------------------------------------------------------------------------------- */
 
 static int makes_sense(const plan *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 4, graphs: what is captured and replayed is what would have run, as often as wished; streams that
- * join, memory that stays the graph's, refusals that leave a sound stream behind, updates.
+ * Tier 4, graphs: a captured and replayed graph does what the work would have done, any number of times;
+ * streams that join, memory that belongs to the graph, refusals after which the stream works, updates.
  */
 #include "sources.h"
 
@@ -10,7 +10,7 @@
 
 #define COUNT 1000
 
-/* What a case works with; `graph` is NULL where the plugin has none, which has then been said. */
+/* What a case works with; `graph` is NULL if the plugin has no graphs, which was then reported. */
 typedef struct desk {
     check_target *t;
     check_result *out;
@@ -92,7 +92,7 @@ static void replay(const desk *d, tn_graph *graph)
     ok(d->out, tn_graph_replay(graph), "replay");
 }
 
-/* 1 when the CPU answers for an operator of the case on this device, which a graph could not hold. */
+/* 1 if an operator of the case runs on the CPU, which a graph cannot hold. */
 static int is_absent(const desk *d, void (*step)(const desk *d, tn_tensor *const *leaves),
                      tn_tensor *const *leaves)
 {
@@ -104,8 +104,7 @@ static int is_absent(const desk *d, void (*step)(const desk *d, tn_tensor *const
     return d->out->outcome != CHECK_PASSED || tn_scope_failed(d->s);
 }
 
-/* ---- A step of training ---------------------------------------------------------------------------------
- */
+/* ---- A step of training -------------------------------------------------------------------------------- */
 
 enum { X, TARGET, W1, W2, LEAVES };
 
@@ -156,8 +155,7 @@ static void compare_training(const desk *d)
                    captured[k], eager[k], check_tolerance_of(TN_FLOAT32));
 }
 
-/* ---- Small ones -----------------------------------------------------------------------------------------
- */
+/* ---- Small ones ---------------------------------------------------------------------------------------- */
 
 static void add_and_double(const desk *d, tn_tensor *const *leaves)
 {
@@ -171,7 +169,7 @@ static void replay_often(const desk *d)
     add_and_double(d, leaves);
     if (!end(d, d->graph)) return;
     holds(d, "before any replay", leaves[0], 0);
-    for (int i = 0; i < 30; i++) { /* what is queued between replays stays there */
+    for (int i = 0; i < 30; i++) { /* work queued between replays keeps its place */
         tn_fill_scalar_(d->s, leaves[0], i);
         tn_fill_scalar_(d->s, leaves[1], 1);
         replay(d, d->graph);
@@ -182,7 +180,7 @@ static void replay_often(const desk *d)
     tn_fill_scalar_(d->s, leaves[0], 0);
     ok(d->out, tn_stream_wait_stream(d->other, d->home), "wait_stream");
     double want = 0;
-    for (int i = 0; i < 12; i++) { /* on two streams: one launch after the other all the same */
+    for (int i = 0; i < 12; i++) { /* launches on two streams still run one after the other */
         tn_stream_set_current(d->t->ctx, i % 2 ? d->other : d->home);
         replay(d, d->graph);
         want = (want + 1) * 2;
@@ -247,10 +245,9 @@ static void capture_two(const desk *d)
     tn_graph_release(second);
 }
 
-/* ---- Refusals -------------------------------------------------------------------------------------------
- */
+/* ---- Refusals ------------------------------------------------------------------------------------------ */
 
-/* The call was refused, the capture ends as invalid, and the stream works again. */
+/* The call is refused, the capture ends as invalid, and the stream works again. */
 static void expect_refusal(const desk *d, const char *what, int32_t status)
 {
     if (!status && tn_scope_failed(d->s)) status = tn_scope_error(d->s)->code;
@@ -295,8 +292,7 @@ static void refuse(const desk *d)
     holds(d, "a capture after all of that", x, 2);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------------
- */
+/* ---- Memory -------------------------------------------------------------------------------------------- */
 
 static void keep_memory(const desk *d)
 {
@@ -319,7 +315,7 @@ static void keep_memory(const desk *d)
     for (int i = 0; i < 32; i++) {
         if (!holds(d, "a tensor that was made while the graph is there", others[i], 100 + i)) return;
     }
-    replay(d, d->graph); /* and the graph goes while it runs */
+    replay(d, d->graph); /* and the graph is reset while it runs */
     tn_graph_reset(d->graph);
     for (int i = 0; i < 32; i++) others[i] = filled(d, 200 + i);
     for (int i = 0; i < 32; i++) {
@@ -328,8 +324,7 @@ static void keep_memory(const desk *d)
     holds(d, "the result, afterwards", out, 8);
 }
 
-/* ---- Updates --------------------------------------------------------------------------------------------
- */
+/* ---- Updates ------------------------------------------------------------------------------------------- */
 
 static int capture_sum(const desk *d, tn_graph *graph, tn_tensor *x, double factor, tn_tensor *out)
 {
@@ -382,7 +377,7 @@ static void run(check_target *t, const check_case *c, check_result *out)
     desk d;
     if (open_desk(t, out, &d)) cases[c->number].run(&d);
     close_desk(&d);
-    t->error_line[0] = 0; /* refusals are what some ask for */
+    t->error_line[0] = 0; /* some cases cause refusals, which are logged */
 }
 
 void check_tier4_graph(check_target *t, check_list *list)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the results say of each tier: counts, what is missing, whether it is whole. */
+/* The results of each tier: counts, missing kernels, whether it is whole. */
 #include "tiers.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ const char *check_tier_name(uint32_t tier)
     return tier < CHECK_TIERS ? names[tier] : "";
 }
 
-/* The family and operator in "1/pointwise/aten::add.Tensor/float32/sliced", or what stands there instead. */
+/* The kernel and operator in "1/pointwise/aten::add.Tensor/float32/sliced", or the parts in their place. */
 static int part_of_name(const char *name, char *out, size_t bytes)
 {
     const char *from = strchr(name, '/'), *to = from ? strchr(from + 1, '/') : NULL;
@@ -35,7 +35,8 @@ static void note_once(cJSON *list, const char *text)
     cJSON_AddItemToArray(list, cJSON_CreateString(text));
 }
 
-/* Tier 1 names the kernel; a case of a higher tier ran many operators, and its reason names them. */
+/* The name of a tier 1 case has the kernel; a case of a higher tier runs many operators, which its reason
+ * names. */
 static void note_missing(check_tier *t, const check_entry *e)
 {
     static const char words[] = "the CPU answers for ";

@@ -11,17 +11,17 @@ typedef struct check_tier {
     uint32_t count;
     uint32_t outcomes[CHECK_OUTCOMES];
     uint32_t bad;
-    int whole;       /* nothing failed, nothing that the tier asks for is absent */
-    cJSON *missing;  /* texts: kernels that are not there at all, "sort/aten::sort.stable" */
-    cJSON *lacking;  /* what a kernel that is there lacks, "pointwise/aten::erfinv": the CPU answers */
-    cJSON *optional; /* the same of what is speed only */
+    int whole;       /* nothing failed and no required kernel is absent */
+    cJSON *missing;  /* texts: absent kernels, "sort/aten::sort.stable" */
+    cJSON *lacking;  /* operators that an existing kernel lacks, "pointwise/aten::erfinv" */
+    cJSON *optional; /* absent kernels that are not required */
 } check_tier;
 
 const char *check_tier_name(uint32_t tier);
 /* Fills CHECK_TIERS of them. */
 void check_tiers_init(check_tier *tiers, const check_run *run);
 void check_tiers_finish(check_tier *tiers);
-/* A cell of a table as people read it; `buffer` serves numbers. */
+/* A cell of a table as text; `buffer` is for numbers. */
 const char *check_cell_text(const cJSON *cell, char *buffer, size_t bytes);
 
 #endif

@@ -11,8 +11,7 @@
 
 #define MAX_LINE (1 << 20)
 
-/* ---- What a call looks like
- * --------------------------------------------------------------------------------- */
+/* ---- What a call looks like ---------------------------------------------------------------------------- */
 
 typedef struct shape_text {
     char text[1024];
@@ -50,7 +49,7 @@ static int has_tensors(const cJSON *list)
     return 0;
 }
 
-/* Tensors by dtype, rank and whether they have strides of their own; numbers and their lists by kind. */
+/* Tensors are described by dtype, rank and whether they have strides; numbers and lists by kind. */
 static void put_value(shape_text *t, const cJSON *j)
 {
     const cJSON *item;
@@ -95,8 +94,7 @@ double trace_bytes(const cJSON *call)
     return shape.bytes;
 }
 
-/* ---- The file
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The file ------------------------------------------------------------------------------------------ */
 
 static trace_form *form_of(check_list *list, trace *tr, const char *op, const char *key)
 {
@@ -148,8 +146,8 @@ static int take_line(check_list *list, trace *tr, double most, const char *line)
     return !good;
 }
 
-/* The installed file lies in PREFIX/share/tenon, PREFIX/bin being where this program is; in the build folder
- * beside the sources' place. */
+/* The installed file is in PREFIX/share/tenon, where this program is in PREFIX/bin; in the build folder it
+ * is beside the program. */
 static void find_installed(char *path, size_t bytes)
 {
     char program[4000];
@@ -187,10 +185,9 @@ void trace_read(check_list *list, const check_options *options, trace *out)
     gzclose(in);
 }
 
-/* ---- Arguments
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Arguments ----------------------------------------------------------------------------------------- */
 
-/* Moves what lies under the view, then takes the same view of it. */
+/* Moves the storage under the view, then takes the same view of it. */
 static tn_tensor *move(tn_scope *s, tn_tensor *x, tn_device device)
 {
     int64_t rank = x ? tn_tensor_rank(x) : 0, extent = 1, one = 1;
@@ -222,7 +219,7 @@ uint32_t trace_arguments(tn_scope *s, uint32_t op, const char *text, tn_device d
     for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) {
         move_value(s, &args[i], device);
         if (args[i].tag != TN_TAG_STRING) continue;
-        char *kept = tn_scope_memory(s, args[i].count + 1u); /* it lies in the JSON */
+        char *kept = tn_scope_memory(s, args[i].count + 1u); /* its text belongs to the JSON */
         if (kept) args[i] = tn_value_string(strcpy(kept, args[i].as.string));
     }
     cJSON_Delete(call);

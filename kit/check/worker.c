@@ -7,8 +7,7 @@
 #include <time.h>
 #include "list.h"
 
-/* ---- What goes over the pipe -----------------------------------------------------------------------------
- */
+/* ---- What goes over the pipe --------------------------------------------------------------------------- */
 
 static const char *class_name(uint32_t device_class)
 {
@@ -73,8 +72,7 @@ static void write_line(cJSON *j, FILE *out)
     cJSON_Delete(j);
 }
 
-/* ---- Running ---------------------------------------------------------------------------------------------
- */
+/* ---- Running ------------------------------------------------------------------------------------------- */
 
 static double seconds_now(void)
 {
@@ -93,8 +91,9 @@ void check_run_case(check_target *t, const check_case *c, check_result *out)
     out->seconds = seconds_now() - start;
     memcpy(out->log, t->log, sizeof out->log);
     if (!t->error_line[0]) return;
-    if (out->outcome == CHECK_ABSENT) out->outcome = CHECK_PASSED; /* worse than absent */
-    check_fail(out, "right, but the library logged an error: %s", t->error_line);
+    if (out->outcome == CHECK_ABSENT)
+        out->outcome = CHECK_PASSED; /* an error is worse than an absent kernel */
+    check_fail(out, "the result is right, but the library logged an error: %s", t->error_line);
 }
 
 static void describe(const check_target *t, const check_list *list, FILE *out)

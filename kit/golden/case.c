@@ -15,8 +15,9 @@ typedef struct call {
     const cJSON *line;
     tn_scope *s;
     golden_result *result;
-    tn_value args[MAX_ARGS];        /* as passed */
-    tn_tensor *leaves[MAX_TENSORS]; /* that gradients are wanted of, in the order of the line's grad list */
+    tn_value args[MAX_ARGS]; /* as passed */
+    tn_tensor
+        *leaves[MAX_TENSORS]; /* tensors with gradients, in the order of "grad" */
     uint32_t n_args;
     uint32_t n_leaves;
     tn_value outs[MAX_OUTS];
@@ -82,7 +83,7 @@ static int32_t make_arguments(call *c)
     return tn_scope_failed(c->s) ? fail(c, scope_text(c)) : 1;
 }
 
-/* Where the tensor of an argument stands, with `index` that of a list; NULL when there is none. */
+/* The place of an argument's tensor, with `index` of one in a list; NULL if there is none. */
 static tn_tensor **tensor_place(tn_value *arg, const cJSON *index)
 {
     if (!index) return arg->tag == TN_TAG_TENSOR ? &arg->as.tensor : NULL;
@@ -91,8 +92,8 @@ static tn_tensor **tensor_place(tn_value *arg, const cJSON *index)
     return (tn_tensor **)(uintptr_t)&arg->as.tensors[i];
 }
 
-/* Marks what gradients are wanted of. A tensor that the call changes is passed as a copy that has the leaf
- * behind it. */
+/* Sets requires_grad where the line has gradients. A tensor that the call changes is passed as a clone of
+ * the leaf. */
 static int32_t mark_leaves(call *c)
 {
     const cJSON *g;
@@ -135,7 +136,7 @@ static int32_t listed(const cJSON *list, uint32_t value)
     return 0;
 }
 
-/* Scalar types are recorded by ATen's numbers. */
+/* Scalar types are recorded with ATen's numbers. */
 static int64_t number_of_dtype(tn_dtype dtype)
 {
     static const char *const names[] = {
@@ -212,7 +213,7 @@ static int32_t compare_mutated(call *c, double rtol, double atol, int32_t values
     return 1;
 }
 
-/* Tensors that cotangents refer to: the outputs, or for calls without any, the changed arguments. */
+/* The tensors of cotangents: the outputs or, for calls without any, the changed arguments. */
 static tn_tensor *cotangent_target(call *c, uint32_t i)
 {
     const cJSON *m;

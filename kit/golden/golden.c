@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tenon golden DIR`: each file of cases runs in a process of its own, which writes one line a case into a
- * pipe; a crash costs the case it happened in, and the file goes on behind it.
+ * `tenon golden DIR`: each file of cases runs in a process of its own, which writes a line for each case
+ * into a pipe. A crash fails the case that runs; a new process continues behind it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ typedef struct worker {
     pid_t pid;
     int fd;
     uint32_t file;
-    int64_t running; /* id of the case in hand, -1: none */
+    int64_t running; /* id of the case that runs, -1: none */
     char op[96], dtype[12];
     char buffer[4096];
     size_t used;
@@ -51,7 +51,7 @@ typedef struct job {
     totals totals;
     uint32_t cases;
     uint32_t unread; /* files that could not be run */
-    FILE *json;      /* opened before the cases run, not after */
+    FILE *json;      /* opened before the cases run */
 } job;
 
 /* ---- one file, in the child ---- */
@@ -198,7 +198,7 @@ static void take_line(job *j, worker *w, char *line)
                r.outcome >= 0 && r.outcome < GOLDEN_OUTCOMES) {
         snprintf(r.reason, sizeof r.reason, "%s", at ? line + at : "");
         count(j, w, &r, refusal);
-        w->running = -1 - w->running; /* finished; the next one begins behind it */
+        w->running = -1 - w->running; /* finished; the next process starts after it */
     }
 }
 
@@ -222,7 +222,7 @@ static int start(job *j, worker *w, uint32_t file, int64_t first)
     return 1;
 }
 
-/* The child is gone: a case in hand has crashed, and the rest of the file still wants a run. */
+/* The child has ended: if a case was running it crashed, and the rest of the file still has to run. */
 static void finish(job *j, worker *w)
 {
     int status = 0;
@@ -340,7 +340,7 @@ static void print_report(const job *j, uint32_t *sum)
     for (uint32_t i = 0; i < t->n_dtypes; i++) {
         printf("%-6s %6u of %6u\n", t->dtypes[i].name, t->dtypes[i].passed, t->dtypes[i].all);
     }
-    printf("refusals in the same words: %u of %u\n", t->same_texts, t->refusals);
+    printf("refusals with the same text: %u of %u\n", t->same_texts, t->refusals);
     printf("golden: %u cases: %u passed, %u failed, %u wrongly accepted, %u not there yet\n", j->cases,
            sum[GOLDEN_PASSED], sum[GOLDEN_FAILED], sum[GOLDEN_ACCEPTED], sum[GOLDEN_ABSENT]);
 }
@@ -366,7 +366,7 @@ static int write_json(const job *j)
 
 /* ---- what can be known to be wrong before the first case ---- */
 
-/* In a process of its own, as the files are: no context of this one is there when they begin. */
+/* In a process of its own: this one has no context when those of the files begin. */
 static int device_is_there(const golden_options *o)
 {
     int status = 0;

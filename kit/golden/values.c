@@ -195,7 +195,7 @@ static int32_t same_shape(const tn_tensor *got, const int64_t *sizes, int64_t ra
     return differs(out, what, text);
 }
 
-/* A difference in tolerances: up to 1 it is close. */
+/* A difference in units of the tolerance; at most 1 is close. */
 static double in_tolerances(double difference, double want, double rtol, double atol)
 {
     double ratio = difference / (atol + rtol * fabs(want));
@@ -216,7 +216,7 @@ static double complex_distance(const double *got, const double *want, double rto
     return in_tolerances(hypot(got[0] - want[0], got[1] - want[1]), hypot(want[0], want[1]), rtol, atol);
 }
 
-/* All elements as float64 pairs; integers of 64 bits keep their bits in a copy of their own. */
+/* All elements as float64 or pairs of it. */
 static double *as_doubles(tn_scope *s, tn_tensor *t)
 {
     int64_t n = tn_tensor_numel(t);

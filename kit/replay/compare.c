@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results: bit for bit on the plugin that was recorded, else within what a dtype allows after sums in another
- * order: a part of the greatest value of the result.
+ * Compares results: bit for bit on the recorded plugin, otherwise within what a dtype allows for sums in
+ * another order: a share of the result's greatest value.
  */
 #include "replay.h"
 
@@ -29,7 +29,7 @@ static double from_half(uint32_t h)
     return sign * (e ? ldexp(1024.0 + m, (int)e - 25) : ldexp(m, -24));
 }
 
-/* Real parts of one element, `lanes` of them; 0: the dtype has none that this knows. */
+/* The real parts of one element; returns their number, 0 for dtypes without. */
 static int as_reals(tn_dtype dtype, const char *at, double *out)
 {
     uint32_t word = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One kernel call. Each tensor gets the bytes that were recorded, so that a difference is found where it
- * arises: in allocations that the recording made, at the same place, or in one of its own where the bytes lay
- * in memory of the program. Then the plugin's rows are asked in their order, as a host does.
+ * One kernel call. Each tensor gets the recorded bytes, so a difference is found where it arises: at the
+ * recorded place of an allocation, or in a temporary one if the bytes were in memory of the program. Then
+ * the plugin's rows are tried in order, as a host does.
  */
 #include "replay.h"
 
@@ -152,8 +152,8 @@ static int place(replay_player *p, kernel_call *k)
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* The dtype by which rows are chosen: of the first tensor; for nests of the first input that is no condition.
- */
+/* The dtype by which rows are chosen: that of the first tensor; for nests, of the first input other than a
+ * condition. */
 static tn_dtype dtype_of(const kernel_call *k)
 {
     tn_dtype found = 0;
@@ -179,7 +179,7 @@ static int is_contiguous(const tn_tensor_desc *d)
 
 /* ---- Schemas ----------------------------------------------------------------------------------------- */
 
-/* 1 if a value may stand for an argument of that type, "Tensor?[] x=None". Types not listed take any value. */
+/* 1 if a value fits an argument of that type, "Tensor?[] x=None". Other types accept any value. */
 static int may_be(const char *type, const tn_value *v)
 {
     static const struct {
@@ -201,7 +201,7 @@ static int may_be(const char *type, const tn_value *v)
     return 1;
 }
 
-/* The next argument or result behind `at`, passing over "*"; NULL at the end. */
+/* The next argument or result after `at`, skipping "*"; NULL at the end. */
 static const char *next_part(const char *at)
 {
     int depth = 0;
@@ -212,7 +212,7 @@ static const char *next_part(const char *at)
     return *at == '*' ? next_part(at) : at;
 }
 
-/* 1 if the values of the call are of the types that the schema names. A row for an older schema has fewer. */
+/* 1 if the values of the call have the types of the schema. A row for an older schema has fewer. */
 static int matches(const char *schema, const tn_call *call)
 {
     const char *at = strchr(schema, '('), *results = strstr(schema, "-> ");
@@ -232,7 +232,7 @@ static int matches(const char *schema, const tn_call *call)
     return 1;
 }
 
-/* A row of another plugin may want what the recorded one did not. */
+/* A row of another plugin may have other requirements than the recorded one. */
 static int fits(const replay_player *p, const kernel_call *k, const tn_kernel_row *row, tn_dtype dtype)
 {
     size_t length = strlen(k->op);
@@ -254,7 +254,7 @@ static int fits(const replay_player *p, const kernel_call *k, const tn_kernel_ro
     return 1;
 }
 
-/* Runs the rows that fit, the highest priority first, among equals the later. -1: there is none. */
+/* Runs the rows that fit: the highest priority first, among equals the last one. -1: no row fits. */
 static int run_rows(replay_player *p, kernel_call *k, int32_t *out_status)
 {
     const tn_kernels_interface *all = p->kernels;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots about memory. What the plugin here lacks is done as a host does it: a part of tenon.allocator is an
- * allocation of its own, a copy to a peer goes through the host, a mapping is a copy in host memory.
+ * Slots about memory. What this plugin lacks is done as a host does it: a part of tenon.allocator becomes an
+ * allocation, a copy to a peer goes through the host, a mapping is a copy in host memory.
  */
 #include "replay.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- Ranges ------------------------------------------------------------------------------------------ */
 
-/* A range of the file in argument i and the offset behind it, here. */
+/* The range in argument i and the offset after it, in memory of this run. */
 typedef struct range {
     void *device;
     void *allocation;
@@ -18,7 +18,7 @@ typedef struct range {
     uint64_t offset;
 } range;
 
-/* 0: there is no such memory, or not `bytes` of it. */
+/* 0 if there is no such memory or fewer than `bytes` of it. */
 static int find_range(replay_player *p, const replay_call *s, uint32_t i, uint64_t bytes, range *out)
 {
     uint64_t at = s->values[i + 1];
@@ -55,7 +55,8 @@ static int32_t write_range(replay_player *p, const range *r, uint64_t bytes, con
     return status ? status : p->stream->synchronize(p->self, r->device, stream);
 }
 
-/* On another plugin bytes may differ within tolerance, which only kernels know: they were compared there. */
+/* On another plugin bytes may differ within tolerance; only kernels know the dtype, and compared them
+ * there. */
 static void compare_bytes(replay_player *p, const replay_call *s, const void *found, const replay_blob *want)
 {
     if (p->same && !p->kernels_absent && memcmp(found, want->data, want->bytes))
@@ -64,7 +65,7 @@ static void compare_bytes(replay_player *p, const replay_call *s, const void *fo
 
 /* ---- Allocations ------------------------------------------------------------------------------------- */
 
-/* Memory of its own under argument i, whose bytes the file counts from `from` on. */
+/* An allocation for argument i; the file counts its bytes from `from` on. */
 static int32_t allocate(replay_player *p, const replay_call *s, uint64_t bytes, uint32_t i, uint64_t from)
 {
     void *made = NULL, *host = NULL;
@@ -219,7 +220,7 @@ int32_t replay_map(replay_player *p, const replay_call *s)
     return TN_OK;
 }
 
-/* What the program had written shows when the view goes. */
+/* The recorded bytes that the program wrote are written when the view ends. */
 int32_t replay_unmap(replay_player *p, const replay_call *s)
 {
     const replay_blob *blob = s->count > 3 ? replay_find(p->file, s->values[3]) : NULL;

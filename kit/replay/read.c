@@ -90,7 +90,7 @@ const replay_blob *replay_find(const replay_file *f, uint64_t id)
     return id ? bsearch(&key, f->blobs, f->n_blobs, sizeof(key), by_id) : NULL;
 }
 
-/* Cuts the file into records; stops where one is not whole or not sound. 0: out of memory. */
+/* Splits the file into records; stops at one that is cut off or damaged. 0: out of memory. */
 static int split(replay_file *f)
 {
     replay_cursor c = {f->data + RECORD_HEAD_BYTES, f->data + f->bytes, 0};

@@ -62,8 +62,8 @@ const replay_blob *replay_find(const replay_file *f, uint64_t id);
 /* ---- target.c ---------------------------------------------------------------------------------------- */
 
 /*
- * What a handle of the file is here. An allocation of tenon.allocator is a part of what the plugin knows by
- * the handle, so its bytes from `from` on are here those from `offset` on.
+ * What a recorded handle is in this run. An allocation of tenon.allocator is a part of what the plugin knows
+ * by its handle: recorded bytes from `from` on are here bytes from `offset` on.
  */
 typedef struct replay_handle {
     uint64_t recorded;
@@ -124,7 +124,7 @@ typedef struct replay_player {
     /* results */
     uint64_t slots, kernels_played, kernels_absent, passed_over;
     char first_absent[96];
-    char difference[512]; /* the first one, "" while there is none */
+    char difference[512]; /* the first one, or "" */
     uint64_t differences;
 } replay_player;
 
@@ -146,7 +146,7 @@ void replay_end_call(replay_player *p);
 
 /* ---- values.c ---------------------------------------------------------------------------------------- */
 
-/* A tensor of a call; its address stands in values. */
+/* A tensor of a call; values point to it. */
 typedef struct replay_tensor {
     tn_tensor_desc desc; /* first */
     struct replay_tensor *next;
@@ -160,7 +160,7 @@ typedef struct replay_tensor {
 /* Reads `count` values; their tensors are added to *list, without memory. */
 tn_value *replay_values(replay_player *p, replay_cursor *c, uint32_t count, replay_tensor **list);
 
-/* A nest, with the allocation of each operand as the file calls it. */
+/* A nest, with the recorded allocation handle of each operand. */
 typedef struct replay_nest_in_file {
     tn_nest nest;
     tn_operand *operands;
@@ -180,9 +180,10 @@ typedef struct replay_call {
     uint64_t values[REPLAY_ARGUMENTS];
     char name[64];
 } replay_call;
-/* Here for the recorded handle in argument i, or NULL. */
+/* This run's handle for the recorded one in argument i, or NULL. */
 void *replay_here(replay_player *p, const replay_call *s, int32_t kind, uint32_t i);
-/* Adds what was made on the device of argument 0 under the number in argument i, unless `status` is one. */
+/* Adds the handle `made` on the device of argument 0 for the recorded handle in argument i, unless
+ * `status` is an error. */
 int32_t replay_made(replay_player *p, const replay_call *s, int32_t status, int32_t kind, uint32_t i,
                     void *made);
 int32_t replay_memory_alloc(replay_player *p, const replay_call *s);
@@ -207,7 +208,7 @@ int replay_kernel(replay_player *p, replay_cursor *c);
 /* Notes a difference. */
 void replay_differs(replay_player *p, uint64_t number, const char *op, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Elements of `found`, which lies as `d` says, against the bytes that `want` has; differences are noted. */
+/* Compares the elements of `found`, with the layout of `d`, with those of `want`; notes differences. */
 void replay_compare(replay_player *p, uint64_t number, const char *op, uint32_t output,
                     const tn_tensor_desc *d, const char *found, const tn_tensor_desc *want_desc,
                     const char *want);

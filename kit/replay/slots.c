@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of slots other than kernels: those that make, end, copy and wait are played; bytes that come back are
- * compared. Those that only ask (facts, info, natives) are passed over. A slot that is not known, or that a
- * recording cannot hold, is refused with the reason. */
+/* Calls of slots other than kernels. Calls that make, end, copy and wait are played; bytes that come back
+ * are compared. Queries (facts, info, natives) are skipped. A slot that is unknown, or that a recording
+ * cannot hold, is refused with the reason. */
 #include "replay.h"
 
 #include "record_format.h"
@@ -28,7 +28,7 @@ int32_t replay_made(replay_player *p, const replay_call *s, int32_t status, int3
 
 /* ---- Devices, streams, events ------------------------------------------------------------------------ */
 
-/* Where there are fewer devices than were recorded, one stands for several. */
+/* If there are fewer devices than recorded, one stands for several. */
 static int32_t device_open(replay_player *p, const replay_call *s)
 {
     uint32_t index = (uint32_t)s->values[0], again = index >= p->n_devices;
@@ -62,7 +62,7 @@ static int32_t stream_destroy(replay_player *p, const replay_call *s)
     return TN_OK;
 }
 
-/* A host callback is one of ours here: what it did in the program shows in the calls that follow. */
+/* Host callbacks are replaced by this one; their effects in the program show in the calls that follow. */
 static void called(void *user)
 {
     atomic_store((atomic_int *)user, 1);
@@ -70,7 +70,7 @@ static void called(void *user)
 
 static int32_t host_callback(replay_player *p, const replay_call *s)
 {
-    if (!REPLAY_HAS(p->stream, host_callback)) return TN_OK; /* a host waits then */
+    if (!REPLAY_HAS(p->stream, host_callback)) return TN_OK; /* a host would wait */
     atomic_int *flag = calloc(1, sizeof(*flag));
     if (replay_made(p, s, flag ? TN_OK : TN_E_OUT_OF_MEMORY, 'c', 1, flag)) {
         free(flag);
@@ -96,7 +96,7 @@ static int32_t stream_synchronize(replay_player *p, const replay_call *s)
     return status;
 }
 
-/* Events of a plugin that has none here are passed over: every kernel is waited for anyway. */
+/* Without events in this plugin theirs are skipped: every kernel is waited for anyway. */
 static int has_events(const replay_player *p)
 {
     return p->event && p->event->create && p->stream->wait_event;
@@ -149,8 +149,7 @@ static int32_t event_synchronize(replay_player *p, const replay_call *s)
 
 /* ---- All of them ------------------------------------------------------------------------------------- */
 
-/* `needs`: kinds of the handles among the arguments, '.' for others; all must be there. NULL run: passed
- * over. */
+/* `needs`: kinds of the handles among the arguments, '.' for others; all must exist. NULL run: skipped. */
 static const struct {
     const char *name;
     int32_t (*run)(replay_player *p, const replay_call *s);
@@ -184,7 +183,7 @@ static const struct {
     {"event.synchronize", event_synchronize, "d", 2},
     {"device.enumerate", NULL, "", 0},
     {"device.facts", NULL, "", 0},
-    {"device.close", NULL, "", 0}, /* at the end, by us */
+    {"device.close", NULL, "", 0}, /* closed at the end of the replay */
     {"device.status", NULL, "", 0},
     {"memory.info", NULL, "", 0},
     {"stream.query", NULL, "", 0},
@@ -198,14 +197,14 @@ static const struct {
     {"plugin.self_test", NULL, "", 0},
 };
 
-/* Those that a recording cannot hold, and why. */
+/* Slots that a recording cannot hold, and why. */
 static const struct {
     const char *prefix;
     const char *why;
 } refused[] = {
-    {"layout.", "what the bytes of a private layout mean only the plugin knows that made them"},
-    {"graph.", "a graph does its work after the call that was recorded"},
-    {"collectives.", "a collective works on several devices, and a recording is of one at a time"},
+    {"layout.", "only the plugin that made a private layout knows what its bytes mean"},
+    {"graph.", "a graph does its work after the recorded call"},
+    {"collectives.", "a collective works on several devices, but a recording has one at a time"},
     {"", "this tenon cannot play that slot"},
 };
 
@@ -246,8 +245,7 @@ int replay_slot(replay_player *p, replay_cursor *c)
         damaged = *kind != '.' && !replay_handle_find(p, *kind, s.values[kind - known[i].needs]);
     if (damaged || i == n) {
         snprintf(p->error, sizeof(p->error), "call %llu, %s: %s", (unsigned long long)s.number, s.name,
-                 damaged ? "the record is damaged, or names a handle that was not made"
-                         : why_refused(s.name));
+                 damaged ? "the record is damaged, or names an unknown handle" : why_refused(s.name));
         return -1;
     }
     if (s.status || !known[i].run) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin and the host it sees: enough of one to run what was recorded. Handles of the file are mapped to
- * those that the plugin gives here.
+ * The plugin, and a host that suffices to run recorded calls. Recorded handles are mapped to those of this
+ * run.
  */
 #include "replay.h"
 
@@ -91,7 +91,7 @@ static int32_t host_resize_output(const tn_call *call, uint32_t i, uint32_t rank
     return TN_OK;
 }
 
-/* The numbers that were recorded, so that the same ones are drawn. */
+/* The recorded seed and offset, so that the same numbers are drawn. */
 static int32_t host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
                                    uint64_t *out_seed, uint64_t *out_offset)
 {
@@ -109,7 +109,7 @@ static int32_t host_random_reserve(const tn_call *call, tn_generator *generator,
         p->next_random++;
         return TN_OK;
     }
-    return host_error(p, TN_E_STATE, "the recorded kernel asked for fewer random numbers");
+    return host_error(p, TN_E_STATE, "the recorded kernel reserved random numbers fewer times");
 }
 
 static int32_t host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
@@ -121,7 +121,7 @@ static int32_t host_keep_alive(const tn_call *call, void *pointer, void (*releas
     return TN_OK;
 }
 
-/* What only composites and gradients ask for. */
+/* Only composites and gradients use these. */
 static int32_t host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
 {
     return TN_E_UNSUPPORTED;
@@ -280,7 +280,7 @@ static int negotiate(replay_player *p)
     return 0;
 }
 
-/* Tensors live where the host reads them if the device offers that: it is a host device then. */
+/* Host memory if the plugin is a host device, otherwise device memory. */
 static void choose_memory(replay_player *p)
 {
     tn_device_facts facts = {.size = sizeof(facts)};
@@ -357,7 +357,7 @@ static void close_one(replay_player *p, const replay_handle *h)
     }
 }
 
-/* Ends what the recording left open, in the order of the contract. */
+/* Ends objects that the recording left open, in the order of the contract. */
 static void close_all(replay_player *p, int32_t kind)
 {
     for (size_t i = 0; i < p->n_handles; i++)

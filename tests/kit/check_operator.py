@@ -15,11 +15,11 @@ WRONG = {
     "aliases": ("schema", "shares memory with argument 'x'"),
     "reads_unsaved": ("gradient", "backward"),
     "gradient_of_number": ("gradient", "which is no tensor"),
-    "no_gradient": ("gradient", "no gradient at all"),
+    "no_gradient": ("gradient", "backward gave no gradient"),
     "wrong_gradient": ("differences", "finite differences"),
     "longer": ("shape", "the shape rule"),
     "leaves_one": ("shape", "does not write all of it"),
-    "two_bodies": ("traced", "by the body"),
+    "two_bodies": ("traced", "by the composite"),
 }
 
 

@@ -76,7 +76,7 @@ def main():
         expect(done.returncode == 0 and "7.25" in done.stdout and "better" in done.stdout, "what moved", done)
 
         done = run(tool, plugin, "--filter", "aten::exp/float32", "--against", str(page))
-        expect(done.returncode == 2 and "no report" in done.stdout, "a file that is no report", done)
+        expect(done.returncode == 2 and "is not a report" in done.stdout, "another file", done)
 
 
 main()

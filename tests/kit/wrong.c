@@ -23,8 +23,7 @@ static int fault(const char *name)
     return wish && strcmp(wish, name) == 0;
 }
 
-/* ---- Slots ----------------------------------------------------------------------------------------------
- */
+/* ---- Slots --------------------------------------------------------------------------------------------- */
 
 /* Gives back one bit too few of long copies. */
 static int32_t wrong_device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
@@ -88,8 +87,7 @@ static void wrong_close(void *self, void *device)
     abort();
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------------------
- */
+/* ---- Rows ---------------------------------------------------------------------------------------------- */
 
 /* Forgets alpha. */
 static int32_t wrong_add(void *self, const tn_call *call)
@@ -133,8 +131,7 @@ static int32_t wrong_sum(void *self, const tn_call *call)
     return TN_E_UNSUPPORTED; /* after it had agreed */
 }
 
-/* ---- Tables ----------------------------------------------------------------------------------------------
- */
+/* ---- Tables -------------------------------------------------------------------------------------------- */
 
 static tn_device_interface my_device;
 static tn_memory_interface my_memory;

@@ -98,8 +98,7 @@ static int32_t body(void *self, const tn_call *call)
     return host->set_output(call, 0, y);
 }
 
-/* ---- Gradient: its arguments are that of the output, then x and by --------------------------------------
- */
+/* ---- Gradient: its arguments are that of the output, then x and by ------------------------------------- */
 
 static int32_t backward(void *self, const tn_call *call)
 {
