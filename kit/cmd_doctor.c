@@ -36,6 +36,9 @@ static const char *const variables[] = {"TENON_PLUGIN_PATH",
                                         "TENON_RECORD",
                                         "TENON_VALIDATE",
                                         "TENON_INJECT",
+                                        "TENON_TRACE",
+                                        "TENON_LOG",
+                                        "TENON_DEBUG",
                                         NULL};
 
 static const char *state_name(uint32_t state)

@@ -73,13 +73,24 @@ void cmd_listen(void (*line)(void *user, const char *text), void *user)
     listener_user = user;
 }
 
+static const char *const levels[] = {"error", "warn", "info", "debug"};
+
+/* A word or its number. What is neither is said, and warn is assumed. */
+static int32_t level_of(const char *wish)
+{
+    for (int32_t i = 0; i < 4; i++)
+        if (strcmp(wish, levels[i]) == 0 || (wish[0] == '0' + i && !wish[1])) return i;
+    fprintf(stderr, "tenon: TENON_LOG is '%s' (expected error, warn, info or debug); warn is assumed\n",
+            wish);
+    return TN_LOG_WARN;
+}
+
 static void print_log(void *user, int32_t level, const char *text)
 {
-    static const char *const names[] = {"error", "warning", "info", "debug"};
     if (listener && level <= TN_LOG_INFO)
         listener(listener_user, text);
     else if (level <= *(const int32_t *)user)
-        fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], text);
+        fprintf(stderr, "tenon: %s: %s\n", levels[level < 0 ? 0 : level > 3 ? 3 : level], text);
 }
 
 tn_context *cmd_context(uint32_t flags)
@@ -89,7 +100,7 @@ tn_context *cmd_context(uint32_t flags)
     tn_context_options options = {
         .size = sizeof(options), .flags = flags, .log = print_log, .log_user = &level};
     tn_context *ctx = NULL;
-    if (wish) level = (int32_t)strtol(wish, NULL, 10);
+    if (wish && *wish) level = level_of(wish);
     if (tn_context_create(&options, &ctx) == TN_OK) return ctx;
     const tn_error *error = tn_last_error();
     fprintf(stderr, "tenon: %s\n", error ? error->message : "no context");

@@ -43,6 +43,19 @@ def check_usage(tool, _):
         expect(done.returncode == 2 and "unexpected argument '--what'" in done.stderr, f"{command} --what", done)
 
 
+def check_log(tool, skewed):
+    """TENON_LOG takes words and numbers; a plugin that fails to load is a warning."""
+    with tempfile.TemporaryDirectory(dir=skewed) as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder) / "a.json"
+        path.write_text(json.dumps({"tenon_manifest": 1, "name": "skewed", "library": f"{skewed}/libskewed_init_fails.so"}))
+        path.chmod(0o644)
+        for value, shown in (("error", False), ("0", False), ("warn", True), ("1", True), ("debug", True), ("loud", True), ("", False)):
+            done = run(tool, "ops", "relu", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder, TENON_LOG=value)
+            expect(("tenon: warn: " in done.stderr) == shown, f"TENON_LOG={value}", done)
+            expect(("expected error, warn, info or debug" in done.stderr) == (value == "loud"), f"TENON_LOG={value}: the word", done)
+
+
 def check_golden(tool, _):
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cases").mkdir()
@@ -229,7 +242,7 @@ def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
     failed = 0
-    checks = [check_usage, check_golden, check_devices, check_ops, check_doctor, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_golden, check_devices, check_ops, check_doctor, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
     for check in checks:
         try:

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents keep to: sentences are short, the glossary is small, and every path that they name exists.
+
+    documents.py SOURCE
+
+Code, tables and generated documents are not prose; a cell of a table is, where it is a sentence of its own.
+"""
+import re
+import sys
+from pathlib import Path
+
+LONGEST = 200  # characters of a sentence, without its markup
+MOST_WORDS = 40
+GENERATED = {"operators.md"}
+# Folders of the tree: what begins with one of them and a slash is a path. Built and installed files are not in the tree.
+ROOMS = "abi|autograd|bench|core|data|dispatcher|docs|examples|kit|nn|ops|optim|plugins|tests|tools"
+PATH = re.compile(rf"`((?:{ROOMS})/[\w./*{{}},-]*)`")
+
+
+def documents(source):
+    return [source / "README.md", *sorted(p for p in (source / "docs").glob("*.md") if p.name not in GENERATED)]
+
+
+def paragraphs(text):
+    """The prose of a document: paragraphs, items of lists and cells of tables, with the line where each begins."""
+    text = re.sub(r"^```.*?^```", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
+    current, begin = [], 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        code = line.startswith("    ") and not current
+        heading = line.startswith(("#", "<!--"))
+        item = re.match(r"\s*(?:[-*]|\d+\.) ", line)
+        if not line.strip() or code or heading or item or line.lstrip().startswith("|"):
+            if current:
+                yield begin, " ".join(current)
+            current = []
+        if line.lstrip().startswith("|"):
+            for cell in line.strip().strip("|").split(" | "):
+                yield number, cell.strip()
+        elif line.strip() and not code and not heading:
+            begin = begin if current else number
+            current.append(line.strip())
+
+
+def sentences(paragraph):
+    plain = re.sub(r"\]\([^)]*\)", "]", paragraph)  # a link is its text
+    plain = re.sub(r"`[^`]*`", "`code`", plain)
+    return re.split(r"(?<=[.!?])[)*_]*\s+(?=[\[`*(]*[A-Z0-9`*\[])", plain)
+
+
+def long_sentences(source):
+    for document in documents(source):
+        for line, paragraph in paragraphs(document.read_text()):
+            for sentence in sentences(paragraph):
+                if len(sentence) > LONGEST:
+                    yield f"{document.name}:{line}: {len(sentence)} characters: {sentence[:90]}..."
+
+
+def glossary(source):
+    words = re.findall(r"^\| \*\*(.+?)\*\* \|", (source / "docs/glossary.md").read_text(), re.M)
+    if not words or len(words) > MOST_WORDS:
+        yield f"glossary.md: {len(words)} words, from 1 to {MOST_WORDS} are expected"
+    if words != sorted(words, key=str.lower):
+        yield "glossary.md: the words are not in order"
+
+
+def exists(source, path):
+    """Braces and stars as a shell has them."""
+    if brace := re.search(r"\{([^{}]*)\}", path):
+        return all(exists(source, path[:brace.start()] + word + path[brace.end():]) for word in brace[1].split(","))
+    if "VERSION" in path:  # a placeholder
+        return True
+    return any(source.glob(path.rstrip("/"))) or any(source.glob(f"{path}.*"))  # a test has the name of its file
+
+
+def missing_paths(source):
+    for document in documents(source):
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            for path in PATH.findall(line):
+                if not exists(source, path):
+                    yield f"{document.name}:{number}: {path} does not exist"
+
+
+def main():
+    source = Path(sys.argv[1])
+    failed = 0
+    for check in (long_sentences, glossary, missing_paths):
+        findings = list(check(source))
+        print("\n".join(findings), end="\n" if findings else "")
+        failed += bool(findings)
+    print(f"{3 - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
