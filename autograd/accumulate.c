@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leaves: where a gradient ends. The first gradient is taken as it is when nobody else holds it and its
- * strides are those that the leaf asks for (its own if it is dense, else row-major); later ones are added in
- * place, or, while the backward pass is itself recorded, out of place.
+ * Leaves: where gradients end. The first gradient is stored as it is if nobody else holds it and its strides
+ * are those that the leaf asks for (the leaf's own if it is dense, else row-major). Later ones are added in
+ * place, or out of place while the backward run is itself recorded.
  */
 #include "autograd/graph.h"
 
@@ -24,7 +24,8 @@ static int32_t leaf_run(tn_node *node, tni_step *step)
     tni_leaf_node *leaf = (tni_leaf_node *)node;
     tn_tensor *grad = step->in[0];
     if (!grad) return TN_OK;
-    step->in[0] = NULL; /* the engine's reference goes into the leaf, so that it may keep the tensor itself */
+    step->in[0] =
+        NULL; /* the engine's reference moves to the leaf, so that the leaf may keep the tensor itself */
     int32_t status = tni_accumulate(step->scope, leaf->tensor, &leaf->lock, grad);
     if (!status && tni_hook_count(node)) tni_run_accumulate_hooks(node, step->scope, leaf->tensor);
     return status;
@@ -69,7 +70,7 @@ static int32_t has_strides(const tn_tensor *grad, const int64_t *strides)
     return 1;
 }
 
-/* A copy with the strides that t asks for, as a reference. Recorded if the mode says so. */
+/* A copy with the strides that t asks for. The caller owns a reference. Recorded if the grad mode says so. */
 static tn_tensor *copy_laid_out(tn_scope *s, tn_tensor *grad, const int64_t *strides)
 {
     tn_ints sizes = {grad->desc.sizes, grad->desc.rank}, wanted = {strides, grad->desc.rank};

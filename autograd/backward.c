@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that start a backward run: what is asked is checked, defaults are filled in, the engine runs. */
+/* The calls that start a backward run: they check the arguments, fill in defaults and run the engine. */
 #include "autograd/graph.h"
 
 #include "core/scope.h"
@@ -15,7 +15,7 @@ static int32_t fail(tn_scope *s, int32_t status)
     return tni_scope_record(s, status);
 }
 
-/* The caller's options in a struct of our size. */
+/* The caller's options, copied into a struct of this version's size. */
 static int32_t read_options(const tn_backward_options *from, tn_backward_options *out)
 {
     memset(out, 0, sizeof *out);
@@ -28,7 +28,7 @@ static int32_t read_options(const tn_backward_options *from, tn_backward_options
     return TN_OK;
 }
 
-/* `what` is "root", "gradient" or "input": the i-th tensor of a list is there and lives. */
+/* Checks that item i of a list is a live tensor. `what` is "root", "gradient" or "input". */
 static int32_t check_given(const char *what, const tn_tensor *t, int64_t i)
 {
     char name[64];
@@ -137,7 +137,7 @@ int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_option
     return status ? fail(s, status) : tni_engine_run(s, &goal);
 }
 
-/* Results of tn_grad become the scope's; what is missing is an error, NULL or zeros. */
+/* The scope takes the results of tn_grad. A missing one is an error, NULL or zeros. */
 static int32_t hand_out(tn_scope *s, const tni_goal *goal, const tn_backward_options *o, tn_tensor **out)
 {
     for (int64_t i = 0; i < goal->inputs.count; i++) {

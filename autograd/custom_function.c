@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes part in
- * autograd, the call becomes a node, which owns what was saved and calls destroy when it is destroyed.
+ * Functions with a gradient of their own, written in a program. forward runs unrecorded; if an input takes
+ * part in autograd, the call becomes a node, which owns what was saved and calls destroy when it is
+ * destroyed.
  */
 #include "autograd/record.h"
 
@@ -21,14 +22,17 @@ typedef struct function_node {
     tni_saved *saved;
     uint32_t n_saved;
     tni_edge *edges;
-    tni_meta *notes; /* of the outputs, then of the inputs */
+    tni_meta *notes; /* sizes and dtypes of the outputs, then of the inputs */
     int64_t *sizes;  /* of all notes */
     uint64_t n_sizes;
     uint32_t n_outs;
     uint32_t n_ins;
 } function_node;
 
-/* What forward and backward see of the node, while they run. Each backward run has its own: several threads may run one node. */
+/*
+ * The handle that forward and backward get while they run. Each backward run has its own, as several threads
+ * may run one node.
+ */
 struct tn_function_call {
     function_node *node;
     const tni_saved *saved; /* backward: what this run took or copied */
@@ -73,7 +77,7 @@ static int32_t prepare_gradients(const function_node *c, tni_step *step, tn_tens
     return tn_scope_failed(step->scope);
 }
 
-/* Gradients of a function that can be differentiated once: using them again is an error. */
+/* A function marked as once differentiable: differentiating its gradients is an error. */
 static void raise_on_second(tn_scope *s, tni_grad *g)
 {
     (void)g;
@@ -261,7 +265,8 @@ static int32_t record_output(tn_function_call *call, tn_scope *s, tn_tensors inp
     if (list_has(&call->dirty, t))
         return from == UINT32_MAX ? tni_set_history(t, tni_node_retain(&c->node), i)
                                   : tni_record_inplace(t, &c->node, from);
-    if (from != UINT32_MAX) { /* handed through: a view, so that the input keeps its own history */
+    if (from !=
+        UINT32_MAX) { /* an input returned as it is: give a view, so that the input keeps its own history */
         tn_tensor *view = NULL;
         int32_t status =
             tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
@@ -271,7 +276,7 @@ static int32_t record_output(tn_function_call *call, tn_scope *s, tn_tensors inp
     return is_constant(call, t) ? TN_OK : tni_set_history(*out, tni_node_retain(&c->node), i);
 }
 
-/* What forward asked to be saved: an output by its number, an input (or anything else) as it is. */
+/* Saves what forward asked for: an output by its number, any other tensor as it is. */
 static int32_t save_all(const tn_function_call *call, tn_tensor *const *outs)
 {
     function_node *c = call->node;
@@ -404,7 +409,7 @@ tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i)
         return NULL;
     }
     tn_tensor *t = tni_unpack(call->saved + i, s, &c->node);
-    return t ? tni_scope_own(s, tn_retain(t)) : NULL; /* the program may look at it after the run */
+    return t ? tni_scope_own(s, tn_retain(t)) : NULL; /* the program may read it after the run */
 }
 
 int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i)

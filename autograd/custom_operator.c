@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients of operators from outside: their backward function has the signature of a kernel, and one rule
- * here brings the two together. Also the rule of operators that have no gradient, which says so when it is
+ * Gradients of operators that programs and plugins define: their backward function has the signature of a
+ * kernel; one rule here calls it. Also the rule of operators that have no gradient, which fails when it is
  * run.
  */
 #include "autograd/record.h"
@@ -72,7 +72,7 @@ static int32_t count_names(const char *text)
 
 /* ---- the rule ---- */
 
-/* The call as backward sees it: gradients, arguments, saved results. */
+/* The arguments of backward: gradients, arguments of the call, saved results. */
 static tn_value *backward_args(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t *out_count)
 {
     const tni_gradient_entry *entry = op->gradient;
@@ -124,9 +124,10 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) {
         uint32_t tag = tni_grad_arg(g, i).tag;
         if (outs[i].tag != TN_TAG_NONE && tag != TN_TAG_TENSOR && tag != TN_TAG_TENSORS)
-            tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
-                                          "%s: backward gave a gradient for argument %u, which is no tensor",
-                                          op->schema->full_name, i));
+            tni_scope_record(s,
+                             tni_error(TN_E_AUTOGRAD,
+                                       "%s: backward set a gradient for argument %u, which is not a tensor",
+                                       op->schema->full_name, i));
         if (outs[i].tag == TN_TAG_TENSOR) tni_grad_set(g, i, outs[i].as.tensor);
         for (uint32_t k = 0; outs[i].tag == TN_TAG_TENSORS && k < outs[i].count; k++)
             tni_grad_set_item(g, i, k, outs[i].as.tensors[k]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine. The calling thread works off its own graph: of all nodes whose gradients are complete the one
- * recorded last runs first, its results go to the nodes behind it. Gradients that meet are added in place
- * when the engine alone holds one of them. Nothing is written to the graph but what is saved in its nodes,
- * under their locks.
+ * The engine. The calling thread runs the graph: of all nodes whose gradients are complete, the one recorded
+ * last runs first, and its results go to the nodes that its edges lead to. Gradients of one input are summed
+ * in place if the engine alone holds one of them. The engine writes nothing to the graph but saved tensors,
+ * under the locks of their nodes.
  */
 #include "autograd/engine.h"
 
@@ -44,21 +44,23 @@ static tni_entry *pop(tni_backward_run *run)
 
 /* ---- streams ---- */
 
-/* The stream of the program that asked for the run: on it gradients are made, found, and left in leaves. */
+/* The caller's stream: gradients are created on it, read from it, and stored in leaves on it. */
 static tn_stream *caller_stream(const tni_backward_run *run, tni_device *device)
 {
     return run->left && run->left->device == device ? run->left : tni_current_stream(device);
 }
 
-/* The forward call's stream, unless it is gone: then it was waited for. */
+/* The forward call's stream, or NULL if it was closed: closing waited for its work. */
 static tn_stream *own_stream(const tn_node *node)
 {
     tn_stream *own = node->is_leaf ? NULL : node->stream;
     return own && atomic_load_explicit(&own->id, memory_order_relaxed) != TNI_DEAD_STREAM ? own : NULL;
 }
 
-/* The stream on which a node works with a tensor of this device: its own there, else the caller's. NULL where
- * nothing has to be ordered. */
+/*
+ * The stream on which a node works with a tensor of this device: the node's own on its device, else the
+ * caller's. NULL if nothing has to be ordered.
+ */
 static tn_stream *stream_of(const tni_backward_run *run, const tn_node *node, const tn_tensor *t)
 {
     tni_device *device = t->storage->device;
@@ -75,7 +77,7 @@ static int32_t hand_over(tn_tensor *grad, tn_stream *from, tn_stream *to)
     return status ? status : tn_record_stream(grad, to);
 }
 
-/* Makes a stream current; what was current before, or NULL when it is the same. */
+/* Makes a stream current. Returns the one that was current before, or NULL if it is the same. */
 static tn_stream *switch_stream(tn_context *ctx, tn_stream *to)
 {
     if (!to) return NULL;
@@ -97,7 +99,10 @@ static int32_t leave_stream(tni_backward_run *run, tn_stream *from)
     return TN_OK;
 }
 
-/* To the program the run is one call on its own streams: hooks may have left tensors that others made. */
+/*
+ * For the program the run is one call on its own streams, so these wait for all streams that nodes or hooks
+ * used.
+ */
 static int32_t join_streams(const tni_backward_run *run)
 {
     int32_t status = TN_OK;
@@ -127,7 +132,7 @@ static __attribute__((noinline)) int32_t add_to_gradient(tni_backward_run *run, 
     return s->status;
 }
 
-/* Adds `grad` (a reference, taken over) to what has come in. */
+/* Adds `grad` (takes over the reference) to the gradients that have arrived. */
 static inline int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad)
 {
     if (*in) return add_to_gradient(run, s, in, grad);
@@ -135,7 +140,7 @@ static inline int32_t add_gradient(tni_backward_run *run, tn_scope *s, tn_tensor
     return TN_OK;
 }
 
-/* The same where the node that takes the sum works, after all that made `grad`. */
+/* The same on the stream of the node that takes the sum, after all work that computes `grad`. */
 static int32_t add_on_stream(tni_backward_run *run, tn_scope *s, tn_tensor **in, tn_tensor *grad,
                              tn_stream *stream)
 {
@@ -145,7 +150,7 @@ static int32_t add_on_stream(tni_backward_run *run, tn_scope *s, tn_tensor **in,
     return status;
 }
 
-/* Brings a gradient (a reference, taken over) that `from` holds complete to a node. */
+/* Gives a gradient (takes over the reference), complete on stream `from`, to a node. */
 static inline int32_t bring(tni_backward_run *run, tn_scope *s, tni_entry *to, uint32_t input,
                             tn_tensor *grad, tn_stream *from)
 {
@@ -163,7 +168,7 @@ static void arrive(tni_backward_run *run, tni_entry *to)
     if (--to->missing == 0) push(run, to);
 }
 
-/* Brings the results of a node to those behind it. */
+/* Gives the results of a node to the nodes that its edges lead to. */
 static int32_t deliver(tni_backward_run *run, tn_scope *s, tni_entry *e, tn_tensor **out)
 {
     const tn_node *node = e->node;
@@ -229,7 +234,7 @@ static int32_t capture(tni_backward_run *run, const tni_entry *e)
     return TN_OK;
 }
 
-/* Which edges are worth computing; NULL: all. */
+/* Which edges need a gradient; NULL: all. */
 static int32_t find_wanted(const tni_backward_run *run, tn_scope *s, const tni_entry *e, const uint8_t **out)
 {
     uint32_t n = e->node->n_edges;
@@ -261,7 +266,8 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
         status = find_wanted(run, s, e, &step.wanted);
         if (!status) status = node->type->run(node, &step);
     }
-    for (uint32_t i = 0; i < node->n_inputs; i++) { /* let go early, so that what follows may steal */
+    for (uint32_t i = 0; i < node->n_inputs;
+         i++) { /* released early, so that the receiver may be the only holder and add in place */
         if (e->in[i]) tn_release(e->in[i]);
         e->in[i] = NULL;
     }
@@ -273,7 +279,7 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
     return status;
 }
 
-/* `s` is emptied after each entry, so that gradients go as soon as they have been used. */
+/* `s` is emptied after each entry, so that gradients are freed as soon as they have been used. */
 static int32_t run_entry(tni_backward_run *run, tn_scope *s, tni_entry *e)
 {
     tn_stream *own = own_stream(e->node);
@@ -359,7 +365,7 @@ int32_t tni_engine_run(tn_scope *s, const tni_goal *goal)
     run.scope = tn_scope_open_child(s, &options);
     if (!run.scope) return TN_E_OUT_OF_MEMORY;
     uint32_t excluded = tni_tls.excluded_layers;
-    /* Gradients are made in the dtypes that forward ran in. */
+    /* Gradients are computed in the dtypes of the forward calls. */
     tni_tls.excluded_layers =
         (excluded & ~TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD)) | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
     tni_tls.engine = &run;

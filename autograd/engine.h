@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the engine: what one backward run knows of the graph. */
+/* Internals of the engine: what one backward run knows of the graph. */
 #ifndef TNI_AUTOGRAD_ENGINE_H
 #define TNI_AUTOGRAD_ENGINE_H
 
@@ -11,11 +11,11 @@ typedef struct tni_entry {
     struct tni_entry **next; /* by edge; NULL where there is none */
     tn_tensor **in;          /* gradients that have come in: references */
     uint32_t missing;        /* edges that have not delivered yet */
-    uint8_t needed;          /* it is to run: on the way to an input */
+    uint8_t needed;          /* runs: it leads to an input */
     uint8_t captured;        /* an input's gradient is taken here */
     uint8_t visited;
     uint8_t is_root;
-    uint8_t noted; /* in the node itself */
+    uint8_t noted; /* the node points to this entry */
 } tni_entry;
 
 typedef struct tni_multi_state tni_multi_state;
@@ -37,13 +37,14 @@ typedef struct tni_backward_run {
     tn_context *ctx;
     tn_scope *scope;
     const tni_goal *goal;
-    tni_entry **table; /* of those that are not noted in their node, by its address, open addressing */
+    tni_entry *
+        *table; /* entries that their node does not point to, by address of the node; open addressing */
     uint32_t table_size;
     uint32_t table_count;
     uint32_t count;
     tni_entry **all; /* in the order they were found */
     uint32_t all_capacity;
-    tni_entry **heap; /* ready ones, the latest call first; room for all */
+    tni_entry **heap; /* ready entries, the latest call first; room for all */
     uint32_t heap_count;
     tni_chunk *chunks;
     char *at, *end;
@@ -52,18 +53,20 @@ typedef struct tni_backward_run {
     tn_stream *left;  /* the caller's current stream while a node's is current; NULL: the same */
     tn_stream *visited[TNI_VISITED]; /* streams other than the caller's that nodes worked on */
     uint32_t n_visited;
-    tni_multi_state *multi; /* what has come to hooks of several tensors */
+    tni_multi_state *multi; /* gradients that have arrived for hooks of several tensors */
 } tni_backward_run;
 
-/* Finds all nodes that the roots lead to, counts their edges, marks those on the way to the inputs. */
+/*
+ * Finds all nodes that the roots lead to, counts their incoming edges, marks those that lead to the inputs.
+ */
 int32_t tni_plan(tni_backward_run *run);
 tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node);
-/* 1 if the run comes to the entry (NULL: no). */
+/* Whether the run visits the entry (NULL: no). */
 static inline int32_t tni_is_wanted(const tni_backward_run *run, const tni_entry *e)
 {
     return e && (!run->goal->inputs.count || e->needed || e->captured);
 }
-/* Memory that goes with the run; NULL when there is none. */
+/* Memory that is freed with the run; NULL if there is none. */
 void *tni_run_memory(tni_backward_run *run, uint64_t bytes);
 void tni_multi_states_finish(tni_backward_run *run);
 void tni_plan_finish(tni_backward_run *run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Brings a gradient to what it is the gradient of: dimensions that were broadcast are summed, a real tensor
- * gets the real part, the dtype is the tensor's. Rules therefore write the formula and no more.
+ * Converts a gradient to the sizes, kind and dtype of the tensor that it belongs to: it sums broadcast
+ * dimensions, takes the real part for real tensors and casts. So a rule needs no more than its formula.
  */
 #include "autograd/graph.h"
 

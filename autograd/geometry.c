@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views as places in a storage. To follow a view without knowing by which operators it came about, a gradient
- * is laid out flat as the storage is, and the view is taken of that by sizes, strides and offset. Bits
- * (conjugate, negative) and a change between complex numbers and pairs of real ones are undone and redone at
- * the ends.
+ * Views as element positions in a storage. To follow a view without knowing which operators made it, a
+ * gradient is laid out flat like the storage, and the view is taken of that by sizes, strides and offset.
+ * Lazy conjugation and negation, and views of complex numbers as pairs of real ones, are undone before and
+ * redone after.
  */
 #include "autograd/graph.h"
 
@@ -25,7 +25,7 @@ void tni_geometry_of(const tn_tensor *t, tni_geometry *out)
     memcpy(out->strides, t->desc.strides, t->desc.rank * sizeof(int64_t));
 }
 
-/* The part of the storage that both touch, in elements of `unit` bytes. */
+/* The range of the storage that both cover, in elements of `unit` bytes. */
 typedef struct window {
     int64_t start;
     int64_t length;
@@ -46,7 +46,7 @@ static int32_t span(const tni_geometry *g, int64_t parts, window *out)
     return status;
 }
 
-/* The window over base and view, in numbers (complex ones if either is complex). */
+/* The range that base and view cover, in numbers (complex ones if either is complex). */
 static int32_t common_window(const tni_geometry *base, const tni_geometry *view, int32_t is_complex,
                              window *out)
 {
@@ -67,7 +67,7 @@ static tn_tensor *resolve_bits(tn_scope *s, tn_tensor *t, uint32_t flags)
     return t;
 }
 
-/* What `g` shows of a flat tensor of numbers that begins at `start`. */
+/* The view `g` of a flat tensor of numbers that begins at `start`. */
 static tn_tensor *show(tn_scope *s, tn_tensor *flat, const tni_geometry *g, int64_t start)
 {
     if (tn_scope_failed(s)) return NULL;
@@ -83,7 +83,7 @@ static tn_tensor *show(tn_scope *s, tn_tensor *flat, const tni_geometry *g, int6
 
 static int32_t overlaps(const tni_geometry *g)
 {
-    /* Sorted by stride, each stride must be beyond what the smaller ones reach. */
+    /* By growing stride: elements overlap unless each stride exceeds the reach of the smaller ones. */
     uint32_t order[TN_MAX_RANK], n = 0;
     for (uint32_t i = 0; i < g->rank; i++) {
         if (g->sizes[i] == 0) return 0;
@@ -109,7 +109,7 @@ static tn_tensor *positions(tn_scope *s, tn_tensor *flat, const tni_geometry *g,
                       TN_INTS(-1));
 }
 
-/* Adds `grad` to the places of `view` in the flat tensor (of zeros). */
+/* Adds `grad` to the elements of `view` in the flat tensor (of zeros). */
 static tn_tensor *spread(tn_scope *s, tn_tensor *flat, tn_tensor *grad, const tni_geometry *view,
                          int64_t start)
 {

@@ -23,7 +23,7 @@ typedef struct check {
     double eps, atol, rtol;
 } check;
 
-/* The numbers of one tensor as pairs. */
+/* The elements of one tensor as (real, imaginary) pairs. */
 typedef struct numbers {
     double *pairs;
     int64_t count;
@@ -83,7 +83,7 @@ static int32_t call(const check *c, tn_scope *s, tn_tensors inputs, tn_tensor **
     return tn_scope_failed(s);
 }
 
-/* All outputs with component `part` of element `element` of input `which` moved by `step`. */
+/* All outputs, computed with component `part` of element `element` of input `which` moved by `step`. */
 static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64_t element, int32_t part,
                               double step, numbers *results)
 {
@@ -110,8 +110,10 @@ static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64
     return TN_OK;
 }
 
-/* The analytic gradient of one unit of output k: pairs for each element of each checked input, one after
- * another. */
+/*
+ * The analytic gradient for one unit of output k: a pair for each element of each checked input, one after
+ * another.
+ */
 static int32_t analytic_row(const check *c, tn_scope *s, tn_tensor *out, int64_t element, int32_t part,
                             double *row)
 {
@@ -194,7 +196,7 @@ static int32_t analytic(const check *c, tn_scope *s, jacobian *j)
     return TN_OK;
 }
 
-/* Compares one column: what moving one component of one element does to all outputs. */
+/* Compares one column: how all outputs move when one component of one element moves. */
 static int32_t compare_column(const check *c, const jacobian *j, const numbers *up, const numbers *down,
                               uint32_t input, int64_t element, int64_t column)
 {
@@ -277,7 +279,7 @@ static int32_t gradient_function(void *user, tn_scope *s, tn_tensors inputs, tn_
     return tn_grad(s, (tn_tensors){roots, b->n_outs}, (tn_tensors){wanted, n}, &options, out);
 }
 
-/* Numbers between 0.5 and 1.5 that do not repeat soon, as gradients of an output. */
+/* Numbers between 0.5 and 1.5 without a short period, as gradients of an output. */
 static tn_tensor *some_gradient(tn_scope *s, const tn_tensor *out, uint32_t seed)
 {
     numbers n = {tn_scope_memory(s, (uint64_t)out->numel * 16 + 16), out->numel,

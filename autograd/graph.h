@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph: nodes, edges, and what autograd hangs on a tensor.
+ * The graph: nodes, edges, and the autograd metadata of a tensor.
  *
  * A node stands for one recorded call. It holds references to the nodes of its inputs (edges point from
- * results towards leaves, so there are no circles) and is held by its results and by the nodes above it. The
- * node of a leaf is part of the leaf: a reference to it is a reference to the tensor, so no weak pointers are
- * needed. All of a node but its saved tensors and hooks is constant once it is published; those two are
- * guarded by `lock`. A backward run may put a mark on it, see plan.c.
+ * results towards leaves, so there are no cycles) and is held by its results and by the nodes whose edges
+ * lead to it. The node of a leaf is part of the leaf: a reference to it is a reference to the tensor, so no
+ * weak pointers are needed. Once published, a node is constant but for its saved tensors and hooks, which
+ * `lock` guards. A backward run may mark it, see plan.c.
  */
 #ifndef TNI_AUTOGRAD_GRAPH_H
 #define TNI_AUTOGRAD_GRAPH_H
@@ -18,7 +18,7 @@
 #include "core/thread.h"
 #include <tenon/autograd.h>
 
-/* A lock for a few instructions. */
+/* A spin lock, for critical sections of a few instructions. */
 typedef atomic_uint tni_spin;
 static inline void tni_spin_lock(tni_spin *lock)
 {
@@ -34,7 +34,7 @@ typedef struct tni_edge {
     uint32_t input; /* which of the node's incoming gradients it is */
 } tni_edge;
 
-/* What is known of a tensor that took part in a call. */
+/* Sizes, dtype and device of a tensor that took part in a call. */
 typedef struct tni_meta {
     tn_dtype dtype;
     uint32_t rank;
@@ -45,9 +45,9 @@ typedef struct tni_meta {
 /* One run of a node. */
 typedef struct tni_step {
     tn_scope *scope;
-    tn_tensor **in;  /* one for each incoming gradient, NULL where undefined; the engine's references, which a
-                        node may take */
-    tn_tensor **out; /* one for each edge, NULL at first; references for the engine */
+    tn_tensor *
+        *in; /* incoming gradients, NULL where undefined; the engine's references, which a node may take */
+    tn_tensor **out;       /* one for each edge, NULL at first; the engine takes the references */
     const uint8_t *wanted; /* by edge; NULL: all edges that have a node */
     int32_t keep;          /* saved tensors must survive the run */
 } tni_step;
@@ -55,13 +55,13 @@ typedef struct tni_step {
 typedef struct tni_node_class {
     int32_t (*run)(tn_node *node, tni_step *step);
     const char *(*name)(const tn_node *node);
-    void (*destroy)(tn_node *node); /* all but the edges; gives the memory back */
+    void (*destroy)(tn_node *node); /* finishes all but the edges and frees the memory */
     int32_t runs_undefined;         /* is run even if no incoming gradient is defined */
 } tni_node_class;
 
 /* Hooks of one node, made when the first is registered. */
 enum { TNI_HOOK_TENSOR, TNI_HOOK_PRE, TNI_HOOK_POST, TNI_HOOK_RETAIN, TNI_HOOK_ACCUMULATE, TNI_HOOK_MULTI };
-/* One of the tensors of a hook of several. */
+/* One of the tensors of a hook of several tensors. */
 typedef struct tni_multi_place {
     tn_multi_hook *hook;
     tn_node *node; /* a reference */
@@ -70,14 +70,14 @@ typedef struct tni_multi_place {
 typedef struct tni_hook {
     uint64_t handle;
     uint32_t kind;
-    uint32_t input; /* TENSOR, RETAIN and MULTI: of which incoming gradient */
+    uint32_t input; /* TENSOR, RETAIN and MULTI: index of the incoming gradient */
     void *user;
     union {
         tn_tensor_hook tensor;
         tn_node_hook node;
         tn_accumulate_hook accumulate;
         const tni_multi_place *multi;
-        tn_tensor *retain; /* not a reference: the tensor takes the hook out when it goes */
+        tn_tensor *retain; /* borrowed: the tensor removes the hook when it is destroyed */
     } as;
 } tni_hook;
 
@@ -86,44 +86,44 @@ struct tn_node {
     tni_spin lock;
     const tni_node_class *type;
     tn_context *ctx;
-    uint64_t sequence; /* grows on each thread, and along each path to a result; UINT64_MAX for leaves */
+    uint64_t sequence; /* increases on each thread and along each path to a result; UINT64_MAX for leaves */
     uint64_t bytes;
     uint32_t n_edges;
     uint32_t n_inputs; /* incoming gradients: outputs of the call */
     tni_edge *edges;
     tni_meta *inputs;    /* the outputs of the call */
     tni_vector hooks;    /* tni_hook */
-    atomic_uint n_hooks; /* their number, to be read without the lock */
-    tn_stream *stream;   /* the forward call's; NULL for devices that do everything at once */
+    atomic_uint n_hooks; /* number of hooks, read without the lock */
+    tn_stream *stream;   /* the forward call's; NULL for synchronous devices */
     tn_node *next_dying;
-    uint32_t freed; /* saved tensors are gone */
+    uint32_t freed; /* saved tensors were taken or freed */
     uint32_t is_leaf;
-    _Atomic(const void *) run; /* the backward run that notes its entry here, see plan.c */
-    struct tni_entry *entry;   /* that run's own */
+    _Atomic(const void *) run; /* the backward run that `entry` belongs to, see plan.c */
+    struct tni_entry *entry;   /* written and read by that run only */
 };
 
-/* How a view came about, as far as writing to it matters. */
+/* How a view was made, as far as in-place calls on it are concerned. */
 enum { TNI_VIEW_PLAIN, TNI_VIEW_ONE_OF_MANY };
 
 typedef struct tni_leaf_node {
     tn_node node;
-    tn_tensor *tensor;    /* the leaf: not a reference, it owns this */
+    tn_tensor *tensor;    /* the leaf, which owns this node; borrowed */
     pthread_mutex_t lock; /* of the gradient while it is accumulated */
 } tni_leaf_node;
 
-/* A handle that tn_register_hook gave, and the node where the hook is. */
+/* A handle that tn_register_hook returned, and the node that has the hook. */
 typedef struct tni_hook_place {
     uint64_t handle;
     tn_node *node;
 } tni_hook_place;
 
 typedef struct tni_autograd_meta {
-    tn_tensor *tensor; /* whose it is */
+    tn_tensor *tensor; /* the owner */
     tn_node *grad_fn;  /* a reference; NULL for leaves */
     uint32_t output;   /* which output of grad_fn */
     uint8_t retains_grad;
     uint8_t creation;      /* TNI_VIEW_... */
-    uint64_t view_version; /* of the storage when grad_fn of a view was right */
+    uint64_t view_version; /* of a view: the storage's version for which grad_fn is valid */
     tn_tensor *grad;       /* a reference, guarded by the leaf's lock or the context's */
     tni_leaf_node *leaf;
     tni_vector places; /* tni_hook_place */
@@ -133,8 +133,8 @@ typedef struct tni_autograd_meta {
 typedef struct tni_autograd_state {
     atomic_uint_fast64_t handle;
     pthread_mutex_t lock; /* of names, and of gradients of tensors that are no leaves */
-    char **names;         /* by operator number, made when asked for */
-    void *custom;         /* gradients of operators from outside */
+    char **names;         /* by operator number, made at first use */
+    void *custom;         /* gradients of operators that programs and plugins define */
 } tni_autograd_state;
 static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
 {
@@ -143,14 +143,16 @@ static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
 
 /* ---- meta.c ---- */
 tni_autograd_meta *tni_meta_ensure(tn_tensor *t);
-/* TN_OK, or an error that begins with `what`: the tensor is NULL, or a handle that was released (debug mode).
- */
+/* TN_OK, or an error that begins with `what`: the tensor is NULL, or a released handle (debug mode). */
 int32_t tni_tensor_given(const tn_tensor *t, const char *what);
-/* Says that t is output `output` of node, a reference that is taken over. */
+/* Makes t output `output` of node; takes over the reference. */
 int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output);
-/* Takes the history away; t is then a leaf that wants no gradient. */
+/* Removes the history: t becomes a leaf that requires no gradient. */
 void tni_clear_history(tn_tensor *t);
-/* Where a gradient of t goes. node is NULL if nowhere; else borrowed while t and its history stay. */
+/*
+ * The edge that a gradient of t follows. node is NULL if t needs none; else borrowed while t and its history
+ * stay.
+ */
 int32_t tni_gradient_edge_of_view(tn_tensor *t, tni_edge *out);
 static inline int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
 {
@@ -198,15 +200,15 @@ static inline void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_
     atomic_init(&node->run, NULL);
     node->sequence = ++tni_tls.sequence;
 }
-/* For an edge of a node that is being made: keeps what it leads to (NULL: nothing), and comes after it. */
+/* For an edge of a new node: retains `to` (NULL: nothing) and gives the node a greater sequence number. */
 static inline void tni_lead_to(tn_node *node, tn_node *to)
 {
     if (!to) return;
     tni_node_retain(to);
     if (TNI_UNLIKELY(to->sequence >= node->sequence && !to->is_leaf))
-        node->sequence = tni_tls.sequence = to->sequence + 1; /* it is of another thread */
+        node->sequence = tni_tls.sequence = to->sequence + 1; /* recorded by another thread */
 }
-/* The stream that work for this result goes to now; NULL for devices that do everything at once. */
+/* The stream that work for this result goes to now; NULL for synchronous devices. */
 static inline tn_stream *tni_working_stream(const tn_tensor *t)
 {
     tni_device *device = t ? t->storage->device : NULL;
@@ -222,7 +224,7 @@ static inline uint32_t tni_hook_count(const tn_node *node)
 }
 int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle);
 void tni_hook_drop(tn_node *node, uint64_t handle);
-/* Takes out what retains the gradient of t. */
+/* Removes the hook that retains the gradient of t. */
 void tni_hook_drop_retain(tn_node *node, const tn_tensor *t);
 int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads);
 int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor **grads, uint32_t count);
@@ -231,14 +233,14 @@ void tni_run_accumulate_hooks(tn_node *node, tn_scope *s, tn_tensor *leaf);
 /* ---- multi_hook.c ---- */
 void tni_multi_hook_retain(tn_multi_hook *hook);
 void tni_multi_hook_release(tn_multi_hook *hook);
-/* A gradient (or none) has come to one of the tensors in the run of this thread. */
+/* A gradient (NULL: none) has arrived at one of the tensors, in the run of this thread. */
 int32_t tni_multi_hook_visit(const tni_multi_place *place, tn_scope *s, tn_tensor *grad);
 
 /* ---- accumulate.c ---- */
 tni_leaf_node *tni_leaf_create(tn_tensor *t);
 /* Adds a gradient into that of t, which is guarded by `lock`. Takes over the reference. */
 int32_t tni_accumulate(tn_scope *s, tn_tensor *t, pthread_mutex_t *lock, tn_tensor *grad);
-/* 1 if nobody else can see the elements of t but the holder of one reference. */
+/* Whether the holder of one reference is the only one who can see the elements of t. */
 static inline int32_t tni_is_exclusive(const tn_tensor *t)
 {
     return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && !t->base &&
@@ -246,14 +248,16 @@ static inline int32_t tni_is_exclusive(const tn_tensor *t)
 }
 
 /* ---- view.c ---- */
-/* Brings the history of a view up to date with its base. */
+/* Updates the history of a view from its base. */
 int32_t tni_view_refresh(tn_tensor *view);
-/* An in-place call recorded by `node` has changed `view`, which is behind edge `self` of the node: the base
- * gets the history. */
+/*
+ * An in-place call, recorded as `node`, changed `view`, the target of edge `self` of the node: records it on
+ * the base.
+ */
 int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self);
 
 /* ---- geometry.c ---- */
-/* Where the elements of a view lie. */
+/* The positions of a view's elements. */
 typedef struct tni_geometry {
     tn_dtype dtype;
     uint32_t flags; /* of the descriptor: conjugated, negated */
@@ -280,7 +284,7 @@ typedef struct tni_goal {
     int32_t create_graph;
 } tni_goal;
 int32_t tni_engine_run(tn_scope *s, const tni_goal *goal);
-/* Brings a gradient to the sizes, dtype and kind of what it is the gradient of. Borrowed from the scope. */
+/* Converts a gradient to the sizes, dtype and kind in `note`. Borrowed from the scope. */
 tn_tensor *tni_change_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
                                uint32_t i);
 static inline int32_t tni_has_sizes(const tn_tensor *t, const tni_meta *note)

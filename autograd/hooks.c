@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of nodes and tensors. A hook of a tensor that is no leaf belongs to the node that made it; the tensor
- * keeps a note of where, so that a handle can be given back after an in-place call has put another node
- * there. The list of a node is copied under its lock before the hooks run, so a hook may add and remove
- * hooks.
+ * Hooks of nodes and tensors. A hook of a non-leaf tensor belongs to the node that made the tensor. The
+ * tensor keeps handle and node, so that a handle stays valid after an in-place call has replaced the node.
+ * The list of a node is copied under its lock before the hooks run, so hooks may add and remove hooks.
  */
 #include "autograd/graph.h"
 
@@ -54,7 +53,7 @@ void tni_hook_drop_retain(tn_node *node, const tn_tensor *t)
     tni_spin_unlock(&node->lock);
 }
 
-/* One more reference, unless the last one is gone already. */
+/* One more reference, unless the last one was released. */
 static int32_t try_retain(tn_tensor *t)
 {
     uint32_t refs = atomic_load_explicit(&t->refs, memory_order_relaxed);
@@ -131,8 +130,10 @@ int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)
     return status;
 }
 
-/* A hook may exchange gradients among themselves: all new ones are held before an old one goes. NULL leaves
- * the one that was. */
+/*
+ * A hook may swap gradients, so all new ones are retained before an old one is released. NULL keeps the old
+ * one.
+ */
 static void replace_all(tn_tensor **grads, tn_tensor **by, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) by[i] = tn_retain(by[i] ? by[i] : grads[i]);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room's part in a context's life: the state, the recording layer, the rules of built-in operators. */
+/* What autograd adds to a context: its state, the recording layer, the rules of built-in operators. */
 #include "autograd/record.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Of a tensor that goes. Uses nothing of the context but its memory, for the rooms may be gone. */
+/*
+ * Frees the metadata of a tensor that is destroyed. Uses the context's memory only: the rooms may be
+ * finished.
+ */
 static void destroy_meta(tn_context *ctx, tni_autograd_meta *meta)
 {
     if (meta->retains_grad && meta->grad_fn) tni_hook_drop_retain(meta->grad_fn, meta->tensor);
@@ -21,7 +24,7 @@ static void destroy_meta(tn_context *ctx, tni_autograd_meta *meta)
     tni_free(ctx, meta, sizeof *meta);
 }
 
-/* What printing appends. */
+/* The suffix that printing appends. */
 static void describe(const tn_tensor *t, char *buffer, uint64_t bytes)
 {
     const tn_node *node = tn_grad_fn(t);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What autograd hangs on a tensor, and the questions a program asks about it. Most tensors have nothing; the
- * bit TNI_WANTS_GRAD of a tensor's state says whether calls on it are recorded. Knows nodes only by
- * reference.
+ * The autograd metadata of a tensor, and what a program asks about it. Most tensors have none; the bit
+ * TNI_WANTS_GRAD of a tensor's state says whether calls on it are recorded. Knows nodes by reference only.
  */
 #include <tenon/ops.h>
 #include "autograd/graph.h"
@@ -24,7 +23,7 @@ tni_autograd_meta *tni_meta_ensure(tn_tensor *t)
     return meta;
 }
 
-/* The gradient that t retains is now that of another result. */
+/* Moves the hook that retains the gradient of t to another result. */
 static int32_t move_retain(tn_tensor *t, tn_node *old, tn_node *node, uint32_t output)
 {
     tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = output, .as.retain = t};
@@ -266,7 +265,7 @@ tn_tensor *tn_detach(tn_scope *s, tn_tensor *t)
         tni_scope_record(s, status);
         return NULL;
     }
-    if (tni_tls.trace) { /* a step of the trace */
+    if (tni_tls.trace) { /* traced as a call */
         tn_value self = tn_value_tensor(t), result;
         return tn_scope_call(s, TN_OP_DETACH_DEFAULT, &self, 1, &result, 1) ? NULL
                                                                             : tn_value_as_tensor(result);

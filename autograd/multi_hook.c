@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of several tensors at once. Each tensor's node gets a place of the hook; a backward run keeps beside
- * its plan which gradients have come, so that any number of runs go on at once. How many there will be is
- * known from the plan: every entry that a run wants is visited exactly once, with a gradient or without.
+ * Hooks of several tensors. Each tensor's node has a place of the hook. A backward run keeps beside its plan
+ * which gradients have arrived, so that several runs can go on at once. The plan says how many will arrive:
+ * every entry that a run visits is visited once, with a gradient or without.
  */
 #include <string.h>
 #include "autograd/engine.h"
 #include "core/scope.h"
 
 struct tn_multi_hook {
-    atomic_uint refs; /* the program's, and one for each copy that is running */
+    atomic_uint refs; /* the program's, and one for each copy that runs */
     uint32_t mode;
     tn_context *ctx;
     tn_multi_hook_fn run;
@@ -23,7 +23,7 @@ struct tn_multi_hook {
 struct tni_multi_state {
     tni_multi_state *next;
     const tn_multi_hook *hook;
-    uint32_t missing; /* places that are still to come; 0: it was called */
+    uint32_t missing; /* places not visited yet; 0: the hook was called */
     tn_tensor *grads[];
 };
 
@@ -92,9 +92,11 @@ static int32_t check(tn_tensors tensors, uint32_t mode, tn_multi_hook_fn hook)
 {
     if (!tensors.data || tensors.count < 1 || !hook)
         return tni_error(TN_E_ARGUMENT,
-                         "register_multi_grad_hook: the hook is NULL, or there are no tensors");
+                         "register_multi_grad_hook: the hook is NULL, or the list of tensors is empty");
     if (mode > TN_MULTI_HOOK_ANY)
-        return tni_error(TN_E_ARGUMENT, "register_multi_grad_hook: mode %u is none of TN_MULTI_HOOK_...",
+        return tni_error(TN_E_ARGUMENT,
+                         "register_multi_grad_hook: argument 'mode': unknown mode (got %u, expected a "
+                         "TN_MULTI_HOOK_... constant)",
                          mode);
     for (int64_t i = 0; i < tensors.count; i++) {
         if (!tensors.data[i])

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes: their life, their names, and what a program may ask them. A chain of a million nodes must go without
- * a million frames on the stack, so the last reference only puts a node on a list of the thread, which the
- * first release on the stack works off.
+ * Nodes: life cycle, names, and what a program may ask them. Destroying a chain of a million nodes must not
+ * recurse, so the last release only puts a node on a list of the thread, which the outermost release empties.
  */
 #include "autograd/graph.h"
 
@@ -28,16 +27,16 @@ void tni_node_release(tn_node *node)
         tn_release(((tni_leaf_node *)node)->tensor);
         return;
     }
-    /* As for tensors: the only reference needs no subtraction. */
+    /* as for tensors: the only reference needs no atomic subtraction */
     if (atomic_load_explicit(&node->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (tni_tls.dying) { /* an outer release is at work and will come to it */
+    if (tni_tls.dying) { /* the outermost release empties the list */
         node->next_dying = ((tn_node *)tni_tls.dying)->next_dying;
         ((tn_node *)tni_tls.dying)->next_dying = node;
         return;
     }
-    tn_node head; /* nothing but its link is ever used */
+    tn_node head; /* only its link is used */
     head.next_dying = node;
     node->next_dying = NULL;
     tni_tls.dying = &head;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the node of a call. All that it needs is measured first, so that one block holds it: edges, notes of
- * the arguments and results, copies of lists and strings, room for what is saved.
+ * Makes the node of a call. All its parts are measured first, so that one allocation holds them: edges, sizes
+ * and dtypes of arguments and results, copies of lists and strings, room for saved tensors.
  */
 #include "autograd/op_node.h"
 
@@ -11,7 +11,7 @@
 
 #define ALIGN(x) (((x) + 7u) & ~(uint64_t)7u)
 
-/* A block that is handed out from the front. */
+/* Memory that is handed out from the front. */
 typedef struct arena {
     char *at;
 } arena;
@@ -23,7 +23,7 @@ static inline void *take(arena *a, uint64_t bytes)
     return memory;
 }
 
-/* Kinds of values that point to something. */
+/* Tags of values that are pointers. */
 #define SPANS                                                                               \
     (1u << TN_TAG_COMPLEX | 1u << TN_TAG_STRING | 1u << TN_TAG_INTS | 1u << TN_TAG_FLOATS | \
      1u << TN_TAG_BOOLS | 1u << TN_TAG_SCALARS)
@@ -57,7 +57,7 @@ static __attribute__((noinline)) uint64_t span_bytes(tn_value v)
     }
 }
 
-/* Lists with no items keep a pointer that is not NULL: they are empty, not absent. */
+/* Empty lists keep a pointer that is not NULL, which tells them from absent ones. */
 static __attribute__((noinline)) tn_value copy_span(arena *a, tn_value v)
 {
     char *start = a->at;
@@ -78,14 +78,14 @@ static __attribute__((noinline)) tn_value copy_span(arena *a, tn_value v)
     return v;
 }
 
-/* What one node will hold. */
+/* The parts of a node. */
 typedef struct measure {
     uint64_t bytes;
     uint32_t slots;
     uint32_t sizes; /* of arguments and results, one after the other */
     uint32_t saves;
     uint32_t results; /* of the saves */
-    uint32_t spare;   /* sizes that the result may still get: that of a view in place is not made yet */
+    uint32_t spare;   /* extra sizes of an in-place view, whose rank is not known yet */
 } measure;
 
 static inline void measure_tensor(measure *m, const tn_tensor *t)
@@ -129,7 +129,7 @@ static inline measure measure_call(const tni_frame *f, const tni_gradient_entry 
     return m;
 }
 
-/* *at: where the sizes go; moves on. */
+/* *at: where the sizes are written; advanced. */
 static inline void copy_note(int64_t **at, tni_meta *to, const tn_tensor *t)
 {
     int64_t *sizes = *at;
@@ -147,7 +147,7 @@ static inline void copy_note(int64_t **at, tni_meta *to, const tn_tensor *t)
     *at = sizes;
 }
 
-/* The next slot; as many as there are have an edge that the node keeps. */
+/* Adds a slot. n_edges counts the slots whose edge the node has retained. */
 static inline int32_t add_slot(tni_op_node *n, int64_t **sizes, tn_tensor *t)
 {
     uint32_t slot = n->node.n_edges++;
@@ -193,12 +193,12 @@ static inline int32_t arg_needs(const tni_op_node *n, uint32_t arg)
     return 0;
 }
 
-/* The value that an in-place call is about to overwrite, with its history. */
+/* A copy of the value that an in-place call is about to overwrite, with its history. */
 static int32_t save_clone(tni_saved *saved, tn_tensor *self, tni_edge history)
 {
     tn_tensor *copy = NULL;
     tn_scope *s = tn_scope_open(self->ctx);
-    *saved = (tni_saved){0}; /* it is released in any case */
+    *saved = (tni_saved){0}; /* finished by the caller in any case */
     if (!s) return TN_E_OUT_OF_MEMORY;
     copy = tn_retain(tn_clone(s, self));
     int32_t status = tn_scope_close(s);
@@ -216,7 +216,7 @@ static int32_t save_geometry(tni_saved *saved, tn_tensor *self)
     return tni_tensor_twin(self, &saved->tensor);
 }
 
-/* One of the tensors that the rule wants of the arguments. */
+/* Saves one of the arguments that the rule asks for. */
 static inline int32_t save_arg(tni_op_node *n, tni_saved *saved, tn_tensor *t, uint32_t arg, int32_t inplace)
 {
     tni_edge edge = n->node.edges[n->args[arg].count];
@@ -287,7 +287,7 @@ int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tens
     n->op = f->op->base;
     n->rule = rule;
     n->n_args = f->n_args;
-    n->n_saved = 0; /* these two and n_edges grow with what is there to be released */
+    n->n_saved = 0; /* these two and n_edges count what the destructor has to release */
     n->args = (tn_value *)(n + 1);
     n->saved = (tni_saved *)(n->args + f->n_args);
     n->node.edges = (tni_edge *)(n->saved + m.saves);

@@ -16,8 +16,8 @@ typedef struct tni_op_node {
     uint32_t n_saved;
     uint32_t n_args;
     /*
-     * The arguments. Those that are no tensors are copies; a tensor is {TENSOR, slot}, a list {TENSORS,
-     * count, first slot}. Slots number the edges.
+     * The arguments. Non-tensors are copies; a tensor is {TENSOR, slot}, a list {TENSORS, count, first slot}.
+     * Slots number the edges.
      */
     tn_value *args;
     tni_meta *slots;
@@ -26,8 +26,8 @@ typedef struct tni_op_node {
 extern const tni_node_class tni_op_node_class;
 
 /*
- * Makes the node of a call from f->args. `outs` are the results: for in-place calls, whose node is made
- * before the call, self stands for its result, and results are saved later with tni_op_node_save_results.
+ * Makes the node of a call from f->args. `outs` are the results. The node of an in-place call is made before
+ * the call: `self` stands for its result, and tni_op_node_save_results saves results afterwards.
  */
 int32_t tni_op_node_create(tni_frame *f, const tni_gradient_entry *rule, tn_tensor *const *outs,
                            uint32_t n_outs, int32_t inplace, tni_op_node **out);

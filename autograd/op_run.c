@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the node of a call: what is saved is taken (or copied, if the graph is kept), then the rule
- * computes the gradients through the readers below. Saved tensors are unpacked only when the rule asks for
- * them.
+ * Runs the node of a call: takes what is saved (or copies it, if the graph is kept), then the rule computes
+ * the gradients with the readers below. Saved tensors are unpacked only if the rule asks for them.
  */
 #include "autograd/op_node.h"
 
@@ -60,7 +59,7 @@ tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i)
     return i < g->node->node.n_inputs ? g->step->in[i] : NULL;
 }
 
-/* Where argument `index` or result `index` lies among what is saved; UINT32_MAX: nowhere. */
+/* The position of argument or result `index` among the saved tensors; UINT32_MAX: not saved. */
 static uint32_t find_saved(const tni_grad *g, uint32_t kind, uint32_t index)
 {
     const tni_gradient_entry *rule = g->node->rule;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a backward run: entries beside the graph, so that any number of threads can run over one graph.
- * The first run that comes to a node notes its entry in it, and takes the note out when it ends; a run that
- * finds a note of another one (in a second thread, or one that was called from a hook) keeps its entry in a
- * table. The plan is found by walking from the roots with a stack of its own, as graphs are deeper than the
- * thread's stack.
+ * The plan of a backward run: entries beside the graph, so that any number of threads can run one graph. The
+ * first run that visits a node stores its entry in the node and removes it at its end. A run that finds the
+ * entry of another one (in a second thread, or called from a hook) keeps its own in a table. The plan is made
+ * by walking from the roots with an explicit stack, as graphs are deeper than the thread's stack.
  */
 #include "autograd/engine.h"
 
@@ -18,7 +17,7 @@ void *tni_run_memory(tni_backward_run *run, uint64_t bytes)
     if ((uint64_t)(run->end - run->at) < bytes) {
         uint64_t size = sizeof(tni_chunk) + 16 + bytes;
         if (run->count == 0 && size < 1024)
-            size = 1024; /* small graphs: a small block */
+            size = 1024; /* small graphs: a small chunk */
         else if (size < CHUNK_BYTES)
             size = CHUNK_BYTES;
         tni_chunk *chunk = tni_alloc(run->ctx, size);
@@ -57,7 +56,7 @@ tni_entry *tni_entry_find(tni_backward_run *run, const tn_node *node)
     return run->table_count ? *slot_of(run, node) : NULL;
 }
 
-/* Twice the room in the list. */
+/* Doubles the list. */
 static int32_t grow(tni_backward_run *run)
 {
     uint32_t capacity = run->all_capacity ? run->all_capacity * 2 : 32;
@@ -132,7 +131,7 @@ static int32_t walk(tni_backward_run *run)
     return TN_OK;
 }
 
-/* Depth first with a stack of its own: an entry is needed if one behind it is needed or captured. */
+/* Depth first, with an explicit stack: an entry is needed if one that it leads to is needed or captured. */
 static int32_t mark_needed(tni_backward_run *run)
 {
     typedef struct frame {

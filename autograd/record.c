@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recording. The layer sees each call in which a tensor takes part in autograd. A call with a gradient rule
- * runs unrecorded inside and becomes one node; a composite without a rule runs as it is, so that the calls of
- * its body are recorded; what has neither gets a node whose run says so.
+ * runs unrecorded and becomes one node. A composite without a rule runs as it is, so that the calls it makes
+ * are recorded. Any other operator gets a node that fails when it is run.
  */
 #include "autograd/record.h"
 
@@ -14,12 +14,12 @@
 
 #define MAX_FLAT 64
 
-/* Results of a call, lists laid flat. */
+/* Results of a call; lists are flattened. */
 typedef struct results {
     tn_tensor *inline_items[MAX_FLAT];
     tn_tensor **items;
     uint32_t count;
-    uint32_t bytes; /* of items, when they did not fit */
+    uint32_t bytes; /* of `items`, if they did not fit */
 } results;
 
 int32_t tni_run_unrecorded(tni_frame *f)
@@ -130,7 +130,7 @@ static int32_t check_out_form(const tni_frame *f)
 
 /* ---- functional calls ---- */
 
-/* A call that hands an argument through gives a view of it, so that the argument keeps its own history. */
+/* A call that returns an argument as it is gives a view of it, so that the argument keeps its own history. */
 static int32_t separate_results(tni_frame *f)
 {
     for (uint32_t i = 0; i < f->n_outs; i++) {
@@ -166,12 +166,12 @@ static inline int32_t record_results(tni_frame *f, const tni_gradient_entry *rul
     tni_op_node *node;
     int32_t status = tni_op_node_create(f, rule, items, count, 0, &node);
     if (status) return status;
-    if (!has_edges(&node->node)) { /* nothing but views that stay out of their bases' history */
+    if (!has_edges(&node->node)) { /* only views made in no_grad mode */
         tni_node_release(&node->node);
         return TN_OK;
     }
     int32_t many = f->op->is_view && f->outs[0].tag == TN_TAG_TENSORS;
-    atomic_store_explicit(&node->node.refs, holders, memory_order_relaxed); /* nobody else has it yet */
+    atomic_store_explicit(&node->node.refs, holders, memory_order_relaxed); /* not published yet */
     for (uint32_t i = 0; i < count; i++) {
         if (!is_recorded(rule, items[i], i)) continue;
         if (status)
@@ -186,7 +186,8 @@ static inline int32_t record_results(tni_frame *f, const tni_gradient_entry *rul
 static int32_t record_functional(tni_frame *f, const tni_gradient_entry *rule)
 {
     int32_t status = tni_run_unrecorded(f);
-    if (!status && f->op->base->kind != TNI_KIND_POINTWISE) status = separate_results(f); /* those are new */
+    if (!status && f->op->base->kind != TNI_KIND_POINTWISE)
+        status = separate_results(f); /* their results are new tensors */
     if (status) return status;
     if (f->n_outs == 1 && f->outs[0].tag == TN_TAG_TENSOR) { /* most calls */
         tn_tensor *one = f->outs[0].as.tensor;
@@ -233,7 +234,7 @@ static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
 
 /* ---- composites without a rule ---- */
 
-/* add_.Scalar: what it leads to has a form of its own. */
+/* add_.Scalar and the like: the operator that it calls has the same form. */
 static int32_t call_other(tni_frame *f, uint32_t number)
 {
     const tni_op *other = tni_op_get(f->registry, number);
@@ -255,8 +256,8 @@ static int32_t call_on_clone(tni_frame *f, const tni_op *op, tn_value *outs, uin
 }
 
 /*
- * The in-place form of a functional composite: its result is copied into self, which is recorded as a copy.
- * The body sees a clone, since what it saves must outlive the write.
+ * The in-place form of a functional composite: its result is copied into self, and the copy is recorded. The
+ * composite gets a clone, as what it saves must outlive the write.
  */
 static int32_t copy_into_self(tni_frame *f)
 {
@@ -281,7 +282,7 @@ static int32_t run_composite(tni_frame *f)
     }
     if (op == op->base) return tni_next(f);
     if (op->entry && op->entry->calls) return call_other(f, op->entry->calls);
-    /* foo of foo_: the body changes a clone. */
+    /* foo of foo_: the composite writes a clone */
     return op->form == TNI_FORM_INPLACE ? copy_into_self(f) : call_on_clone(f, op->base, f->outs, f->n_outs);
 }
 
@@ -315,7 +316,7 @@ static int32_t check_writes(const tni_frame *f)
     return status;
 }
 
-/* A view made while recording is off stays out of its base's history. */
+/* A view made while recording is off does not join its base's history. */
 static int32_t run_silent(tni_frame *f)
 {
     int32_t status = f->op->form == TNI_FORM_FUNCTIONAL ? TN_OK : check_writes(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recording layer and the rules it finds. */
+/* The recording layer and its helpers. */
 #ifndef TNI_AUTOGRAD_RECORD_H
 #define TNI_AUTOGRAD_RECORD_H
 
@@ -9,14 +9,19 @@
 int32_t tni_autograd_layer(tni_frame *f);
 /* Runs the rest of a call without recording what it calls. */
 int32_t tni_run_unrecorded(tni_frame *f);
-/* Refuses an in-place call on a tensor that may not be written to while recording. */
+/* Refuses an in-place call on a tensor that must not be written while recording. */
 int32_t tni_check_inplace(const tn_tensor *self);
-/* Gives the changed tensor `self`, which is behind edge `slot` of node, its new history. */
+/*
+ * Gives `self`, which an in-place call has written, its new history. Edge `slot` of the node leads to its old
+ * one.
+ */
 int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot);
 
-/* ---- custom.c ---- */
-/* The entry of an operator from outside that has a gradient; made at first use. NULL and an error when it
- * cannot be. */
+/* ---- custom_operator.c ---- */
+/*
+ * The entry of a program's or plugin's operator with a gradient, made at first use. NULL and an error on
+ * failure.
+ */
 const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op);
 void tni_custom_finish(tn_context *ctx);
 

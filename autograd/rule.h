@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradient rules: what a formula sees. A rule reads the gradients of the outputs and what was saved, calls
- * operators on its scope, and sets the gradients of the arguments. It may be recorded itself, so gradients of
- * gradients need nothing more. Rules are named in the table of operators: gradient "mul" is grad_mul in
- * autograd/rules/.
+ * The interface of gradient rules. A rule reads the gradients of the outputs and what was saved, calls
+ * operators on its scope, and sets the gradients of the arguments. The rule may be recorded itself, so
+ * gradients of gradients need no code of their own. The table of operators names the rules: gradient "mul" is
+ * grad_mul in autograd/rules/.
  */
 #ifndef TNI_AUTOGRAD_RULE_H
 #define TNI_AUTOGRAD_RULE_H
@@ -26,8 +26,8 @@ typedef struct tni_save {
 } tni_save;
 
 /*
- * Where the rule of a gradient that is one call takes the arguments of that call from: an argument or a result of the
- * recorded call, the incoming gradient, or what is known of argument 0.
+ * Where the rule of a gradient that is one call takes the arguments of that call from: an argument or a
+ * result of the recorded call, the incoming gradient, or what is known of argument 0.
  */
 enum {
     TNI_SOURCE_ARG = 0,       /* + index */
@@ -52,8 +52,7 @@ typedef struct tni_gradient_entry {
 extern const tni_gradient_entry tni_builtin_gradients[];
 extern const uint32_t tni_builtin_gradient_count;
 
-/* tni_meta: sizes, dtype, device of a tensor argument (or of item `item` of a list; else 0), whether saved or
- * not. */
+/* A tni_meta holds sizes, dtype and device of a tensor argument, saved or not. `item`: of a list, else 0. */
 
 /* Gradient of output i; NULL where undefined. Rules are called only if at least one is defined. */
 tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i);
@@ -62,14 +61,14 @@ tn_tensor *tni_grad_saved(const tni_grad *g, uint32_t arg);
 tn_tensor *tni_grad_geometry(const tni_grad *g, uint32_t arg);
 tn_tensor *tni_grad_saved_item(const tni_grad *g, uint32_t arg, uint32_t item);
 tn_tensor *tni_grad_result(const tni_grad *g, uint32_t i);
-/* An argument that is no tensor: ints, numbers, lists, strings. */
+/* A non-tensor argument: int, scalar, list, string. */
 tn_value tni_grad_arg(const tni_grad *g, uint32_t arg);
 tni_meta tni_grad_meta(const tni_grad *g, uint32_t arg, uint32_t item);
 tni_meta tni_grad_result_meta(const tni_grad *g, uint32_t i);
 const tni_gradient_entry *tni_grad_entry(const tni_grad *g);
 /* Number of tensors in a list argument. */
 uint32_t tni_grad_count(const tni_grad *g, uint32_t arg);
-/* 1 if the gradient of the argument (of any or of one item of a list) is wanted. */
+/* Whether the gradient of the argument (of a list: of any item, or of one item) is needed. */
 int32_t tni_grad_needs(const tni_grad *g, uint32_t arg);
 int32_t tni_grad_needs_item(const tni_grad *g, uint32_t arg, uint32_t item);
 /*

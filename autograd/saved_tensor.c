@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved tensors, and the hooks by which a program keeps something else in their place (a compressed copy, a
- * file, the recipe to compute them again). A tensor that was written to after it was saved is refused when it
- * is read.
+ * Saved tensors, and the hooks with which a program stores something else instead (a compressed copy, a file,
+ * what is needed to compute them again). Reading a tensor that was written after it was saved is an error.
  */
 #include "autograd/saved_tensor.h"
 
@@ -11,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The pair that is in force on a thread. */
+/* The pair of hooks in force on a thread. */
 struct tni_saved_hook_frame {
     struct tni_saved_hook_frame *outer;
     tn_context *ctx;
@@ -59,7 +58,7 @@ static __attribute__((noinline)) int32_t refuse_inference(void)
                      "clone to get a normal tensor and use it in autograd.");
 }
 
-/* Keeps the elements, once all else of `saved` is set. */
+/* Keeps the elements; all other fields of `saved` are set. */
 static inline int32_t keep(tni_saved *saved, tn_tensor *t, int32_t differentiable)
 {
     saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
@@ -132,7 +131,9 @@ static __attribute__((noinline)) tn_tensor *unpack_hooks(const tni_saved *saved,
     const tni_packed *packed = saved->packed;
     tn_tensor *t = packed->hooks.unpack(packed->hooks.user, s, packed->value);
     if (tn_scope_failed(s)) return NULL;
-    if (!t) return fail(s, tni_error(TN_E_AUTOGRAD, "the unpack hook of a saved tensor returned no tensor"));
+    if (!t)
+        return fail(s, tni_error(TN_E_AUTOGRAD,
+                                 "saved_tensors_hooks: the unpack hook returned NULL (expected a tensor)"));
     tn_node *source = saved->output == TNI_SAVED_INPUT ? saved->history.node : node;
     if (!tni_grad_enabled() || !source) return t;
     tn_tensor *alias = NULL;
@@ -144,7 +145,7 @@ static __attribute__((noinline)) tn_tensor *unpack_hooks(const tni_saved *saved,
     return status ? fail(s, status) : alias;
 }
 
-/* For a run that is recorded. */
+/* For recorded runs. */
 static __attribute__((noinline)) tn_tensor *unpack_with_history(const tni_saved *saved, tn_scope *s,
                                                                 tn_node *node)
 {

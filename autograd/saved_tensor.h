@@ -7,7 +7,7 @@
 
 #define TNI_SAVED_INPUT UINT32_MAX
 
-/* What pack gave, shared between runs that keep the graph. */
+/* The result of the pack hook, shared by runs that keep the graph. */
 typedef struct tni_packed {
     atomic_uint refs;
     tn_context *ctx;
@@ -16,19 +16,19 @@ typedef struct tni_packed {
 } tni_packed;
 
 /*
- * A twin of the tensor without history: the history of an output is the node itself, and that of an input may
- * become one that leads here, when it is written to in place. Leaves, which cannot, are kept themselves.
- * Empty when all is NULL: the argument was absent or not needed.
+ * An alias of the tensor without history: an output's history is the node itself, and an input's may become
+ * one that leads to this node, if it is written in place. Leaves, which cannot, are kept themselves. All
+ * fields are 0 if the argument was absent or not needed.
  */
 typedef struct tni_saved {
     tn_tensor *tensor;
     tni_packed *packed; /* instead of the tensor */
     uint64_t version;   /* of the storage when it was saved */
     uint32_t output;    /* number of the output, or TNI_SAVED_INPUT */
-    uint8_t copied;     /* a clone of its own, which nobody can write to */
-    uint8_t borrows;    /* `history` is an edge of the node that holds this, which keeps it */
-    uint8_t is_edge;    /* `tensor` is the leaf behind that edge, kept with it */
-    tni_edge history;   /* inputs: where their gradient goes (a reference, or borrowed) */
+    uint8_t copied;     /* a private clone: no version check */
+    uint8_t borrows;    /* `history` is an edge of the node, which holds the reference */
+    uint8_t is_edge;    /* `tensor` is the leaf of that edge, retained with it */
+    tni_edge history;   /* inputs: the edge that their gradient follows (a reference, or borrowed) */
 } tni_saved;
 
 /* Saves an input, or output `output` of the node. */
@@ -48,11 +48,11 @@ static inline int32_t tni_save_input(tni_saved *saved, tn_tensor *t, tni_edge ed
                          .history = edge};
     return TN_OK;
 }
-/* Saves an output that has no gradient: it comes back without history. */
+/* Saves an output without a gradient: it is unpacked without history. */
 int32_t tni_save_constant(tni_saved *saved, tn_tensor *t);
 /*
- * The tensor, checked against later writes, with its history when the backward run is recorded; owned by the
- * scope or by `saved`. NULL if it was empty or on failure.
+ * The tensor, with its history if the backward run is recorded; owned by the scope or by `saved`. NULL if
+ * nothing was saved or on failure, e.g. if the tensor was written since.
  */
 tn_tensor *tni_unpack(const tni_saved *saved, tn_scope *s, tn_node *node);
 /* Copies in the scope's memory, for a run that keeps the graph. */
@@ -60,8 +60,8 @@ tni_saved *tni_saved_copy(tn_node *node, const tni_saved *saved, uint32_t count,
 /* Records the error of a node whose saved tensors are gone; gives NULL. */
 tni_saved *tni_saved_refuse(tn_scope *s);
 /*
- * The saved tensors of a node for one run, which finishes them: copies if the graph is kept, else those of the node, which
- * one run only can take. NULL and a failed scope if they are freed or without memory.
+ * The saved tensors of a node for one run, which finishes them: copies if the graph is kept, else those of
+ * the node, which one run only can take. NULL and a failed scope if they are freed or without memory.
  */
 static inline tni_saved *tni_saved_take(tn_node *node, tni_saved *saved, uint32_t count, const tni_step *step)
 {

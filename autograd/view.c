@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In-place calls on views and their bases. A base and its views show one storage, so a write through one
- * changes the others: the write is recorded on the base, as a function of the part that the view shows, and a
- * view whose storage has been written to since its history was made gets a new one, as a part of the base.
+ * In-place calls on views and their bases. A base and its views share a storage, so writing one changes the
+ * others. The write is recorded on the base, as a function of the part that the view shows. A view whose
+ * storage was written since its history was made gets a new history: it is a part of the base.
  */
 #include "autograd/graph.h"
 
@@ -66,7 +66,7 @@ static int32_t is_current(const tn_tensor *view)
 {
     const tni_autograd_meta *meta = view->autograd;
     if (!meta) return 0;
-    if (view->state & TNI_LEAF) return 1; /* a leaf in its own right */
+    if (view->state & TNI_LEAF) return 1; /* a leaf of its own */
     return meta->grad_fn &&
            meta->view_version == atomic_load_explicit(&view->storage->version, memory_order_relaxed);
 }
@@ -88,11 +88,11 @@ int32_t tni_view_refresh(tn_tensor *view)
 typedef struct slices_node {
     tn_node node;
     tn_node *inner; /* of the in-place call, a reference */
-    uint32_t self;  /* its edge to what it has overwritten */
+    uint32_t self;  /* its edge to the overwritten value */
     tni_geometry base;
     tni_geometry view;
     tni_meta note;
-    tni_edge edges[]; /* of the base as it was, then those of inner without self */
+    tni_edge edges[]; /* of the base before the write, then those of inner without self */
 } slices_node;
 
 static int32_t run_inner(slices_node *n, tni_step *step, tn_tensor *part, tn_tensor **grads)
@@ -176,6 +176,6 @@ int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self)
     }
     status = tni_set_history(base, &n->node, 0);
     if (status) return status;
-    if (view->autograd) view->autograd->view_version = UINT64_MAX; /* its history must follow */
+    if (view->autograd) view->autograd->view_version = UINT64_MAX; /* its history must be updated */
     return tni_view_refresh(view);
 }

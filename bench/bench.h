@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every benchmark program shares. A program is a table of cases; run.py starts it and asks for samples
- * over its standard streams, so that samples of Tenon and of its peer alternate in time.
+ * Shared by all benchmark programs. A program is a table of cases; run.py starts it and asks for samples over
+ * its standard streams, so that samples of Tenon and of its peer alternate in time. Each request and each
+ * answer is one line of JSON:
  *
- * Each request and each answer is one line of JSON:
+ * {"open": "add", ...}: prepares a case; the other members are the case's own. The answer is {"first": ns},
+ * the time of a first run, or {"absent": "why"}.
  *
- *     {"open": "add", ...}   prepares a case; the rest of the object is the case's own
- *                            {"first": ns}, the time of a first run, or {"absent": "why"}
- *     {"time": 0.1}          runs it for about that many seconds: {"ns": 41.2, "n": 250000}, the median time
- *                            of one run over several samples
- *     {"memory": true}       {"peak": bytes, "start": bytes}: the most memory the process has had, and what
- * it had before its first case
+ * {"time": 0.1}: runs the case for about that many seconds. The answer is {"ns": 41.2, "n": 250000}, the
+ * median time of one run over several samples.
  *
- * TENON_BENCH_THREADS says how many threads there are to be (2), TENON_BENCH_CPU_TIME=1 that the process's
- * own time counts instead of the wall's, which is what one thread on a busy machine needs.
+ * {"memory": true}: the answer is {"peak": bytes, "start": bytes}, the peak memory of the process and its
+ * memory before the first case.
  *
- * With arguments `count CASE N` a program prepares a case, runs it N times and ends; instruction counts are
- * differences of two such processes under callgrind.
+ * TENON_BENCH_THREADS is the number of threads (2). TENON_BENCH_CPU_TIME=1 measures the process's time
+ * instead of wall time, for one thread on a busy machine. With arguments `count CASE N` a program prepares a
+ * case, runs it N times and ends; instruction counts are differences of two such processes under callgrind.
  */
 #ifndef TENON_BENCH_H
 #define TENON_BENCH_H
@@ -26,8 +25,11 @@
 
 typedef struct bench bench;
 
-/* `open` makes b->state, or says in bench_absent why the case cannot run; `run` repeats it n times and
- * returns nonzero on failure (after bench_absent); `close` accepts what open left, also after a failure. */
+/*
+ * `open` creates b->state, or reports with bench_absent why the case cannot run. `run` repeats the case n
+ * times and returns nonzero on failure (after bench_absent). `close` accepts whatever `open` left, also after
+ * a failure.
+ */
 typedef struct bench_case {
     const char *name;
     int (*open)(bench *b);

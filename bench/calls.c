@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call costs beside its arithmetic: all tensors have one element. And what recording adds: chains of
- * 100 products, forward alone, recorded, and with the way back.
+ * The overhead of a call: all tensors have one element. And of recording: chains of 100 products, forward
+ * only, recorded, and with backward.
  */
 #include <stdlib.h>
 #include "bench.h"
@@ -58,7 +58,7 @@ static int run_add(bench *b, int64_t n)
     return end(b, s);
 }
 
-/* The way a training step does it: nothing is let go before the scope closes. */
+/* As in a training step: nothing is released before the scope closes. */
 static int run_add_kept(bench *b, int64_t n)
 {
     calls *c = b->state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the machine and the best libraries give when nothing stands between: memcpy with as many threads as
- * the others have, products by OpenBLAS and oneDNN called directly. A request for a product says
- * {"open": "openblas", "batch": 1, "m": 1024, "n": 1024, "k": 1024, "transposed": false}.
+ * The limits of the machine: memcpy with the same number of threads, products by OpenBLAS and oneDNN called
+ * directly. A request for a product is {"open": "openblas", "batch": 1, "m": 1024, "n": 1024, "k": 1024,
+ * "transposed": false}.
  */
 #include <omp.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void native_close(bench *b)
     free(p);
 }
 
-/* n elements of `m` from a to c, cut over the threads. */
+/* Copies n elements of `m` from a to c, split over the threads. */
 static int run_memcpy(bench *b, int64_t n)
 {
     native *p = b->state;
@@ -77,7 +77,7 @@ static int run_memcpy(bench *b, int64_t n)
     return 0;
 }
 
-/* Small products in a batch are best cut over threads whole. */
+/* Small products of a batch are best split over threads as wholes. */
 typedef int (*product_fn)(const native *p, int64_t i);
 
 static int run_products(bench *b, int64_t n, product_fn product)

@@ -23,7 +23,7 @@ static int call_open(bench *b)
     o->op = cJSON_IsString(name) ? tn_operator_find(b->ctx, name->valuestring) : 0;
     if (!o->op) return bench_absent(b, "no such operator");
     o->n_outs = tn_inspect_argument_count(b->ctx, o->op, 1);
-    if (o->n_outs > MAX_RESULTS) return bench_absent(b, "too many results");
+    if (o->n_outs > MAX_RESULTS) return bench_absent(b, "the operator has too many results");
     o->n_args = request_arguments(o->s, o->op, b->request, o->args);
     return tn_scope_failed(o->s) ? bench_failed(b, o->s) : 0;
 }

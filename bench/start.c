@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From nothing to a first result: adds two elements and prints the sum. run.py takes the time. */
+/* Start of a process to its first result: adds two elements and prints the sum. run.py takes the time. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 

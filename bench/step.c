@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One training step of the network of examples/fashion_mnist on a batch of 128 images that are there. */
+/* One training step of the network of examples/fashion_mnist on a batch of 128 synthetic images. */
 #include <stdlib.h>
 #include "bench.h"
 #include "demo.h"

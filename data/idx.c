@@ -30,17 +30,17 @@ tn_tensor *data_read_idx(tn_scope *s, const char *path)
     tn_tensor *t;
     void *data;
     if (!file) return refuse(s, NULL, path, "cannot be opened");
-    if (gzread(file, head, 4) != 4 || head[0] || head[1]) return refuse(s, file, path, "no IDX file");
-    if (head[2] != TYPE_UNSIGNED_BYTE) return refuse(s, file, path, "elements are no unsigned bytes");
-    if (head[3] == 0 || head[3] > MAX_RANK) return refuse(s, file, path, "rank is not 1 to 4");
+    if (gzread(file, head, 4) != 4 || head[0] || head[1]) return refuse(s, file, path, "not an IDX file");
+    if (head[2] != TYPE_UNSIGNED_BYTE) return refuse(s, file, path, "elements are not unsigned bytes");
+    if (head[3] == 0 || head[3] > MAX_RANK) return refuse(s, file, path, "the rank is not 1 to 4");
     for (uint32_t i = 0; i < head[3]; i++) {
-        if (gzread(file, size, 4) != 4) return refuse(s, file, path, "truncated in its sizes");
+        if (gzread(file, size, 4) != 4) return refuse(s, file, path, "truncated within the sizes");
         sizes[i] = big_endian(size);
         bytes *= sizes[i];
         if (bytes > MAX_BYTES) return refuse(s, file, path, "larger than 1 GiB");
     }
     data = malloc((size_t)bytes + 1);
-    if (!data) return refuse(s, file, path, "no memory for it");
+    if (!data) return refuse(s, file, path, "out of memory");
     if (gzread(file, data, (unsigned)bytes) != bytes) {
         free(data);
         return refuse(s, file, path, "truncated");

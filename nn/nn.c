@@ -49,7 +49,8 @@ static int32_t load_one(nn_store *store, tn_scope *s, tn_safetensors *file, uint
     int64_t rank = tn_tensor_rank(t);
     if (!from) return tn_scope_failed(s);
     if (tn_tensor_rank(from) != rank || memcmp(tn_tensor_sizes(from), tn_tensor_sizes(t), (size_t)rank * 8)) {
-        return tn_scope_fail(s, TN_E_SHAPE, "nn: a tensor of the file has another shape than the model's");
+        return tn_scope_fail(s, TN_E_SHAPE,
+                             "nn: a tensor in the file does not have the shape of the model's");
     }
     tn_copy_(s, t, from);
     return tn_scope_failed(s);
@@ -68,7 +69,7 @@ int32_t nn_store_load(nn_store *store, tn_scope *s, const char *path)
     return tn_scope_close(child);
 }
 
-/* Uniform in +-bound. */
+/* Uniform in [-bound, bound). */
 static tn_tensor *uniform(nn_store *store, tn_scope *s, tn_ints sizes, double bound)
 {
     tn_tensor *t = tn_empty(s, sizes, .dtype = TN_FLOAT32, .device = store->device);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers, as far as they are needed: parameters in a store, forward functions over a scope. An ordinary
+ * The layers that the examples need: parameters in a store, forward functions over a scope. An ordinary
  * client of the public headers. All forward functions return NULL on a failed scope.
  */
 #ifndef TENON_NN_H
@@ -10,8 +10,7 @@
 
 #define NN_MAX_TENSORS 64
 
-/* The named tensors of a model. Parameters (trained) come with requires_grad, buffers (running statistics)
- * without. */
+/* The named tensors of a model. Parameters (`trained`) require grad, buffers (running statistics) do not. */
 typedef struct nn_store {
     tn_context *ctx;
     tn_device device;
@@ -38,7 +37,7 @@ typedef struct nn_conv2d {
 } nn_conv2d;
 void nn_conv2d_init(nn_conv2d *l, nn_store *store, tn_scope *s, const char *name, int64_t in, int64_t out,
                     int64_t kernel, int64_t padding);
-/* `dtype`: that it computes in; parameters are cast. */
+/* `dtype`: the dtype of the computation; parameters are cast. */
 tn_tensor *nn_conv2d_forward(const nn_conv2d *l, tn_scope *s, tn_tensor *x, tn_dtype dtype);
 
 /* weight [out, in], bias [out] */

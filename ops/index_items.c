@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * x[...] as programs write it: slices, positions, new dimensions and the ellipsis become views one after the
- * other; tensors are gathered on the way and end in one index or index_put_. A tensor without dimensions
- * stands for its value: an integer is a position, bool and uint8 are a truth value.
+ * x[...] as programs write it: slices, integers, new dimensions and the ellipsis become views one after the
+ * other. Tensors are collected on the way and passed to one index or index_put_. A 0-dim tensor stands for
+ * its value: an integer is a position, bool and uint8 a truth value.
  */
 #include <tenon/ops.h>
 #include "core/dtype.h"
@@ -11,11 +11,11 @@
 
 typedef struct walk {
     tn_scope *s;
-    tn_tensor *x;                    /* after the views so far */
+    tn_tensor *x;                    /* the views made so far */
     int64_t dim;                     /* next dimension of x */
     tn_tensor *indices[TN_MAX_RANK]; /* for aten::index; NULL: the whole dimension */
     int64_t n_indices;
-    int64_t last; /* indices up to here matter; 0: none */
+    int64_t last; /* number of indices in use */
 } walk;
 
 static int32_t is_mask(const tn_tensor *t)
@@ -23,7 +23,7 @@ static int32_t is_mask(const tn_tensor *t)
     return t->desc.dtype == TN_BOOL || t->desc.dtype == TN_UINT8;
 }
 
-/* What a tensor without dimensions stands for; any other item as it is. The value is waited for. */
+/* The item that a 0-dim tensor stands for; any other item as it is. Waits for the tensor's value. */
 static tn_index_item plain(tn_scope *s, const tn_index_item *item)
 {
     tn_index_item value = *item;
@@ -35,7 +35,7 @@ static tn_index_item plain(tn_scope *s, const tn_index_item *item)
     return value;
 }
 
-/* Dimensions of x that an item stands for. */
+/* The number of dimensions of x that an item covers. */
 static int64_t consumed(const tn_index_item *item)
 {
     switch (item->kind) {
@@ -58,11 +58,11 @@ static int32_t check(tn_scope *s, const tn_tensor *x, const tn_index_item *items
                      int64_t *out_skip)
 {
     int64_t used = 0, ellipses = 0;
-    if (!x || (!items && count)) return refuse(s, TN_E_ARGUMENT, "tensor or items are NULL");
+    if (!x || (!items && count)) return refuse(s, TN_E_ARGUMENT, "argument 'self' or 'items' is NULL");
     for (int64_t i = 0; i < count; i++) {
-        if (items[i].kind > TN_INDEX_BOOL) return refuse(s, TN_E_ARGUMENT, "an item is of unknown kind");
+        if (items[i].kind > TN_INDEX_BOOL) return refuse(s, TN_E_ARGUMENT, "an item is of an unknown kind");
         if (items[i].kind == TN_INDEX_TENSOR && !items[i].tensor)
-            return refuse(s, TN_E_ARGUMENT, "an item has no tensor");
+            return refuse(s, TN_E_ARGUMENT, "the tensor of an item is NULL");
         ellipses += items[i].kind == TN_INDEX_ELLIPSIS;
         used += consumed(&items[i]);
     }
@@ -140,7 +140,7 @@ tn_tensor *tn_index_items(tn_scope *s, tn_tensor *x, const tn_index_item *items,
     return w.x == x ? tn_alias(s, x) : w.x;
 }
 
-/* A value may have more leading dimensions of size 1 than what it is written to. */
+/* A value may have more leading dimensions of size 1 than the elements that it is written to. */
 static tn_tensor *without_leading_ones(tn_scope *s, tn_tensor *value, int64_t rank)
 {
     while (value && (int64_t)value->desc.rank > rank && value->desc.sizes[0] == 1)
@@ -154,7 +154,7 @@ tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const
     walk w = {.s = s, .x = x};
     if (walk_items(&w, items, count)) return NULL;
     if (!value) {
-        refuse(s, TN_E_ARGUMENT, "the value is NULL");
+        refuse(s, TN_E_ARGUMENT, "argument 'value' is NULL");
         return NULL;
     }
     if (value->desc.device != x->desc.device && value->numel == 1)

@@ -16,7 +16,7 @@ static void release_all(tn_tensor **tensors, uint32_t count)
     free(tensors);
 }
 
-/* Zeros like a parameter, kept beyond the scope. */
+/* Zeros like a parameter, which outlive the scope. */
 static tn_tensor *state_like(tn_scope *s, tn_tensor *p)
 {
     return tn_retain(tn_zeros_like(s, p));

@@ -20,7 +20,10 @@ int32_t optim_sgd_init(optim_sgd *o, tn_tensor **parameters, uint32_t count, dou
 int32_t optim_sgd_step(optim_sgd *o, tn_scope *s);
 void optim_sgd_finish(optim_sgd *o);
 
-/* Loshchilov and Hutter, "Decoupled weight decay regularization", 2019. Complex parameters count as pairs of real ones. */
+/*
+ * Loshchilov and Hutter, "Decoupled weight decay regularization", 2019. Complex parameters count as pairs of
+ * real ones.
+ */
 typedef struct optim_adamw {
     double lr, beta1, beta2, eps, weight_decay;
     int64_t step;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations and their backward operators. For y = f(x) the backward operator computes g * f'(x); its own gradient needs
- * g * grad * f''(x), which is written out below. Rules that are one call of another operator are in one_call.c.
+ * Activations and their backward operators. For y = f(x) the backward operator computes g * f'(x); its own
+ * gradient needs g * grad * f''(x), which is written out below. Rules that are one call of another operator
+ * are in one_call.c.
  */
 #include "autograd/rules/formula.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of sums and products. They run in every step of a training, so they are compiled as the engine
- * is. */
-#include <tenon/ops.h> /* inline here; the other rules make their calls out of line */
+/*
+ * Gradient rules of sums and products. They run in every training step, so they are compiled with the options
+ * of the engine.
+ */
+#include <tenon/ops.h> /* inline calls here; the other rules call out of line */
 
 #include "autograd/rules/formula.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that are constant almost everywhere: their gradient is 0. */
+/* Operators that are piecewise constant: their gradient is 0. */
 #include "autograd/rules/formula.h"
 
 void grad_zero(tn_scope *s, tni_grad *g)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between complex numbers and their parts. */
+/* Complex numbers and their real and imaginary parts. */
 #include "autograd/rules/formula.h"
 
 void grad_view_as_real(tn_scope *s, tni_grad *g)

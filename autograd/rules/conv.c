@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolution. It is bilinear in input and weight, so the gradients of its backward operator are convolutions
- * of the same kind with one of the two replaced.
+ * of the same kind, with input or weight replaced by its gradient.
  */
 #include "autograd/rules/formula.h"
 
-/* The geometry arguments, which begin at `at` in both schemas. */
+/* Stride, padding and so on: arguments from `at` on in both schemas. */
 typedef struct geometry {
     tn_ints stride, padding, dilation, output_padding;
     int32_t transposed;

@@ -31,9 +31,9 @@ static tn_tensor *solve_right(tn_scope *s, tn_tensor *triangle, tn_tensor *b, in
 /* ---- LU ---- */
 
 /*
- * A = P L U, of k columns and rows. What L and U say of the square part, L1 U1, is
- * L1^-H (below(L1^H gL1) + triu(gU1 U1^H)) U1^-H; the rest of a wide U or a tall L is solved for and takes
- * its share from the other factor.
+ * A = P L U with k columns of L and rows of U. The square part, L1 U1, has the gradient L1^-H (below(L1^H
+ * gL1) + triu(gU1 U1^H)) U1^-H. The rest of a wide U or a tall L is solved for, and its share is subtracted
+ * from the other factor.
  */
 static tn_tensor *lu_gradient(tn_scope *s, const tn_lu_unpack_result *f, tn_tensor *gl, tn_tensor *gu)
 {
@@ -146,13 +146,19 @@ void grad_linalg_cholesky(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, solve_right(s, l, solve_left(s, adjoint(s, l), low, 1, 0), 0));
 }
 
-/* The factor on the side where it stands: F^H F = A above the diagonal, F F^H below. */
+/*
+ * The product of the factor with its adjoint, on the factor's side: F^H F = A above the diagonal, F F^H
+ * below.
+ */
 static tn_tensor *by_factor(tn_scope *s, tn_tensor *grad, tn_tensor *factor, int32_t upper)
 {
     return neg(s, upper ? tn_matmul(s, factor, grad) : tn_matmul(s, grad, factor));
 }
 
-/* (self: B, input2: the factor, upper); A X = B, so gA = -gB X^H, of which the factor takes both sides. */
+/*
+ * (self: B, input2: the factor, upper); A X = B, so gA = -gB X^H; both occurrences of the factor in A get
+ * their share.
+ */
 void grad_cholesky_solve(tn_scope *s, tni_grad *g)
 {
     tn_tensor *factor = tni_grad_saved(g, 1), *x = tni_grad_result(g, 0), *both;
@@ -173,7 +179,7 @@ void grad_cholesky_inverse(tn_scope *s, tni_grad *g)
 
 /* ---- determinants ---- */
 
-/* w A^-H for a number w of each matrix. */
+/* w A^-H for a scalar w of each matrix. */
 static tn_tensor *scaled_inverse(tn_scope *s, tn_tensor *a, tn_tensor *w)
 {
     tn_tensor *units =
@@ -182,8 +188,10 @@ static tn_tensor *scaled_inverse(tn_scope *s, tn_tensor *a, tn_tensor *w)
     return tn_linalg_solve_ex(s, adjoint(s, a), w).result;
 }
 
-/* g conj(det) A^-H. The factors serve when nothing is recorded; a zero on their diagonal, with which the
- * determinant is 0, is replaced by something to divide by. */
+/*
+ * g conj(det) A^-H, by the LU factors if nothing is recorded. A zero on their diagonal (then the determinant
+ * is 0) is replaced by a small number, so that the division is defined.
+ */
 void grad_linalg_det(tn_scope *s, tni_grad *g)
 {
     tn_tensor *a = tni_grad_saved(g, 0), *lu = tni_grad_result(g, 1), *pivots = tni_grad_result(g, 2);
@@ -198,7 +206,7 @@ void grad_linalg_det(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tn_linalg_lu_solve(s, lu, pivots, w, .adjoint = 1));
 }
 
-/* log det moves by tr(A^-1 dA): its real part moves the logarithm, its imaginary part turns the sign. */
+/* d log det = tr(A^-1 dA): the real part changes logabsdet, the imaginary part the sign. */
 void grad_linalg_slogdet(tn_scope *s, tni_grad *g)
 {
     tn_tensor *a = tni_grad_saved(g, 0), *sign = tni_grad_result(g, 0), *of_sign = tni_grad_out(g, 0),
@@ -216,8 +224,8 @@ void grad_linalg_slogdet(tn_scope *s, tni_grad *g)
 /* ---- QR ---- */
 
 /*
- * Of a square or tall A: (gQ + Q M) R^-H, where M is hermitian and its lower triangle that of
- * R gR^H - gQ^H Q. The columns of a wide A beyond the square are Q R2.
+ * Square or tall A: (gQ + Q M) R^-H, where M is hermitian and its lower triangle is that of R gR^H - gQ^H Q.
+ * The columns of a wide A beyond the square are Q R2.
  */
 void grad_linalg_qr(tn_scope *s, tni_grad *g)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vocabulary of gradient rules. A rule is a few lines over these words and the typed calls of ops.h; it
- * is recorded itself when the backward pass is, so it may use nothing but operators. On a scope that has
- * failed all calls do nothing and give NULL, so only what reads a tensor's description must look.
+ * The vocabulary of gradient rules. A rule is a few lines of these functions and the typed calls of ops.h. It
+ * is itself recorded when the backward run is, so it may use operators only. On a failed scope all calls do
+ * nothing and return NULL, so only code that reads a tensor's fields has to check.
  */
 #ifndef TNI_AUTOGRAD_FORMULA_H
 #define TNI_AUTOGRAD_FORMULA_H
 
-#include "ops_calls.h" /* generated: the calls of tenon/ops.h, out of line; first, as it stands for it */
+#include "ops_calls.h" /* generated: the calls of tenon/ops.h, out of line; included first, in its place */
 
 #include "autograd/op_node.h"
 #include "core/scope.h"
@@ -42,7 +42,7 @@ static inline tn_tensor *square(tn_scope *s, tn_tensor *a)
 {
     return tn_mul(s, a, a);
 }
-/* a * x, a + x, x - a for numbers x */
+/* a * x, a + x, x - a for scalars x */
 static inline tn_tensor *scale(tn_scope *s, tn_tensor *a, double x)
 {
     return tn_mul_scalar(s, a, x);
@@ -59,7 +59,7 @@ static inline int32_t is_complex(const tn_tensor *t)
 {
     return t && tn_dtype_is_complex(t->desc.dtype);
 }
-/* The conjugate of complex tensors; real ones are their own. */
+/* The conjugate of complex tensors; real tensors as they are. */
 static inline tn_tensor *conj_of(tn_scope *s, tn_tensor *t)
 {
     return is_complex(t) ? tn_conj(s, t) : t;
@@ -82,12 +82,12 @@ static inline int32_t is_one(tn_value v)
 {
     return v.tag == TN_TAG_INT || v.tag == TN_TAG_BOOL ? v.as.i == 1 : v.tag == TN_TAG_FLOAT && v.as.f == 1;
 }
-/* t * conj(alpha), where alpha is an argument that is a number */
+/* t * conj(alpha) for a scalar argument alpha */
 static inline tn_tensor *times(tn_scope *s, tn_tensor *t, tn_value alpha)
 {
     return is_one(alpha) ? t : tn_mul_scalar(s, t, conj_scalar(s, alpha));
 }
-/* t where the mask is true, else 0; and the other way round */
+/* t where the mask is true, else 0; t where the mask is false, else 0 */
 static inline tn_tensor *keep_where(tn_scope *s, tn_tensor *mask, tn_tensor *t)
 {
     return tn_masked_fill_scalar(s, t, tn_logical_not(s, mask), 0);
@@ -130,7 +130,7 @@ static inline const char *string_arg(const tni_grad *g, uint32_t i)
     tn_value v = tni_grad_arg(g, i);
     return v.tag == TN_TAG_STRING ? v.as.string : NULL;
 }
-/* A dimension counted from the front; those of a 0-dim tensor are 0. */
+/* A dimension counted from the front; 0 for a 0-dim tensor. */
 static inline int64_t wrap_dim(int64_t dim, int64_t rank)
 {
     return dim < 0 ? dim + (rank ? rank : 1) : dim;
@@ -160,7 +160,7 @@ static inline tn_tensor *zeros_as(tn_scope *s, const tni_meta *m, tn_dtype dtype
 {
     return tn_zeros(s, sizes_of(m), .dtype = dtype, .device = m->device);
 }
-/* Zeros like an argument, in the dtype of t */
+/* Zeros with the sizes of an argument and the dtype of t */
 static inline tn_tensor *zeros_arg(tn_scope *s, const tni_grad *g, uint32_t arg, const tn_tensor *t)
 {
     tni_meta m = tni_grad_meta(g, arg, 0);
@@ -171,7 +171,7 @@ static inline void set_zero(tn_scope *s, tni_grad *g, uint32_t arg)
     tni_meta m = tni_grad_meta(g, arg, 0);
     if (tni_grad_needs(g, arg)) tni_grad_set(g, arg, zeros_as(s, &m, m.dtype));
 }
-/* Refuses an argument whose derivative is unknown. */
+/* Fails if the gradient of an argument without a derivative is needed. */
 static inline void set_unknown(tn_scope *s, tni_grad *g, uint32_t arg)
 {
     if (!tni_grad_needs(g, arg)) return;
@@ -180,14 +180,14 @@ static inline void set_unknown(tn_scope *s, tni_grad *g, uint32_t arg)
                                   op->schema->name, op->schema->args[arg].name));
 }
 
-/* A vector of bools that says which gradients a backward operator computes. */
+/* The output_mask of a backward operator: which gradients it computes. */
 #define MASK_1(g, a)    TN_BOOLS((uint8_t)tni_grad_needs(g, a))
 #define MASK_2(g, a, b) TN_BOOLS((uint8_t)tni_grad_needs(g, a), (uint8_t)tni_grad_needs(g, b))
 #define MASK_3(g, a, b, c) \
     TN_BOOLS((uint8_t)tni_grad_needs(g, a), (uint8_t)tni_grad_needs(g, b), (uint8_t)tni_grad_needs(g, c))
 
 /* ---- reductions, see reduce.c ---- */
-/* A bit for each reduced dimension; no list is all. */
+/* A bit for each reduced dimension; without a list all. */
 uint64_t tni_rule_dims(tn_value dims, int64_t rank);
 /* Puts reduced dimensions back with size 1. */
 tn_tensor *tni_rule_restore(tn_scope *s, tn_tensor *t, uint64_t dims, int64_t rank, int32_t keepdim);
@@ -198,8 +198,8 @@ tn_ints tni_rule_dim_list(tn_scope *s, uint64_t dims);
 
 /* ---- vjp.c ---- */
 /*
- * Gradients of a composite formula: f computes `n_outs` results from the inputs; `grads` are their gradients
- * (NULL where undefined), `out` receives those of the inputs (NULL where there is none or `wanted` is 0).
+ * Gradients of a function of several operators: f computes `n_outs` results from the inputs; `grads` are
+ * their gradients (NULL where undefined); `out` receives those of the inputs (NULL where `wanted` is 0).
  * Differentiable again.
  */
 typedef void tni_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn_tensor **out);

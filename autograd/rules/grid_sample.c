@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grid sampling. First derivatives call the backward operators. For second derivatives the sampling is computed again
- * with simple operators, in two and three dimensions and all modes; the backward operator is its gradient, which the engine
- * differentiates.
+ * Grid sampling. First derivatives call the backward operators. For second derivatives the sampling is
+ * computed again with simple operators, in two and three dimensions and all modes; the backward operator is
+ * its gradient, which the engine differentiates.
  */
 #include "autograd/rules/formula.h"
 
@@ -19,7 +19,7 @@ typedef struct sampling {
     int32_t align;
 } sampling;
 
-/* Where a sum over neighbours stands while dimension after dimension is added. */
+/* One term of the sum over neighbours, built up dimension by dimension. */
 typedef struct tap {
     tn_tensor *index;  /* position in the flat image so far */
     tn_tensor *weight; /* NULL: 1 */
@@ -34,7 +34,7 @@ static tn_tensor *to_position(tn_scope *s, tn_tensor *x, int64_t size, int32_t a
     return scale(s, plus(s, scale(s, plus(s, x, 1), (double)size), -1), 0.5);
 }
 
-/* Folds positions back at the two ends, as often as it takes. */
+/* Reflects positions at both ends until they lie inside. */
 static tn_tensor *reflect(tn_scope *s, tn_tensor *x, int64_t size, int32_t align)
 {
     double low = align ? 0 : -0.5, span = align ? (double)(size - 1) : (double)size;
@@ -87,7 +87,7 @@ static uint32_t neighbours(tn_scope *s, tn_tensor *x, int64_t size, const sampli
     return 2;
 }
 
-/* Weight 0 for positions outside of the image; those are clamped so that they can be read. */
+/* Weight 0 for positions outside the image; those are clamped, so that they can be read. */
 static void keep_inside(tn_scope *s, tap *t, int64_t size)
 {
     tn_tensor *inside = tn_logical_and(s, tn_ge_scalar(s, t->index, 0), tn_le_scalar(s, t->index, size - 1));
@@ -143,7 +143,7 @@ static tn_tensor *sample(tn_scope *s, tn_tensor *image, tn_tensor *grid, const s
     return tn_reshape(s, sum, ((tn_ints){out_sizes, 2 + g->dims}));
 }
 
-/* As an input of a gradient: itself if it takes part, else a leaf of its own. */
+/* As an input of tn_grad: t itself if it requires grad, else a new leaf. */
 static tn_tensor *as_input(tn_scope *s, tn_tensor *t)
 {
     if (!t || tni_wants_grad(t)) return t;

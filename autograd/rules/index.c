@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing by positions and masks, embeddings. What was read adds up, what was overwritten gets
- * nothing. */
+/*
+ * Reading and writing by index and mask, embeddings. Gradients of elements that were read add up; overwritten
+ * elements get 0.
+ */
 #include "autograd/rules/formula.h"
 
 #include "core/shape.h"
@@ -91,7 +93,7 @@ void grad_index_copy(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 3)) tni_grad_set(g, 3, rows_for(s, g, 3));
 }
 
-/* A position that is named twice is filled once. */
+/* A repeated index is filled once. */
 void grad_index_fill(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0), *index = tni_grad_saved(g, 2);
@@ -286,7 +288,7 @@ void grad_embedding_bag(tn_scope *s, tni_grad *g)
                                                                    .padding_idx = padding));
 }
 
-/* The sum (or mean) over each bag of the rows that it read. */
+/* The gradient of `grad`: for each bag the sum (or mean) of the rows that its indices name. */
 void grad_embedding_bag_dense_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *indices = tni_grad_saved(g, 1), *offset2bag = tni_grad_saved(g, 2),

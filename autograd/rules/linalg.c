@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of vectors and matrices, distances. */
+/* Products of vectors and matrices; distances. */
 #include "autograd/rules/formula.h"
 
 void grad_mm(tn_scope *s, tni_grad *g)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum; a gradient that belongs to a reduced
- * result is broadcast by the formula and summed by the engine.
+ * Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum. The gradient of a reduced result
+ * broadcasts in the formula; the engine sums what it has to.
  */
 #include "autograd/rules/formula.h"
 
 #include <string.h>
 
-/* Divides by the number of elements of argument `arg` when the loss is a mean. */
+/* Divides by the number of elements of argument `arg` if the loss is a mean. */
 static tn_tensor *averaged(tn_scope *s, const tni_grad *g, tn_tensor *t, uint32_t arg, int64_t reduction)
 {
     tni_meta m = tni_grad_meta(g, arg, 0);
@@ -16,7 +16,7 @@ static tn_tensor *averaged(tn_scope *s, const tni_grad *g, tn_tensor *t, uint32_
 
 /* ---- squares and their like: f(self - target) ---- */
 
-/* Both in the sizes of their difference, for a mean is over as many elements. */
+/* Expands both to the sizes of their difference, whose elements a mean counts. */
 static void broadcast(tn_scope *s, const tni_grad *g, tn_tensor **x, tn_tensor **y)
 {
     tni_meta a = tni_grad_meta(g, 0, 0), b = tni_grad_meta(g, 1, 0);
@@ -55,7 +55,7 @@ void grad_huber_loss(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_huber_loss_backward(s, grad, y, x, reduction, delta));
 }
 
-/* The gradient of such a backward operator: `first` is f'(self - target), `second` f''. */
+/* The gradient of a backward operator of these losses: `first` is f'(self - target), `second` f''. */
 static void second_of_difference(tn_scope *s, tni_grad *g, tn_tensor *first, tn_tensor *second)
 {
     tn_tensor *grad = tni_grad_out(g, 0);

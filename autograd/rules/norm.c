@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Normalisation. First derivatives call the fused backward operators; those are differentiated through the
- * formulas below, which say once more, over simple operators, what they compute.
+ * Normalisation. First derivatives call the fused backward operators. Second derivatives go through the
+ * formulas below, which compute the same with simple operators.
  */
 #include "autograd/rules/formula.h"
 
@@ -46,15 +46,15 @@ void grad_batch_norm_with_update(tn_scope *s, tni_grad *g)
 
 /* ---- the backward operators as formulas ---- */
 
-/* The shape of a normalisation: which dimensions are averaged, which carry the weight. */
+/* A normalisation: which dimensions are averaged, which ones the weight has. */
 typedef struct layout {
     uint64_t averaged;
     uint64_t summed; /* for the gradients of weight and bias */
     tn_ints weight_shape;
-    tn_ints flat_weight; /* as the operator gives it */
+    tn_ints flat_weight; /* as in the operator's result */
     double eps;
-    tn_tensor *eps_of_rows;     /* instead of eps, where it is not known */
-    tn_tensor *mean, *variance; /* given statistics, in weight_shape; NULL: of the input */
+    tn_tensor *eps_of_rows;     /* in place of eps, if that is not known */
+    tn_tensor *mean, *variance; /* given statistics, in weight_shape; NULL: computed from the input */
 } layout;
 
 static tn_tensor *mean_over(tn_scope *s, tn_tensor *t, uint64_t dims)
@@ -89,7 +89,7 @@ static void norm_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn
     out[2] = tn_reshape(s, out[2], l->flat_weight);
 }
 
-/* Gradients of arguments 0 (grad), 1 (input), and `weight`, which the caller has shaped for the formula. */
+/* Gradients of arguments 0 (grad), 1 (input), and `weight`, which the caller has reshaped for the formula. */
 static void differentiate(tn_scope *s, tni_grad *g, const layout *l, tn_tensor *const in[3],
                           const uint32_t args[3], tn_tensor *const grads[3], tn_tensor **out)
 {
@@ -135,7 +135,7 @@ void grad_native_layer_norm(tn_scope *s, tni_grad *g)
     set_three(g, 0, 2, 3, r.result0, r.result1, r.result2);
 }
 
-/* The operator gets 1 / sqrt(variance + eps) and not eps, so eps is what is left of it. */
+/* The operator has no eps but 1 / sqrt(variance + eps), from which eps follows. */
 static tn_tensor *eps_of(tn_scope *s, tn_tensor *input, tn_tensor *rstd, uint64_t dims)
 {
     uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
@@ -168,7 +168,7 @@ void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
 
 /* ---- group norm: seen as (N, groups, channels of a group, positions) ---- */
 
-/* What comes through the mean and the inverse deviation, which are results too. */
+/* Adds the gradients of mean and rstd, which are results too. */
 static tn_tensor *through_moments(tn_scope *s, tni_grad *g, tn_tensor *of_mean, tn_tensor *of_rstd)
 {
     int64_t n = int_arg(g, 3), groups = int_arg(g, 6), length = int_arg(g, 4) / groups * int_arg(g, 5);

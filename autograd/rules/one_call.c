@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients that are one call of another operator: of pooling, padding and interpolation the backward operator, of these
- * backward operators the forward one, of many activations theirs. The table names the operator; the generator matches its
- * arguments by name, so one rule serves all of them.
+ * Gradients that are one call of another operator: of pooling, padding and interpolation the backward
+ * operator, of these backward operators the forward one, of many activations theirs. The table names the
+ * operator; the generator matches its arguments by name, so one rule serves all of them.
  */
 #include "autograd/rules/formula.h"
 
@@ -28,7 +28,10 @@ static tn_value source_value(const tni_grad *g, uint8_t source, const tni_meta *
     }
 }
 
-/* Argument 0 gets the result of the call; the `self` of a backward operator decides no more than sizes and masks. */
+/*
+ * Argument 0 gets the result of the call. The `self` of a backward operator has no gradient: only its sizes
+ * matter, or its slope is piecewise constant.
+ */
 void grad_one_call(tn_scope *s, tni_grad *g)
 {
     const tni_gradient_entry *entry = tni_grad_entry(g);

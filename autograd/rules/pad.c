@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constant padding: its gradient is padding by the negative amounts. Other modes are one call each, see one_call.c. */
+/*
+ * Constant padding: its gradient is padding by the negative amounts. Other modes are one call each, see
+ * one_call.c.
+ */
 #include "autograd/rules/formula.h"
 
 void grad_constant_pad_nd(tn_scope *s, tni_grad *g)

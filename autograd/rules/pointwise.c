@@ -107,7 +107,7 @@ void grad_identity(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tni_grad_out(g, 0));
 }
 
-/* The neighbour of self in the direction of other. */
+/* The result differs from self by one step, so the gradient is that of self. */
 void grad_nextafter(tn_scope *s, tni_grad *g)
 {
     tni_grad_set(g, 0, tni_grad_out(g, 0));

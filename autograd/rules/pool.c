@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pooling: gradients of the backward operators. Those of the pooling operators are one call each, see one_call.c. */
+/*
+ * Pooling: gradients of the backward operators. Those of the pooling operators are one call each, see
+ * one_call.c.
+ */
 #include "autograd/rules/formula.h"
 
 /* The elements of t at `indices`, which count over the last `dims` dimensions. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers that depend on a parameter, dropout. */
+/* Distributions with a differentiable parameter; dropout. */
 #include "autograd/rules/formula.h"
 
 void grad_bernoulli_tensor(tn_scope *s, tni_grad *g)

@@ -45,13 +45,13 @@ static tn_tensor *spread(tn_scope *s, tn_tensor *t, const tni_meta *m)
     return tn_expand(s, t, sizes_of(m));
 }
 
-/* Everything a reduction's rule starts from. */
+/* The arguments of a reduction's rule. */
 typedef struct reduction {
     tni_meta self;
     uint64_t dims;
     int32_t keepdim;
-    int32_t whole;   /* no dimensions are named */
-    tn_tensor *grad; /* with the reduced dimensions */
+    int32_t whole;   /* no list of dimensions: all */
+    tn_tensor *grad; /* sizes before the reduction */
 } reduction;
 
 static reduction reduction_of(tn_scope *s, tni_grad *g, tn_tensor *grad, tn_value dims, int32_t keepdim)
@@ -112,7 +112,7 @@ void grad_logsumexp(tn_scope *s, tni_grad *g)
 
 /* ---- products: without dividing, so that zeros do no harm ---- */
 
-/* The products over dimension `dim` of all elements before each one. */
+/* For each element the product of all elements before it along `dim`. */
 static tn_tensor *product_before(tn_scope *s, tn_tensor *x, int64_t dim, int64_t n)
 {
     tn_tensor *one = tn_ones_like(s, tn_narrow(s, x, dim, 0, 1));

@@ -2,7 +2,7 @@
 /* Running sums and products, and reductions over segments. */
 #include "autograd/rules/formula.h"
 
-/* What is summed up is so in the dtype of the input, not in the one that was asked for. */
+/* The gradient is summed in the dtype of the input, not in the one that was asked for. */
 static tn_tensor *in_own_dtype(tn_scope *s, tn_tensor *grad, const tni_meta *m)
 {
     return grad && grad->desc.dtype != m->dtype ? tn__to_copy(s, grad, .dtype = m->dtype) : grad;
@@ -21,7 +21,7 @@ void grad_cumsum(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, m.rank == 0 ? grad : sum_from_end(s, grad, int_arg(g, 1)));
 }
 
-/* d y_i / d x_k for i >= k: the product of all x up to i but x_k. */
+/* d y_i / d x_k for i >= k: the product of all x up to i without x_k. */
 static tn_tensor *omitting(tn_scope *s, tn_tensor *x, int64_t dim, int64_t k, int64_t n)
 {
     tn_tensor *one = tn_ones_like(s, tn_narrow(s, x, dim, 0, 1)), *after = one;
@@ -71,10 +71,10 @@ static tn_tensor *logsum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)
     return tn_flip(s, tn_logcumsumexp(s, tn_flip(s, t, dims), dim), dims);
 }
 
-/* The part of the gradient that comes from positive (or negative) entries, computed in logarithms. */
+/* The part of the gradient from positive (or negative) entries, computed in logarithms. */
 static tn_tensor *logcumsumexp_part(tn_scope *s, tni_grad *g, tn_tensor *size, tn_tensor *mask, int64_t dim)
 {
-    /* Far below every logarithm, and finite: an infinity less an infinite result would be NaN. */
+    /* Far below every logarithm, and finite: inf - inf would be NaN. */
     double nothing = tn_tensor_dtype(size) == TN_FLOAT16 ? -65504 : -1e30;
     tn_tensor *logs = tn_masked_fill_scalar(s, tn_log(s, size), tn_logical_not(s, mask), nothing);
     tn_tensor *back = logsum_from_end(s, sub(s, logs, tni_grad_result(g, 0)), dim);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing by positions along a dimension: scatter with an index as large as the source, index_... with one
- * for each slice. Both families reduce in the same ways, so the formulas are written once over two words,
- * read and write.
+ * Writing by index along a dimension: scatter has an index as large as the source, the index_... operators
+ * one index for each slice. Both families reduce in the same ways, so the formulas are written once with two
+ * functions, read and write.
  */
 #include "autograd/rules/formula.h"
 

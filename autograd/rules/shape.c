@@ -12,7 +12,7 @@ void grad_cat(tn_scope *s, tni_grad *g)
     uint32_t n = tni_grad_count(g, 0);
     for (uint32_t i = 0; i < n; i++) {
         tni_meta m = tni_grad_meta(g, 0, i);
-        if (m.rank != out.rank) { /* an empty vector, which cat passes over */
+        if (m.rank != out.rank) { /* an empty vector, which cat skips */
             if (tni_grad_needs_item(g, 0, i)) tni_grad_set_item(g, 0, i, zeros_as(s, &m, m.dtype));
             continue;
         }
@@ -117,7 +117,7 @@ void grad_fill_tensor(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_sum(s, tni_grad_out(g, 0)));
 }
 
-/* Each dimension is seen as (repeats, size) and summed over the first. */
+/* Each dimension is split into (repeats, size) and summed over the repeats. */
 void grad_repeat(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);

@@ -37,7 +37,7 @@ static tn_tensor *half_of(tn_scope *s, tn_tensor *t, int64_t dim, int32_t second
     return tn_narrow(s, t, dim, second ? n : 0, n);
 }
 
-/* For y = a * p with p = sigmoid(b) the operator gives (grad p, grad a p'). */
+/* For y = a * p with p = sigmoid(b), the operator computes (grad p, grad a p'). */
 void grad_glu_backward(tn_scope *s, tni_grad *g)
 {
     int64_t dim = int_arg(g, 2);

@@ -5,7 +5,7 @@
 #define SQRT_PI   1.7724538509055160273
 #define SQRT_2_PI 2.5066282746310005024
 
-/* Half precision is too coarse for what is exponentiated or cancels: such slopes are computed in float32. */
+/* Slopes that cancel or exponentiate are computed in float32 for half types. */
 static tn_tensor *widened(tn_scope *s, tn_tensor *t)
 {
     if (!t || (t->desc.dtype != TN_FLOAT16 && t->desc.dtype != TN_BFLOAT16)) return t;

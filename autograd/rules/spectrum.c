@@ -10,7 +10,7 @@ static tn_tensor *column(tn_scope *s, tn_tensor *values)
 {
     return tn_unsqueeze(s, values, -1);
 }
-/* A real factor beside a complex one (values beside vectors) becomes complex. */
+/* A real tensor (eigenvalues) becomes complex before it is multiplied with a complex one (eigenvectors). */
 static tn_tensor *times_matrix(tn_scope *s, tn_tensor *a, tn_tensor *b)
 {
     if (is_complex(a) && b && !is_complex(b)) b = tn__to_copy(s, b, .dtype = a->desc.dtype);
@@ -22,7 +22,7 @@ static tn_tensor *sum_of(tn_scope *s, tn_tensor *a, tn_tensor *b)
     return a && b ? add(s, a, b) : a ? a : b;
 }
 
-/* values[j] - values[i] at (i, j), and 1 where that is the value with itself. */
+/* values[j] - values[i] at (i, j); 1 on the diagonal. */
 static tn_tensor *gaps(tn_scope *s, tn_tensor *values)
 {
     tn_tensor *gap = sub(s, row(s, values), column(s, values));
@@ -50,7 +50,7 @@ static tn_tensor *turned(tn_scope *s, tn_tensor *x, tn_tensor *gap)
     return divide(s, sub(s, x, adjoint(s, x)), gap);
 }
 
-/* What U, S and V say within the space of the singular vectors. */
+/* The share of gU, gS and gV within the space of the singular vectors. */
 static tn_tensor *svd_inner(tn_scope *s, const svd_parts *p)
 {
     tn_tensor *gap = gaps(s, square(s, p->values)), *inner = NULL, *ugu = NULL;
@@ -72,7 +72,7 @@ static tn_tensor *svd_inner(tn_scope *s, const svd_parts *p)
     return inner;
 }
 
-/* ... and what they say outside of it: (1 - U U^H) gU S^-1 V^H and U S^-1 gV^H (1 - V V^H). */
+/* The share outside of it: (1 - U U^H) gU S^-1 V^H and U S^-1 gV^H (1 - V V^H). */
 static tn_tensor *svd_gradient(tn_scope *s, const svd_parts *p, int64_t m, int64_t n)
 {
     tn_tensor *inner = svd_inner(s, p), *grad;
@@ -90,8 +90,10 @@ static tn_tensor *svd_gradient(tn_scope *s, const svd_parts *p, int64_t m, int64
     return grad;
 }
 
-/* (A, full_matrices, compute_uv, driver). Vectors that were not computed are computed now; of full ones those
- * that belong to singular values count. */
+/*
+ * (A, full_matrices, compute_uv, driver). Vectors that were not computed are computed here. Of full U and V
+ * only the columns that belong to singular values have a gradient.
+ */
 void grad_linalg_svd(tn_scope *s, tni_grad *g)
 {
     tni_meta a = tni_grad_meta(g, 0, 0);
@@ -158,7 +160,7 @@ void grad_linalg_eigvals(tn_scope *s, tni_grad *g)
 
 /* ---- pseudoinverses ---- */
 
-/* Golub and Pereyra 1973; products are taken in the order that keeps them small. */
+/* Golub and Pereyra 1973; the order of the products keeps them small. */
 void grad_linalg_pinv(tn_scope *s, tni_grad *g)
 {
     tn_tensor *a = tni_grad_saved(g, 0), *p = tni_grad_result(g, 0), *ph = adjoint(s, p),
@@ -202,7 +204,7 @@ void grad_linalg_matrix_exp(tn_scope *s, tni_grad *g)
 
 /* ---- least squares ---- */
 
-/* One right-hand side for each matrix, not a matrix of them. */
+/* Whether B has one right-hand side (a vector) for each matrix. */
 static int32_t is_vector(const tni_meta *a, const tni_meta *b)
 {
     if (b->rank == 1) return 1;
@@ -212,7 +214,7 @@ static int32_t is_vector(const tni_meta *a, const tni_meta *b)
     return 1;
 }
 
-/* The three ways in which the pseudoinverse P in X = P B moves with A. */
+/* The three terms of dP, where P is the pseudoinverse in X = P B. */
 static tn_tensor *solution_gradient(tn_scope *s, tn_tensor *a, tn_tensor *p, tn_tensor *x, tn_tensor *gx,
                                     tn_tensor *gb, tn_tensor *left)
 {
@@ -222,7 +224,7 @@ static tn_tensor *solution_gradient(tn_scope *s, tn_tensor *a, tn_tensor *p, tn_
     return add(s, grad, times_matrix(s, times_matrix(s, adjoint(s, p), x), adjoint(s, within)));
 }
 
-/* The residuals are the squares of the columns of A X - B; X, being the best, does not move them. */
+/* The residuals are the squared norms of the columns of A X - B; at the minimum they do not depend on X. */
 void grad_linalg_lstsq(tn_scope *s, tni_grad *g)
 {
     tni_meta am = tni_grad_meta(g, 0, 0), bm = tni_grad_meta(g, 1, 0), rest = tni_grad_result_meta(g, 1);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Second derivatives of fused backward operators, without a page of algebra each: the operator is written
- * down once more as a formula over simple operators, recorded, and differentiated by the engine.
+ * Second derivatives of fused backward operators: the operator is computed again by simple operators, which
+ * are recorded, and the engine differentiates them.
  */
 #include "autograd/rules/formula.h"
 
 #include <string.h>
 
-/* The inputs as tensors whose gradients can be taken: themselves while recording, else fresh leaves. */
+/* The inputs as tensors that tn_grad takes: themselves while recording, else new leaves. */
 static int32_t prepare(tn_scope *s, tn_tensor *const *in, const int32_t *wanted, uint32_t n, int32_t again,
                        tn_tensor **out)
 {

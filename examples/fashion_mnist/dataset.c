@@ -16,7 +16,7 @@ int dataset_open(dataset *d, tn_scope *s, const options *o, const char *part, tn
     if (!images || !labels) return tn_scope_failed(s);
     d->count = tn_tensor_size(images, 0);
     if (d->count != tn_tensor_size(labels, 0))
-        return tn_scope_fail(s, TN_E_CORRUPT, "images and labels differ in number");
+        return tn_scope_fail(s, TN_E_CORRUPT, "the numbers of images and labels differ");
     if (limit && limit < d->count) d->count = limit;
     images = tn_unsqueeze(s, tn_narrow(s, images, 0, 0, d->count), 1);
     labels = tn_to(s, tn_narrow(s, labels, 0, 0, d->count), TN_INT64);

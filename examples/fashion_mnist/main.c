@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Trains a small convolutional network on Fashion-MNIST on the best device found, tests it, writes the loss
- * curve and the weights, and tests the weights once more as they are read back.
+ * curve and the weights, reads the weights back and tests them again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static double now(void)
 static int failed(const char *what, const tn_scope *s)
 {
     const tn_error *e = s ? tn_scope_error(s) : tn_last_error();
-    fflush(stdout); /* what was said before stands before */
+    fflush(stdout); /* keep the order of both streams */
     fprintf(stderr, "fashion_mnist: %s: %s\n", what, e ? e->message : "unknown error");
     return 1;
 }
@@ -58,7 +58,7 @@ static int choose_device(run *r)
     return 0;
 }
 
-/* Loss values stay on the device; they are read when the bar is drawn. */
+/* Loss values stay on the device; they are read when the progress bar is drawn. */
 static void progress(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pending)
 {
     const int width = 30;
@@ -109,7 +109,7 @@ static int train_epoch(run *r, tn_scope *outer)
     return tn_scope_failed(outer) ? failed("training", outer) : 0;
 }
 
-/* Share of right answers; fills counts[truth][answer]. Negative on failure. */
+/* The fraction of right answers; fills counts[truth][answer]. Negative on failure. */
 static double test(run *r, int64_t counts[CLASSES][CLASSES])
 {
     tn_scope_options no_grad = {.size = sizeof no_grad, .grad_mode = TN_GRAD_OFF};
@@ -185,7 +185,7 @@ static int train(run *r, tn_scope *s)
     return status;
 }
 
-/* Makes the folder for the results and sees whether it can be written to: before the training, not after. */
+/* Creates the folder for the results and checks that it is writable: before the training, not after. */
 static int prepare_output(const char *folder)
 {
     char inside[4096];
@@ -197,7 +197,7 @@ static int prepare_output(const char *folder)
     return 1;
 }
 
-/* Writes curve and weights, reads the weights into fresh tensors' place and tests again. */
+/* Writes curve and weights, reads the weights back and tests again. */
 static int save_and_reload(run *r, tn_scope *s, double accuracy)
 {
     char path[4096];
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     tn_scope *s;
     int status = options_read(&o, argc, argv);
     if (status || (status = prepare_output(o.output))) return status;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said, into a pipe, too */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* line buffered, also into a pipe */
     if (tn_context_create(NULL, &r.ctx)) return failed("context", NULL);
     tn_set_deterministic(r.ctx, 1);
     if (o.threads) tn_set_num_threads(r.ctx, (int32_t)o.threads);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An operator library in one file: mylib::smooth_max(x, y) = log(exp(beta x) + exp(beta y)) / beta, a maximum
- * with a gradient everywhere. It has a schema, a shape rule, a kernel for the CPU, a body for all other
- * devices and a gradient. It sees the installed headers and imports nothing of Tenon.
+ * with a gradient everywhere. It has a schema, a shape rule, a kernel for the CPU, a composite for all other
+ * devices, and a gradient. It uses the installed headers and links nothing of Tenon.
  */
 #define TN_PLUGIN
 #include <tenon/ops.h>
@@ -32,7 +32,7 @@ static int32_t infer(void *self, const tn_call *call)
     int32_t same = x->rank == y->rank && x->dtype == y->dtype;
     for (uint32_t i = 0; same && i < x->rank; i++) same = x->sizes[i] == y->sizes[i];
     if (!same) return fail(call, TN_E_SHAPE, "smooth_max: x and y must have the same shape and dtype");
-    /* The body would give the default float for integers: better refused than not what this rule says. */
+    /* The composite would return the default dtype for integers, against the shape rule. */
     if (!is_float(x->dtype)) return fail(call, TN_E_DTYPE, "smooth_max: x and y must be floating");
     if (tn_value_as_float(call->args[BETA]) <= 0)
         return fail(call, TN_E_ARGUMENT, "smooth_max: beta must be positive");
@@ -77,7 +77,7 @@ static const tn_kernel_row rows[] = {
      .run = forward},
 };
 
-/* ---- Body over other operators: any device, any floating dtype ---- */
+/* ---- Composite over other operators: any device, any floating dtype ---- */
 
 static int32_t body(void *self, const tn_call *call)
 {
@@ -88,7 +88,7 @@ static int32_t body(void *self, const tn_call *call)
     return call->host->set_output(call, 0, tn_div_scalar(s, sum, beta));
 }
 
-/* ---- Gradient: d/dx = g sigmoid(beta (x - y)), d/dy = g - that ---- */
+/* ---- Gradient: d/dx = g sigmoid(beta (x - y)), d/dy = g - d/dx ---- */
 
 /* The arguments are the gradient of the output, then x, y, beta. */
 static int32_t backward(void *self, const tn_call *call)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of elementwise operators that are made of others: powers, conditions, activations. */
+/* Composites: powers, conditions, activations. */
 #include <math.h>
 #include "ops/composite/compute_dtype.h"
 
@@ -8,7 +8,7 @@ void composite_square(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_pow_tensor_scalar(s, arg_tensor(args, 0), 2));
 }
 
-/* ---- float_power: float64 or complex128, whatever comes in ---- */
+/* ---- float_power: float64 or complex128, for inputs of any dtype ---- */
 
 static tn_dtype power_dtype(const tn_value *args)
 {
@@ -43,8 +43,7 @@ void composite_float_power_tensor_scalar(tn_scope *s, const tn_value *args, tn_v
     give(outs, 0, tn_pow_tensor_scalar(s, base, float_number(args[1])));
 }
 
-/* The power is taken in the dtype that both have in common, but that of an integer is not squeezed into a
- * half type: the product may fit. */
+/* An integer `other` is not cast to a half type: the product may fit where the power alone does not. */
 void composite_ldexp(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *other = arg_tensor(args, 1);
@@ -56,7 +55,7 @@ void composite_ldexp(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- conditions ---- */
 
-/* Both numbers go where the other overload has tensors: the dispatcher wraps them. */
+/* The scalars are passed for tensors: the dispatcher wraps them. */
 void composite_where_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_scope_call(s, TN_OP_WHERE, args, 3, outs, 1);

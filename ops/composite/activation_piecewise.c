@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of activations that are straight lines between corners, and of their gradients. */
+/* Composites: piecewise linear activations and their gradients. */
 #include "ops/composite/pointwise_lowering.h"
 
 void composite_relu(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -80,7 +80,7 @@ void composite_hardswish_backward(tn_scope *s, const tn_value *args, tn_value *o
     formula_give(s, outs, zero_where(s, tn_le_scalar(s, x[1], -3), above), dtype);
 }
 
-/* Where -number <= x <= number. */
+/* Where -lambd <= x <= lambd. */
 static tn_tensor *within(tn_scope *s, tn_tensor *x, tn_value number)
 {
     double limit = tn_value_as_float(number);
@@ -94,7 +94,7 @@ void composite_hardshrink(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, zero_where(s, within(s, x[0], args[1]), x[0]), dtype);
 }
 
-/* Of softshrink, too. */
+/* Also the gradient of softshrink. */
 void composite_shrink_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[2];

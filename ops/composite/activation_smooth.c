@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of activations that are smooth curves, and of their gradients. */
+/* Composites: smooth activations and their gradients. */
 #include <math.h>
 #include <string.h>
 #include "ops/composite/pointwise_lowering.h"
@@ -30,7 +30,7 @@ static int32_t by_tanh(const tn_value *args, uint32_t i)
     return approximate && !strcmp(approximate, "tanh");
 }
 
-/* The erfc keeps the digits of the far negative side. */
+/* erfc keeps the digits for large negative x. */
 static tn_tensor *normal_area(tn_scope *s, tn_tensor *x)
 {
     return tn_mul_scalar(s, tn_erfc(s, tn_mul_scalar(s, x, -M_SQRT1_2)), 0.5);
@@ -95,7 +95,7 @@ void composite_silu_backward(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, tn_mul(s, x[0], tn_conj(s, slope)), dtype);
 }
 
-/* log(1 + e^x) / beta of x beta; x itself where x beta is above the threshold. */
+/* log(1 + e^(beta x)) / beta, or x where beta x is above the threshold. */
 static tn_tensor *soft_plus(tn_scope *s, tn_tensor *x, tn_value beta, double threshold)
 {
     tn_tensor *scaled = tn_mul_scalar(s, x, beta);
@@ -137,7 +137,7 @@ void composite_elu(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, tn_where(s, tn_le_scalar(s, x[0], 0), below, above), dtype);
 }
 
-/* The slope below 0 from the result or from the input. */
+/* The slope below 0, from the result or from the input. */
 void composite_elu_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     const tn_value tensors[] = {args[0], args[5]};
@@ -170,7 +170,7 @@ void composite_softplus_backward(tn_scope *s, const tn_value *args, tn_value *ou
     formula_give(s, outs, tn_where(s, tn_gt_scalar(s, scaled, args[3]), x[0], soft), dtype);
 }
 
-/* From the input alone: what the forward kept differs between devices. */
+/* From the input alone: the buffer of the forward call differs between devices. */
 void composite_log_sigmoid_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[3];
@@ -179,7 +179,7 @@ void composite_log_sigmoid_backward(tn_scope *s, const tn_value *args, tn_value 
     formula_give(s, outs, tn_mul(s, x[0], tn_sigmoid(s, tn_neg(s, x[1]))), dtype);
 }
 
-/* What a half type holds of the numbers. */
+/* Rounded to the half type. */
 static tn_tensor *held(tn_scope *s, tn_tensor *t, tn_dtype dtype)
 {
     return t ? tni_cast(s, tni_cast(s, t, dtype), wide_dtype(dtype)) : NULL;
@@ -193,7 +193,7 @@ static tn_tensor *between(tn_scope *s, tn_tensor *t, double low, double high)
 
 /*
  * log(x / (1 - x)); near 1/2, where that is the logarithm of nearly 1, log1p of the difference. ATen rounds
- * the steps of half types, so these do.
+ * each step of half types, so this does too.
  */
 void composite_logit(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -210,7 +210,7 @@ void composite_logit(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, out, dtype);
 }
 
-/* Without eps numbers outside [0, 1] have no gradient, and it is NaN. */
+/* Without eps the gradient outside [0, 1] is NaN. */
 void composite_logit_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[2];
@@ -225,7 +225,7 @@ void composite_logit_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- logarithms of sums of powers ---- */
 
-/* The larger by its real part, and log(1 + e^(smaller - larger)) added; equal infinities are the result. */
+/* max + log(1 + e^(min - max)), compared by the real part; two equal infinities are the result. */
 static void log_add(tn_scope *s, const tn_value *args, tn_value *outs, double base)
 {
     tn_tensor *x[2], *real[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of pooling over windows of unequal sizes: adaptive ones, whose windows share the input among the
- * outputs, and fractional ones, whose windows begin at random. A mean is resampling with equal weights; for a
- * maximum the items of all windows are gathered beside each other, short windows repeating their last.
+ * Composites: pooling over windows of unequal sizes. Adaptive windows divide the input among the outputs;
+ * fractional windows begin at random. A mean is resampling with equal weights. For a maximum the elements of
+ * all windows are gathered; short windows repeat their last element.
  */
 #include "ops/composite/tap_table.h"
 
@@ -15,7 +15,7 @@ static int64_t end_of(int64_t o, int64_t in, int64_t out)
     return ((o + 1) * in + out - 1) / out;
 }
 
-/* The items of each window, as many as the longest has. */
+/* The elements of each window, as many as the longest window has. */
 static int32_t adaptive_taps(tn_scope *s, int64_t in, int64_t out, int32_t weighted, tni_taps *t)
 {
     int64_t most = 0;
@@ -38,7 +38,7 @@ static int32_t adaptive_taps(tn_scope *s, int64_t in, int64_t out, int32_t weigh
 /* ---- means ---- */
 
 /* (self, output_size) */
-void composite_adaptive_avg_pool_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_adaptive_avg_pool_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *t = wide(s, self);
     tn_ints size = arg_ints(args, 1);
@@ -63,18 +63,18 @@ static void adaptive_avg_pool_backward(tn_scope *s, const tn_value *args, tn_val
     tni_give_resampled(s, outs, 0, t, self, dtype_of(self));
 }
 
-void composite_adaptive_avg_pool2d_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_adaptive_avg_pool2d_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     adaptive_avg_pool_backward(s, args, outs, 2);
 }
-void composite_adaptive_avg_pool3d_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_adaptive_avg_pool3d_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     adaptive_avg_pool_backward(s, args, outs, 3);
 }
 
 /* ---- maxima ---- */
 
-/* [lines..., out, count, out, count, ...] as [lines..., out, out, ..., items of a window]. */
+/* [lines..., out, count, out, count, ...] to [lines..., out, out, ..., elements of a window]. */
 static tn_tensor *windows_last(tn_scope *s, tn_tensor *t, int64_t space)
 {
     int64_t order[TN_MAX_RANK], lines, n = 0;
@@ -91,7 +91,7 @@ static tn_tensor *windows_last(tn_scope *s, tn_tensor *t, int64_t space)
     return tn_flatten(s, t, .start_dim = lines + space, .end_dim = -1);
 }
 
-/* The largest of each window and where it lies, from the items and their places, which may be broadcast. */
+/* The maximum of each window and its index, from the elements and their indices, which may be broadcast. */
 static void give_largest(tn_scope *s, tn_value *outs, tn_tensor *items, tn_tensor *places,
                          const tn_tensor *self)
 {
@@ -102,7 +102,7 @@ static void give_largest(tn_scope *s, tn_value *outs, tn_tensor *items, tn_tenso
     tni_give_resampled(s, outs, 1, tn_squeeze_dim(s, tn_gather(s, places, -1, at), -1), self, TN_INT64);
 }
 
-/* The places of a tensor's space, with a dimension of 1 for each of the others. */
+/* The indices of a tensor's spatial positions, with a dimension of 1 for each other dimension. */
 static tn_tensor *places_of(tn_scope *s, const tn_tensor *self, int64_t space)
 {
     int64_t shape[TN_MAX_RANK], whole = 1;
@@ -114,7 +114,7 @@ static tn_tensor *places_of(tn_scope *s, const tn_tensor *self, int64_t space)
 }
 
 /* (self, output_size) -> values, indices */
-void composite_adaptive_max_pool_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_adaptive_max_pool_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *items = self;
     tn_ints size = arg_ints(args, 1);
@@ -131,9 +131,9 @@ void composite_adaptive_max_pool_body(tn_scope *s, const tn_value *args, tn_valu
 }
 
 /*
- * Where the windows of dimension i begin, for each line: (o + u) alpha rounded down less u alpha rounded
- * down, the last at the end of the input. Two dimensions have the sample of the width first, three that of
- * the depth.
+ * The starts of the windows of dimension i, for each line: floor((o + u) alpha) - floor(u alpha), the last
+ * one at the end of the input. In two dimensions the samples are in the order width, height; in three in the
+ * order depth, height, width.
  */
 static tn_tensor *starts_of(tn_scope *s, tn_tensor *samples, int64_t i, int64_t space, int64_t in,
                             int64_t out, int64_t kernel)
@@ -151,7 +151,8 @@ static tn_tensor *starts_of(tn_scope *s, tn_tensor *samples, int64_t i, int64_t 
                                start);
 }
 
-/* [n, c, out] and the items of the kernel as [n, c, out or 1, ..., kernel or 1, ...], `step` elements each.
+/*
+ * The starts [n, c, out] plus the kernel's offsets, as [n, c, out or 1, ..., kernel or 1, ...], times `step`.
  */
 static tn_tensor *offsets_of(tn_scope *s, tn_tensor *start, int64_t i, int64_t space, int64_t kernel,
                              int64_t step)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of products of matrices and vectors: the fused forms (addmm and its like) and those of one shape. */
+/*
+ * Composites: products of matrices and vectors, the fused forms (addmm and the like) and those of equal
+ * shapes.
+ */
 #include "ops/composite/contraction.h"
 
-/* A factor in the kind of the dtype: integers take the whole part. */
+/* A factor for the dtype: integer dtypes take its integer part. */
 static tn_value factor_of(tn_value number, tn_dtype dtype)
 {
     return is_integer(dtype) ? tn_value_int(tn_value_as_int(number)) : number;
 }
 
-/* beta * self + alpha * product. Nothing of self is read when beta is 0, so that NaN there does not spread.
- */
+/* beta * self + alpha * product. self is not read if beta is 0, so NaN there does not spread. */
 static tn_tensor *blend(tn_scope *s, tn_tensor *self, tn_tensor *product, tn_value beta, tn_value alpha)
 {
     if (!self || !product) return NULL;
@@ -69,7 +71,7 @@ static tn_tensor *add_each_batch(tn_scope *s, tn_tensor *out, tn_tensor *a, tn_t
     return out;
 }
 
-/* The sum of the products of batches is one product: the batch joins the inner dimension. */
+/* The sum of the batches' products is one product: the batch joins the inner dimension. */
 void composite_addbmm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *a = arg_tensor(args, 1), *b = arg_tensor(args, 2);
@@ -102,7 +104,7 @@ static int32_t check_addr(tn_scope *s, tn_dtype dtype, tn_value number, const ch
     return TN_OK;
 }
 
-/* A number as ATen's loop over half types holds it: in the half type. */
+/* A scalar rounded to the half type, as in ATen's loop. */
 static tn_value as_element(tn_value number, tn_dtype dtype)
 {
     if (number.tag == TN_TAG_COMPLEX) return number;
@@ -138,7 +140,7 @@ void composite_addr(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, out ? tni_cast(s, out, dtype) : NULL);
 }
 
-/* ---- one shape ---- */
+/* ---- equal shapes ---- */
 
 void composite_mv(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -225,8 +227,7 @@ void composite_linalg_vecdot(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- blocks ---- */
 
-/* Sizes [1, ..., a0, 1, a1, 1] or [1, ..., 1, a0, 1, a1]: `first` says at which of each pair a's size stands.
- */
+/* Sizes [1, ..., a0, 1, a1, 1] or [1, ..., 1, a0, 1, a1]: `first` says which of each pair is a's size. */
 static tn_ints interleaved(tn_scope *s, tn_ints size, int64_t rank, int64_t first)
 {
     int64_t *to = tni_scope_ints(s, 2 * rank);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of elementwise arithmetic: limits, interpolation, products added, signs, angles. */
+/* Composites: elementwise arithmetic (clamps, interpolation, fused products, signs, angles). */
 #include <float.h>
 #include <math.h>
 #include "ops/composite/pointwise_lowering.h"
@@ -10,7 +10,7 @@ void composite_frac(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_sub(s, self, tn_trunc(s, self)));
 }
 
-/* By the larger one, so that no square overflows; an infinity wins over a NaN. */
+/* Scaled by the larger one, so that no square overflows; inf wins over NaN. */
 void composite_hypot(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[2];
@@ -31,7 +31,7 @@ void composite_copysign(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, tn_where(s, tn_signbit(s, x[1]), tn_neg(s, size), size), dtype);
 }
 
-/* NaN loses. */
+/* The operand that is not NaN wins. */
 void composite_fmax(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *a = arg_tensor(args, 0), *b = arg_tensor(args, 1);
@@ -44,7 +44,7 @@ void composite_fmin(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_where(s, tn_logical_or(s, tn_isnan(s, b), tn_lt(s, a, b)), a, b));
 }
 
-/* |a / gcd b|, 0 where both are 0; of the narrow integers in int32, so that the magnitude is the true one. */
+/* |a / gcd b|, 0 where both are 0; narrow integers in int32, so that the absolute value does not overflow. */
 void composite_lcm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[2];
@@ -56,7 +56,7 @@ void composite_lcm(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, tn_abs(s, tn_mul(s, share, x[1])), dtype);
 }
 
-/* ---- limits: a NaN on either side stays one ---- */
+/* ---- clamps: NaN on either side gives NaN ---- */
 
 static tn_tensor *limited(tn_scope *s, tn_tensor *t, tn_tensor *low, tn_tensor *high)
 {
@@ -74,7 +74,7 @@ static void add_number(tni_promotion *p, tn_value v)
                       1, 1);
 }
 
-/* Numbers take part in the promotion. */
+/* Scalars take part in promotion. */
 static void clamp_numbers(tn_scope *s, tn_tensor *self, tn_value low, tn_value high, tn_value *outs)
 {
     tni_promotion p = {0};
@@ -115,7 +115,7 @@ void composite_clamp_max_tensor(tn_scope *s, const tn_value *args, tn_value *out
     give(outs, 0, tn_minimum(s, arg_tensor(args, 0), arg_tensor(args, 1)));
 }
 
-/* ---- interpolation, from the nearer end, so that both ends are met exactly ---- */
+/* ---- interpolation from the nearer end, so that both ends are exact ---- */
 
 void composite_lerp(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -140,7 +140,7 @@ void composite_lerp_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, out, dtype);
 }
 
-/* ---- products and quotients added ---- */
+/* ---- self plus a product or a quotient ---- */
 
 void composite_addcmul(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -150,7 +150,7 @@ void composite_addcmul(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, tn_add(s, x[0], tn_mul(s, first, x[2])), dtype);
 }
 
-/* Of integers the quotient is cut off, and 0 where it does not exist. */
+/* Integers: the quotient is truncated, and 0 where the divisor is 0. */
 static tn_tensor *quotient(tn_scope *s, tn_tensor *a, tn_tensor *b, tn_dtype dtype)
 {
     if (!is_integer(dtype)) return tn_div(s, a, b);
@@ -200,7 +200,7 @@ static tn_tensor *numbers_of(tn_scope *s, tn_tensor *t, const tn_value *args)
                                out);
 }
 
-/* Complex numbers part by part. */
+/* Complex numbers: real and imaginary parts each. */
 void composite_nan_to_num(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
@@ -242,7 +242,7 @@ void composite_rad2deg(tn_scope *s, const tn_value *args, tn_value *outs)
     times(s, args, outs, 180 / M_PI);
 }
 
-/* Of what is real 0 or pi, and NaN of NaN. */
+/* Real input: 0 or pi, and NaN for NaN. */
 void composite_angle(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[1];

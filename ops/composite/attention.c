@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of scaled dot product attention. The fused operator serves where its conditions hold; otherwise two
+ * Composites: scaled dot product attention. The fused operator is used if its conditions hold; else two
  * products with a softmax between them, in float32 for half types.
  */
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct attention {
     int32_t causal, grouped;
 } attention;
 
-/* The numbers added to the scores: those of a bool mask are 0 and minus infinity. */
+/* The mask that is added to the scores: a bool mask becomes 0 and -inf. */
 static tn_tensor *added_mask(tn_scope *s, tn_tensor *mask, tn_dtype dtype)
 {
     tn_tensor *zeros;
@@ -63,7 +63,7 @@ static tn_tensor *with_heads(tn_scope *s, const attention *a, tn_tensor *t)
     int64_t heads, own;
     if (!a->grouped) return t;
     if (rank_of(a->query) < 3 || rank_of(t) < 3) {
-        tn_scope_fail(s, TN_E_SHAPE, "enable_gqa needs tensors of at least 3 dimensions");
+        tn_scope_fail(s, TN_E_SHAPE, "enable_gqa requires tensors of at least 3 dimensions");
         return NULL;
     }
     heads = tn_tensor_sizes(a->query)[rank_of(a->query) - 3], own = tn_tensor_sizes(t)[rank_of(t) - 3];
@@ -83,7 +83,7 @@ static tn_tensor *drop(tn_scope *s, const attention *a, tn_tensor *weights, tn_t
     return tn_masked_fill_scalar(s, weights, tn_logical_not(s, a->dropout_mask), 0.0);
 }
 
-/* Both factors are scaled by the root, so that neither product is large. */
+/* Both factors are scaled by the square root, so that neither product overflows. */
 static tn_tensor *attend(tn_scope *s, const attention *a, tn_tensor **weights)
 {
     tn_dtype dtype = dtype_of(a->query);
@@ -103,7 +103,7 @@ static tn_tensor *attend(tn_scope *s, const attention *a, tn_tensor **weights)
     return tni_cast(s, out, dtype);
 }
 
-/* Four dimensions, one size of heads and features, no dropout, and no gradient to the mask. */
+/* Conditions: four dimensions, equal numbers of heads and features, no dropout, no gradient of the mask. */
 static int32_t fused(const attention *a)
 {
     const tn_tensor *t[] = {a->query, a->key, a->value};

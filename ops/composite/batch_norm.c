@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of batch and instance normalisation. Statistics are computed in float32 for half types and given in
- * the dtype of the parameters; running statistics are written in place.
+ * Composites: batch and instance normalisation. Statistics are computed in float32 for half types and
+ * returned in the dtype of the parameters. Running statistics are written in place.
  */
 #include <math.h>
 #include "ops/composite/compute_dtype.h"
@@ -12,7 +12,7 @@ typedef struct batch_norm {
     double momentum, eps;
 } batch_norm;
 
-/* Statistics are float32 where half input meets float32 parameters, else of the input's dtype. */
+/* Statistics are float32 for half input with float32 parameters, else of the input's dtype. */
 static tn_dtype statistics_dtype(const batch_norm *b)
 {
     const tn_tensor *parameter = b->weight ? b->weight : b->running_mean;
@@ -58,7 +58,7 @@ static void give_trained(tn_scope *s, const batch_norm *b, tn_value *outs)
     tn_tensor *var = r.result0, *mean = r.result1, *invstd;
     if (tn_scope_failed(s)) return;
     invstd = tni_cast(s, tn_rsqrt(s, tn_add_scalar(s, var, b->eps)), dtype);
-    mean = tni_cast(s, mean, dtype); /* what is given out is what is used */
+    mean = tni_cast(s, mean, dtype); /* the result uses the rounded statistics, which are returned */
     if (tn_scope_failed(s)) return;
     give(outs, 0, normalised(s, b, mean, invstd));
     give(outs, 1, mean);
@@ -91,7 +91,7 @@ void composite_native_batch_norm(tn_scope *s, const tn_value *args, tn_value *ou
     give_batch_norm(s, &b, outs);
 }
 
-/* Without running statistics those of the batch serve in evaluation, too. */
+/* Without running statistics, evaluation uses those of the batch. */
 void composite_native_batch_norm_no_stats(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     batch_norm b = {arg_tensor(args, 0), arg_tensor(args, 1), arg_tensor(args, 2), NULL, NULL, 1,
@@ -126,7 +126,9 @@ typedef struct batch_norm_gradient {
     tn_bools mask;
 } batch_norm_gradient;
 
-/* weight * invstd * (grad - mean(grad) - x^ * mean(grad * x^)); in evaluation the means are constants. */
+/*
+ * weight * invstd * (grad - mean(grad) - x^ * mean(grad * x^)); in evaluation the statistics are constants.
+ */
 static void give_gradient(tn_scope *s, const batch_norm_gradient *g, tn_value *outs)
 {
     tn_tensor *grad = wide(s, g->grad), *mean = over_channels(s, g->mean, g->input);
@@ -164,13 +166,13 @@ void composite_native_batch_norm_backward(tn_scope *s, const tn_value *args, tn_
     if (!tn_scope_failed(s)) give_gradient(s, &g, outs);
 }
 
-/* The same, and a reserve that is for vendors' kernels. */
+/* The same with `reserve`, which kernels of vendors may use. */
 void composite_batch_norm_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     composite_native_batch_norm_backward(s, args, outs);
 }
 
-/* ---- what users call ---- */
+/* ---- the operators that programs call ---- */
 
 static int32_t check_vector(tn_scope *s, const tn_tensor *t, const char *name, int64_t channels)
 {
@@ -200,7 +202,7 @@ void composite_batch_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *input = arg_tensor(args, 0), *weight = arg_tensor(args, 1), *bias = arg_tensor(args, 2), *out;
     int32_t training = arg_bool(args, 5);
-    if (tn_tensor_numel(input) == 0) { /* nothing to normalise, but gradients may be asked for */
+    if (tn_tensor_numel(input) == 0) { /* empty input: gradients may be needed all the same */
         out = tn_clone(s, input);
         if (weight && tn_tensor_numel(weight)) out = tn_mul(s, out, tn_select(s, weight, 0, 0));
         if (bias && tn_tensor_numel(bias)) out = tn_add(s, out, tn_select(s, bias, 0, 0));
@@ -219,7 +221,10 @@ static tn_tensor *repeated(tn_scope *s, tn_tensor *t, int64_t times)
     return t ? tn_repeat(s, t, TN_INTS(times)) : NULL;
 }
 
-/* Each sample's channel is a channel of one sample. The running statistics are means over the samples. */
+/*
+ * Batch norm over one sample with batch * channels channels. The running statistics are means over the
+ * samples.
+ */
 void composite_instance_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *input = arg_tensor(args, 0), *mean = arg_tensor(args, 3), *var = arg_tensor(args, 4), *out;

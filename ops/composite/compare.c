@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comparison within a tolerance, of whole tensors, with sets. */
+/* Composites: comparison within a tolerance, of whole tensors, with sets. */
 #include "ops/composite/composite.h"
 
 /* |self - other| <= atol + rtol * |other|, or equal; NaN equals NaN if asked for. */
@@ -21,7 +21,7 @@ void composite_isclose(tn_scope *s, const tn_value *args, tn_value *outs)
         close = tn_logical_or(s, close, tn_logical_and(s, tn_isnan(s, self), tn_isnan(s, other)));
     if (rtol == 0 && atol == 0) return give(outs, 0, close);
     if (is_integer(dtype_of(other)) && (dtype_of(other) == TN_BOOL || rtol != 0)) {
-        /* Differences of bool and products with a fraction need a floating type. */
+        /* bool has no differences, integers no product with a fraction: both become floating. */
         self = tn_to(s, self, tni_default_dtype(s->ctx));
         other = tn_to(s, other, tni_default_dtype(s->ctx));
     }
@@ -67,7 +67,7 @@ void composite_is_same_size(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- isin ---- */
 
-/* Few test elements: all are compared. Many: found in the sorted ones. */
+/* Few test elements: all are compared. Many: searched in the sorted elements. */
 static tn_tensor *is_in(tn_scope *s, tn_tensor *elements, tn_tensor *tests, int32_t invert)
 {
     tn_dtype dtype = tni_common_dtype(s, elements, tests);
@@ -94,7 +94,7 @@ void composite_isin(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, is_in(s, arg_tensor(args, 0), arg_tensor(args, 1), arg_bool(args, 3)));
 }
 
-/* A number compares as a tensor operand does with it: its category alone counts. */
+/* A scalar counts in promotion by its category only, as in any comparison with a tensor. */
 static tn_tensor *number_for(tn_scope *s, tn_value number, const tn_tensor *other)
 {
     tni_promotion p = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of complex tensors and lazy conjugation. */
+/* Composites: parts of complex tensors, lazy conjugation. */
 #include "ops/composite/composite.h"
 
 void composite_real(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -10,7 +10,7 @@ void composite_real(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_select(s, tn_view_as_real(s, self), -1, 0));
 }
 
-/* Of a lazily conjugated tensor it is the negated part of what is stored. */
+/* For a lazily conjugated tensor: the stored part, negated. */
 void composite_imag(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies of composites share; see composite.h. */
+/* Helpers of composites; see composite.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,7 +170,7 @@ tn_dtype tni_common_dtype(tn_scope *s, const tn_tensor *a, const tn_tensor *b)
     return tni_promotion_result(&p, tni_default_dtype(s->ctx));
 }
 
-/* By the 64-bit rule an element takes half a counter, else a quarter; see tenon/random.h. */
+/* Elements drawn by the 64-bit rule take half a counter, others a quarter; see tenon/random.h. */
 static uint64_t random_counters(const tn_tensor *t, int64_t distribution, tn_value b)
 {
     uint64_t n = (uint64_t)tn_tensor_numel(t), range = (uint64_t)tn_value_as_int(b);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bodies of composites share: readers of arguments by their index in the schema, lists in the scope's
- * memory, dimensions, errors with a format, and a few building blocks. A body is
+ * The vocabulary of composites: readers of arguments by their index in the schema, lists in the scope's
+ * memory, dimensions, errors with a format, and building blocks. A composite is a function
  *
- *     void composite_NAME(tn_scope *s, const tn_value *args, tn_value *outs)
+ * void composite_NAME(tn_scope *s, const tn_value *args, tn_value *outs)
  *
- * written with the typed calls of ops.h. After a failure every call gives NULL and does nothing; only a body
- * that reads the sizes or elements of a result asks tn_scope_failed first. Nothing here knows the dispatcher.
+ * written with the typed calls of ops.h. After a failure every call returns NULL and does nothing, so only a
+ * composite that reads sizes or elements of a result checks tn_scope_failed first. Composites do not depend
+ * on the dispatcher.
  */
 #ifndef TNI_OPS_COMPOSITE_H
 #define TNI_OPS_COMPOSITE_H
@@ -16,7 +17,7 @@
 #include "core/error.h"
 #include "core/scope.h"
 #include "ops/refused.h"
-#include "ops_rules.h" /* generated: declares every body */
+#include "ops_rules.h" /* generated: declares every composite */
 
 /* ---- arguments ---- */
 static inline int32_t arg_given(const tn_value *args, uint32_t i)
@@ -35,7 +36,7 @@ static inline int64_t arg_int(const tn_value *args, uint32_t i)
 {
     return tn_value_as_int(args[i]);
 }
-/* `absent` where there is none; with TN_NONE what an optional int of a typed call takes. */
+/* `absent` if the argument is absent; TN_NONE is what typed calls take for that. */
 static inline int64_t arg_int_or(const tn_value *args, uint32_t i, int64_t absent)
 {
     return arg_given(args, i) ? arg_int(args, i) : absent;
@@ -52,12 +53,12 @@ static inline int32_t arg_bool(const tn_value *args, uint32_t i)
 {
     return tn_value_as_bool(args[i]);
 }
-/* -1 where there is none: what an optional bool of a typed call takes. */
+/* `absent` if the argument is absent; typed calls take -1 for that. */
 static inline int32_t arg_bool_or(const tn_value *args, uint32_t i, int32_t absent)
 {
     return arg_given(args, i) ? arg_bool(args, i) : absent;
 }
-/* Absent: {NULL, 0}. */
+/* {NULL, 0} if absent. */
 static inline tn_ints arg_ints(const tn_value *args, uint32_t i)
 {
     if (args[i].tag == TN_TAG_INTS) return (tn_ints){args[i].as.ints, args[i].count};
@@ -78,12 +79,12 @@ static inline tn_scalars arg_scalars(const tn_value *args, uint32_t i)
     return args[i].tag == TN_TAG_SCALARS ? (tn_scalars){args[i].as.values, args[i].count}
                                          : (tn_scalars){NULL, 0};
 }
-/* NULL where there is none. */
+/* NULL if absent. */
 static inline const char *arg_string(const tn_value *args, uint32_t i)
 {
     return args[i].tag == TN_TAG_STRING ? args[i].as.string : NULL;
 }
-/* 0 where there is none, as typed calls take it; so are device and layout. */
+/* 0 if absent, as typed calls take it; the same for device and layout. */
 static inline tn_dtype arg_dtype(const tn_value *args, uint32_t i)
 {
     return args[i].tag == TN_TAG_DTYPE ? (tn_dtype)args[i].as.i : 0;
@@ -96,7 +97,7 @@ static inline uint32_t arg_layout(const tn_value *args, uint32_t i)
 {
     return args[i].tag == TN_TAG_LAYOUT ? (uint32_t)args[i].as.i : 0;
 }
-/* -1 where there is none. */
+/* -1 if absent. */
 static inline int32_t arg_format(const tn_value *args, uint32_t i)
 {
     return args[i].tag == TN_TAG_MEMORY_FORMAT || args[i].tag == TN_TAG_INT ? (int32_t)args[i].as.i : -1;
@@ -106,7 +107,7 @@ static inline tn_generator *arg_generator(const tn_value *args, uint32_t i)
     return args[i].tag == TN_TAG_GENERATOR ? args[i].as.generator : NULL;
 }
 
-/* How many of the arguments from `i` on are numbers or bools. */
+/* How many arguments from `i` on are scalars (int, float, complex or bool), without a gap. */
 static inline uint32_t arg_numbers(const tn_value *args, uint32_t i)
 {
     const uint32_t tags = 1u << TN_TAG_INT | 1u << TN_TAG_FLOAT | 1u << TN_TAG_BOOL | 1u << TN_TAG_COMPLEX;
@@ -120,10 +121,10 @@ typedef struct tni_options {
     tn_dtype dtype;
     tn_device device;
 } tni_options;
-/* The four from argument `at` on. A failed scope for layouts other than strided and for page-locked memory. */
+/* Reads the four from argument `at` on. Fails for layouts other than strided and for page-locked memory. */
 tni_options tni_options_at(tn_scope *s, const tn_value *args, uint32_t at);
 tn_tensor *tni_empty_with(tn_scope *s, tn_ints size, tni_options o);
-/* empty_like of argument 0; the memory format follows the four. */
+/* empty_like of argument 0 with the four; the memory format is the argument after them. */
 tn_tensor *tni_empty_like_with(tn_scope *s, const tn_value *args, uint32_t at);
 
 /* ---- results ---- */
@@ -158,7 +159,7 @@ static inline int32_t is_complex(tn_dtype dtype)
 {
     return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
 }
-/* Bool counts as one. */
+/* Bool included. */
 static inline int32_t is_integer(tn_dtype dtype)
 {
     return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
@@ -174,7 +175,7 @@ int32_t tni_same_sizes(tn_ints a, tn_ints b);
 int64_t *tni_scope_ints(tn_scope *s, int64_t count);
 int64_t *tni_scope_ints_copy(tn_scope *s, tn_ints from);
 tn_tensor **tni_scope_tensors(tn_scope *s, int64_t count);
-/* `size` with one dimension replaced, left out, or inserted before `dim`. */
+/* `size` with dimension `dim` replaced, removed, or inserted. */
 tn_ints tni_sizes_with(tn_scope *s, tn_ints size, int64_t dim, int64_t value);
 tn_ints tni_sizes_without(tn_scope *s, tn_ints size, int64_t dim);
 tn_ints tni_sizes_insert(tn_scope *s, tn_ints size, int64_t dim, int64_t value);
@@ -184,13 +185,13 @@ tn_ints tni_sizes_insert(tn_scope *s, tn_ints size, int64_t dim, int64_t value);
 int32_t tni_scope_failf(tn_scope *s, int32_t code, const char *format, ...) TNI_PRINTF(3, 4);
 /* dim in 0 .. rank - 1 (rank 0 counts as 1); a failed scope and 0 if it is out of range. */
 int64_t tni_dim(tn_scope *s, int64_t dim, int64_t rank);
-/* Bit mask of a list of dims, absent or empty: all. */
+/* Bit mask of a list of dims; all if it is absent or empty. */
 uint64_t tni_dims(tn_scope *s, tn_ints dims, int64_t rank);
-/* Product of the sizes in a mask. */
+/* Product of the sizes of the dims in a mask. */
 int64_t tni_numel_of(tn_ints size, uint64_t mask);
 
 /* ---- building blocks ---- */
-/* reshape and narrow without a call of their own. */
+/* reshape and narrow, through view operators only. */
 tn_tensor *tni_reshape(tn_scope *s, tn_tensor *self, tn_ints shape);
 tn_tensor *tni_narrow(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start, int64_t length);
 /* True where column - row <= diagonal, rows x columns, on the device of `like`. */
@@ -198,19 +199,19 @@ tn_tensor *tni_lower_mask(tn_scope *s, const tn_tensor *like, int64_t rows, int6
                           int64_t diagonal);
 /* atleast_1d, 2d, 3d of a list. */
 tn_tensors tni_at_least(tn_scope *s, tn_tensors list, int64_t rank);
-/* A 0-dim tensor of a number in t's dtype on t's device, where a call takes no Scalar. */
+/* A 0-dim tensor of a scalar in t's dtype on t's device, for calls that take no Scalar. */
 tn_tensor *tni_number_like(tn_scope *s, const tn_tensor *t, tn_value number);
 /* t cast to dtype; t itself if it has it. */
 tn_tensor *tni_cast(tn_scope *s, tn_tensor *t, tn_dtype dtype);
-/* Zeros, or an undefined tensor, of dtype (0: t's) and size on t's device. */
+/* Zeros, or a tensor with undefined elements, of dtype (0: t's) and size on t's device. */
 tn_tensor *tni_zeros_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints size);
 tn_tensor *tni_empty_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints size);
 tn_tensor *tni_full_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints size, tn_value number);
-/* start, start + 1, ... `count` of int64 on t's device. */
+/* start, start + 1, ... (`count` elements) of int64 on t's device. */
 tn_tensor *tni_range_on(tn_scope *s, const tn_tensor *t, int64_t start, int64_t count);
 /* Reduction of losses: 0 none, 1 mean, 2 sum. */
 tn_tensor *tni_reduce_loss(tn_scope *s, tn_tensor *loss, int64_t reduction);
-/* Common dtype of two tensors by the rules of arithmetic. */
+/* The common dtype of two tensors. */
 tn_dtype tni_common_dtype(tn_scope *s, const tn_tensor *a, const tn_tensor *b);
 /* Fills t with prim::random from a generator (NULL: the default one of t's device). Returns t. */
 tn_tensor *tni_fill_random(tn_scope *s, tn_tensor *t, int64_t distribution, tn_value a, tn_value b,

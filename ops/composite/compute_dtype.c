@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies with arithmetic share; see compute_dtype.h. */
+/* Helpers of composites with arithmetic; see compute_dtype.h. */
 #include <stdio.h>
 #include "ops/composite/compute_dtype.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bodies with arithmetic share: half types are computed in float32 and rounded once, numbers are
- * compared with numbers, lists of dimensions are made. Nothing here knows an operator family.
+ * Helpers of composites with arithmetic, whatever the operator family: half types are computed in float32 and
+ * rounded once; scalars are compared; lists of dimensions are made.
  */
 #ifndef TNI_OPS_COMPOSITE_COMPUTE_DTYPE_H
 #define TNI_OPS_COMPOSITE_COMPUTE_DTYPE_H
 
 #include "ops/composite/composite.h"
 
-/* float16 and bfloat16 give float32, anything else itself. */
+/* float32 for float16 and bfloat16, else the dtype itself. */
 static inline tn_dtype wide_dtype(tn_dtype dtype)
 {
     return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype;
@@ -18,7 +18,7 @@ static inline tn_tensor *wide(tn_scope *s, tn_tensor *t)
 {
     return t ? tni_cast(s, t, wide_dtype(dtype_of(t))) : NULL;
 }
-/* Whether a Scalar is the number x. */
+/* Whether a Scalar equals x. */
 static inline int32_t scalar_is(tn_value v, double x)
 {
     return v.tag != TN_TAG_COMPLEX && tn_value_as_float(v) == x;
@@ -29,9 +29,9 @@ static inline tn_tensor *keep_sum(tn_scope *s, tn_tensor *t, tn_ints dims)
 }
 /* The dims first, first + 1, ... before end. */
 tn_ints tni_dims_between(tn_scope *s, int64_t first, int64_t end);
-/* All dims of a rank but one, that may be absent (-1). */
+/* All dims of a rank but `dim`; -1: all. */
 tn_ints tni_dims_except(tn_scope *s, int64_t rank, int64_t dim);
-/* Sizes of ones, of which that of `dim` is `size`. */
+/* Sizes of 1 but for `dim`, which has `size`. */
 tn_ints tni_ones_but(tn_scope *s, int64_t rank, int64_t dim, int64_t size);
 /* `[2, 3]`, in the scope's memory. */
 const char *tni_ints_text(tn_scope *s, tn_ints list);
@@ -39,7 +39,7 @@ static inline const char *sizes_text(tn_scope *s, const tn_tensor *t)
 {
     return tni_ints_text(s, sizes_of(t));
 }
-/* Sizes that two lists broadcast to; a failed scope where they do not. */
+/* The sizes that two lists broadcast to; fails if they do not. */
 tn_ints tni_broadcast_sizes(tn_scope *s, tn_ints a, tn_ints b);
 /* The product of the elements. */
 static inline int64_t numel_of(tn_ints size)

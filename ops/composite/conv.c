@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of convolutions: they all lead to aten::convolution. */
+/* Composites: convolutions, all over aten::convolution. */
 #include <string.h>
 #include "ops/composite/compute_dtype.h"
 
-/* What aten::convolution is told. */
+/* The arguments of aten::convolution after input, weight and bias. */
 typedef struct convolution {
     tn_tensor *input, *weight, *bias;
     tn_ints stride, padding, dilation, output_padding;
@@ -66,7 +66,7 @@ static const char *type_name(tn_dtype dtype)
     return tni_dtype_error_name(dtype);
 }
 
-/* conv1d and its like (input, weight, bias, ...), with or without a batch. */
+/* conv1d and the like (input, weight, bias, ...), with or without a batch. */
 static tn_tensor *conv(tn_scope *s, convolution *c, int64_t dims, const char *name)
 {
     int32_t unbatched = rank_of(c->input) == dims + 1;
@@ -167,8 +167,10 @@ static int32_t check_same(tn_scope *s, const convolution *c)
     return TN_OK;
 }
 
-/* Padding that keeps the sizes. An odd amount is split unevenly: what is more goes to the end by a pad
- * before. */
+/*
+ * Padding that keeps the sizes. An odd amount is split unevenly: a pad before the convolution adds the extra
+ * element at the end.
+ */
 static tn_tensor *conv_same(tn_scope *s, convolution *c)
 {
     int64_t dims = rank_of(c->weight) - 2, *padding, *before;

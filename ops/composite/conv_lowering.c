@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolution and its gradients as products of matrices. The wide side has the space that windows go over,
- * the narrow side one position for each window; a transposed convolution goes from the narrow to the wide
- * side. Wide: [groups, channels kernel, batch windows]; narrow: [groups, channels, batch windows].
+ * Composites: convolution and its gradients as products of matrices. The wide side has the positions that
+ * windows cover, the narrow side one position for each window; a transposed convolution goes from the narrow
+ * to the wide side. Wide: [groups, channels kernel, batch windows]; narrow: [groups, channels, batch
+ * windows].
  */
 #include "ops/composite/sliding_window.h"
 
@@ -14,7 +15,7 @@ typedef struct convolution {
     tn_dtype dtype;
 } convolution;
 
-/* input and weight, and the list of numbers from stride on. */
+/* input, weight, and the arguments from stride on */
 static int32_t open_convolution(tn_scope *s, const tn_value *args, const tn_value *numbers, convolution *c)
 {
     tn_tensor *input = arg_tensor(args, 0), *weight = arg_tensor(args, 1);
@@ -22,7 +23,8 @@ static int32_t open_convolution(tn_scope *s, const tn_value *args, const tn_valu
     tni_windows *w = &c->w;
     w->space = rank_of(weight) - 2;
     if (w->space > TNI_MAX_SPACE)
-        return tn_scope_fail(s, TN_E_UNSUPPORTED, "convolution over more than 8 dimensions of space");
+        return tn_scope_fail(s, TN_E_UNSUPPORTED,
+                             "convolution over more than 8 spatial dimensions is not supported");
     tni_windows_spread(w, arg_ints(numbers, 0), w->stride);
     tni_windows_spread(w, arg_ints(numbers, 1), w->padding);
     tni_windows_spread(w, arg_ints(numbers, 2), w->dilation);
@@ -47,7 +49,7 @@ static int32_t open_convolution(tn_scope *s, const tn_value *args, const tn_valu
     return tn_scope_failed(s);
 }
 
-/* [batch, channels, kernel..., out...] <-> [channels, kernel..., batch, out...]: where the batch goes. */
+/* [batch, channels, kernel..., out...] <-> [channels, kernel..., batch, out...]: moves the batch. */
 static tn_tensor *turned(tn_scope *s, const convolution *c, tn_tensor *t, int32_t back)
 {
     int64_t order[2 + 2 * TNI_MAX_SPACE], n = c->w.space, first = 1 + n;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies with another dtype, device or format; filling; repeating; questions about dtypes. */
+/*
+ * Composites: copies with another dtype, device or memory format; filling; repeating; item; promotion of
+ * dtypes.
+ */
 #include <string.h>
 #include "ops/composite/composite.h"
 
 /* ---- to ---- */
 
-/* Self where it is all that is asked for, else a copy. */
+/* Self if it has what is asked for, else a copy. */
 static tn_tensor *to(tn_scope *s, tn_tensor *self, tn_dtype dtype, tn_device device, int32_t copy,
                      int32_t format)
 {
@@ -15,7 +18,7 @@ static tn_tensor *to(tn_scope *s, tn_tensor *self, tn_dtype dtype, tn_device dev
     return tn__to_copy(s, self, .dtype = dtype, .device = device, .memory_format = format);
 }
 
-/* A device without an index is the current one of its type. */
+/* A device without an index: the current one of its type. */
 static tn_device complete(tn_scope *s, tn_device device)
 {
     if (!device || TN_DEVICE_INDEX(device) >= 0) return device;
@@ -82,7 +85,7 @@ void composite_zero(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, arg_tensor(args, 0));
 }
 
-/* Wrapping, the diagonal begins anew below a tall matrix, one row left out. */
+/* With `wrap` the diagonal of a tall matrix starts again below, after a row that is left out. */
 void composite_fill_diagonal(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
@@ -131,7 +134,7 @@ void composite_narrow_copy(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_clone(s, t, .memory_format = TN_CONTIGUOUS_FORMAT));
 }
 
-/* Seen as (r0, n0, r1, n1, ...), the repeats with stride 0, and copied. */
+/* Expanded to (r0, n0, r1, n1, ...), with stride 0 for the repeats, and copied. */
 void composite_repeat(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
@@ -166,7 +169,7 @@ void composite_tile(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_repeat(s, self, (tn_ints){list, rank_of(self)}));
 }
 
-/* ---- numbers ---- */
+/* ---- item ---- */
 
 void composite_item(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -211,7 +214,7 @@ void composite_result_type(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_promote_types(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_dtype dtype = tn_promote_types(arg_dtype(args, 0), arg_dtype(args, 1));
-    if (!dtype) return (void)tn_scope_fail(s, TN_E_DTYPE, "the two types have no common type");
+    if (!dtype) return (void)tn_scope_fail(s, TN_E_DTYPE, "the two dtypes have no common dtype");
     outs[0] = tn_value_dtype(dtype);
 }
 

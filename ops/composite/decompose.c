@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies over factors of matrices: systems of equations, inverses, determinants, QR, and the forms that
- * raise an error where the `_ex` forms give an info. LU, Cholesky and reflectors are kernels.
+ * Composites over factors of matrices: systems of equations, inverses, determinants, QR, and the forms that
+ * fail where the `_ex` forms return info. LU, Cholesky and Householder products are kernels.
  */
 #include <string.h>
 #include "ops/composite/matrix_batch.h"
@@ -39,7 +39,7 @@ int32_t tni_check_matrices(tn_scope *s, const tn_tensor *t, const char *operator
 
 /* ---- equations ---- */
 
-/* B is one right-hand side for each matrix of A, not a matrix of them. */
+/* Whether B has one right-hand side (a vector) for each matrix of A. */
 static int32_t is_vector_of(const tn_tensor *a, const tn_tensor *b)
 {
     tn_ints size = sizes_of(a);
@@ -122,7 +122,7 @@ void composite_triangular_solve(tn_scope *s, const tn_value *args, tn_value *out
     give(outs, 1, tn_clone(s, tn_expand(s, a, size), .memory_format = TN_CONTIGUOUS_FORMAT));
 }
 
-/* Factor times its adjoint times X is B. */
+/* Solves F F^H X = B for a triangular factor F. */
 static tn_tensor *cholesky_solve(tn_scope *s, tn_tensor *b, tn_tensor *factor, int32_t upper)
 {
     tn_tensor *other = tni_adjoint(s, factor), *lower = upper ? other : factor;
@@ -208,7 +208,7 @@ void composite_linalg_tensorsolve(tn_scope *s, const tn_value *args, tn_value *o
 
 /* ---- determinants ---- */
 
-/* -1 where the pivots exchange an odd number of times, else 1. */
+/* The sign of the permutation: -1 if the pivots swap an odd number of rows, else 1. */
 static tn_tensor *sign_of(tn_scope *s, tn_tensor *pivots, tn_dtype dtype)
 {
     if (!pivots) return NULL;
@@ -267,7 +267,7 @@ void composite_logdet(tn_scope *s, const tn_value *args, tn_value *outs)
         give(outs, 0, tn_where_scalarself(s, tn_eq_scalar(s, r.sign, -1), NAN, r.logabsdet));
 }
 
-/* ---- factors that raise errors, and in other forms ---- */
+/* ---- factors: the forms that fail, older forms ---- */
 
 void composite_linalg_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -325,7 +325,7 @@ void composite_linalg_ldl_factor(tn_scope *s, const tn_value *args, tn_value *ou
 
 /* ---- QR ---- */
 
-/* (A, mode) -> Q, R; the complete Q comes of reflectors beside zeros. */
+/* (A, mode) -> Q, R; the complete Q comes from reflectors padded with zeros. */
 void composite_linalg_qr(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *a = arg_tensor(args, 0), *q, *r;

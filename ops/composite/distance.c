@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of distances between vectors, all pairs or one with one. */
+/* Composites: distances between vectors, of all pairs or of rows one by one. */
 #include <math.h>
 #include "ops/composite/compute_dtype.h"
 
@@ -19,7 +19,7 @@ static tn_tensor *norm_of(tn_scope *s, tn_tensor *difference, double p)
     return tn_pow_tensor_scalar(s, tn_sum_dim(s, tn_pow_tensor_scalar(s, size, p), last), 1 / p);
 }
 
-/* d norm / d difference, times grad; grad and norm have a last dimension of one. Zero where the norm is. */
+/* d norm / d difference, times grad; grad and norm end in a dimension of size 1. Zero where the norm is 0. */
 static tn_tensor *norm_gradient(tn_scope *s, tn_tensor *difference, tn_tensor *norm, double p,
                                 tn_tensor *grad)
 {
@@ -66,7 +66,7 @@ static int32_t check_cdist(tn_scope *s, const tn_tensor *a, const tn_tensor *b, 
     return TN_OK;
 }
 
-/* Large sets go through a matrix product: |a|^2 - 2 ab + |b|^2. */
+/* Large sets use a matrix product: |a|^2 - 2 ab + |b|^2. */
 static int32_t by_product(const tn_tensor *a, const tn_tensor *b, double p, int64_t mode)
 {
     int64_t rows_a = tn_tensor_sizes(a)[rank_of(a) - 2], rows_b = tn_tensor_sizes(b)[rank_of(b) - 2];
@@ -183,7 +183,7 @@ void composite_pairwise_distance(tn_scope *s, const tn_value *args, tn_value *ou
                      .keepdim = arg_bool(args, 4)));
 }
 
-/* A copy of the norms, none below eps. The gradient knows nothing of the bound: that is ATen's. */
+/* The norms, at least eps. As in ATen, the gradient ignores the bound. */
 static tn_tensor *bounded_norm(tn_scope *s, tn_tensor *norm, double eps)
 {
     tn_tensor *copy = tn_clone(s, norm);

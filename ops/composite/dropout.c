@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dropout (N. Srivastava et al., 2014), of elements or of whole channels; alpha dropout (G. Klambauer et al.,
- * "Self-normalizing neural networks", 2017) keeps mean and variance of selu's values.
+ * Composites: dropout (N. Srivastava et al., 2014) of elements or of whole channels. Alpha dropout (G.
+ * Klambauer et al., "Self-normalizing neural networks", 2017) keeps mean and variance of selu's outputs.
  */
 #include <math.h>
 #include <tenon/random.h>
 #include "ops/composite/composite.h"
 
-/* Ones with probability 1 - p, in the shape of the input, or one for each channel. */
+/* Ones with probability 1 - p, one draw for each element or for each channel. */
 static tn_tensor *make_noise(tn_scope *s, tn_tensor *input, double p, int32_t channels)
 {
     int64_t *sizes = tni_scope_ints_copy(s, sizes_of(input));
@@ -22,7 +22,7 @@ static tn_tensor *make_noise(tn_scope *s, tn_tensor *input, double p, int32_t ch
 static void dropout(tn_scope *s, const tn_value *args, int32_t channels, int32_t alpha, tn_value *outs)
 {
     tn_tensor *input = arg_tensor(args, 0);
-    double p = arg_float(args, 1), negative = 1.7580993408473766; /* -limit of selu: scale * alpha */
+    double p = arg_float(args, 1), negative = 1.7580993408473766; /* minus the limit of selu: scale * alpha */
     if (!(p >= 0 && p <= 1))
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "dropout probability has to be between 0 and 1, but got %g", p);
@@ -59,7 +59,7 @@ void composite_feature_alpha_dropout(tn_scope *s, const tn_value *args, tn_value
     dropout(s, args, 1, 1, outs);
 }
 
-/* (input, p, train): no answer to `train` means yes. */
+/* (input, p, train): absent `train` means training. */
 void composite_native_dropout(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *input = arg_tensor(args, 0), *mask = tni_empty_on(s, input, TN_BOOL, sizes_of(input));
@@ -73,7 +73,7 @@ void composite_native_dropout(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 1, mask);
 }
 
-/* (grad_output, mask, scale), where no kernel has the dtype: integers turn into the default dtype. */
+/* (grad_output, mask, scale), for dtypes without a kernel: integers become the default dtype. */
 void composite_native_dropout_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *kept = tn_mul(s, arg_tensor(args, 0), arg_tensor(args, 1));

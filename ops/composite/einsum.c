@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * einsum: the equation gives each dimension a label; operands are brought to one order of labels, output
- * labels first, and multiplied pair by pair, each label summed as soon as no later operand has it.
+ * einsum: the equation labels each dimension. Operands are permuted to one order of labels, output labels
+ * first, and multiplied pair by pair; each label is summed as soon as no later operand has it.
  */
 #include <string.h>
 #include "ops/composite/contraction.h"
@@ -9,7 +9,7 @@
 #define LABELS   52 /* A-Z, a-z */
 #define ELLIPSIS 52
 
-/* One term of the equation: its labels in order, ELLIPSIS standing for the dimensions it covers. */
+/* One term of the equation: its labels in order; ELLIPSIS stands for the dimensions it covers. */
 typedef struct einsum_term {
     int8_t labels[TN_MAX_RANK + 1];
     int64_t count;
@@ -21,7 +21,7 @@ typedef struct einsum_plan {
     einsum_term *terms;
     einsum_term output;
     int32_t explicit_output;
-    int64_t uses[LABELS];      /* how often the left side names a label */
+    int64_t uses[LABELS];      /* how often a label occurs on the left side */
     int64_t last[LABELS];      /* last operand with it */
     int64_t place[LABELS];     /* dimension in the common order, -1: not used */
     int64_t ellipsis;          /* dimensions that the longest ellipsis covers */
@@ -118,7 +118,7 @@ static int32_t parse_output(tn_scope *s, einsum_plan *p, const char *at)
     return TN_OK;
 }
 
-/* Without "->": the ellipsis, then the labels that occur once, in order of the alphabet. */
+/* Without "->": the ellipsis, then the labels that occur once, in alphabetical order. */
 static void imply_output(einsum_plan *p)
 {
     p->output.has_ellipsis = 1;
@@ -187,7 +187,9 @@ static int32_t order_labels(tn_scope *s, einsum_plan *p)
     return TN_OK;
 }
 
-/* A label that occurs again in one term is the diagonal of its dimensions, which goes to the end. */
+/*
+ * A label that is repeated in one term is the diagonal of its dimensions, which becomes the last dimension.
+ */
 static tn_tensor *take_diagonals(tn_scope *s, tn_tensor *t, int8_t *labels, int64_t *count, int64_t *covered)
 {
     for (int64_t i = 0; t && i < *count; i++) {
@@ -216,7 +218,7 @@ static tn_tensor *take_diagonals(tn_scope *s, tn_tensor *t, int8_t *labels, int6
     return t;
 }
 
-/* An operand with all dimensions of the common order, those it does not have with size 1. */
+/* An operand with all dimensions of the common order; missing ones have size 1. */
 static tn_tensor *in_order(tn_scope *s, const einsum_plan *p, const einsum_term *term, tn_tensor *t)
 {
     int8_t labels[TN_MAX_RANK + 1];
@@ -259,7 +261,7 @@ static int32_t check_sizes(tn_scope *s, const einsum_plan *p, tn_tensor *const *
 
 /* ---- contraction ---- */
 
-/* Dimensions to be summed that no other operand than the two has: bits. */
+/* The summed dimensions (bits) that no operand but these two has. */
 static uint64_t summable(const einsum_plan *p, tn_tensor *const *operands, int64_t count, int64_t a,
                          int64_t b)
 {
@@ -283,7 +285,7 @@ static tn_tensor *sum_rest(tn_scope *s, const einsum_plan *p, tn_tensor *t)
     return tn_squeeze_dims(s, t, dims);
 }
 
-/* `list` shrinks by one: the pair goes, its product comes last. */
+/* Replaces two operands in `list` by their product, which comes last. */
 static int32_t contract_pair(tn_scope *s, const einsum_plan *p, tn_tensor **list, int64_t count, int64_t a,
                              int64_t b)
 {

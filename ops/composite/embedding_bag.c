@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of embedding_bag: rows of a table reduced by bag, and the gradients. Modes: 0 sum, 1 mean, 2 max. */
+/*
+ * Composites: embedding_bag, rows of a table reduced by bag, and its gradients. Modes: 0 sum, 1 mean, 2 max.
+ */
 #include <math.h>
 #include "ops/composite/pointwise_lowering.h"
 
@@ -10,7 +12,7 @@ static tn_tensor *column(tn_scope *s, tn_tensor *t)
     return tn_unsqueeze(s, t, 1);
 }
 
-/* The bag of each index: how many bags have begun, less one. */
+/* The bag of each index: the number of bags that have begun, less one. */
 static tn_tensor *bags_of(tn_scope *s, tn_tensor *offsets, int64_t bags, int64_t count)
 {
     tn_tensor *starts = tni_cast(s, tni_narrow(s, offsets, 0, 0, bags), TN_INT64);
@@ -27,7 +29,7 @@ typedef struct bags {
     tn_tensor *size; /* indices in each bag that are kept */
 } bags;
 
-/* The largest of each bag, 0 where there is nothing, and the row of the table that it comes from. */
+/* The maximum of each bag (0 if it is empty), and the row of the table that it comes from. */
 static tn_tensor *largest(tn_scope *s, const bags *b, tn_tensor *rows, tn_tensor *indices,
                           tn_tensor **out_rows)
 {
@@ -52,7 +54,7 @@ static tn_tensor *largest(tn_scope *s, const bags *b, tn_tensor *rows, tn_tensor
 
 /* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
  * padding_idx) -> output, offset2bag, bag_size, maximum_indices */
-void composite_embedding_bag_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_embedding_bag_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *weight = arg_tensor(args, 0), *indices = arg_tensor(args, 1), *offsets = arg_tensor(args, 2),
               *scale = arg_tensor(args, 6), *rows, *out, *from = NULL;
@@ -74,7 +76,7 @@ void composite_embedding_bag_body(tn_scope *s, const tn_value *args, tn_value *o
         if (mode == MEAN) out = tn_div(s, out, column(s, tn_clamp_min(s, b.size, 1)));
     }
     if (tn_scope_failed(s)) return;
-    /* Plain sums leave the bookkeeping at zero, and out where nobody needs it. */
+    /* Sums without weights leave the other outputs zero, and empty where nobody needs them. */
     int32_t plain =
         mode == SUM && arg_int(args, 8) < 0 && own != TN_FLOAT64 && tn_tensor_strides(weight)[1] == 1;
     tn_tensor *zeros = tni_zeros_on(s, offsets, 0, mode == MAX ? TN_INTS(b.count, b.width) : TN_INTS(all));
@@ -85,7 +87,7 @@ void composite_embedding_bag_body(tn_scope *s, const tn_value *args, tn_value *o
     give(outs, 3, mode == MAX ? (from ? tni_cast(s, from, of_bags) : zeros) : sizes);
 }
 
-/* Rows of a table that indices point to get their gradients. */
+/* Adds gradients to the rows of a table that indices name. */
 static tn_tensor *to_rows(tn_scope *s, tn_tensor *grad, tn_tensor *indices, int64_t rows)
 {
     tn_tensor *zeros = grad ? tni_zeros_on(s, grad, 0, TN_INTS(rows, tn_tensor_size(grad, 1))) : NULL;
@@ -102,7 +104,7 @@ static tn_tensor *frequencies(tn_scope *s, tn_tensor *indices, int64_t rows)
 
 /* (grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
  * per_sample_weights, padding_idx) */
-void composite_embedding_bag_dense_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_embedding_bag_dense_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = wide(s, arg_tensor(args, 0)), *indices = arg_tensor(args, 1),
               *bag = arg_tensor(args, 2), *sizes = arg_tensor(args, 3), *scale = arg_tensor(args, 8), *out;
@@ -127,8 +129,8 @@ void composite_embedding_bag_dense_backward_body(tn_scope *s, const tn_value *ar
 }
 
 /* (grad, weight, indices, offsets, offset2bag, mode, padding_idx) */
-void composite_embedding_bag_per_sample_weights_backward_body(tn_scope *s, const tn_value *args,
-                                                              tn_value *outs)
+void composite_embedding_bag_per_sample_weights_backward_lowering(tn_scope *s, const tn_value *args,
+                                                                  tn_value *outs)
 {
     tn_tensor *grad = arg_tensor(args, 0), *indices = arg_tensor(args, 2), *bag = arg_tensor(args, 4), *sum;
     int64_t n = tn_tensor_numel(indices);

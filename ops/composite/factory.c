@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* New tensors filled with a number, with steps, with a pattern. */
+/* Composites: new tensors filled with a scalar, with steps, with a pattern. */
 #include <math.h>
 #include "core/scope.h"
 #include "ops/composite/composite.h"
 
-/* Of `new_...` operators: dtype and device default to those of argument 0. */
+/* Options of `new_...` operators: dtype and device default to those of argument 0. */
 static tni_options options_like_self(tn_scope *s, const tn_value *args, uint32_t at)
 {
     tni_options o = tni_options_at(s, args, at);
@@ -18,9 +18,9 @@ static tn_tensor *filled(tn_scope *s, tn_tensor *t, tn_value number)
     return t ? tn_prim_fill(s, t, number) : NULL;
 }
 
-/* ---- one number ---- */
+/* ---- one scalar ---- */
 
-/* The dtype that a tensor full of a number has; 0 and a failed scope where there is none. */
+/* The dtype of full without a dtype; 0 and a failed scope for unknown kinds of scalars. */
 static tn_dtype dtype_of_number(tn_scope *s, tn_value v)
 {
     tn_dtype dtype = 0;
@@ -108,7 +108,7 @@ static int32_t check_range(tn_scope *s, double start, double end, double step)
     return TN_OK;
 }
 
-/* A number as an operand of the dtype: integers cut off the fraction. */
+/* A scalar for the dtype: integer dtypes drop the fraction. */
 static tn_value number_in(tn_value v, tn_dtype dtype)
 {
     return is_integer(dtype) && v.tag == TN_TAG_FLOAT ? tn_value_int((int64_t)v.as.f) : v;
@@ -127,7 +127,7 @@ static int64_t count_steps(tn_value start, tn_value end, tn_value step, tn_dtype
     return (int64_t)ceil((tn_value_as_float(end) - tn_value_as_float(start)) / tn_value_as_float(step));
 }
 
-/* int64 cuts its operands first; other integers count with the numbers as they are given. */
+/* int64 truncates the scalars before counting; other integer dtypes count with the scalars as given. */
 static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, tni_options o, tn_value *outs)
 {
     int32_t fractions = start.tag == TN_TAG_FLOAT || end.tag == TN_TAG_FLOAT || step.tag == TN_TAG_FLOAT;
@@ -150,7 +150,7 @@ void composite_arange(tn_scope *s, const tn_value *args, tn_value *outs)
            tni_options_at(s, args, n), outs);
 }
 
-/* The end is included. */
+/* range includes the end. */
 static void range(tn_scope *s, tn_value start, tn_value end, tn_value step, tni_options o, tn_value *outs)
 {
     if (!o.dtype) o.dtype = tni_default_dtype(s->ctx);
@@ -176,7 +176,7 @@ static double imaginary(tn_value v)
     return v.tag == TN_TAG_COMPLEX ? v.as.floats[1] : 0;
 }
 
-/* x as the 16-bit dtypes hold it: ATen steps in the dtype of the result, which shows in these. */
+/* x rounded to 16-bit dtypes: ATen steps in the dtype of the result, which matters for these. */
 static double rounded(double x, tn_dtype dtype)
 {
     if (dtype == TN_FLOAT16) return tni_half_to_float(tni_double_to_half(x));
@@ -241,7 +241,7 @@ static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
     give(outs, 0, tni_cast(s, t, p.o.dtype));
 }
 
-/* The number that a 0-dim tensor holds; a complex one is kept in `pair`. */
+/* The value of a 0-dim tensor; a complex one is stored in `pair`. */
 static tn_value number_of(tn_scope *s, const tn_tensor *t, double pair[2])
 {
     if (is_complex(dtype_of(t))) {
@@ -251,7 +251,7 @@ static tn_value number_of(tn_scope *s, const tn_tensor *t, double pair[2])
     return is_integer(dtype_of(t)) ? tn_value_int(tn_item_int(s, t)) : tn_value_float(tn_item_double(s, t));
 }
 
-/* Start and end as numbers, whichever of them is a tensor. */
+/* Start and end as scalars; either may be a tensor. */
 static spacing read_spacing(tn_scope *s, const tn_value *args, uint32_t at, const char *name,
                             double pairs[2][2])
 {

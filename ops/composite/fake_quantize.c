@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of simulated quantisation: to the nearest level of an integer grid and back, with the mask of those
- * elements that the grid reaches, which is the gradient. */
+/*
+ * Composites: fake quantisation. Each element moves to the nearest level of an integer grid and back; the
+ * mask (elements within the grid's range) is the gradient.
+ */
 #include "ops/composite/compute_dtype.h"
 
 static int32_t check_range(tn_scope *s, const tn_value *args, uint32_t first)
@@ -11,7 +13,7 @@ static int32_t check_range(tn_scope *s, const tn_value *args, uint32_t first)
     return TN_OK;
 }
 
-/* Levels before they are clamped to the range, and what is made of them. */
+/* The levels before clamping, and the outputs made from them. */
 static void give_levels(tn_scope *s, tn_tensor *levels, const tn_value *args, uint32_t range,
                         tn_tensor **clamped, tn_tensor **mask)
 {

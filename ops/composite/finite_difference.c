@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Differences along a dimension, numerical integrals and derivatives. */
+/* Composites: differences along a dimension, numerical integrals and derivatives. */
 #include "core/shape.h"
 #include "ops/composite/composite.h"
 
@@ -62,7 +62,7 @@ static int32_t refuse_bool(tn_scope *s, const tn_tensor *t, const char *name)
                            "%s: received a bool input for `x` or `y`, but bool is not supported", name);
 }
 
-/* x as it stands beside y: along dim, broadcast over the others. */
+/* x shaped to go with y: along dim, broadcast over the other dimensions. */
 static tn_tensor *view_of_points(tn_scope *s, tn_tensor *x, const tn_tensor *y, int64_t dim, const char *name)
 {
     int64_t shape[TN_MAX_RANK], rank = rank_of(y);
@@ -80,7 +80,7 @@ static tn_tensor *view_of_points(tn_scope *s, tn_tensor *x, const tn_tensor *y, 
     return tni_reshape(s, x, (tn_ints){shape, rank});
 }
 
-/* Sums of neighbours along dim, times the gaps where x is given. */
+/* Sums of neighbours along dim, times the gaps if x is given. */
 static tn_tensor *areas(tn_scope *s, tn_tensor *y, tn_tensor *x, int64_t dim, const char *name)
 {
     int64_t size = tn_tensor_size(y, dim);
@@ -92,7 +92,7 @@ static tn_tensor *areas(tn_scope *s, tn_tensor *y, tn_tensor *x, int64_t dim, co
     return tn_mul(s, sum, tn_sub(s, part(s, x, dim, 1, points), part(s, x, dim, 0, points - 1)));
 }
 
-/* The whole integral (or the running one) of y over x, or over steps of dx. */
+/* The integral (or running integral) of y over x, or with steps of dx. */
 static tn_tensor *integrate(tn_scope *s, tn_tensor *y, tn_tensor *x, tn_value dx, int64_t dim,
                             int32_t running)
 {
@@ -144,7 +144,7 @@ void composite_cumulative_trapezoid_dx(tn_scope *s, const tn_value *args, tn_val
 
 /* ---- gradient: central differences inside, one-sided ones at the ends ---- */
 
-/* Where the samples lie: one step for all dimensions, one for each, or the points themselves. */
+/* The sample positions: one step for all dimensions, one for each, or the points themselves. */
 typedef struct spacing {
     tn_value one;
     tn_scalars steps;
@@ -188,7 +188,7 @@ static int32_t check_gradient(tn_scope *s, const tn_tensor *self, const spacing 
     return tn_scope_failed(s);
 }
 
-/* a * t0 + b * t1 + c * t2 with numbers. */
+/* a * t0 + b * t1 + c * t2 with scalars. */
 static tn_tensor *combine(tn_scope *s, tn_tensor *t, int64_t dim, int64_t at, const double w[3])
 {
     tn_tensor *sum = tn_mul_scalar(s, part(s, t, dim, at, at + 1), w[0]);
@@ -247,7 +247,7 @@ static tn_tensor *uneven_gradient(tn_scope *s, tn_tensor *t, int64_t dim, tn_ten
 {
     int64_t n = tn_tensor_size(t, dim);
     if (tn_tensor_size(points, 0) != n)
-        return tn_scope_fail(s, TN_E_SHAPE, "torch.gradient expected one point for each sample"), NULL;
+        return tn_scope_fail(s, TN_E_SHAPE, "torch.gradient expected one coordinate for each sample"), NULL;
     tn_tensor *gaps = tn_sub(s, part(s, points, 0, 1, n), part(s, points, 0, 0, n - 1)), *head, *tail;
     tn_tensor *inside =
         uneven(s, t, dim, 0, n - 2, part(s, gaps, 0, 0, n - 2), part(s, gaps, 0, 1, n - 1), 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of sampling images at the positions of a grid, and its gradients. In each dimension a position
- * becomes up to four taps: input, weight, and slope of the weight along the grid; value and gradients are
- * sums over products of them. A tap outside the image has weight and slope 0.
+ * Composites: sampling images at the positions of a grid, and the gradients. In each dimension a position has
+ * up to four taps: index of an input, weight, and slope of the weight along the grid. Value and gradients are
+ * sums of products over taps. A tap outside the image has weight and slope 0.
  */
 #include <math.h>
 #include "ops/composite/pointwise_lowering.h"
@@ -22,7 +22,7 @@ typedef struct sampling {
     int64_t count; /* taps in each dimension */
 } sampling;
 
-/* ---- positions: each function takes the slope along */
+/* ---- positions; each function updates the slope, too ---- */
 
 /* From [-1, 1] to inputs. */
 static tn_tensor *unnormalised(tn_scope *s, const sampling *g, tn_tensor *x, int64_t size, double *slope)
@@ -32,7 +32,7 @@ static tn_tensor *unnormalised(tn_scope *s, const sampling *g, tn_tensor *x, int
     return tn_div_scalar(s, plus(s, tn_mul_scalar(s, plus(s, x, 1), (double)size), -1), 2);
 }
 
-/* Folded back at the two ends, as often as it takes. */
+/* Reflected at both ends until they lie inside. */
 static tn_tensor *reflected(tn_scope *s, const sampling *g, tn_tensor *x, int64_t size, tn_tensor **slope)
 {
     double low = g->align ? 0 : -0.5, span = (double)(g->align ? size - 1 : size);
@@ -50,8 +50,7 @@ static tn_tensor *reflected(tn_scope *s, const sampling *g, tn_tensor *x, int64_
     return plus(s, tn_where(s, odd, tn_rsub_scalar(s, rest, span), rest), low);
 }
 
-/* Into the image as the padding says; zero padding leaves positions, and what is far away or NaN is outside.
- */
+/* Applies the padding mode. Zero padding leaves positions as they are; far away or NaN is outside. */
 static tn_tensor *padded(tn_scope *s, const sampling *g, tn_tensor *x, int64_t size, tn_tensor **slope)
 {
     if (g->padding == REFLECTION) x = reflected(s, g, x, size, slope);
@@ -65,7 +64,7 @@ static tn_tensor *padded(tn_scope *s, const sampling *g, tn_tensor *x, int64_t s
     return tn_where_scalarother(s, near, x, -100.0);
 }
 
-/* Weight and slope 0 for taps outside of the image, which are brought into it so that they can be read. */
+/* Weight and slope 0 for taps outside the image; their index is clamped, so that it can be read. */
 static tap kept_inside(tn_scope *s, tap t, int64_t size)
 {
     tn_tensor *inside = tn_logical_and(s, tn_ge_scalar(s, t.at, 0), tn_le_scalar(s, t.at, size - 1));
@@ -173,7 +172,7 @@ static tn_tensor *weight_of(tn_scope *s, const sampling *g, int64_t i, int64_t a
     return product;
 }
 
-/* Where combination i lies in the flattened image, for all channels. */
+/* The index of combination i in the flattened image, for all channels. */
 static tn_tensor *place_of(tn_scope *s, const sampling *g, int64_t i)
 {
     tn_tensor *place = NULL;
@@ -205,7 +204,7 @@ static tn_ints result_sizes(tn_scope *s, const sampling *g, const tn_tensor *gri
 }
 
 /* (input, grid, interpolation_mode, padding_mode, align_corners) */
-void composite_grid_sampler_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_grid_sampler_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *image = arg_tensor(args, 0), *flat, *sum = NULL;
     sampling g;
@@ -221,7 +220,7 @@ void composite_grid_sampler_body(tn_scope *s, const tn_value *args, tn_value *ou
 }
 
 /* (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask) */
-void composite_grid_sampler_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_grid_sampler_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = wide(s, arg_tensor(args, 0)), *image = arg_tensor(args, 1), *grid = arg_tensor(args, 2),
               *flat, *of_image = NULL, *of_grid[3] = {NULL};

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of elements: the exclusive or of their 64-bit patterns, halves on halves, on any device that has
- * bitwise_xor. Floating numbers count as float64, all others as int64. */
+/*
+ * Composites: hashes of elements, the exclusive or of their 64-bit patterns, by halving, on any device that
+ * has bitwise_xor. Floating elements count as float64, all others as int64.
+ */
 #include "ops/composite/composite.h"
 
-/* Rows of patterns: the kept dimensions as one, the reduced ones as the other. */
+/* The patterns as a matrix: kept dimensions as rows, reduced ones as columns. */
 static tn_tensor *patterns(tn_scope *s, tn_tensor *self, uint64_t mask)
 {
     int64_t order[TN_MAX_RANK], n = 0, rank = rank_of(self), columns = tni_numel_of(sizes_of(self), mask);
@@ -21,7 +23,9 @@ static tn_tensor *patterns(tn_scope *s, tn_tensor *self, uint64_t mask)
     return tni_reshape(s, tn_permute(s, bits, (tn_ints){order, rank}), TN_INTS(rows, columns));
 }
 
-/* One column: each step lays the right half on the left one, an odd column on the first. */
+/*
+ * Reduces to one column: each step combines the right half with the left one, an odd column with the first.
+ */
 static tn_tensor *fold(tn_scope *s, tn_tensor *rows)
 {
     tn_tensor *odd = NULL;
@@ -36,7 +40,7 @@ static tn_tensor *fold(tn_scope *s, tn_tensor *rows)
     return odd ? tn_bitwise_xor(s, rows, odd) : rows;
 }
 
-/* (self, dim, keepdim, mode); there is one mode. */
+/* (self, dim, keepdim, mode); mode is 0. */
 void composite_hash_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histograms of one and of several dimensions. The last bin holds its upper edge. */
+/* Composites: histograms of one and of several dimensions. The last bin includes its upper edge. */
 #include <math.h>
 #include "ops/composite/composite.h"
 
 #define MAX_DIMENSIONS 16
 
-/* Smallest and largest element on the host; a range that is empty is widened by a half on either side. */
+/* Minimum and maximum on the host; an empty range is widened by 0.5 on either side. */
 static void outer_edges(tn_scope *s, tn_tensor *t, double edges[2])
 {
     edges[0] = 0;
@@ -27,7 +27,7 @@ static int32_t check_edges(tn_scope *s, const char *name, double edges[2])
     return TN_OK;
 }
 
-/* histc (self, bins, min, max): equal bins; what lies outside does not count. */
+/* histc (self, bins, min, max): equal bins; elements outside do not count. */
 void composite_histc(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = tni_reshape(s, arg_tensor(args, 0), TN_INTS(-1));
@@ -42,7 +42,7 @@ void composite_histc(tn_scope *s, const tn_value *args, tn_value *outs)
     }
     if (check_edges(s, "histc", edges)) return;
     tn_tensor *inside = tn_logical_and(s, tn_ge_scalar(s, self, edges[0]), tn_le_scalar(s, self, edges[1]));
-    /* In the order and the precision of ATen, so that elements at an edge fall to the same side. */
+    /* In ATen's order and precision, so that elements at an edge fall into the same bin. */
     tn_tensor *x = tn_sub_scalar(s, tn_masked_select(s, self, inside), edges[0]);
     tn_tensor *place = tn_div_scalar(s, tn_mul_scalar(s, x, bins), edges[1] - edges[0]);
     place = tn_clamp(s, tn_to(s, place, TN_INT64), .min = TN_SCALAR(0), .max = TN_SCALAR(bins - 1));
@@ -51,7 +51,7 @@ void composite_histc(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_index_add(s, tni_zeros_on(s, self, 0, TN_INTS(bins)), 0, place, ones));
 }
 
-/* Evenly spaced edges from range, or from the data where it is absent. */
+/* Evenly spaced edges over `range`, or over the data if it is absent. */
 static tn_tensor *even_edges(tn_scope *s, tn_tensor *column, int64_t bins, const double *range)
 {
     double edges[2];
@@ -74,7 +74,7 @@ static tn_tensor *even_edges(tn_scope *s, tn_tensor *column, int64_t bins, const
                        .device = tn_tensor_device(column));
 }
 
-/* The bin of each element of a column, -1 where there is none; the upper edge belongs to the last. */
+/* The bin of each element of a column, -1 if there is none; the last bin includes its upper edge. */
 static tn_tensor *bins_of(tn_scope *s, tn_tensor *column, tn_tensor *edges)
 {
     int64_t bins = tn_tensor_numel(edges) - 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of im2col and col2im: the columns of a convolution as operators, and their sums back to images. */
+/* Composites: im2col and col2im, the columns of a convolution and their sums back to images. */
 #include "ops/composite/sliding_window.h"
 
-/* Kernel, dilation, padding and stride stand at `at` and after. */
+/* Kernel, dilation, padding and stride are the arguments from `at` on. */
 static void open_windows(const tn_value *args, uint32_t at, const int64_t *in, tni_windows *w)
 {
     w->space = 2;
@@ -31,7 +31,7 @@ void composite_im2col(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, rank_of(self) == 3 ? tn_squeeze_dim(s, t, 0) : t);
 }
 
-/* (self, output_size, kernel_size, dilation, padding, stride); truth values are added as numbers. */
+/* (self, output_size, kernel_size, dilation, padding, stride); bools are added as numbers. */
 void composite_col2im(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *t;

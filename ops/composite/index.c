@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexing by tensors and masks, along dimensions and of the flattened tensor. */
+/* Composites: indexing by tensors and masks, along dimensions and of the flattened tensor. */
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
@@ -33,7 +33,7 @@ void composite_unsafe_index_put(tn_scope *s, const tn_value *args, tn_value *out
                               .accumulate = arg_bool(args, 3)));
 }
 
-/* Indices brought into range; what they then point to is masked. */
+/* Indices clamped into range; the elements that they name then are masked. */
 static tn_tensors clamp_indices(tn_scope *s, const tn_tensor *self, tn_tensors list)
 {
     tn_tensor **out = tni_scope_tensors(s, list.count);
@@ -65,7 +65,7 @@ void composite_unsafe_masked_index_put_accumulate(tn_scope *s, const tn_value *a
 
 /* ---- along one dimension ---- */
 
-/* The index along dim, for every place of the other dimensions. */
+/* The index along dim, expanded over the other dimensions. */
 void composite_index_select(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *index = tni_reshape(s, arg_tensor(args, 2), TN_INTS(-1));
@@ -138,14 +138,14 @@ void composite_gather_backward(tn_scope *s, const tn_value *args, tn_value *outs
     give(outs, 0, tn_scatter_add(s, zeros, arg_int(args, 2), arg_tensor(args, 3), grad));
 }
 
-/* Sizes that both broadcast to apart from `dim`, where each keeps its own. */
+/* The sizes that both broadcast to, apart from `dim`, where each keeps its own. */
 static tn_tensor *expand_but(tn_scope *s, tn_tensor *t, const tni_shape *shape, int64_t dim)
 {
     return tn_expand(s, t,
                      tni_sizes_with(s, (tn_ints){shape->sizes, shape->rank}, dim, tn_tensor_size(t, dim)));
 }
 
-/* Negative positions count from the end of a dimension of `size`. */
+/* Negative indices count from the end of a dimension of `size`. */
 static tn_tensor *from_the_end(tn_scope *s, tn_tensor *indices, int64_t size)
 {
     return tn_where(s, tn_lt_scalar(s, indices, 0), tn_add_scalar(s, indices, size), indices);
@@ -186,7 +186,7 @@ void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- masks ---- */
 
-/* Self where the mask does not hold. */
+/* Self where the mask is false. */
 static void write_masked(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *value, tn_value *outs)
 {
     tn_copy_(s, self, tn_where(s, mask, value, self));
@@ -216,7 +216,7 @@ void composite_masked_fill_tensor(tn_scope *s, const tn_value *args, tn_value *o
     write_masked(s, self, mask, tn_to_device(s, value, tn_tensor_device(self), dtype_of(self)), outs);
 }
 
-/* The n-th place where the mask holds takes the n-th element of source. */
+/* The n-th true element of the mask takes the n-th element of source. */
 void composite_masked_scatter(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *mask = tn_expand(s, arg_tensor(args, 1), sizes_of(self)),
@@ -389,7 +389,7 @@ void composite_repeat_interleave_self_int(tn_scope *s, const tn_value *args, tn_
          tni_reshape(s, wide, tni_sizes_with(s, sizes_of(self), dim, tn_tensor_size(self, dim) * times)));
 }
 
-/* Index i as often as repeats[i] says: found in the running sum. */
+/* Index i, repeats[i] times: searched in the running sum. */
 void composite_repeat_interleave_counts(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *repeats = arg_tensor(args, 0);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of indexing by lists of tensors: the places in the flattened tensor are computed, then gathered from
- * or scattered to. Masks have become indices before.
+ * Composites: indexing by lists of tensors. Flat indices are computed, then gathered from or scattered to.
+ * Masks were converted to indices before.
  */
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/pointwise_lowering.h"
 
-/* What the indices select, dimension by dimension. */
+/* What the indices select in each dimension. */
 typedef struct selection {
     tni_shape shape; /* of the indices, broadcast */
-    int64_t place;   /* where that shape stands in the result */
+    int64_t place;   /* position of that shape in the result */
     tn_ints size;    /* of the result */
-    tn_tensor *flat; /* places in the flattened tensor, as large as the result or broadcast to it */
+    tn_tensor *flat; /* flat indices, as large as the result or broadcast to it */
 } selection;
 
 static int32_t is_indexed(tn_tensors list, int64_t d)
@@ -20,7 +20,7 @@ static int32_t is_indexed(tn_tensors list, int64_t d)
     return d < list.count && list.data[d] != NULL;
 }
 
-/* The shape of the indices stands where they stand together, else in front. */
+/* Adjacent indices put their shape in their place, others in front. */
 static int32_t read_shape(tn_scope *s, const tn_tensor *self, tn_tensors list, selection *out)
 {
     int64_t first = -1, last = -1, apart = 0, n = 0, *size = tni_scope_ints(s, 2 * TN_MAX_RANK);
@@ -46,7 +46,7 @@ static int32_t read_shape(tn_scope *s, const tn_tensor *self, tn_tensors list, s
     return TN_OK;
 }
 
-/* `t` with its dimensions at `at` of `rank` and ones elsewhere. */
+/* `t` with its dimensions at `at` of `rank`, and size 1 elsewhere. */
 static tn_tensor *placed(tn_scope *s, tn_tensor *t, int64_t at, int64_t rank)
 {
     int64_t shape[2 * TN_MAX_RANK];
@@ -56,8 +56,10 @@ static tn_tensor *placed(tn_scope *s, tn_tensor *t, int64_t at, int64_t rank)
     return tni_reshape(s, t, (tn_ints){shape, rank});
 }
 
-/* An index of one dimension in elements; one that is out of range becomes -numel, out of range wherever it is
- * added, so that the kernel that uses the place refuses it. */
+/*
+ * An index of one dimension times its stride. An index out of range becomes -numel, so that the sum is out of
+ * range and the kernel refuses it.
+ */
 static tn_tensor *steps_of(tn_scope *s, tn_tensor *index, int64_t size, int64_t stride, int64_t numel)
 {
     index = tni_cast(s, index, TN_INT64);
@@ -103,8 +105,10 @@ void composite_index_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tni_reshape(s, tn_gather(s, tni_reshape(s, self, TN_INTS(-1)), 0, flat), at.size));
 }
 
-/* (self, indices, values, accumulate, unsafe). Truth values are added as numbers; half types are rounded
- * after each addition, as ATen does. */
+/*
+ * (self, indices, values, accumulate, unsafe). Bools are added as numbers; half types are rounded after each
+ * addition, as in ATen.
+ */
 void composite_index_put_impl(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *values = arg_tensor(args, 2), *flat;

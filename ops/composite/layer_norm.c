@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of normalisation over features: layers, groups, root mean squares, and of weights. */
+/* Composites: normalisation over features (layer, group, root mean square) and of weights. */
 #include <float.h>
 #include <math.h>
 #include "ops/composite/compute_dtype.h"
 
-/* Statistics of half types are float32 where the weight is. */
+/* Statistics of half input are float32 if the weight is. */
 static tn_dtype statistics_dtype(const tn_tensor *input, const tn_tensor *parameter)
 {
     return parameter && dtype_of(parameter) == TN_FLOAT32 ? wide_dtype(dtype_of(input)) : dtype_of(input);
 }
 
-/* Mean and reciprocal deviation over dims, kept. */
+/* Mean and reciprocal standard deviation over dims, with keepdim. */
 typedef struct moments {
     tn_tensor *mean, *rstd;
 } moments;
@@ -89,7 +89,7 @@ void composite_layer_norm(tn_scope *s, const tn_value *args, tn_value *outs)
              .result0);
 }
 
-/* Without an eps the smallest step from 1 in the dtype that is computed in. */
+/* Without eps: the machine epsilon of the dtype of the computation. */
 static double default_eps(tn_dtype dtype)
 {
     return dtype == TN_FLOAT64 || dtype == TN_COMPLEX128 ? DBL_EPSILON : FLT_EPSILON;
@@ -145,7 +145,7 @@ static tn_ints grouped(tn_scope *s, const tn_value *args, uint32_t first)
     return (tn_ints){size, 4};
 }
 
-/* A vector over channels as [1, group, channels of it, 1]. */
+/* A vector over channels as [1, groups, channels per group, 1]. */
 static tn_tensor *by_group(tn_scope *s, tn_tensor *t, tn_ints size)
 {
     return t ? tn_reshape(s, wide(s, t), TN_INTS(1, size.data[1], size.data[2], 1)) : NULL;
@@ -253,7 +253,7 @@ void composite_weight_norm_interface(tn_scope *s, const tn_value *args, tn_value
     give_cast(s, outs, 1, norm, dtype_of(g) == TN_BFLOAT16 ? TN_FLOAT32 : dtype_of(g));
 }
 
-/* (grad_w, v, g, norms, dim): grad_g = sum(grad v) / norm; grad_v is grad without its part along v. */
+/* (grad_w, v, g, norms, dim): grad_g = sum(grad v) / norm; grad_v is grad without its component along v. */
 void composite_weight_norm_interface_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = wide(s, arg_tensor(args, 0)), *v = arg_tensor(args, 1), *g = arg_tensor(args, 2);

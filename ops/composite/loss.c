@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of losses between tensors of one shape, and of their gradients. Where ATen
- * computes half types in float32, so do these; where it rounds each step, they do. */
+/*
+ * Composites: losses between tensors of equal shape, and their gradients. Half types are computed in float32
+ * or rounded at each step, whichever ATen does.
+ */
 #include <math.h>
 #include "ops/composite/loss.h"
 
@@ -10,8 +12,7 @@ tn_tensor *tni_give_loss(tn_scope *s, tn_tensor *loss, int64_t reduction, tn_dty
     return loss ? tni_cast(s, loss, dtype) : NULL;
 }
 
-/* What two-sided losses begin with: the operands in the dtype of the arithmetic, and the dtype of the result.
- */
+/* The operands of a loss in the dtype of the computation, and the dtype of the result. */
 typedef struct two_sided {
     tn_tensor *self, *target;
     tn_dtype dtype;
@@ -28,7 +29,7 @@ static tn_tensor *difference_of(tn_scope *s, const two_sided *t)
     return tn_sub(s, t->self, t->target);
 }
 
-/* grad of a loss, times its slope; the mean is over the elements of the slope. */
+/* grad of a loss times its slope; the mean divides by the number of elements of the slope. */
 static tn_tensor *chain(tn_scope *s, tn_tensor *grad, tn_tensor *slope, int64_t reduction, tn_dtype dtype)
 {
     if (tn_scope_failed(s) || !slope) return NULL;
@@ -37,7 +38,7 @@ static tn_tensor *chain(tn_scope *s, tn_tensor *grad, tn_tensor *slope, int64_t 
     return slope ? tni_cast(s, slope, dtype) : NULL;
 }
 
-/* ---- mean squares, absolute values and what lies between ---- */
+/* ---- squared, absolute, smooth L1 and Huber losses ---- */
 
 void composite_mse_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -75,7 +76,7 @@ void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
 }
 
-/* d / beta within beta, the sign outside. */
+/* d / beta within beta, else the sign of d. */
 void composite_smooth_l1_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     double beta = arg_float(args, 4);
@@ -139,7 +140,7 @@ static int32_t check_same(tn_scope *s, const tn_tensor *self, const tn_tensor *t
         sizes_text(s, target), sizes_text(s, self));
 }
 
-/* 0 where the host sees at once that an element is no probability; other devices are not waited for. */
+/* Whether all elements are in [0, 1], read on synchronous devices only; other devices are not waited for. */
 static int32_t are_probabilities(tn_scope *s, tn_tensor *t)
 {
     if (tn_tensor_device(t) != TN_CPU || tn_tensor_numel(t) == 0) return 1;
@@ -147,7 +148,7 @@ static int32_t are_probabilities(tn_scope *s, tn_tensor *t)
     return tn_scope_failed(s) || (tn_item_double(s, range.min) >= 0 && tn_item_double(s, range.max) <= 1);
 }
 
-/* Logarithms are not less than -100, so that a loss stays finite. */
+/* Logarithms are clamped at -100, so that the loss stays finite. */
 void composite_binary_cross_entropy(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     if (!are_probabilities(s, arg_tensor(args, 0)))

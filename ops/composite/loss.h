@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bodies of losses share. */
+/* Helpers of losses. */
 #ifndef TNI_OPS_COMPOSITE_LOSS_H
 #define TNI_OPS_COMPOSITE_LOSS_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of losses over classes: negative log likelihood, cross entropy. Elements whose class is ignore_index
- * count nothing; all is done by masks, so no element is read on the host. */
+/*
+ * Composites: losses over classes (negative log likelihood, cross entropy). Elements of class ignore_index do
+ * not count. Masks do all of it, so no element is read on the host.
+ */
 #include <math.h>
 #include "ops/composite/loss.h"
 
@@ -104,7 +106,7 @@ void composite_nll_loss2d(tn_scope *s, const tn_value *args, tn_value *outs)
              .output);
 }
 
-/* Three, five or more dimensions: the trailing ones fold into one, as images of one row. */
+/* Three, five or more dimensions: the trailing ones are folded into one, as images of one row. */
 static tn_tensor *nll_folded(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_tensor *weight,
                              int64_t reduction, int64_t ignore)
 {
@@ -191,7 +193,7 @@ static int32_t check_soft(tn_scope *s, const cross_entropy *c)
     return TN_OK;
 }
 
-/* The target holds probabilities. */
+/* Targets that are probabilities. */
 static tn_tensor *soft_loss(tn_scope *s, const cross_entropy *c)
 {
     tn_tensor *target = c->target, *product;
@@ -207,7 +209,7 @@ static tn_tensor *soft_loss(tn_scope *s, const cross_entropy *c)
     return tn_div_scalar(s, negative_sum(s, product), numel ? (double)numel / (double)c->classes : 0.0);
 }
 
-/* The part of the loss that is even over the classes. */
+/* The label smoothing part of the loss, uniform over the classes. */
 static tn_tensor *even_loss(tn_scope *s, const cross_entropy *c)
 {
     tn_tensor *log = c->weight ? tn_mul(s, c->log, class_weights(s, c)) : c->log, *ignored, *loss, *total;

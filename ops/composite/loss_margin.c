@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of losses with a margin: between tensors, and between classes. */
+/* Composites: losses with a margin, between tensors and between classes. */
 #include "ops/composite/loss.h"
 
 /* max(x, 0) */
@@ -90,7 +90,7 @@ void composite_triplet_margin_loss(tn_scope *s, const tn_value *args, tn_value *
 
 typedef struct multi_margin {
     tn_tensor *index;  /* [n, 1] */
-    tn_tensor *gap;    /* [n, classes], 0 at the class itself and where the margin is kept */
+    tn_tensor *gap;    /* [n, classes], 0 at the target class and where the margin is met */
     tn_tensor *weight; /* [n, 1] or NULL */
     int64_t n, classes;
 } multi_margin;
@@ -143,13 +143,13 @@ void composite_multi_margin_loss_backward(tn_scope *s, const tn_value *args, tn_
     give(outs, 0, slope ? tni_cast(s, slope, dtype_of(self)) : NULL);
 }
 
-/* ---- several classes: the target lists them, and ends at the first -1 ---- */
+/* ---- several classes: the target lists them, up to the first -1 ---- */
 
 typedef struct multilabel {
-    tn_tensor *listed;    /* [n, classes] of 0 and 1: places of the list that count */
-    tn_tensor *index;     /* [n, classes], 0 where they do not */
+    tn_tensor *listed;    /* [n, classes] of 0 and 1: valid entries of the list */
+    tn_tensor *index;     /* [n, classes], 0 where invalid */
     tn_tensor *is_target; /* [n, classes] of 0 and 1 */
-    tn_tensor *gap;       /* [n, place, class]: 1 - x[listed] + x[class], where it counts */
+    tn_tensor *gap;       /* [n, entry, class]: 1 - x[listed] + x[class] where valid */
     int64_t n, classes;
 } multilabel;
 
@@ -202,7 +202,10 @@ void composite_multilabel_margin_loss(tn_scope *s, const tn_value *args, tn_valu
              .output);
 }
 
-/* (grad_output, self, target, reduction, is_target): each gap pulls its class down and the listed one up. */
+/*
+ * (grad_output, self, target, reduction, is_target): each positive gap lowers its class and raises the listed
+ * one.
+ */
 void composite_multilabel_margin_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = wide(s, arg_tensor(args, 0)), *self = arg_tensor(args, 1), *slope, *out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of matmul and what contracts dimensions of tensors of any rank. */
+/* Composites: matmul and contractions of tensors of any rank. */
 #include <string.h>
 #include "ops/composite/contraction.h"
 
@@ -16,7 +16,7 @@ static tn_tensor *folded(tn_scope *s, tn_tensor *large, tn_tensor *small)
     return tn_reshape(s, tn_mm(s, rows, small), tni_sizes_insert(s, size, rank - 1, columns));
 }
 
-/* The larger is the right one: the transposed product, transposed back. */
+/* The right operand is the larger one: the transposed product, transposed back. */
 static tn_tensor *folded_right(tn_scope *s, tn_tensor *small, tn_tensor *large)
 {
     tn_tensor *out, *turned = tn_transpose(s, large, -2, -1);
@@ -80,7 +80,7 @@ void composite_matmul(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- sums of products over dimensions ---- */
 
-/* Which dimensions take part in what: in both operands and kept, in one alone, summed. */
+/* The roles of the dimensions: in both operands and kept, in one only, summed. */
 typedef struct product_plan {
     int64_t batch[TN_MAX_RANK], left[TN_MAX_RANK], right[TN_MAX_RANK], inner[TN_MAX_RANK];
     int64_t n_batch, n_left, n_right, n_inner;
@@ -122,7 +122,7 @@ static tn_tensor *as_groups(tn_scope *s, tn_tensor *t, const int64_t *const grou
                               product_of(size, groups[2], counts[2])));
 }
 
-/* From [batch, left, right] to the dimensions in their order, the inner ones of size 1 last before that. */
+/* From [batch, left, right] back to the dimensions in their order, with summed ones of size 1. */
 static tn_tensor *from_groups(tn_scope *s, tn_tensor *t, const product_plan *p, tn_ints a, tn_ints b,
                               int32_t keep)
 {
@@ -141,7 +141,7 @@ static tn_tensor *from_groups(tn_scope *s, tn_tensor *t, const product_plan *p, 
     return tn_reshape(s, t, (tn_ints){kept, n_kept});
 }
 
-/* The sum along a dimension, which is kept, in the dtype of t: integers stay narrow. */
+/* The sum along a dimension with keepdim, in the dtype of t: integers stay narrow. */
 static tn_tensor *sum_as_is(tn_scope *s, tn_tensor *t, int64_t dim)
 {
     return tn_sum_dim(s, t, TN_INTS(dim), .keepdim = 1, .dtype = dtype_of(t));
@@ -158,7 +158,7 @@ tn_tensor *tni_product_summed(tn_scope *s, tn_tensor *a, tn_tensor *b, uint64_t 
         if (y == 1) only_a |= UINT64_C(1) << d;
         if (x == 1) only_b |= UINT64_C(1) << d;
     }
-    for (int64_t d = 0; d < rank_of(a) && a && b; d++) { /* what only one has is summed there */
+    for (int64_t d = 0; d < rank_of(a) && a && b; d++) { /* dimensions of one operand only are summed there */
         if (only_a >> d & 1) a = sum_as_is(s, a, d);
         if (only_b >> d & 1) b = sum_as_is(s, b, d);
         if (!a || !b) return NULL;
@@ -172,7 +172,7 @@ tn_tensor *tni_product_summed(tn_scope *s, tn_tensor *a, tn_tensor *b, uint64_t 
     return out ? from_groups(s, out, &p, sizes_of(a), sizes_of(b), keep) : NULL;
 }
 
-/* t with unsqueezed dims at the places of a list. */
+/* t with a dimension of size 1 inserted at each dim of a list. */
 static tn_tensor *unsqueezed(tn_scope *s, tn_tensor *t, tn_ints dims)
 {
     for (int64_t i = 0; i < dims.count; i++) t = tn_unsqueeze(s, t, dims.data[i]);
@@ -186,7 +186,7 @@ static uint64_t bits_of(tn_ints dims)
     return bits;
 }
 
-/* The sum over sumdim of i1 * i2 * i3: first over what i3 does not have. */
+/* The sum over sumdim of i1 * i2 * i3; first over the dimensions that i3 does not have. */
 void composite_trilinear(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     uint64_t sums = bits_of(arg_ints(args, 6)), absent = bits_of(arg_ints(args, 5));
@@ -251,7 +251,7 @@ void composite_bilinear(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- tensordot ---- */
 
-/* The dims that are not in a list, then those of the list; the list first if `front`. */
+/* The dims that are not in a list, then those of the list; `front`: those of the list first. */
 static tn_ints order_of(tn_scope *s, int64_t rank, tn_ints dims, int32_t front)
 {
     int64_t *to = tni_scope_ints(s, rank), n = 0;
@@ -272,7 +272,7 @@ static tn_ints wrapped(tn_scope *s, tn_ints dims, int64_t rank)
     return (tn_ints){to, to ? dims.count : 0};
 }
 
-/* Contracted dims of size 1 broadcast: the other operand is summed there. */
+/* Contracted dims of size 1 broadcast: the other operand is summed over them. */
 static int32_t match_contracted(tn_scope *s, tn_tensor **a, tn_tensor **b, tn_ints in_a, tn_ints in_b)
 {
     for (int64_t i = 0; i < in_a.count; i++) {

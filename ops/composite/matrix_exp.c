@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exponential of matrices by scaling, the Taylor polynomial of degree 19, and squaring. Products alone:
- * the polynomial is taken in four powers of the matrix and evaluated in the fourth one (Paterson and
- * Stockmeyer 1973), seven products in all.
+ * Composites: the matrix exponential by scaling, a Taylor polynomial of degree 19, and squaring. It needs
+ * products only: the polynomial is split into four blocks of powers (Paterson and Stockmeyer 1973), seven
+ * products in all.
  */
 #include "ops/composite/matrix_batch.h"
 
@@ -35,8 +35,8 @@ static tn_tensor *polynomial(tn_scope *s, tn_tensor *a)
 }
 
 /*
- * Each matrix is halved as often as it needs, all are squared as often as the worst; a matrix that is done
- * keeps what it has.
+ * Each matrix is scaled by its own power of 2; all are squared as often as the one that needs it most, and a
+ * finished matrix keeps its value.
  */
 static tn_tensor *matrix_exp(tn_scope *s, tn_tensor *a)
 {

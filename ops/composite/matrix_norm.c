@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of norms of matrices, and of norms over all dimensions but one. */
+/* Composites: norms of matrices, and norms over all dimensions but one. */
 #include <math.h>
 #include <string.h>
 #include "ops/composite/compute_dtype.h"
@@ -37,13 +37,13 @@ static int32_t check_matrix(tn_scope *s, const tn_tensor *self, tn_dtype dtype)
     return TN_OK;
 }
 
-/* ord 1 and inf: the largest (negative: smallest) sum of absolute values along one of the dims. */
+/* ord 1 and inf: the largest (negative ord: smallest) sum of absolute values along one of the dims. */
 static tn_tensor *sum_norm(tn_scope *s, tn_tensor *self, double ord, const int64_t dims[2], int32_t keep)
 {
     int64_t first = fabs(ord) == 1 ? dims[0] : dims[1], second = fabs(ord) == 1 ? dims[1] : dims[0];
     tn_tensor *sums =
         tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(1.0), .dim = TN_INTS(first), .keepdim = keep);
-    if (ord > 0 && tn_tensor_sizes(self)[second] == 0) { /* the largest of nothing */
+    if (ord > 0 && tn_tensor_sizes(self)[second] == 0) { /* the maximum of no elements */
         sums = tn_sum_dim(s, self, TN_INTS(first, second), .keepdim = keep);
         return sums ? tni_cast(s, sums, tni_dtype_to_real(dtype_of(self))) : NULL;
     }
@@ -57,7 +57,8 @@ static tn_tensor *value_norm(tn_scope *s, tn_tensor *self, double ord, const int
 {
     int64_t rank = rank_of(self), low = dims[0] < dims[1] ? dims[0] : dims[1], high = dims[0] + dims[1] - low;
     tn_tensor *values, *norm;
-    if (ord > 0 && (tn_tensor_sizes(self)[low] == 0 || tn_tensor_sizes(self)[high] == 0)) /* of no value */
+    if (ord > 0 &&
+        (tn_tensor_sizes(self)[low] == 0 || tn_tensor_sizes(self)[high] == 0)) /* no singular values */
         return tni_cast(s, tn_sum_dim(s, self, TN_INTS(low, high), .keepdim = keep),
                         tni_dtype_to_real(dtype_of(self)));
     self = tn_movedim_intlist(s, self, TN_INTS(dims[0], dims[1]), TN_INTS(rank - 2, rank - 1));
@@ -107,7 +108,7 @@ void composite_linalg_matrix_norm_str_ord(tn_scope *s, const tn_value *args, tn_
                            arg_dtype(args, 4)));
 }
 
-/* A vector norm over one dim, or with no order; a matrix norm over two. */
+/* A vector norm over one dim or without ord; a matrix norm over two dims. */
 void composite_linalg_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
@@ -188,7 +189,7 @@ void composite_norm_except_dim(tn_scope *s, const tn_value *args, tn_value *outs
              tn_norm_dim(s, v, p, tni_dims_except(s, rank_of(v), tni_dim(s, dim, rank_of(v))), .keepdim = 1));
 }
 
-/* Slices along dim whose norm is above maxnorm are scaled to it. */
+/* Slices along dim with a norm above maxnorm are scaled to maxnorm. */
 void composite_renorm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *norm, *factor;

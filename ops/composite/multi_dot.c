@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of products of many matrices and of powers, and of matrices made of a vector. */
+/* Composites: products of many matrices, powers, Vandermonde matrices, cross products. */
 #include "ops/composite/matrix_batch.h"
 #include "ops/composite/contraction.h"
 
 /* ---- chains ---- */
 
-/* sizes[i] x sizes[i + 1] is matrix i. Fills cut[i * n + j] with the best last cut of i..j. */
+/* Matrix i is sizes[i] x sizes[i + 1]. Fills cut[i * n + j] with the best last split of the product i..j. */
 static int64_t *best_cuts(tn_scope *s, const int64_t *sizes, int64_t n)
 {
     int64_t *cut = tni_scope_ints(s, n * n);
@@ -111,7 +111,7 @@ void composite_chain_matmul(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- powers ---- */
 
-/* By squaring, of the inverse where the power is negative. */
+/* By squaring; negative powers are powers of the inverse. */
 void composite_matrix_power(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *out = NULL;
@@ -192,7 +192,7 @@ void composite_vander(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- cross products ---- */
 
-/* a1 b2 - a2 b1 and so on round: both are rolled along the dimension of three. */
+/* a1 b2 - a2 b1 and its cyclic permutations: both operands are rolled along the dimension of size 3. */
 void composite_linalg_cross(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *a = arg_tensor(args, 0), *b = arg_tensor(args, 1), *left, *right;

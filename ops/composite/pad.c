@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Padding by mode. Amounts come in pairs from the last dimension on; negative ones cut. */
+/* Composites: padding by mode. Amounts come in pairs, from the last dimension on; negative ones crop. */
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
 
-/* What a dimension keeps of the input, and where it lies in the output. */
+/* The part of the input that a dimension keeps, and its position in the output. */
 typedef struct band {
     int64_t from, to, length;
 } band;
@@ -49,8 +49,7 @@ void composite_constant_pad_nd(tn_scope *s, const tn_value *args, tn_value *outs
 
 /* ---- circular ---- */
 
-/* Copies `length` of the input from `from` to `to` of the output, along one dimension; the others are whole.
- */
+/* Copies `length` elements along one dimension, from `from` of the input to `to` of the output. */
 static void wrap_band(tn_scope *s, tn_tensor *out, int64_t d, int64_t to, int64_t from, int64_t length)
 {
     if (length <= 0) return;
@@ -82,7 +81,8 @@ void composite_pad_circular(tn_scope *s, const tn_value *args, tn_value *outs)
     int64_t rank = rank_of(self), sizes[TN_MAX_RANK];
     if (rank < 3 || check_circular(s, self, pad)) {
         if (rank < 3)
-            tn_scope_fail(s, TN_E_SHAPE, "_pad_circular: the input needs a batch, channels and space");
+            tn_scope_fail(s, TN_E_SHAPE,
+                          "_pad_circular: the input must have batch, channel and spatial dimensions");
         return;
     }
     for (int64_t d = 0; d < rank; d++) {
@@ -97,7 +97,7 @@ void composite_pad_circular(tn_scope *s, const tn_value *args, tn_value *outs)
         inside = tn_slice(s, inside, .dim = d, .start = b.to, .end = b.to + b.length);
     }
     tn_copy_(s, inside, in);
-    /* The outer dimensions are whole only after the inner ones: from the last to the first. */
+    /* From the last to the first dimension: outer dimensions copy what inner ones have filled. */
     for (int64_t i = 0; i < pad.count / 2; i++) {
         int64_t d = rank - 1 - i, before = pad.data[2 * i], after = pad.data[2 * i + 1];
         if (before > 0) wrap_band(s, out, d, 0, sizes[d] - before - (after > 0 ? after : 0), before);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies of elementwise formulas share; see pointwise_lowering.h. */
+/* Helpers of composites of pointwise formulas; see pointwise_lowering.h. */
 #include "ops/composite/pointwise_lowering.h"
 
 tn_dtype tni_formula_dtype(tn_scope *s, const tn_value *args, uint32_t n)

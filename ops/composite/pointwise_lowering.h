@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bodies of elementwise formulas share: operands in the dtype that the formula is computed in, choices
- * with numbers, the result rounded once. They run where a device has no kernel for the whole formula.
+ * Helpers of composites of pointwise formulas: operands in the dtype of the computation, masks, scalars, one
+ * rounding of the result. They run on devices without a kernel for the whole formula.
  */
 #ifndef TNI_OPS_COMPOSITE_POINTWISE_LOWERING_H
 #define TNI_OPS_COMPOSITE_POINTWISE_LOWERING_H
 
 #include "ops/composite/compute_dtype.h"
 
-/* What arithmetic promotes the first n arguments to; those that are no tensors do not count. */
+/* The common dtype of the first n arguments; non-tensors do not count. */
 tn_dtype tni_formula_dtype(tn_scope *s, const tn_value *args, uint32_t n);
-/* The same, a tensor each, in x[]: cast to that dtype or the wider one. Absent ones are NULL. */
+/* The same; stores the arguments in x[], cast to that dtype, half types to float32. Absent ones are NULL. */
 tn_dtype tni_formula_open(tn_scope *s, const tn_value *args, uint32_t n, tn_tensor **x);
-/* Integers count as the default float. */
+/* The same; integer dtypes become the default dtype. */
 tn_dtype tni_formula_open_float(tn_scope *s, const tn_value *args, uint32_t n, tn_tensor **x);
-/* A Scalar as numbers of the dtype are: whole for integers, 0 at least for those without sign. */
+/* A Scalar for the dtype: an integer for integer dtypes, at least 0 for unsigned ones. */
 tn_value tni_formula_number(tn_value number, tn_dtype dtype);
 
 static inline void formula_give(tn_scope *s, tn_value *outs, tn_tensor *t, tn_dtype dtype)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of pooling: one dimension goes through two, results without indices through those with them. */
+/* Composites: pooling of one dimension through two, results without indices through those with indices. */
 #include "ops/composite/compute_dtype.h"
 
 /* ---- max ---- */
@@ -108,7 +108,7 @@ void composite_adaptive_max_pool1d(tn_scope *s, const tn_value *args, tn_value *
     give(outs, 1, tn_squeeze_dim(s, r.result1, -2));
 }
 
-/* ---- the way back: each element goes where its index says, over the last `dims` dimensions ---- */
+/* ---- backward: each gradient goes to its index, over the last `dims` dimensions ---- */
 
 static tn_tensor *unpool(tn_scope *s, const tn_value *args, int64_t dims)
 {
@@ -170,7 +170,7 @@ void composite_adaptive_avg_pool1d(tn_scope *s, const tn_value *args, tn_value *
              -2));
 }
 
-/* A result of one element is the mean. */
+/* An output size of 1 is the mean. */
 static int32_t is_one(tn_ints size)
 {
     for (int64_t i = 0; i < size.count; i++) {

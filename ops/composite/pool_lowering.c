@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pooling as reductions of windows, and its gradients as sums of what comes back from them. */
+/* Composites: pooling as reductions over windows, and its gradients as sums over windows. */
 #include <math.h>
 #include "ops/composite/sliding_window.h"
 #include "ops/pooled.h"
@@ -11,7 +11,7 @@ static tn_tensor *batched(tn_scope *s, tn_tensor *t, int64_t space)
     return rank_of(t) == space + 1 ? tn_unsqueeze(s, t, 0) : t;
 }
 
-/* In the memory format of self, without the batch where self has none. */
+/* Sets the output in the memory format of self, without a batch if self has none. */
 static void give_like(tn_scope *s, tn_value *outs, uint32_t i, tn_tensor *t, tn_tensor *self, tn_ints size,
                       tn_dtype dtype)
 {
@@ -20,7 +20,7 @@ static void give_like(tn_scope *s, tn_value *outs, uint32_t i, tn_tensor *t, tn_
     if (t) give(outs, i, tn_contiguous(s, t, .memory_format = format));
 }
 
-/* self at `at`, kernel, stride and padding at `at` + 1 and on; an empty stride is the kernel. */
+/* self is argument `at`; kernel, stride and padding follow. An empty stride is the kernel size. */
 static void open_windows(const tn_value *args, uint32_t at, int64_t space, tni_windows *w)
 {
     const int64_t *sizes = tn_tensor_sizes(arg_tensor(args, at)) + rank_of(arg_tensor(args, at)) - space;
@@ -41,7 +41,7 @@ static void count_windows(tni_windows *w, int32_t ceil)
         w->out[i] = tni_pooled(w->in[i], w->kernel[i], w->stride[i], w->padding[i], w->dilation[i], ceil);
 }
 
-/* The sizes of self with the windows for its space. */
+/* The sizes of self with the number of windows for its spatial sizes. */
 static tn_ints pooled_sizes(tn_scope *s, const tni_windows *w, tn_tensor *self)
 {
     int64_t *sizes = tni_scope_ints_copy(s, sizes_of(self)), rank = rank_of(self);
@@ -49,7 +49,7 @@ static tn_ints pooled_sizes(tn_scope *s, const tni_windows *w, tn_tensor *self)
     return (tn_ints){sizes, sizes ? rank : 0};
 }
 
-/* [n, c, items of the kernel, windows] */
+/* [n, c, kernel elements, windows] */
 static tn_tensor *columns_of(tn_scope *s, const tni_windows *w, tn_tensor *t, tn_value around)
 {
     tn_tensor *view = tni_windows_view(s, w, t, around);
@@ -59,7 +59,7 @@ static tn_tensor *columns_of(tn_scope *s, const tni_windows *w, tn_tensor *t, tn
                                tni_windows_count(w)));
 }
 
-/* ---- the largest: (self, kernel_size, stride, padding, dilation, ceil_mode) ---- */
+/* ---- maximum: (self, kernel_size, stride, padding, dilation, ceil_mode) ---- */
 
 static tn_value lowest_of(tn_dtype dtype)
 {
@@ -78,8 +78,8 @@ static tn_value lowest_of(tn_dtype dtype)
 }
 
 /*
- * Where each item of a window lies in the plane, -1 outside. Where nothing is larger than what stands
- * outside, the first item inside is the largest.
+ * The index of each element of a window in the plane, -1 outside. If no element exceeds the padding value,
+ * the first element inside the plane is the maximum.
  */
 static tn_tensor *places_of(tn_scope *s, const tni_windows *w, tn_tensor *columns, tn_tensor *at)
 {
@@ -118,7 +118,7 @@ void composite_max_pool3d_with_indices(tn_scope *s, const tn_value *args, tn_val
     max_pool(s, args, outs, 3);
 }
 
-/* Each gradient to the place that its value came from. */
+/* Adds each gradient to the element that its value came from. */
 static void to_places(tn_scope *s, const tn_value *args, tn_value *outs, int64_t space, uint32_t indices)
 {
     tn_tensor *grad = wide(s, arg_tensor(args, 0)), *self = arg_tensor(args, 1),
@@ -158,9 +158,9 @@ void composite_fractional_max_pool3d_backward(tn_scope *s, const tn_value *args,
     to_places(s, args, outs, 3, 4);
 }
 
-/* ---- the mean: (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) ---- */
+/* ---- mean: (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) ---- */
 
-/* How many items each window has, [1, 1, 1, windows]; with `padded` the padding counts. */
+/* The number of elements of each window, [1, 1, 1, windows]; `padded`: padding counts. */
 static tn_tensor *items_of(tn_scope *s, const tni_windows *w, const tn_tensor *like, int32_t padded)
 {
     int64_t sizes[2 + TNI_MAX_SPACE] = {1, 1};
@@ -175,7 +175,7 @@ static tn_tensor *items_of(tn_scope *s, const tni_windows *w, const tn_tensor *l
     return tn_sum_dim(s, columns_of(s, &plane, ones, tn_value_int(0)), TN_INTS(2), .keepdim = 1);
 }
 
-/* t over what the windows are divided by, the arguments from ceil_mode on. */
+/* t divided by each window's divisor, from the arguments from ceil_mode on. */
 static tn_tensor *shared_out(tn_scope *s, const tni_windows *w, tn_tensor *t, const tn_value *args)
 {
     if (arg_given(args, 2)) return tn_div_scalar(s, t, arg_int(args, 2));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantiles: places between the sorted elements, interpolated. Ignoring NaN, each row has its own number of
- * elements. */
+/*
+ * Composites: quantiles, interpolated between sorted elements. nanquantile ignores NaN, so each row has its
+ * own number of elements.
+ */
 #include <math.h>
 #include <string.h>
 #include "ops/composite/composite.h"
@@ -35,7 +37,7 @@ static int32_t check_quantile(tn_scope *s, const tn_tensor *self, tn_tensor *q, 
     return tn_scope_failed(s);
 }
 
-/* Places of the quantiles in sorted rows: (..., number of q). */
+/* Positions of the quantiles in sorted rows: (..., number of q). */
 static tn_tensor *places(tn_scope *s, tn_tensor *sorted, tn_tensor *q, int32_t skip_nan,
                          tn_tensor **io_sorted)
 {
@@ -80,7 +82,7 @@ static void quantile(tn_scope *s, tn_tensor *self, tn_tensor *q, const tn_value 
     if (sorted) ranks = places(s, sorted, tni_reshape(s, q, TN_INTS(-1)), skip_nan, &sorted);
     tn_tensor *values = read_places(s, sorted, ranks, mode);
     if (!values) return;
-    values = tn_movedim(s, values, -1, 0); /* (number of q, what is kept ...) */
+    values = tn_movedim(s, values, -1, 0); /* (number of q, kept dimensions...) */
     if (rank_of(q)) shape[n++] = tn_tensor_numel(q);
     for (int64_t d = 0; d < rank; d++) {
         if (whole || d == dim) {

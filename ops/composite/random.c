@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random numbers: every distribution is a fill by prim::random with counters taken from a generator, so that
- * the same seed gives the same numbers on every device. What prim::random does not know is made of what it
- * gives.
+ * Composites: random numbers. Every distribution is a fill by prim::random with counters from a generator, so
+ * the same seed gives the same numbers on every device. Distributions that prim::random does not have are
+ * computed from those that it has.
  */
 #include <math.h>
 #include <tenon/random.h>
@@ -42,7 +42,7 @@ static tn_tensor *fill_uniform(tn_scope *s, tn_tensor *self, double from, double
     return self;
 }
 
-/* Of complex numbers each part has half of the variance. */
+/* Complex numbers: each part has half of the variance. */
 static tn_tensor *fill_normal(tn_scope *s, tn_tensor *self, double mean, double std, tn_generator *g)
 {
     if (!self) return NULL;
@@ -73,7 +73,9 @@ void composite_normal_fill(tn_scope *s, const tn_value *args, tn_value *outs)
          fill_normal(s, arg_tensor(args, 0), arg_float(args, 1), arg_float(args, 2), arg_generator(args, 3)));
 }
 
-/* The largest integer of an integer dtype; of a floating one the largest up to which all integers are exact.
+/*
+ * The largest value of an integer dtype; for a floating dtype the largest integer up to which all integers
+ * are exact.
  */
 static int64_t largest_integer(tn_dtype dtype)
 {
@@ -157,7 +159,7 @@ void composite_bernoulli_float(tn_scope *s, const tn_value *args, tn_value *outs
     give(outs, 0, fill_bernoulli(s, arg_tensor(args, 0), arg_float(args, 1), arg_generator(args, 2)));
 }
 
-/* 1 where a uniform number is below its probability. */
+/* 1 where a uniform random number is below the probability. */
 static tn_tensor *fill_bernoulli_of(tn_scope *s, tn_tensor *self, tn_tensor *p, tn_generator *g)
 {
     tn_dtype dtype = dtype_of(p) == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
@@ -234,7 +236,7 @@ void composite_log_normal(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, self);
 }
 
-/* ---- normal numbers of given means and deviations ---- */
+/* ---- normal distributions with tensors of means and deviations ---- */
 
 static int32_t check_deviations(tn_scope *s, const tn_tensor *std)
 {
@@ -403,7 +405,7 @@ void composite_randint_like_tensor_generator(tn_scope *s, const tn_value *args, 
 
 /* ---- samples ---- */
 
-/* The order of random keys; equal ones keep their places, so the permutation is the same everywhere. */
+/* The sort order of random keys. The sort is stable, so the permutation is the same on all devices. */
 static tn_tensor *permutation(tn_scope *s, const tn_value *args, uint32_t at, tn_generator *g)
 {
     int64_t n = arg_int(args, 0);
@@ -439,9 +441,9 @@ static int32_t check_weights(tn_scope *s, tn_tensor *weights)
 }
 
 /*
- * With replacement: places of uniform numbers in the running sum. Without: the weights race, each divided by
- * an exponential number; the first ones win (P. Efraimidis, P. Spirakis, "Weighted random sampling with a
- * reservoir", 2006).
+ * With replacement: uniform random numbers are searched in the running sum of weights. Without: each weight
+ * is divided by an exponential random number, and the largest quotients win (P. Efraimidis, P. Spirakis,
+ * "Weighted random sampling with a reservoir", 2006).
  */
 void composite_multinomial(tn_scope *s, const tn_value *args, tn_value *outs)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over other reductions: moments, norms, logarithm of a sum, sums over what was broadcast. */
+/*
+ * Composites: reductions over other reductions (moments, norms, logsumexp, sums over broadcast dimensions,
+ * covariance).
+ */
 #include <math.h>
 #include <string.h>
 #include "core/shape.h"
@@ -144,7 +147,7 @@ void composite_dist(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, vector_norm(s, difference, args[2], (tn_ints){NULL, 0}, 0, 0));
 }
 
-/* ---- logsumexp: the largest element is taken out, so that nothing overflows ---- */
+/* ---- logsumexp: the maximum is subtracted first, so that nothing overflows ---- */
 
 void composite_logsumexp(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -168,7 +171,7 @@ void composite_logsumexp(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tni_reshape(s, result, (tn_ints){kept, n}));
 }
 
-/* ---- sums over what was broadcast ---- */
+/* ---- sums over broadcast dimensions ---- */
 
 void composite_sum_to_size(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -248,7 +251,7 @@ static tn_tensor *covariance(tn_scope *s, tn_tensor *self, int64_t correction, t
     if (check_frequency(s, self, frequency, "fweights", n) || check_frequency(s, self, weight, "aweights", n))
         return NULL;
     tn_tensor *w = weights_of(s, frequency, weight), *total = w ? tn_sum(s, w) : NULL, *norm;
-    /* The weighted average; integers become the default float on the way. */
+    /* The weighted average; integers become the default dtype. */
     tn_tensor *sum = tn_sum_dim(s, w ? tn_mul(s, in, w) : in, TN_INTS(1));
     tn_tensor *mean = w ? tn_div(s, sum, total) : tn_div_scalar(s, sum, n);
     if (!w)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of reductions that sums and extremes make: moments, norms, counts, values with their index. */
+/*
+ * Composites: reductions over sums and extremes, for devices without kernels of their own (moments, norms,
+ * counts, extremes with indices).
+ */
 #include <math.h>
 #include "ops/composite/pointwise_lowering.h"
 
@@ -10,7 +13,7 @@ static tn_tensor *mean_of(tn_scope *s, const tn_value *args, int32_t keepdim)
     return tn_mean_dim(s, wide(s, arg_tensor(args, 0)), arg_ints(args, 1), .keepdim = keepdim);
 }
 
-/* The squared differences from the mean, over their number less the correction. */
+/* The sum of squared differences from the mean, divided by the number of elements minus the correction. */
 static tn_tensor *variance(tn_scope *s, const tn_value *args)
 {
     tn_tensor *self = arg_tensor(args, 0), *apart = tn_sub(s, wide(s, self), mean_of(s, args, 1));
@@ -53,7 +56,7 @@ void composite_std_mean_correction(tn_scope *s, const tn_value *args, tn_value *
     give_mean(s, args, outs);
 }
 
-/* ---- norms: what overflows in the dtype does so here ---- */
+/* ---- norms: they overflow where the dtype does ---- */
 
 static tn_tensor *norm_of(tn_scope *s, tn_tensor *t, double order, tn_ints dims, int32_t keepdim)
 {
@@ -114,7 +117,7 @@ static void give_values(tn_scope *s, const tn_value *args, tn_value *outs, tn_te
     give(outs, 1, index);
 }
 
-/* argmax and argmin refuse bool, the largest and smallest of a dimension do not. */
+/* argmax and argmin refuse bool; max and min of a dimension accept it. */
 static tn_tensor *ordered(tn_scope *s, const tn_value *args)
 {
     tn_tensor *self = arg_tensor(args, 0);
@@ -130,9 +133,9 @@ void composite_min_dim(tn_scope *s, const tn_value *args, tn_value *outs)
     give_values(s, args, outs, tn_argmin(s, ordered(s, args), .dim = arg_int(args, 1), .keepdim = 1));
 }
 
-/* ---- additions at rows ---- */
+/* ---- index_add_ ---- */
 
-/* index_add_(self, dim, index, source, alpha): scatter_add_ with each index over its row. */
+/* index_add_(self, dim, index, source, alpha): scatter_add_ with each index expanded over its row. */
 void composite_index_add(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *index = arg_tensor(args, 2), *source = arg_tensor(args, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views written back into a copy, gradients of views, rows of tables. */
+/* Composites: copies with a view replaced, gradients of views, embedding tables. */
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
@@ -32,7 +32,7 @@ void composite_diagonal_backward(tn_scope *s, const tn_value *args, tn_value *ou
     give(outs, 0, out);
 }
 
-/* Windows may overlap: the elements of all are added where they came from. */
+/* Windows may overlap: elements are added to where they came from. */
 void composite_unfold_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *grad = arg_tensor(args, 0);
@@ -88,7 +88,7 @@ void composite_diagonal_scatter(tn_scope *s, const tn_value *args, tn_value *out
     write_view(s, copy, view, arg_tensor(args, 1), outs);
 }
 
-/* The copy has the whole storage of self and its geometry, so that the view finds the same elements. */
+/* The copy covers the storage of self with its geometry, so that the view shows the same elements. */
 static tn_tensor *clone_storage(tn_scope *s, tn_tensor *self)
 {
     int64_t count = (int64_t)(tn_tensor_storage_bytes(self) / (uint64_t)tn_dtype_bytes(dtype_of(self)));
@@ -185,7 +185,10 @@ void composite_embedding_bag_backward(tn_scope *s, const tn_value *args, tn_valu
     tn_tensor *indices = arg_tensor(args, 1), *offsets = arg_tensor(args, 2), *bags = arg_tensor(args, 3);
     if (refuse_sparse(s, arg_bool(args, 9))) return;
     if (tn_tensor_numel(bags) == 0 && tn_tensor_numel(indices)) {
-        /* Plain sums did not need the bag of each index: the last offset that is not beyond it. */
+        /*
+         * Sums without weights did not store the bag of each index: it is the last bag whose offset is not
+         * beyond the index.
+         */
         tn_tensor *place = tni_range_on(s, indices, 0, tn_tensor_numel(indices));
         bags = tn_sub_scalar(s, tn_searchsorted(s, tni_cast(s, offsets, TN_INT64), place, .right = 1), 1);
         bags = tni_cast(s, bags, dtype_of(indices));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions over segments of an axis, given by lengths or by offsets, over scatter_reduce: every element
- * learns its segment; what lies in none goes to one more, which is left out. Gradients read the segments
- * back.
+ * Composites: reductions over segments of an axis, given by lengths or offsets, through scatter_reduce: each
+ * element gets the number of its segment. Elements outside all segments go to an extra one, which is dropped.
+ * Gradients read back by segment number.
  */
 #include <math.h>
 #include <string.h>
 #include "ops/composite/composite.h"
 
 typedef struct segments {
-    tn_tensor *place;   /* segment of each element of data, `count` where there is none; int64 */
+    tn_tensor *place;   /* segment of each element of data, `count` if none; int64 */
     tn_tensor *lengths; /* leading dimensions and count, int64 */
     int64_t axis, count;
 } segments;
@@ -58,7 +58,7 @@ static tn_tensor *reduce_segments(tn_scope *s, const segments *g, tn_tensor *dat
     return tni_narrow(s, all, g->axis, 0, g->count);
 }
 
-/* What holds for a segment, at each of its elements. */
+/* A value of each segment, at each of its elements. */
 static tn_tensor *spread(tn_scope *s, const segments *g, tn_tensor *of_segments)
 {
     return tn_gather(s, of_segments, g->axis, tn_clamp_max(s, g->place, g->count - 1));
@@ -112,13 +112,13 @@ void composite_segment_reduce(tn_scope *s, const tn_value *args, tn_value *outs)
     if (!strcmp(name, "mean")) {
         tn_tensor *count = with_inner(s, tni_cast(s, g.lengths, dtype_of(wide)), data);
         if (arg_given(args, 7))
-            count = tn_clamp_min(s, count, 1); /* nothing but the initial value is itself */
+            count = tn_clamp_min(s, count, 1); /* an empty segment keeps the initial value */
         result = tn_div(s, result, count);
     }
     give(outs, 0, tni_cast(s, result, dtype_of(data)));
 }
 
-/* Gradient of extremes: shared by the elements that are one; NaN counts as one. */
+/* Gradient of extremes: shared by the elements that equal the result; NaN counts as equal. */
 static tn_tensor *extreme_gradient(tn_scope *s, const segments *g, tn_tensor *grad, tn_tensor *output,
                                    tn_tensor *data)
 {
@@ -128,7 +128,7 @@ static tn_tensor *extreme_gradient(tn_scope *s, const segments *g, tn_tensor *gr
     return tn_where(s, hit, spread(s, g, tn_div(s, grad, ties)), tn_zeros_like(s, data));
 }
 
-/* Gradient of products: the product of the others, which is output / data but where data is 0 or NaN. */
+/* Gradient of products: the product of the other elements, which is output / data unless data is 0 or NaN. */
 static tn_tensor *product_gradient(tn_scope *s, const segments *g, tn_tensor *grad, tn_tensor *output,
                                    tn_tensor *data, tn_value initial)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining, turning, triangles and diagonals, and reorderings of whole dimensions. */
+/* Composites: joining, rolling and rotating, triangles and diagonals, reorderings of whole dimensions. */
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
 
 /* ---- joining ---- */
 
-/* Copies into the parts of a new tensor, for devices without a kernel of their own. The shape rule has
- * checked all. */
+/*
+ * cat for devices without a kernel: copies into parts of a new tensor. The shape rule has checked the
+ * arguments.
+ */
 void composite_cat(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensors list = arg_tensors(args, 0);
@@ -147,7 +149,7 @@ void composite_chunk_cat(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_cat(s, (tn_tensors){items, list.count}, .dim = dim + 1));
 }
 
-/* ---- turning ---- */
+/* ---- rolling and rotating ---- */
 
 void composite_flip(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -185,7 +187,7 @@ static tn_tensor *roll_one(tn_scope *s, tn_tensor *t, int64_t shift, int64_t dim
     return tn_cat(s, TN_TENSORS(head, tail), .dim = dim);
 }
 
-/* Without dims the tensor is rolled as one row. */
+/* Without dims the flattened tensor is rolled. */
 void composite_roll(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *t = self;
@@ -261,14 +263,14 @@ void composite_triu(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, triangle(s, arg_tensor(args, 0), arg_int(args, 1), 0));
 }
 
-/* A tensor of zeros with self as the diagonal of two new dimensions. */
+/* Zeros with self as the diagonal of two new dimensions. */
 static tn_tensor *embed_diagonal(tn_scope *s, tn_tensor *self, int64_t offset, int64_t dim1, int64_t dim2)
 {
     int64_t rank = rank_of(self) + 1, sizes[TN_MAX_RANK + 1], n = 0;
     int64_t a = tni_dim(s, dim1, rank), b = tni_dim(s, dim2, rank);
     if (tn_scope_failed(s)) return NULL;
     if (rank_of(self) == 0 || rank > TN_MAX_RANK)
-        return tn_scope_fail(s, TN_E_SHAPE, "diag_embed: the input needs a dimension"), NULL;
+        return tn_scope_fail(s, TN_E_SHAPE, "diag_embed: the input must have at least 1 dimension"), NULL;
     if (a == b)
         return tni_scope_failf(s, TN_E_ARGUMENT, "diagonal dimensions cannot be identical %lld, %lld",
                                (long long)dim1, (long long)dim2),
@@ -303,7 +305,7 @@ void composite_diagflat(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_diag(s, tni_reshape(s, arg_tensor(args, 0), TN_INTS(-1)), .diagonal = arg_int(args, 1)));
 }
 
-/* ---- products of sets ---- */
+/* ---- Cartesian products and combinations ---- */
 
 void composite_cartesian_prod(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -456,7 +458,7 @@ void composite_pad_sequence(tn_scope *s, const tn_value *args, tn_value *outs)
     left = !strcmp(side, "left");
     tn_tensor *first = list.data[0];
     if (rank_of(first) == 0 || rank_of(first) + 1 > TN_MAX_RANK)
-        return (void)tn_scope_fail(s, TN_E_SHAPE, "pad_sequence: sequences need a dimension");
+        return (void)tn_scope_fail(s, TN_E_SHAPE, "pad_sequence: sequences must have at least 1 dimension");
     for (int64_t i = 0; i < list.count; i++)
         longest = tn_tensor_size(list.data[i], 0) > longest ? tn_tensor_size(list.data[i], 0) : longest;
     sizes[!batch_first] = list.count;

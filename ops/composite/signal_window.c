@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of signal processing (F. J. Harris, "On the use of windows for harmonic analysis with the discrete
- * Fourier transform", 1978). A window is short: the host computes it in float64.
+ * Composites: windows of signal processing (F. J. Harris, "On the use of windows for harmonic analysis with
+ * the discrete Fourier transform", 1978). They are short, so the host computes them in float64.
  */
 #include <math.h>
 #include "ops/composite/composite.h"
@@ -50,7 +50,10 @@ static double kaiser(const window *w, double x)
     return bessel_i0(w->a * sqrt(inside > 0 ? inside : 0)) / w->bessel;
 }
 
-/* (length), then periodic and the parameters as far as the overload has them, then the options of a new tensor. */
+/*
+ * (length), then periodic and the parameters as far as the overload has them, then the options of a new
+ * tensor.
+ */
 typedef struct settings {
     int64_t length;
     int32_t periodic;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows over the space of a tensor; see sliding_window.h. */
+/* Sliding windows over spatial dimensions; see sliding_window.h. */
 #include "ops/composite/sliding_window.h"
 
 void tni_windows_spread(const tni_windows *w, tn_ints list, int64_t *to)
@@ -21,7 +21,7 @@ int64_t tni_windows_count(const tni_windows *w)
     return n;
 }
 
-/* What the windows reach over, at least the padded space. */
+/* The extent of the windows, at least the padded size. */
 static int64_t extent_of(const tni_windows *w, int64_t i)
 {
     int64_t reach = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;

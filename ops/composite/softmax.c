@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of softmax and its like, and of gated linear units. */
+/* Composites: softmax, log_softmax and gated linear units. */
 #include <math.h>
 #include "ops/composite/compute_dtype.h"
 
-/* x minus its largest element, in float32 for half types. */
+/* x minus its maximum, in float32 for half types. */
 static tn_tensor *shifted(tn_scope *s, tn_tensor *self, tn_ints dim)
 {
     tn_tensor *x = wide(s, self);
@@ -66,7 +66,7 @@ void composite_log_softmax(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn__log_softmax(s, converted(s, args), arg_int(args, 1), 0));
 }
 
-/* Rows of nothing but minus infinity give zeros. */
+/* Rows that are all -inf give zeros. */
 void composite_safe_softmax(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);

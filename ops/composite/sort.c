@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorting and selecting by rank, histograms. */
+/* Composites: sorting, selecting by rank, searching. */
 #include <math.h>
 #include "ops/composite/composite.h"
 
@@ -45,7 +45,7 @@ void composite_topk(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 1, r.indices);
 }
 
-/* The element at place k of the sorted dimension. */
+/* The element at index k of the sorted dimension. */
 static void give_place(tn_scope *s, tn_tensor *self, int64_t k, int64_t dim, int32_t keepdim, tn_value *outs)
 {
     dim = tni_dim(s, dim, rank_of(self));
@@ -68,7 +68,7 @@ void composite_kthvalue(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- medians: the lower of the two in the middle; NaN comes last in the order ---- */
 
-/* NaN wherever the dimension has one, else the middle of all. */
+/* NaN if the dimension has one, else the median. */
 static void median_along(tn_scope *s, tn_tensor *self, int64_t dim, int32_t keepdim, int32_t skip_nan,
                          tn_value *outs)
 {
@@ -87,7 +87,7 @@ static void median_along(tn_scope *s, tn_tensor *self, int64_t dim, int32_t keep
         place = tn_div_tensor_mode(
             s, left, tn_scalar_tensor_of(s, tn_value_int(2), TN_INT64, tn_tensor_device(self)), "floor");
     } else {
-        /* The first NaN in the order of the sort stands behind all numbers. */
+        /* Sorting puts NaN after all numbers. */
         tn_tensor *first = tn_rsub_scalar(s, count, length);
         place = tn_where(s, tn_gt_scalar(s, count, 0), first, tn_full_like(s, count, (length - 1) / 2));
     }
@@ -106,7 +106,7 @@ void composite_nanmedian_dim(tn_scope *s, const tn_value *args, tn_value *outs)
     median_along(s, arg_tensor(args, 0), arg_int(args, 1), arg_bool(args, 2), 1, outs);
 }
 
-/* NaN, or what a conversion of it to an integer gives on the machines that ATen runs on. */
+/* NaN, or for integers the value that converting NaN gives on the machines that ATen runs on. */
 static tn_value median_of_none(tn_dtype dtype)
 {
     if (is_float(dtype) || is_complex(dtype)) return tn_value_float(NAN);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of special functions that are made of others. */
+/* Composites: special functions over other functions. */
 #include <math.h>
 #include "ops/composite/pointwise_lowering.h"
 
 void composite_polygamma_inplace(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *x = self;
-    if (tni_wants_grad(self)) x = tn_clone(s, self); /* its gradient needs what is overwritten */
+    if (tni_wants_grad(self)) x = tn_clone(s, self); /* its gradient needs the overwritten value */
     give(outs, 0, tn_copy_(s, self, tn_polygamma(s, arg_int(args, 1), x)));
 }
 
@@ -28,7 +28,10 @@ void composite_mvlgamma(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_add_scalar(s, tn_sum_dim(s, terms, TN_INTS(-1)), constant));
 }
 
-/* Area under the normal curve: erfc(-x / sqrt 2) / 2, in float64 since an error of x counts x^2 times. */
+/*
+ * The normal distribution function: erfc(-x / sqrt 2) / 2, in float64, as a relative error of x counts x^2
+ * times.
+ */
 void composite_ndtr(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
@@ -36,7 +39,7 @@ void composite_ndtr(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tni_cast(s, tn_mul_scalar(s, tn_erfc(s, z), 0.5), float_of(s, dtype_of(self))));
 }
 
-/* ---- x log y and its like: 0 where x is 0, unless y is NaN ---- */
+/* ---- x log y and the like: 0 where x is 0, unless y is NaN ---- */
 
 static void x_log(tn_scope *s, const tn_value *args, tn_value *outs,
                   tn_tensor *(*log_of)(tn_scope *, tn_tensor *))
@@ -65,7 +68,7 @@ void composite_entr(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, tn_where_scalarself(s, tn_lt_scalar(s, x[0], 0), -(double)INFINITY, out), dtype);
 }
 
-/* sin(pi x) / (pi x); whole turns are taken off before pi is rounded. */
+/* sin(pi x) / (pi x); whole turns are removed before the product with pi is rounded. */
 void composite_sinc(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[1];

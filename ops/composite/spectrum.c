@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies over singular values and eigenvalues: their forms, pseudoinverses, ranks, condition numbers. */
+/* Composites over singular values and eigenvalues: their forms, pseudoinverses, ranks, condition numbers. */
 #include <float.h>
 #include <string.h>
 #include "ops/composite/matrix_batch.h"
@@ -83,8 +83,8 @@ static int32_t check_tolerance(tn_scope *s, const tn_tensor *t, const char *name
 }
 
 /*
- * What values, the largest of them in `greatest` (both [..., k] or [..., 1]), must be above: the larger of
- * atol and rtol times the greatest. Without rtol it is the default, and 0 where atol is positive.
+ * The bound above which values count as nonzero: the larger of atol and rtol times the largest value
+ * (`greatest`), both [..., k] or [..., 1]. Without rtol: its default, or 0 if atol is positive.
  */
 static tn_tensor *threshold(tn_scope *s, const tn_tensor *a, tn_tensor *greatest, tn_tensor *atol,
                             tn_tensor *rtol)
@@ -201,7 +201,7 @@ void composite_matrix_rank_floats(tn_scope *s, const tn_value *args, tn_value *o
                         arg_bool(args, 3)));
 }
 
-/* (self, tol, hermitian): an absolute tolerance, a number or a tensor, and no other. */
+/* (self, tol, hermitian): tol is an absolute tolerance, a scalar or a tensor; rtol is 0. */
 void composite_matrix_rank(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *a = arg_tensor(args, 0), *tol = arg_tensor(args, 1);
@@ -222,7 +222,7 @@ static tn_tensor *cond_by_values(tn_scope *s, tn_tensor *a, int32_t inverted)
     return inverted ? tn_div(s, least, most) : tn_div(s, most, least);
 }
 
-/* Matrices that have no inverse have infinite condition. */
+/* Singular matrices have an infinite condition number. */
 static tn_tensor *cond_by_inverse(tn_scope *s, tn_tensor *a, tn_value p, const char *named)
 {
     if (tni_check_matrices(s, a, "linalg.cond", 1)) return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Splits of a tensor along a dimension. Unsafe ones give tensors that are no views to autograd. */
+/* Composites: splits of a tensor along a dimension. The results of unsafe ones are not views for autograd. */
 #include "ops/composite/composite.h"
 
 static void give_detached(tn_scope *s, tn_value *outs, tn_tensors list)
@@ -26,7 +26,7 @@ void composite_unsafe_split_with_sizes(tn_scope *s, const tn_value *args, tn_val
                   tn_split_with_sizes(s, arg_tensor(args, 0), arg_ints(args, 1), .dim = arg_int(args, 2)));
 }
 
-/* The size of a chunk; 0 where the dimension is empty, -1 after a failure. */
+/* The size of a chunk; 0 if the dimension is empty, -1 after a failure. */
 static int64_t chunk_size(tn_scope *s, const tn_tensor *self, int64_t chunks, int64_t dim)
 {
     if (rank_of(self) == 0)
@@ -145,7 +145,7 @@ void composite_tensor_split_tensor_indices_or_sections(tn_scope *s, const tn_val
         split_at(s, self, (tn_ints){list, n}, arg_int(args, 2), outs);
 }
 
-/* hsplit, vsplit, dsplit: `need` dimensions, along `dim`; `sections` 0 to split at indices. */
+/* hsplit, vsplit, dsplit: need `need` dimensions and split along `dim`; `sections` 0: split at indices. */
 static int32_t check_named_split(tn_scope *s, const tn_tensor *self, const char *name, int64_t need)
 {
     if (rank_of(self) >= need) return TN_OK;

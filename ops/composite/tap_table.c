@@ -17,7 +17,7 @@ static tn_tensor *index_of(tn_scope *s, const tn_tensor *t, const tni_taps *p)
     return tn_from_data(s, TN_INT64, TN_INTS(p->out * p->count), p->at, tn_tensor_device(t));
 }
 
-/* [out, count] with a dimension of 1 for each of t's behind `dim`. */
+/* [out, count] with a dimension of size 1 for each dimension of t after `dim`. */
 static tn_tensor *shaped(tn_scope *s, tn_tensor *weights, const tn_tensor *t, int64_t dim, const tni_taps *p)
 {
     int64_t shape[TN_MAX_RANK], n = 0;
@@ -77,7 +77,7 @@ tn_tensor *tni_taps_spread(tn_scope *s, tn_tensor *t, int64_t dim, const tni_tap
 
 /* ---- bytes ---- */
 
-/* The greatest precision with which the weights and a half still fit in 16 bits. */
+/* The greatest precision at which the largest weight plus one half fits in 16 bits. */
 static int64_t fixed_point(const tni_taps *p, int64_t n)
 {
     double largest = 0;

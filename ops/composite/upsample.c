@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of resizing by factors, which lead to those by sizes. */
+/* Composites: upsampling by factors, through upsampling to sizes; grids of coordinates. */
 #include "ops/composite/compute_dtype.h"
 
-/* The spatial sizes of the result; 0 without a failure in the scope. */
+/* The spatial sizes of the result. */
 static int32_t output_size(tn_scope *s, const tn_tensor *input, tn_ints given, tn_floats scales, int64_t dims,
                            int64_t *out)
 {
@@ -24,7 +24,7 @@ static int32_t output_size(tn_scope *s, const tn_tensor *input, tn_ints given, t
     return TN_OK;
 }
 
-/* (input, output_size, align_corners if `corners`, scale_factors): calls `op` with sizes and the factors. */
+/* (input, output_size, align_corners if `corners`, scale_factors): calls `op` with sizes and factors. */
 static void resize(tn_scope *s, const tn_value *args, tn_value *outs, uint32_t op, int64_t dims,
                    int32_t corners)
 {
@@ -90,7 +90,7 @@ void composite_upsample_bicubic2d_aa_vec(tn_scope *s, const tn_value *args, tn_v
     resize(s, args, outs, TN_OP__UPSAMPLE_BICUBIC2D_AA, 2, 1);
 }
 
-/* ---- sampling by a grid ---- */
+/* ---- grids ---- */
 
 void composite_grid_sampler(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -106,7 +106,7 @@ void composite_grid_sampler(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_scope_call(s, rank_of(input) == 4 ? TN_OP_GRID_SAMPLER_2D : TN_OP_GRID_SAMPLER_3D, args, 5, outs, 1);
 }
 
-/* n positions from -1 to 1: the corners, or the centres of n equal parts. */
+/* n positions from -1 to 1: with align_corners the ends included, else the centres of n equal parts. */
 static tn_tensor *positions(tn_scope *s, const tn_tensor *like, int64_t n, int32_t corners)
 {
     tn_dtype dtype = wide_dtype(dtype_of(like));
@@ -117,7 +117,7 @@ static tn_tensor *positions(tn_scope *s, const tn_tensor *like, int64_t n, int32
     return corners ? line : tn_div_scalar(s, tn_mul_scalar(s, line, n - 1), n);
 }
 
-/* [N, points, dims + 1]: for each point its coordinates, the fastest dimension first, and 1. */
+/* [N, points, dims + 1]: the coordinates of each point, last dimension first, and 1. */
 static tn_tensor *base_grid(tn_scope *s, const tn_tensor *like, tn_ints size, int32_t corners)
 {
     int64_t dims = size.count - 2, shape[6];
@@ -144,7 +144,7 @@ static int32_t check_affine(tn_scope *s, tn_ints size)
                          "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.");
 }
 
-/* theta [N, dims, dims + 1] maps the points of an output of `size` to coordinates of the input. */
+/* theta [N, dims, dims + 1] maps points of an output of `size` to coordinates of the input. */
 void composite_affine_grid_generator(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *theta = arg_tensor(args, 0), *grid;

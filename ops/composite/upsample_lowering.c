@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of upsampling: which inputs an output is made of, and with which weights. Positions are computed in
- * float for float32 and narrower dtypes and in double for float64 and bytes, as ATen computes them: the
- * neighbour that is taken depends on it.
+ * Composites: upsampling and padding by tables of taps: which inputs an output reads, with which weights.
+ * Positions are computed in float for float32 and narrower dtypes and in double for float64 and uint8, as in
+ * ATen: the neighbour depends on it.
  */
 #include <math.h>
 #include "ops/composite/tap_table.h"
@@ -14,12 +14,13 @@ typedef struct axis {
     int64_t in, out;
     double given; /* the scale that the caller gave, or 0 */
     int32_t align, in_double;
-    int32_t of_image; /* one of two: the sizes count for more than a scale that was given */
+    int32_t
+        of_image; /* 2-D: nearest neighbours to the same or twice the size ignore a given scale, as in ATen */
 } axis;
 
 /* ---- positions ---- */
 
-/* Inputs per output. */
+/* The distance of neighbouring outputs, in inputs. */
 static double step_of(const axis *a)
 {
     double step;
@@ -34,7 +35,7 @@ static double step_of(const axis *a)
     return a->in_double ? step : (double)(float)step;
 }
 
-/* Where output o lies among the inputs. */
+/* The position of output o, in inputs. */
 static double position_of(const axis *a, double step, int64_t o)
 {
     if (a->in_double) return a->align ? step * (double)o : step * ((double)o + 0.5) - 0.5;
@@ -106,7 +107,7 @@ static double smooth_weight(filter kind, double x)
     return kind == LINEAR_SMOOTH ? fmax(0, 1 - fabs(x)) : cubic(x, -0.5);
 }
 
-/* Antialiased: the filter is as wide as an output. */
+/* Antialiased: the filter is as wide as the distance of outputs. */
 static int32_t smooth_taps(tn_scope *s, const axis *a, filter kind, tni_taps *t)
 {
     double step = step_of(a), radius = kind == LINEAR_SMOOTH ? 1 : 2;
@@ -150,7 +151,7 @@ static int32_t has_corners(filter kind)
     return kind != NEAREST && kind != NEAREST_EXACT;
 }
 
-/* Arguments from `at` on: align_corners where the filter has it, then a scale for each dimension. */
+/* Arguments from `at` on: align_corners if the filter has it, then a scale for each dimension. */
 static int32_t open_axis(tn_scope *s, const tn_value *args, uint32_t at, filter kind, int64_t i,
                          tn_dtype dtype, axis *a, tni_taps *t)
 {
@@ -161,7 +162,7 @@ static int32_t open_axis(tn_scope *s, const tn_value *args, uint32_t at, filter 
     return make_taps(s, a, kind, t);
 }
 
-/* ATen rounds the weights of half types to them, but for those of bilinear images. */
+/* ATen rounds weights to half types, except for bilinear 2-D upsampling. */
 static tn_dtype rounded_to(const tn_tensor *t, int64_t space, filter kind)
 {
     tn_dtype dtype = dtype_of(t);
@@ -202,56 +203,56 @@ static void upsample_backward(tn_scope *s, const tn_value *args, tn_value *outs,
     tni_give_resampled(s, outs, 0, t, grad, dtype_of(grad));
 }
 
-void composite_upsample_nearest_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_nearest_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample(s, args, outs, NEAREST);
 }
-void composite_upsample_nearest_exact_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_nearest_exact_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample(s, args, outs, NEAREST_EXACT);
 }
-void composite_upsample_linear_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_linear_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample(s, args, outs, LINEAR);
 }
-void composite_upsample_cubic_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_cubic_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample(s, args, outs, CUBIC);
 }
-void composite_upsample_linear_smooth_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_linear_smooth_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample(s, args, outs, LINEAR_SMOOTH);
 }
-void composite_upsample_cubic_smooth_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_cubic_smooth_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample(s, args, outs, CUBIC_SMOOTH);
 }
-void composite_upsample_nearest_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_nearest_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample_backward(s, args, outs, NEAREST);
 }
-void composite_upsample_nearest_exact_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_nearest_exact_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample_backward(s, args, outs, NEAREST_EXACT);
 }
-void composite_upsample_linear_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_linear_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample_backward(s, args, outs, LINEAR);
 }
-void composite_upsample_cubic_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_cubic_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample_backward(s, args, outs, CUBIC);
 }
-void composite_upsample_linear_smooth_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_linear_smooth_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample_backward(s, args, outs, LINEAR_SMOOTH);
 }
-void composite_upsample_cubic_smooth_backward_body(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_upsample_cubic_smooth_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     upsample_backward(s, args, outs, CUBIC_SMOOTH);
 }
 
-/* ---- padding by what the input has: (self, padding) and (grad_output, self, padding) ---- */
+/* ---- padding by reflection and replication: (self, padding) and (grad_output, self, padding) ---- */
 
 /* Amounts come in pairs from the last dimension on. */
 static int32_t pad_taps(tn_scope *s, tn_ints pad, int64_t dim, const tn_tensor *self, int32_t reflects,

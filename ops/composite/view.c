@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views made of other views. Where nothing changes the argument itself is the result. */
+/* Composites: views through other views. If nothing changes, the result is the argument itself. */
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
@@ -20,7 +20,8 @@ tn_tensor *tni_reshape(tn_scope *s, tn_tensor *self, tn_ints shape)
     int64_t sizes[TN_MAX_RANK], strides[TN_MAX_RANK];
     if (!self || tn_scope_failed(s)) return NULL;
     if (shape.count > TN_MAX_RANK)
-        return tni_scope_failf(s, TN_E_SHAPE, "at most %d dimensions", TN_MAX_RANK), NULL;
+        return tni_scope_failf(s, TN_E_SHAPE, "the result would have more than %d dimensions", TN_MAX_RANK),
+               NULL;
     int32_t status = tni_infer_size(shape.data, (uint32_t)shape.count, self->numel, sizes);
     if (status) return tni_scope_record(s, status), NULL;
     tn_ints size = {sizes, shape.count};
@@ -85,7 +86,7 @@ void composite_unflatten(tn_scope *s, const tn_value *args, tn_value *outs)
         return;
     }
     if (sizes.count > TN_MAX_RANK)
-        return (void)tn_scope_fail(s, TN_E_SHAPE, "unflatten: too many dimensions");
+        return (void)tn_scope_fail(s, TN_E_SHAPE, "unflatten: the result would have too many dimensions");
     for (int64_t i = 0; i < sizes.count; i++) {
         if (sizes.data[i] == -1 && unknown < 0)
             unknown = i;
@@ -142,7 +143,7 @@ void composite_numpy_t(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tn_permute(s, self, (tn_ints){dims, rank}));
 }
 
-/* A tensor without dimensions is its own transpose, as ATen has it still. */
+/* A 0-dim tensor is its own transpose, as in ATen. */
 static tn_tensor *transposed(tn_scope *s, tn_tensor *self, const char *name)
 {
     if (rank_of(self) == 0) return tn_alias(s, self);
@@ -186,7 +187,7 @@ void composite_matrix_h(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, conjugated(s, tn_transpose(s, self, 0, 1)));
 }
 
-/* Bits of the dims in a list, and the dims wrapped; a failed scope for repeated ones. */
+/* Bits of the dims in a list, and the wrapped dims; fails for repeated ones. */
 static uint64_t wrap_unique(tn_scope *s, tn_ints list, int64_t rank, const char *what, int64_t *out)
 {
     uint64_t seen = 0;
@@ -236,7 +237,7 @@ void composite_movedim_intlist(tn_scope *s, const tn_value *args, tn_value *outs
     give(outs, 0, move_dims(s, arg_tensor(args, 0), arg_ints(args, 1), arg_ints(args, 2)));
 }
 
-/* ---- parts ---- */
+/* ---- slices ---- */
 
 tn_tensor *tni_narrow(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start, int64_t length)
 {
@@ -285,7 +286,7 @@ void composite_linalg_diagonal(tn_scope *s, const tn_value *args, tn_value *outs
                      .dim2 = arg_int(args, 3)));
 }
 
-/* ---- at least so many dimensions ---- */
+/* ---- atleast_1d, 2d, 3d ---- */
 
 static tn_tensor *at_least(tn_scope *s, tn_tensor *t, int64_t rank)
 {

@@ -203,8 +203,10 @@ int32_t infer_convolution_backward(tni_frame *f)
 
 /* ---- columns ---- */
 
-/* How many windows there are along dimension i; `at` is the index of kernel_size, dilation, padding, stride
- * follow. */
+/*
+ * The number of windows along dimension i. `at` is the index of kernel_size; dilation, padding and stride
+ * follow.
+ */
 static int32_t count_windows(tni_frame *f, uint32_t at, const int64_t *space, int64_t *kernel, int64_t *out)
 {
     int64_t dilation[2], padding[2], stride[2];

@@ -4,7 +4,7 @@
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
 
-/* ---- what is asked of the arguments ---- */
+/* ---- checks of the arguments ---- */
 
 static int64_t rows_of(const tn_tensor *t)
 {
@@ -70,7 +70,7 @@ static int32_t check_pivots(tni_frame *f, const tn_tensor *pivots, const tn_tens
     return TN_OK;
 }
 
-/* ---- what comes out ---- */
+/* ---- outputs ---- */
 
 static tn_dtype real_of(tn_dtype dtype)
 {
@@ -81,7 +81,7 @@ static tn_dtype complex_of(tn_dtype dtype)
     return dtype == TN_FLOAT32 ? TN_COMPLEX64 : dtype == TN_FLOAT64 ? TN_COMPLEX128 : dtype;
 }
 
-/* Output i: matrices of the batch, by columns as LAPACK has them. */
+/* Output i: matrices of the batch, column-major as in LAPACK. */
 static int32_t out_matrices(tni_frame *f, uint32_t i, tn_dtype dtype, tn_ints batch, int64_t rows,
                             int64_t columns)
 {
@@ -333,8 +333,10 @@ int32_t infer_eig(tni_frame *f)
     return out_matrices(f, 1, complex_of(dtype_of(a)), batch_of(a), rows_of(a), rows_of(a));
 }
 
-/* linalg_lstsq (self, b, rcond, driver) -> solution, residuals, rank, singular_values. The residuals are what
- * there is at most: without full rank there are none. */
+/*
+ * linalg_lstsq (self, b, rcond, driver) -> solution, residuals, rank, singular_values. The shape of residuals
+ * is an upper bound: without full rank the kernel empties it.
+ */
 int32_t infer_lstsq(tni_frame *f)
 {
     const tn_tensor *a = tni_arg_tensor(f, 0), *b = tni_arg_tensor(f, 1);

@@ -20,7 +20,8 @@ int32_t infer_embedding(tni_frame *f)
     if (rank_of(weight) != 2) return tni_fail(f, TN_E_SHAPE, "'weight' must be 2-D");
     TNI_TRY(check_indices(f, indices));
     TNI_TRY(tni_check_sparse(f, 4));
-    if (rank_of(indices) == TN_MAX_RANK) return tni_fail(f, TN_E_SHAPE, "at most %d dimensions", TN_MAX_RANK);
+    if (rank_of(indices) == TN_MAX_RANK)
+        return tni_fail(f, TN_E_SHAPE, "the result would have more than %d dimensions", TN_MAX_RANK);
     memcpy(sizes, sizes_of(indices), indices->desc.rank * sizeof(int64_t));
     sizes[indices->desc.rank] = sizes_of(weight)[1];
     f->keep_dtype = TNI_KEEP(1);
@@ -62,16 +63,16 @@ static int32_t check_bags(tni_frame *f, const tn_tensor *weight, const tn_tensor
                         "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
                         "supported for mode='sum'");
     if (rank_of(scales) != 1 || scales->numel != indices->numel)
-        return tni_fail(
-            f, TN_E_SHAPE,
-            "expected per_sample_weights to be a 1D tensor of as many elements as there are indices");
+        return tni_fail(f, TN_E_SHAPE,
+                        "expected per_sample_weights to be a 1D tensor with one element for each index");
     return TN_OK;
 }
 
 /*
  * _embedding_bag (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
  * include_last_offset, padding_idx): the bags, the bag of each index, the sizes of the bags, the rows that
- * gave the maxima. Plain sums need no bag of each index; what is not needed is left unwritten in ATen, too.
+ * gave the maxima. Sums without weights need no bag of each index; ATen leaves outputs that are not needed
+ * unwritten, too.
  */
 int32_t infer_embedding_bag(tni_frame *f)
 {
@@ -130,7 +131,7 @@ static int32_t check_attention(tni_frame *f, const tn_tensor *q, const tn_tensor
     return TN_OK;
 }
 
-/* Heads inside the length: as a transposed (batch, length, heads, width). */
+/* Strides of a transposed (batch, length, heads, width). */
 static int32_t out_by_length(tni_frame *f, uint32_t i, tn_dtype dtype, uint32_t rank, const int64_t *sizes)
 {
     int64_t strides[4], width = rank == 4 ? sizes[3] : 1;

@@ -58,7 +58,7 @@ static int32_t arg_format(const tni_frame *f, uint32_t i, int32_t absent)
     return v->tag == TN_TAG_MEMORY_FORMAT || v->tag == TN_TAG_INT ? (int32_t)v->as.i : absent;
 }
 
-/* An out form's output is there already: it only gets its size. */
+/* The output of an out form exists; it is only resized. */
 static int32_t give_new(tni_frame *f, const options *o, tn_ints size, const int64_t *strides)
 {
     tn_tensor *t;
@@ -135,7 +135,10 @@ int32_t infer_empty_permuted(tni_frame *f)
     return give_new(f, &o, size, strides);
 }
 
-/* Strides of a tensor with the sizes of `t` in a format; the dense ones of t itself are preserved. */
+/*
+ * Strides of a tensor with the sizes of `t` in a memory format. TN_PRESERVE_FORMAT keeps the strides of a
+ * dense t.
+ */
 static int32_t strides_in_format(const tni_frame *f, const tn_tensor *t, int32_t format, int64_t *strides)
 {
     uint32_t rank = t->desc.rank;
@@ -249,7 +252,7 @@ static int32_t show_storage_of(tn_tensor *self, const tn_tensor *other)
     tni_tensor_set_storage(self, other->storage);
     int32_t status = tni_tensor_set_view(self, other->desc.rank, sizes_of(other), strides_of(other),
                                          tni_tensor_offset(other));
-    if (status) tni_tensor_set_storage(self, old); /* nothing has changed */
+    if (status) tni_tensor_set_storage(self, old); /* restored */
     tni_storage_release(old);
     return status;
 }

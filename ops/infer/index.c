@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexing: by lists of tensors, along one dimension, by masks; what is written in place is checked here
- * only. */
+/*
+ * Indexing: by lists of tensors, along one dimension, by masks. In-place operators have no outputs to infer;
+ * their rules check arguments only.
+ */
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
@@ -12,11 +14,14 @@ static int32_t is_mask(const tn_tensor *t)
     return t && (dtype_of(t) == TN_BOOL || dtype_of(t) == TN_UINT8);
 }
 
-/* Masks become indices, so that kernels see int64 (or int32) alone. The list is owned by `list`. */
+/*
+ * The indices with masks replaced by int64 indices, so that kernels see int64 or int32 only. `list` owns the
+ * array.
+ */
 typedef struct index_list {
     tn_tensor *items[TN_MAX_RANK];
     int64_t count;
-    int64_t owned; /* bits of items that are ours */
+    int64_t owned; /* bits of the items that were made here */
 } index_list;
 
 static void index_list_finish(index_list *l)
@@ -67,7 +72,7 @@ static int32_t push_mask(tni_frame *f, index_list *l, tn_tensor *mask)
     return status;
 }
 
-/* Calls the operator again with masks turned into indices and gives what it gives. */
+/* Calls the operator again with indices in place of masks, and returns its results. */
 static int32_t call_with_indices(tni_frame *f, const index_list *l)
 {
     tn_value args[TNI_MAX_ARGS], out;
@@ -81,7 +86,7 @@ static int32_t call_with_indices(tni_frame *f, const index_list *l)
     return tni_out_give(f, 0, out.as.tensor);
 }
 
-/* Handles masks; `handled` says that the result is there. */
+/* Handles masks; `handled`: the call is done. */
 static int32_t expand_masks(tni_frame *f, int32_t *handled)
 {
     tn_tensors list = tn_value_as_tensors(f->args[1]);
@@ -98,7 +103,7 @@ static int32_t expand_masks(tni_frame *f, int32_t *handled)
     return status;
 }
 
-/* The common shape of the indices, and whether those that are there stand together. */
+/* The common shape of the indices, and whether they are adjacent. */
 typedef struct index_shape {
     tni_shape shape;
     int64_t first; /* position of the first index */
@@ -130,7 +135,7 @@ static int32_t read_indices(tni_frame *f, const tn_tensor *self, index_shape *ou
     return TN_OK;
 }
 
-/* Sizes of x[indices]: the indices' shape stands where they stand together, else in front. */
+/* Sizes of x[indices]: adjacent indices put their shape in their place, others in front. */
 static int32_t indexed_sizes(tni_frame *f, const tn_tensor *self, tni_shape *out)
 {
     tn_tensors list = tn_value_as_tensors(f->args[1]);
@@ -142,14 +147,15 @@ static int32_t indexed_sizes(tni_frame *f, const tn_tensor *self, tni_shape *out
     for (int64_t d = 0; d < rank_of(self); d++) {
         int32_t indexed = d < list.count && list.data[d];
         if (out->rank + (uint32_t)(indexed ? 0 : 1) > TN_MAX_RANK)
-            return tni_fail(f, TN_E_SHAPE, "too many dimensions");
+            return tni_fail(f, TN_E_SHAPE, "the result would have too many dimensions");
         if (indexed)
             empty_indexed |= sizes_of(self)[d] == 0;
         else
             out->sizes[out->rank++] = sizes_of(self)[d];
     }
     if (x.first < 0) return TN_OK;
-    if (out->rank + x.shape.rank > TN_MAX_RANK) return tni_fail(f, TN_E_SHAPE, "too many dimensions");
+    if (out->rank + x.shape.rank > TN_MAX_RANK)
+        return tni_fail(f, TN_E_SHAPE, "the result would have too many dimensions");
     memmove(out->sizes + place + x.shape.rank, out->sizes + place,
             (out->rank - (uint64_t)place) * sizeof(int64_t));
     memcpy(out->sizes + place, x.shape.sizes, x.shape.rank * sizeof(int64_t));
@@ -257,7 +263,7 @@ int32_t infer_index_write(tni_frame *f)
     return tni_out_like(f, 0, self, 0);
 }
 
-/* Index and self have one rank, the index is no larger apart from dim. */
+/* Index and self have the same rank; the index is no larger apart from dim. */
 static int32_t check_gather_shape(tni_frame *f, const tn_tensor *self, const tn_tensor *index, int64_t dim,
                                   const char *what)
 {
@@ -376,7 +382,7 @@ int32_t infer_masked_write(tni_frame *f)
     return tni_out_like(f, 0, self, 0);
 }
 
-/* The kernel gives the size; here the most it can be. */
+/* An upper bound; the kernel sets the size. */
 int32_t infer_masked_select(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *mask = tni_arg_tensor(f, 1);

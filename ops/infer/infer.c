@@ -79,7 +79,7 @@ static double largest(tn_dtype dtype, const char **name)
     return *name = "double", INFINITY;
 }
 
-/* Integers of unsigned types may wrap, infinities and NaN are at home in floating types only. */
+/* Unsigned types accept negative integers, which wrap; only floating types accept infinities and NaN. */
 static int32_t overflows(double x, tn_dtype dtype, double max)
 {
     if (is_float(dtype)) return isfinite(x) && fabs(x) > max;
@@ -105,16 +105,21 @@ int64_t tni_product(const int64_t *sizes, int64_t first, int64_t end)
     return n;
 }
 
-/* Strides of a channels-last tensor, whatever the sizes of 1 are: the last dimension but C innermost. */
+/*
+ * Whether the strides are channels-last, whatever the strides of dimensions of size 1: channels innermost,
+ * then space, then the batch.
+ */
 static int32_t follows_channels_last(const tn_tensor *t)
 {
     const int64_t *sizes = sizes_of(t), *strides = strides_of(t);
     int64_t rank = rank_of(t), least = 0;
     if (strides[1] == 0) return 0;
     for (int64_t k = 0; k < rank; k++) {
-        int64_t d = k == 0 ? 1 : k == rank - 1 ? 0 : rank - k; /* C, then the space from its end, then N */
+        int64_t d = k == 0          ? 1
+                    : k == rank - 1 ? 0
+                                    : rank - k; /* C, then space from its last dimension, then N */
         if (sizes[d] == 0 || strides[d] < least) return 0;
-        /* N111 is row-major, and so is N stored as one long row. */
+        /* sizes N, 1, 1, 1 count as row-major */
         if (d == 0 && least == strides[1]) return 0;
         least = strides[d];
         if (sizes[d] > 1) least *= sizes[d];

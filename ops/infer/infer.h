@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What shape rules share. A rule reads the arguments of a frame by their index in the schema of the base
- * form, refuses what ATen refuses in ATen's words, and says what the outputs are. Rules never read elements,
- * and know no device.
+ * The vocabulary of shape rules. A rule reads the arguments of a frame by their index in the schema of the
+ * base form, refuses what ATen refuses with ATen's text, and sets the sizes and dtypes of the outputs. Rules
+ * never read elements and do not depend on the device.
  */
 #ifndef TNI_OPS_INFER_H
 #define TNI_OPS_INFER_H
@@ -46,7 +46,7 @@ static inline int32_t is_complex(tn_dtype dtype)
 {
     return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
 }
-/* Bool counts as one. */
+/* Bool included. */
 static inline int32_t is_integer(tn_dtype dtype)
 {
     return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
@@ -56,11 +56,11 @@ static inline int32_t is_inplace(const tni_frame *f)
     return f->op->form == TNI_FORM_INPLACE;
 }
 
-/* A list argument; {NULL, 0} where it is absent. */
+/* A list argument; {NULL, 0} if absent. */
 tn_ints tni_arg_ints(const tni_frame *f, uint32_t i);
 tn_dtype tni_arg_dtype(const tni_frame *f, uint32_t i);
 const char *tni_arg_string(const tni_frame *f, uint32_t i);
-/* A list of `count` ints; one alone stands for all. `name` is for the error. */
+/* A list of `count` ints; a single int is repeated. `name` is for the error. */
 int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const char *name, int64_t *out);
 /* The dim in argument i, in 0 .. rank - 1 (a rank of 0 counts as 1). */
 static inline int32_t tni_arg_dim(const tni_frame *f, uint32_t i, int64_t rank, int64_t *out)
@@ -75,25 +75,30 @@ typedef struct tni_text {
 const char *tni_sizes_text(const tn_tensor *t, tni_text *text);
 const char *tni_list_text(tn_ints list, tni_text *text);
 
-/* Refuses what is no index dtype (int64, or int32 where `int32_too`). */
+/* Refuses dtypes other than int64 (or int32 if `int32_too`). */
 int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too);
-/* Refuses a number that the dtype cannot hold: "value cannot be converted to type float without overflow". */
+/* Refuses a scalar that the dtype cannot hold: "value cannot be converted to type float without overflow". */
 int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype);
-/* Refuses a sparse gradient, asked for by bool argument i, where the call is recorded. Results do not depend on it. */
+/*
+ * Refuses a sparse gradient, asked for by bool argument i, where the call is recorded. Results do not depend
+ * on it.
+ */
 int32_t tni_check_sparse(const tni_frame *f, uint32_t i);
 /* Bits of arguments of the schema: keeps them from being cast to the call's dtype. */
 #define TNI_KEEP(i) (1u << (i))
 
-/* Product of sizes from dimension `first` to before `end`. */
+/* Product of the sizes of dimensions `first` to `end` - 1. */
 int64_t tni_product(const int64_t *sizes, int64_t first, int64_t end);
 /*
- * Output i with the memory format that convolutions, pooling and the like take from their input:
- * channels-last where the input is, else row-major.
+ * Output i with the memory format that convolution, pooling and the like take from their input: channels-last
+ * if the input is, else row-major.
  */
 int32_t tni_out_channels(tni_frame *f, uint32_t i, const tn_tensor *input, tn_dtype dtype, int64_t rank,
                          const int64_t *sizes);
-/* The format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D) that a tensor suggests by its
- * strides. */
+/*
+ * The memory format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D) that a tensor's strides
+ * suggest.
+ */
 int32_t tni_suggest_format(const tn_tensor *t);
 
 #endif

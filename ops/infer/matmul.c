@@ -33,7 +33,7 @@ int32_t infer_mm(tni_frame *f)
     return tni_out(f, 0, dtype_of(a), 2, sizes);
 }
 
-/* What is added must expand to the product's shape. */
+/* The added tensor must expand to the product's shape. */
 static int32_t check_added(tni_frame *f, const tn_tensor *self, uint32_t rank, const int64_t *sizes)
 {
     tni_text a, b;
@@ -156,8 +156,10 @@ int32_t infer_dot(tni_frame *f)
     return tni_out(f, 0, dtype_of(a), 0, NULL);
 }
 
-/* linear (input, weight, bias): input @ weight.T + bias over the last dimension; a weight of one dimension
- * gives a number. */
+/*
+ * linear (input, weight, bias): input @ weight.T + bias over the last dimension. A 1-D weight removes the
+ * dimension.
+ */
 int32_t infer_linear(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 0), *weight = tni_arg_tensor(f, 1),

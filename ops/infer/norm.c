@@ -130,7 +130,8 @@ static int32_t check_layer_norm(tni_frame *f, const tn_tensor *input, tn_ints sh
                         "normalized_shape = %s",
                         tni_sizes_text(bias, &a), tni_list_text(shape, &b));
     if (first < 0 || memcmp(sizes_of(input) + first, shape.data, (size_t)shape.count * sizeof(int64_t))) {
-        const char *list = tni_list_text(shape, &a); /* "[2, 2]", of which the second text has no bracket */
+        const char *list = tni_list_text(
+            shape, &a); /* "[2, 2]"; ATen's text has the second list without its first bracket */
         return tni_fail(
             f, TN_E_SHAPE,
             "Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list,
@@ -205,7 +206,7 @@ int32_t infer_group_norm(tni_frame *f)
     TNI_TRY(check_vector(f, weight, "weight", channels, input));
     TNI_TRY(check_vector(f, bias, "bias", channels, input));
     if (n * channels * space != input->numel)
-        return tni_fail(f, TN_E_SHAPE, "the input of shape %s has not N * C * HxW elements",
+        return tni_fail(f, TN_E_SHAPE, "the input of shape %s does not have N * C * HxW elements",
                         tni_sizes_text(input, &text));
     f->keep_dtype = ~TNI_KEEP(0);
     TNI_TRY(tni_out_channels(f, 0, input, dtype_of(input), rank_of(input), sizes_of(input)));
@@ -355,7 +356,7 @@ static int32_t check_nll(tni_frame *f, const tn_tensor *self, const tn_tensor *t
     return check_class_weight(f, tni_arg_tensor(f, 2), sizes_of(self)[rank_of(self) == 1 ? 0 : 1]);
 }
 
-/* (self, target, weight, reduction, ignore_index): the loss and the weight of all that counted. */
+/* (self, target, weight, reduction, ignore_index): the loss and the sum of the weights used. */
 int32_t infer_nll_loss(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);

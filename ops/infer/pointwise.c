@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pointwise operators ask of their arguments beyond promotion. */
+/* Checks of pointwise operators' arguments beyond promotion. */
 #include <string.h>
 #include "ops/infer/infer.h"
 
@@ -36,7 +36,7 @@ static __attribute__((noinline)) int32_t check_alpha(tni_frame *f)
 
 int32_t infer_alpha(tni_frame *f)
 {
-    const tn_value *v = f->args; /* a whole alpha suits all but bool */
+    const tn_value *v = f->args; /* an integer alpha fits all dtypes but bool */
     if (v[2].tag == TN_TAG_INT && !is_bool(v[0].as.tensor) && !is_bool(v[1].as.tensor)) return TN_OK;
     return check_alpha(f);
 }
@@ -49,7 +49,7 @@ int32_t infer_no_bool_negation(tni_frame *f)
                      "invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
-/* The number 0 or 1 is a power that bool has. */
+/* bool has the powers 0 and 1 */
 int32_t infer_no_bool(tni_frame *f)
 {
     if (f->call_dtype != TN_BOOL ||

@@ -5,7 +5,7 @@
 #include "ops/infer/infer.h"
 #include "ops/pooled.h"
 
-/* Dimensions of space that the operator's name says: max_pool3d has 3. */
+/* The number of spatial dimensions, from the operator's name: max_pool3d has 3. */
 static int64_t space_of(const tni_frame *f)
 {
     const char *name = f->op->base->name;
@@ -22,7 +22,7 @@ static int32_t check_rank(tni_frame *f, const tn_tensor *self, int64_t space)
                     (long long)space + 1, (long long)space + 2);
 }
 
-/* All but the batch must have elements. */
+/* All dimensions but the batch must have elements. */
 static int32_t check_not_empty(tni_frame *f, const tn_tensor *self, int64_t space)
 {
     tni_text text;
@@ -127,7 +127,7 @@ int32_t infer_avg_pool(tni_frame *f)
     return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
 }
 
-/* max_pool (self, kernel_size, stride, padding, dilation, ceil_mode): values and their places. */
+/* max_pool (self, kernel_size, stride, padding, dilation, ceil_mode): values and their indices. */
 int32_t infer_max_pool(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
@@ -143,7 +143,7 @@ int32_t infer_max_pool(tni_frame *f)
 
 /* ---- given output sizes ---- */
 
-/* Sizes with those of the list in argument i for the space. */
+/* The sizes of the input with the list in argument i as spatial sizes. */
 static int32_t sized_space(tni_frame *f, const tn_tensor *self, uint32_t i, int64_t space, int64_t *sizes)
 {
     tn_ints list = tni_arg_ints(f, i);
@@ -226,7 +226,7 @@ int32_t infer_fractional_max_pool(tni_frame *f)
         int64_t in = sizes_of(self)[rank - space + i];
         if (wanted[i] + kernel[i] - 1 > in || wanted[i] <= 0 || kernel[i] <= 0)
             return tni_fail(f, TN_E_SHAPE,
-                            "pool size %lld and output size %lld do not fit the input size %lld",
+                            "pool size %lld and output size %lld do not fit into the input size %lld",
                             (long long)kernel[i], (long long)wanted[i], (long long)in);
     }
     TNI_TRY(sized_space(f, self, 2, space, sizes));

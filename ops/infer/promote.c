@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dtypes of pointwise operators that follow no common rule. */
+/* Promotion of pointwise operators with a rule of their own. */
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
@@ -14,7 +14,7 @@ static void add_argument(const tni_frame *f, tni_promotion *p, uint32_t i)
         tni_promotion_add(p, tni_dtype_of_scalar(*v, tni_default_dtype(f->ctx)), 1, 1);
 }
 
-/* Result type of arguments `first` to before `end`, numbers included. */
+/* Result type of arguments `first` to `end` - 1, scalars included. */
 static tn_dtype common_of(const tni_frame *f, uint32_t first, uint32_t end)
 {
     tni_promotion p = {0};
@@ -29,7 +29,7 @@ static int32_t set_dtypes(tni_frame *f, tn_dtype call, tn_dtype out)
     return TN_OK;
 }
 
-/* pow with a number, clamp: the numbers take part. */
+/* pow with a scalar, clamp: the scalars take part in promotion. */
 int32_t promote_scalars(tni_frame *f)
 {
     tn_dtype dtype = common_of(f, 0, f->n_args);
@@ -55,7 +55,7 @@ int32_t promote_where(tni_frame *f)
     return set_dtypes(f, dtype, dtype);
 }
 
-/* Without a rounding mode the division is a true one. */
+/* Without a rounding mode integers promote to float. */
 int32_t promote_div_mode(tni_frame *f)
 {
     const char *mode = tni_arg_string(f, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions and scans: which dimensions of argument 0 go away, what the sum of no elements is, dtypes.
- * Dimensions of size 0 that have no identity are refused.
+ * Reductions and scans: which dimensions of argument 0 are reduced, the dtypes. Reducing a dimension of size
+ * 0 is refused if the operation has no identity.
  */
 #include <math.h>
 #include <tenon/ops.h>
@@ -12,7 +12,7 @@ static uint64_t all_dims(int64_t rank)
     return rank >= 64 ? UINT64_MAX : (UINT64_C(1) << rank) - 1;
 }
 
-/* Reads the dims in argument i: an int, a list, or nothing, which is all of them. */
+/* The dims in argument i: an int, a list, or none, which means all. */
 static int32_t read_dims(tni_frame *f, uint32_t i)
 {
     int64_t rank = rank_of(tni_arg_tensor(f, 0)), dim;
@@ -64,7 +64,7 @@ static int32_t name_length(const tni_frame *f, const char **name)
     return n;
 }
 
-/* Refuses reduced dimensions of size 0; `listed`: dims were named. */
+/* Refuses reduced dimensions of size 0; `listed`: the call has a list of dims. */
 static int32_t check_not_empty(tni_frame *f, int32_t listed, int32_t hint)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
@@ -187,7 +187,7 @@ int32_t infer_reduction_pair(tni_frame *f)
     return out_reduced(f, 1, f->call_dtype);
 }
 
-/* An order that has no identity refuses empty dimensions. */
+/* Refuses empty dimensions for an order without identity. */
 static int32_t check_norm_order(tni_frame *f, int32_t listed)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
@@ -311,7 +311,7 @@ int32_t infer_hash_tensor(tni_frame *f)
     return out_reduced(f, 0, TN_UINT64);
 }
 
-/* ---- scans: `reduced` is the one dimension that is walked along ---- */
+/* ---- scans: `reduced` is the dimension of the scan ---- */
 
 static int32_t start_scan(tni_frame *f)
 {
@@ -334,7 +334,7 @@ int32_t infer_scan(tni_frame *f)
     return out_scan(f, 0, f->call_dtype);
 }
 
-/* cumsum, cumprod (self, dim, dtype): integers in int64, but what is given keeps its dtype. */
+/* cumsum, cumprod (self, dim, dtype): integers are computed in int64; a given output keeps its dtype. */
 int32_t infer_scan_sum(tni_frame *f)
 {
     tn_dtype dtype = tni_arg_dtype(f, 2);

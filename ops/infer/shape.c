@@ -5,7 +5,7 @@
 
 /* ---- cat ---- */
 
-/* A vector without elements is skipped, whatever the others are. */
+/* ATen skips empty 1-D tensors, whatever the shape of the others. */
 static int32_t is_skipped(const tn_tensor *t)
 {
     return rank_of(t) == 1 && sizes_of(t)[0] == 0;
@@ -130,12 +130,12 @@ int32_t infer_repeat(tni_frame *f)
             return tni_fail(f, TN_E_SHAPE, "Trying to create tensor with negative dimension %lld",
                             (long long)repeats.data[i]);
         if (__builtin_mul_overflow(repeats.data[i], d < 0 ? 1 : sizes_of(self)[d], &sizes[i]))
-            return tni_fail(f, TN_E_SHAPE, "the size overflows");
+            return tni_fail(f, TN_E_SHAPE, "the size of the result overflows int64");
     }
     return tni_out(f, 0, dtype_of(self), (uint32_t)repeats.count, sizes);
 }
 
-/* repeat_interleave.Tensor: how many come out the kernel finds. */
+/* repeat_interleave.Tensor: the kernel determines the size. */
 int32_t infer_repeat_interleave(tni_frame *f)
 {
     const tn_tensor *repeats = tni_arg_tensor(f, 0);
@@ -152,7 +152,8 @@ int32_t infer_unfold_backward(tni_frame *f)
 {
     tn_ints sizes = tni_arg_ints(f, 1);
     int64_t dim;
-    if (sizes.count > TN_MAX_RANK) return tni_fail(f, TN_E_SHAPE, "at most %d dimensions", TN_MAX_RANK);
+    if (sizes.count > TN_MAX_RANK)
+        return tni_fail(f, TN_E_SHAPE, "the result would have more than %d dimensions", TN_MAX_RANK);
     TNI_TRY(tni_arg_dim(f, 2, sizes.count, &dim));
     return tni_out(f, 0, dtype_of(tni_arg_tensor(f, 0)), (uint32_t)sizes.count, sizes.data);
 }
@@ -172,7 +173,7 @@ static int32_t check_pad(tni_frame *f, const tn_tensor *self, tn_ints pad)
     return TN_OK;
 }
 
-/* Reflection takes less than the dimension on either side; both need something to reflect. */
+/* Reflection padding must be smaller than the dimension; both modes need a non-empty dimension. */
 static int32_t check_mirror(tni_frame *f, const tn_tensor *self, tn_ints pad, int32_t reflects)
 {
     int64_t space = pad.count / 2, rank = rank_of(self);

@@ -28,13 +28,13 @@ int32_t infer_topk(tni_frame *f)
     return tni_out(f, 1, TN_INT64, self->desc.rank, sizes);
 }
 
-/* Output i as an int64 vector, without elements where it is not asked for. */
+/* Output i as an int64 vector, empty if not asked for. */
 static int32_t out_vector(tni_frame *f, uint32_t i, int64_t count)
 {
     return tni_out(f, i, TN_INT64, 1, &count);
 }
 
-/* Unique slices of a dimension: inverse and counts are given whether asked for or not. */
+/* Unique slices of a dimension: as in ATen, inverse and counts are computed whether asked for or not. */
 static int32_t unique_along(tni_frame *f, int64_t dim)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
@@ -129,7 +129,7 @@ int32_t infer_searchsorted(tni_frame *f)
     return tni_out(f, 0, tni_arg_bool(f, 2) ? TN_INT32 : TN_INT64, values->desc.rank, sizes_of(values));
 }
 
-/* bincount (self, weights, minlength): how many bins there are the kernel finds. */
+/* bincount (self, weights, minlength): the kernel determines the bin count. */
 int32_t infer_bincount(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *weights = tni_arg_tensor(f, 1);
@@ -195,7 +195,7 @@ int32_t infer_segment_reduce(tni_frame *f)
     return tni_out(f, 0, dtype_of(data), data->desc.rank, sizes);
 }
 
-/* A result like the input, and a mask. */
+/* An output like the input, and a bool mask. */
 int32_t infer_with_mask(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);

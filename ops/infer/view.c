@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views with other sizes and strides on the same storage. Of in-place forms self takes over what is given
- * here. */
+/* Views with other sizes and strides on the same storage. In-place forms take these over into self. */
 #include <string.h>
 #include "ops/infer/infer.h"
 #include "ops/infer/view.h"
@@ -12,7 +11,7 @@ int32_t tni_give_view(tni_frame *f, tn_tensor *self, const tni_view_shape *v)
     return tni_out_give(f, 0, t);
 }
 
-/* Sizes and strides are the program's, or more than self has. */
+/* Sizes and strides come from the program, or exceed those of self. */
 static int32_t give_checked(tni_frame *f, tn_tensor *self, const tni_view_shape *v)
 {
     tn_tensor *t;
@@ -24,7 +23,7 @@ void tni_view_of(const tn_tensor *t, tni_view_shape *v)
 {
     v->rank = t->desc.rank;
     v->offset = tni_tensor_offset(t);
-    for (uint32_t i = 0; i < v->rank; i++) { /* few: a call of memcpy takes longer */
+    for (uint32_t i = 0; i < v->rank; i++) { /* few elements: a call of memcpy takes longer */
         v->sizes[i] = sizes_of(t)[i];
         v->strides[i] = strides_of(t)[i];
     }
@@ -47,7 +46,7 @@ int32_t infer_alias(tni_frame *f)
     return tni_give_view(f, self, &v);
 }
 
-/* No view to autograd: the result has no base. */
+/* Not a view for autograd: the result has no base. */
 int32_t infer_detach(tni_frame *f)
 {
     tn_tensor *self = tni_arg_tensor(f, 0), *t;
@@ -87,7 +86,7 @@ int32_t infer_reshape_alias(tni_frame *f)
     return give_checked(f, self, &v);
 }
 
-/* Sizes and strides of one dimension of the result; `i` counts from the front of it. */
+/* Size and stride of one dimension of the result; `i` counts from the front of it. */
 static int32_t expand_dim(tni_frame *f, const tn_tensor *self, tn_ints size, int64_t i, tni_view_shape *v)
 {
     int64_t d = i - (size.count - rank_of(self)), want = size.data[i];

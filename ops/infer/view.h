@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes, strides and offset of a view in the making. */
+/* Sizes, strides and offset of a view. */
 #ifndef TNI_OPS_INFER_VIEW_H
 #define TNI_OPS_INFER_VIEW_H
 
@@ -12,9 +12,9 @@ typedef struct tni_view_shape {
     int64_t strides[TN_MAX_RANK + 1];
 } tni_view_shape;
 
-/* The view that a tensor is itself. */
+/* The geometry of the tensor itself. */
 void tni_view_of(const tn_tensor *t, tni_view_shape *v);
-/* Makes the view, all of whose elements are elements of self, and gives it as the output. */
+/* Creates the view, whose elements must all be elements of self, and sets it as the output. */
 int32_t tni_give_view(tni_frame *f, tn_tensor *self, const tni_view_shape *v);
 
 #endif

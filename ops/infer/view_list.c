@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views that come as a list. The output value has the tag TENSORS; its array is from tni_alloc with exactly
- * `count` pointers (one, for an empty list) and belongs to whoever releases the value, with one reference for
- * each item.
+ * Operators that return a list of views. The output value has the tag TENSORS; its array is from tni_alloc
+ * with exactly `count` pointers (one, for an empty list) and belongs to whoever releases the value, with one
+ * reference for each item.
  */
 #include "ops/infer/infer.h"
 #include "ops/infer/view.h"
@@ -27,7 +27,7 @@ static int32_t list_start(tni_frame *f, view_list *l, int64_t count)
     return l->items ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 
-/* Gives the list, or drops it when a step failed. */
+/* Sets the list as the output, or releases it if a step failed. */
 static int32_t list_finish(tni_frame *f, view_list *l, int32_t status)
 {
     if (status) {
@@ -47,7 +47,7 @@ static int32_t list_add(view_list *l, tn_tensor *self, const tni_view_shape *v)
     return status;
 }
 
-/* Adds the part of `dim` that begins at `start`. */
+/* Adds the part of `dim` from `start` on. */
 static int32_t list_add_part(view_list *l, tn_tensor *self, int64_t dim, int64_t start, int64_t length)
 {
     tni_view_shape v;

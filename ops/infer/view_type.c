@@ -5,7 +5,7 @@
 
 #define LAZY_BITS (TN_DESC_CONJ | TN_DESC_NEG)
 
-/* Gives a view of another dtype or with other lazy bits; it remembers what it is a view of. */
+/* Sets as output a view with another dtype or other lazy bits; it keeps its base. */
 static int32_t give_as(tni_frame *f, tn_tensor *self, tn_dtype dtype, const tni_view_shape *v, uint32_t bits)
 {
     tn_tensor *t;

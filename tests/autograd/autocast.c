@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixed precision: which calls are cast to what, as PyTorch's documents and its registrations for AutocastCPU
- * and AutocastCUDA say, and what becomes of gradients.
+ * Mixed precision: which calls are cast to which dtype, as in PyTorch's documents and its registrations for
+ * AutocastCPU and AutocastCUDA, and the dtypes of gradients.
  */
 #include "suite.h"
 
@@ -47,7 +47,7 @@ Test(autocast, classes_of_the_cpu)
     EXPECT_DTYPE(r, tn_mse_loss(r, h, h), TN_FLOAT32);
     EXPECT_DTYPE(r, tn_cat(r, ((tn_tensors){mixed, 2})), TN_FLOAT32);
     EXPECT_DTYPE(r, tn_cat(r, ((tn_tensors){low, 2})), TN_BFLOAT16);
-    EXPECT_DTYPE(r, tn_exp(r, h), TN_BFLOAT16); /* in no list of the CPU */
+    EXPECT_DTYPE(r, tn_exp(r, h), TN_BFLOAT16); /* not in the lists of the CPU */
     EXPECT_DTYPE(r, tn_add(r, h, x), TN_FLOAT32);
     EXPECT_DTYPE(r, tn_mm(r, d, d), TN_FLOAT64);
     EXPECT_DTYPE(r, tn_mm_out(r, x, x, matrix(TN_FLOAT32, TN_CPU)), TN_FLOAT32);
@@ -98,7 +98,7 @@ static void count_casts(void *user, const tn_call_info *info, uint64_t token)
     if (strcmp(info->name, "aten::_to_copy") == 0) ++*(int *)user;
 }
 
-/* A parameter is cast once for the region, and again after it was written. */
+/* A parameter is cast once in a region, and again after it was written. */
 Test(autocast, parameters_are_cast_once)
 {
     int casts = 0;
@@ -135,7 +135,7 @@ static void *on_another_thread(void *user)
     return NULL;
 }
 
-/* Forms that write into given tensors have bodies, too, and those are not cast: 1 + 2^-10 needs ten bits. */
+/* Out forms have composites, too, and those are not cast: 1 + 2^-10 needs ten bits. */
 Test(autocast, bodies_of_out_forms_are_left_alone)
 {
     tn_tensor *x = tn_full(s, TN_INTS(1, 1), 1.0009765625, .dtype = TN_FLOAT32);

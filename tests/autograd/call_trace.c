@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls written down and run again on other tensors: the same as the program would have got. */
+/* Traces of calls, run again on other tensors: the same results as the program's. */
 #include "suite.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ Test(call_trace, other_inputs)
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(VECTOR(s, 0, 4, 5, 6)), both), TN_OK);
     EXPECT(s, both[0], 41, 101, 181);
     EXPECT(s, both[1], 4, 5, 6);
-    /* Constants are the program's tensors: what is written to them later counts. */
+    /* Constants are the program's tensors; later writes to them are seen. */
     tn_fill_scalar_(s, w, 1);
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(VECTOR(s, 0, 4, 5, 6)), both), TN_OK);
     EXPECT(s, both[0], 5, 6, 7);
@@ -77,8 +77,7 @@ Test(call_trace, views_writes_and_lists)
     tn_call_trace_release(trace);
 }
 
-/* A step of training, its backward among the calls: gradients of other inputs are those that autograd gives.
- */
+/* A training step with its backward: gradients for other inputs equal those of autograd. */
 Test(call_trace, backward_is_calls)
 {
     tn_tensor *w = make(s, TN_INTS(2, 1), VALUES(0.5, -1), 1), *x = make(s, TN_INTS(1, 2), VALUES(1, 2), 0),
@@ -96,7 +95,7 @@ Test(call_trace, backward_is_calls)
     tn_call_trace_release(trace);
 }
 
-/* A run records and casts as its own scope says. */
+/* A run records and casts by the modes of its own scope. */
 Test(call_trace, layers_are_the_runs)
 {
     tn_tensor *w = VECTOR(s, 1, 2, 3), *x = VECTOR(s, 0, 1, 1), *out, *grad;
@@ -112,7 +111,7 @@ Test(call_trace, layers_are_the_runs)
     tn_call_trace_release(trace);
 }
 
-/* A detached tensor is a value of its own: a run has the gradient that the program had, x and not 2 x. */
+/* A detached tensor is a value of its own: a run has the program's gradient, x and not 2 x. */
 Test(call_trace, detached_is_another_value)
 {
     tn_tensor *x = VECTOR(s, 1, 3, 4), *out, *grad;
@@ -126,7 +125,7 @@ Test(call_trace, detached_is_another_value)
     tn_call_trace_release(trace);
 }
 
-/* The out form of a factory runs with other arguments inside; written down are the program's. */
+/* The out form of a factory changes its arguments inside; the trace has the program's. */
 Test(call_trace, out_forms_of_factories)
 {
     tn_tensor *x = VECTOR(s, 0, 1, 2), *out;
@@ -149,7 +148,7 @@ Test(call_trace, refusals)
     expect_last_error("this thread already records a trace");
     cr_assert_eq(tn_call_trace_run(s, trace, LIST(x), &out), TN_E_STATE);
     expect_error(s, "the trace is NULL or not ended");
-    tn_mul(s, x, tn_mul(s, tn_ones(s, TN_INTS(3)), x)); /* fails: written down is what succeeded */
+    tn_mul(s, x, tn_mul(s, tn_ones(s, TN_INTS(3)), x)); /* fails, so it is not traced */
     expect_error(s, "size of tensor");
     finish(trace, LIST(x));
     cr_assert_eq(tn_call_trace_count(trace), 1);

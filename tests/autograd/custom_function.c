@@ -162,7 +162,10 @@ Test(function, operator_with_a_gradient)
     end();
 }
 
-/* A gate in the first call of backward: a second run of the node meets it between its start and its first saved tensor. */
+/*
+ * A gate in the first call of backward: a second run of the node meets it between its start and its first
+ * saved tensor.
+ */
 typedef struct gate {
     sem_t entered, open;
     atomic_int calls;

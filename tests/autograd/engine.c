@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backward runs: what is accumulated where, options, errors, depth, layout, threads. */
+/* Backward runs: accumulation, options, errors, depth, layout, threads. */
 #include "suite.h"
 
 #include <pthread.h>
@@ -179,7 +179,7 @@ Test(engine, deep_chain)
     tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
     tn_backward_with(s, TN_TENSORS(y), &keep);
     EXPECT(s, tn_grad_of(s, x), 1);
-    tn_release(y); /* the whole graph goes */
+    tn_release(y); /* the whole graph is freed */
     end();
 }
 
@@ -264,7 +264,10 @@ static void *square_here(void *user)
     return NULL;
 }
 
-/* A node comes after all that it leads to, whichever threads made them: a new one has made none before. */
+/*
+ * A node has a greater sequence number than the nodes it leads to, whichever threads recorded them. A new
+ * thread starts at 0.
+ */
 Test(engine, nodes_of_several_threads_are_in_order)
 {
     tn_tensor *first = VECTOR(s, 1, 1, 2, 3), *ones = VECTOR(s, 0, 1, 1, 1), *second;
@@ -287,11 +290,11 @@ static tn_tensor *chain_root, *chain_leaf;
 static double inner_gradient;
 static int hook_depth;
 
-/* Runs over all that the outer run has its entries in. */
+/* Runs over nodes that hold entries of the outer run. */
 static tn_tensor *run_inside(void *user, tn_scope *hook_scope, tn_tensor *grad)
 {
     (void)user, (void)hook_scope, (void)grad;
-    if (hook_depth++) return NULL; /* the inner run comes here, too */
+    if (hook_depth++) return NULL; /* the inner run visits this node, too */
     tn_scope *mine = tn_scope_open(ctx);
     tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
     tn_tensor *found = NULL;
@@ -310,7 +313,7 @@ Test(engine, a_run_over_the_graph_of_the_run_that_called_it)
     chain_root = y; /* 101 x */
     tn_register_hook(chain_root, run_inside, NULL, NULL);
     tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
-    for (int i = 1; i <= 2; i++) { /* and once more: nothing of the inner run has stayed */
+    for (int i = 1; i <= 2; i++) { /* once more: the inner run has left nothing behind */
         hook_depth = 0;
         tn_backward_with(s, TN_TENSORS(chain_root), &keep);
         EXPECT(s, tn_grad_of(s, chain_leaf), 101.0 * i);
@@ -319,7 +322,7 @@ Test(engine, a_run_over_the_graph_of_the_run_that_called_it)
     end();
 }
 
-/* What a run that failed has noted does not stay. */
+/* A failed run leaves no entries in nodes. */
 Test(engine, after_a_run_that_failed)
 {
     tn_tensor *x = VECTOR(s, 1, 2), *squared = tn_mul(s, x, x), *sine = tn_sin(s, squared);
@@ -392,7 +395,7 @@ Test(engine, inference_mode)
     end();
 }
 
-/* What was released is named by every function that is given it. */
+/* Every function names a released handle that it is given. */
 Test(engine, dead_handles)
 {
     static const char gone[] = "was released and is used again";

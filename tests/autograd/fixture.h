@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A context with the CPU plugin and an allocator that counts, so that each test ends with nothing left. The
- * tests see the public headers and the shared library alone.
+ * A context with the CPU plugin and a counting allocator: each test ends with no memory left. Tests use the
+ * public headers and the shared library only.
  */
 #ifndef TESTS_AUTOGRAD_FIXTURE_H
 #define TESTS_AUTOGRAD_FIXTURE_H

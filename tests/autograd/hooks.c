@@ -117,7 +117,7 @@ static void finish(void *user, tn_scope *scope)
     finished += *(int *)user;
 }
 
-/* A whole run inside of a hook, and a callback for the end of the outer one. */
+/* A backward run inside a hook, and a callback for the end of the outer run. */
 static tn_tensor *nested(void *user, tn_scope *scope, tn_tensor *grad)
 {
     static int one = 1;
@@ -144,7 +144,7 @@ Test(hooks, run_in_a_run)
     end();
 }
 
-/* Saved tensors kept as numbers of our own. */
+/* Saved tensors that the test stores as doubles. */
 static int packed, unpacked, destroyed;
 typedef struct box {
     double values[8];
@@ -205,7 +205,7 @@ static int32_t exchange(void *user, tn_scope *scope, tn_tensor **grads, uint32_t
     return TN_OK;
 }
 
-/* Takes memory that somebody may have let go too early. */
+/* Allocates memory that may have been freed too early. */
 static int32_t fill_memory(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
 {
     (void)user;

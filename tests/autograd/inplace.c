@@ -176,8 +176,7 @@ Test(inplace, conjugated_view)
     end();
 }
 
-/* What a call saved may be written to by a call that depends on it. The memory that is left is counted at the
- * end. */
+/* A call may write a tensor saved by a call it depends on. The memory left is checked at the end. */
 Test(inplace, a_saved_tensor_that_comes_to_depend_on_its_node_is_let_go)
 {
     tn_tensor *w = VECTOR(s, 1, 2, 3), *constant = VECTOR(s, 0, 1, 1), *whole = VECTOR(s, 0, 1, 1, 1, 1);
@@ -194,7 +193,7 @@ Test(inplace, a_saved_tensor_that_comes_to_depend_on_its_node_is_let_go)
     end();
 }
 
-/* A saved tensor keeps the history it had, whatever happens to the tensor afterwards. */
+/* A saved tensor keeps its history, whatever happens to the tensor afterwards. */
 Test(inplace, second_derivatives_through_what_was_saved)
 {
     tn_tensor *x = VECTOR(s, 1, 2, 3), *y = tn_mul(s, x, x), *z = tn_mul(s, y, y); /* x^4 */
@@ -217,7 +216,7 @@ Test(inplace, view_of_many_more_dimensions)
     end();
 }
 
-/* The product needs what it overwrites: without memory for that nothing is changed, nothing left. */
+/* The product saves what it overwrites: without memory for that, nothing is changed and nothing leaks. */
 Test(inplace, no_memory_for_what_is_saved)
 {
     tn_tensor *w = VECTOR(s, 1, 3), *x = tn_ones(s, TN_INTS(4 << 20), .dtype = TN_FLOAT64);

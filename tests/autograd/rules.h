@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradient rules against finite differences. A test names an operator and its arguments; those that are
- * tensors which require a gradient are moved, first derivatives are compared with differences of the results,
- * and second ones with differences of the first.
+ * Gradient rules against finite differences. A test names an operator and its arguments. Tensors that require
+ * a gradient are varied: first derivatives are compared with differences of the results, second ones with
+ * differences of the first.
  */
 #ifndef TENON_TESTS_AUTOGRAD_RULES_H
 #define TENON_TESTS_AUTOGRAD_RULES_H
@@ -28,7 +28,7 @@ typedef struct rule_call {
     uint32_t op;
     uint32_t n_outs;
     uint32_t n_checked;
-    int32_t first_only; /* there is no second derivative */
+    int32_t first_only; /* no second derivative */
 } rule_call;
 void check_call(tn_scope *s, const rule_call *call, const tn_value *args, uint32_t n_args);
 /* The same of any function. */

@@ -2,7 +2,7 @@
 /* Gradient rules of factors of matrices, inverses, determinants, singular values and eigenvalues. */
 #include "rules.h"
 
-/* Numbers with a heavy diagonal, so that no matrix is near a singular one. */
+/* Matrices with a dominant diagonal, so that none is nearly singular. */
 static tn_tensor *heavy(tn_scope *s, tn_ints sizes, int32_t complex)
 {
     tn_tensor *noise = complex ? complex_leaf(s, -1, 1, sizes) : leaf(s, -1, 1, sizes);
@@ -71,7 +71,7 @@ Test(rules_linalg, of_solutions_by_lu)
     rules_end(s);
 }
 
-/* By the factor of a matrix, so that what is above its diagonal does not move. */
+/* As a function of the factor, so that elements above its diagonal are constant. */
 static int32_t solved_by_factor(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
 {
     (void)user;
@@ -147,7 +147,7 @@ Test(rules_linalg, of_singular_values)
     rules_end(s);
 }
 
-/* What does not depend on the phase of the vectors. */
+/* Functions that do not depend on the phase of the vectors. */
 static int32_t eigenvalues_of(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
 {
     (void)user;

@@ -44,7 +44,7 @@ Test(rules_upsample, linear)
 }
 
 /* Bilinear, nearest, bicubic; padding by zeros, the border, reflection. */
-/* A gradient of another size than the forward's result would be read past its end. */
+/* A gradient with another size than the forward result would be read past its end. */
 Test(rules_upsample, gradients_have_the_size_of_the_result)
 {
     tn_scope *s = rules_begin();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of one suite share: a context and a scope that must be sound at the end, with nothing left.
- * A file of tests includes it once and names `begin` and `end` in its TestSuite, or calls `end` in each test.
+ * The setup of a suite: a context and a scope, which must not have failed at the end and leave no memory. A
+ * file of tests includes this once, names `begin` in its TestSuite and calls `end` in each test or names it
+ * there.
  */
 #ifndef TESTS_AUTOGRAD_SUITE_H
 #define TESTS_AUTOGRAD_SUITE_H

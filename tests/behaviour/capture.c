@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs on the reference device: what a replay computes, whose the memory of a capture is, what is refused
- * while a stream captures, and that a refusal leaves everything usable. Expected numbers are written down
- * here or computed on the host.
+ * Graphs on the reference device: results of replays, ownership of memory, what is refused while a stream
+ * captures, and that everything is usable after a refusal. Expected values are written here or computed on
+ * the host.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -327,7 +327,7 @@ Test(capture, graphs_in_the_wrong_state_say_so)
     cr_assert_eq(tn_graph_replay(w.graph), TN_E_STATE);
     end(&w, w.graph);
     cr_assert_eq(tn_graph_capture_begin(w.graph, w.side), TN_E_STATE);
-    replay(&w, w.graph); /* an empty one does nothing */
+    replay(&w, w.graph); /* an empty graph does nothing */
     cr_assert_eq(tn_graph_update(w.graph, w.graph), TN_E_ARGUMENT);
     cr_assert_eq(tn_graph_reset(w.graph), TN_OK);
     cr_assert_eq(tn_graph_replay(w.graph), TN_E_STATE);
@@ -359,7 +359,7 @@ static uint64_t reserved_bytes(const world *w)
     return stats.reserved_bytes;
 }
 
-/* What a capture allocated and let go of is written again by each replay: nobody else may have it. */
+/* Memory that a capture allocated and freed is written again by each replay: nobody else may have it. */
 Test(capture, memory_of_a_capture_is_given_to_nothing_else)
 {
     world w = open_world();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives over four reference devices: numbers against the arithmetic written here, order on streams, and
- * what is refused with which words.
+ * Collectives over four reference devices: results against arithmetic written here, order on streams,
+ * refusals and their texts.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -206,7 +206,7 @@ Test(collectives, calls_are_in_the_order_of_the_streams)
     close_world(&w);
 }
 
-/* Tensors that are let go of at once: the memory is not given away before everybody has read it. */
+/* Tensors that are released at once: their memory is not reused before every rank has read it. */
 Test(collectives, memory_that_is_let_go_of_is_still_read)
 {
     static const double first[RANKS] = {1, 2, 3, 4};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corners of operators, with the values that PyTorch 2.13 gives: layouts, dtypes of two kinds, nothing at
- * all. */
+/* Corner cases of operators, with the values of PyTorch 2.13: layouts, mixed dtypes, empty tensors. */
 #include <math.h>
 #include "fixture.h"
 
@@ -52,7 +51,7 @@ ON_EACH_DEVICE(corners, nll_loss_of_channels_last)
            0, -2, 0, 0);
 }
 
-/* A scale that was given counts, whatever the sizes are, except for images. */
+/* A given scale decides, whatever the sizes are, except for 2-D. */
 ON_EACH_DEVICE(corners, scales_of_nearest)
 {
     tn_scope *s = p->s;
@@ -165,7 +164,7 @@ ON_EACH_DEVICE(corners, refusals)
     expect_error(p, "dtype should be real for real inputs, but got ComplexDouble");
     tn_nanmean(s, x, .dtype = TN_INT64);
     expect_error(p, "Optional dtype must be either a floating point or complex dtype. Got: Long");
-    if (p->device != TN_CPU) return; /* what an element is, others are not asked */
+    if (p->device != TN_CPU) return; /* elements are checked on synchronous devices only */
     tn_binary_cross_entropy(s, x, x);
     expect_error(p, "all elements of input should be between 0 and 1");
     tn_tensor *unknown = VECTOR(p, TN_FLOAT64, NAN, 0.5);
@@ -180,7 +179,7 @@ ON_EACH_DEVICE(corners, norms_of_nothing)
     EXPECT(p, tn_linalg_matrix_norm(s, tn_zeros(s, TN_INTS(2, 0, 3)), TN_SCALAR(2)), 0, 0);
 }
 
-/* A number that scales a half type is not rounded to it: 65536 and 1e10 are infinite in float16. */
+/* A scalar that scales a half tensor is not rounded to its dtype: 65536 and 1e10 are infinite in float16. */
 ON_EACH_DEVICE(corners, numbers_beside_half_types)
 {
     tn_scope *s = p->s;
@@ -196,6 +195,6 @@ ON_EACH_DEVICE(corners, numbers_beside_half_types)
            0.00168609619140625);
     tn_tensor *rows = MAKE(p, TN_FLOAT16, TN_INTS(2, 2), 0.5, 0.25, 1, 2);
     EXPECT(p, tn_mul_scalar(s, tn_transpose(s, rows, 0, 1), 32768), 16384, 32768, 8192, INFINITY);
-    /* Sums round it. */
+    /* In sums the scalar is rounded. */
     EXPECT(p, tn_sub_scalar(s, MAKE(p, TN_FLOAT16, TN_INTS(1), 60000), 66000), -INFINITY);
 }

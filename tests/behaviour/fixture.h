@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Documented behaviours, as a program sees them: public headers and the shared library. Each test runs once
- * on each device of the fixture; a device that is not there is skipped, and said so.
+ * on each device of the fixture. A missing device is reported as a skip.
  */
 #ifndef TESTS_BEHAVIOUR_FIXTURE_H
 #define TESTS_BEHAVIOUR_FIXTURE_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise calls in all forms, with tensors and with numbers: values, dtypes, what is refused. Simple calls
- * and those that need promotion, broadcasting or copies go different ways inside; each pair here straddles
- * the border between them.
+ * Pointwise calls in all forms, with tensors and scalars: values, dtypes, refusals. Simple calls take another
+ * path inside than calls that need promotion, broadcasting or copies; each pair here has one of both.
  */
 #include <math.h>
 #include "fixture.h"
@@ -43,7 +42,7 @@ ON_EACH_DEVICE(forms, out_that_is_an_input_or_overlaps_one)
     tn_tensor *same = tn_narrow(p->s, a, 0, 0, 4);
     tn_mul_(p->s, same, a);
     EXPECT(p, a, 4, 16, 36, 64);
-    /* An element of what is written is no number. */
+    /* A scalar may not be an element of the written tensor. */
     tn_mul_(p->s, a, tn_select(p->s, a, 0, 1));
     expect_error(p, "some elements of the input tensor and the written-to tensor refer to a single memory");
     tn_mul_(p->s, a, tn_clone(p->s, tn_select(p->s, a, 0, 1)));
@@ -66,7 +65,7 @@ ON_EACH_DEVICE(forms, in_place_counts_a_write)
     EXPECT(p, a, 1, 0);
 }
 
-/* A number never makes a dtype wider than its own kind asks for. */
+/* A scalar never widens a dtype beyond its own category. */
 ON_EACH_DEVICE(forms, numbers_promote_like_numbers)
 {
     static const struct {
@@ -96,7 +95,7 @@ ON_EACH_DEVICE(forms, numbers_promote_like_numbers)
     expect_dtype(p, tn_mul_scalar(p->s, VECTOR(p, TN_FLOAT32, 1), tn_value_complex(i_unit)), TN_COMPLEX64);
 }
 
-/* The number is rounded to the dtype of the call, once. */
+/* The scalar is rounded once, to the dtype of the call. */
 ON_EACH_DEVICE(forms, numbers_are_rounded_once)
 {
     tn_tensor *one = VECTOR(p, TN_FLOAT32, 1, 1);
@@ -109,7 +108,7 @@ ON_EACH_DEVICE(forms, numbers_are_rounded_once)
     EXPECT(p, tn_rsub_scalar(p->s, VECTOR(p, TN_FLOAT32, 5, 7), 2), -3, -5);
 }
 
-/* Tensors without dimensions come between: they give way to tensors with, and yield nothing to numbers. */
+/* 0-dim tensors rank between: they yield to tensors with dimensions, not to scalars. */
 ON_EACH_DEVICE(forms, tensors_without_dimensions)
 {
     tn_tensor *zero_dim = tn_scalar_tensor(p->s, 2.0, .dtype = TN_FLOAT64);
@@ -144,7 +143,7 @@ ON_EACH_DEVICE(forms, three_operands)
     expect_error(p, "Integers to negative integer powers are not allowed.");
 }
 
-/* In-place calls with numbers on a leaf: refused while recorded, done while not. */
+/* In-place calls with scalars on a leaf: refused while recording, else done. */
 ON_EACH_DEVICE(forms, numbers_and_recording)
 {
     tn_tensor *w = VECTOR(p, TN_FLOAT32, 1, 2);

@@ -166,7 +166,7 @@ ON_EACH_DEVICE(graph, a_saved_tensor_was_changed)
         p, "one of the variables needed for gradient computation has been modified by an inplace operation");
     tn_add_scalar_(s, x, 1);
     expect_error(p, "a leaf Variable that requires grad is being used in an in-place operation");
-    /* What the rule does not need may change: sin saves its argument. */
+    /* A tensor that the rule does not need may change; sin saves its argument. */
     tn_tensor *w = tn_sin(s, x);
     tn_add_scalar_(s, w, 1);
     tn_backward(s, tn_sum(s, w));
@@ -304,7 +304,7 @@ ON_EACH_DEVICE(graph, layouts)
     tn_tensor *holes = leaf(tn_detach(s, tn_slice(s, tn_ones(s, TN_INTS(3, 8)), 1, 0, 8, 2)));
     tn_backward(s, tn_sum(s, tn_mul(s, holes, holes)));
     cr_assert(tn_tensor_is_contiguous(tn_grad_of(s, holes), TN_CONTIGUOUS_FORMAT));
-    /* One that is there: accumulated in place, strides stay. */
+    /* An existing gradient: accumulated in place, with its strides. */
     tn_tensor *x = leaf(tn_ones(s, TN_INTS(2, 3))), *mine = tn_t(s, tn_zeros(s, TN_INTS(3, 2)));
     cr_assert_eq(tn_set_grad(x, mine), TN_OK);
     tn_backward(s, tn_sum(s, x));

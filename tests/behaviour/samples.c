@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of the Poisson, binomial, gamma and Dirichlet distributions: their moments, that neither threads
- * nor devices change them, and how they move with the parameters (values of 40-digit arithmetic).
+ * Samples of the Poisson, binomial, gamma and Dirichlet distributions: their moments, independence of threads
+ * and devices, and their derivatives by the parameters (values from 40-digit arithmetic).
  */
 #include "fixture.h"
 
@@ -23,7 +23,7 @@ static tn_tensor *full(place *p, double number, tn_dtype dtype)
     return tn_full(p->s, TN_INTS(N), number, .dtype = dtype);
 }
 
-/* The share of elements that are `k`. */
+/* The fraction of elements that equal `k`. */
 static double share(place *p, tn_tensor *x, double k)
 {
     return tn_item_double(p->s, tn_sum(p->s, tn_eq_scalar(p->s, x, k))) / N;
@@ -99,7 +99,7 @@ ON_EACH_DEVICE(samples, dirichlet)
         double mean = alpha[i] / total;
         expect_moments(p, tn_select(s, x, 1, i), mean, mean * (1 - mean) / (total + 1));
     }
-    /* Shapes so small that every gamma number would be 0. */
+    /* Shape parameters so small that every gamma sample would be 0. */
     x = tn__sample_dirichlet(s, tn_full(s, TN_INTS(1000, 4), 1e-4));
     sums = tn_sum_dim(s, x, TN_INTS(1));
     cr_assert_lt(tn_item_double(s, tn_max(s, tn_abs(s, tn_sub_scalar(s, sums, 1)))), 1e-5);
@@ -134,7 +134,7 @@ ON_EACH_DEVICE(samples, do_not_depend_on_threads_and_layout)
     }
 }
 
-/* A generator that is given is used, and half types are rounded. */
+/* A given generator is used, and half types are rounded. */
 ON_EACH_DEVICE(samples, of_a_generator)
 {
     tn_scope *s = p->s;
@@ -159,7 +159,7 @@ ON_EACH_DEVICE(samples, gamma_slopes)
                 1.0485866785616168, 1.0148691241755485, 0.99599261042454314);
     tn_tensor *small = tn__standard_gamma_grad(s, VECTOR(p, TN_FLOAT64, 0.01), VECTOR(p, TN_FLOAT64, 1e-30));
     cr_assert_float_eq(tn_item_double(s, small) / 6.85166673319527e-27, 1, 1e-12);
-    /* Through the rule: d x / d a of the numbers that were drawn. */
+    /* The gradient rule: d x / d a of the samples. */
     tn_tensor *shape = tn_full(s, TN_INTS(64), 1.5, .dtype = TN_FLOAT64);
     tn_set_requires_grad(shape, 1);
     tn_tensor *drawn = tn__standard_gamma(s, shape);
@@ -184,7 +184,7 @@ ON_EACH_DEVICE(samples, dirichlet_slopes)
                 tn__dirichlet_grad(s, VECTOR(p, TN_FLOAT64, at), VECTOR(p, TN_FLOAT64, a),
                                    VECTOR(p, TN_FLOAT64, a + 1)),
                 1e-12, -at * log(at) / a / (1 - at));
-    /* The shares of a row keep their sum, so their slopes add up to 0. */
+    /* Each row sums to 1, so its derivatives sum to 0. */
     tn_tensor *shape = VECTOR(p, TN_FLOAT64, 0.5, 2, 3);
     tn_set_requires_grad(shape, 1);
     tn_tensor *drawn = tn__sample_dirichlet(s, shape);
@@ -192,8 +192,10 @@ ON_EACH_DEVICE(samples, dirichlet_slopes)
     EXPECT_NEAR(p, tn_grad_of(s, shape), 1e-12, 0, 0, 0);
 }
 
-/* The numbers of these come from the CPU on a device that has no kernel for them; its seed decides them all
- * the same, and its counters go on, not the CPU's. */
+/*
+ * On a device without a kernel the samples come from the CPU. The device's seed decides them and the device's
+ * counter advances, not the CPU's.
+ */
 ON_EACH_DEVICE(samples, the_seed_of_the_device_decides)
 {
     tn_generator *own = tn_default_generator(p->ctx, p->device), *cpu = tn_default_generator(p->ctx, TN_CPU);
@@ -206,7 +208,7 @@ ON_EACH_DEVICE(samples, the_seed_of_the_device_decides)
     }
     cr_assert(tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, x[0], x[1]))));
     cr_assert_not(tn_item_bool(p->s, tn_all(p->s, tn_eq(p->s, x[0], x[2]))));
-    /* The CPU gives the same numbers for the same seed, and had given none so far. */
+    /* The CPU draws the same samples from the same seed; its own counter was at 0. */
     tn_generator_state state = {.size = sizeof(state)};
     tn_generator_get_state(cpu, &state);
     if (own != cpu) cr_assert_eq(state.offset, 0);

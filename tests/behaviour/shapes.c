@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded calls of training runs whose arguments alone fix the sizes of the results: each is made on the
- * meta device, where nothing is computed, and the sizes and dtypes are compared with the operator's formula,
- * written here once more. Rows are `line<TAB>operator<TAB>count<TAB>holds<TAB>((T([2, 3], f16), 1), {})`.
+ * Recorded calls of training runs whose arguments alone fix the sizes of the results. Each is made on the
+ * meta device, where nothing is computed, and sizes and dtypes are compared with the operator's formula,
+ * written here again. Rows are `line<TAB>operator<TAB>count<TAB>holds<TAB>((T([2, 3], f16), 1), {})`.
  * shapes.tsv beside this file has one row of each operator; the program takes any list (.gz too).
  */
 #include <ctype.h>
@@ -66,7 +66,7 @@ static tn_value read_tensor(reader *r)
 
 static tn_value read_value(reader *r);
 
-/* Integers, truth values or tensors, in memory of the scope. */
+/* Integers, bools or tensors, in the scope's memory. */
 static tn_value read_list(reader *r)
 {
     tn_value items[MOST_ITEMS];
@@ -104,7 +104,8 @@ static tn_value read_value(reader *r)
     return tn_value_float(number);
 }
 
-/* ---- What must come out ---------------------------------------------------------------------------------
+/*
+ * ---- Expected sizes -------------------------------------------------------------------------------------
  */
 
 typedef struct sizes {
@@ -201,7 +202,7 @@ static int expected(const char *op, const tn_value *v, sizes *out)
         out[2] = wanted_if(v[7], 2, c);
         return 3;
     }
-    if (strstr(op, "_backward")) return out[0] = b, 1; /* the sizes of what went in */
+    if (strstr(op, "_backward")) return out[0] = b, 1; /* the sizes of the input */
     if (!strcmp(op, "add") || !strcmp(op, "add_") || !strcmp(op, "sub") || !strcmp(op, "mul") ||
         !strcmp(op, "div"))
         return out[0] = broadcast(a, b), 1;

@@ -30,7 +30,7 @@ ON_EACH_DEVICE(tensors, created)
 ON_EACH_DEVICE(tensors, ranges)
 {
     tn_scope *s = p->s;
-    /* ceil((end - start) / step), and floor(...) + 1 for the range that has its end. */
+    /* ceil((end - start) / step), and floor(...) + 1 for `range`, which includes its end. */
     EXPECT(p, tn_arange(s, 5), 0, 1, 2, 3, 4);
     EXPECT(p, tn_arange_start_step(s, 1, 2.5, .step = TN_SCALAR(0.5)), 1, 1.5, 2);
     EXPECT(p, tn_arange_start_step(s, 1, 2.6, .step = TN_SCALAR(0.5)), 1, 1.5, 2, 2.5);
@@ -97,8 +97,10 @@ ON_EACH_DEVICE(tensors, strides_of_formats)
               !tn_tensor_is_contiguous(x, TN_CONTIGUOUS_FORMAT));
     tn_tensor *y = tn_contiguous(s, tn_ones(s, TN_INTS(2, 2, 4, 3, 5)), .memory_format = TN_CHANNELS_LAST_3D);
     cr_assert_eq(memcmp(tn_tensor_strides(y), want3d, sizeof want3d), 0);
-    /* preserve_format copies the strides of what is dense, else makes it contiguous; pointwise results keep
-     * it. */
+    /*
+     * preserve_format copies the strides of dense tensors, else the result is contiguous; pointwise results
+     * keep strides.
+     */
     cr_assert_eq(memcmp(tn_tensor_strides(tn_clone(s, x)), want, sizeof want), 0);
     cr_assert_eq(memcmp(tn_tensor_strides(tn_relu(s, x)), want, sizeof want), 0);
     /* With holes: dense, in the same order of dimensions. */
@@ -178,7 +180,10 @@ static int category(tn_dtype d)
     return tn_dtype_is_complex(d) ? 3 : tn_dtype_is_floating(d) ? 2 : d == TN_BOOL ? 0 : 1;
 }
 
-/* promote_types is symmetric, neither smaller nor lower than either, and the first of the list that is so. */
+/*
+ * promote_types is symmetric, never narrower or of a lower category than either, and the first dtype of the
+ * list with these properties.
+ */
 Test(dtypes, promotion)
 {
     for (int i = 0; i < N_PLAIN; i++) {
@@ -201,7 +206,7 @@ Test(dtypes, promotion)
     cr_expect_eq(tn_promote_types(TN_FLOAT64, TN_COMPLEX64), TN_COMPLEX128);
 }
 
-/* A number's category counts only where it is higher than that of the tensors; its value never does. */
+/* A scalar's category counts only if it is higher than that of the tensors; its value never does. */
 ON_EACH_DEVICE(dtypes, numbers_and_zero_dim)
 {
     tn_scope *s = p->s;
@@ -281,7 +286,10 @@ ON_EACH_DEVICE(devices, text)
     cr_assert_str_eq(tn_device_format(p->ctx, TN_CPU, text, sizeof text), "cpu");
 }
 
-/* A scope's device is where factories work; one that is named wins; no index is the current device. */
+/*
+ * A scope's device is the default of factories; a named device wins; without an index it is the current
+ * device.
+ */
 ON_EACH_DEVICE(devices, of_factories)
 {
     tn_scope *s = p->s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views, what they share and what copies, storages and files, as the reference documents state them. */
+/* Views, what shares and what copies, storages and files, as the reference documents state them. */
 #include "fixture.h"
 
 #include <stdio.h>
@@ -153,7 +153,7 @@ ON_EACH_DEVICE(storage, bytes)
     tn_tensor *other = tn_fill_scalar_(s, tn_clone(s, bytes), 0);
     EXPECT(p, other, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(p, t, 1, 1, 1);
-    /* The tensor is put on the other storage, with its own offset, sizes and strides. */
+    /* set_ moves the tensor to the other storage, with its own offset, sizes and strides. */
     tn_tensor *source = tn_view_dtype(s, other, TN_FLOAT32);
     tn_set_source_tensor_(s, t, tn_as_strided(s, source, TN_INTS(3), TN_INTS(1)));
     EXPECT(p, t, 0, 0, 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of composites against values computed by hand: products, losses, normalisation, attention, resizing.
- */
+/* Composites against values computed by hand: products, losses, normalisation, attention, resizing. */
 #include <math.h>
 #include "suite.h"
 

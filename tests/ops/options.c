@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of operators: each changes the result, is refused by name, or is listed here as one without effect. Options
- * whose values other tests fix by numbers (most of them: dimensions, strides, reductions) are not repeated.
+ * Options of operators: each changes the result, is refused by name, or is listed here as one without effect.
+ * Options whose values other tests fix by numbers (most of them: dimensions, strides, reductions) are not
+ * repeated.
  */
 #include <math.h>
 #include <stdio.h>
@@ -339,7 +340,10 @@ Test(options, of_layers_change_the_result)
     end();
 }
 
-/* A generator of the caller's gives its numbers again from the same seed, whatever the default generator has drawn. */
+/*
+ * A generator of the caller's gives its numbers again from the same seed, whatever the default generator has
+ * drawn.
+ */
 Test(options, a_generator_is_drawn_from)
 {
     tn_generator *g = NULL;
@@ -372,8 +376,8 @@ Test(options, a_generator_is_drawn_from)
 /* ---- options without effect here ---- */
 
 /*
- * What each promises holds without it: a choice between backends that do not exist here, of a faster way to the same
- * result, or of an order that is kept anyway. Generated documentation lists them.
+ * What each promises holds without it: a choice between backends that do not exist here, of a faster way to
+ * the same result, or of an order that is kept anyway. Generated documentation lists them.
  */
 Test(options, without_effect)
 {

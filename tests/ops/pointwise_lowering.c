@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators on a device that has the primitives alone, against closed forms. The CPU may not stand in: each
- * must get along with its body.
+ * Operators on a device that has primitives only, against closed forms. The CPU may not help: each operator
+ * runs its composite.
  */
 #include <math.h>
 #include "primitives.h"
@@ -116,7 +116,7 @@ Test(formulas, sums_and_angles)
     end();
 }
 
-/* A body takes what the kernels of the CPU take, and names its operator. */
+/* A composite accepts what the CPU's kernels accept, and names its operator in errors. */
 Test(formulas, other_dtypes_are_refused)
 {
     tn_gelu(s, tn_to(s, ROW(1, 2), TN_INT64));

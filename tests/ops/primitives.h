@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A suite whose tensors live on a device that has the primitives alone; the CPU may not stand in, so that
- * each operator must get along with its body.
+ * A suite with tensors on a device that has primitives only. The CPU may not help: each operator runs its
+ * composite.
  */
 #ifndef TESTS_OPS_PRIMITIVES_H
 #define TESTS_OPS_PRIMITIVES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Padding, upsampling, unequal windows, lists of indices, bags and grids on a device that has the primitives
- * alone, against values by hand. The CPU may not stand in.
+ * Padding, upsampling, unequal windows, lists of indices, bags and grids on a device that has primitives
+ * only, against values by hand. The CPU may not help.
  */
 #include <math.h>
 #include "primitives.h"

@@ -1820,7 +1820,7 @@ static inline tn_tensor *tn_type_as(tn_scope *s, tn_tensor *self, tn_tensor *oth
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
     return tn_ops_tensor(s, TN_OP_TYPE_AS, v, 2);
 }
-/* Fills with a number. */
+/* Fills with a scalar. */
 static inline tn_tensor *tn_fill_scalar_(tn_scope *s, tn_tensor *self, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), value};
@@ -1854,7 +1854,7 @@ static inline tn_tensor *tn_zero_(tn_scope *s, tn_tensor *self)
     const tn_value v[] = {tn_value_tensor(self)};
     return tn_ops_tensor(s, TN_OP_ZERO_, v, 1);
 }
-/* Fills the main diagonal with a number. */
+/* Fills the main diagonal with a scalar. */
 typedef struct tn_fill_diagonal__args { tn_scalar fill_value; int32_t wrap; } tn_fill_diagonal__args;
 static inline tn_tensor *tn_fill_diagonal__with(tn_scope *s, tn_tensor *self, const tn_fill_diagonal__args *o)
 {
@@ -1894,7 +1894,7 @@ static inline tn_tensor *tn_tile(tn_scope *s, tn_tensor *self, tn_ints dims)
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dims.data, dims.count)};
     return tn_ops_tensor(s, TN_OP_TILE, v, 2);
 }
-/* The single element as a number. */
+/* The single element as a scalar. */
 static inline tn_value tn_item(tn_scope *s, tn_tensor *self)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -3784,7 +3784,7 @@ static inline tn_tensor *tn_nuclear_norm_dim_out(tn_scope *s, tn_tensor *self, t
         tn_nuclear_norm_dim_out_args o = {})
 { o.out = out; return tn_nuclear_norm_dim_out_with(s, self, dim, &o); }
 #endif
-/* Least squares solutions, with what remains, ranks and singular values where the driver finds them. */
+/* Least squares solutions, residuals, ranks and singular values, as far as the driver computes them. */
 typedef struct tn_linalg_lstsq_result { tn_tensor *solution; tn_tensor *residuals; tn_tensor *rank;
     tn_tensor *singular_values; } tn_linalg_lstsq_result;
 typedef struct tn_linalg_lstsq_args { tn_tensor *b; double rcond TN_DEFAULT((double)TN_NONE); const char *driver;
@@ -3993,7 +3993,7 @@ static inline tn_tensor *tn_new_empty_strided(tn_scope *s, tn_tensor *self, tn_i
         tn_new_empty_strided_args o = {})
 { o.stride = stride; return tn_new_empty_strided_with(s, self, size, &o); }
 #endif
-/* Tensor filled with a number, of the type of self. */
+/* Tensor filled with a scalar, of the type of self. */
 typedef struct tn_new_full_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_new_full_args;
 static inline tn_tensor *tn_new_full_with(tn_scope *s, tn_tensor *self, tn_ints size, const tn_new_full_args *o)
@@ -4043,7 +4043,7 @@ static inline tn_tensor *tn_new_zeros_with(tn_scope *s, tn_tensor *self, const t
 static inline tn_tensor *tn_new_zeros(tn_scope *s, tn_tensor *self, tn_ints size, tn_new_zeros_args o = {})
 { o.size = size; return tn_new_zeros_with(s, self, &o); }
 #endif
-/* Tensor filled with a number. */
+/* Tensor filled with a scalar. */
 typedef struct tn_full_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_full_args;
 static inline tn_tensor *tn_full_with(tn_scope *s, tn_ints size, const tn_full_args *o)
@@ -4067,7 +4067,7 @@ static inline tn_tensor *tn_full_out(tn_scope *s, tn_ints size, tn_scalar fill_v
 #ifndef __cplusplus
 #define tn_full_out(s, size, fill_value, out) tn_full_out(s, size, TN_SCALAR(fill_value), out)
 #endif
-/* Tensor filled with a number, like self. */
+/* Tensor filled with a scalar, like self. */
 typedef struct tn_full_like_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); int32_t memory_format TN_DEFAULT(-1); } tn_full_like_args;
 static inline tn_tensor *tn_full_like_with(tn_scope *s, tn_tensor *self, const tn_full_like_args *o)
@@ -4155,7 +4155,7 @@ static inline tn_tensor *tn_ones_like_with(tn_scope *s, const tn_ones_like_args 
 static inline tn_tensor *tn_ones_like(tn_scope *s, tn_tensor *self, tn_ones_like_args o = {})
 { o.self = self; return tn_ones_like_with(s, &o); }
 #endif
-/* Tensor of a single number without dimensions. */
+/* 0-dim tensor of a scalar. */
 typedef struct tn_scalar_tensor_args { tn_scalar s_; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_scalar_tensor_args;
 static inline tn_tensor *tn_scalar_tensor_with(tn_scope *s, const tn_scalar_tensor_args *o)
@@ -5780,7 +5780,7 @@ static inline tn_embedding_bag_padding_idx_result tn_embedding_bag_padding_idx(t
     result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
     return result;
 }
-/* Bags of rows, with what their gradient needs. */
+/* Bags of rows, with the outputs that their gradient needs. */
 typedef struct tn__embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     tn_tensor *result3; } tn__embedding_bag_result;
 typedef struct tn__embedding_bag_args { tn_tensor *offsets; int32_t scale_grad_by_freq; int64_t mode; int32_t sparse;
@@ -8160,7 +8160,7 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
 #define TN_OP_REPLICATION_PAD3D_BACKWARD 547u
 #define TN_OP_REPLICATION_PAD3D_BACKWARD_OUT 548u
 
-/* Pads with a number; negative amounts cut. */
+/* Pads with a scalar; negative amounts crop. */
 typedef struct tn_constant_pad_nd_args { tn_ints pad; tn_scalar value; } tn_constant_pad_nd_args;
 static inline tn_tensor *tn_constant_pad_nd_with(tn_scope *s, tn_tensor *self, const tn_constant_pad_nd_args *o)
 {
@@ -8197,7 +8197,7 @@ static inline tn_tensor *tn__pad_circular(tn_scope *s, tn_tensor *self, tn_ints 
     const tn_value v[] = {tn_value_tensor(self), tn_value_ints(pad.data, pad.count)};
     return tn_ops_tensor(s, TN_OP__PAD_CIRCULAR, v, 2);
 }
-/* Pads by the number of a mode. */
+/* Pads by a mode, given by its number. */
 typedef struct tn__pad_enum_args { int64_t mode; double value TN_DEFAULT((double)TN_NONE); } tn__pad_enum_args;
 static inline tn_tensor *tn__pad_enum_with(tn_scope *s, tn_tensor *self, tn_ints pad, const tn__pad_enum_args *o)
 {
@@ -9927,7 +9927,7 @@ static inline tn_tensor *tn_minimum_out(tn_scope *s, tn_tensor *self, tn_tensor 
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_MINIMUM_OUT, v, 3);
 }
-/* Larger of the two; a number where only one is NaN. */
+/* Larger of the two; the other one where one is NaN. */
 static inline tn_tensor *tn_fmax(tn_scope *s, tn_tensor *self, tn_tensor *other)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -9938,7 +9938,7 @@ static inline tn_tensor *tn_fmax_out(tn_scope *s, tn_tensor *self, tn_tensor *ot
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_FMAX_OUT, v, 3);
 }
-/* Smaller of the two; a number where only one is NaN. */
+/* Smaller of the two; the other one where one is NaN. */
 static inline tn_tensor *tn_fmin(tn_scope *s, tn_tensor *self, tn_tensor *other)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -10371,7 +10371,7 @@ static inline tn_tensor *tn_heaviside_out(tn_scope *s, tn_tensor *self, tn_tenso
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(values), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_HEAVISIDE_OUT, v, 3);
 }
-/* Replaces NaN and infinities by numbers. */
+/* Replaces NaN and infinities by finite values. */
 typedef struct tn_nan_to_num_args { tn_tensor *self; double nan TN_DEFAULT((double)TN_NONE);
     double posinf TN_DEFAULT((double)TN_NONE); double neginf TN_DEFAULT((double)TN_NONE); } tn_nan_to_num_args;
 static inline tn_tensor *tn_nan_to_num_with(tn_scope *s, const tn_nan_to_num_args *o)
@@ -10573,7 +10573,7 @@ static inline tn_tensor *tn_logit_backward_out(tn_scope *s, tn_tensor *grad_outp
         tn_tensor *grad_input, tn_logit_backward_out_args o = {})
 { o.grad_input = grad_input; return tn_logit_backward_out_with(s, grad_output, self, &o); }
 #endif
-/* Zero for negative numbers, identity elsewhere. */
+/* Zero for negative elements, identity elsewhere. */
 static inline tn_tensor *tn_relu(tn_scope *s, tn_tensor *self)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -10595,7 +10595,7 @@ static inline tn_tensor *tn_relu6_(tn_scope *s, tn_tensor *self)
     const tn_value v[] = {tn_value_tensor(self)};
     return tn_ops_tensor(s, TN_OP_RELU6_, v, 1);
 }
-/* Keeps what is above threshold and puts value elsewhere. */
+/* Keeps elements above threshold, replaces the others by value. */
 static inline tn_tensor *tn_threshold(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), threshold, value};
@@ -10854,7 +10854,7 @@ static inline tn_tensor *tn_softshrink_backward_out(tn_scope *s, tn_tensor *grad
 #define tn_softshrink_backward_out(s, grad_output, self, lambd, grad_input) tn_softshrink_backward_out(s, grad_output, \
         self, TN_SCALAR(lambd), grad_input)
 #endif
-/* Scales negative numbers by a slope. */
+/* Multiplies negative elements by a slope. */
 typedef struct tn_leaky_relu_args { tn_tensor *self; tn_scalar negative_slope; } tn_leaky_relu_args;
 static inline tn_tensor *tn_leaky_relu_with(tn_scope *s, const tn_leaky_relu_args *o)
 {
@@ -11402,7 +11402,7 @@ static inline tn_tensor *tn_fake_quantize_per_tensor_affine(tn_scope *s, tn_tens
         tn_value_int(quant_min), tn_value_int(quant_max)};
     return tn_ops_tensor(s, TN_OP_FAKE_QUANTIZE_PER_TENSOR_AFFINE, v, 5);
 }
-/* Rounds to a quantised grid and back, and gives the mask of what was in range. */
+/* Rounds to a quantised grid and back; also the mask of the elements in range. */
 typedef struct tn_fake_quantize_per_tensor_affine_cachemask_result { tn_tensor *output; tn_tensor *mask;
     } tn_fake_quantize_per_tensor_affine_cachemask_result;
 static inline tn_fake_quantize_per_tensor_affine_cachemask_result tn_fake_quantize_per_tensor_affine_cachemask(
@@ -11423,7 +11423,7 @@ static inline tn_tensor *tn_fake_quantize_per_channel_affine(tn_scope *s, tn_ten
         tn_value_int(axis), tn_value_int(quant_min), tn_value_int(quant_max)};
     return tn_ops_tensor(s, TN_OP_FAKE_QUANTIZE_PER_CHANNEL_AFFINE, v, 6);
 }
-/* Rounds to a quantised grid for each channel and back, and gives the mask of what was in range. */
+/* Rounds to a quantised grid of each channel and back; also the mask of the elements in range. */
 typedef struct tn_fake_quantize_per_channel_affine_cachemask_result { tn_tensor *output; tn_tensor *mask;
     } tn_fake_quantize_per_channel_affine_cachemask_result;
 static inline tn_fake_quantize_per_channel_affine_cachemask_result tn_fake_quantize_per_channel_affine_cachemask(
@@ -12650,7 +12650,7 @@ static inline tn_tensor *tn_max_unpool3d_out(tn_scope *s, tn_tensor *self, tn_te
 #define TN_OP_PRIM_IOTA 1019u
 #define TN_OP_PRIM_RANDOM 1020u
 
-/* Fills with a number. */
+/* Fills with a scalar. */
 static inline tn_tensor *tn_prim_fill(tn_scope *s, tn_tensor *self, tn_scalar value)
 {
     const tn_value v[] = {tn_value_tensor(self), value};
@@ -12759,7 +12759,7 @@ static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t di
 #define TN_OP_FEATURE_ALPHA_DROPOUT 1088u
 #define TN_OP_FEATURE_ALPHA_DROPOUT_ 1089u
 
-/* Uniform numbers from 0 to 1. */
+/* Uniformly distributed random numbers in [0, 1). */
 typedef struct tn_rand_args { tn_ints size; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_rand_args;
 static inline tn_tensor *tn_rand_with(tn_scope *s, const tn_rand_args *o)
@@ -12801,7 +12801,7 @@ static inline tn_tensor *tn_rand_generator_out(tn_scope *s, tn_ints size, tn_gen
     const tn_value v[] = {tn_value_ints(size.data, size.count), tn_value_generator(generator), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_RAND_GENERATOR_OUT, v, 3);
 }
-/* Uniform numbers from 0 to 1, like self. */
+/* Uniformly distributed random numbers in [0, 1), like self. */
 typedef struct tn_rand_like_args { tn_tensor *self; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); int32_t memory_format TN_DEFAULT(-1); } tn_rand_like_args;
 static inline tn_tensor *tn_rand_like_with(tn_scope *s, const tn_rand_like_args *o)
@@ -12836,7 +12836,7 @@ static inline tn_tensor *tn_rand_like_generator(tn_scope *s, tn_tensor *self, tn
         tn_rand_like_generator_args o = {})
 { o.generator = generator; return tn_rand_like_generator_with(s, self, &o); }
 #endif
-/* Normal numbers. */
+/* Normally distributed random numbers. */
 typedef struct tn_randn_args { tn_ints size; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); } tn_randn_args;
 static inline tn_tensor *tn_randn_with(tn_scope *s, const tn_randn_args *o)
@@ -12878,7 +12878,7 @@ static inline tn_tensor *tn_randn_generator_out(tn_scope *s, tn_ints size, tn_ge
     const tn_value v[] = {tn_value_ints(size.data, size.count), tn_value_generator(generator), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_RANDN_GENERATOR_OUT, v, 3);
 }
-/* Normal numbers, like self. */
+/* Normally distributed random numbers, like self. */
 typedef struct tn_randn_like_args { tn_tensor *self; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory TN_DEFAULT(-1); int32_t memory_format TN_DEFAULT(-1); } tn_randn_like_args;
 static inline tn_tensor *tn_randn_like_with(tn_scope *s, const tn_randn_like_args *o)
@@ -13160,7 +13160,7 @@ static inline tn_tensor *tn_randperm_generator_out(tn_scope *s, int64_t n, tn_ge
     const tn_value v[] = {tn_value_int(n), tn_value_generator(generator), tn_value_tensor(out)};
     return tn_ops_tensor(s, TN_OP_RANDPERM_GENERATOR_OUT, v, 3);
 }
-/* Fills with uniform numbers. */
+/* Fills with uniformly distributed random numbers. */
 typedef struct tn_uniform__args { tn_tensor *self; double from; double to TN_DEFAULT(1.0); tn_generator *generator;
     } tn_uniform__args;
 static inline tn_tensor *tn_uniform__with(tn_scope *s, const tn_uniform__args *o)
@@ -13175,7 +13175,7 @@ static inline tn_tensor *tn_uniform__with(tn_scope *s, const tn_uniform__args *o
 static inline tn_tensor *tn_uniform_(tn_scope *s, tn_tensor *self, tn_uniform__args o = {})
 { o.self = self; return tn_uniform__with(s, &o); }
 #endif
-/* Fills with normal numbers. */
+/* Fills with normally distributed random numbers. */
 typedef struct tn_normal__args { tn_tensor *self; double mean; double std TN_DEFAULT(1.0); tn_generator *generator;
     } tn_normal__args;
 static inline tn_tensor *tn_normal__with(tn_scope *s, const tn_normal__args *o)
@@ -13358,7 +13358,7 @@ static inline tn_tensor *tn_log_normal__with(tn_scope *s, const tn_log_normal__a
 static inline tn_tensor *tn_log_normal_(tn_scope *s, tn_tensor *self, tn_log_normal__args o = {})
 { o.self = self; return tn_log_normal__with(s, &o); }
 #endif
-/* Normal numbers of given means and deviations. */
+/* Normally distributed random numbers with given means and standard deviations. */
 typedef struct tn_normal_tensor_tensor_args { tn_tensor *std; tn_generator *generator; } tn_normal_tensor_tensor_args;
 static inline tn_tensor *tn_normal_tensor_tensor_with(tn_scope *s, tn_tensor *mean,
         const tn_normal_tensor_tensor_args *o)
@@ -16674,7 +16674,7 @@ static inline tn_unique_dim_consecutive_result tn_unique_dim_consecutive(tn_scop
         tn_unique_dim_consecutive_args o = {})
 { o.dim = dim; return tn_unique_dim_consecutive_with(s, self, &o); }
 #endif
-/* Places where numbers would be inserted in a sorted sequence. */
+/* Indices at which elements would be inserted into a sorted sequence. */
 typedef struct tn_searchsorted_args { tn_tensor *self; int32_t out_int32; int32_t right; const char *side;
     tn_tensor *sorter; } tn_searchsorted_args;
 static inline tn_tensor *tn_searchsorted_with(tn_scope *s, tn_tensor *sorted_sequence, const tn_searchsorted_args *o)
@@ -16742,7 +16742,7 @@ static inline tn_tensor *tn_searchsorted_scalar_out(tn_scope *s, tn_tensor *sort
         tn_tensor *out, tn_searchsorted_scalar_out_args o = {})
 { o.out = out; return tn_searchsorted_scalar_out_with(s, sorted_sequence, self, &o); }
 #endif
-/* Buckets between boundaries into which numbers fall. */
+/* Indices of the buckets between boundaries that elements fall into. */
 typedef struct tn_bucketize_args { tn_tensor *boundaries; int32_t out_int32; int32_t right; } tn_bucketize_args;
 static inline tn_tensor *tn_bucketize_with(tn_scope *s, tn_tensor *self, const tn_bucketize_args *o)
 {
