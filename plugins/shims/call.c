@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs at each call: the tool before and after, kernels, and what must be changed on the way, which are
- * rows that a plugin registers itself and callbacks of streams. Calls under way on a thread are linked, so
- * that a call of the host's can be told to belong to the kernel that makes it.
+ * What runs at each call: the tool before and after, kernels, and what must be changed on the way: rows that
+ * a plugin registers itself, and callbacks of streams. Calls in progress on a thread are linked, so that a
+ * call to the host can be attributed to the kernel that makes it.
  */
 #include "wrap.h"
 
@@ -17,7 +17,7 @@ static _Thread_local shim_call *innermost;
 
 struct shim_rows {
     struct shim_rows *next;
-    tn_kernel_row *given; /* what the host gets */
+    tn_kernel_row *given; /* wrapped rows that the host gets */
     uint32_t count;
     uint32_t reserved;
     shim_row row[];
@@ -66,7 +66,7 @@ static const char *can_run_kernel(void *self, const tn_call *call)
     return c.value.text;
 }
 
-/* Copies a row of any age. 0: it is malformed, which the host says better. */
+/* Copies a row of any header version. 0: it is malformed; the host reports that better. */
 static int32_t read_row(const tn_kernel_row *rows, uint32_t i, uint32_t row_bytes, tn_kernel_row *out)
 {
     const char *from = (const char *)rows + (uint64_t)i * row_bytes;
@@ -159,7 +159,7 @@ void shim_free_rows(shim_plugin *w)
     }
 }
 
-/* host.register_kernels: the rows are wrapped, their self becomes ours. */
+/* host.register_kernels: wraps the rows and replaces their self. */
 static int32_t adapt_rows(shim_call *c)
 {
     shim_value *v = c->values; /* device_type, self, rows, count, row_bytes */
@@ -177,7 +177,7 @@ static int32_t adapt_rows(shim_call *c)
 
 /* ---- Callbacks --------------------------------------------------------------------------------------- */
 
-/* A host callback on its way through a stream. */
+/* A host callback that waits in a stream. */
 typedef struct callback {
     shim_plugin *plugin;
     void (*function)(void *user);
@@ -232,8 +232,8 @@ const char *shim_place(const shim_call *c, char *buffer, size_t bytes)
     return buffer;
 }
 
-/* The kernel or operator of this thread that a call given to the host belongs to; NULL: it runs elsewhere or
- * no more. */
+/* The kernel or operator on this thread to which a call given to the host belongs; NULL: it runs elsewhere
+ * or has ended. */
 static shim_call *find_owner(const shim_call *c, const tn_call *given)
 {
     for (shim_call *at = given ? c->outer : NULL; at; at = at->outer) {
@@ -261,7 +261,7 @@ int32_t shim_host_call(shim_call *c, const tn_call *given, tn_call *out)
     return 1;
 }
 
-/* The call of the plugin's that an error is recorded in. */
+/* The call of the plugin in which an error is recorded. */
 static void count_error(const shim_call *c)
 {
     shim_call *outer = c->outer;
@@ -274,7 +274,7 @@ int32_t shim_enter(shim_call *c)
     c->number = atomic_fetch_add_explicit(&c->plugin->shim->calls, 1, memory_order_relaxed) + 1;
     c->outer = innermost;
     innermost = c;
-    /* By its number a call is told from a later one in the same place of the stack. */
+    /* The number tells a call from a later one at the same stack address. */
     if (c->call) ((tn_call *)c->values[0].pointer)->state = (void *)(uintptr_t)c->number;
     if (c->slot->of_host && c->slot->n_arguments && c->slot->arguments[0].kind == SHIM_CALL) {
         c->of = find_owner(c, c->values[0].pointer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that a plugin defines: the host gets a definition whose functions lead through the tool, with the
- * plugin's own texts, by which it knows whose operator it is.
+ * Operators that a plugin defines: the host gets a definition whose functions pass through the tool, with
+ * the plugin's own texts, by which the host identifies the operator's owner.
  */
 #include "wrap.h"
 
@@ -24,7 +24,7 @@ int32_t shim_run_operator(const shim_operator *o, const tn_call *call, uint32_t 
     return c.status;
 }
 
-/* Copies a definition of any age. 0: it is malformed, or has what is not known here; the host says which. */
+/* Copies a definition of any header version. 0: it is malformed or has unknown parts; the host says which. */
 static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
 {
     const char *bytes = (const char *)def;

@@ -34,7 +34,7 @@ void shim_replace_slots(void *table, uint32_t size, const shim_wrapped_slot *slo
     }
 }
 
-/* The host's table as the plugin sees it; what this shim does not know of it is left out. */
+/* The host's table as the plugin sees it, without slots unknown to this shim. */
 static void make_host(shim_plugin *w)
 {
     uint32_t size = w->outer->size < sizeof(tn_host) ? w->outer->size : (uint32_t)sizeof(tn_host);
@@ -44,7 +44,7 @@ static void make_host(shim_plugin *w)
     shim_replace_slots(&w->host, size, shim_host_slots, shim_host_slot_count);
 }
 
-/* Copies a table of any age: at most `bytes` of it, its size cut to that. */
+/* Copies a table of any header version: at most `bytes`, with its size reduced to that. */
 static void take_table(void *copy, const void *table, uint32_t bytes)
 {
     uint32_t size;
@@ -78,7 +78,7 @@ static int32_t take_interfaces(shim_plugin *w)
 
 /* ---- The wrapped plugin's own table ------------------------------------------------------------------ */
 
-/* Unknown interfaces and later versions of known ones are left out. */
+/* Unknown interfaces and later versions of known ones are hidden. */
 static const void *find_interface(const shim_plugin *w, const char *name)
 {
     for (uint32_t i = 0; i < shim_interface_count; i++) {
@@ -153,7 +153,7 @@ static void fill_table(const shim_plugin *w, tn_plugin_table *out)
 
 /* ---- tenon.shim -------------------------------------------------------------------------------------- */
 
-/* The plugin's init, through what is behind. */
+/* The plugin's init, through the shims behind this one. */
 static int32_t open_target(shim_plugin *w, const tn_shim_target *target)
 {
     shim_call c = {.slot = &shim_slots[SHIM_PLUGIN_INIT],

@@ -28,7 +28,7 @@
 
 /* What an argument is. */
 typedef enum shim_kind {
-    SHIM_NUMBER, /* no more than a number */
+    SHIM_NUMBER, /* a plain number */
     SHIM_BYTES,  /* length of the ranges in this call */
     SHIM_OFFSET, /* of a range in the allocation before it */
     SHIM_DEVICE, /* handles */
@@ -101,19 +101,19 @@ typedef union shim_value {
     double real;
 } shim_value;
 
-/* More than any slot has; the generator refuses one that has more. */
+/* The most arguments that a slot may have; the generator refuses more. */
 #define SHIM_MAX_ARGUMENTS 10
 
 /*
- * One call of a slot, on the stack of its thread. `before` may replace values, which then are what is handed
- * on; `after` sees the result and may replace that.
+ * One call of a slot, on the stack of its thread. `before` may replace values, which are then passed on;
+ * `after` sees the result and may replace it.
  */
 struct shim_call {
     const shim_slot *slot;
     shim_plugin *plugin;
     uint32_t id;                           /* SHIM_MEMORY_ALLOC, ... */
     int32_t status;                        /* of slots with SHIM_STATUS */
-    uint64_t number;                       /* counted over all calls of the shim, from 1 */
+    uint64_t number;                       /* number of the call in this shim, from 1 */
     shim_value values[SHIM_MAX_ARGUMENTS]; /* in the order of slot->arguments (without `self`) */
     shim_value value;                      /* of slots with SHIM_VALUE */
     const shim_row *row;                   /* kernel.run and kernel.can_run */
@@ -121,15 +121,15 @@ struct shim_call {
     const tn_call *call;                   /* of the kernel or operator, as the host gave it; also for the
                                               host's slots that take one */
     const char *op;                        /* "aten::add.Tensor", where `call` is there */
-    shim_call *of;                         /* host's slots that take a call: whose it is */
-    shim_call *outer; /* the call of this shim that is under way on this thread, around this one */
-    void *note;       /* the tool's, from before to after; a host_callback's goes on to its callback.run */
-    uint64_t mark;    /* the same, for a number */
-    uint32_t errors;  /* errors that the plugin recorded meanwhile on this thread */
+    shim_call *of;                         /* slots of the host that take a call: the owner of that call */
+    shim_call *outer;                      /* the call of this shim around this one on this thread */
+    void *note;      /* the tool's, from before to after (of a host_callback: to its callback.run) */
+    uint64_t mark;   /* the same, for a number */
+    uint32_t errors; /* errors that the plugin recorded during the call on this thread */
     uint32_t reserved;
 };
 
-/* The innermost call of a kernel that is under way on this thread, or NULL. */
+/* The innermost running kernel call on this thread, or NULL. */
 const shim_call *shim_kernel_call(const shim_call *c);
 /* "memory.free, call 12" or "aten::add.Tensor, call 12". Returns buffer. */
 const char *shim_place(const shim_call *c, char *buffer, size_t bytes);
@@ -140,7 +140,7 @@ const char *shim_place(const shim_call *c, char *buffer, size_t bytes);
 struct shim_row {
     shim_plugin *plugin;
     tn_kernel_row row; /* the plugin's, complete */
-    void *self;        /* what its functions get */
+    void *self;        /* the self of its functions */
     const char *op;    /* "aten::add.Tensor" */
 };
 
@@ -153,7 +153,7 @@ struct shim_operator {
     char *op;              /* "mylib::myop" */
 };
 
-/* One plugin in one context; what the host has as its `self`. */
+/* One plugin in one context; the host's `self` for it. */
 struct shim_plugin {
     shim *shim;
     const tn_host *outer; /* the host before this shim */
@@ -163,7 +163,7 @@ struct shim_plugin {
     tn_plugin_table table;
     shim_tables inner;      /* the plugin's tables, absent slots NULL, size 0: not there */
     shim_tables given;      /* what the host gets */
-    uint32_t present;       /* bit i: interface i of shim_interfaces; the one behind them: tenon.kernels */
+    uint32_t present;       /* bit i: interface i of shim_interfaces; the next bit: tenon.kernels */
     struct shim_rows *rows; /* wrapped kernel rows */
     shim_operator *operators;
     pthread_mutex_t rows_lock; /* of both lists */
@@ -173,19 +173,19 @@ struct shim_plugin {
 /* ---- A tool ------------------------------------------------------------------------------------------ */
 
 /*
- * What makes a shim of one kind: a file defines `shim_tool_here`. NULL slots do nothing.
+ * A tool makes a shim of one kind: its file defines `shim_tool_here`. NULL slots do nothing.
  */
 typedef struct shim_tool {
     const char *name;
     /* Reads the setting and makes s->state; an error (through shim_error) refuses the shim. */
     int32_t (*configure)(shim *s, const char *setting);
     void (*finish)(shim *s);
-    /* A plugin is about to be made; makes w->tool. */
+    /* Before a plugin is initialised; makes w->tool. */
     int32_t (*attach)(shim_plugin *w);
-    /* It has been shut down. */
+    /* After its shutdown. */
     void (*detach)(shim_plugin *w);
-    /* TN_OK: go on. Else the slot is not called and answers this (NULL for slots with a value; slots without
-     * a result are called all the same). */
+    /* TN_OK: the slot is called. Otherwise it is not, and this status is its result (NULL for slots with a
+     * value; slots without a result are called all the same). */
     int32_t (*before)(shim_call *c);
     void (*after)(shim_call *c);
 } shim_tool;
@@ -204,19 +204,19 @@ int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
 
 /* ---- For slots.c ------------------------------------------------------------------------------------- */
 
-/* Numbers the call and asks the tool: 1 when the slot is to be called. */
+/* Numbers the call and calls the tool's `before`: 1 if the slot is to be called. */
 int32_t shim_enter(shim_call *c);
 void shim_leave(shim_call *c);
 /* The plugin that this thread is in, or NULL. */
 shim_plugin *shim_here(void);
-/* The plugin whose host's table the call leads to; NULL when the call did not come through this shim. Without
- * a call it is the one that this thread is in. */
+/* The plugin whose host table the call came through; NULL if it did not come through this shim. Without a
+ * call: the plugin that this thread is in. */
 shim_plugin *shim_of_call(const tn_call *call);
-/* Calls of host slots that take a call: 1 and the host's own call in *out; 0 when the call is not one that
- * runs on this thread (c->status then says so). */
+/* For host slots that take a call: 1 and the host's own call in *out; 0 if the call does not run on this
+ * thread (c->status then says so). */
 int32_t shim_host_call(shim_call *c, const tn_call *given, tn_call *out);
 
-/* An interface: where its copies lie in shim_tables, and what stands for each slot. */
+/* An interface: the place of its copies in shim_tables, and the function for each slot. */
 typedef struct shim_wrapped_slot {
     uint32_t offset;
     void (*wrapper)(void);
@@ -230,7 +230,7 @@ typedef struct shim_interface {
 } shim_interface;
 extern const shim_interface shim_interfaces[];
 extern const uint32_t shim_interface_count;
-/* The host's table: slots that take a context or a call; the others are the host's own. */
+/* The host's table: slots that take a context or a call are replaced; the others are the host's own. */
 extern const shim_wrapped_slot shim_host_slots[];
 extern const uint32_t shim_host_slot_count;
 /* The functions of a tn_operator_def. */

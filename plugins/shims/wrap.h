@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shim.c, call.c and operator.c give each other: the parts of wrapping. */
+/* What shim.c, call.c and operator.c share: the parts of wrapping. */
 #ifndef TENON_SHIM_WRAP_H
 #define TENON_SHIM_WRAP_H
 
 #include "shim.h"
 
-/* Replaces the slots of a table or struct that are there by the functions that stand for them. */
+/* Replaces the slots that are present by their forwarding functions. */
 void shim_replace_slots(void *table, uint32_t size, const shim_wrapped_slot *slots, uint32_t count);
-/* Replaces the rows of the table by wrapped ones. Rows that cannot be read are left to the host to refuse. */
+/* Replaces the rows of the table by wrapped ones. Unreadable rows are left for the host to refuse. */
 int32_t shim_wrap_kernels(shim_plugin *w, tn_kernels_interface *kernels);
 void shim_free_rows(shim_plugin *w);
-/* host.register_operator: the definition's functions are wrapped, its self becomes ours. */
+/* host.register_operator: wraps the definition's functions and replaces its self. */
 int32_t shim_adapt_operator(shim_call *c);
 void shim_free_operators(shim_plugin *w);
-/* The call as what is behind sees it: of this plugin's host; its state comes when it is entered. */
+/* The call as the plugin sees it, with this plugin's host; its state is set when it is entered. */
 void shim_fill_call(tn_call *inner, const tn_call *call, shim_call *c);
 
 #endif

@@ -106,7 +106,7 @@ static int32_t read_item(const shim *s, const char *text, size_t length, item *o
     out->any = strcmp(out->name, "any") == 0;
     if (!out->any && !out->kernel && !is_slot(out->name))
         return shim_error(s->host, TN_E_ARGUMENT,
-                          "inject: there is no slot '%s' that could fail (they are called like memory.alloc, "
+                          "inject: there is no slot '%s' that can fail (names are like memory.alloc, "
                           "kernel.run, kernel:aten::add.Tensor, any)",
                           out->name);
     return TN_OK;
@@ -142,7 +142,7 @@ static int32_t fits(const item *i, const shim_call *c)
     return i->any ? !c->slot->of_host : strcmp(c->slot->name, i->name) == 0;
 }
 
-/* The status that this call is to answer; TN_OK: none. */
+/* The status to inject into this call; TN_OK: none. */
 static int32_t chosen_status(const shim_call *c)
 {
     injection *all = c->plugin->shim->state;
@@ -164,15 +164,14 @@ static int32_t fail(const shim_call *c, int32_t status)
     return shim_error(host, status, "injected failure of %s of plugin %s", place, c->plugin->info->name);
 }
 
-/* Waits that fail have waited all the same: so do late errors come, and the host may let go of memory then.
- */
+/* Waits that fail still wait, as with late errors: the host may free memory afterwards. */
 static int32_t is_wait(const shim_call *c)
 {
     return c->id == SHIM_STREAM_SYNCHRONIZE || c->id == SHIM_EVENT_SYNCHRONIZE ||
            c->id == SHIM_DEVICE_SYNCHRONIZE;
 }
 
-/* The graph that was made goes, and the output is what it was. */
+/* The new graph is destroyed and the output restored. */
 static void undo_end(const shim_call *c)
 {
     const shim_plugin *w = c->plugin;

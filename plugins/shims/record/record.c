@@ -12,9 +12,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A kernel under way. */
+/* A running kernel. */
 typedef struct kernel_note {
-    record_buffer call;       /* arguments as they came */
+    record_buffer call;       /* its arguments */
     record_buffer host_calls; /* that it made */
     uint32_t n_host_calls;
 } kernel_note;
@@ -49,7 +49,8 @@ static void record_finish(shim *s)
         record_write(f, RECORD_END, &end);
         if (fclose(f->file) || f->failed)
             if (s->host->log)
-                s->host->log(s->host->context, TN_LOG_ERROR, "record: the file is not whole: writing failed");
+                s->host->log(s->host->context, TN_LOG_ERROR,
+                             "record: the file is incomplete: writing failed");
     }
     pthread_mutex_destroy(&f->lock);
     free(f->blobs);
@@ -135,7 +136,7 @@ static void after_kernel(shim_call *c)
     free(note);
 }
 
-/* What a kernel asked the host for. */
+/* Records a call that a kernel made of the host. */
 static void after_host_call(const shim_call *c)
 {
     const shim_call *kernel = shim_kernel_call(c->outer);
@@ -171,7 +172,7 @@ static int32_t is_copy(uint32_t id)
     return id == SHIM_COPY_HOST_TO_DEVICE || id == SHIM_COPY_DEVICE_TO_HOST;
 }
 
-/* The bytes of a copy between host and device: what went in, or, after a wait, what came back. */
+/* The bytes of a copy between host and device: the source or, after a wait, the result. */
 static uint64_t copied_bytes(shim_call *c)
 {
     const shim_plugin *w = c->plugin;
@@ -202,7 +203,7 @@ static void put_argument(shim_call *c, record_buffer *b, uint32_t i, uint64_t bl
     record_u64(b, a->kind == SHIM_HOST_MEMORY && is_copy(c->id) ? blob : number);
 }
 
-/* Mappings have an argument more than the header has: the bytes that the program saw, or left. */
+/* Mappings have one argument more than in the header: the bytes that the program saw, or left. */
 static int32_t is_view(const shim_call *c)
 {
     return c->id == SHIM_MEMORY_MAP || c->id == SHIM_MEMORY_UNMAP;
@@ -244,7 +245,8 @@ static void after_slot(shim_call *c)
     record_write(c->plugin->shim->state, RECORD_CALL, &b);
 }
 
-/* A recording holds what each call did; a graph would do it later, and collectives on several devices. */
+/* A recording holds what each call did; a graph does its work later, and collectives work on several
+ * devices. */
 static int32_t refuse(const shim_call *c)
 {
     return shim_error(c->plugin->outer, TN_E_UNSUPPORTED, "record: %s cannot be recorded",

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Bytes that grow. `failed` stays once memory was short. */
+/* A growing buffer. `failed` stays set once memory was short. */
 typedef struct record_buffer {
     char *data;
     size_t used;
@@ -33,7 +33,7 @@ typedef struct record_view {
     void *host;
     uint64_t bytes;
 } record_view;
-#define RECORD_VIEWS 64u /* at a time; the bytes of any more are not in the file */
+#define RECORD_VIEWS 64u /* at the same time; the bytes of further ones are not recorded */
 
 typedef struct record_plugin {
     uint32_t index;

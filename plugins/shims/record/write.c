@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file: records, and blobs that are written once whatever their number of uses. */
+/* The file: records, and blobs, each of which is written once. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static void remember(record_file *f, uint64_t id)
     if (2 * f->n_blobs >= f->blob_room) {
         uint64_t room = f->blob_room ? 2 * f->blob_room : 1024;
         uint64_t *table = calloc(room, sizeof(*table));
-        if (!table) return; /* it is written again then */
+        if (!table) return; /* the blob may be written again */
         for (uint64_t i = 0; i < f->blob_room; i++)
             if (f->blobs[i]) place(table, room, f->blobs[i]);
         free(f->blobs);

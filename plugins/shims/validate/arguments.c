@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles, ranges and numbers in the arguments of slots, by what the header says of each; see validate.h. */
+/* Checks handles, ranges and numbers in the arguments of slots, by their notes in the header; see
+ * validate.h. */
 #include "validate.h"
 
 #include <inttypes.h>
@@ -50,14 +51,14 @@ static void say_dead(const shim_call *c, const shim_argument *a, const validate_
     int32_t memory = a->kind == SHIM_ALLOCATION, again = (a->notes & SHIM_TAKES) != 0;
     const char *kind = again ? (memory ? "double-free" : "double-destroy")
                              : (memory ? "use-after-free" : "use-after-destroy");
-    validate_say(c, kind, &o->ended, "the host gives %s, for '%s', %s that was %s before", c->slot->name,
-                 a->name, validate_a(a->kind),
+    validate_say(c, kind, &o->ended, "%s: argument '%s' is %s that was %s before", c->slot->name, a->name,
+                 validate_a(a->kind),
                  memory                   ? "freed"
                  : a->kind == SHIM_DEVICE ? "closed"
                                           : "destroyed");
 }
 
-/* A handle that is not alive where it is used: why. */
+/* Reports why a used handle is not valid. */
 static void say_not_alive(validate_state *v, const shim_call *c, uint32_t i)
 {
     const shim_argument *a = argument_at(c, i);
@@ -65,7 +66,7 @@ static void say_not_alive(validate_state *v, const shim_call *c, uint32_t i)
     const validate_object *device = is_free(a->kind) ? NULL : device_of(v, c, i);
     const validate_object *o = validate_find(v, c->plugin, a->kind, handle, NULL);
     if (o && o->alive && o->device != device) {
-        validate_say(c, "wrong-device", &o->made, "the host gives %s, for '%s', the %s of another device",
+        validate_say(c, "wrong-device", &o->made, "%s: argument '%s' is the %s of another device",
                      c->slot->name, a->name, validate_kind_name(a->kind));
         return;
     }
@@ -75,10 +76,10 @@ static void say_not_alive(validate_state *v, const shim_call *c, uint32_t i)
     }
     o = validate_find_anywhere(v, a->kind, handle);
     if (o)
-        validate_say(c, "wrong-plugin", &o->made, "the host gives %s, for '%s', %s of plugin %s",
-                     c->slot->name, a->name, validate_a(a->kind), o->plugin->info->name);
+        validate_say(c, "wrong-plugin", &o->made, "%s: argument '%s' is %s of plugin %s", c->slot->name,
+                     a->name, validate_a(a->kind), o->plugin->info->name);
     else
-        validate_say(c, "unknown-handle", NULL, "the host gives %s, for '%s', what is no %s of this plugin's",
+        validate_say(c, "unknown-handle", NULL, "%s: argument '%s' is not a known %s of this plugin",
                      c->slot->name, a->name, validate_kind_name(a->kind));
 }
 
@@ -87,10 +88,10 @@ static void check_handle(validate_state *v, const shim_call *c, uint32_t i)
     const shim_argument *a = argument_at(c, i);
     if (!c->values[i].pointer) {
         if (!(a->notes & SHIM_NULLABLE))
-            validate_say(c, "null-handle", NULL, "the host gives %s no '%s'", c->slot->name, a->name);
+            validate_say(c, "null-handle", NULL, "%s: argument '%s' is NULL", c->slot->name, a->name);
         return;
     }
-    if (!is_free(a->kind) && !device_of(v, c, i)) return; /* said of the device */
+    if (!is_free(a->kind) && !device_of(v, c, i)) return; /* reported for the device */
     if (!validate_argument(v, c, i)) say_not_alive(v, c, i);
 }
 
@@ -196,7 +197,7 @@ void validate_arguments(validate_state *v, shim_call *c)
         const validate_object *stream = validate_argument(v, c, 1);
         if (stream) c->mark = validate_last_task(stream);
     }
-    /* Before the slot runs: afterwards another thread may have been given the same handle. */
+    /* Before the slot runs: afterwards another thread may get the same handle. */
     for (uint32_t i = 0; i < n; i++) {
         if (is_handle(c->slot->arguments[i].kind) && c->slot->arguments[i].notes & SHIM_TAKES)
             take_handle(v, c, i);
@@ -215,7 +216,7 @@ static void *out_pointer(const shim_call *c, uint32_t i)
 static void note_allocation(const shim_call *c, validate_object *o, uint32_t i)
 {
     uint64_t end = bytes_of(c);
-    if (c->id == SHIM_ALLOCATOR_ALLOC) { /* a part of what may be larger */
+    if (c->id == SHIM_ALLOCATOR_ALLOC) { /* may be part of a larger allocation */
         uint64_t offset;
         memcpy(&offset, c->values[i + 1].pointer, sizeof(offset));
         o->by_plugin = 1;
@@ -223,7 +224,7 @@ static void note_allocation(const shim_call *c, validate_object *o, uint32_t i)
         return;
     }
     if (o->alive > 1)
-        validate_say(c, "duplicate-handle", &o->made, "%s gives a handle that is in use already",
+        validate_say(c, "duplicate-handle", &o->made, "%s gives a handle that is already in use",
                      c->slot->name);
     o->bytes = end;
     o->host = out_pointer(c, i + 1);
@@ -251,7 +252,7 @@ static void made(validate_state *v, const shim_call *c, uint32_t i)
     }
 }
 
-/* What the host has learnt, and what streams wait for. */
+/* Notes what the host has waited for, and what streams wait for. */
 static void note_order(validate_state *v, const shim_call *c)
 {
     int32_t done = 1;

@@ -6,9 +6,9 @@
  */
 #include "validate.h"
 
-#define MOST_RANKS 64u /* larger communicators are not watched */
+#define MOST_RANKS 64u /* larger communicators are not checked */
 
-/* An access of captured work. Allocations are looked for at each launch: they may have gone. */
+/* An access of captured work. Allocations are looked up at each launch, as they may have been freed. */
 typedef struct validate_captured {
     struct validate_captured *next;
     const void *allocation;
@@ -61,7 +61,7 @@ void validate_capture(const shim_call *c, const validate_object *allocation, con
     w->accesses = a;
 }
 
-/* What may not be called on a stream that captures. */
+/* Slots that may not be called on a capturing stream. */
 static int32_t is_refused(uint32_t id)
 {
     return id == SHIM_GRAPH_BEGIN || id == SHIM_GRAPH_LAUNCH || id == SHIM_STREAM_QUERY ||
@@ -95,7 +95,7 @@ static void begin(validate_object *stream)
     stream->work = w;
 }
 
-/* The capture of a stream is over: all that took part run again. */
+/* The capture of a stream has ended: all streams in it run again. */
 static void end(validate_state *v, validate_object *stream)
 {
     validate_work *w = stream ? stream->work : NULL;
@@ -133,7 +133,7 @@ static void launch(validate_state *v, const shim_call *c, validate_object *execu
     executable->clock = stream->clock;
 }
 
-/* What a slot gave back at argument i. */
+/* The output of a slot at argument i. */
 static validate_object *given(validate_state *v, const shim_call *c, uint32_t i)
 {
     void *handle;
@@ -188,7 +188,7 @@ static lengths lengths_of(const shim_call *c, uint32_t count)
     }
 }
 
-/* The allocation of a rank, or NULL; before the call it is said what is wrong with it. */
+/* The allocation of a rank, or NULL; a wrong one is reported before the call. */
 static validate_object *allocation_of(validate_state *v, const shim_call *c, const validate_object *device,
                                       const char *what, const void *handle, uint64_t offset, uint64_t bytes,
                                       int32_t done)
@@ -197,8 +197,7 @@ static validate_object *allocation_of(validate_state *v, const shim_call *c, con
     if (o && o->alive) return done || validate_range(c, o, what, offset, bytes) ? o : NULL;
     if (!done)
         validate_say(c, o ? "use-after-free" : "unknown-handle", o ? &o->ended : NULL,
-                     "the host gives %s, for '%s' of a rank, what is no allocation of its device",
-                     c->slot->name, what);
+                     "%s: '%s' of a rank is not an allocation of its device", c->slot->name, what);
     return NULL;
 }
 
@@ -216,7 +215,7 @@ static void rank(validate_state *v, const shim_call *c, uint32_t i, const tn_col
     if (to) validate_access_range(v, c, to, stream, r->to_offset, r->to_offset + n.to, 0, 1);
 }
 
-/* Each stream comes after all that the others had before. */
+/* Each stream continues after all previous work of the others. */
 static void meet(validate_object *const *streams, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) validate_waits_for(streams[0], streams[i]->known);
@@ -243,12 +242,12 @@ static void check_devices(validate_state *v, const shim_call *c)
     for (uint32_t i = 0; i < c->values[1].number; i++) {
         const validate_object *o = validate_find(v, c->plugin, SHIM_DEVICE, devices[i], NULL);
         if (!o || !o->alive)
-            validate_say(c, "unknown-handle", NULL, "the host gives %s, for a rank, what is no open device",
+            validate_say(c, "unknown-handle", NULL, "%s: a rank's device is not an open device",
                          c->slot->name);
     }
 }
 
-/* The streams of all ranks; 0: one is not what it should be, which is said before the call. */
+/* The streams of all ranks; 0: one of them is wrong, which is reported before the call. */
 static int32_t find_streams(validate_state *v, const shim_call *c, const validate_object *communicator,
                             tn_collective_rank *ranks, validate_object **streams, int32_t done)
 {
@@ -263,8 +262,8 @@ static int32_t find_streams(validate_state *v, const shim_call *c, const validat
             continue;
         }
         if (!done)
-            validate_say(c, "unknown-handle", NULL,
-                         "the host gives %s, for rank %u, what is no stream of its device", c->slot->name, i);
+            validate_say(c, "unknown-handle", NULL, "%s: the stream of rank %u is not a stream of its device",
+                         c->slot->name, i);
         return 0;
     }
     return communicator->count > 0;

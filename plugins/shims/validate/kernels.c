@@ -58,8 +58,8 @@ static validate_object *stream_of_call(validate_state *v, const shim_call *c)
     return o && o->alive ? o : NULL;
 }
 
-/* The live allocation; what is wrong with it is said. On devices of the host, memory of the program's own
- * stands among the operands, of which no slot knows. */
+/* The live allocation; a wrong one is reported. Operands on host devices may be in memory of the program,
+ * which no slot knows. */
 static validate_object *find_memory(validate_state *v, const shim_call *c, const char *what,
                                     const void *allocation, const validate_object *device)
 {
@@ -67,11 +67,11 @@ static validate_object *find_memory(validate_state *v, const shim_call *c, const
     if (o && o->alive) return o;
     if (device->in_order) return NULL;
     if (o)
-        validate_say(c, "use-after-free", &o->ended, "the host hands %s of %s in memory that was freed", what,
-                     c->op ? c->op : c->slot->name);
+        validate_say(c, "use-after-free", &o->ended, "the host passes %s of %s in memory that was freed",
+                     what, c->op ? c->op : c->slot->name);
     else
         validate_say(c, "unknown-handle", NULL,
-                     "the host hands %s of %s in what is no allocation of this device", what,
+                     "the host passes %s of %s in memory that is not an allocation of this device", what,
                      c->op ? c->op : c->slot->name);
     return NULL;
 }
@@ -108,7 +108,7 @@ static void check_descriptor(validate_state *v, const shim_call *c, const char *
             validate_say(c, "wrong-device", NULL, "%s of %s is a tensor of another device", what, c->op);
         return;
     }
-    /* A data-dependent output has no memory yet. */
+    /* A data-dependent output has no memory before the call. */
     if (d->layout != TN_INTERNED_STRIDED || !d->allocation) return;
     if (find_extent(d->rank, d->sizes, d->strides, tn_dtype_bytes(d->dtype), tn_dtype_bytes(d->dtype), &e))
         check_memory(v, c, what, d, device, &e);
@@ -183,7 +183,7 @@ static void check_nest(validate_state *v, const shim_call *c, const validate_obj
 typedef void each_tensor(validate_state *v, const shim_call *c, const char *what, const tn_tensor_desc *d,
                          void *with);
 
-/* All tensors among values, those in lists, too. */
+/* All tensors among values, also those in lists. */
 static void for_each(validate_state *v, const shim_call *c, const char *name, const tn_value *values,
                      uint32_t count, each_tensor *each, void *with)
 {
@@ -209,7 +209,7 @@ static void check_one(validate_state *v, const shim_call *c, const char *what, c
 static void read_one(validate_state *v, const shim_call *c, const char *what, const tn_tensor_desc *d,
                      void *with)
 {
-    /* What is written stands among the arguments, too: counted once, as written. */
+    /* A written tensor is among the arguments, too: it counts once, as written. */
     for (uint32_t i = 0; i < c->call->n_outs; i++) {
         const tn_value *out = &c->call->outs[i];
         if (out->tag == TN_TAG_TENSOR && out->as.tensor && tn_desc(out->as.tensor) == d) return;
@@ -233,8 +233,7 @@ static void say_handle(validate_state *v, const shim_call *c, shim_kind kind, co
     else if (o)
         validate_say(c, "wrong-device", &o->made, "the host runs %s on a %s of another device", c->op, name);
     else
-        validate_say(c, "unknown-handle", NULL, "the host runs %s on what is no %s of this plugin's", c->op,
-                     name);
+        validate_say(c, "unknown-handle", NULL, "the host runs %s on an unknown %s", c->op, name);
 }
 
 void validate_kernel_before(validate_state *v, const shim_call *c)
@@ -245,7 +244,7 @@ void validate_kernel_before(validate_state *v, const shim_call *c)
         validate_say(c, "bad-struct", NULL, "the call of %s has size %u and flags 0x%x", c->op, call->size,
                      call->flags);
     if (!device) {
-        /* A row for a device of another plugin: what belongs to that is not known here. */
+        /* A row for a device of another plugin, whose handles are not known here. */
         if (!validate_find_anywhere(v, SHIM_DEVICE, call->device))
             say_handle(v, c, SHIM_DEVICE, call->device);
         return;

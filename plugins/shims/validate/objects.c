@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is behind the handles; see validate.h. */
+/* The objects behind handles; see validate.h. */
 #include "validate.h"
 
-/* So many dead objects are kept, to tell a use after the end from a handle that never was. */
+/* Number of dead objects that are kept, to tell a use after the end from an unknown handle. */
 #define MAX_DEAD 4096u
 
 validate_place validate_here(const shim_call *c)
@@ -110,7 +110,7 @@ validate_object *validate_made(validate_state *v, const shim_call *c, shim_kind 
                                validate_object *device)
 {
     validate_object *o = validate_find(v, c->plugin, kind, handle, device), **place = bucket(v, handle);
-    if (o && o->alive) { /* shared, which ranges of memory cannot be */
+    if (o && o->alive) { /* shared, which memory cannot be */
         o->alive++;
         return o;
     }
@@ -135,7 +135,7 @@ validate_object *validate_made(validate_state *v, const shim_call *c, shim_kind 
     return o;
 }
 
-/* It becomes one of the dead. */
+/* Keeps it among the dead objects. */
 static void end(validate_state *v, const shim_call *c, validate_object *o)
 {
     o->alive = 0;

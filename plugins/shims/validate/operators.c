@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-/* What a shape rule says of one output. */
+/* One output as defined by a shape rule. */
 typedef struct shape {
     int32_t defined;
     tn_dtype dtype;
@@ -21,7 +21,7 @@ typedef struct shape {
 
 #define MAX_SHAPES 8u
 
-/* Of the shape rule that this thread ran last: a body of the same call comes next. */
+/* From the last shape rule on this thread: the composite of the same call follows. */
 typedef struct inferred {
     const shim_operator *definition;
     const tn_value *args; /* the host's, by which the call is known */
@@ -32,7 +32,7 @@ typedef struct inferred {
 } inferred;
 static _Thread_local inferred last_rule;
 
-/* A call under way. */
+/* A running call. */
 typedef struct values_note {
     uint32_t n_args;
     uint32_t n_outs;
@@ -40,7 +40,7 @@ typedef struct values_note {
     tn_value *outs;     /* likewise */
     tn_value *expected; /* the outs, as they came and as set_output leaves them */
     int32_t *given;     /* outs that set_output or define_output gave */
-    inferred *rule;     /* bodies: what the shape rule said, or NULL */
+    inferred *rule;     /* composites: what the shape rule defined, or NULL */
     tn_value storage[];
 } values_note;
 
@@ -154,7 +154,7 @@ static int32_t device_fits(const shim_call *c, tn_device device)
 
 /* ---- Calls of the host's ----------------------------------------------------------------------------- */
 
-/* Whether a function may call this one of the host's that take a call. */
+/* Whether the function may call this slot of the host. */
 static int32_t belongs(uint32_t host, uint32_t function)
 {
     switch (host) {
@@ -206,7 +206,7 @@ void validate_host_call_before(const shim_call *c)
 {
     const validate_place other = validate_here(c->of);
     if (!belongs(c->id, c->of->id))
-        validate_say(c, "wrong-place", &other, "%s of %s calls %s, which is not for it",
+        validate_say(c, "wrong-place", &other, "%s of %s calls %s, which it may not call",
                      function_name(c->of->id), c->op, c->slot->name);
     else if (c->id == SHIM_HOST_DEFINE_OUTPUT)
         check_defined(c);
@@ -253,7 +253,7 @@ void validate_values_before(shim_call *c)
     tn_call *inner = c->values[0].pointer;
     uint64_t n_values = call->n_args + 2ull * call->n_outs;
     values_note *n = calloc(1, sizeof(*n) + n_values * sizeof(tn_value) + call->n_outs * sizeof(int32_t));
-    if (!n) return; /* it is not watched then */
+    if (!n) return; /* out of memory: this call is not checked */
     n->n_args = call->n_args;
     n->n_outs = call->n_outs;
     n->args = n->storage;
@@ -297,7 +297,7 @@ static void check_untouched(const shim_call *c, const values_note *n)
     }
 }
 
-/* A body that is cut short by an error of its scope gives nothing, and need not. */
+/* A composite that ends with an error of its scope need not set its outputs. */
 static int32_t has_failed(const shim_call *c)
 {
     const tn_host *host = c->call->host;
@@ -324,7 +324,7 @@ static int32_t same_sizes(uint32_t rank, const int64_t *sizes, const tn_tensor_d
     return d->rank == rank && (!rank || memcmp(d->sizes, sizes, rank * sizeof(int64_t)) == 0);
 }
 
-/* What function and `whose` say of a tensor that it gave. */
+/* Compares a tensor that the function gave with the one that `whose` defines. */
 static void compare(const shim_call *c, const tn_tensor_desc *d, const char *what, uint32_t i,
                     const char *whose, const validate_place *other, const shape *expected)
 {
@@ -367,7 +367,7 @@ static void check_gradient(const shim_call *c, const values_note *n)
         if (n->outs[i].tag == TN_TAG_NONE) continue;
         if (arg->tag != TN_TAG_NONE && arg->tag != TN_TAG_TENSOR && arg->tag != TN_TAG_TENSORS)
             validate_say(c, "bad-value", NULL,
-                         "the gradient of %s gives one for argument %u, which is no tensor", c->op, i);
+                         "the gradient of %s gives one for argument %u, which is not a tensor", c->op, i);
         if (t && !of && !device_fits(c, tn_desc(t)->device))
             validate_say(c, "wrong-device", NULL,
                          "the gradient of %s gives that of argument %u on a device that no argument is on",
@@ -380,7 +380,7 @@ static void check_gradient(const shim_call *c, const values_note *n)
     }
 }
 
-/* The rule waits for the body of the same call. */
+/* The shape rule's outputs are kept for the composite of the same call. */
 static void keep_rule(const shim_call *c, const values_note *n)
 {
     if (!n->rule) return;

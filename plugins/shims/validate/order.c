@@ -53,7 +53,7 @@ void validate_stream_ended(validate_state *v, const shim_call *c, validate_objec
 
 uint64_t validate_task(validate_state *v, validate_object *stream)
 {
-    if (!stream->known || stream->work) return 0; /* what is captured is no task yet */
+    if (!stream->known || stream->work) return 0; /* captured work is not a task yet */
     join(stream->known, &v->host_known);
     return ++stream->known->at[stream->clock];
 }
@@ -119,7 +119,7 @@ void validate_drop_accesses(validate_object *o)
     }
 }
 
-/* Whether two accesses surely touch a common byte. */
+/* Whether two accesses certainly share a byte. */
 static int32_t meet(const validate_access *a, const validate_access *b)
 {
     uint64_t from = a->from > b->from ? a->from : b->from, to = a->to < b->to ? a->to : b->to;
@@ -140,7 +140,7 @@ static void say_race(const shim_call *c, const validate_access *now, const valid
                     (unsigned long long)before->stream, before->writes ? "writes" : "reads");
 }
 
-/* Keeps it in place of one that it covers, else as a new one. */
+/* Stores the access in place of one that it covers, or as a new one. */
 static void keep(validate_object *o, const validate_access *now)
 {
     for (validate_access *a = o->accesses; a; a = a->next) {

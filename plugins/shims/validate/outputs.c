@@ -49,7 +49,7 @@ void validate_outputs_before(shim_call *c)
             c->values[i].pointer = o->facts;
             continue;
         }
-        /* A text may be left alone where there is nothing to say. */
+        /* A text need not be written when there is nothing to say. */
         if (a->kind == SHIM_TEXT) memcpy(o->scratch[i], o->original[i], a->bytes);
         c->values[i].pointer = o->scratch[i];
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tool: what is asked before and after each call; see validate.h. */
+/* The tool: the checks before and after each call; see validate.h. */
 #include "validate.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-/* What is known of one plugin. */
+/* The state of one plugin. */
 typedef struct watched {
     int32_t is_quiesced;
     uint32_t type;             /* interned name of its devices */
@@ -16,7 +16,7 @@ typedef struct watched {
 
 /* ---- Findings ---------------------------------------------------------------------------------------- */
 
-/* One write, so that processes that share the file keep their lines whole. */
+/* A single write, so that processes that share the file keep their lines whole. */
 static void append(const char *file, const tn_finding *f)
 {
     char line[1400];
@@ -69,7 +69,7 @@ void validate_say_on(const shim_call *c, const char *kind, uint64_t stream, cons
 
 /* ---- Threads ----------------------------------------------------------------------------------------- */
 
-/* What a slot for one thread at a time is about: a device, one that is being opened, or the plugin. */
+/* The object that a slot for one thread at a time works on: a device, one being opened, or the plugin. */
 static const void *object_of(const shim_call *c)
 {
     if (c->id == SHIM_DEVICE_OPEN) return (const char *)c->plugin + 1 + c->values[0].number % 64;
@@ -103,7 +103,7 @@ static void keep_past(validate_state *v, const shim_call *c)
     v->past[c->number % VALIDATE_PAST] = (validate_past){c->plugin, validate_here(c)};
 }
 
-/* A call of the host's about a call that does not run on this thread. */
+/* A call to the host about a call that does not run on this thread. */
 static void say_outside(validate_state *v, shim_call *c)
 {
     const tn_call *given = c->values[0].pointer;
@@ -125,13 +125,13 @@ static void check_caller(validate_state *v, shim_call *c)
         say_outside(v, c);
     if (!outer || c->id == SHIM_CALLBACK_RUN) return;
     if (of_host && outer->id == SHIM_KERNEL_RUN && !(c->slot->notes & SHIM_IN_KERNEL))
-        validate_say(c, "not-in-kernel", NULL, "the kernel of %s calls %s, which is not for kernels",
+        validate_say(c, "not-in-kernel", NULL, "the kernel of %s calls %s, which kernels may not call",
                      outer->op, c->slot->name);
     if (outer->id == SHIM_CALLBACK_RUN && !(of_host && c->slot->notes & SHIM_IN_CALLBACK))
         validate_say(c, "reentry", NULL, "%s is called from a stream's host callback", c->slot->name);
 }
 
-/* After quiesce only what gives back. */
+/* After quiesce only calls that release something are allowed. */
 static void check_quiesced(const shim_call *c)
 {
     watched *p = c->plugin->tool;
@@ -160,7 +160,7 @@ static void check_structs(const shim_call *c)
     }
 }
 
-/* A callback runs: its stream has done what was queued before it. */
+/* A callback runs: its stream has finished the work queued before it. */
 static void note_callback(validate_state *v, const shim_call *c)
 {
     uint32_t clock = (uint32_t)(uintptr_t)c->note - 1u;
@@ -202,8 +202,8 @@ static void check_status(const shim_call *c)
 {
     if (c->slot->result != SHIM_STATUS || c->slot->of_host) return;
     if (c->status < 0 || c->status >= TN_STATUS_COUNT)
-        validate_say(c, "no-status", NULL, "%s returns %d, which is no status", c->op ? c->op : c->slot->name,
-                     c->status);
+        validate_say(c, "no-status", NULL, "%s returns %d, which is not a valid status code",
+                     c->op ? c->op : c->slot->name, c->status);
     if (c->status == TN_OK && c->errors)
         validate_say(c, "error-then-ok", NULL, "%s records an error and returns success",
                      c->op ? c->op : c->slot->name);
@@ -247,7 +247,7 @@ static void validate_after(shim_call *c)
         type = host->intern(host->context, c->plugin->inner.device.type);
     pthread_mutex_lock(&v->lock);
     if (c->slot->notes & SHIM_HOST_THREAD) leave_alone(v, c);
-    /* The wait is over even where it reports a late error. */
+    /* The wait has ended even if it reports a late error. */
     int32_t counts =
         c->status == TN_OK || c->id == SHIM_STREAM_SYNCHRONIZE || c->id == SHIM_DEVICE_SYNCHRONIZE;
     if (counts && c->id == SHIM_KERNEL_RUN)

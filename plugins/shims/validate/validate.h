@@ -27,11 +27,11 @@
 
 /* ---- order.c: clocks --------------------------------------------------------------------------------- */
 
-/* Streams that are told apart; on more than these at a time, races are not looked for. */
+/* The number of streams that are distinguished; with more at a time, races are not looked for. */
 #define VALIDATE_CLOCKS   256u
 #define VALIDATE_NO_CLOCK UINT32_MAX
 
-/* Of each stream the number of its tasks that are known to lie before. */
+/* For each stream, the number of its tasks known to come before. */
 typedef struct validate_clock {
     uint64_t at[VALIDATE_CLOCKS];
 } validate_clock;
@@ -58,7 +58,7 @@ typedef struct validate_access {
 
 /* ---- objects.c --------------------------------------------------------------------------------------- */
 
-/* What a capture wrote down, and the graphs and executables made of it; counted. */
+/* The work of a capture, and of graphs and executables made of it; reference counted. */
 typedef struct validate_work {
     uint32_t references;
     uint32_t is_over; /* no longer captured */
@@ -71,7 +71,7 @@ typedef struct validate_object {
     struct validate_object *next; /* in its bucket */
     shim_plugin *plugin;
     shim_kind kind; /* SHIM_DEVICE, _STREAM, _EVENT, _ALLOCATION, _GRAPH, _EXECUTABLE, _COMMUNICATOR */
-    uint32_t alive; /* times given and not taken back */
+    uint32_t alive; /* times returned and not yet destroyed */
     void *handle;
     struct validate_object *device; /* NULL for devices and communicators */
     validate_place made;
@@ -95,7 +95,7 @@ typedef struct validate_object {
     validate_access *accesses; /* allocation */
 } validate_object;
 
-/* A call of a kernel or of an operator's function, by which a use of it elsewhere is told. */
+/* A running kernel or operator function, to detect use of its call elsewhere. */
 typedef struct validate_past {
     const shim_plugin *plugin;
     validate_place place;
@@ -105,14 +105,14 @@ typedef struct validate_past {
 #define VALIDATE_PAST    1024u
 #define VALIDATE_THREADS 32u
 
-/* A slot for one thread at a time that is under way. */
+/* A running call of a slot for one thread at a time. */
 typedef struct validate_busy {
     const void *object;
     const shim_call *call;
     pthread_t thread;
 } validate_busy;
 
-/* All that is known in a context. */
+/* The state of a context. */
 typedef struct validate_state {
     const tn_host *host;
     const char *file; /* findings are appended to it, too; NULL: none */
@@ -134,16 +134,16 @@ static inline validate_state *validate_of(const shim_call *c)
 validate_place validate_here(const shim_call *c);
 const char *validate_place_text(const validate_place *p, char *buffer, size_t bytes);
 
-/* Alive or dead; `device` NULL: of any. Prefers one that is alive. NULL: never seen. */
+/* Alive or dead, preferring alive ones; `device` NULL: of any device. NULL: unknown handle. */
 validate_object *validate_find(validate_state *v, const shim_plugin *w, shim_kind kind, const void *handle,
                                const validate_object *device);
-/* The same over all plugins. */
+/* The same in all plugins. */
 validate_object *validate_find_anywhere(validate_state *v, shim_kind kind, const void *handle);
-/* NULL when out of memory: then it is not watched. */
+/* NULL when out of memory; the object is then not checked. */
 validate_object *validate_made(validate_state *v, const shim_call *c, shim_kind kind, void *handle,
                                validate_object *device);
 void validate_ended(validate_state *v, const shim_call *c, validate_object *o);
-/* Reports what is alive of a plugin (device NULL) or a device, and forgets it. */
+/* Reports the live objects of a plugin (device NULL) or a device as leaks, and forgets them. */
 void validate_leaks(validate_state *v, const shim_call *c, const validate_object *device);
 /* Forgets all that a plugin had. */
 void validate_forget(validate_state *v, const shim_plugin *w);
@@ -163,7 +163,7 @@ void validate_say_on(const shim_call *c, const char *kind, uint64_t stream, cons
 /* ---- arguments.c, kernels.c, outputs.c: with the lock held ------------------------------------------- */
 
 void validate_arguments(validate_state *v, shim_call *c);
-/* Registers and takes out what the slot made and took. */
+/* Registers objects that the slot made and removes those it took. */
 void validate_results(validate_state *v, shim_call *c);
 void validate_kernel_before(validate_state *v, const shim_call *c);
 void validate_kernel_after(validate_state *v, const shim_call *c);
@@ -172,15 +172,16 @@ void validate_rows(const shim_call *c, const tn_kernel_row *rows, uint32_t count
 void validate_resized(validate_state *v, const shim_call *c);
 /* The object of an argument that names a live handle, or NULL. */
 validate_object *validate_argument(validate_state *v, const shim_call *c, uint32_t i);
-/* Bytes [offset, offset + bytes) of an allocation. `what` names them. 0: outside, said. */
+/* Checks bytes [offset, offset + bytes) of an allocation, which `what` names. 0: outside, which was
+ * reported. */
 int32_t validate_range(const shim_call *c, const validate_object *o, const char *what, uint64_t offset,
                        uint64_t bytes);
-/* Accesses of copies, fills and conversions that went well. */
+/* Notes the accesses of copies, fills and conversions that succeeded. */
 void validate_accesses(validate_state *v, const shim_call *c);
 void validate_descriptor_access(validate_state *v, const shim_call *c, const tn_tensor_desc *d,
                                 validate_object *stream, uint32_t writes);
 
-/* Outputs are led to storage of the shim's own for the length of the call. Without the lock. */
+/* Outputs point to storage of the shim during the call. Without the lock. */
 void validate_outputs_before(shim_call *c);
 void validate_outputs_after(shim_call *c);
 
@@ -193,13 +194,13 @@ void validate_host_call_after(const shim_call *c);
 
 /* ---- graphs.c: with the lock held -------------------------------------------------------------------- */
 
-/* The object no longer has to do with a capture. */
+/* The object leaves its capture. */
 void validate_drop_work(validate_object *o);
-/* The slot works on a stream that captures, on which it may not. */
+/* Reports a slot that may not be called on a capturing stream. */
 void validate_check_capture(validate_state *v, const shim_call *c);
 /* Begins and ends of captures, graphs, executables, launches. `failed`: only that a capture is over. */
 void validate_graphs(validate_state *v, const shim_call *c, int32_t failed);
-/* Instead of an access: it belongs to the capture. */
+/* Notes an access as part of the capture. */
 void validate_capture(const shim_call *c, const validate_object *allocation, const validate_object *stream,
                       const validate_access *access);
 /* Handles and ranges of the ranks of a collective, and what they access when it went well. */
@@ -209,23 +210,23 @@ void validate_ranks(validate_state *v, const shim_call *c, int32_t done);
 
 void validate_stream_made(validate_state *v, validate_object *stream);
 void validate_stream_ended(validate_state *v, const shim_call *c, validate_object *stream);
-/* A new task of the stream: everything the host knows lies before it. Returns its number. */
+/* A new task of the stream, after everything that the host knows to be finished. Returns its number. */
 uint64_t validate_task(validate_state *v, validate_object *stream);
 void validate_recorded(validate_state *v, validate_object *event, validate_object *stream);
 void validate_waits(validate_object *stream, const validate_object *event);
 void validate_waits_for(validate_object *stream, const validate_clock *known);
-/* The host has seen the stream's tasks up to `task`, or all that an event had recorded. */
+/* The host knows that the stream's tasks up to `task`, or those before an event, are finished. */
 void validate_seen_stream(validate_state *v, const validate_object *stream, uint64_t task);
 void validate_seen_event(validate_state *v, const validate_object *event);
 /* The number of the stream's last task. */
 uint64_t validate_last_task(const validate_object *stream);
 /* The device has finished everything. */
 void validate_seen_device(validate_state *v, const validate_object *device);
-/* Compares with earlier accesses and keeps it. `gap` as in validate_access. */
+/* Compares an access with earlier ones and stores it. `gap` as in validate_access. */
 void validate_access_range(validate_state *v, const shim_call *c, validate_object *allocation,
                            validate_object *stream, uint64_t from, uint64_t to, uint64_t gap,
                            uint32_t writes);
-/* The allocation is given back: nothing may be under way on it. */
+/* The allocation is freed: no work may still use it. */
 void validate_unused(validate_state *v, const shim_call *c, validate_object *allocation);
 void validate_drop_accesses(validate_object *allocation);
 

@@ -145,6 +145,33 @@ static int32_t host_callback(void *self, void *device, void *stream, void (*call
     return TN_OK;
 }
 
+/* Events, which are offered with TENON_LIAR=events only. Handles are static, so that their use after destroy, which
+ * a test of the host makes, is harmless. */
+static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
+{
+    static char event;
+    *out_event = &event;
+    return TN_OK;
+}
+
+static void event_destroy(void *self, void *device, void *event) {}
+
+static int32_t event_record(void *self, void *device, void *event, void *stream)
+{
+    return TN_OK;
+}
+
+static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
+{
+    *out_done = 1;
+    return TN_OK;
+}
+
+static int32_t event_synchronize(void *self, void *device, void *event)
+{
+    return TN_OK;
+}
+
 /* ---- The kernel -------------------------------------------------------------------------------------- */
 
 static void *ask_elsewhere(void *call)
@@ -209,17 +236,24 @@ static const tn_stream_interface stream_table = {.size = sizeof(stream_table),
                                                  .query = stream_query,
                                                  .synchronize = stream_synchronize,
                                                  .host_callback = host_callback};
+static const tn_event_interface event_table = {.size = sizeof(event_table),
+                                               .create = event_create,
+                                               .destroy = event_destroy,
+                                               .record = event_record,
+                                               .query = event_query,
+                                               .synchronize = event_synchronize};
 static const tn_kernels_interface kernels_table = {
     .size = sizeof(kernels_table), .count = 1, .row_bytes = sizeof(tn_kernel_row), .rows = rows};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
-    return strcmp(name, "tenon.device") == 0    ? (const void *)&device_table
-           : strcmp(name, "tenon.memory") == 0  ? (const void *)&memory_table
-           : strcmp(name, "tenon.copy") == 0    ? (const void *)&copy_table
-           : strcmp(name, "tenon.stream") == 0  ? (const void *)&stream_table
-           : strcmp(name, "tenon.kernels") == 0 ? (const void *)&kernels_table
-                                                : NULL;
+    return strcmp(name, "tenon.device") == 0                    ? (const void *)&device_table
+           : strcmp(name, "tenon.memory") == 0                  ? (const void *)&memory_table
+           : strcmp(name, "tenon.copy") == 0                    ? (const void *)&copy_table
+           : strcmp(name, "tenon.stream") == 0                  ? (const void *)&stream_table
+           : strcmp(name, "tenon.kernels") == 0                 ? (const void *)&kernels_table
+           : strcmp(name, "tenon.event") == 0 && lies("events") ? (const void *)&event_table
+                                                                : NULL;
 }
 
 static int32_t init(const tn_host *given, void **out_self)
