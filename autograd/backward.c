@@ -110,6 +110,17 @@ static void fill_goal(tni_goal *goal, const tn_backward_options *o, tn_tensors r
     goal->keep_graph = o->retain_graph || o->create_graph;
 }
 
+static int32_t open_goal(tn_scope *s, tn_tensors roots, const tn_backward_options *options,
+                         tn_backward_options *o, tni_goal *goal)
+{
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    int32_t status = read_options(options, o);
+    if (status) return fail(s, status);
+    *goal = (tni_goal){.keep_graph = 0};
+    fill_goal(goal, o, roots);
+    return TN_OK;
+}
+
 int32_t tn_backward(tn_scope *s, tn_tensor *root)
 {
     tn_tensor *list[] = {root};
@@ -118,16 +129,13 @@ int32_t tn_backward(tn_scope *s, tn_tensor *root)
 
 int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_options *options)
 {
-    if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_backward_options o;
-    tni_goal goal = {.keep_graph = 0};
-    int32_t status = read_options(options, &o);
-    if (status) return fail(s, status);
-    fill_goal(&goal, &o, roots);
+    tni_goal goal;
+    if (open_goal(s, roots, options, &o, &goal)) return tn_scope_failed(s);
     goal.inputs = o.inputs;
     if (o.inputs.data && o.inputs.count == 0)
         return fail(s, tni_error(TN_E_ARGUMENT, "`inputs` argument to `backward` cannot be empty."));
-    status = check_goal(&goal);
+    int32_t status = check_goal(&goal);
     for (int64_t i = 0; i < goal.inputs.count && !status; i++) {
         if (!tni_wants_grad(goal.inputs.data[i]))
             status = tni_error(TN_E_AUTOGRAD, "One of the differentiated Tensors does not require grad");
@@ -160,16 +168,13 @@ static int32_t hand_out(tn_scope *s, const tni_goal *goal, const tn_backward_opt
 int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs, const tn_backward_options *options,
                 tn_tensor **out)
 {
-    if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_backward_options o;
-    tni_goal goal = {.keep_graph = 0};
-    int32_t status = read_options(options, &o);
-    if (status) return fail(s, status);
-    fill_goal(&goal, &o, roots);
+    tni_goal goal;
+    if (open_goal(s, roots, options, &o, &goal)) return tn_scope_failed(s);
     goal.inputs = inputs;
     if (!out || inputs.count <= 0 || !inputs.data)
         return fail(s, tni_error(TN_E_ARGUMENT, "grad requires non-empty inputs."));
-    status = check_goal(&goal);
+    int32_t status = check_goal(&goal);
     if (status) return fail(s, status);
     uint64_t bytes = (uint64_t)inputs.count * sizeof *goal.captures;
     goal.captures = tn_scope_memory(s, bytes);

@@ -141,17 +141,20 @@ static tn_dtype number_dtype(const tn_tensor *grad, const tni_geometry *g)
     return is_complex ? tni_dtype_to_complex(grad->desc.dtype) : tni_dtype_to_real(grad->desc.dtype);
 }
 
+static int32_t find_window(tn_scope *s, const tni_geometry *base, const tni_geometry *view,
+                           int32_t is_complex, window *out)
+{
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    int32_t status = common_window(base, view, is_complex, out);
+    return status ? tni_scope_record(s, status) : TN_OK;
+}
+
 tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry *base,
                                 const tni_geometry *view)
 {
-    if (tn_scope_failed(s)) return NULL;
-    int32_t is_complex = tn_dtype_is_complex(base->dtype) || tn_dtype_is_complex(view->dtype);
     window w;
-    int32_t status = common_window(base, view, is_complex, &w);
-    if (status) {
-        tni_scope_record(s, status);
-        return NULL;
-    }
+    int32_t is_complex = tn_dtype_is_complex(base->dtype) || tn_dtype_is_complex(view->dtype);
+    if (find_window(s, base, view, is_complex, &w)) return NULL;
     tn_dtype dtype = is_complex ? tni_dtype_to_complex(grad->desc.dtype) : grad->desc.dtype;
     tn_tensor *flat = zeros(s, grad, w.length, dtype);
     if (is_complex && !tn_dtype_is_complex(view->dtype)) {
@@ -174,14 +177,9 @@ tn_tensor *tni_gradient_of_base(tn_scope *s, tn_tensor *grad, const tni_geometry
 tn_tensor *tni_lay_out(tn_scope *s, tn_tensor *grad, const tni_geometry *base, const tni_geometry *view,
                        tn_tensor **out_part)
 {
-    if (tn_scope_failed(s)) return NULL;
-    int32_t is_complex = tn_dtype_is_complex(base->dtype) || tn_dtype_is_complex(view->dtype);
     window w;
-    int32_t status = common_window(base, view, is_complex, &w);
-    if (status) {
-        tni_scope_record(s, status);
-        return NULL;
-    }
+    int32_t is_complex = tn_dtype_is_complex(base->dtype) || tn_dtype_is_complex(view->dtype);
+    if (find_window(s, base, view, is_complex, &w)) return NULL;
     tn_tensor *flat =
         zeros(s, grad, w.length, is_complex ? tni_dtype_to_complex(grad->desc.dtype) : grad->desc.dtype);
     tn_tensor *whole = show(s, flat, base, w.start);

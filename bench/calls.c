@@ -142,7 +142,7 @@ static int run_scope(bench *b, int64_t n)
     return 0;
 }
 
-static int run_chain(bench *b, int64_t n)
+static int run_products(bench *b, int64_t n, int backward)
 {
     calls *c = b->state;
     int status = 0;
@@ -150,25 +150,24 @@ static int run_chain(bench *b, int64_t n)
         tn_scope *s = tn_scope_open(b->ctx);
         tn_tensor *y = c->a;
         for (int k = 0; k < CHAIN; k++) y = tn_mul(s, y, c->b);
+        if (backward) {
+            tn_backward(s, y);
+            tn_set_grad(c->a, NULL);
+            tn_set_grad(c->b, NULL);
+        }
         status = end(b, s);
     }
     return status;
 }
 
+static int run_chain(bench *b, int64_t n)
+{
+    return run_products(b, n, 0);
+}
+
 static int run_chain_backward(bench *b, int64_t n)
 {
-    calls *c = b->state;
-    int status = 0;
-    for (int64_t i = 0; i < n && !status; i++) {
-        tn_scope *s = tn_scope_open(b->ctx);
-        tn_tensor *y = c->a;
-        for (int k = 0; k < CHAIN; k++) y = tn_mul(s, y, c->b);
-        tn_backward(s, y);
-        tn_set_grad(c->a, NULL);
-        tn_set_grad(c->b, NULL);
-        status = end(b, s);
-    }
-    return status;
+    return run_products(b, n, 1);
 }
 
 int main(int argc, char **argv)

@@ -27,24 +27,28 @@ static void set_self(tn_scope *s, tni_grad *g)
     if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, times(s, tni_grad_out(g, 0), tni_grad_arg(g, 3)));
 }
 
+/* The two factors, arguments 1 and 2; `grad` is that of their product. */
+static void set_factors(tn_scope *s, tni_grad *g, tn_tensor *grad,
+                        tn_tensor *product(tn_scope *s, tn_tensor *a, tn_tensor *b))
+{
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, with_alpha(s, g, product(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
+    if (tni_grad_needs(g, 2))
+        tni_grad_set(g, 2, with_alpha(s, g, product(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+}
+
 void grad_addmm(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     set_self(s, g);
-    if (tni_grad_needs(g, 1))
-        tni_grad_set(g, 1, with_alpha(s, g, tn_mm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
-    if (tni_grad_needs(g, 2))
-        tni_grad_set(g, 2, with_alpha(s, g, tn_mm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    set_factors(s, g, grad, tn_mm);
 }
 
 void grad_baddbmm(tn_scope *s, tni_grad *g)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     set_self(s, g);
-    if (tni_grad_needs(g, 1))
-        tni_grad_set(g, 1, with_alpha(s, g, tn_bmm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
-    if (tni_grad_needs(g, 2))
-        tni_grad_set(g, 2, with_alpha(s, g, tn_bmm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    set_factors(s, g, grad, tn_bmm);
 }
 
 void grad_addbmm(tn_scope *s, tni_grad *g)
@@ -53,10 +57,7 @@ void grad_addbmm(tn_scope *s, tni_grad *g)
     tn_tensor *grad =
         tn_expand(s, tn_unsqueeze(s, tni_grad_out(g, 0), 0), TN_INTS(b1.sizes[0], b1.sizes[1], b2.sizes[2]));
     set_self(s, g);
-    if (tni_grad_needs(g, 1))
-        tni_grad_set(g, 1, with_alpha(s, g, tn_bmm(s, grad, adjoint(s, tni_grad_saved(g, 2)))));
-    if (tni_grad_needs(g, 2))
-        tni_grad_set(g, 2, with_alpha(s, g, tn_bmm(s, adjoint(s, tni_grad_saved(g, 1)), grad)));
+    set_factors(s, g, grad, tn_bmm);
 }
 
 /* grad x conj(v) for vectors, as a matrix */

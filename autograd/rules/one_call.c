@@ -42,5 +42,11 @@ void grad_one_call(tn_scope *s, tni_grad *g)
         tn_scope_call(s, entry->call, v, entry->source_count, &out, 1);
         tni_grad_set(g, 0, tn_value_as_tensor(out));
     }
-    if (entry->zeroed) set_zero(s, g, entry->zeroed);
+    for (uint32_t i = 1; i < tni_grad_op(g)->n_args; i++) {
+        if (tni_grad_arg(g, i).tag != TN_TAG_TENSOR) continue;
+        if (i == entry->zeroed)
+            set_zero(s, g, i);
+        else
+            set_unknown(s, g, i);
+    }
 }

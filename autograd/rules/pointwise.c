@@ -233,45 +233,62 @@ void grad_acosh(tn_scope *s, tni_grad *g)
         chain(s, g, tn_rsqrt(s, plus(s, square(s, x), -1)));
 }
 
+/* Slopes as functions of the result. The backward operators are for real tensors. */
+typedef tn_tensor *slope_fn(tn_scope *s, tn_tensor *y);
+typedef tn_tensor *backward_fn(tn_scope *s, tn_tensor *grad, tn_tensor *y);
+
+static tn_tensor *tanh_slope(tn_scope *s, tn_tensor *y)
+{
+    return minus_from(s, 1, square(s, y));
+}
+static tn_tensor *sigmoid_slope(tn_scope *s, tn_tensor *y)
+{
+    return mul(s, minus_from(s, 1, y), y);
+}
+
+static void by_result(tn_scope *s, tni_grad *g, slope_fn *slope, backward_fn *backward)
+{
+    tn_tensor *y = tni_grad_result(g, 0);
+    if (is_complex(y))
+        chain(s, g, slope(s, y));
+    else
+        tni_grad_set(g, 0, backward(s, tni_grad_out(g, 0), y));
+}
+
+/* Of the backward operator (grad, y); `bend` is the derivative of the slope by y. */
+static void by_result_again(tn_scope *s, tni_grad *g, slope_fn *slope, backward_fn *backward, slope_fn *bend)
+{
+    tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
+    if (tni_grad_needs(g, 0))
+        tni_grad_set(g, 0, is_complex(y) ? mul(s, grad, slope(s, y)) : backward(s, grad, y));
+    if (tni_grad_needs(g, 1))
+        tni_grad_set(g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), bend(s, y)));
+}
+
+static tn_tensor *tanh_bend(tn_scope *s, tn_tensor *y)
+{
+    return scale(s, y, -2);
+}
+static tn_tensor *sigmoid_bend(tn_scope *s, tn_tensor *y)
+{
+    return minus_from(s, 1, scale(s, y, 2));
+}
+
 void grad_tanh(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *y = tni_grad_result(g, 0);
-    if (is_complex(y))
-        chain(s, g, minus_from(s, 1, square(s, y)));
-    else
-        tni_grad_set(g, 0, tn_tanh_backward(s, tni_grad_out(g, 0), y));
+    by_result(s, g, tanh_slope, tn_tanh_backward);
 }
-
 void grad_tanh_backward(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0,
-                     is_complex(y) ? mul(s, grad, minus_from(s, 1, square(s, y)))
-                                   : tn_tanh_backward(s, grad, y));
-    if (tni_grad_needs(g, 1))
-        tni_grad_set(g, 1, mul(s, conj_of(s, grad), scale(s, mul(s, y, tni_grad_saved(g, 0)), -2)));
+    by_result_again(s, g, tanh_slope, tn_tanh_backward, tanh_bend);
 }
-
 void grad_sigmoid(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *y = tni_grad_result(g, 0);
-    if (is_complex(y))
-        chain(s, g, mul(s, minus_from(s, 1, y), y));
-    else
-        tni_grad_set(g, 0, tn_sigmoid_backward(s, tni_grad_out(g, 0), y));
+    by_result(s, g, sigmoid_slope, tn_sigmoid_backward);
 }
-
 void grad_sigmoid_backward(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0))
-        tni_grad_set(g, 0,
-                     is_complex(y) ? mul(s, grad, mul(s, minus_from(s, 1, y), y))
-                                   : tn_sigmoid_backward(s, grad, y));
-    if (tni_grad_needs(g, 1))
-        tni_grad_set(
-            g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), minus_from(s, 1, scale(s, y, 2))));
+    by_result_again(s, g, sigmoid_slope, tn_sigmoid_backward, sigmoid_bend);
 }
 
 void grad_deg2rad(tn_scope *s, tni_grad *g)

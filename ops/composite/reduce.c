@@ -47,67 +47,30 @@ void composite_nanmean(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- moments ---- */
 
-static tn_value correction_of(const tn_value *args, uint32_t unbiased)
+/* (self, unbiased) or (self, dim, unbiased, keepdim) as a call of `op` (self, dim, correction, keepdim). */
+static void give_moments(tn_scope *s, const tn_value *args, tn_value *outs, uint32_t op, uint32_t n_outs)
 {
-    return tn_value_int(arg_bool(args, unbiased));
+    int32_t all = args[1].tag == TN_TAG_BOOL;
+    const tn_value v[] = {args[0], all ? tn_value_none() : args[1], tn_value_int(arg_bool(args, all ? 1 : 2)),
+                          all ? tn_value_bool(0) : args[3]};
+    tn_scope_call(s, op, v, 4, outs, n_outs);
 }
 
 void composite_var(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, tn_var_correction(s, arg_tensor(args, 0), .correction = correction_of(args, 1)));
+    give_moments(s, args, outs, TN_OP_VAR_CORRECTION, 1);
 }
-
-void composite_var_dim(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         tn_var_correction(s, arg_tensor(args, 0), .dim = arg_ints(args, 1),
-                           .correction = correction_of(args, 2), .keepdim = arg_bool(args, 3)));
-}
-
 void composite_std(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, tn_std_correction(s, arg_tensor(args, 0), .correction = correction_of(args, 1)));
+    give_moments(s, args, outs, TN_OP_STD_CORRECTION, 1);
 }
-
-void composite_std_dim(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         tn_std_correction(s, arg_tensor(args, 0), .dim = arg_ints(args, 1),
-                           .correction = correction_of(args, 2), .keepdim = arg_bool(args, 3)));
-}
-
 void composite_var_mean(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_var_mean_correction_result r =
-        tn_var_mean_correction(s, arg_tensor(args, 0), .correction = correction_of(args, 1));
-    give(outs, 0, r.result0);
-    give(outs, 1, r.result1);
+    give_moments(s, args, outs, TN_OP_VAR_MEAN_CORRECTION, 2);
 }
-
-void composite_var_mean_dim(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    tn_var_mean_correction_result r =
-        tn_var_mean_correction(s, arg_tensor(args, 0), .dim = arg_ints(args, 1),
-                               .correction = correction_of(args, 2), .keepdim = arg_bool(args, 3));
-    give(outs, 0, r.result0);
-    give(outs, 1, r.result1);
-}
-
 void composite_std_mean(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_std_mean_correction_result r =
-        tn_std_mean_correction(s, arg_tensor(args, 0), .correction = correction_of(args, 1));
-    give(outs, 0, r.result0);
-    give(outs, 1, r.result1);
-}
-
-void composite_std_mean_dim(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    tn_std_mean_correction_result r =
-        tn_std_mean_correction(s, arg_tensor(args, 0), .dim = arg_ints(args, 1),
-                               .correction = correction_of(args, 2), .keepdim = arg_bool(args, 3));
-    give(outs, 0, r.result0);
-    give(outs, 1, r.result1);
+    give_moments(s, args, outs, TN_OP_STD_MEAN_CORRECTION, 2);
 }
 
 /* ---- norms ---- */

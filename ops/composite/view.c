@@ -304,34 +304,25 @@ tn_tensors tni_at_least(tn_scope *s, tn_tensors list, int64_t rank)
     return (tn_tensors){out, list.count};
 }
 
+/* (self) or (tensors) */
+static void give_at_least(tn_scope *s, const tn_value *args, tn_value *outs, int64_t rank)
+{
+    if (args[0].tag == TN_TAG_TENSORS)
+        give_list(outs, 0, tni_at_least(s, arg_tensors(args, 0), rank));
+    else
+        give(outs, 0, at_least(s, arg_tensor(args, 0), rank));
+}
 void composite_atleast_1d(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, at_least(s, arg_tensor(args, 0), 1));
+    give_at_least(s, args, outs, 1);
 }
-
 void composite_atleast_2d(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, at_least(s, arg_tensor(args, 0), 2));
+    give_at_least(s, args, outs, 2);
 }
-
 void composite_atleast_3d(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, at_least(s, arg_tensor(args, 0), 3));
-}
-
-void composite_atleast_1d_sequence(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_list(outs, 0, tni_at_least(s, arg_tensors(args, 0), 1));
-}
-
-void composite_atleast_2d_sequence(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_list(outs, 0, tni_at_least(s, arg_tensors(args, 0), 2));
-}
-
-void composite_atleast_3d_sequence(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_list(outs, 0, tni_at_least(s, arg_tensors(args, 0), 3));
+    give_at_least(s, args, outs, 3);
 }
 
 /* ---- grids ---- */
