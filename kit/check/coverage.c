@@ -358,7 +358,7 @@ static void add_tables(check_run *run, sums *operators, sums *missing, const sum
                                        "ms on the CPU", "forms", "why it falls back", NULL};
     cJSON *table = check_table(run, "coverage", "Coverage of the workload, in calls", by_operator), *row;
     qsort(operators->items, operators->count, sizeof *operators->items, by_calls);
-    qsort(missing->items, missing->count, sizeof *missing->items, by_bytes);
+    if (missing->count) qsort(missing->items, missing->count, sizeof *missing->items, by_bytes);
     for (uint32_t i = 0; i <= operators->count; i++) {
         const sum *s = i < operators->count ? &operators->items[i] : total;
         row = cJSON_CreateArray();

@@ -314,7 +314,7 @@ static int list_files(job *j)
         j->files[j->n_files++] = strndup(entry->d_name, n - 6);
     }
     closedir(folder);
-    qsort(j->files, j->n_files, sizeof *j->files, by_name);
+    if (j->n_files) qsort(j->files, j->n_files, sizeof *j->files, by_name);
     return 1;
 }
 
@@ -430,7 +430,8 @@ int golden_run(const golden_options *options)
     if (prepare(&j)) {
         j.totals.failures = cJSON_CreateArray();
         run_all(&j);
-        qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
+        if (j.totals.n_operators)
+            qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
         print_report(&j, sum);
         status = sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] ? 1 : 0;
         if (j.unread) status = 2;

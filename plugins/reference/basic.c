@@ -21,7 +21,7 @@ static void broadcast_index(const tn_tensor_desc *out, const int64_t *index, con
         out_index[d] = source->sizes[d] == 1 ? 0 : index[out->rank - source->rank + d];
 }
 
-/* Between equal dtypes without lazy bits a number survives loading and storing, a NaN's payload may not. */
+/* Loading and storing keeps a number of one dtype without lazy bits, but perhaps not a NaN's payload. */
 int32_t kernel_copy(const tn_call *call, int32_t opcode, reference_failure *failure)
 {
     const tn_tensor_desc *out = tensor_output(call, 0), *source = tensor_argument(call, 1);
@@ -36,7 +36,7 @@ int32_t kernel_copy(const tn_call *call, int32_t opcode, reference_failure *fail
     return TN_OK;
 }
 
-/* Integers stay integers; what else start and step are decides where the sum is taken. */
+/* Integers stay integers; otherwise the types of start and step decide how the sum is computed. */
 int32_t kernel_iota(const tn_call *call, int32_t opcode, reference_failure *failure)
 {
     const tn_tensor_desc *out = tensor_output(call, 0);

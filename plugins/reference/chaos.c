@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The adversarial face: what TENON_REFERENCE_CHAOS and its like ask for. Streams keep their own order, which
- * is all that the contract promises; between streams nothing but events and waiting hosts decides, and here
- * that is made visible. A held task does not begin before somebody waits for it (or a time has passed, since
- * a device must get on by itself), so that whoever forgot to wait sees what was there before.
+ * The adversarial settings, TENON_REFERENCE_CHAOS and others. Streams keep their own order, which is all
+ * that the contract promises. Between streams only events and waiting hosts decide the order, and here that
+ * becomes visible: a held task does not begin before somebody waits for it, or some time has passed, since a
+ * device must make progress by itself. A program that forgets to wait sees old values.
  *
- * All is drawn from the seed when work is queued, per stream: the same program on the same seed meets the
- * same holds and pauses.
+ * Everything is drawn from the seed when work is queued, for each stream: the same program with the same
+ * seed meets the same holds and pauses.
  */
 #include "reference.h"
 
@@ -14,10 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#define HOLD_MICROSECONDS  3000u  /* a held task's longest delay under chaos: tests stay fast */
+#define HOLD_MICROSECONDS  3000u  /* longest delay of a held task under chaos: keeps tests fast */
 #define PAUSE_MICROSECONDS 40u    /* longest pause before a task that is not held */
 #define LONGEST_STRETCH    12u    /* tasks of one kind in a row */
-#define LONGEST_QUEUE      1024u  /* tasks that a stream lets gather before it works without being asked */
+#define LONGEST_QUEUE      1024u  /* tasks that may wait before a stream works without being asked */
 #define LONGEST_HOLD       60000u /* milliseconds that TENON_REFERENCE_LAZY may ask for */
 
 uint64_t reference_setting(const char *name, uint64_t otherwise)

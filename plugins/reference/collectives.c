@@ -22,13 +22,13 @@ struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_uint references;
-    uint32_t count; /* of ranks that come */
+    uint32_t count; /* ranks that take part */
     uint32_t arrived;
     int32_t done;
-    int32_t cancelled; /* not all ranks were queued: nothing is done */
+    int32_t cancelled; /* set if not all ranks were queued: nothing is done */
     int32_t code;      /* of the first rank that failed */
     char text[192];
-    reference_stream *streams[REFERENCE_MAX_DEVICES]; /* NULL: has come */
+    reference_stream *streams[REFERENCE_MAX_DEVICES]; /* NULL: the rank has arrived */
     uint64_t numbers[REFERENCE_MAX_DEVICES];          /* of the tasks there */
     void (*work)(const meeting *m);                   /* NULL: a barrier */
     char *to[REFERENCE_MAX_DEVICES];
@@ -96,7 +96,7 @@ static number combine(tn_dtype dtype, uint32_t reduction, number a, number b)
     }
 }
 
-/* Element i of all `from`, rounded once. */
+/* Element i reduced over all `from`, rounded once. */
 static number reduced(const meeting *m, uint64_t i)
 {
     uint64_t at = i * (uint64_t)tn_dtype_bytes(m->dtype);
@@ -159,7 +159,7 @@ static void release_rank(reference_task *task)
     release_meeting(((rank_task *)task)->meeting);
 }
 
-/* What is wrong with this rank: TN_OK, or a status and its text. */
+/* The error of this rank: TN_OK, or a status and its text. */
 static int32_t check_rank(reference_stream *stream, const rank_task *t, const char **out_text)
 {
     *out_text = "reference: a rank of a collective was dropped behind an error";
@@ -169,7 +169,7 @@ static int32_t check_rank(reference_stream *stream, const rank_task *t, const ch
     return reference_chaos_begin(t->device, out_text);
 }
 
-/* With the lock held: the others begin although nobody else may wait for them. */
+/* With the lock held: the tasks of the other ranks begin, although nobody else may wait for them. */
 static void ask_others(const meeting *m)
 {
     for (uint32_t r = 0; r < m->count; r++)
@@ -205,7 +205,7 @@ static void run_rank(reference_stream *stream, reference_task *task)
     if (code && !dropped) reference_stream_fail(stream, code, m->text);
 }
 
-/* With the meeting's lock held, so that nobody asks for a number that is not known yet. */
+/* With the meeting's lock held, so that nobody asks for a task number that is not known yet. */
 static int32_t push_rank(const communicator *c, meeting *m, uint32_t rank, reference_stream *stream)
 {
     rank_task *t = reference_task_create(sizeof(*t), run_rank);
@@ -237,7 +237,7 @@ static int32_t push_all(const communicator *c, meeting *m, const tn_collective_r
         status = push_rank(c, m, r, ranks[r].stream);
         if (!status) continue;
         m->cancelled = 1;
-        m->count = r; /* those before it meet alone */
+        m->count = r; /* the ranks before it meet without it */
     }
     pthread_mutex_unlock(&m->lock);
     pthread_mutex_unlock(&state->collectives_lock);
@@ -247,7 +247,7 @@ static int32_t push_all(const communicator *c, meeting *m, const tn_collective_r
 
 /* ---- Slots ------------------------------------------------------------------------------------------- */
 
-/* The lengths of `from` and `to` in bytes; 0: not looked at. */
+/* The lengths of `from` and `to` in bytes; 0: not checked. */
 static int32_t fill(const communicator *c, meeting *m, const tn_collective_rank *ranks, uint64_t from,
                     uint64_t to)
 {
@@ -267,7 +267,7 @@ static int32_t fill(const communicator *c, meeting *m, const tn_collective_rank 
     return status;
 }
 
-/* `what` says what is to be done; the rest of it is made here. */
+/* Completes `what`, which has the operation, and queues it. */
 static int32_t meet(void *self, const communicator *c, const tn_collective_rank *given, uint32_t rank_bytes,
                     const meeting *what, uint64_t from, uint64_t to)
 {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* x + y * I would lose signed zeros and infinities. */
+/* x + y * I would lose signed zeros and infinities, so parts are set. */
 static double complex make(double re, double im)
 {
     double parts[2] = {re, im};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading and storing elements, one dtype after the other, and conversions between domains. Floats below 32
- * bits follow one description: bits of the fraction, least exponent, what stands for infinity and NaN.
+ * Loading and storing elements of each dtype, and conversions between domains. Floats below 32 bits are
+ * described by a table: bits of the fraction, least exponent, codes of infinity and NaN.
  */
 #include "element.h"
 
@@ -13,10 +13,10 @@
 typedef struct small_float {
     uint32_t code;
     uint32_t bits;
-    int32_t fraction;  /* bits of it */
+    int32_t fraction;  /* bits of the fraction */
     int32_t least;     /* exponent of the smallest normal number */
     uint32_t largest;  /* code of the largest finite number */
-    uint32_t overflow; /* what a larger one becomes: infinity, the largest, or (FNUZ types) NaN */
+    uint32_t overflow; /* result of overflow: infinity, the largest, or (FNUZ types) NaN */
     uint32_t nan;
     int32_t fnuz; /* no negative zero: its code is the NaN */
 } small_float;
@@ -54,7 +54,8 @@ static double small_decode(const small_float *s, uint32_t code)
     return sign ? -value : value;
 }
 
-/* Nearest, ties to even: the fraction is made an integer and rounded; a carry runs into the exponent. */
+/* Rounds to nearest, ties to even: the fraction is made an integer and rounded; a carry goes into the
+ * exponent. */
 static uint32_t small_encode(const small_float *s, float value)
 {
     uint32_t sign = signbit(value) ? 1u << (s->bits - 1) : 0;
@@ -96,7 +97,7 @@ static double real_load(tn_dtype dtype, const void *from)
     return narrow == 0xff ? NAN : ldexp(1, (int)narrow - 127); /* E8M0FNU */
 }
 
-/* `single` is the value in float32 for those that go through it, rounded once from where it came. */
+/* `single` is the value in float32, rounded once, for dtypes that are rounded from it. */
 static void real_store(tn_dtype dtype, void *to, double value, float single)
 {
     const small_float *s = find_small(dtype);
@@ -139,7 +140,7 @@ domain domain_of(tn_dtype dtype)
     }
 }
 
-/* Towards zero; what does not fit becomes the least integer, as the usual processors have it. */
+/* Towards zero; out-of-range values become the least integer, as on common processors. */
 static int64_t int_of_real(double value)
 {
     if (value >= -0x1p63 && value < 0x1p63) return (int64_t)value;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One element of any dtype as a number that is wide enough for all: a 64-bit integer or a complex number of
- * doubles. Kernels load, compute in one of four domains, and store with one rounding (half types and
- * eight-bit floats are rounded from float32, as everywhere).
+ * One element of any dtype as a number wide enough for all: a 64-bit integer or a complex number of doubles.
+ * Kernels load, compute in one of four domains, and store with one rounding (half types and eight-bit floats
+ * are rounded from float32, as in other plugins).
  */
 #ifndef TENON_REFERENCE_ELEMENT_H
 #define TENON_REFERENCE_ELEMENT_H
 
 #include "reference.h"
 
-/* In order: of two domains the later one holds both. bool counts as unsigned. */
+/* Ordered: the later of two domains holds both. bool counts as unsigned. */
 typedef enum domain { DOMAIN_UNSIGNED, DOMAIN_SIGNED, DOMAIN_REAL, DOMAIN_COMPLEX } domain;
 
 /* `i` holds the bits of an integer (unsigned ones by their two's complement), `re` and `im` the others. */
@@ -82,7 +82,7 @@ void tensor_store(const tn_tensor_desc *t, const int64_t *index, number value);
 /* Copies one element: bit for bit within a dtype (a NaN keeps its payload), else by its value. */
 void tensor_move(const tn_tensor_desc *to, const int64_t *index, const tn_tensor_desc *from,
                  const int64_t *from_index);
-/* A dimension counted from the end made positive; tensors of rank 0 have one dimension of size 1. */
+/* Makes a dimension counted from the end positive; tensors of rank 0 have one dimension of size 1. */
 int64_t tensor_dim(const tn_tensor_desc *t, int64_t dim);
 static inline int64_t tensor_size(const tn_tensor_desc *t, int64_t dim)
 {

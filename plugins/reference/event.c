@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events. Each time one is recorded there is a new recording, which knows its place in a stream; who waits
- * for the event waits for the recording that was the last one then, whatever is recorded afterwards. Tasks
- * hold references, so that an event may be destroyed while streams still wait for it.
+ * Events. Each time an event is recorded a new recording is made, which knows its place in a stream. A wait
+ * for the event is a wait for its last recording at that time, whatever is recorded afterwards. Tasks hold
+ * references, so an event may be destroyed while streams still wait for it.
  */
 #include "reference.h"
 
@@ -13,12 +13,12 @@ typedef struct recording {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     reference_stream *stream; /* where it was recorded; NULL once it has been reached */
-    uint64_t number;          /* of the task there */
+    uint64_t number;          /* number of the task in that stream */
     double milliseconds;      /* when it was reached */
     atomic_uint references;
     int32_t reached;
     reference_capture *capture; /* recorded while its stream captured: never reached */
-    reference_place place;      /* there */
+    reference_place place;      /* its place in the capture */
 } recording;
 
 typedef struct event {
@@ -107,7 +107,7 @@ static void run_wait(reference_stream *stream, reference_task *task)
     wait_for(((event_task *)task)->recording);
 }
 
-/* Takes a reference of its own. */
+/* The task gets its own reference. */
 static event_task *create_task(const event *e, recording *r,
                                void (*run)(reference_stream *stream, reference_task *task))
 {
@@ -139,7 +139,7 @@ int32_t reference_event_wait(void *handle, reference_stream *stream)
     return status;
 }
 
-/* Queues the recording; its lock keeps the task, which frees itself, until its number has been read. */
+/* Queues the recording. Its lock keeps the task, which frees itself, until its number has been read. */
 static int32_t push_recording(const event *e, recording *r, reference_stream *stream)
 {
     event_task *t = create_task(e, r, run_record);
@@ -200,7 +200,7 @@ static int32_t event_record(void *self, void *device, void *handle, void *stream
     return TN_OK;
 }
 
-/* TN_OK, or TN_E_STATE for what is no place in a stream but in a capture. */
+/* TN_OK, or TN_E_STATE for an event recorded during capture. Releases it then. */
 static int32_t check_runs(const reference_state *state, recording *r)
 {
     if (!r || !r->capture) return TN_OK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs. A stream that captures gives its tasks to a capture, which keeps them, in one branch for each
- * stream; between branches an event leaves a wait for a place. The whole becomes a program, which a launch
- * works off on the thread of the stream it is launched on: of the branches whose next task may run it takes
- * any, under chaos as the seed draws it, since only waits order them. Programs never change and are counted,
- * so an update gives an executable another one while launches of the earlier one are still queued.
+ * Graphs. A stream that captures gives its tasks to a capture, which keeps them in one branch for each
+ * stream; an event between branches becomes a wait for a place. Together they are a program, which a launch
+ * runs on the thread of its stream. Only waits order the branches: of those whose next task may run the
+ * launch takes any, under chaos as the seed draws it. Programs never change and are reference counted, so an
+ * update can give an executable another program while earlier launches are still queued.
  */
 #include "reference.h"
 
@@ -34,7 +34,7 @@ typedef struct program {
 struct reference_capture {
     reference_state *state;
     reference_device *device;
-    atomic_uint references; /* of its beginning, and of events that were recorded in it */
+    atomic_uint references; /* held by the capturing stream, and by events recorded in it */
     int32_t over;
     pthread_mutex_t lock;
     program *program;
@@ -254,7 +254,7 @@ static int run_task(reference_stream *stream, reference_device *device, referenc
     return !reference_stream_failed(stream);
 }
 
-/* Passes the waits of a branch that are reached; the task that may run next, or NULL. */
+/* Skips the waits of a branch that are reached; returns the task that may run next, or NULL. */
 static reference_task *next_task(const branch *b, uint32_t *at, const uint32_t *done)
 {
     while (*at < b->count && !b->nodes[*at].task) {
@@ -309,7 +309,7 @@ static void destroy_executable(void *self, void *device, void *handle)
     free(e);
 }
 
-/* Waits for the launch before, works the program off, and marks the end. */
+/* Queues a wait for the previous launch, the program, and an event that marks the end. */
 static int32_t push_launch(reference_state *state, void *device, executable *e, reference_stream *stream)
 {
     launch *l = reference_task_create(sizeof(*l), run_launch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather and the scatter family. An index that is out of range is found on the stream's thread, so that it is
- * a late error.
+ * gather and the scatter family. An index out of range is found on the stream's thread, so it is a late
+ * error.
  */
 #include "kernels.h"
 
@@ -42,7 +42,7 @@ int32_t kernel_gather(const tn_call *call, int32_t opcode, reference_failure *fa
 
 enum { WRITE, ADD, MULTIPLY, LARGEST, SMALLEST, MEAN };
 
-/* What is done to an element, by opcode and the text of `reduce`; -1 when the text is unknown. */
+/* The action on an element, by opcode and the text of `reduce`; -1 for an unknown text. */
 static int find_action(const tn_call *call, int32_t opcode)
 {
     static const struct {

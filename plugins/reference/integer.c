@@ -36,7 +36,7 @@ static void divide(domain d, int64_t a, int64_t b, int floored, int64_t *out_quo
     }
 }
 
-/* By squaring. A negative exponent leaves nothing but of 1 and -1. */
+/* By squaring. A negative exponent gives 0, except for 1 and -1. */
 static int64_t power(domain d, int64_t a, int64_t b)
 {
     if (d == DOMAIN_SIGNED && b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
@@ -58,7 +58,7 @@ static int64_t greatest_divisor(domain d, int64_t a, int64_t b)
     return (int64_t)x;
 }
 
-/* A shift by the width or more, or by a negative number, moves everything out. */
+/* A shift by the width or more, or by a negative number, shifts out all bits. */
 static int64_t shift(domain d, int32_t opcode, int64_t a, int64_t b, uint32_t width)
 {
     int out = b < 0 || b >= (int64_t)width;
@@ -199,7 +199,7 @@ static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwis
     return 1;
 }
 
-/* Which result of a division an opcode wants; 0 for opcodes that do not divide. */
+/* Which result of a division an opcode needs; 0 for other opcodes. */
 static int division(int32_t opcode, const pointwise_parameters *p, int *out_floored, int *out_rest)
 {
     int rounded = opcode == OP_DIV_MODE && p->rounding;

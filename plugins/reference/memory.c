@@ -87,9 +87,9 @@ static int insert(reference_state *state, reference_allocation *a)
 /* ---- Quarantine: freed allocations that late work may still write to, or read poison from -------------- */
 
 #define QUARANTINE_COUNT 8u
-#define QUARANTINE_BYTES ((uint64_t)32 << 20) /* of one allocation; larger ones go at once */
+#define QUARANTINE_BYTES ((uint64_t)32 << 20) /* bytes of one allocation; larger ones are freed at once */
 
-/* The oldest one leaves; a write to it after it was freed is logged. */
+/* The oldest one leaves the quarantine; a write to it after it was freed is logged. */
 static void leave_quarantine(reference_state *state)
 {
     const reference_allocation *a = &state->quarantine[0];
@@ -101,7 +101,7 @@ static void leave_quarantine(reference_state *state)
     memmove(&state->quarantine[0], &state->quarantine[1], state->n_quarantine * sizeof(*a));
 }
 
-/* With the memory lock held; takes the mapping over. */
+/* With the memory lock held; owns the mapping from then on. */
 static void quarantine(reference_state *state, const reference_allocation *a)
 {
     if (!state->quarantine) state->quarantine = calloc(QUARANTINE_COUNT, sizeof(*a));
@@ -163,13 +163,13 @@ char *reference_resolve(reference_device *device, const void *handle, uint64_t o
     if (at < state->n_allocations && state->allocations[at].handle == handle) a = state->allocations[at];
     pthread_mutex_unlock(&state->memory_lock);
     if (!a.handle || a.device != device) {
-        reference_error(state, TN_E_CONTRACT, "reference: %p is no allocation of device %u", handle,
+        reference_error(state, TN_E_CONTRACT, "reference: %p is not an allocation of device %u", handle,
                         device->index);
         return NULL;
     }
     if (offset > a.bytes || bytes > a.bytes - offset) {
         reference_error(state, TN_E_CONTRACT,
-                        "reference: %llu bytes from %llu on lie outside an allocation of %llu bytes",
+                        "reference: %llu bytes at offset %llu are outside an allocation of %llu bytes",
                         (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)a.bytes);
         return NULL;
     }
@@ -275,7 +275,8 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
     return copy(self, device, to, to_offset, device, from, from_offset, bytes, stream);
 }
 
-/* No pin: there is no difference. No map: the memory is the device's alone. No trim: nothing is cached. */
+/* No pin: it would make no difference. No map: the host cannot access the memory. No trim: nothing is
+ * cached. */
 const tn_memory_interface reference_memory_interface = {
     .size = sizeof(tn_memory_interface),
     .alloc = memory_alloc,

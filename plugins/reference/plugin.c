@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 16 GiB: more than tests take, and less than what a mistaken size asks for. */
+/* 16 GiB: more than tests use, and less than a wrong size would ask for. */
 #define DEFAULT_MEMORY ((uint64_t)16 << 30)
 
 int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)

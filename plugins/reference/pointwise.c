@@ -78,7 +78,7 @@ static pointwise_parameters read_parameters(const tn_call *call, int32_t opcode,
     return p;
 }
 
-/* The domain of all inputs but the condition of where; pow with a number includes that number. */
+/* The domain of all inputs except the condition of where; pow with a scalar includes the scalar. */
 static domain domain_of_inputs(const tn_nest *nest, int32_t opcode, const pointwise_parameters *p)
 {
     domain d = DOMAIN_UNSIGNED;

@@ -20,14 +20,14 @@ static double floor_divide(double a, double b)
     return quotient == 0 ? copysign(0, a / b) : quotient;
 }
 
-/* A truncated quotient is rounded to the dtype before it is cut, as ATen has it: 1 / 0.1 is 10, not 9. */
+/* A truncated quotient is first rounded to the dtype, as in ATen: 1 / 0.1 gives 10, not 9. */
 static double divide(double a, double b, const pointwise_parameters *p)
 {
     if (p->rounding == 'f') return floor_divide(a, b);
     return p->rounding == 't' ? trunc(number_rounded(p->dtype, number_real(a / b)).re) : a / b;
 }
 
-/* Half to even; with decimals in the precision of the dtype, as scaling rounds there. */
+/* Half to even; with decimals in the dtype's precision, in which the scaling rounds. */
 static double round_to(double x, const pointwise_parameters *p)
 {
     if (p->integer == 0) return nearbyint(x);
@@ -86,7 +86,7 @@ static const struct {
     {OP_I0, special_i0},
 };
 
-/* One operand. 0 when the opcode is none of these. */
+/* Functions of one operand. 0 for other opcodes. */
 static int unary(int32_t opcode, double x, const pointwise_parameters *p, double *out)
 {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {

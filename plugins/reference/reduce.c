@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions to a value walk the nest: its first dimensions are those of the result, the others are reduced.
- * Reductions to a position (argmax, argmin) go by the tensor itself, whose row-major order the position
- * counts.
+ * Reductions to a position (argmax, argmin) walk the tensor itself in row-major order.
  */
 #include "kernels.h"
 

@@ -39,13 +39,13 @@ typedef struct reference_device {
     uint32_t index;
     atomic_int lost;            /* for good */
     uint64_t used;              /* bytes; under the lock of the state's memory */
-    atomic_uint_fast64_t tasks; /* begun, while failures are asked for */
+    atomic_uint_fast64_t tasks; /* tasks begun, counted while failures are asked for */
 } reference_device;
 
-/* What the environment asks for, see README.md. Zero: nothing. */
+/* Settings of the environment, see README.md. Zero: off. */
 typedef struct reference_chaos {
     uint64_t seed;
-    uint32_t hold_microseconds; /* every task is held so long, unless somebody waits for it */
+    uint32_t hold_microseconds; /* every task is held this long unless somebody waits for it */
     int32_t poison;
     uint64_t lose_at, fail_at; /* number of a task of a device */
     uint64_t refuse_at;        /* number of a task that a stream does not take */
@@ -69,19 +69,19 @@ typedef struct reference_allocation {
 struct reference_state {
     const tn_host *host;
     uint32_t n_devices;
-    pid_t process; /* the threads live in this one only */
+    pid_t process; /* the process of the threads: a fork has none */
     uint64_t memory_limit;
     reference_device devices[REFERENCE_MAX_DEVICES];
     pthread_mutex_t memory_lock;
     reference_allocation *allocations; /* by handle, ascending */
     size_t n_allocations;
     size_t allocations_capacity;
-    /* Freed ones, poisoned, the newest last; they go when others come. */
+    /* Freed allocations, poisoned, the newest last; later ones displace them. */
     reference_allocation *quarantine;
     size_t n_quarantine;
     pthread_mutex_t streams_lock;
     reference_stream *streams;
-    pthread_mutex_t collectives_lock; /* the ranks of one call are queued in one go */
+    pthread_mutex_t collectives_lock; /* held while all ranks of one call are queued */
     reference_chaos chaos;
 };
 
@@ -109,12 +109,12 @@ typedef struct reference_pace {
 uint64_t reference_setting(const char *name, uint64_t otherwise);
 void reference_chaos_init(reference_chaos *c);
 void reference_pace_init(reference_pace *p, reference_chaos *c);
-/* Draws how a task that is queued behind `waiting` others begins. */
+/* Draws the hold and pause of a task behind `waiting` others. */
 void reference_pace_set(reference_pace *p, reference_task *task, uint64_t waiting);
 void reference_pause(uint32_t microseconds);
-/* 1 when the task that is about to be queued is the one that is to be refused. */
+/* 1 if the task about to be queued is to be refused. */
 int32_t reference_chaos_refuse(reference_chaos *c);
-/* Before a task runs: TN_OK, or the failure that is due. */
+/* Before a task runs: TN_OK, or the failure asked for. */
 int32_t reference_chaos_begin(reference_device *device, const char **out_text);
 /* TN_E_DEVICE_LOST with an error, or TN_OK. */
 int32_t reference_check_lost(const reference_device *device);
@@ -128,7 +128,7 @@ extern const tn_memory_interface reference_memory_interface;
 extern const tn_copy_interface reference_copy_interface;
 /*
  * The private address of `offset` in an allocation of the device, of which `bytes` are used. NULL and an
- * error when the handle is none of its allocations or the range does not lie in it.
+ * error when the handle is not one of its allocations or the range lies outside.
  */
 char *reference_resolve(reference_device *device, const void *handle, uint64_t offset, uint64_t bytes);
 /* Unmaps what is left, at the end. */
@@ -150,7 +150,7 @@ struct reference_task {
     struct reference_block *blocks;
     uint64_t number; /* counted from 1 on each stream */
     int32_t always;
-    uint32_t hold_microseconds; /* how long it is left before it begins, unless somebody waits for it */
+    uint32_t hold_microseconds; /* delay before it begins, unless somebody waits for it */
     uint32_t pause_microseconds;
     uint32_t reserved;
 };
@@ -164,7 +164,7 @@ void reference_task_destroy(reference_task *task);
 /* Queues a task, which the stream then owns. After fork: frees it and returns TN_E_FORKED; a lost device and
  * one that is told to refuse likewise. */
 int32_t reference_stream_push(reference_stream *stream, reference_task *task);
-/* Somebody waits for the tasks up to this number: they are held no longer. */
+/* Somebody waits for the tasks up to this number: they are no longer held. */
 void reference_stream_ask(reference_stream *stream, uint64_t number);
 /* Waits for what is queued now; does not report. */
 void reference_stream_wait(reference_stream *stream);
@@ -172,10 +172,10 @@ void reference_stream_wait(reference_stream *stream);
 void reference_stream_fail(reference_stream *stream, int32_t code, const char *text);
 /* Waits for all streams of the device and reports the first late error. */
 int32_t reference_streams_synchronize(reference_device *device);
-/* 1 when a task of this stream lies behind an error, for tasks with `always`; and when the stream has one. */
+/* For tasks with `always`: 1 if the task is behind an error; and 1 if the stream has an error. */
 int reference_stream_dropped(reference_stream *stream, const reference_task *task);
 int reference_stream_failed(reference_stream *stream);
-/* The capture that the stream takes part in, or NULL, and as which branch; who sets it keeps it alive. */
+/* The capture of the stream and its branch in it, or NULL. Whoever sets it keeps it alive. */
 reference_capture *reference_stream_capture(reference_stream *stream, uint32_t *out_branch);
 void reference_stream_set_capture(reference_stream *stream, reference_capture *capture, uint32_t branch);
 reference_device *reference_stream_device(reference_stream *stream);
@@ -196,7 +196,7 @@ extern const tn_graph_interface reference_graph_interface;
 
 #define REFERENCE_BRANCHES 16u /* streams in one capture */
 
-/* A place in a capture: of each branch the number of tasks that lie before. */
+/* A place in a capture: for each branch the number of earlier tasks. */
 typedef struct reference_place {
     uint32_t at[REFERENCE_BRANCHES];
 } reference_place;
@@ -207,8 +207,8 @@ void reference_capture_release(reference_capture *capture);
 int32_t reference_capture_add(reference_capture *capture, uint32_t branch, reference_task *task);
 /* Where a branch is now. */
 reference_place reference_capture_place(reference_capture *capture, uint32_t branch);
-/* The stream's next task in the capture comes after the place; a stream that runs joins. `recorded` is NULL
- * for an event from outside, which is refused. */
+/* The stream's next task comes after the place; a stream that does not capture joins. `recorded` is NULL
+ * for an event from outside the capture, which is refused. */
 int32_t reference_capture_wait(reference_stream *stream, reference_capture *recorded,
                                const reference_place *place);
 
@@ -255,6 +255,6 @@ const tn_call *reference_work_call(const reference_task *task);
 /* ---- rows.c ------------------------------------------------------------------------------------------ */
 
 extern const tn_kernels_interface reference_kernels_interface;
-extern const tn_dtype reference_dtypes[]; /* those it computes in */
+extern const tn_dtype reference_dtypes[]; /* dtypes that the plugin computes in */
 
 #endif

@@ -28,7 +28,7 @@ static const tn_dtype real_numbers[] = {INTEGERS, FLOATS, 0};
     }
 #define POINTWISE(name, signature, list, opcode) \
     ROW(0, "aten::" name, signature " -> Tensor", list, kernel_pointwise, opcode, 1)
-/* Numbers beside half types stay as they are, as in ATen. */
+/* Scalars combined with half tensors are not rounded, as in ATen. */
 #define SCALED(name, list, opcode)                                                           \
     ROW(TN_ROW_WIDE_IMMEDIATE, "aten::" name, "(Tensor self, Tensor other) -> Tensor", list, \
         kernel_pointwise, opcode, 1)

@@ -5,8 +5,7 @@
  */
 #include "kernels.h"
 
-/* Along a line the extremum and its position move on with every element that is as good, and with every NaN.
- */
+/* The extremum and its position move to every equal or better element, and to every NaN. */
 static int moves_on(int32_t opcode, number best, number next)
 {
     if (number_is_nan(next)) return 1;

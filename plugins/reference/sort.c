@@ -13,7 +13,7 @@ typedef struct item {
     int32_t reserved;
 } item;
 
-/* Larger, and NaN larger than all; equal ones in the order in which they came. */
+/* NaN is larger than all; equal elements keep their order. */
 static int compare_items(const void *left, const void *right)
 {
     const item *a = left, *b = right;

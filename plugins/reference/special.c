@@ -40,7 +40,7 @@ double special_digamma(double x)
     if (x == -INFINITY || (x < 0 && x == floor(x))) return NAN;
     if (isinf(x)) return x;
     if (x < 0) {
-        double fraction = x - trunc(x); /* the period of tan, so that large x lose nothing */
+        double fraction = x - trunc(x); /* reduced by the period of tan, so that large x stay exact */
         return special_digamma(1 - x) - PI / tan(PI * fraction);
     }
     double sum = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: a first-in-first-out queue and a thread that works it off. An error found there is late: it stays
- * with the stream, drops what was queued behind it, and is reported once, by whoever asks next. Only a lost
- * device is reported for ever. A task that is held begins when somebody waits for it.
+ * Streams: a queue and a thread that runs its tasks in order. An error found there is late: it stays with
+ * the stream, drops the tasks queued behind it, and is reported once, to whoever asks next. Only a lost
+ * device is reported forever. A held task begins when somebody waits for it.
  */
 #include "reference.h"
 
@@ -23,12 +23,12 @@ struct reference_stream {
     uint64_t queued; /* number of the last task pushed, and of the last one finished */
     uint64_t finished;
     uint64_t asked;      /* tasks up to this number are waited for */
-    uint64_t drop_until; /* tasks up to this number lay behind an error that is reported already */
+    uint64_t drop_until; /* tasks up to this number are behind an error that was reported */
     int32_t stopping;
     int32_t joined;
     int32_t error_code;
     int32_t reserved;
-    reference_capture *capture; /* that takes what is pushed, or NULL */
+    reference_capture *capture; /* the capture that takes pushed tasks, or NULL */
     uint32_t branch;            /* of the capture */
     uint32_t reserved2;
     reference_pace pace;
@@ -93,7 +93,7 @@ static void hold(reference_stream *s, const reference_task *task)
         over = pthread_cond_timedwait(&s->changed, &s->lock, &until) != 0;
 }
 
-/* A task that works: nothing of a lost device, and what is to fail fails. */
+/* Runs a task, unless the device is lost or the task is to fail. */
 static void run_work(reference_stream *s, reference_task *task)
 {
     const char *text = NULL;
@@ -130,7 +130,7 @@ static void *work_off(void *argument)
     return NULL;
 }
 
-/* TN_OK, or why the stream takes no more. */
+/* TN_OK, or the reason why the stream accepts no tasks. */
 static int32_t check_push(const reference_stream *s, const reference_task *task)
 {
     reference_state *state = s->device->state;
@@ -248,7 +248,7 @@ void reference_stream_wait(reference_stream *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Reports the late error and forgets it; what is queued now lay behind it and is dropped all the same. */
+/* Reports the late error once; tasks queued by now are behind it and are dropped all the same. */
 static int32_t report(reference_stream *s)
 {
     char text[sizeof(s->error_text)];
@@ -324,7 +324,7 @@ static int32_t stream_create(void *self, void *device, int32_t priority, void **
     return TN_OK;
 }
 
-/* An error that nobody asked for is logged. */
+/* An unreported error is logged. */
 static void stream_destroy(void *self, void *device, void *stream)
 {
     reference_state *state = self;

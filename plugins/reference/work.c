@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel call on its way to a stream's thread. All that a call reaches is borrowed until the kernel
- * returns, so it is copied deeply: values, lists, strings, descriptors, the nest and the bytes of host
- * operands. In the copy `host` is the private address of the device's memory; ranges are checked while it is
- * found.
+ * A kernel call for a stream's thread. Everything in a call is borrowed until the kernel returns, so it is
+ * copied deeply: values, lists, strings, descriptors, the nest and the bytes of host operands. In the copy
+ * `host` is the private address of the device's memory, and ranges are checked when it is looked up.
  */
 #include "reference.h"
 
@@ -77,7 +76,7 @@ static tn_tensor *copy_tensor(work *w, const tn_tensor *t)
     if (from->host && from->rank == 0)
         to->host = copy_bytes(w, from->host, (uint64_t)bytes);
     else if (from->host)
-        fail(w, TN_E_CONTRACT, "a tensor in host memory came that has dimensions");
+        fail(w, TN_E_CONTRACT, "a tensor in host memory has dimensions");
     else
         to->host = resolve(w, from->allocation, from->byte_offset,
                            extent(from->rank, from->sizes, from->strides, bytes, bytes));

@@ -121,7 +121,7 @@ class Kind:
             return f"did not end within {PATIENCE} seconds"
         if run.status < 0 or run.status > 2:
             return f"ended with status {run.status}"
-        if "Sanitizer" in run.text or "runtime error:" in run.text:
+        if re.search(r"ERROR: \w+Sanitizer|runtime error:", run.text):
             return "a sanitizer found something"
         if run.status and not run.text.strip():
             return "failed without a word"

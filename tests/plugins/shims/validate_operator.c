@@ -189,7 +189,7 @@ static const struct {
     {"rule-no-sizes", "the shape rule defined output 0 of rank 1", "reference:0"},
     {"rule-no-status", "the shape rule of odd::twice returned -77, not a valid status code", "reference:0"},
     {"body-no-status", "the composite of odd::twice returned 4711, not a valid status code", "reference:0"},
-    {"gradient-of-number", "backward gave a gradient for argument 1, which is no tensor", "reference:0"},
+    {"gradient-of-number", "backward set a gradient for argument 1, which is not a tensor", "reference:0"},
 };
 
 Test(operators, the_host_alone)
