@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pointwise rows of half types: every value there is, from any address and in any length, against arithmetic
- * in double that is rounded here. */
+/*
+ * Pointwise rows of half types: every value, at every address and for every length, against double arithmetic
+ * that is rounded here.
+ */
 #include "fixture.h"
 
 #include <criterion/criterion.h>
@@ -11,7 +13,7 @@ enum { COUNT = 65536 };
 
 typedef struct format {
     tn_dtype dtype;
-    int mantissa; /* bits, the hidden one among them */
+    int mantissa; /* bits, including the hidden one */
     int lowest;   /* exponent of the smallest normal number, as frexp has it */
     int highest;
 } format;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pointwise rows of the CPU plugin: closed forms, edges, and that strides, broadcasting and threads do not
- * matter. */
+/*
+ * Pointwise rows of the CPU plugin: closed forms, edges, and independence of strides, broadcasting and
+ * threads.
+ */
 #include "fixture.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +23,7 @@ static void run(fixture *f, const char *name, fixture_tensor *const *operands, u
     cr_assert_eq(fixture_run(f, name, args, n, &out, 1, &nest.nest), TN_OK, "%s: %s", name, f->error_message);
 }
 
-/* `extra` follows the tensor, where it is given. */
+/* `extra` follows the tensor; it may be NULL. */
 static void unary_f32_with(const char *name, const tn_value *extra, const float *in, const float *want,
                            int64_t n, float tolerance)
 {
@@ -70,7 +72,7 @@ Test(cpu_pointwise, functions_of_known_values)
     unary_f32("aten::log1p", (float[]){3e38f, 1e-20f}, (float[]){88.5968247f, 1e-20f}, 2, 3e-7f);
 }
 
-/* Where the plain formulas subtract what is nearly equal, or a power is no normal number. */
+/* Where plain formulas would cancel, or a power is not a normal number. */
 Test(cpu_pointwise, digits_are_kept)
 {
     const tn_value exact = tn_value_string("none"), by_tanh = tn_value_string("tanh"), none = tn_value_none();
@@ -86,7 +88,7 @@ Test(cpu_pointwise, digits_are_kept)
     unary_f32("aten::sinh", (float[]){89}, (float[]){2.24480641e38f}, 1, 2e-7f);
 }
 
-/* Next to roots, in the tails and far out; values of 20 digits by mpmath. */
+/* Next to roots, in the tails and for large arguments; values of 20 digits by mpmath. */
 Test(cpu_pointwise, special_functions_of_float64_keep_their_digits)
 {
     static const struct {
@@ -134,7 +136,7 @@ Test(cpu_pointwise, extremes_carry_nan_and_rounding_is_to_even)
     unary_f32("aten::sgn", (float[]){-3, 0, 7}, (float[]){-1, 0, 1}, 3, 0);
 }
 
-/* A sum over every layout gives the elements that the loops of this test give. */
+/* Every layout gives the same elements as the loops of this test. */
 Test(cpu_pointwise, any_strides_and_any_threads)
 {
     enum { ROWS = 300, COLUMNS = 700 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * That it does not matter how operands lie: inputs across the output, rows that repeat one element, results
- * past the caches, scans along and across lines; each against the plain loop, for any number of threads.
+ * Results do not depend on the layout of operands or on the number of threads: transposed inputs, rows that
+ * repeat one element, results written past the caches, scans along and across lines. Each is compared with a
+ * plain loop.
  */
 #include "fixture.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole numbers: sums of them are exact in every type here. */
+/* Integers, whose sums are exact in every dtype here. */
 static double number_at(int64_t i)
 {
     return (double)(i * 7 % 61 - 30);
@@ -51,7 +52,7 @@ static fixture_tensor make(fixture *f, tn_dtype dtype, uint32_t rank, const int6
     return t;
 }
 
-/* out = a + b for a matrix, the inputs with the strides that are given. */
+/* out = a + b for matrices; the inputs have the given strides. */
 static void check_add(tn_dtype dtype, int64_t rows, int64_t columns, const int64_t *a_strides,
                       const int64_t *b_strides, int32_t threads)
 {
@@ -77,7 +78,7 @@ static void check_add(tn_dtype dtype, int64_t rows, int64_t columns, const int64
             double want = number_at(r * a_strides[0] + c * a_strides[1]) +
                           number_at(r * b_strides[0] + c * b_strides[1]);
             double found = get(got, dtype, r * columns + c);
-            if (found != want) /* a macro for each element would take longer than the kernels */
+            if (found != want) /* an assertion for each element would take longer than the kernels */
                 cr_assert(0, "row %d, column %d: %g, not %g", (int)r, (int)c, found, want);
         }
     fixture_tensor_free(&f, &a);
@@ -120,12 +121,12 @@ Test(cpu_walks, results_past_the_caches)
 /* Matrices of [lines, length] that are scanned along their last or their first dimension. */
 typedef struct scan {
     int64_t lines, length;
-    int64_t strides[2]; /* of lines, of what is scanned */
+    int64_t strides[2]; /* of the lines, of the scanned dimension */
     fixture_tensor x, o, at;
     fixture_nest nest;
 } scan;
 
-/* A nest over the tensors, outputs first; innermost are the lines, then what is scanned. */
+/* A loop nest over the tensors, outputs first. The lines are innermost, then the scanned dimension. */
 static void fill_nest(scan *c, fixture_tensor *const *tensors, uint32_t count)
 {
     tn_operand *operands = c->nest.operands;

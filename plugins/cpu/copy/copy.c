@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prim::copy: any strides, any two dtypes, conjugated and negated tensors, `src` broadcast. Of equal dtype it
- * is memcpy where runs are dense, a transposition by blocks where the two run along different dimensions,
- * else element by element; other dtypes go through conversion.
+ * prim::copy: any strides, any two dtypes, conjugated and negated tensors, `src` broadcast. Copies of one
+ * dtype are memcpy where runs are contiguous, a transposition by blocks where source and target are
+ * contiguous along different dimensions, else element by element. Other dtypes are converted.
  */
 #include "copy.h"
 #include "walk/staging.h"
@@ -10,12 +10,11 @@
 
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Least elements for a thread. */
 #define COPY_GRAIN ((int64_t)32 * 1024)
-/* Elements of a strip of a transposition, along the source's dense dimension: one item of the parallel loop.
- */
+/* Elements of a transposed strip along the source's contiguous dimension; one item of the parallel loop. */
 #define STRIP 256
-/* A block that is transposed and then converted: in both dtypes it fits the first-level cache. */
+/* A block that is transposed and then converted fits the first-level cache in both dtypes. */
 #define BLOCK_ROWS    16
 #define BLOCK_COLUMNS 64
 
@@ -25,9 +24,9 @@ typedef struct copy_call {
     char *to;
     const char *from;
     int64_t bytes;
-    uint32_t across; /* dimension along which the source is dense, for a transposition */
+    uint32_t across; /* transposition: dimension along which the source is contiguous */
     int64_t strips;  /* of that dimension */
-    int32_t hub;     /* where bits are resolved */
+    int32_t hub;     /* dtype in which conjugation and negation are computed */
     int32_t conjugate, negate;
 } copy_call;
 
@@ -41,7 +40,7 @@ static void convert_dense(void *user, int64_t begin, int64_t end, int32_t thread
                 end - begin);
 }
 
-/* Conjugates and negates a run of a hub; `re` and `im` say which parts change their sign. */
+/* Conjugates and negates a run of the hub dtype. */
 static void resolve_bits(const copy_call *c, void *to, const void *from, int64_t n)
 {
     int32_t complex = c->hub == CPU_C64 || c->hub == CPU_C128;
@@ -82,7 +81,7 @@ static void walk_plain(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&c->plan, begin, end, run_plain, user);
 }
 
-/* The type in which a source's bits are resolved: it holds all its values. */
+/* The hub dtype for conjugation and negation: it holds all values of the source. */
 static int32_t bits_hub(int32_t slot)
 {
     switch (slot) {
@@ -107,7 +106,7 @@ static void copy_dense(void *user, int64_t begin, int64_t end, int32_t thread)
     memcpy(c->to + begin * c->bytes, c->from + begin * c->bytes, (size_t)((end - begin) * c->bytes));
 }
 
-/* Where a walk over the dimensions above the first stands; dimension `without` is left out of it. */
+/* Position of a walk over the dimensions above 0 except `without`. */
 typedef struct cursor {
     char *to;
     const char *from;
@@ -160,7 +159,7 @@ static void copy_piece(void *user, int64_t begin, int64_t end, int32_t thread)
              c->from + begin * c->axes.strides[1][0], c->axes.strides[1][0], end - begin, c->bytes);
 }
 
-/* 1 if the two run along different dimensions; the source's is then `across`. */
+/* 1 if source and target are contiguous along different dimensions; `across` is then the source's. */
 static int32_t is_crossed(copy_call *c, int64_t to_bytes, int64_t from_bytes)
 {
     const cpu_axes *axes = &c->axes;
@@ -196,7 +195,7 @@ static void convert_strip(const copy_call *c, char *to, const char *from, int64_
     }
 }
 
-/* Items are strips of STRIP rows, for each position of the dimensions left. */
+/* Items are strips of STRIP rows, for each position of the other dimensions. */
 static void walk_strips(const copy_call *c, int64_t begin, int64_t end,
                         void (*strip)(const copy_call *c, char *to, const char *from, int64_t rows))
 {

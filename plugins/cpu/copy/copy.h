@@ -4,8 +4,10 @@
 
 #include "support/cpu.h"
 
-/* Copies `from`, broadcast, into `to`: any strides of either (negative ones, too), any two dtypes, lazy bits
- * resolved. */
+/*
+ * Copies `from`, broadcast, into `to`: any strides (negative ones too), any two dtypes; conjugation and
+ * negation bits are resolved.
+ */
 int32_t cpu_copy_tensor(const tn_call *call, const tn_tensor_desc *to, const tn_tensor_desc *from);
 
 #endif

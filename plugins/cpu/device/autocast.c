@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixed precision on the CPU: the products and convolutions that a low dtype makes faster, and what ATen
- * computes in float32 on this device. Operators that are in no list run in the dtype that they are given, exp
- * and softmax among them: their kernels keep float32 inside.
+ * The autocast lists of the CPU: products and convolutions that are faster in the low dtype, and operators
+ * that ATen computes in float32 on this device. Operators in no list run in the dtype they get, exp and
+ * softmax among them: their kernels compute in float32 anyway.
  */
 #include "device.h"
 
@@ -148,7 +148,7 @@ static int compare(const void *name, const void *item)
 static int32_t classify(void *self, const char *op)
 {
     (void)self;
-    if (strncmp(op, "aten::", 6) != 0) return -1; /* operators from outside say it themselves */
+    if (strncmp(op, "aten::", 6) != 0) return -1; /* operators of other namespaces have their own policy */
     op += 6;
     if (HAS(low, op)) return TN_AUTOCAST_LOW;
     if (HAS(full, op)) return TN_AUTOCAST_FULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations of floats (DTYPE=f32|f64|f16|bf16) and their derivatives that need no function of the mathematical
- * library; those that do are in smooth.c and gelu.c, those that integers have too in arithmetic.c. In derivatives
- * a is the gradient, b the input or the result of the forward pass.
+ * Activations of floats (DTYPE=f32|f64|f16|bf16) and their derivatives that need no function of the
+ * mathematical library; those that do are in smooth.c and gelu.c, those that integers have too in
+ * arithmetic.c. In derivatives a is the gradient, b the input or the result of the forward pass.
  */
 #include "extremes.h"
 #include "loops.h"

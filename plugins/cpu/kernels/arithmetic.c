@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators with one formula for all real dtypes (DTYPE=f32|f64|f16|bf16|i32|i64|u8|b8). Integers wrap
- * on overflow (-fwrapv). uint8 and bool have kernels for what images and masks need; all else is computed in int32
- * for them and for the other small integers, which gives the same bits. Operators of floats alone are in float.c,
- * those of integers alone in integer.c.
+ * Pointwise operators with one formula for all real dtypes (DTYPE=f32|f64|f16|bf16|i32|i64|u8|b8). Integers
+ * wrap on overflow (-fwrapv). uint8 and bool have kernels for what images and masks need; all else is
+ * computed in int32 for them and for the other small integers, which gives the same bits. Operators of floats
+ * alone are in float.c, those of integers alone in integer.c.
  */
 #include "extremes.h"
 #include "loops.h"
@@ -41,7 +41,7 @@ BINARY_WITH(sub, a - x * b)
 BINARY(mul, a *b)
 #endif
 
-/* ---- What images and masks do not need ------------------------------------------------------------------- */
+/* ---- What images and masks do not need ----------------------------------------------------------------- */
 
 #if !defined(DTYPE_B8) && !defined(DTYPE_U8)
 BINARY_WITH(rsub, b - x * a)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adding, multiplying and comparing into scattered elements, for each dtype (f32 f64 f16 bf16 i8 u8 i16 i32
- * i64 c64 c128). Half types are rounded at each step, as in ATen.
+ * Adds, multiplies or compares elements into scattered targets
+ * (DTYPE=f32|f64|f16|bf16|i8|u8|i16|i32|i64|c64|c128). Half types are rounded at each step, as in ATen.
  */
 #include "support/blocks.h"
 #include "combine.h"
@@ -47,7 +47,7 @@ ALWAYS_INLINE T product(T a, T b, T unused)
     return times(a, b);
 }
 
-/* Elements at offsets, one after the other: the same one may come again. */
+/* One by one, since several offsets may be equal. */
 ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, T (*f)(T, T, T))
 {
     const int64_t *offsets = row->offsets;

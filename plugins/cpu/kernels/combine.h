@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a row of elements is brought together with scattered ones. Element i of the row stands at
- * other + i * other_stride, its counterpart at base + offsets[i] * scale + i * stride (offsets may be NULL:
- * all 0). Counterparts may be the same for several i; they are then met in order.
+ * A row of elements that is combined into scattered ones. Element i of the row is at other + i *
+ * other_stride; its target is at base + offsets[i] * scale + i * stride (NULL offsets are all 0). Several
+ * elements may have one target; they are combined in order.
  */
 #ifndef TENON_CPU_COMBINE_H
 #define TENON_CPU_COMBINE_H

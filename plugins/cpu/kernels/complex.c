@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of complex numbers (DTYPE=c64|c128). Arithmetic is compiled for both dtypes; functions are
- * those of C99 for complex128, to which complex64 is converted for them. As in ATen, products follow the plain
- * formula and quotients Smith's (1962).
+ * Pointwise operators of complex numbers (DTYPE=c64|c128). Arithmetic is compiled for both dtypes; functions
+ * are those of C99 for complex128, to which complex64 is converted for them. As in ATen, products follow the
+ * plain formula and quotients Smith's (1962).
  */
 #include "loops.h"
 
@@ -82,7 +82,10 @@ ALWAYS_INLINE T between(T a, T b, T weight)
                ? plus(a, times(weight, apart))
                : minus(b, times(apart, minus(from_parts(1, 0), weight)));
 }
-/* addcmul and addcdiv leave out a factor of 1, as 1 + 0i times infinity has a NaN. As in ATen, add and sub do not. */
+/*
+ * addcmul and addcdiv leave out a factor of 1, as 1 + 0i times infinity has a NaN. As in ATen, add and sub do
+ * not.
+ */
 ALWAYS_INLINE T times_unless_elem(T x, T b)
 {
     return x.re == 1 && x.im == 0 ? b : times(x, b);
@@ -132,7 +135,7 @@ TEST(isinf, FN(fabs)(a.re) == INFINITY || FN(fabs)(a.im) == INFINITY)
 TEST(isfinite, FN(fabs)(a.re) < INFINITY && FN(fabs)(a.im) < INFINITY)
 TEST(isreal, a.im == 0)
 
-/* ---- Functions that are compiled for both dtypes, because their results depend on the precision ---------- */
+/* ---- Functions that are compiled for both dtypes, because their results depend on the precision -------- */
 
 ELEM(T, root, (T a), pair_of(FN(csqrt)(complex_of(a))))
 ALWAYS_INLINE T sinc_of(T a)

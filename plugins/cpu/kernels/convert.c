@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions of one hub dtype T (DTYPE=f32|f64|i32|i64|c64|c128): from_u8 and to_u8 convert runs of uint8 to T and
- * back. A real number becomes a complex one with imaginary part 0, a complex one becomes real by its real part;
- * bool is "not zero". Floats become integers as in C, by way of a signed type that holds all values in range.
+ * Conversions of one hub dtype T (DTYPE=f32|f64|i32|i64|c64|c128): from_u8 and to_u8 convert runs of uint8 to
+ * T and back. A real number becomes a complex one with imaginary part 0, a complex one becomes real by its
+ * real part; bool is "not zero". Floats become integers as in C, by way of a signed type that holds all
+ * values in range.
  */
 #include "convert.h"
 #include "support/blocks.h"
@@ -94,8 +95,8 @@ FROM(f16, half_t, from_parts((R)float_of_half(a), 0))
 TO(f16, half_t, half_of_float((float)re_of(a)))
 #endif
 
-#define FROM_ENTRY(name, slot, bytes, dtype) [CPU_##slot] = from_##name,
-#define TO_ENTRY(name, slot, bytes, dtype)   [CPU_##slot] = to_##name,
+#define FROM_ENTRY(name, slot, bytes, dtype, hub) [CPU_##slot] = from_##name,
+#define TO_ENTRY(name, slot, bytes, dtype, hub)   [CPU_##slot] = to_##name,
 #if defined(DTYPE_F32)
 #define FLOAT8(name, format)                        \
     FROM(name, uint8_t, float_of_float8(a, format)) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversion of runs of elements. Each hub dtype converts from and to every dtype; two other dtypes are converted
- * through a hub, see walk/staging.c.
+ * Conversion of runs of elements. Each hub dtype converts from and to every dtype; two other dtypes are
+ * converted through a hub, see walk/staging.c.
  */
 #ifndef TENON_CPU_CONVERT_H
 #define TENON_CPU_CONVERT_H

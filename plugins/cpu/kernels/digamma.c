@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digamma for float32 operands, computed in vectors of float64 (DTYPE=f64), which are exact enough for it; float64
- * operands go to special.c. Values at poles and infinities are ATen's.
+ * digamma for float32 operands, computed in vectors of float64 (DTYPE=f64), which are exact enough for it;
+ * float64 operands go to special.c. Values at poles and infinities are ATen's.
  */
 #include "loops.h"
 #include "products.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of prim::random are told. */
+/* The parameters of the kernels of prim::random. */
 #ifndef TENON_CPU_DRAW_H
 #define TENON_CPU_DRAW_H
 
@@ -9,15 +9,17 @@ typedef struct cpu_draw {
     uint64_t seed;
     uint64_t offset;      /* counter of element 0 */
     int64_t distribution; /* TN_RANDOM_... */
-    int32_t slot;         /* dtype in memory: the half types have uniforms of their own */
+    int32_t slot;         /* dtype in memory; the half types have uniforms of their own */
     double a, b;
 } cpu_draw;
 
 /* Elements [position, position + n), n at most CPU_CHUNK, of the row-major order. */
 typedef void (*cpu_draw_fn)(void *out, int64_t n, int64_t position, const cpu_draw *d);
 
-/* Four words of a counter: ten rounds of two multiplications, the key raised between rounds (Philox-4x32-10,
- * Salmon et al. 2011). */
+/*
+ * The four words of a counter by Philox-4x32-10 (Salmon et al. 2011): ten rounds of two multiplications, the
+ * key incremented between rounds.
+ */
 static inline __attribute__((always_inline)) void cpu_philox_step(uint64_t seed, uint64_t counter,
                                                                   uint32_t step, uint32_t *out)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inverse of the error function for float32 (DTYPE=f32); that for float64 is in special_error.c. erfinv(x) =
- * x P(w), w = -log(1 - x^2) (Giles, "Approximating the erfinv function", 2010). P are minimax fits of our own: in w
- * up to 5 (error 2e-9), in the root of w from there to the largest number below 1 (error 1e-8).
+ * The inverse of the error function for float32 (DTYPE=f32); that for float64 is in special_error.c.
+ * erfinv(x) = x P(w), w = -log(1 - x^2) (Giles, "Approximating the erfinv function", 2010). P are minimax
+ * fits of our own: in w up to 5 (error 2e-9), in the root of w from there to the largest number below 1
+ * (error 1e-8).
  */
 #include "products.h"
 #include "steps.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pointwise arithmetic that floats alone have (DTYPE=f32|f64|f16|bf16) and that needs no function of the
- * mathematical library. Formulas are ATen's where its results differ from the obvious ones (signs of zero, NaN,
- * infinities).
+ * mathematical library. Formulas are ATen's where its results differ from the obvious ones (signs of zero,
+ * NaN, infinities).
  */
 #include "loops.h"
 
@@ -49,7 +49,9 @@ ALWAYS_INLINE T product_sum(T a, T b, T c)
     return (T)((double)a * (double)b + (double)c);
 #endif
 }
-/* Starts from the end that makes the weight's error least: both ends are exact, and so is 1 - weight up to 2. */
+/*
+ * Starts from the end that makes the weight's error least: both ends are exact, and so is 1 - weight up to 2.
+ */
 ALWAYS_INLINE T between(T a, T b, T weight)
 {
     int32_t from_end = (weight >= (T)0.5) & (weight <= 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The five 8-bit floats, one element at a time (OCP 8-bit floating point specification 1.0; the "fnuz" forms
- * have no negative zero, whose pattern is their only NaN; E8M0 is a power of two without sign).
+ * The five 8-bit floats, one element at a time (OCP 8-bit floating point specification 1.0). The "fnuz"
+ * formats have no negative zero; its pattern is their only NaN. E8M0 is a power of two without sign.
  */
 #ifndef TENON_CPU_FLOAT8_H
 #define TENON_CPU_FLOAT8_H
@@ -11,8 +11,8 @@
 typedef struct float8_format {
     int32_t mantissa_bits;
     int32_t bias;
-    uint32_t largest; /* pattern of the largest finite number */
-    uint32_t beyond; /* what becomes of larger ones, before the sign: they saturate, or are infinity or NaN */
+    uint32_t largest;  /* pattern of the largest finite number */
+    uint32_t beyond;   /* pattern for larger numbers, before the sign: saturated, infinity or NaN */
     uint32_t infinity; /* pattern of infinity, 0 where there is none */
     uint32_t nan;      /* pattern of NaN, before the sign */
     int32_t fnuz;
@@ -35,7 +35,7 @@ ALWAYS_INLINE float float_of_float8(uint8_t x, float8_format f)
     return x & 0x80u ? -magnitude : magnitude;
 }
 
-/* To nearest, ties to even. Scaling by a power of two makes the format's steps whole numbers. */
+/* To nearest, ties to even. Scaled by a power of two, the format's steps are integers. */
 ALWAYS_INLINE uint8_t float8_of_float(float x, float8_format f)
 {
     uint32_t sign = signbit(x) ? 0x80u : 0u, pattern;
@@ -55,7 +55,7 @@ ALWAYS_INLINE float float_of_e8m0(uint8_t x)
 {
     return x == 0xffu ? float_of_bits(0x7fc00000u) : x ? float_of_bits((uint32_t)x << 23) : 0x1p-127f;
 }
-/* The exponent, rounded up from half way; the sign and NaN are lost as far as the format has none. */
+/* The exponent, rounded up from half way. The format has no sign. */
 ALWAYS_INLINE uint8_t e8m0_of_float(float x)
 {
     uint32_t bits = bits_of_float(x), exponent = bits >> 23 & 0xffu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of floats (DTYPE=f32|f64) that call a function of the mathematical library. exp, tanh of
- * float32 and the smooth activations are in smooth.c.
+ * Pointwise operators of floats (DTYPE=f32|f64) that call a function of the mathematical library. exp, tanh
+ * of float32 and the smooth activations are in smooth.c.
  */
 #include "steps.h"
 
@@ -136,7 +136,10 @@ KERNEL(pow_scalar)
 
 /* ---- Logarithms -------------------------------------------------------------------------------------- */
 
-/* a rounded to the half type of the slot: ATen rounds each step of logit, which is ill-conditioned around 0.5. */
+/*
+ * a rounded to the half type of the slot: ATen rounds each step of logit, which is ill-conditioned around
+ * 0.5.
+ */
 ALWAYS_INLINE T rounded_to(uint32_t slot, T a)
 {
     if (slot == CPU_F16) return (T)float_of_half(half_of_float((float)a));
@@ -152,8 +155,8 @@ ALWAYS_INLINE void odds(T *t, const T *a, int64_t n, T eps, uint32_t slot)
     }
 }
 /*
- * Around 0.5 the odds a / (1 - a) are nearly 1, so log1p is taken: of (2a - 1) / (1 - a) from 0.5 up, and of the
- * mirror image below. Numerators and denominators are exact.
+ * Around 0.5 the odds a / (1 - a) are nearly 1, so log1p is taken: of (2a - 1) / (1 - a) from 0.5 up, and of
+ * the mirror image below. Numerators and denominators are exact.
  */
 ALWAYS_INLINE void logit_middle(T *t, const T *a, int64_t n, T eps)
 {

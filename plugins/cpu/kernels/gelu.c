@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gelu and its derivative for floats (DTYPE=f32|f64|f16|bf16): gelu = a Phi(a), Phi the area under the normal
- * curve. That by tanh is in smooth.c.
+ * gelu = a Phi(a) and its derivative for floats (DTYPE=f32|f64|f16|bf16), Phi the area under the normal
+ * curve. The approximation by tanh is in smooth.c.
  */
 #include "loops.h"
 #include "products.h"
@@ -9,7 +9,7 @@
 #include "vector_math.h"
 #endif
 
-/* Arguments are cut here: all is over before. */
+/* Arguments are cut here; results no longer change. */
 #if defined(DTYPE_F64)
 #define ARGUMENT_END 1000
 #else
@@ -18,12 +18,14 @@
 
 #if defined(DTYPE_F64)
 #define SQRT_HALF      0.70710678118654752440
-#define SQRT_HALF_REST (-4.8336466567264565e-17) /* what the float64 lacks */
+#define SQRT_HALF_REST (-4.8336466567264565e-17) /* the rounding error of the float64 */
 #define TWO_BY_ROOT_PI 1.12837916709551257390    /* 2 / sqrt(pi) */
 typedef double W;
 
-/* area = Phi(a), density = e^(-a^2 / 2). The area is erfc(y) / 2 with y = -a / sqrt 2, whose rest counts to
- * first order. */
+/*
+ * area = Phi(a), density = e^(-a^2 / 2). The area is erfc(y) / 2 with y = -a / sqrt 2; the rounding error of
+ * y enters to first order.
+ */
 ALWAYS_INLINE void normal_curve(const T *a, int64_t n, T *area, T *density)
 {
     T head[CPU_CHUNK], rest[CPU_CHUNK];
@@ -39,7 +41,7 @@ ALWAYS_INLINE void normal_curve(const T *a, int64_t n, T *area, T *density)
     }
 }
 #else
-/* What the last steps are computed in: float32 rounds once, to its own type. */
+/* The type of the last steps: for float32 float64, so that the result is rounded once. */
 #if CPU_IS_HALF
 typedef float W;
 #define WIDE(name) cpu_##name##_f32
@@ -49,8 +51,8 @@ typedef double W;
 #endif
 
 /*
- * Phi(-z) = e^(-z^2 / 2) t P(t), t = 1 / (1 + 0.3 z), with a minimax fit of our own over 0 to 14.8 (error
- * 4e-9), where it falls to 0.
+ * Phi(-z) = e^(-z^2 / 2) t P(t), t = 1 / (1 + 0.3 z). P is a minimax fit of our own for z up to 14.8 (error
+ * 4e-9), where Phi becomes 0.
  */
 ALWAYS_INLINE W tail_ratio(W z)
 {
@@ -66,14 +68,13 @@ ALWAYS_INLINE W tail_ratio(W z)
     q = WIDE(fused)(q, t, (W)0.11968670894818666);
     return q * t;
 }
-/* |a| up to the end, which NaN becomes. By its bits: of a condition the compiler would make two loops in one.
- */
+/* Clamps |a|; NaN maps to the limit. By bits, since of a condition the compiler would make two loops. */
 ALWAYS_INLINE T size_of(T a)
 {
     uint32_t bits = bits_of_float(a) & 0x7fffffffu, end = bits_of_float(ARGUMENT_END);
     return float_of_bits(bits < end ? bits : end);
 }
-/* Phi(a); density = e^(-a^2 / 2). Half types have no use for what the rounding of the square takes off. */
+/* Phi(a); density = e^(-a^2 / 2). Half types do without the rounding error of the square. */
 ALWAYS_INLINE W normal_area(T a, W *density)
 {
     T z = size_of(a), square = z * z, rest = CPU_IS_HALF ? 0 : product_rest(z, z, square);
@@ -97,7 +98,7 @@ ALWAYS_INLINE T slope_of(T g, T a, W area, W density)
 }
 
 #if defined(DTYPE_F64)
-/* Where Phi is a denormal number: from a wider format. (ends below: it has long been 0.) */
+/* Where Phi is subnormal it is computed in long double. Below TAIL_END the result is 0. */
 #define TAIL_BEGIN (-37)
 #define TAIL_END   (-39)
 ALWAYS_INLINE void repair_tail(T *out, const T *a, int64_t n)
@@ -134,10 +135,12 @@ ALWAYS_INLINE T gelu_elem(T a)
 }
 #else
 /*
- * All in float32, where products can be taken exactly. With z = |a| the result is a or 0, less z Phi(-z), and
- * that is e^(-z^2 / 2) z / (z + 1) (1
- * + h) / 2, where h, a minimax fit of our own in 1 / (z + 3) (error 6e-9), is at most 0.2, so that its
- * rounding counts little; the quotient is kept with what its rounding took off.
+ * In float32 alone, where products can be taken exactly. With z = |a| the result is a or 0, minus z Phi(-z) =
+ *
+ *     e^(-z^2 / 2) z / (z + 1) (1 + h) / 2
+ *
+ * h is a minimax fit of our own in 1 / (z + 3) (error 6e-9). It is at most 0.2, so its rounding error matters
+ * little. The rounding error of the quotient is carried along.
  */
 ALWAYS_INLINE T tail_correction(T z)
 {
@@ -159,7 +162,7 @@ ALWAYS_INLINE T gelu_elem(T a)
     T h = tail_correction(z), more = fused(h, e.more, h);
     T tail =
         (share + fused(share, e.more, fused(share, more, share_rest))) * (0.5f * e.scale[0]) * e.scale[1];
-    /* Below 0 the zero is a negative one; minus infinity has no such product. */
+    /* Below 0 the zero is negative; at -Inf the term a - a is NaN. */
     return (a < 0 ? -(a - a) : a) - tail;
 }
 #endif

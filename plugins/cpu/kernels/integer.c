@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pointwise operators that integers alone have, or compute in their own way (DTYPE=i32|i64, and u8|b8 for the
- * bitwise ones). Overflow wraps (-fwrapv) and nothing traps: a division by zero gives 0, but pointwise.c refuses
- * it before.
+ * bitwise ones). Overflow wraps (-fwrapv) and nothing traps: a division by zero gives 0, but pointwise.c
+ * refuses it before.
  */
 #include "loops.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a pointwise operator is written: one line with the formula of an element, and its name in the file's list
- * of kernels.
+ * How a pointwise operator is written: one line with the formula of an element, and its name in the file's
+ * list of kernels.
  *
  *   UNARY(neg, -a)                  a, b and c are the elements of the operands in the order of the schema
  *   BINARY(mul, a * b)
@@ -15,11 +15,12 @@
  *   POINTWISE_KERNELS(arithmetic) = {ENTRY(neg), ENTRY(mul), ..., END_OF_KERNELS};
  *
  * UNARY(neg, -a) declares the inline function neg_elem(a) and the kernel neg_kernel, its loop over runs of
- * contiguous elements. A formula longer than a line is an inline function that the macro's formula calls. Kernels
- * that choose between formulas or derive their scalars are written out: KERNEL(clamp) { ... }.
+ * contiguous elements. A formula longer than a line is an inline function that the macro's formula calls.
+ * Kernels that choose between formulas or derive their scalars are written out: KERNEL(clamp) { ... }.
  *
- * An output may share its memory with an input of the same element size. Elements are E in memory and T in the
- * formula. Half types are taken in blocks of a constant length, which stay in registers between conversions.
+ * An output may share its memory with an input of the same element size. Elements are E in memory and T in
+ * the formula. Half types are taken in blocks of a constant length, which stay in registers between
+ * conversions.
  */
 #ifndef TENON_CPU_LOOPS_H
 #define TENON_CPU_LOOPS_H
@@ -39,7 +40,10 @@ ALWAYS_INLINE void narrow(E *to, const T *from)
     cpu_narrow(to, from, CPU_BLOCK);
 }
 #else
-/* Blocks for bfloat16 as well: they keep the compiler from merging the formula's conditions with the rounding's. */
+/*
+ * Blocks for bfloat16 as well: they keep the compiler from merging the formula's conditions with the
+ * rounding's.
+ */
 enum { BLOCK = CPU_IS_HALF ? CPU_BLOCK : 1 };
 ALWAYS_INLINE void widen(T *to, const E *from)
 {
@@ -52,9 +56,9 @@ ALWAYS_INLINE void narrow(E *to, const T *from)
 #endif
 
 /*
- * The same where the order of elements within a block does not matter, as long as all operands share it. A pair
- * of bfloat16 is split within its 32-bit word: first all lower halves, then all upper ones, so that no element
- * changes its vector lane.
+ * The same where the order of elements within a block does not matter, as long as all operands share it. A
+ * pair of bfloat16 is split within its 32-bit word: first all lower halves, then all upper ones, so that no
+ * element changes its vector lane.
  */
 #if defined(DTYPE_BF16)
 ALWAYS_INLINE void widen_apart(T *to, const E *from)
@@ -85,7 +89,9 @@ ALWAYS_INLINE void narrow_together(E *to, const T *from)
 }
 #endif
 
-/* The formula of one element; one of the functions is set. Those of the second group take three scalars too. */
+/*
+ * The formula of one element; one of the functions is set. Those of the second group take three scalars too.
+ */
 typedef struct formula {
     T (*unary)(T);
     T (*binary)(T, T);
@@ -229,7 +235,7 @@ ALWAYS_INLINE T scalar(const cpu_scalars *s, int i)
 #endif
 }
 
-/* ---- What kernel files are written with -------------------------------------------------------------------- */
+/* ---- What kernel files are written with ---------------------------------------------------------------- */
 
 #define KERNEL(name) static void name##_kernel(void *const *p, int64_t n, const cpu_scalars *s)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of floats (DTYPE=f32|f64) with results of another type than their operands (complex numbers
- * from their parts, mantissa and exponent) or that depend on the dtype in memory (the next number).
+ * Pointwise operators of floats (DTYPE=f32|f64) with results of another type than their operands (complex
+ * numbers from their parts, mantissa and exponent) or that depend on the dtype in memory (the next number).
  */
 #include "loops.h"
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reduction of an angle by multiples of pi / 2 with as many digits of 2 / pi as its exponent calls for (Payne
- * and Hanek, "Radian reduction for trigonometric functions", 1983), to the digits of a wide number. Knows no
- * function that is computed from it.
+ * Reduces an angle by multiples of pi / 2 with as many digits of 2 / pi as its exponent needs (Payne and
+ * Hanek, "Radian reduction for trigonometric functions", 1983); the result is a wide number.
  */
 #include "phase.h"
 
-#define LIMBS       8  /* of 32 bits: of 2 / pi that are multiplied */
-#define PRODUCT     10 /* of the product with a significand of 53 bits */
-#define SUMMED      5  /* of the fraction that are kept, from its first */
-#define WHOLE_SHIFT 30 /* in the uppermost limb of the product: where whole quadrants begin */
+#define LIMBS       8  /* limbs of 32 bits of 2 / pi that are multiplied */
+#define PRODUCT     10 /* limbs of the product with a significand of 53 bits */
+#define SUMMED      5  /* leading limbs of the fraction that are kept */
+#define WHOLE_SHIFT 30 /* bit of the uppermost limb of the product where whole quadrants begin */
 
 /* The first 1280 bits of 2 / pi. */
 static const uint32_t inverse[40] = {
@@ -68,7 +67,7 @@ static void negate(uint32_t *limbs)
     }
 }
 
-/* The leading limbs of a fraction of which the uppermost has the weight 2^-WHOLE_SHIFT. */
+/* The value of the leading limbs of a fraction; the uppermost limb has the weight 2^-WHOLE_SHIFT. */
 static wide leading(const uint32_t *limbs)
 {
     wide sum = {0, 0};

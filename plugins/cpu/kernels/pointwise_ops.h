@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pointwise operators, each once: name, types of the operands, dtypes, grain, schema. An operator without a
- * schema is a variant that pointwise.c chooses for another one, by an argument or the dtype.
+ * The pointwise operators, each once: name, types of the operands, dtypes, grain, schema. An operator without
+ * a schema is a variant that pointwise.c chooses for another one, by an argument or the dtype.
  *
- * Types are one letter for each operand, outputs first: T the type that the kernel computes in, R the real type of
- * T's parts, C the complex type of parts T, B bool, I int32. Where a dtype has no kernel of its own, pointwise.c
- * picks the type; bool is then computed in int32 and stored as 0 or 1.
+ * Types are one letter for each operand, outputs first: T the type that the kernel computes in, R the real
+ * type of T's parts, C the complex type of parts T, B bool, I int32. Where a dtype has no kernel of its own,
+ * pointwise.c picks the type; bool is then computed in int32 and stored as 0 or 1.
  *
- * Grain is the least work for a thread, in units of 1024 elements: 32 for operators that are bound by memory, less
- * for those that compute.
+ * Grain is the least work for a thread, in units of 1024 elements: 32 for operators that are bound by memory,
+ * less for those that compute.
  */
 #ifndef TENON_CPU_POINTWISE_OPS_H
 #define TENON_CPU_POINTWISE_OPS_H
@@ -288,8 +288,8 @@ typedef struct cpu_scalars {
 } cpu_scalars;
 
 /*
- * A kernel: n elements (at most CPU_CHUNK) of contiguous operands, outputs first. An output may share its memory
- * with an input.
+ * A kernel: n elements (at most CPU_CHUNK) of contiguous operands, outputs first. An output may share its
+ * memory with an input.
  */
 typedef void (*cpu_pointwise_fn)(void *const *p, int64_t n, const cpu_scalars *s);
 

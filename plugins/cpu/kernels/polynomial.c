@@ -5,7 +5,10 @@
  */
 #include "loops.h"
 
-/* Up to this degree the recurrence is used inside [-1, 1] too: it is slower than cosines there, but more exact. */
+/*
+ * Up to this degree the recurrence is used inside [-1, 1] too: it is slower than cosines there, but more
+ * exact.
+ */
 #define RECURRENCE_LIMIT 64
 
 #if defined(DTYPE_F32)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Powers of e, fused sums and exact products of T, under one name for all of its types. For files compiled
- * per dtype of floats. */
+/*
+ * Powers of e, fused sums and exact products of T, with one name for both types. For files compiled per dtype
+ * of floats.
+ */
 #ifndef TENON_CPU_PRODUCTS_H
 #define TENON_CPU_PRODUCTS_H
 
@@ -25,7 +27,7 @@ ALWAYS_INLINE power power_of(T x, T rest)
 #endif
 }
 
-/* e^x of a number that is not above 0, or NaN. */
+/* e^x for x <= 0 or NaN. */
 ALWAYS_INLINE power power_below(T x)
 {
 #if defined(DTYPE_F64)
@@ -41,9 +43,7 @@ ALWAYS_INLINE T fused(T a, T b, T c)
     return E_POWER(fused)(a, b, c);
 }
 
-/* What the rounding of product = a b took off, exactly (of float64 without such an instruction by Dekker
- * 1971).
- */
+/* The rounding error of product = a b, exactly (for float64 without FMA as in Dekker 1971). */
 ALWAYS_INLINE T product_rest(T a, T b, T product)
 {
 #if defined(__FMA__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random floats (DTYPE=f32|f64) with the bits that tenon/random.h gives each element: f32 serves all dtypes
- * up to 32 bits, f64 those of 64. Words are made for whole counters, so that pairs of normals are complete.
+ * Random floats (DTYPE=f32|f64) from the bits that tenon/random.h gives each element: f32 for all dtypes up
+ * to 32 bits, f64 for those of 64. Words are made for whole counters, so that pairs of normals are complete.
  */
 #include "convert.h"
 #include "draw.h"
@@ -22,10 +22,10 @@ typedef uint32_t word_t;
 typedef uint64_t word_t;
 #endif
 
-/* Room for a run and the rest of the counters at its ends. */
+/* A run and the rest of the counters at its ends. */
 #define ROOM (CPU_CHUNK + 2 * PER_COUNTER)
 
-/* Words of the counters that the run touches; the run's first is at the returned index. */
+/* Makes the words of all counters that the run touches and returns the index of the run's first one. */
 static int64_t make_words(word_t *w, int64_t *out_count, int64_t n, int64_t position, const cpu_draw *d)
 {
     int64_t first = position / PER_COUNTER, last = (position + n - 1) / PER_COUNTER;
@@ -77,7 +77,7 @@ static void normal(T *o, const word_t *w, int64_t n, const cpu_draw *d)
     }
 }
 
-/* log(1 - u), of a unit uniform never minus infinity. */
+/* log(1 - u); finite, since u is below 1. */
 static void log_of_rest(T *o, const word_t *w, int64_t n)
 {
     units(o, w, n);
@@ -102,7 +102,7 @@ static void geometric(T *o, const word_t *w, int64_t n, const cpu_draw *d)
     }
 }
 
-/* tan(pi (u - 1/2)) as a quotient of functions that know pi exactly: u may be near the pole. */
+/* tan(pi (u - 1/2)) as a quotient of sinpi and cospi, which are exact near the pole. */
 static void cauchy(T *o, const word_t *w, int64_t n, const cpu_draw *d)
 {
     T sine[ROOM], median = (T)d->a, sigma = (T)d->b;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions as kernels see them. The state of one result is a few words ("planes") of the accumulator A:
+ * The interface of reduction kernels. The state of a result is a few words ("planes") of the accumulator:
  * double for floats, int64 for integers and bool, pairs of doubles for complex numbers. A kernel has two
- * loops over dense lanes: `take` brings one element into the state of each lane, `merge` one state into
- * another. Long runs are cut into rows of lanes, which keeps the error of sums small and the loops vectors.
+ * loops over contiguous lanes: `take` brings one element into the state of each lane, `merge` one state into
+ * another. Long runs are split into rows of lanes, which keeps the error of sums small and makes vectors of
+ * the loops.
  */
 #ifndef TENON_CPU_REDUCE_OPS_H
 #define TENON_CPU_REDUCE_OPS_H
@@ -44,21 +45,22 @@ typedef struct cpu_lanes {
 typedef struct cpu_reduce_kernel {
     uint32_t op;
     uint32_t planes;
-    /* The state of a lane that has taken nothing. */
+    /* Sets the states of lanes without elements. */
     void (*init)(cpu_lanes s, int64_t lanes);
-    /* Lane i takes x[i], which stands at position index + i * step of what is reduced. */
+    /* Lane i takes x[i], the element at reduced position index + i * step. */
     void (*take)(cpu_lanes s, const void *x, int64_t lanes, int64_t index, int64_t step, double p);
-    /* Lane i takes what lane i of `from` has; its elements come later. */
+    /* Lane i takes the state of lane i of `from`, whose elements come later. */
     void (*merge)(cpu_lanes s, cpu_lanes from, int64_t lanes);
-    /* The first lane takes n neighbouring elements; NULL: by `take`. Positions are looked for in the run once
-     * more, so that those that keep them take no more than CPU_CHUNK. */
+    /*
+     * The first lane takes n contiguous elements; NULL: by `take`. Kernels of positions read the run twice,
+     * so they get no more than CPU_CHUNK elements.
+     */
     void (*run)(cpu_lanes s, const void *x, int64_t n, int64_t index);
-    /* Lane i takes element i of each of some rows (at most CPU_REDUCE_ROWS), `row_bytes` apart; NULL: by
-     * `take`. */
+    /* Lane i takes element i of each of at most CPU_REDUCE_ROWS rows, `row_bytes` apart; NULL: by `take`. */
     void (*rows)(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes);
 } cpu_reduce_kernel;
 
-/* Few enough for sums of float32 to be kept in float32 before they are added up in float64. */
+/* So few that sums of float32 may be kept in float32 before they are added up in float64. */
 #define CPU_REDUCE_ROWS 16
 
 #endif

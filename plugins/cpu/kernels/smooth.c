@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exp, tanh and the smooth activations of floats (DTYPE=f32|f64|f16|bf16) with their derivatives, each in one
- * loop. None of them subtracts what is nearly equal: with t = e^-|a| a sigmoid is t / (1 + t) below 0 and
- * 1 / (1 + t) above, and keeps its digits down to the smallest number, because the power of two in t is
- * multiplied last. An argument of e that is rounded would cost as many units of the last place as it is
- * large, so what the rounding took off goes into the power.
+ * exp, tanh, the smooth activations and their derivatives for floats (DTYPE=f32|f64|f16|bf16), each in one
+ * loop.
  *
- * Both sides of a condition are computed before it: a power in one of its branches is slow vector code.
+ * No formula subtracts nearly equal numbers. With t = e^-|a| a sigmoid is t / (1 + t) below 0 and 1 / (1 + t)
+ * above; it stays exact down to the smallest number, since the power of two in t is multiplied last. A
+ * rounding error in an exponent would grow with the exponent, so it is carried into the power.
+ *
+ * Both branches of a condition are computed before it: a power inside a branch makes slow vector code.
  */
 #include "loops.h"
 #include "products.h"
 
-/* What a last step is computed in that would round too often. */
+/* The type of last steps that would round too often in T. */
 #if CPU_IS_HALF
 typedef float W;
 #else
@@ -30,7 +31,7 @@ ALWAYS_INLINE T value_of(power e)
 {
     return scaled(1 + e.more, e);
 }
-/* The power less 1, of a power of at most 1: the power of two less 1 is exact. */
+/* The power minus 1, for a power of at most 1; 2^n - 1 is exact. */
 ALWAYS_INLINE T less_one(power e)
 {
     T whole = e.scale[0] * e.scale[1];
@@ -43,8 +44,10 @@ ALWAYS_INLINE T minus_magnitude(T a)
 }
 
 #if !defined(DTYPE_F64)
-/* With t = e^-2|a| it is (1 - t) / (1 + t), and from a half on 1 - 2 t / (1 + t). Float64 would miss 2 ULP
- * so. */
+/*
+ * With t = e^-2|a|: (1 - t) / (1 + t), and from 0.55 on 1 - 2 t / (1 + t). For float64 the error would be 2
+ * ULP.
+ */
 ALWAYS_INLINE T tanh_elem(T a)
 {
     power e = power_below(2 * minus_magnitude(a));
@@ -65,10 +68,10 @@ ALWAYS_INLINE T sigmoid_elem(T a)
 }
 LOOP(sigmoid, unary(p, n, sigmoid_elem))
 
-/* Numbers below are cut: functions that are a e^a there are 0 long before. */
+/* The argument is cut here: functions that are a e^a below are 0 long before. */
 #define ALL_OVER ((T)-1000)
 
-/* a sigmoid(v) for a of v's sign, e the power of -|v|. Minus infinity has no such product. */
+/* a sigmoid(v) for a with the sign of v, e the power of -|v|. The term a - a makes -Inf give NaN. */
 ALWAYS_INLINE T gated(T a, power e)
 {
     T below = 1 + value_of(e), cut = a < ALL_OVER ? ALL_OVER : a;
@@ -95,9 +98,9 @@ LOOP(silu_backward, binary(p, n, silu_backward_elem))
 #define CUBIC        (LINEAR * 0.044715)
 #define LINEAR_REST  ((T)(sizeof(T) == 8 ? -9.9693088091109203e-17 : LINEAR - (double)(float)LINEAR))
 #define CUBIC_REST   ((T)(sizeof(T) == 8 ? -6.1751499181553154e-19 : CUBIC - (double)(float)CUBIC))
-#define ARGUMENT_END 1000 /* arguments are cut here: all is over long before */
+#define ARGUMENT_END 1000 /* arguments are cut here; results no longer change */
 
-/* e^-|v|. A half type has no use for what rounding takes off. */
+/* e^-|v|. Half types do without the rounding errors of the exponent. */
 ALWAYS_INLINE power tanh_power(T a)
 {
     T z = a < 0 ? -a : a;
@@ -106,7 +109,7 @@ ALWAYS_INLINE power tanh_power(T a)
     if (CPU_IS_HALF) return power_of(-z * ((T)LINEAR + term), 0);
     T term_rest =
         product_rest((T)CUBIC, square, term) + (T)CUBIC * product_rest(z, z, square) + CUBIC_REST * square;
-    /* The greater of the two first, so that the rest is exact. */
+    /* The larger term first, so that the rounding error is exact. */
     T large = term > (T)LINEAR ? term : (T)LINEAR, little = term > (T)LINEAR ? (T)LINEAR : term;
     T slope = large + little, slope_rest = (large - slope) + little + term_rest + LINEAR_REST;
     T size = z * slope, size_rest = product_rest(z, slope, size) + z * slope_rest;
@@ -128,8 +131,8 @@ LOOP(gelu_tanh_backward, binary(p, n, gelu_tanh_backward_elem))
 /* ---- mish -------------------------------------------------------------------------------------------- */
 
 /*
- * mish = a tanh(log(1 + e^a)); with e = e^a and m = e (e + 2) the tanh is m / (m + 2). From MISH_ONE on it
- * rounds to 1; where e is so small that m is 2 e, it is a e^a.
+ * mish = a tanh(log(1 + e^a)). With e = e^a and m = e (e + 2) the tanh is m / (m + 2). It rounds to 1 from
+ * MISH_ONE on; below MISH_POWER mish is a e^a.
  */
 #define MISH_ONE   ((T)(sizeof(T) == 4 ? 20 : 40))
 #define MISH_POWER ((T)(sizeof(T) == 4 ? -40 : -80))
@@ -152,7 +155,7 @@ LOOP(mish_backward, binary(p, n, mish_backward_elem))
 /* ---- elu --------------------------------------------------------------------------------------------- */
 
 /*
- * x is the factor of the result below 0, y the factor of the number above 0, z that of the number below 0. A run
+ * x: factor of the result below 0; y: factor of the number above 0; z: factor of the number below 0. A run
  * without negative numbers needs no power.
  */
 ALWAYS_INLINE T elu_elem(T a, T x, T y, T z)
@@ -200,8 +203,8 @@ KERNEL(elu_backward)
 /* ---- softplus ---------------------------------------------------------------------------------------- */
 
 /*
- * log(1 + t) for t in [0, 1], t the leading term: with s = t / (2 + t) it is 2 atanh(s) = t - (h - s (h +
- * R)), h = t^2 / 2, R the rest of Taylor's series of 2 atanh(s) / s.
+ * log(1 + t) for t in [0, 1]. With s = t / (2 + t) it is 2 atanh(s) = t - (h - s (h + R)), h = t^2 / 2, R the
+ * rest of the Taylor series of 2 atanh(s) / s.
  */
 ALWAYS_INLINE T log_one_more(T t)
 {
@@ -241,7 +244,7 @@ ALWAYS_INLINE T softplus_slope(T g, T a, T beta, T threshold)
 }
 BINARY_WITH(softplus_backward, softplus_slope(a, b, x, y))
 
-/* From the input alone: what the forward kept in `buffer` differs between devices. */
+/* From the input alone, since devices differ in what the forward pass keeps in `buffer`. */
 BINARY(log_sigmoid_backward, a *sigmoid_elem(-b))
 
 POINTWISE_KERNELS(smooth) = {

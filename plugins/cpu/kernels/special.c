@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gamma function's kin, in float64 for all floats: rarely hot, so each is written once, for accuracy,
- * from its series, asymptotic expansion or continued fraction (Abramowitz and Stegun, "Handbook of
- * Mathematical Functions", 1964; DLMF), in long double, and where that is not enough in wide numbers. Values
- * at the edges are ATen's.
+ * The gamma function's relatives, in float64 for all floats. They are seldom hot, so each is written once,
+ * for accuracy: by series, asymptotic expansions or continued fractions (Abramowitz and Stegun, "Handbook of
+ * Mathematical Functions", 1964; DLMF) in long double, and in wide numbers (wide.h) where that is not enough.
+ * Values at poles and infinities are ATen's.
  */
 #include "special.h"
 #include "wide.h"
@@ -20,7 +20,7 @@ static const long double bernoulli[12] = {
 
 /* ---- Digamma, zeta, polygamma -------------------------------------------------------------------------- */
 
-/* Upward to x >= 10 by psi(x) = psi(x + 1) - 1 / x, there the asymptotic series. */
+/* By psi(x) = psi(x + 1) - 1 / x up to x >= 10, then the asymptotic series. */
 static long double positive_digamma(long double x)
 {
     long double shift = 0, series = 0, power = 1;
@@ -52,7 +52,7 @@ static wide wide_log(wide x)
     return wide_add(wide_of(start), wide_scale(step, 2));
 }
 
-/* positive_digamma in wide numbers; from 30 on the terms fall below their last place. */
+/* positive_digamma in wide numbers; from x = 30 on the terms of the series become small enough. */
 static wide wide_digamma(wide x)
 {
     static const double over[12] = {1, -1, 1, -1, 5, -691, 7, -3617, 43867, -174611, 854513, -236364091};
@@ -78,8 +78,10 @@ static wide wide_cotangent(double x)
     return wide_mul(pi, wide_div(sum[0], sum[1]));
 }
 
-/* The roots next to which even wide numbers leave too few digits: high + low, and two terms of Taylor's
- * series. */
+/*
+ * Roots around which even wide numbers lose too many digits: the root as high + low, and two terms of the
+ * Taylor series.
+ */
 static const struct digamma_root {
     double high;
     long double low, slope, curve;
@@ -88,7 +90,7 @@ static const struct digamma_root {
     {-0.5040830082644554, -8.154282062438130093712e-18L, 8.93979855879213449731L,
      -0.8093454625306507026338L}};
 
-/* Around a root, where all but a few digits cancel; fraction is that of x, within 1/2 of 0. */
+/* Around a root, where nearly all digits cancel. `fraction` is x minus the nearest integer. */
 static double digamma_near_root(double x, double fraction)
 {
     for (int k = 0; k < 2; k++) {
@@ -100,7 +102,7 @@ static double digamma_near_root(double x, double fraction)
     return wide_sub(wide_digamma(wide_sum(1, -x)), wide_cotangent(fraction)).high;
 }
 
-#define NEAR_ROOT 0.25L /* values below this are roots' */
+#define NEAR_ROOT 0.25L /* below this the value is taken from the root's series */
 double special_digamma(double x)
 {
     double fraction = x - rint(x); /* it keeps the angle exact */
@@ -112,7 +114,7 @@ double special_digamma(double x)
     return fabsl(value) < NEAR_ROOT ? digamma_near_root(x, fraction) : (double)value;
 }
 
-/* a^-x, by products where x is a small whole number. */
+/* a^-x, by products for small integers x. */
 static long double inverse_power(long double a, double x)
 {
     long double power = 1;
@@ -122,8 +124,10 @@ static long double inverse_power(long double a, double x)
     return 1 / power;
 }
 
-/* Hurwitz's zeta of x > 1 and 0 < q < inf by Euler and Maclaurin's formula, in extended precision, since an
- * error of q counts x times. */
+/*
+ * Hurwitz's zeta for x > 1 and 0 < q < inf by the Euler-Maclaurin formula, in long double, since an error of
+ * q is multiplied by x.
+ */
 static long double positive_zeta(double x, long double q)
 {
     long double sum = 0, term, a = q, factor, power, factorial = 2;
@@ -150,8 +154,8 @@ static long double positive_zeta(double x, long double q)
 }
 
 /*
- * Of a negative q and a whole x: the terms below 0 are a sum over positive numbers themselves, from the
- * distance to the next whole number up to -q.
+ * For negative q and an integer x: the terms below 0 are a sum over positive numbers, from the distance to
+ * the next integer up to -q.
  */
 static double negative_zeta(double x, double q)
 {
@@ -175,7 +179,7 @@ double special_zeta(double x, double q)
 double special_polygamma(double n, double x)
 {
     if (n == 0) return special_digamma(x);
-    if (isinf(x)) return x > 0 ? 0 : NAN; /* poles all the way down */
+    if (isinf(x)) return x > 0 ? 0 : NAN; /* every nonpositive integer is a pole */
     return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * special_zeta(n + 1, x);
 }
 
@@ -191,7 +195,7 @@ static long double log1p_rest(long double m)
     return sum;
 }
 
-/* x^a e^-x / Gamma(a + 1), by the deviation of x from a where both are large. */
+/* x^a e^-x / Gamma(a + 1), by x - a where both are large. */
 static long double gamma_density(long double a, long double x)
 {
     if (a < 30) return expl(a * logl(x) - x - lgammal(a + 1));
@@ -286,8 +290,8 @@ static long double lgamma_above_1(long double a)
 }
 
 /*
- * For small x and a the difference 1 - P cancels: Q = 1 - x^a / Gamma(1 + a) - x^a / Gamma(a) sum_{n>=1}
- * (-x)^n / ((a + n) n!), whose first difference is expm1's.
+ * For small x and a 1 - P cancels, so Q = 1 - x^a / Gamma(1 + a) - x^a / Gamma(a) sum_{n>=1} (-x)^n / ((a +
+ * n) n!). The first difference is computed by expm1.
  */
 static long double upper_small(long double a, long double x)
 {

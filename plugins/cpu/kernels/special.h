@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Special functions of one or two float64 numbers, for the kernels of special_loops.c. */
+/* Special functions of float64 numbers, for the kernels of special_loops.c. */
 #ifndef TENON_CPU_SPECIAL_H
 #define TENON_CPU_SPECIAL_H
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bessel functions of orders 0 and 1, and Airy's Ai, of a float64. Where one has roots it is computed so that
- * the result keeps its digits next to them:
+ * Bessel functions of orders 0 and 1 and the Airy function Ai, for float64. Around roots they stay exact to
+ * the last digits:
  *
- * - up to LAST_ROOT by Taylor's series about the nearest root, which is known to twice the digits; the
- *   differential equation gives each coefficient from those before it, so a root and a slope are all that is
+ * - up to LAST_ROOT by the Taylor series about the nearest root, which is known to twice the digits; the
+ *   differential equation gives each coefficient from the ones before it, so only the root and the slope are
  *   tabulated (DLMF 10.2.1, 9.2.1);
- * - beyond it from amplitude and phase (Harrison, "Fast and accurate Bessel function computation", 2009):
+ * - beyond that by amplitude and phase (Harrison, "Fast and accurate Bessel function computation", 2009);
  *   both come from Hankel's series (DLMF 10.17, 9.7), the phase as a wide number where the cosine is small;
  * - near 0 by the power series.
  *
- * The rest is in long double, whose spare bits (11 with most C compilers) take up the rounding of the steps;
- * where it has none, results are off by a few units more.
+ * All else is in long double, whose extra bits (11 with most C compilers) absorb rounding errors; where there
+ * are none, results are off by a few more ULP.
  */
 #include "phase.h"
 #include "special.h"
@@ -22,7 +22,7 @@
 #define ROOT_PI         1.772453850905516027298167L
 #define NEGLIGIBLE      1e-21L  /* a term below this share of the sum changes nothing */
 #define NEGLIGIBLE_WIDE 1e-33   /* the same of a wide sum */
-#define LAST_ROOT       46      /* Hankel's series has e^-2x of error: none at all from here on */
+#define LAST_ROOT       46      /* from here on the error e^-2x of Hankel's series is negligible */
 #define LAST_AIRY_ROOT  (-15.5) /* here 2x is zeta, two thirds of the root to 3/2 */
 #define LOW_COSINE      0.004L  /* below this the phase needs more digits than a long double has */
 
@@ -119,7 +119,7 @@ static const root roots_of_airy[] = {
 
 #define COUNT(roots) ((int32_t)(sizeof(roots) / sizeof((roots)[0])))
 
-/* The root nearest to x; they are in order of their size. */
+/* The root nearest to x; the table is sorted. */
 static const root *nearest(const root *roots, int32_t count, double x)
 {
     const root *best = roots;
@@ -132,8 +132,10 @@ static long double distance(const root *r, double x)
     return ((long double)x - r->high) - r->low;
 }
 
-/* Adds the terms c[1] t + c[2] t^2 + ..., each coefficient by next(c[n - 1], c[n - 2], ...) from four before
- * it. */
+/*
+ * Adds the terms c[1] t + c[2] t^2 + ...; each coefficient is next(c[n - 1], c[n - 2], ...), from the four
+ * before it.
+ */
 typedef struct expansion {
     long double at; /* the root */
     long double order_squared;
@@ -175,8 +177,8 @@ static long double about_root(const root *r, double order, double x,
 /* ---- Far out ------------------------------------------------------------------------------------------- */
 
 /*
- * Hankel's series in 1 / x: terms a_k(nu) / x^k, whose even ones with alternating signs are P, the odd ones
- * Q. The order comes as 36 nu^2, which is whole for all orders here.
+ * Hankel's series in 1 / x with terms a_k(nu) / x^k: the even ones with alternating signs are P, the odd ones
+ * Q. The order is passed as 36 nu^2, an integer for all orders here.
  */
 typedef struct series {
     long double p, q;
@@ -205,7 +207,7 @@ static wide arc_tangent(wide a)
     return wide_mul(sum, a);
 }
 
-/* atan(Q / P) to the digits of a wide number; both are small next to 1. */
+/* atan(Q / P) as a wide number; Q / P is small. */
 static wide hankel_angle(wide x, double order36)
 {
     wide p = {1, 0}, q = {0, 0}, term = {1, 0}, inverse = wide_div(wide_div(wide_of(1), wide_of(72)), x);
@@ -262,7 +264,7 @@ static double far_bessel(int32_t order, double x, int32_t turns)
 
 /* ---- J and Y ------------------------------------------------------------------------------------------- */
 
-/* (x / 2)^n / n! sum_k (-x^2 / 4)^k n! / (k! (k + n)!); with sign 1 the same of I. */
+/* (x / 2)^n / n! sum_k (-x^2 / 4)^k n! / (k! (k + n)!); with sign 1 the series of I. */
 static long double power_series(int32_t n, long double x, int32_t sign)
 {
     long double quarter = sign * x * x / 4, term = n ? x / 2 : 1, sum = term;
@@ -298,7 +300,7 @@ static long double small_y1(long double x)
     return (2 * logl(x / 2) * power_series(1, x, -1) - 2 / x - x / 2 * sum) / PI_LONG;
 }
 
-/* Whether the series about the root converges fast: what stands in its way is the pole at 0. */
+/* 1 if the series about the root converges fast; the pole at 0 limits its radius. */
 static int32_t is_near(const root *r, double x)
 {
     return fabs(x - r->high) <= 0.4 * r->high;
@@ -319,7 +321,7 @@ static double bessel_y(int32_t order, double x, const root *roots, int32_t count
     return (double)(is_near(r, x) ? about_root(r, order, x, bessel_next) : order ? small_y1(x) : small_y0(x));
 }
 
-/* At infinity there is no limit here, as in ATen. */
+/* As in ATen there is no limit at infinity. */
 double special_j0(double x)
 {
     return x - x != 0 ? NAN : bessel_j(0, fabs(x), roots_of_j0, COUNT(roots_of_j0));
@@ -345,7 +347,7 @@ double special_spherical_j0(double x)
 
 /* ---- I ------------------------------------------------------------------------------------------------- */
 
-/* I_n(x) e^-x for x >= 0: the power series, all of whose terms are positive, or Hankel's. */
+/* I_n(x) e^-x for x >= 0: by the power series, whose terms are all positive, or by Hankel's. */
 static long double scaled_i(int32_t n, double x)
 {
     long double term = 1, sum = 1;
@@ -361,7 +363,7 @@ static long double scaled_i(int32_t n, double x)
     }
     return sum * (ROOT_2_BY_PI / 2) / sqrtl(x);
 }
-/* Times e^x in two factors, so that it may overflow only when the product does. */
+/* Multiplies by e^x in two factors, so it overflows only if the product does. */
 static double unscale(long double scaled, double x)
 {
     long double half = expl((long double)x / 2);
@@ -388,9 +390,9 @@ double special_i1(double x)
 /* ---- K ------------------------------------------------------------------------------------------------- */
 
 /*
- * K_nu(x) e^x, for nu of 0, 1/3 and 1 (as 36 nu^2), x >= 1: Hankel's series, or the integral over t of
- * exp(-x (cosh t - 1)) cosh(nu t) by the trapezoidal rule, whose error for such integrands falls to e^(x -
- * pi^2 / step) (DLMF 3.5(i)). cosh at multiples of an angle follows from two before: both are kept less 1.
+ * K_nu(x) e^x for nu = 0, 1/3 and 1 (as 36 nu^2) and x >= 1: by Hankel's series, or by the integral over t of
+ * exp(-x (cosh t - 1)) cosh(nu t) with the trapezoidal rule, whose error here is e^(x - pi^2 / step) (DLMF
+ * 3.5(i)). cosh t - 1 at multiples of a step follows from the two values before.
  */
 static long double scaled_k(int32_t order36, long double x)
 {

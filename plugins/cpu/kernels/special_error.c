@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The normal distribution and its kin, of a float64, in long double: an error of an argument x counts x^2
- * times in e^(-x^2), which the spare bits (11 with most C compilers) take up. Values at the edges are ATen's.
+ * The normal distribution and its relatives for float64, in long double: an error of x is multiplied by x^2
+ * in e^(-x^2), which the extra bits absorb (11 with most C compilers). Values at poles and infinities are
+ * ATen's.
  */
 #include "special.h"
 
@@ -47,8 +48,8 @@ double special_log_ndtr(double x)
 }
 
 /*
- * y > 0 with erfc(y) = q, 0 < q <= 1: from a rational start (A and S 26.2.23) by Halley's steps on log(erfc y
- * / q), in terms of which q may be as small as it likes.
+ * y > 0 with erfc(y) = q, 0 < q <= 1: a rational start (A and S 26.2.23), then Halley steps on log(erfc(y) /
+ * q), which works for arbitrarily small q.
  */
 static long double inverse_erfc(long double q)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a random number moves with a parameter of its distribution while its place in the distribution stays:
- * dx/da = -(dF/da) / (dF/dx) with the distribution function F (implicit reparameterisation, Figurnov et al.,
- * 2018). dF/da is an integral of the density times (ln t - E ln t), which changes its sign once, at
- * m = exp(E ln t); of the two integrals, below x and above x, the one without the change is taken, so nothing
- * cancels. Both become integrals over (0, inf) that decay, for the exp-sinh rule (Takahasi and Mori, 1974).
- * Below x the power series of F, differentiated term by term, is better while all its terms are positive.
+ * The derivative of a sample by a parameter of its distribution at a fixed quantile: dx/da = -(dF/da) /
+ * (dF/dx), F the distribution function (implicit reparameterisation, Figurnov et al., 2018).
+ *
+ * dF/da is an integral of the density times (ln t - E ln t), which changes its sign once, at m = exp(E ln t).
+ * Of the integrals below and above x the one without that change is taken, so nothing cancels. Both become
+ * integrals over (0, inf) that decay, for the exp-sinh rule (Takahasi and Mori, 1974). Below x the power
+ * series of F, differentiated term by term, is more exact while all its terms are positive.
  */
 #include "special.h"
 
@@ -20,7 +21,7 @@ typedef struct integrand {
     double mean_log; /* E ln t */
 } integrand;
 
-/* Integral of f over (0, inf); `scale` is where it begins to decay, right within some orders of magnitude. */
+/* The integral of f over (0, inf). `scale` is where f begins to decay, within some orders of magnitude. */
 static double integrate(double (*f)(const integrand *, double), const integrand *p, double scale)
 {
     double sum = 0;
@@ -110,8 +111,10 @@ static double beta_series(double x, double alpha, double total, double mean)
     return sum;
 }
 
-/* dx/da / (1 - x) of x with the distribution Beta(alpha, total - alpha): what the gradient of a Dirichlet
- * number is made of. */
+/*
+ * dx/da / (1 - x) for x with the distribution Beta(alpha, total - alpha), of which the gradient of a
+ * Dirichlet sample consists.
+ */
 double special_dirichlet_grad(double x, double alpha, double total)
 {
     double beta = total - alpha;

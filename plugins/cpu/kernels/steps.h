@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that call a function of the mathematical library, for files compiled per dtype of floats (DTYPE=f32|f64)
- * and level. Those that do more than that one call work in steps over the run, which stays in the first-level
- * cache: an inline function of the elements before the call, another one after it.
+ * Kernels that call a function of the mathematical library, for files compiled per dtype of floats
+ * (DTYPE=f32|f64) and level. Those that do more than that one call work in steps over the run, which stays in
+ * the first-level cache: an inline function of the elements before the call, another one after it.
  */
 #ifndef TENON_CPU_STEPS_H
 #define TENON_CPU_STEPS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the mathematical library over runs of floats (DTYPE=f32|f64): SLEEF's, with at most 1 ULP of
- * error (1.5 for erfc), as many elements at a time as the level's vectors hold. The end of a run goes through
- * a small buffer, so an element's result does not depend on where it stands.
+ * Functions of the mathematical library over runs of floats (DTYPE=f32|f64): SLEEF's, with an error of at
+ * most 1 ULP (1.5 for erfc), a vector of the level at a time. The rest of a run goes through a small buffer,
+ * so an element's result does not depend on its position.
  */
 #ifndef TENON_CPU_VECTOR_MATH_H
 #define TENON_CPU_VECTOR_MATH_H
@@ -66,7 +66,9 @@ typedef double V;
 #endif
 #endif
 
-/* The functions of one and of two arguments. SLEEF declares results const, which compilers do not agree on.
+/*
+ * Functions of one and of two arguments. The cast removes SLEEF's const results, which compilers treat
+ * differently.
  */
 typedef V (*unary_function)(V);
 typedef V (*binary_function)(V, V);
@@ -74,7 +76,7 @@ typedef V (*binary_function)(V, V);
 #define SLEEF_2(name, ulp) ((binary_function)SLEEF_NAME(name, ulp))
 #define SLEEF_EXACT(name)  ((binary_function)SLEEF_EXACT_NAME(name))
 
-/* o may be a (and b). */
+/* o may be a or b. */
 ALWAYS_INLINE void vector_unary(T *o, const T *a, int64_t n, V (*f)(V))
 {
     int64_t i = 0;
@@ -117,8 +119,8 @@ ALWAYS_INLINE void vector_binary(T *o, const T *a, const T *b, int64_t n, V (*f)
 }
 
 /*
- * The same for a function of SLEEF's that is infinite before it has to be (it squares its argument, or works
- * with twice the result): such elements are computed alone, by `one`.
+ * The same for functions of SLEEF's that overflow too early (they square the argument, or double the result):
+ * infinite results are computed again, one by one, with `one`.
  */
 ALWAYS_INLINE void vector_edges(T *o, const T *a, int64_t n, V (*f)(V), T (*one)(T))
 {
@@ -132,7 +134,7 @@ ALWAYS_INLINE void vector_edges(T *o, const T *a, int64_t n, V (*f)(V), T (*one)
     memcpy(o, t, (size_t)n * sizeof(T));
 }
 
-/* SLEEF's log1p overflows far below the largest numbers, for which it is log. */
+/* SLEEF's log1p overflows far below the largest numbers; for those log is taken. */
 ALWAYS_INLINE void vector_log1p(T *o, const T *a, int64_t n)
 {
     const T large = sizeof(T) == 4 ? (T)1e30 : (T)1e300;
@@ -149,8 +151,8 @@ ALWAYS_INLINE void vector_log1p(T *o, const T *a, int64_t n)
 }
 
 /*
- * The error function, of float32 by two minimax fits of our own (below 1 ULP of each): x P(x^2) up to 0.92,
- * beyond it 1 - e^-Q(x), which has rounded to 1 at 4. SLEEF's takes four times as long.
+ * The error function, for float32 by two minimax fits of our own, each with an error below 1 ULP: x P(x^2) up
+ * to 0.92, beyond that 1 - e^-Q(x), which rounds to 1 from 4 on. SLEEF's takes four times as long.
  */
 #if defined(DTYPE_F32)
 #define ERF_MIDDLE 0.92f

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that kernels are written in. The build compiles a kernel file once for each level (LEVEL=base|avx2|
- * avx512) and, where its list says so, for each dtype (DTYPE=f32|...).
+ * The words that kernels are written in. The build compiles a kernel file once for each level
+ * (LEVEL=base|avx2|avx512) and, where its list says so, for each dtype (DTYPE=f32|...).
  *
  *   E               an element in memory
  *   T               the type that elements are computed in: E, but float for half types
@@ -10,7 +10,8 @@
  *   load, store     T from an E in memory, an E in memory from T
  *   CPU_NAME(add)   add_f32_avx2: the name of this file's function or table for its dtype and level
  *   CPU_SLOT        the slot of the dtype (dtypes.h)
- *   CPU_IS_HALF, CPU_IS_FLOAT, CPU_IS_INTEGER, CPU_IS_COMPLEX   0 or 1; half types are floats, bool is an integer
+ *   CPU_IS_HALF, CPU_IS_FLOAT, CPU_IS_INTEGER, CPU_IS_COMPLEX
+ *                   0 or 1; half types are floats too, and bool is an integer
  *   LOWEST, HIGHEST the value that no other one is below, above
  *
  * Half types are 16-bit patterns. Conversions of single elements are inline functions of this file; runs of
@@ -73,7 +74,9 @@ ALWAYS_INLINE float float_of_bfloat(bfloat_t b)
 {
     return float_of_bits((uint32_t)b.bits << 16);
 }
-/* The bfloat16 is the upper half of the result: rounded to nearest, ties to even. Every NaN becomes 0x7fc0. */
+/*
+ * The bfloat16 is the upper half of the result: rounded to nearest, ties to even. Every NaN becomes 0x7fc0.
+ */
 ALWAYS_INLINE uint32_t bits_for_bfloat(float f)
 {
     uint32_t bits = bits_of_float(f), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
@@ -103,8 +106,8 @@ ALWAYS_INLINE float float_of_half(half_t h)
     return float_of_bits(bits | sign);
 }
 /*
- * Rounds to nearest, ties to even. Values below 2^-14 are rounded to a multiple of 2^-24 by adding 0.5, because
- * the sum's last place is 2^-24.
+ * Rounds to nearest, ties to even. Values below 2^-14 are rounded to a multiple of 2^-24 by adding 0.5,
+ * because the sum's last place is 2^-24.
  */
 ALWAYS_INLINE half_t half_of_float(float f)
 {
@@ -128,7 +131,7 @@ typedef struct complex128_t {
     double re, im;
 } complex128_t;
 
-/* ---- The types of DTYPE ------------------------------------------------------------------------------------ */
+/* ---- The types of DTYPE -------------------------------------------------------------------------------- */
 
 #if defined(DTYPE_F32)
 typedef float T;

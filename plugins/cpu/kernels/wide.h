@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of twice the digits of a float64: an unevaluated sum of two of them, the second below half a unit
- * of the first (Dekker, "A floating-point technique for extending the available precision", 1971). For the
- * few places where a special function cancels: an operation costs some twenty of float64, and is good to
- * about 2^-104. For finite numbers, away from the ends of the range.
+ * Numbers with twice the digits of a float64: an unevaluated sum of two, the second below half a ULP of the
+ * first (Dekker, "A floating-point technique for extending the available precision", 1971). For the few
+ * places where a special function cancels: an operation costs about twenty of float64 and is exact to about
+ * 2^-104. For finite numbers away from the ends of the range.
  */
 #ifndef TENON_CPU_WIDE_H
 #define TENON_CPU_WIDE_H
@@ -61,7 +61,7 @@ static inline wide wide_scale(wide a, double b)
     wide p = wide_product(a.high, b);
     return wide_quick_sum(p.high, p.low + a.low * b);
 }
-/* Two digits of long division, and what is left of a third. */
+/* Two digits of long division, and the rest as a third. */
 static inline wide wide_div(wide a, wide b)
 {
     double first = a.high / b.high;

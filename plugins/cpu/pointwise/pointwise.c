@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs pointwise operators: finds the kernel for the dtype of a call, plans the nest, cuts it over threads.
- * Half types and small integers are computed in their own kernels, or in float32 and int32 where there is
- * none; bool in int32, what has no kernel of its own type in the next wider one. It knows operators by their
- * line in kernels/pointwise_ops.h only.
+ * Runs pointwise operators: finds the kernel for the dtype of a call, plans the loop nest, splits it over
+ * threads. A dtype without a kernel is computed in a wider hub dtype: half types in float32, small integers
+ * and bool in int32. Operators are known by their rows in kernels/pointwise_ops.h only.
  */
 #include "pointwise.h"
 #include "support/kernel_table.h"
@@ -21,15 +20,15 @@
      .schema = op_schema},
 static const cpu_pointwise_op ops[] = {CPU_POINTWISE_OPS(DEFINE_OP)};
 
-/* Filled once, when the library is loaded: base kernels first, then those of higher levels over them. */
+/* By operator and slot. Filled once at load: base kernels first, then higher levels over them. */
 static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
-/* Operators that an argument, the dtype or an element may make another one, or refuse. */
+/* Operators that an argument or the dtype may turn into another one, or that refuse some elements. */
 static const uint8_t looks_closer[CPU_OP_COUNT] = {
     [CPU_OP_div_mode] = 1,  [CPU_OP_gelu] = 1,      [CPU_OP_gelu_backward] = 1,
     [CPU_OP_remainder] = 1, [CPU_OP_fmod] = 1,      [CPU_OP_floor_divide] = 1,
     [CPU_OP_div_trunc] = 1, [CPU_OP_nextafter] = 1, [CPU_OP_bitwise_not] = 1,
 };
-/* All others whose operands are all of type T; filled with the kernels. */
+/* 1 for the others if all their operands are of type T. Filled with the kernels. */
 static uint8_t is_plain[CPU_OP_COUNT];
 
 #define DECLARE(table, slot, level) extern const cpu_pointwise_entry table[];
@@ -54,7 +53,7 @@ cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)
     return kernels[op][hub];
 }
 
-/* 1 if an operand of the kernel's type is of another dtype in memory: it would be rounded to a half type. */
+/* 1 if an input of type T is of another dtype in memory, so a half kernel would round it. */
 static int32_t is_mixed(const tn_nest *nest, const char *types, int32_t slot)
 {
     for (uint32_t i = 0; i < nest->n_operands && types[i]; i++)
@@ -63,27 +62,19 @@ static int32_t is_mixed(const tn_nest *nest, const char *types, int32_t slot)
     return 0;
 }
 
-/* The first of the types that a dtype may be computed in for which there is a kernel, or -1. */
+/* The first hub dtype of a slot that has a kernel, the slot itself before all, or -1. */
 static int32_t choose_hub(uint32_t op, const tn_nest *nest, const char *types, int32_t slot)
 {
-    static const int8_t hubs[CPU_SLOT_COUNT][2] = {
-        [CPU_F32] = {CPU_F32, CPU_F64},    [CPU_F64] = {CPU_F64, CPU_F64},
-        [CPU_I32] = {CPU_I32, CPU_I64},    [CPU_I64] = {CPU_I64, CPU_I64},
-        [CPU_C64] = {CPU_C64, CPU_C128},   [CPU_C128] = {CPU_C128, CPU_C128},
-        [CPU_BOOL] = {CPU_I32, CPU_I64},   [CPU_U8] = {CPU_I32, CPU_I64},
-        [CPU_I8] = {CPU_I32, CPU_I64},     [CPU_I16] = {CPU_I32, CPU_I64},
-        [CPU_U16] = {CPU_I32, CPU_I64},    [CPU_U32] = {CPU_I64, CPU_I64},
-        [CPU_U64] = {CPU_I64, CPU_I64},    [CPU_F16] = {CPU_F32, CPU_F64},
-        [CPU_BF16] = {CPU_F32, CPU_F64},   [CPU_C32] = {CPU_C64, CPU_C128},
-        [CPU_E4M3FN] = {CPU_F32, CPU_F64}, [CPU_E4M3FNUZ] = {CPU_F32, CPU_F64},
-        [CPU_E5M2] = {CPU_F32, CPU_F64},   [CPU_E5M2FNUZ] = {CPU_F32, CPU_F64},
-        [CPU_E8M0] = {CPU_F32, CPU_F64},
-    };
+#define SLOT_HUB(name, slot, bytes, dtype, hub) CPU_##hub,
+    static const int8_t hubs[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_HUB)};
+    static const int8_t wider[CPU_HUB_COUNT] = {
+        [CPU_F32] = CPU_F64, [CPU_F64] = CPU_F64,  [CPU_I32] = CPU_I64,
+        [CPU_I64] = CPU_I64, [CPU_C64] = CPU_C128, [CPU_C128] = CPU_C128};
     int32_t half = slot == CPU_F16 || slot == CPU_BF16;
     if (kernels[op][slot] && !(half && is_mixed(nest, types, slot))) return slot;
-    for (int32_t k = 0; k < 2; k++)
-        if (kernels[op][hubs[slot][k]]) return hubs[slot][k];
-    return -1;
+    int32_t hub = hubs[slot];
+    if (!kernels[op][hub]) hub = wider[hub];
+    return kernels[op][hub] ? hub : -1;
 }
 
 /* ---- A call ------------------------------------------------------------------------------------------ */
@@ -114,7 +105,7 @@ static inline void read_scalar(tn_value v, cpu_scalars *s, uint32_t n)
     s->i[n] = tn_value_as_int(v);
 }
 
-/* Numbers go to the kernel; a string chooses a variant. */
+/* Scalars go to the kernel; strings choose a variant. */
 static void read_scalars(const tn_call *call, cpu_scalars *s)
 {
     uint32_t n = 0;
@@ -133,7 +124,7 @@ static const char *string_argument(const tn_call *call)
     return "";
 }
 
-/* The operator that does the work: another than the row's where an argument or the dtype says so. */
+/* The operator that computes the call: the row's, or the variant that an argument or the dtype asks for. */
 static int32_t choose_variant(const tn_call *call, uint32_t op, int32_t slot)
 {
     const char *text;
@@ -160,7 +151,7 @@ static int32_t choose_variant(const tn_call *call, uint32_t op, int32_t slot)
     }
 }
 
-/* The type that operand i of a hub has by its letter. */
+/* The slot that a letter of `types` stands for in a hub. */
 static int32_t wanted(char letter, int32_t hub)
 {
     switch (letter) {
@@ -189,7 +180,7 @@ static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_elementwise_walk(&c->plan, begin, end, run_block, user);
 }
 
-/* 1 if one of n strided elements is zero; the compiler knows `bytes`. */
+/* 1 if one of n strided elements is zero. `bytes` is a constant after inlining. */
 static inline __attribute__((always_inline)) int32_t row_holds_zero(const char *row, int64_t stride,
                                                                     int64_t n, size_t bytes)
 {
@@ -202,9 +193,7 @@ static inline __attribute__((always_inline)) int32_t row_holds_zero(const char *
     return any;
 }
 
-/* 1 if an integer operand holds a zero anywhere in the nest. Dimensions along which it is broadcast count
- * once.
- */
+/* 1 if an integer operand holds a zero. Dimensions along which it is broadcast are visited once. */
 static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t bytes)
 {
     int64_t index[TN_MAX_RANK] = {0}, stride = nest->rank ? o->strides[0] : 0;
@@ -226,7 +215,7 @@ static int32_t holds_zero(const tn_nest *nest, const tn_operand *o, int64_t byte
     }
 }
 
-/* Whole numbers cannot be divided by zero: refused before anything is written, in ATen's word. */
+/* Integer division by zero is refused before anything is written, with ATen's message. */
 static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot)
 {
     const tn_operand *divisor = cpu_operand(nest, nest->n_operands - 1);
@@ -248,14 +237,16 @@ static int32_t divides_by_zero(const tn_nest *nest, int32_t number, int32_t slot
     }
 }
 
-/* The number of a call's dtype; float32 is what most are. */
+/* The slot of a call's dtype; most calls are float32. */
 static inline int32_t slot_of(tn_dtype dtype)
 {
     return dtype == TN_FLOAT32 ? CPU_F32 : cpu_slot(dtype);
 }
 
-/* A short run of dense operands in the types that the row's own kernel computes in needs no plan: 1 if it was
- * one and is done. */
+/*
+ * Runs the kernel without a plan if the call is one short run of contiguous operands of the dtypes that the
+ * kernel computes in. Returns 1 if it did.
+ */
 static int32_t run_directly(const tn_call *call, const char *types, int32_t number, tn_dtype dtype,
                             int32_t slot)
 {
@@ -277,7 +268,7 @@ static int32_t run_directly(const tn_call *call, const char *types, int32_t numb
     return 1;
 }
 
-/* The same for plain operators, which is what most calls of small tensors are. */
+/* The same for operators in is_plain, with fewer checks: most calls on small tensors. */
 static inline int32_t run_plain(const tn_call *call, uint32_t number)
 {
     const tn_nest *nest = call->nest;
@@ -290,8 +281,7 @@ static inline int32_t run_plain(const tn_call *call, uint32_t number)
     int32_t slot = slot_of(dtype);
     cpu_pointwise_fn fn = slot < 0 ? NULL : kernels[number][slot];
     if (!fn) return 0;
-    int64_t step =
-        nest->rank ? cpu_slot_bytes[slot] : 0; /* without dimensions there is no stride to look at */
+    int64_t step = nest->rank ? cpu_slot_bytes[slot] : 0; /* scalars have no strides */
     for (uint32_t i = 0; i < n; i++, o = (const tn_operand *)((const char *)o + nest->operand_bytes)) {
         if (o->dtype != dtype || (step && o->strides[0] != step)) return 0;
         pointers[i] = o->host;
@@ -303,8 +293,10 @@ static inline int32_t run_plain(const tn_call *call, uint32_t number)
     return 1;
 }
 
-/* The operand of type T among the inputs that says which dtype this is: the first, or, where that is a
- * number, which may be wider, the first that is none. */
+/*
+ * The input of type T that determines the dtype: the first one that is not a scalar, else the first one. A
+ * scalar may be wider.
+ */
 static uint32_t leading_operand(const tn_nest *nest, const char *types)
 {
     uint32_t lead = nest->n_outputs, other;
@@ -337,7 +329,7 @@ static __attribute__((noinline)) int32_t run_any(const tn_call *call)
     if (run_directly(call, types, number, dtype, slot)) return TN_OK;
     int32_t hub = choose_hub((uint32_t)number, nest, types, slot);
     if (hub < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: no kernel for this dtype of %s", op->schema);
-    /* A result type that the variant has and the row has not. */
+    /* logical_not has a bool result, though it may be a variant of bitwise_not. */
     int32_t bool_result = number == CPU_OP_logical_not;
     pointwise_call c;
     int32_t want[CPU_MAX_OPERANDS];
@@ -353,9 +345,11 @@ static __attribute__((noinline)) int32_t run_any(const tn_call *call)
     return TN_OK;
 }
 
-/* The number that a half tensor is multiplied with or divided by, if the call is such a one; see
- * KEEPS_NUMBERS. */
-static const float *scaling_number(const tn_nest *nest, uint32_t number)
+/*
+ * The scalar by which a half tensor is multiplied or divided, or NULL if this is another call; see
+ * KEEPS_SCALARS.
+ */
+static const float *scaling_scalar(const tn_nest *nest, uint32_t number)
 {
     if ((number != CPU_OP_mul && number != CPU_OP_div) || nest->n_operands != 3) return NULL;
     const tn_operand *by = cpu_operand(nest, 2);
@@ -365,7 +359,7 @@ static const float *scaling_number(const tn_nest *nest, uint32_t number)
                                                                                : NULL;
 }
 
-/* As an operator of one tensor, which needs no room for the number. */
+/* Runs it as an operator with one tensor, so the scalar is not expanded to a run. */
 static __attribute__((noinline)) int32_t run_scaled(const tn_call *call, uint32_t number, const float *by)
 {
     tn_nest nest = *call->nest;
@@ -383,18 +377,20 @@ static int32_t run_pointwise(void *self, const tn_call *call)
 {
     const cpu_pointwise_op *op = call->data;
     if (is_plain[op->number] && run_plain(call, op->number)) return TN_OK;
-    const float *by = scaling_number(call->nest, op->number);
+    const float *by = scaling_scalar(call->nest, op->number);
     return by ? run_scaled(call, op->number, by) : run_any(call);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* Half types are scaled in float32, where a number stays as it is: 65536 is infinite in float16, x * 65536
- * need not be. As in ATen, products and quotients alone. */
-#define KEEPS_NUMBERS(op) ((op) == CPU_OP_mul || (op) == CPU_OP_div ? TN_ROW_WIDE_IMMEDIATE : 0)
+/*
+ * A scalar stays float32 when a half tensor is multiplied or divided by it: 65536 is infinite in float16, but
+ * x * 65536 need not be. As in ATen, only mul and div do this.
+ */
+#define KEEPS_SCALARS(op) ((op) == CPU_OP_mul || (op) == CPU_OP_div ? TN_ROW_WIDE_IMMEDIATE : 0)
 #define DEFINE_ROW(name, op_types, op_dtypes, thousand, op_schema) \
     {.size = sizeof(tn_kernel_row),                                \
-     .flags = KEEPS_NUMBERS(CPU_OP_##name),                        \
+     .flags = KEEPS_SCALARS(CPU_OP_##name),                        \
      .strides = TN_STRIDES_ANY,                                    \
      .schema = op_schema,                                          \
      .dtypes = cpu_##op_dtypes##_dtypes,                           \

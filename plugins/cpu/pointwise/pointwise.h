@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pointwise operators: the table of kernels by operator and hub, for the driver and for special operators. */
+/* The table of pointwise kernels, for other files that run them. */
 #ifndef TENON_CPU_POINTWISE_H
 #define TENON_CPU_POINTWISE_H
 
@@ -14,7 +14,7 @@ typedef struct cpu_pointwise_op {
     const char *schema;
 } cpu_pointwise_op;
 
-/* The kernel of an operator in a hub at this process's level, or NULL. */
+/* The kernel of an operator in a hub dtype at this process's level, or NULL. */
 cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prim::random: each element has its own counter and words, so threads share nothing and their number does
- * not matter. Floats are made by kernels/random.c, integers from a range here.
+ * prim::random. Each element has its own counter and words, so results do not depend on the number of
+ * threads. Floats are made by kernels/random.c, integers of a range here.
  */
 #include "walk/staging.h"
 #include "kernels/draw.h"
 #include "support/kernel_table.h"
 
-/* Elements that are worth a thread. */
+/* Least elements for a thread. */
 #define DRAW_GRAIN ((int64_t)4 * 1024)
 
 typedef struct draw_call {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers whose making takes an unknown count of random words: Poisson, binomial, gamma, Dirichlet. Element i
- * has the counters {offset + i, j} for j = 1, 2, ... to itself (those of prim::random have j = 0), so the
- * number of threads does not matter and neither does what the elements beside it took. Computed in float64.
+ * Samples that need an unknown number of random words: Poisson, binomial, gamma, Dirichlet. Element i uses
+ * the counters {offset + i, j} for j = 1, 2, ... (those of prim::random have j = 0), so a sample does not
+ * depend on the number of threads or on other elements. Computed in float64.
  */
 #include <math.h>
 #include "walk/staging.h"
 #include "kernels/draw.h"
 
-/* Elements that are worth a thread. */
+/* Least elements for a thread. */
 #define SAMPLE_GRAIN 512
 
 /* ---- Words of one element --------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ static double normal(words *w)
     return radius * cos(6.283185307179586 * uniform(w));
 }
 
-/* lgamma(x) without its global sign. */
+/* lgamma(x) without the global variable signgam. */
 static double log_gamma(double x)
 {
     int sign;
@@ -47,8 +47,10 @@ static double log_gamma(double x)
 
 /* ---- Distributions --------------------------------------------------------------------------------- */
 
-/* The logarithm of a gamma number: Marsaglia and Tsang, "A simple method for generating gamma variables",
- * 2000; a shape below 1 through one that is larger by 1. */
+/*
+ * The logarithm of a gamma sample: Marsaglia and Tsang, "A simple method for generating gamma variables",
+ * 2000. A shape below 1 uses the shape one above it.
+ */
 static double log_of_gamma(words *w, double a)
 {
     double boost = 0, d, c;
@@ -66,8 +68,10 @@ static double log_of_gamma(words *w, double a)
     }
 }
 
-/* Counts arrivals while the mean is small; else Hörmann's transformed rejection (PTRS), "The transformed
- * rejection method for generating Poisson random variables", 1993, whose constants these are. */
+/*
+ * For small means counts arrivals; else Hörmann's transformed rejection (PTRS), "The transformed rejection
+ * method for generating Poisson random variables", 1993, with its constants.
+ */
 static double poisson(words *w, double mean)
 {
     if (mean < 10) {
@@ -97,7 +101,9 @@ static double binomial_by_gaps(words *w, double n, double p)
     return k;
 }
 
-/* Hörmann's BTRS, "The generation of binomial random variates", 1993, for p up to 1/2 and n p from 10. */
+/*
+ * Hörmann's BTRS, "The generation of binomial random variates", 1993; for p up to 1/2 and n p of 10 or more.
+ */
 static double binomial_by_rejection(words *w, double n, double p)
 {
     double deviation = sqrt(n * p * (1 - p)), b = 1.15 + 2.53 * deviation,
@@ -132,9 +138,9 @@ typedef struct sample_call {
     cpu_plan plan;
     uint64_t seed, offset;
     family family;
-    double least;    /* positive normal number of the dtype: gamma numbers are not 0 */
+    double least;    /* smallest positive normal number of the dtype: gamma samples are never 0 */
     int32_t refused; /* a rate is negative */
-    int64_t row;     /* DIRICHLET: elements of the last dimension, logarithms of them all */
+    int64_t row;     /* for DIRICHLET: size of the last dimension, and the logarithms of all samples */
     double *logs;
 } sample_call;
 
@@ -158,7 +164,7 @@ static void sample_run(void *user, void *const *pointers, int64_t n, int64_t pos
             break;
         case DIRICHLET:
             c->logs[position + i] = log_of_gamma(&w, a[i]);
-            o[i] = 0; /* until its row is known */
+            o[i] = 0; /* written when its row is complete */
         }
     }
 }
@@ -169,8 +175,10 @@ static void sample_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_plan_walk(&c->plan, begin, end, sample_run, user);
 }
 
-/* Rows of logarithms become shares of their sum; the largest is taken out, so that tiny shapes do not give
- * 0 / 0. */
+/*
+ * Turns rows of logarithms into shares of their sum. The largest is subtracted first, so tiny shapes do not
+ * give 0 / 0.
+ */
 static void share_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const sample_call *c = user;

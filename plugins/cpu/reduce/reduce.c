@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs reductions over a nest whose first dimensions index the results. Two ways: along a run for one result
- * at a time, where what is reduced lies densely; or one element for each of many neighbouring results, where
- * the results do. A large reduction to few results is cut into blocks of a fixed size, so that the result
- * does not depend on the number of threads. It knows states and kernels of reduce_ops.h; what results are
- * made of states is said by the rows at the bottom.
+ * Runs reductions over a loop nest whose first dimensions index the results. Where the reduced elements are
+ * contiguous, it goes along the run for one result at a time; where the results are, it takes one element for
+ * each of many neighbouring results. A large reduction to few results is cut into blocks of a fixed size, so
+ * the result does not depend on the number of threads. States and kernels are those of reduce_ops.h; the rows
+ * at the end say which results are made of states.
  */
 #include "walk/staging.h"
 #include "kernels/reduce_ops.h"
@@ -13,18 +13,18 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Least elements for a thread. */
 #define REDUCE_GRAIN ((int64_t)32 * 1024)
 /* Elements of a block of a large reduction. */
 #define BLOCK_ELEMENTS ((int64_t)64 * 1024)
-/* Results that a large reduction has at most. */
+/* A reduction to more results is not cut into blocks. */
 #define BLOCK_RESULTS 256
-/* Lanes that a run is cut into. */
+/* Lanes that a run is split into. */
 #define RUN_LANES 64
-/* Of fewer elements there is no use in going along the run. */
+/* Shorter runs are not worth a call of their own. */
 #define SHORT_RUN 16
 
-/* What is done with the states at the end. */
+/* How results are made from the final states. */
 enum {
     TAKE_STATE,
     TAKE_MEAN,
@@ -51,7 +51,7 @@ typedef struct reduce_call {
     uint32_t take;
     int32_t wide;          /* results are float64 */
     int64_t kept, reduced; /* numbers of elements */
-    int64_t block;         /* positions of what is reduced in a block */
+    int64_t block;         /* reduced positions in a block */
     char *partial;         /* states of blocks, or NULL */
     double power, correction;
 } reduce_call;
@@ -80,7 +80,7 @@ static int32_t is_float_slot(int32_t slot)
     return slot == CPU_F32 || slot == CPU_F64 || slot == CPU_F16 || slot == CPU_BF16 || slot >= CPU_E4M3FN;
 }
 
-/* The type that elements are brought to: that of the input, unless the result asks for another kind. */
+/* The dtype that elements are converted to: the input's hub dtype, unless the result is of another kind. */
 static int32_t choose_hub(int32_t input, int32_t output, uint32_t op)
 {
     int32_t truth = op == CPU_REDUCE_any || op == CPU_REDUCE_all || op == CPU_REDUCE_count;
@@ -106,7 +106,7 @@ static cpu_lanes lanes_at(cpu_lanes s, int64_t i)
     return (cpu_lanes){(char *)s.words + 8 * i, s.stride};
 }
 
-/* Takes n dense elements into one state: rows of lanes, then the lanes by halves. */
+/* Takes n contiguous elements into one state: rows of lanes first, then the lanes by halves. */
 static void take_run(const reduce_call *c, cpu_lanes total, const void *x, int64_t n, int64_t index)
 {
     uint64_t words[CPU_MAX_PLANES * RUN_LANES];
@@ -143,7 +143,7 @@ static char *input_at(const reduce_call *c, int64_t position)
     return address;
 }
 
-/* Takes positions [begin, end) of what is reduced for each of n results. */
+/* Takes the reduced positions [begin, end) for each of n results. */
 static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, int64_t n, int64_t begin,
                          int64_t end)
 {
@@ -168,8 +168,9 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
             cpu_plan_walk(&plan, begin, end, take_walked, &r);
             continue;
         }
-        /* Elements that stay where they are, one state, a loop for the run: the less often it ends, the
-         * better. */
+        /*
+         * Without conversion and with one plane, runs are as long as possible, since each end of a run costs.
+         */
         int64_t most = converted || c->kernel->planes > 1 || !c->kernel->run ? CPU_CHUNK : BLOCK_ELEMENTS;
         for (int64_t k = begin; k < end; k += most) {
             int64_t m = end - k < most ? end - k : most;
@@ -195,7 +196,7 @@ static void take_across(void *user, void *const *pointers, int64_t n, int64_t po
                           a->call->power);
 }
 
-/* Rows of another dtype are brought to the kernel's in stretches that stay in the first-level cache. */
+/* Rows of another dtype are converted in stretches that stay in the first-level cache. */
 static void take_rows(const reduce_call *c, cpu_lanes states, const cpu_plan_operand *o, const char *x,
                       int64_t row_bytes, int64_t rows, int64_t n)
 {
@@ -238,7 +239,7 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
             if (rows > CPU_REDUCE_ROWS) rows = CPU_REDUCE_ROWS;
             if (rows > end - a.index) rows = end - a.index;
             take_rows(c, states, o, o->base + first * o->bytes, any ? o->strides[nest->kept] : 0, rows, n);
-            /* The last of the rows is passed below. */
+            /* The loop below steps past the last of these rows. */
             a.index += rows - 1;
             if (any) o->base += (rows - 1) * o->strides[nest->kept];
             if (any) index[nest->kept] += rows - 1;
@@ -256,7 +257,7 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
     }
 }
 
-/* The states of results [first, first + n), n at most CPU_CHUNK, from positions [begin, end). */
+/* Computes the states of results [first, first + n), n at most CPU_CHUNK, from positions [begin, end). */
 static void reduce_states(const reduce_call *c, cpu_lanes states, int64_t first, int64_t n, int64_t begin,
                           int64_t end)
 {
@@ -273,8 +274,10 @@ static void reduce_states(const reduce_call *c, cpu_lanes states, int64_t first,
 
 /* ---- Results ------------------------------------------------------------------------------------------- */
 
-/* A sum of powers overflows where the result's own arithmetic does, float32 for half types, though its state
- * is wider. */
+/*
+ * A sum of powers overflows where the result's arithmetic does (float32 for half types), though its state is
+ * wider.
+ */
 static double norm_of(const reduce_call *c, double state)
 {
     double sum = c->wide ? state : (double)(float)state;
@@ -288,7 +291,7 @@ static double norm_of(const reduce_call *c, double state)
     }
 }
 
-/* plane k of the states as the real part of an output. */
+/* Writes a plane of the states as the real part of an output. */
 static void put_plane(void *out, int32_t complex, const double *plane, int64_t n)
 {
     double *o = out;
@@ -414,7 +417,7 @@ static int32_t reduce(const tn_call *call, const reduction *r, double power, dou
     if (slot < 0 || out_slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "cpu: the dtype is unknown");
     c.hub = choose_hub(slot, out_slot, r->op);
     c.wide = out_slot == CPU_F64;
-    /* A half type without a kernel of its own goes through float32. */
+    /* A half type without this kernel goes through float32. */
     c.kernel = c.hub == CPU_F32 && slot != CPU_F32 ? find_kernel(r->op, slot) : NULL;
     if (c.kernel) c.hub = slot;
     if (!c.kernel) c.kernel = find_kernel(r->op, c.hub);
@@ -430,7 +433,7 @@ static int32_t reduce(const tn_call *call, const reduction *r, double power, dou
     c.block = BLOCK_ELEMENTS / c.kept;
     if (c.kept <= BLOCK_RESULTS && c.reduced >= 2 * c.block) return reduce_blocks(call, &c);
     int64_t grain = REDUCE_GRAIN / c.reduced;
-    /* Whole lines of results for each thread, where results are neighbours. */
+    /* Each thread gets whole cache lines of results. */
     cpu_parallel_for(call, c.kept, grain > 16 ? grain : c.kept >= 256 ? 16 : 1, results_range, &c);
     return TN_OK;
 }

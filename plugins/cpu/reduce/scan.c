@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans over a nest whose last dimension is the scanned one: cumsum, cumprod, cummax, cummin, logcumsumexp.
- * Many neighbouring lines go together, a row of elements at a time, where lines are not dense; else line by
- * line. Sums of floats are kept in float64, of integers in int64.
+ * Scans over a loop nest whose last dimension is the scanned one: cumsum, cumprod, cummax, cummin,
+ * logcumsumexp. Where lines are contiguous they are scanned one by one, else many neighbouring lines
+ * together, one row of elements at a time. Sums of floats are kept in float64, those of integers in int64.
  */
 #include "walk/staging.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Least elements for a thread. */
 #define SCAN_GRAIN ((int64_t)16 * 1024)
 
 enum { SCAN_SUM, SCAN_PRODUCT, SCAN_MAX, SCAN_MIN, SCAN_LOG_SUM_EXP };
@@ -21,10 +21,10 @@ typedef struct scan_call {
     int64_t length;
 } scan_call;
 
-/* What a line has come to: a number of the hub and where it stood. */
+/* The state of a line: the value so far in the hub dtype, and the position of an extreme. */
 typedef struct line_state {
     double re, im;
-    double rest; /* what rounding has taken off a sum of real numbers so far */
+    double rest; /* what rounding has removed from the sum of real numbers so far */
     int64_t whole, position;
 } line_state;
 
@@ -38,7 +38,7 @@ static void start(const scan_call *c, line_state *s)
     if (c->kind == SCAN_LOG_SUM_EXP) s->re = -INFINITY;
 }
 
-/* 1 if the number b goes on from the number a that came before: the last of equals. */
+/* 1 if b replaces a, which comes before it: of equals the last one counts. */
 static inline int32_t goes_on(int32_t kind, int64_t a, int64_t b)
 {
     return kind == SCAN_MAX ? b >= a : b <= a;
@@ -72,8 +72,10 @@ static double log_add(double a, double b)
     return high == low && isinf(high) ? high : high + log1p(exp(low - high));
 }
 
-/* Keeps what is rounded away (Knuth, "The Art of Computer Programming" 2, 4.2.2): the sum of many numbers is
- * as exact as that of two. Infinities and NaN have no rest. */
+/*
+ * Keeps the rounding errors (Knuth, "The Art of Computer Programming" 2, 4.2.2), so a sum of many numbers is
+ * as exact as a sum of two. Infinities and NaN have no error term.
+ */
 static void scan_sum(line_state *s, double *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -84,8 +86,10 @@ static void scan_sum(line_state *s, double *x, int64_t n)
     }
 }
 
-/* Sums of a shorter type need no more than float64's own digits. Each step waits for the one before it, so
- * lines go side by side, those of products too. */
+/*
+ * Sums of a shorter dtype need only float64's own digits. Each step waits for the one before it, so several
+ * lines are summed or multiplied side by side.
+ */
 enum { BESIDE = 4 };
 static void scan_beside(const scan_call *c, line_state *s, cpu_buffer *buffers, int64_t n)
 {
@@ -122,7 +126,7 @@ static void scan_float(const scan_call *c, line_state *s, double *x, int64_t *po
             s->re = log_add(s->re, x[i]);
             break;
         default:
-            /* NaN wins, and the last of equals. */
+            /* NaN replaces all else; of equals the last one counts. */
             if (s->position < 0 || x[i] != x[i] || further) {
                 s->re = x[i];
                 s->position = first + i;
@@ -134,7 +138,7 @@ static void scan_float(const scan_call *c, line_state *s, double *x, int64_t *po
     }
 }
 
-/* The same of complex numbers, by the one with the larger real part. */
+/* The same for complex numbers, scaled by the one with the larger real part. */
 static void complex_log_add(line_state *s, double re, double im)
 {
     int32_t higher = re > s->re;
@@ -194,7 +198,7 @@ static char *operand_at(const scan_call *c, const tn_operand *o, int64_t line)
     return address;
 }
 
-/* Lines `line` and on, `count` of them, all at once: 1 or BESIDE. */
+/* Scans `count` lines (1 or BESIDE) from `line` on, side by side. */
 static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffer *x)
 {
     uint32_t along = c->nest->rank - 1;
@@ -204,7 +208,7 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
     char *out[BESIDE], *at = c->positions ? operand_at(c, c->positions, line) : NULL;
     cpu_buffer *raw = x + BESIDE;
     line_state s[BESIDE];
-    /* The line itself is room enough where it is dense and of the type that is counted in. */
+    /* A contiguous line of the hub dtype is scanned in its own memory. */
     int32_t direct = count == 1 && c->out_slot == c->hub && out_stride == out_bytes;
     for (int64_t k = 0; k < count; k++) {
         in[k] = operand_at(c, c->in, line + k);
@@ -216,7 +220,7 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
         char *work = direct ? out[0] + i * out_stride : x->bytes;
         for (int64_t k = 0; k < count; k++) {
             const char *from = in[k] + i * in_stride;
-            if (from != work) /* else the scan is in place */
+            if (from != work) /* otherwise the scan is in place */
                 cpu_gather(k ? x[k].bytes : work, c->hub, from, c->in_slot, in_stride, n, raw);
         }
         if (count == BESIDE)
@@ -253,7 +257,7 @@ static void scan_lines(void *user, int64_t begin, int64_t end, int32_t thread)
 
 /* ---- Across lines ------------------------------------------------------------------------------------ */
 
-/* Lines whose elements lie side by side in memory go together, a row of theirs after the other. */
+/* Lines with neighbouring elements are scanned together, row by row. */
 enum { ROW = 512 };
 
 typedef struct row_state {
@@ -330,7 +334,7 @@ static void scan_across(void *user, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
-/* Where lines are neighbours and their own elements are not. */
+/* 1 if neighbouring lines are contiguous and their own elements are not. */
 static int32_t goes_across(const scan_call *c)
 {
     const tn_nest *nest = c->nest;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels that are compiled once for each dtype and level, and the choice among them. A family's NAME_dtype.c
- * defines a struct of functions CPU_NAME(cpu_x_kernels), which is cpu_x_kernels_f32_avx2 and so on; its NAME.c
- * joins them:
+ * defines a struct of functions CPU_NAME(cpu_x_kernels), which is cpu_x_kernels_f32_avx2 and so on; its
+ * NAME.c joins them:
  *
  *     CPU_DECLARE_KERNELS(cpu_x_kernels, cpu_x_kernels, CPU_FLOATS)
  *     static cpu_kernel_table x_table = CPU_KERNEL_TABLE(cpu_x_kernels, CPU_FLOATS);
@@ -20,7 +20,9 @@
 
 typedef const void *const cpu_kernel_table[CPU_LEVEL_COUNT][CPU_SLOT_COUNT];
 
-/* The kernels of a slot or dtype at the highest level that this process may use; NULL if the table has none. */
+/*
+ * The kernels of a slot or dtype at the highest level that this process may use; NULL if the table has none.
+ */
 static inline const void *cpu_kernels_at(cpu_kernel_table table, int32_t slot)
 {
     uint32_t level = cpu_level();

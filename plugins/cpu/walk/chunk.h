@@ -2,8 +2,10 @@
 #ifndef TENON_CPU_CHUNK_H
 #define TENON_CPU_CHUNK_H
 
-/* Elements of a run that a kernel gets. 1024 floats are 4 KiB: the buffers of four operands fit the
- * first-level cache, and the cost of a call is small against the run. */
+/*
+ * The most elements of a run. 1024 floats are 4 KiB: the buffers of four operands fit the first-level cache,
+ * and a run is long against the cost of a call.
+ */
 #define CPU_CHUNK 1024
 
 #endif

@@ -1,47 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks for which the order of elements is free; see elementwise.h. Two kinds of nests gain from it: inputs
- * that lie across the output, whose lines of the cache are read once for several rows, and inputs that are
- * broadcast along short rows, which are computed once for each row. It knows plans, no operator.
+ * Walks in any order of elements; see elementwise.h. Two kinds of loop nests gain from that: inputs that are
+ * transposed against the output, whose cache lines are then read once for several rows, and inputs that are
+ * broadcast along short rows, which are then computed once for each row. It knows plans, no operator.
  */
 #include "elementwise.h"
 #include "transpose.h"
 
 #include <string.h>
 
-/* ---- Inputs that lie across the output --------------------------------------------------------------- */
+/* ---- Transposed inputs --------------------------------------------------------------- */
 
-/* Columns of a tile, and bytes of a line of the cache, which is what a tile's rows cover of such an input: a
- * turned tile of an operand is 16 KiB. */
+/*
+ * Columns of a tile, and the bytes of a cache line, which a tile's rows cover in a transposed input. A
+ * transposed tile of an operand takes 16 KiB.
+ */
 #define TILE_COLUMNS 256
 #define TILE_LINE    64
 
-typedef struct turned {
+typedef struct transposed_tiles {
     _Alignas(64) char bytes[CPU_MAX_OPERANDS][TILE_COLUMNS * TILE_LINE];
-} turned;
+} transposed_tiles;
 
-static int32_t lies_across(const cpu_plan *plan, uint32_t i)
+static int32_t is_transposed(const cpu_plan *plan, uint32_t i)
 {
     const cpu_plan_operand *p = &plan->operands[i];
     return i >= plan->n_outputs && p->strides[1] == p->bytes && p->stride >= TILE_LINE;
 }
 
-/* Rows of a tile, by the smallest element that lies across; 0: there is none. */
+/* Rows of a tile, by the smallest element of a transposed input; 0 if there is none. */
 static int64_t tile_rows(const cpu_plan *plan)
 {
     int64_t rows = 0;
     if (plan->rank < 2 || !plan->by_rows || plan->sizes[1] < 4) return 0;
     for (uint32_t i = 0; i < plan->n_operands; i++) {
-        if (!lies_across(plan, i)) continue;
+        if (!is_transposed(plan, i)) continue;
         int64_t line = TILE_LINE / plan->operands[i].bytes;
         if (rows == 0 || line < rows) rows = line;
     }
     return rows;
 }
 
-/* One tile: `n` columns of `rows` rows, addresses of whose first elements are given. */
-static void walk_tile(const cpu_plan *plan, char *const *from, int64_t n, int64_t rows, turned *room,
-                      cpu_run_fn fn, void *user)
+/* Walks one tile of `n` columns and `rows` rows; `from` has the addresses of its first elements. */
+static void walk_tile(const cpu_plan *plan, char *const *from, int64_t n, int64_t rows,
+                      transposed_tiles *room, cpu_run_fn fn, void *user)
 {
     const int64_t sizes[2] = {n, rows};
     int64_t strides[CPU_MAX_OPERANDS][2];
@@ -54,7 +56,7 @@ static void walk_tile(const cpu_plan *plan, char *const *from, int64_t n, int64_
         p->base = from[i];
         strides[i][0] = p->strides[0];
         strides[i][1] = p->strides[1];
-        if (lies_across(plan, i)) {
+        if (is_transposed(plan, i)) {
             p->base = room->bytes[i];
             cpu_transpose(p->base, n * p->bytes, from[i], p->stride, n, rows, p->bytes);
             strides[i][0] = p->bytes;
@@ -85,7 +87,7 @@ static void walk_tiles(const cpu_plan *plan, int64_t first, int64_t last, int64_
                        void *user)
 {
     char *from[CPU_MAX_OPERANDS];
-    turned room;
+    transposed_tiles room;
     for (int64_t row = first, rows; row < last; row += rows) {
         rows = plan->sizes[1] - row % plan->sizes[1];
         if (rows > most) rows = most;
@@ -107,8 +109,10 @@ typedef struct repeated {
     void *user;
 } repeated;
 
-/* One output, written row after row, and inputs that are broadcast along all rows. Rows are not divided among
- * threads here, so they must be short. */
+/*
+ * 1 for one contiguous output and inputs that are broadcast along each row. These rows are not split over
+ * threads, so they must be short.
+ */
 static int32_t repeats(const cpu_plan *plan)
 {
     const cpu_plan_operand *o = &plan->operands[0];
@@ -120,7 +124,7 @@ static int32_t repeats(const cpu_plan *plan)
     return plan->n_operands > 1;
 }
 
-/* n times an element of up to 16 bytes: by vectors of it, the last of which ends where the row does. */
+/* Writes an element of up to 16 bytes n times, by vectors; the last vector ends with the row. */
 static void repeat(char *to, const char *element, int64_t n, int64_t bytes)
 {
     char pattern[16];
@@ -149,7 +153,7 @@ static void repeat_run(void *user, void *const *pointers, int64_t n, int64_t pos
                (o->want != o->slot ? converted : results) + i * o->bytes, length, o->bytes);
 }
 
-/* Walks the first elements of the rows. */
+/* Computes the first element of each row and repeats it. */
 static void walk_repeated(const cpu_plan *plan, int64_t first, int64_t last, cpu_run_fn fn, void *user)
 {
     repeated r = {plan, fn, user};

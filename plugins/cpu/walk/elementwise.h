@@ -5,10 +5,9 @@
 #include "staging.h"
 
 /*
- * cpu_plan_walk for operators each of whose results depends on the inputs at its place and on nothing else
- * (cpu_plan_elementwise has been called): elements come in any order, `position` means nothing, and an
- * element that is repeated may be computed once. Ranges of one plan must meet: a row belongs to the range in
- * which it begins.
+ * cpu_plan_walk for operators whose results depend only on the inputs at the same position (after
+ * cpu_plan_elementwise): elements come in any order, `position` has no meaning, and a repeated element may be
+ * computed once. The ranges of one plan must be adjacent: a row belongs to the range in which it begins.
  */
 void cpu_elementwise_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversion, strided moves and the walk over a nest; see staging.h. It knows dtypes and strides, no
- * operator. */
+/*
+ * Conversion, strided moves and the walk over a loop nest; see staging.h. It knows dtypes and strides, no
+ * operator.
+ */
 #include "staging.h"
 #include "support/kernel_table.h"
 
@@ -10,24 +12,28 @@
 #include <emmintrin.h>
 #endif
 
-/* From here on an output is larger than the last-level cache is likely to keep, and writing past the caches
- * saves reading each line before it is overwritten. */
+/*
+ * Larger outputs do not fit the last-level cache; written past the caches, their lines are not read before
+ * they are overwritten.
+ */
 #define STREAM_BYTES ((int64_t)32 << 20)
 
-/* Bytes that go past the caches at a time: the processor reads on while so few are on their way, and of more
- * it waits for the last. */
+/*
+ * Bytes that are written past the caches at a time: with so few the processor reads on meanwhile, with more
+ * it waits.
+ */
 #define STREAM_STRETCH 1024
 
 /* Shorter rows are walked several at a time. */
 #define SHORT_ROW 256
 
-#define SLOT_BYTES(name, slot, bytes, dtype) bytes,
+#define SLOT_BYTES(name, slot, bytes, dtype, hub) bytes,
 const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT] = {CPU_DTYPES(SLOT_BYTES)};
 
 int32_t cpu_slot(tn_dtype dtype)
 {
-#define SLOT_CASE(name, slot, bytes, dtype) \
-    case dtype:                             \
+#define SLOT_CASE(name, slot, bytes, dtype, hub) \
+    case dtype:                                  \
         return CPU_##slot;
     switch (dtype) {
         CPU_DTYPES(SLOT_CASE)
@@ -54,7 +60,7 @@ cpu_convert_fn cpu_converter(int32_t to, int32_t from)
     return NULL;
 }
 
-/* The hub through which two dtypes are converted that are none. */
+/* The hub for a conversion between two dtypes that are not hubs. */
 static int32_t middle_hub(int32_t to, int32_t from)
 {
     int32_t to_integer = to >= CPU_BOOL && to <= CPU_U64, from_integer = from >= CPU_BOOL && from <= CPU_U64;
@@ -75,7 +81,7 @@ void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot,
     }
     _Alignas(64) char middle[CPU_CHUNK * 8];
     int32_t hub = middle_hub(to_slot, from_slot);
-    /* The 8-bit floats know float32 only. */
+    /* The 8-bit floats convert from and to float32 only. */
     int32_t from_float8 = from_slot >= CPU_E4M3FN, to_float8 = to_slot >= CPU_E4M3FN;
     if (from_slot < CPU_HUB_COUNT || to_slot < CPU_HUB_COUNT) hub = CPU_F32;
     if ((from_float8 || to_float8) && hub == CPU_C64) hub = CPU_F32;
@@ -93,14 +99,14 @@ typedef struct wide_t {
     uint64_t words[2];
 } wide_t;
 
-/* Elements need not be aligned: they may be several smaller ones that are taken as one. */
+/* Elements need not be aligned: they may be several smaller ones taken as one. */
 static inline __attribute__((always_inline)) void move_strided(char *to, int64_t to_stride, const char *from,
                                                                int64_t from_stride, int64_t n, size_t bytes)
 {
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, bytes);
 }
 
-/* One value into a dense run; it may stand at its begin. */
+/* Fills a contiguous run with one value, which may be its first element. */
 static void splat(char *to, const char *from, int64_t n, int64_t bytes)
 {
     wide_t value;
@@ -117,7 +123,7 @@ static void splat(char *to, const char *from, int64_t n, int64_t bytes)
         for (int64_t i = 0; i < n; i++) memcpy(to + bytes * i, &value, (size_t)bytes);
 }
 
-/* Dense runs backwards: `from` is the last element. */
+/* Reverses contiguous runs: `from` is the last element. */
 static void back_1(uint8_t *restrict to, const uint8_t *restrict from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = from[-i];
@@ -262,7 +268,7 @@ void cpu_plan_finish(cpu_plan *plan)
     plan->by_rows = plan->rank > 1 && !all_linear && plan->sizes[0] >= SHORT_ROW;
     for (uint32_t i = 0; i < plan->n_outputs; i++) {
         cpu_plan_operand *p = &plan->operands[i];
-        /* Rows that end within a line would send it twice. */
+        /* Rows that end inside a cache line would write it twice. */
         int32_t whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
         p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= STREAM_BYTES &&
                       whole_lines && !shares_memory(plan, i);
@@ -328,7 +334,7 @@ int32_t cpu_plan_axes(cpu_plan *plan, const cpu_axes *axes, const tn_tensor_desc
 
 /* ---- Axes -------------------------------------------------------------------------------------------- */
 
-/* Stride in bytes of tensor t in dimension d of a shape of `rank`: 0 where it is broadcast. */
+/* Stride in bytes of tensor t in dimension d of a shape of `rank`; 0 where it is broadcast. */
 static int64_t broadcast_stride(const tn_tensor_desc *t, uint32_t rank, uint32_t d)
 {
     int64_t own = (int64_t)d - (int64_t)(rank - t->rank);
@@ -348,7 +354,7 @@ static void swap_axes(cpu_axes *axes, uint32_t d, uint32_t e)
     }
 }
 
-/* 1 if axis d goes on where axis `inner` ends, in all tensors. */
+/* 1 if axis d continues axis `inner` in all tensors. */
 static int32_t can_join(const cpu_axes *axes, uint32_t inner, uint32_t d)
 {
     for (uint32_t i = 0; i < axes->n_tensors; i++)
@@ -398,7 +404,7 @@ typedef struct walker {
     int64_t length;             /* of the run */
     int64_t index[TN_MAX_RANK]; /* of position */
     void *pointers[CPU_MAX_OPERANDS];
-    const char *splatted[CPU_MAX_OPERANDS]; /* address of the value that fills the buffer */
+    const char *splatted[CPU_MAX_OPERANDS]; /* address of the value that the buffer is filled with */
     int64_t splatted_length[CPU_MAX_OPERANDS];
     cpu_buffer *buffers; /* one for each operand, then the raw one */
 } walker;
@@ -433,7 +439,8 @@ static char *address(const walker *w, const cpu_plan_operand *p)
 }
 
 /*
- * Moves a run that crosses rows between memory and a dense buffer (`out`: from buffer to memory), row by row.
+ * Moves a run that crosses rows between memory and a contiguous buffer, row by row (`out`: from buffer to
+ * memory).
  */
 static void move_rows(const walker *w, const cpu_plan_operand *p, char *buffer, int32_t out)
 {
@@ -489,7 +496,7 @@ static void bring_in(walker *w, uint32_t i)
     cpu_gather(buffer, p->want, memory, p->slot, p->stride, w->length, raw);
 }
 
-/* Where the kernel writes: memory itself or a buffer. */
+/* The kernel writes to memory itself or to a buffer. */
 static void prepare_output(walker *w, uint32_t i)
 {
     const cpu_plan_operand *p = &w->plan->operands[i];
@@ -521,7 +528,7 @@ static void bring_out(walker *w, uint32_t i)
         move_rows(w, p, buffer, 1);
 }
 
-/* Runs the kernel on dense operands; where all inputs are one element, on that alone. */
+/* Runs the kernel on one run; if all inputs are one repeated element, on that element alone. */
 static void run_kernel(walker *w, cpu_run_fn fn, void *user)
 {
     const cpu_plan *plan = w->plan;
@@ -534,14 +541,14 @@ static void run_kernel(walker *w, cpu_run_fn fn, void *user)
         splat(w->pointers[i], w->pointers[i], length, cpu_slot_bytes[plan->operands[i].want]);
 }
 
-/* 1 if the only output goes past the caches as the kernel makes it. */
+/* 1 if the only output is written past the caches without conversion. */
 static int32_t streams_directly(const cpu_plan *plan)
 {
     const cpu_plan_operand *o = &plan->operands[0];
     return plan->n_outputs == 1 && o->streamed && o->want == o->slot && !plan->uniform;
 }
 
-/* The same for such an output: stretch by stretch through its buffer. */
+/* The same for such an output, stretch by stretch through its buffer. */
 static void run_streamed(walker *w, cpu_run_fn fn, void *user)
 {
     const cpu_plan *plan = w->plan;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How kernels get dense runs. Arithmetic kernels know one loop: dense operands in the type they compute in,
- * at most CPU_CHUNK elements. Whatever is strided, broadcast or of another dtype is brought into a small
- * buffer that stays in the first-level cache, and results are brought back: so one loop for each operation
- * serves all strides and dtypes.
+ * How kernels get contiguous runs. Arithmetic kernels know one loop: contiguous operands of the type they
+ * compute in, at most CPU_CHUNK elements. Operands that are strided, broadcast or of another dtype are
+ * brought into a small buffer that stays in the first-level cache, and results are brought back. So one loop
+ * per operation serves all strides and dtypes.
  */
 #ifndef TENON_CPU_STAGING_H
 #define TENON_CPU_STAGING_H
@@ -17,22 +17,22 @@
 
 extern const uint8_t cpu_slot_bytes[CPU_SLOT_COUNT];
 
-/* Converts n dense elements between any two dtypes. Runs do not overlap. */
+/* Converts n contiguous elements between any two dtypes. The runs do not overlap. */
 void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t n);
-/* The direct conversion, or NULL where it takes two steps or none. */
+/* The direct conversion, or NULL where the dtypes are equal or it takes two steps. */
 cpu_convert_fn cpu_converter(int32_t to_slot, int32_t from_slot);
 
 /* Moves n elements of `bytes` (1, 2, 4, 8, 16) between two strided runs (strides in bytes). */
 void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes);
-/* Moves a dense run past the caches; cpu_stream_end orders it before what follows. */
+/* Moves a contiguous run past the caches; cpu_stream_end orders it before later stores. */
 void cpu_stream(void *to, const void *from, int64_t bytes);
 void cpu_stream_end(void);
 
 /* ---- Walking a nest ---------------------------------------------------------------------------------- */
 
 /*
- * Room for one run of one operand. The widest element is 16 bytes. Neighbouring buffers are not a multiple of
- * 4 KiB apart, so that their elements do not compete for the same cache sets.
+ * Room for one run of one operand; the widest element is 16 bytes. Neighbouring buffers are not a multiple of
+ * 4 KiB apart, so their elements do not compete for the same cache sets.
  */
 typedef struct cpu_buffer {
     _Alignas(64) char bytes[CPU_CHUNK * 16 + 320];
@@ -41,7 +41,7 @@ typedef struct cpu_buffer {
 typedef struct cpu_plan_operand {
     char *base;
     const int64_t *strides;
-    int64_t stride;   /* between elements in linear order where `linear`, else that of dimension 0 */
+    int64_t stride;   /* between elements in linear order if `linear`, else the stride of dimension 0 */
     int32_t slot;     /* dtype in memory */
     int32_t want;     /* dtype that the kernel computes in */
     int32_t bytes;    /* of an element in memory */
@@ -50,7 +50,7 @@ typedef struct cpu_plan_operand {
     uint8_t reserved[2];
 } cpu_plan_operand;
 
-/* A nest as a kernel sees it: made once for a call, read by all its threads. */
+/* A loop nest as a kernel sees it: made once for a call, read by all its threads. */
 typedef struct cpu_plan {
     uint32_t rank;
     uint32_t n_operands;
@@ -63,30 +63,34 @@ typedef struct cpu_plan {
 } cpu_plan;
 
 /*
- * `want` gives the slot that the kernel wants for each operand. TN_E_UNSUPPORTED for a dtype without slot.
- * Dimensions from `rank` on are left out (a reduction walks its kept ones only).
+ * `want` is the slot that the kernel computes in, for each operand. TN_E_UNSUPPORTED for a dtype without a
+ * slot. Dimensions from `rank` on are left out (a reduction walks only the kept ones).
  */
 int32_t cpu_plan_make(cpu_plan *plan, const tn_nest *nest, uint32_t rank, const int32_t *want);
 
-/* The same from descriptors of equal shape: outputs first, `axes` (sizes and strides by dimension, innermost
- * first) as cpu_axes_make gave it. */
+/*
+ * The same from descriptors of equal shape, outputs first. `axes` is what cpu_axes_make gave: sizes and
+ * strides by dimension, innermost first.
+ */
 typedef struct cpu_axes cpu_axes;
 int32_t cpu_plan_axes(cpu_plan *plan, const cpu_axes *axes, const tn_tensor_desc *const *tensors,
                       uint32_t n_outputs, const int32_t *want);
 
-/* Works out how a plan is walked once ranks, sizes and operands are in it. */
+/* Determines how a plan is walked; its rank, sizes and operands are set. */
 void cpu_plan_finish(cpu_plan *plan);
-/* Tells a plan that each element of the outputs depends on the inputs at its place and on nothing else. */
+/* Declares that each result depends only on the inputs at the same position. */
 void cpu_plan_elementwise(cpu_plan *plan);
 
-/* One run, dense operands first to last; `position` is that of its first element in the nest. */
+/* One run of contiguous operands; `position` is that of its first element in the nest. */
 typedef void (*cpu_run_fn)(void *user, void *const *pointers, int64_t n, int64_t position);
 /* Walks positions [begin, end) of the plan, run by run. */
 void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user);
 
 /* ---- Shapes without a nest --------------------------------------------------------------------------- */
 
-/* Sizes and byte strides of tensors walked together, dimension 0 innermost, neighbours joined where they can.
+/*
+ * Sizes and byte strides of tensors that are walked together, dimension 0 innermost; neighbouring dimensions
+ * are joined where possible.
  */
 #define CPU_MAX_AXES_TENSORS 3
 struct cpu_axes {
@@ -97,13 +101,12 @@ struct cpu_axes {
     int64_t strides[CPU_MAX_AXES_TENSORS][TN_MAX_RANK];
 };
 /*
- * Tensors are broadcast to the shape of the first (their rank may be smaller). With `sort` the dimensions are
- * put in the order of the first one's strides, else they stay in row-major order, so that positions count as
- * in the tensor.
+ * Tensors are broadcast to the shape of the first one. With `sort` the dimensions are in the order of the
+ * first one's strides, else in row-major order, so that positions count as in the tensor.
  */
 void cpu_axes_make(cpu_axes *axes, const tn_tensor_desc *const *tensors, uint32_t n, int32_t sort);
 
-/* Brings n strided elements of a dtype into a dense run of another; `raw` is scratch. */
+/* Converts n strided elements of a dtype into a contiguous run of another; `raw` is scratch. */
 void cpu_gather(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t stride, int64_t n,
                 cpu_buffer *raw);
 

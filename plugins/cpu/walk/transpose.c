@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transposition between two layouts in memory. Small squares of elements are turned in registers; the squares
- * are taken in tiles of one cache line by one cache line, so that each line is read and written once,
- * wherever it lies. It knows bytes and strides, no dtype.
+ * Transposition between two layouts in memory. Small squares of elements are transposed in registers, in
+ * tiles of one cache line by one cache line, so that each line is read and written once. It knows bytes and
+ * strides, no dtype.
  */
 #include "transpose.h"
 #include "staging.h"
 
-/* Bytes of a cache line, which are the side of a tile in either direction. */
+/* Bytes of a cache line, the side of a tile in both directions. */
 #define LINE 64
-/* Bytes of the source's lines that a column of tiles covers: the lines that it writes stay in the
- * second-level cache until the next column of tiles has written their rest, where lines of the two sides are
- * not aligned. */
+/*
+ * Bytes of the source's lines that a column of tiles covers. Where lines of the two sides are not aligned,
+ * the lines it writes stay in the second-level cache until the next column of tiles completes them.
+ */
 #define STRIP 2048
 
-/* Vectors of the least level: the moves, not the turns, are what takes time. */
+/* Vectors of 16 bytes, which every level has: memory, not the shuffles, limits the speed. */
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t words8 __attribute__((vector_size(16)));
 typedef uint32_t words4 __attribute__((vector_size(16)));
@@ -27,7 +28,7 @@ typedef bytes16 loose __attribute__((aligned(1), may_alias));
 #define SHUFFLE(type, a, b, ...) (bytes16) __builtin_shuffle((type)(a), (type)(b), (type){__VA_ARGS__})
 #endif
 
-/* The lower halves of two vectors, element by element, and the upper ones. */
+/* Interleaves the lower halves of two vectors, or the upper ones. */
 static inline __attribute__((always_inline)) bytes16 weave_low(bytes16 a, bytes16 b, int bytes)
 {
     if (bytes == 1) return SHUFFLE(bytes16, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -44,8 +45,10 @@ static inline __attribute__((always_inline)) bytes16 weave_high(bytes16 a, bytes
     return SHUFFLE(words2, a, b, 1, 3);
 }
 
-/* Weaves the first half of the vectors with the second: `side` elements of a square take log2(side) such
- * steps. */
+/*
+ * Interleaves the first half of the vectors with the second; a square of `side` elements takes log2(side)
+ * such steps.
+ */
 static inline __attribute__((always_inline)) void weave(bytes16 *v, int side, int bytes)
 {
     bytes16 out[16];
@@ -56,7 +59,7 @@ static inline __attribute__((always_inline)) void weave(bytes16 *v, int side, in
     for (int i = 0; i < side; i++) v[i] = out[i];
 }
 
-/* A square of vectors of `side` elements. */
+/* Transposes a square of `side` by `side` elements. */
 static inline __attribute__((always_inline)) void turn(char *to, int64_t to_row, const char *from,
                                                        int64_t from_column, int side)
 {
@@ -66,7 +69,7 @@ static inline __attribute__((always_inline)) void turn(char *to, int64_t to_row,
     for (int i = 0; i < side; i++) *(loose *)(void *)(to + i * to_row) = v[i];
 }
 
-/* What no square covers: along the longer side. */
+/* The elements outside of whole squares, along the longer side. */
 static void turn_edge(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t columns,
                       int64_t rows, int64_t bytes)
 {

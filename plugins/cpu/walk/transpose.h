@@ -5,9 +5,8 @@
 #include <stdint.h>
 
 /*
- * Element (r, c) stands at from + c * from_column + r * bytes and goes to to + r * to_row + c * bytes: each
- * side is dense along the dimension in which the other is not. Any strides, elements of 1, 2, 4, 8 or 16
- * bytes.
+ * Moves element (r, c) from from + c * from_column + r * bytes to to + r * to_row + c * bytes: the source is
+ * contiguous along r, the target along c. Any strides; elements of 1, 2, 4, 8 or 16 bytes.
  */
 void cpu_transpose(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t columns,
                    int64_t rows, int64_t bytes);
