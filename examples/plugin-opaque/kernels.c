@@ -7,9 +7,10 @@
 #include "plugin.h"
 
 /* What the device computes in; the facts list it, too. */
-const tn_dtype acme_dtypes[] = {TN_BOOL, TN_UINT8, TN_INT32, TN_INT64, TN_FLOAT32, TN_FLOAT64, 0};
+const tn_dtype acme_dtypes[] = {TN_BOOL,    TN_UINT8,   TN_INT32,    TN_INT64, TN_FLOAT32,
+                                TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, 0};
 
-const char *acme_can_run(void *self, const tn_call *call)
+static const char *acme_can_run(void *self, const tn_call *call)
 {
     return tn_plain_can_run(call, acme_dtypes);
 }
@@ -39,7 +40,7 @@ static const tn_kernel_row rows[] = {
     TN_PLAIN_PRODUCT(ROW),
     TN_PLAIN_SORT(ROW),
     TN_PLAIN_NONZERO(ROW),
-    ROW("aten::relu(Tensor self) -> Tensor", tn_plain_numbers, relu, .opcode = 0),
+    ROW("aten::relu(Tensor self) -> Tensor", tn_plain_numbers, 0, relu, .opcode = 0),
 };
 
 const tn_kernels_interface acme_kernels = {.size = sizeof(tn_kernels_interface),

@@ -142,14 +142,14 @@ static int32_t init(const tn_host *host, void **out_self)
 
 static int32_t quiesce(void *self)
 {
-    for (stream *s = ((state *)self)->streams; s; s = s->next) tn_worker_stop(&s->worker);
+    for (acme_stream *s = ((state *)self)->streams; s; s = s->next) tn_worker_stop(&s->worker);
     return TN_OK;
 }
 
 static void shutdown(void *self)
 {
     state *s = self;
-    for (stream *next; s->streams; s->streams = next) {
+    for (acme_stream *next; s->streams; s->streams = next) {
         next = s->streams->next;
         free(s->streams);
     }

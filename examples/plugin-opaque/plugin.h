@@ -10,28 +10,27 @@
 #include <tenon/plain_kernels.h>
 #include <tenon/worker.h>
 
-typedef struct stream {
+typedef struct acme_stream {
     tn_worker worker; /* the first member: its address is the stream's handle */
-    struct stream *next;
-} stream;
+    struct acme_stream *next;
+} acme_stream;
 
-typedef struct event {
+typedef struct acme_event {
     tn_worker *stream; /* NULL: never recorded */
     uint64_t number;   /* of the last work before it */
-} event;
+} acme_event;
 
 /* The plugin's state in one context. There are no globals: several contexts may live at once. */
 typedef struct state {
     const tn_host *host;
     pthread_mutex_t lock; /* of the list */
-    stream *streams;
+    acme_stream *streams;
 } state;
 
 extern const tn_dtype acme_dtypes[]; /* 0 ends them */
 extern const tn_kernels_interface acme_kernels;
 extern const tn_stream_interface acme_streams;
 extern const tn_event_interface acme_events;
-const char *acme_can_run(void *self, const tn_call *call);
 
 /* The device's own address of a byte; the host has the handle only. */
 void *acme_address(void *allocation, uint64_t offset);
@@ -39,7 +38,7 @@ void *acme_address(void *allocation, uint64_t offset);
 int32_t acme_enqueue(void *self, const tn_call *call);
 int32_t acme_synchronize(void *self, void *device);
 
-/* A row of kernels.c: schema, dtypes, function, and its opcode. */
+/* A row of kernels.c: schema, dtypes, flags, function, opcode. */
 #define ROW(...) TN_PLAIN_ROW_LATER(acme_enqueue, acme_can_run, __VA_ARGS__)
 
 #endif

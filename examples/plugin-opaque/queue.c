@@ -30,7 +30,7 @@ int32_t acme_enqueue(void *self, const tn_call *call)
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
     state *s = self;
-    stream *made = calloc(1, sizeof(*made));
+    acme_stream *made = calloc(1, sizeof(*made));
     if (!made) return s->host->error(s->host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
     int32_t status = tn_worker_start(&made->worker, s->host);
     if (status) {
@@ -75,9 +75,9 @@ int32_t acme_synchronize(void *self, void *device)
     state *s = self;
     int32_t status = TN_OK;
     pthread_mutex_lock(&s->lock);
-    for (stream *at = s->streams; at; at = at->next)
+    for (acme_stream *at = s->streams; at; at = at->next)
         tn_worker_wait(&at->worker, tn_worker_queued(&at->worker));
-    for (stream *at = s->streams; at && !status; at = at->next) status = tn_worker_report(&at->worker);
+    for (acme_stream *at = s->streams; at && !status; at = at->next) status = tn_worker_report(&at->worker);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -87,7 +87,7 @@ int32_t acme_synchronize(void *self, void *device)
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
     const tn_host *host = ((state *)self)->host;
-    *out_event = calloc(1, sizeof(event));
+    *out_event = calloc(1, sizeof(acme_event));
     return *out_event ? TN_OK : host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
 }
 
@@ -98,27 +98,27 @@ static void event_destroy(void *self, void *device, void *event)
 
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
-    *(struct event *)event = (struct event){stream, tn_worker_queued(stream)};
+    *(acme_event *)event = (acme_event){stream, tn_worker_queued(stream)};
     return TN_OK;
 }
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
-    const struct event *e = event;
+    const acme_event *e = event;
     *out_done = !e->stream || tn_worker_is_done(e->stream, e->number);
     return TN_OK;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
-    const struct event *e = event;
+    const acme_event *e = event;
     if (e->stream) tn_worker_wait(e->stream, e->number);
     return TN_OK;
 }
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    const struct event *e = event;
+    const acme_event *e = event;
     return e->stream ? tn_worker_wait_for(stream, e->stream, e->number) : TN_OK;
 }
 

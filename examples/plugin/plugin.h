@@ -9,9 +9,8 @@
 
 extern const tn_dtype acme_dtypes[]; /* 0 ends them */
 extern const tn_kernels_interface acme_kernels;
-const char *acme_can_run(void *self, const tn_call *call);
 
-/* A row of kernels.c: schema, dtypes, function, and its opcode. */
+/* A row of kernels.c: schema, dtypes, flags, function, opcode. */
 #define ROW(...) TN_PLAIN_ROW(acme_can_run, __VA_ARGS__)
 
 /* `return fail(host, TN_E_..., "...")` from any slot or kernel. */

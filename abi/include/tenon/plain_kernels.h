@@ -458,82 +458,87 @@ static inline const char *tn_plain_can_run(const tn_call *call, const tn_dtype *
     return NULL;
 }
 
-/* One row, in C. What follows `function` initialises the rest of a tn_plain_row: `.opcode = TN_PLAIN_ADD`. */
-#define TN_PLAIN_ROW(can, text, list, function, ...) \
-    TN_PLAIN_ROW_LATER(function, can, text, list, function, __VA_ARGS__)
-#define TN_PLAIN_ROW_LATER(queue, can, text, list, function, ...)                                 \
-    {                                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = text, .dtypes = list, \
-        .run = queue, .can_run = can, .data = &(const tn_plain_row){function, __VA_ARGS__},       \
+/* One row, in C: schema, dtypes, flags (TN_ROW_...), function. What follows initialises the rest of a tn_plain_row:
+ * `.opcode = TN_PLAIN_ADD`. */
+#define TN_PLAIN_ROW(can, text, list, row_flags, function, ...) \
+    TN_PLAIN_ROW_LATER(function, can, text, list, row_flags, function, __VA_ARGS__)
+#define TN_PLAIN_ROW_LATER(queue, can, text, list, row_flags, function, ...)                                \
+    {                                                                                                       \
+        .size = sizeof(tn_kernel_row), .flags = row_flags, .strides = TN_STRIDES_ANY, .schema = text,       \
+        .dtypes = list, .run = queue, .can_run = can, .data = &(const tn_plain_row){function, __VA_ARGS__}, \
     }
 
 /*
- * The rows of each family, for a macro ROW(schema, dtypes, function, ...) of the plugin's; what follows the
+ * The rows of each family, for a macro ROW(schema, dtypes, flags, function, ...) of the plugin's; what follows the
  * function initialises the rest of a tn_plain_row. `tenon ops NAME` prints the schema of an operator.
  */
-#define TN_PLAIN_FILL(ROW)   ROW(TN_SCHEMA_FILL, tn_plain_all, tn_plain_fill, .opcode = 0)
-#define TN_PLAIN_COPY(ROW)   ROW(TN_SCHEMA_COPY, NULL, tn_plain_copy, .opcode = TN_PLAIN_MOVES)
-#define TN_PLAIN_IOTA(ROW)   ROW(TN_SCHEMA_IOTA, tn_plain_all, tn_plain_iota, .opcode = 0)
-#define TN_PLAIN_RANDOM(ROW) ROW(TN_SCHEMA_RANDOM, tn_plain_drawn, tn_plain_random, .opcode = TN_PLAIN_DRAWS)
+#define TN_PLAIN_FILL(ROW) ROW(TN_SCHEMA_FILL, tn_plain_all, 0, tn_plain_fill, .opcode = 0)
+#define TN_PLAIN_COPY(ROW) ROW(TN_SCHEMA_COPY, NULL, 0, tn_plain_copy, .opcode = TN_PLAIN_MOVES)
+#define TN_PLAIN_IOTA(ROW) ROW(TN_SCHEMA_IOTA, tn_plain_all, 0, tn_plain_iota, .opcode = 0)
+#define TN_PLAIN_RANDOM(ROW) \
+    ROW(TN_SCHEMA_RANDOM, tn_plain_drawn, 0, tn_plain_random, .opcode = TN_PLAIN_DRAWS)
 
 #define TN_PLAIN_LIBM(ROW, name) \
-    ROW("aten::" #name "(Tensor self) -> Tensor", tn_plain_reals, tn_plain_pointwise, .unary = name)
+    ROW("aten::" #name "(Tensor self) -> Tensor", tn_plain_reals, 0, tn_plain_pointwise, .unary = name)
 #define TN_PLAIN_LIBM2(ROW, signature, name) \
-    ROW("aten::" signature " -> Tensor", tn_plain_reals, tn_plain_pointwise, .binary = name)
+    ROW("aten::" signature " -> Tensor", tn_plain_reals, 0, tn_plain_pointwise, .binary = name)
 #define TN_PLAIN_UNARY(ROW, name, list, code) \
-    ROW("aten::" name "(Tensor self) -> Tensor", list, tn_plain_pointwise, .opcode = code)
-#define TN_PLAIN_BINARY(ROW, name, list, code) \
-    ROW("aten::" name "(Tensor self, Tensor other) -> Tensor", list, tn_plain_pointwise, .opcode = code)
-#define TN_PLAIN_SCALED(ROW, name, list, code)                                                              \
-    ROW("aten::" name "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", list, tn_plain_pointwise, \
+    ROW("aten::" name "(Tensor self) -> Tensor", list, 0, tn_plain_pointwise, .opcode = code)
+#define TN_PLAIN_BINARY(ROW, name, list, flags, code)                                           \
+    ROW("aten::" name "(Tensor self, Tensor other) -> Tensor", list, flags, tn_plain_pointwise, \
         .opcode = code)
-#define TN_PLAIN_POINTWISE(ROW)                                                                             \
-    TN_PLAIN_LIBM(ROW, ceil), TN_PLAIN_LIBM(ROW, floor), TN_PLAIN_LIBM(ROW, trunc),                         \
-        TN_PLAIN_LIBM(ROW, sqrt), TN_PLAIN_LIBM(ROW, exp), TN_PLAIN_LIBM(ROW, exp2),                        \
-        TN_PLAIN_LIBM(ROW, expm1), TN_PLAIN_LIBM(ROW, log), TN_PLAIN_LIBM(ROW, log1p),                      \
-        TN_PLAIN_LIBM(ROW, log2), TN_PLAIN_LIBM(ROW, log10), TN_PLAIN_LIBM(ROW, sin),                       \
-        TN_PLAIN_LIBM(ROW, cos), TN_PLAIN_LIBM(ROW, tan), TN_PLAIN_LIBM(ROW, asin),                         \
-        TN_PLAIN_LIBM(ROW, acos), TN_PLAIN_LIBM(ROW, atan), TN_PLAIN_LIBM(ROW, sinh),                       \
-        TN_PLAIN_LIBM(ROW, cosh), TN_PLAIN_LIBM(ROW, tanh), TN_PLAIN_LIBM(ROW, asinh),                      \
-        TN_PLAIN_LIBM(ROW, acosh), TN_PLAIN_LIBM(ROW, atanh), TN_PLAIN_LIBM(ROW, erf),                      \
-        TN_PLAIN_LIBM(ROW, erfc),                                                                           \
-        ROW("aten::round(Tensor self) -> Tensor", tn_plain_reals, tn_plain_pointwise, .unary = nearbyint),  \
-        TN_PLAIN_UNARY(ROW, "abs", tn_plain_numbers, TN_PLAIN_ABS),                                         \
-        TN_PLAIN_UNARY(ROW, "neg", tn_plain_numbers, TN_PLAIN_NEG),                                         \
-        TN_PLAIN_UNARY(ROW, "sgn", tn_plain_all, TN_PLAIN_SGN),                                             \
-        TN_PLAIN_UNARY(ROW, "rsqrt", tn_plain_reals, TN_PLAIN_RSQRT),                                       \
-        TN_PLAIN_UNARY(ROW, "reciprocal", tn_plain_reals, TN_PLAIN_RECIPROCAL),                             \
-        TN_PLAIN_UNARY(ROW, "sigmoid", tn_plain_reals, TN_PLAIN_SIGMOID),                                   \
-        TN_PLAIN_UNARY(ROW, "logical_not", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_EQUAL), /* to 0 */     \
-        TN_PLAIN_UNARY(ROW, "isnan", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_UNORDERED),                  \
-        TN_PLAIN_UNARY(ROW, "isinf", tn_plain_all, TN_PLAIN_ISINF),                                         \
-        TN_PLAIN_SCALED(ROW, "add.Tensor", tn_plain_all, TN_PLAIN_ADD),                                     \
-        TN_PLAIN_SCALED(ROW, "sub.Tensor", tn_plain_numbers, TN_PLAIN_SUB),                                 \
-        TN_PLAIN_SCALED(ROW, "rsub.Tensor", tn_plain_numbers, TN_PLAIN_RSUB),                               \
-        TN_PLAIN_BINARY(ROW, "mul.Tensor", tn_plain_all, TN_PLAIN_MUL),                                     \
-        TN_PLAIN_BINARY(ROW, "div.Tensor", tn_plain_reals, TN_PLAIN_DIV),                                   \
-        TN_PLAIN_LIBM2(ROW, "pow.Tensor_Tensor(Tensor self, Tensor exponent)", pow),                        \
-        TN_PLAIN_LIBM2(ROW, "pow.Tensor_Scalar(Tensor self, Scalar exponent)", pow),                        \
-        TN_PLAIN_LIBM2(ROW, "fmod.Tensor(Tensor self, Tensor other)", fmod),                                \
-        TN_PLAIN_LIBM2(ROW, "atan2(Tensor self, Tensor other)", atan2),                                     \
-        TN_PLAIN_BINARY(ROW, "maximum", tn_plain_all, TN_PLAIN_MAXIMUM),                                    \
-        TN_PLAIN_BINARY(ROW, "minimum", tn_plain_all, TN_PLAIN_MINIMUM),                                    \
-        TN_PLAIN_BINARY(ROW, "eq.Tensor", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_EQUAL),                 \
-        TN_PLAIN_BINARY(ROW, "ne.Tensor", tn_plain_all,                                                     \
-                        TN_PLAIN_COMPARE | TN_PLAIN_LESS | TN_PLAIN_GREATER | TN_PLAIN_UNORDERED),          \
-        TN_PLAIN_BINARY(ROW, "lt.Tensor", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_LESS),                  \
-        TN_PLAIN_BINARY(ROW, "le.Tensor", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_LESS | TN_PLAIN_EQUAL), \
-        TN_PLAIN_BINARY(ROW, "gt.Tensor", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_GREATER),               \
-        TN_PLAIN_BINARY(ROW, "ge.Tensor", tn_plain_all,                                                     \
-                        TN_PLAIN_COMPARE | TN_PLAIN_GREATER | TN_PLAIN_EQUAL),                              \
-        TN_PLAIN_BINARY(ROW, "bitwise_and.Tensor", tn_plain_wholes, TN_PLAIN_AND),                          \
-        TN_PLAIN_BINARY(ROW, "bitwise_or.Tensor", tn_plain_wholes, TN_PLAIN_OR),                            \
-        TN_PLAIN_BINARY(ROW, "bitwise_xor.Tensor", tn_plain_wholes, TN_PLAIN_XOR),                          \
-        ROW("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", tn_plain_all,        \
+#define TN_PLAIN_SCALED(ROW, name, list, code)                                             \
+    ROW("aten::" name "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", list, 0, \
+        tn_plain_pointwise, .opcode = code)
+#define TN_PLAIN_POINTWISE(ROW)                                                                         \
+    TN_PLAIN_LIBM(ROW, ceil), TN_PLAIN_LIBM(ROW, floor), TN_PLAIN_LIBM(ROW, trunc),                     \
+        TN_PLAIN_LIBM(ROW, sqrt), TN_PLAIN_LIBM(ROW, exp), TN_PLAIN_LIBM(ROW, exp2),                    \
+        TN_PLAIN_LIBM(ROW, expm1), TN_PLAIN_LIBM(ROW, log), TN_PLAIN_LIBM(ROW, log1p),                  \
+        TN_PLAIN_LIBM(ROW, log2), TN_PLAIN_LIBM(ROW, log10), TN_PLAIN_LIBM(ROW, sin),                   \
+        TN_PLAIN_LIBM(ROW, cos), TN_PLAIN_LIBM(ROW, tan), TN_PLAIN_LIBM(ROW, asin),                     \
+        TN_PLAIN_LIBM(ROW, acos), TN_PLAIN_LIBM(ROW, atan), TN_PLAIN_LIBM(ROW, sinh),                   \
+        TN_PLAIN_LIBM(ROW, cosh), TN_PLAIN_LIBM(ROW, tanh), TN_PLAIN_LIBM(ROW, asinh),                  \
+        TN_PLAIN_LIBM(ROW, acosh), TN_PLAIN_LIBM(ROW, atanh), TN_PLAIN_LIBM(ROW, erf),                  \
+        TN_PLAIN_LIBM(ROW, erfc),                                                                       \
+        ROW("aten::round(Tensor self) -> Tensor", tn_plain_reals, 0, tn_plain_pointwise,                \
+            .unary = nearbyint),                                                                        \
+        TN_PLAIN_UNARY(ROW, "abs", tn_plain_numbers, TN_PLAIN_ABS),                                     \
+        TN_PLAIN_UNARY(ROW, "neg", tn_plain_numbers, TN_PLAIN_NEG),                                     \
+        TN_PLAIN_UNARY(ROW, "sgn", tn_plain_all, TN_PLAIN_SGN),                                         \
+        TN_PLAIN_UNARY(ROW, "rsqrt", tn_plain_reals, TN_PLAIN_RSQRT),                                   \
+        TN_PLAIN_UNARY(ROW, "reciprocal", tn_plain_reals, TN_PLAIN_RECIPROCAL),                         \
+        TN_PLAIN_UNARY(ROW, "sigmoid", tn_plain_reals, TN_PLAIN_SIGMOID),                               \
+        TN_PLAIN_UNARY(ROW, "logical_not", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_EQUAL), /* to 0 */ \
+        TN_PLAIN_UNARY(ROW, "isnan", tn_plain_all, TN_PLAIN_COMPARE | TN_PLAIN_UNORDERED),              \
+        TN_PLAIN_UNARY(ROW, "isinf", tn_plain_all, TN_PLAIN_ISINF),                                     \
+        TN_PLAIN_SCALED(ROW, "add.Tensor", tn_plain_all, TN_PLAIN_ADD),                                 \
+        TN_PLAIN_SCALED(ROW, "sub.Tensor", tn_plain_numbers, TN_PLAIN_SUB),                             \
+        TN_PLAIN_SCALED(ROW, "rsub.Tensor", tn_plain_numbers, TN_PLAIN_RSUB),                           \
+        TN_PLAIN_BINARY(ROW, "mul.Tensor", tn_plain_all, TN_ROW_WIDE_IMMEDIATE, TN_PLAIN_MUL),          \
+        TN_PLAIN_BINARY(ROW, "div.Tensor", tn_plain_reals, TN_ROW_WIDE_IMMEDIATE, TN_PLAIN_DIV),        \
+        TN_PLAIN_LIBM2(ROW, "pow.Tensor_Tensor(Tensor self, Tensor exponent)", pow),                    \
+        TN_PLAIN_LIBM2(ROW, "pow.Tensor_Scalar(Tensor self, Scalar exponent)", pow),                    \
+        TN_PLAIN_LIBM2(ROW, "fmod.Tensor(Tensor self, Tensor other)", fmod),                            \
+        TN_PLAIN_LIBM2(ROW, "atan2(Tensor self, Tensor other)", atan2),                                 \
+        TN_PLAIN_BINARY(ROW, "maximum", tn_plain_all, 0, TN_PLAIN_MAXIMUM),                             \
+        TN_PLAIN_BINARY(ROW, "minimum", tn_plain_all, 0, TN_PLAIN_MINIMUM),                             \
+        TN_PLAIN_BINARY(ROW, "eq.Tensor", tn_plain_all, 0, TN_PLAIN_COMPARE | TN_PLAIN_EQUAL),          \
+        TN_PLAIN_BINARY(ROW, "ne.Tensor", tn_plain_all, 0,                                              \
+                        TN_PLAIN_COMPARE | TN_PLAIN_LESS | TN_PLAIN_GREATER | TN_PLAIN_UNORDERED),      \
+        TN_PLAIN_BINARY(ROW, "lt.Tensor", tn_plain_all, 0, TN_PLAIN_COMPARE | TN_PLAIN_LESS),           \
+        TN_PLAIN_BINARY(ROW, "le.Tensor", tn_plain_all, 0,                                              \
+                        TN_PLAIN_COMPARE | TN_PLAIN_LESS | TN_PLAIN_EQUAL),                             \
+        TN_PLAIN_BINARY(ROW, "gt.Tensor", tn_plain_all, 0, TN_PLAIN_COMPARE | TN_PLAIN_GREATER),        \
+        TN_PLAIN_BINARY(ROW, "ge.Tensor", tn_plain_all, 0,                                              \
+                        TN_PLAIN_COMPARE | TN_PLAIN_GREATER | TN_PLAIN_EQUAL),                          \
+        TN_PLAIN_BINARY(ROW, "bitwise_and.Tensor", tn_plain_wholes, 0, TN_PLAIN_AND),                   \
+        TN_PLAIN_BINARY(ROW, "bitwise_or.Tensor", tn_plain_wholes, 0, TN_PLAIN_OR),                     \
+        TN_PLAIN_BINARY(ROW, "bitwise_xor.Tensor", tn_plain_wholes, 0, TN_PLAIN_XOR),                   \
+        ROW("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", tn_plain_all, 0, \
             tn_plain_pointwise, .opcode = TN_PLAIN_WHERE)
 
 #define TN_PLAIN_FOLD(ROW, signature, code) \
-    ROW("aten::" signature, tn_plain_all, tn_plain_fold, .opcode = code)
+    ROW("aten::" signature, tn_plain_all, 0, tn_plain_fold, .opcode = code)
 #define TN_PLAIN_DIMS  "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 #define TN_PLAIN_TOTAL "(Tensor self, *, ScalarType? dtype=None) -> Tensor"
 #define TN_PLAIN_REDUCE(ROW)                                                                   \
@@ -568,24 +573,24 @@ static inline const char *tn_plain_can_run(const tn_call *call, const tn_dtype *
 
 #define TN_PLAIN_GATHER(ROW)                                                                     \
     ROW("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", \
-        tn_plain_all, tn_plain_gather, .opcode = 0)
+        tn_plain_all, 0, tn_plain_gather, .opcode = 0)
 #define TN_PLAIN_SCATTER(ROW)                                                                           \
     ROW("aten::scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",         \
-        tn_plain_all, tn_plain_scatter, .opcode = 0),                                                   \
+        tn_plain_all, 0, tn_plain_scatter, .opcode = 0),                                                \
         ROW("aten::scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)", \
-            tn_plain_all, tn_plain_scatter, .opcode = 0),                                               \
+            tn_plain_all, 0, tn_plain_scatter, .opcode = 0),                                            \
         ROW("aten::scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",     \
-            tn_plain_all, tn_plain_scatter, .opcode = TN_PLAIN_ADD)
-#define TN_PLAIN_PRODUCT(ROW)                                                                             \
-    ROW("aten::mm(Tensor self, Tensor mat2) -> Tensor", tn_plain_numbers, tn_plain_product, .opcode = 0), \
-        ROW("aten::bmm(Tensor self, Tensor mat2) -> Tensor", tn_plain_numbers, tn_plain_product,          \
+            tn_plain_all, 0, tn_plain_scatter, .opcode = TN_PLAIN_ADD)
+#define TN_PLAIN_PRODUCT(ROW)                                                                                \
+    ROW("aten::mm(Tensor self, Tensor mat2) -> Tensor", tn_plain_numbers, 0, tn_plain_product, .opcode = 0), \
+        ROW("aten::bmm(Tensor self, Tensor mat2) -> Tensor", tn_plain_numbers, 0, tn_plain_product,          \
             .opcode = 0)
 #define TN_PLAIN_SORT(ROW)                                                                       \
     ROW("aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> " \
         "(Tensor values, Tensor indices)",                                                       \
-        tn_plain_all, tn_plain_sort, .opcode = 0)
+        tn_plain_all, 0, tn_plain_sort, .opcode = 0)
 #define TN_PLAIN_NONZERO(ROW) \
-    ROW("aten::nonzero(Tensor self) -> Tensor", tn_plain_all, tn_plain_nonzero, .opcode = TN_PLAIN_COUNTS)
+    ROW("aten::nonzero(Tensor self) -> Tensor", tn_plain_all, 0, tn_plain_nonzero, .opcode = TN_PLAIN_COUNTS)
 
 TN_END_DECLS
 #endif
