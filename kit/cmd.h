@@ -16,6 +16,9 @@
 
 typedef struct tn_context tn_context;
 
+/* "host", "discrete", ...: the name of a TN_DEVICE_... class. */
+const char *device_class_name(uint32_t device_class);
+
 int cmd_devices(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -10,7 +10,7 @@ static const char help[] =
     "the one that a program gets that does not ask for another (TENON_DEVICE names one).\n\n"
     "  --json   the same as JSON\n";
 
-static const char *class_name(uint32_t device_class)
+const char *device_class_name(uint32_t device_class)
 {
     static const char *const names[] = {"host", "integrated", "discrete", "accelerator", "virtual"};
     return device_class < sizeof(names) / sizeof(names[0]) ? names[device_class] : "unknown";
@@ -48,7 +48,7 @@ static void print_dtypes(const tn_dtype *dtypes)
 static void print_row(const row *r, int chosen)
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
-    printf("%c %-10s %-12s %s%s%s\n", chosen ? '*' : ' ', r->id, class_name(r->facts.device_class),
+    printf("%c %-10s %-12s %s%s%s\n", chosen ? '*' : ' ', r->id, device_class_name(r->facts.device_class),
            r->facts.name, r->facts.architecture[0] ? ", " : "", r->facts.architecture);
     printf("    memory %.1f GiB, %.1f free; %u compute units\n", (double)r->total_bytes / gib,
            (double)r->free_bytes / gib, r->facts.compute_units);
@@ -60,7 +60,7 @@ static void json_row(json *j, const row *r, int chosen)
     json_open(j, NULL, '{');
     json_text(j, "device", r->id);
     json_flag(j, "chosen", chosen);
-    json_text(j, "class", class_name(r->facts.device_class));
+    json_text(j, "class", device_class_name(r->facts.device_class));
     json_text(j, "name", r->facts.name);
     json_text(j, "architecture", r->facts.architecture);
     json_number(j, "compute_units", r->facts.compute_units);

@@ -65,7 +65,7 @@ static void check_gradients(check_target *t, const custom_call *call, custom_run
     tn_backward_options options = {
         .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n_roots}};
     if (tn_grad(r->s, (tn_tensors){roots, n_roots}, (tn_tensors){inputs, n}, &options, grads) != TN_OK) {
-        check_fail_with_error(out, r->s, "backward, which may read only what `saves` names,");
+        check_fail_with_error(out, r->s, "backward (it may read only what `saves` names)");
         return;
     }
     for (uint32_t i = 0; i < n; i++) {

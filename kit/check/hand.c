@@ -7,92 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The host ---------------------------------------------------------------------------------------- */
-
-static int32_t host_error(void *context, int32_t code, const char *message)
-{
-    hand *h = context;
-    snprintf(h->error, sizeof h->error, "%s", message ? message : "");
-    return code;
-}
-
-static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
-                                 const char *native_text)
-{
-    hand *h = context;
-    snprintf(h->error, sizeof h->error, "%s (%d: %s)", message ? message : "", native_code,
-             native_text ? native_text : "");
-    return code;
-}
-
-static void host_log(void *context, int32_t level, const char *text) {}
-
-static uint32_t host_intern(void *context, const char *text)
-{
-    return tn_intern(((hand *)context)->target->ctx, text);
-}
-
-static const char *host_interned(void *context, uint32_t id)
-{
-    return tn_interned(((hand *)context)->target->ctx, id);
-}
-
-static void *host_alloc(void *context, uint64_t bytes)
-{
-    return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-static void host_free(void *context, void *memory, uint64_t bytes)
-{
-    free(memory);
-}
-
-/* Operators and kernels that init registers are not called here. */
-static int32_t host_register_operator(void *context, const tn_operator_def *def)
-{
-    return TN_OK;
-}
-
-static int32_t host_register_kernels(void *context, const char *device_type, void *self,
-                                     const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
-{
-    return TN_OK;
-}
-
-static uint32_t host_find_operator(void *context, const char *name)
-{
-    return 0;
-}
-
-static int32_t host_report(void *context, const tn_finding *finding)
-{
-    return TN_OK;
-}
-
-static tn_host make_host(hand *h)
-{
-    return (tn_host){.size = sizeof(tn_host),
-                     .abi_major = TN_ABI_MAJOR,
-                     .abi_minor = TN_ABI_MINOR,
-                     .context = h,
-                     .error = host_error,
-                     .error_native = host_error_native,
-                     .log = host_log,
-                     .intern = host_intern,
-                     .interned = host_interned,
-                     .alloc = host_alloc,
-                     .free = host_free,
-                     .register_operator = host_register_operator,
-                     .register_kernels = host_register_kernels,
-                     .find_operator = host_find_operator,
-                     .report = host_report};
-}
-
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
 int hand_ok(hand *h, check_result *out, int32_t status, const char *what)
 {
-    return check_that(out, status == TN_OK, "%s: status %d: %s", what, status, h->error);
+    return check_that(out, status == TN_OK, "%s: status %d: %s", what, status, h->mini.error);
 }
 
 void hand_close(hand *h)
@@ -119,7 +38,7 @@ static int open_plugin(hand *h, check_result *out)
     h->table.size = sizeof h->table;
     if (!check_that(out, info != NULL, "%s: not a plugin", h->target->library)) return 0;
     if (!check_that(out, info->entry(&offer, &h->table) == TN_OK, "entry: %s", reason)) return 0;
-    return hand_ok(h, out, h->table.init(&h->host, &h->self), "init");
+    return hand_ok(h, out, h->table.init(&h->mini.host, &h->self), "init");
 }
 
 int hand_open(hand *h, check_target *t, uint32_t devices, check_result *out)
@@ -127,7 +46,7 @@ int hand_open(hand *h, check_target *t, uint32_t devices, check_result *out)
     const char *reason = NULL;
     uint32_t count = 0;
     *h = (hand){.target = t};
-    h->host = make_host(h);
+    mini_host_init(&h->mini);
     if (!open_plugin(h, out)) return 0;
     h->device = h->table.get_interface(h->self, "tenon.device", 1);
     h->memory = h->table.get_interface(h->self, "tenon.memory", 1);

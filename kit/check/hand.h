@@ -6,13 +6,13 @@
 #ifndef TENON_KIT_CHECK_HAND_H
 #define TENON_KIT_CHECK_HAND_H
 
-#include <tenon/plugin.h>
+#include "../mini_host.h"
 #include "check.h"
 
 /* The plugin, its first device and, if there is one, its second, each with a stream. */
 typedef struct hand {
+    mini_host mini; /* first */
     check_target *target;
-    tn_host host;
     tn_plugin_table table;
     void *library, *self;
     const tn_device_interface *device;
@@ -22,7 +22,6 @@ typedef struct hand {
     const tn_event_interface *event; /* NULL: the plugin has none */
     uint32_t count;                  /* of open devices */
     void *devices[2], *streams[2];
-    char error[256];
 } hand;
 
 /* Opens up to `devices` devices. 0: the case has failed; hand_close is called in either case. */

@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "../cmd.h"
 #include "list.h"
 
 /* ---- What goes over the pipe --------------------------------------------------------------------------- */
-
-static const char *class_name(uint32_t device_class)
-{
-    static const char *const names[] = {"host", "integrated", "discrete", "accelerator", "virtual"};
-    return device_class < 5 ? names[device_class] : "unknown";
-}
 
 cJSON *check_subject(const check_target *t)
 {
@@ -24,7 +19,7 @@ cJSON *check_subject(const check_target *t)
     cJSON_AddStringToObject(j, "library", t->library);
     cJSON_AddStringToObject(j, "device", t->name);
     cJSON_AddStringToObject(j, "compared_with", t->other_name);
-    cJSON_AddStringToObject(j, "class", class_name(t->facts.device_class));
+    cJSON_AddStringToObject(j, "class", device_class_name(t->facts.device_class));
     cJSON_AddStringToObject(j, "name", t->facts.name);
     cJSON_AddNumberToObject(j, "devices", t->device_count);
     dtypes = cJSON_AddArrayToObject(j, "dtypes");
@@ -51,15 +46,15 @@ static double number(const cJSON *j, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-void check_result_read(cJSON *json, check_result *out)
+void check_result_read(cJSON *line, check_result *out)
 {
-    const cJSON *reason = cJSON_GetObjectItemCaseSensitive(json, "reason");
-    out->outcome = (int32_t)number(json, "outcome");
+    const cJSON *reason = cJSON_GetObjectItemCaseSensitive(line, "reason");
+    out->outcome = (int32_t)number(line, "outcome");
     if (out->outcome < 0 || out->outcome >= CHECK_OUTCOMES) out->outcome = CHECK_FAILED;
-    out->way = (int32_t)number(json, "way");
-    out->difference = number(json, "difference");
-    out->seconds = number(json, "seconds");
-    out->data = cJSON_DetachItemFromObjectCaseSensitive(json, "data");
+    out->way = (int32_t)number(line, "way");
+    out->difference = number(line, "difference");
+    out->seconds = number(line, "seconds");
+    out->data = cJSON_DetachItemFromObjectCaseSensitive(line, "data");
     if (cJSON_IsString(reason)) snprintf(out->reason, sizeof out->reason, "%s", reason->valuestring);
 }
 

@@ -16,7 +16,7 @@ int check_serve(const check_options *options, const check_source *sources, uint3
 void check_run_case(check_target *t, const check_case *c, check_result *out);
 /* A result as JSON, and back. The second takes `data` out of the object. */
 cJSON *check_result_json(const check_result *r);
-void check_result_read(cJSON *json, check_result *out);
+void check_result_read(cJSON *line, check_result *out);
 /* The plugin and device under test, as in the report. */
 cJSON *check_subject(const check_target *t);
 

@@ -62,7 +62,7 @@ static void read_call(replay_player *p, replay_cursor *c, kernel_call *k)
         uint64_t count = replay_u64(c);
         replay_bytes(c, count < (1u << 20) ? count * 8 : UINT64_MAX);
     }
-    call->host = &p->host;
+    call->host = &p->mini.host;
     call->state = p;
     p->host_calls = &k->host_calls;
     p->n_host_calls = k->n_host_calls;
@@ -303,7 +303,7 @@ static void compare_one(replay_player *p, const kernel_call *k, uint32_t i, cons
                                          p->call_stream);
     if (!status) status = p->stream->synchronize(p->self, p->call_device, p->call_stream);
     if (status)
-        replay_differs(p, k->number, k->op, "output %u cannot be read: %s", i, p->error);
+        replay_differs(p, k->number, k->op, "output %u cannot be read: %s", i, p->mini.error);
     else
         replay_compare(p, k->number, k->op, i, d, copy, &want->desc, blob->data);
 }
@@ -326,18 +326,19 @@ static void compare_outputs(replay_player *p, const kernel_call *k, replay_curso
 static void play(replay_player *p, kernel_call *k, replay_cursor *c)
 {
     int32_t status = TN_OK;
-    p->error[0] = 0;
+    p->mini.error[0] = 0;
     if (k->status) { /* refused or failed when it was recorded: nothing to compare */
         p->passed_over++;
     } else if (place(p, k)) {
-        replay_differs(p, k->number, k->op, "its arguments cannot be made: %s", p->error);
+        replay_differs(p, k->number, k->op, "its arguments cannot be made: %s", p->mini.error);
     } else if (run_rows(p, k, &status)) {
         if (!p->kernels_absent++) snprintf(p->first_absent, sizeof(p->first_absent), "%s", k->op);
     } else {
         p->kernels_played++;
         if (!status) status = p->stream->synchronize(p->self, p->call_device, p->call_stream);
         if (status)
-            replay_differs(p, k->number, k->op, "status %d (%s), recorded was success", status, p->error);
+            replay_differs(p, k->number, k->op, "status %d (%s), recorded was success", status,
+                           p->mini.error);
         else
             compare_outputs(p, k, c);
     }
@@ -352,7 +353,7 @@ int replay_kernel(replay_player *p, replay_cursor *c)
     int bad = c->bad || !k.call.device || !k.call.stream;
     if (!bad) play(p, &k, c);
     if (bad || c->bad)
-        snprintf(p->error, sizeof(p->error), "call %llu, %s: the record is damaged",
+        snprintf(p->mini.error, sizeof(p->mini.error), "call %llu, %s: the record is damaged",
                  (unsigned long long)k.number, k.op);
     if (k.call.device) replay_end_call(p);
     return bad || c->bad ? -1 : 0;

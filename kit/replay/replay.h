@@ -14,7 +14,7 @@
 #define TENON_KIT_REPLAY_H
 
 #define TN_PLUGIN
-#include <tenon/plugin.h>
+#include "../mini_host.h"
 
 #include <stdio.h>
 
@@ -89,12 +89,12 @@ typedef struct replay_block {
 } replay_block;
 
 typedef struct replay_player {
+    mini_host mini; /* first */
     const replay_file *file;
     uint32_t index; /* of the plugin in the file */
     int32_t same;   /* the same plugin: results are compared bit for bit */
     void *library;
     const tn_plugin_info *info;
-    tn_host host;
     tn_plugin_table table;
     void *self;
     const tn_device_interface *device;
@@ -106,7 +106,6 @@ typedef struct replay_player {
     const tn_allocator_interface *allocator;
     uint32_t n_devices;
     uint32_t memory_kind;
-    char error[256];
     char now[160]; /* "call 51, aten::tanh": what a crash is reported with */
     replay_handle *handles;
     size_t n_handles, handle_room;

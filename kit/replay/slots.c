@@ -244,8 +244,8 @@ int replay_slot(replay_player *p, replay_cursor *c)
     for (const char *kind = i < n ? known[i].needs : ""; *kind && !damaged && !s.status; kind++)
         damaged = *kind != '.' && !replay_handle_find(p, *kind, s.values[kind - known[i].needs]);
     if (damaged || i == n) {
-        snprintf(p->error, sizeof(p->error), "call %llu, %s: %s", (unsigned long long)s.number, s.name,
-                 damaged ? "the record is damaged, or names an unknown handle" : why_refused(s.name));
+        snprintf(p->mini.error, sizeof(p->mini.error), "call %llu, %s: %s", (unsigned long long)s.number,
+                 s.name, damaged ? "the record is damaged, or names an unknown handle" : why_refused(s.name));
         return -1;
     }
     if (s.status || !known[i].run) {
@@ -253,8 +253,9 @@ int replay_slot(replay_player *p, replay_cursor *c)
         return 0;
     }
     p->slots++;
-    p->error[0] = 0;
+    p->mini.error[0] = 0;
     int32_t status = known[i].run(p, &s);
-    if (status) replay_differs(p, s.number, s.name, "status %d (%s), recorded was success", status, p->error);
+    if (status)
+        replay_differs(p, s.number, s.name, "status %d (%s), recorded was success", status, p->mini.error);
     return 0;
 }

@@ -14,48 +14,6 @@
 
 /* ---- The host ---------------------------------------------------------------------------------------- */
 
-static int32_t host_error(void *context, int32_t code, const char *message)
-{
-    replay_player *p = context;
-    snprintf(p->error, sizeof(p->error), "%s", message ? message : "");
-    return code;
-}
-
-static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
-                                 const char *native_text)
-{
-    replay_player *p = context;
-    snprintf(p->error, sizeof(p->error), "%s (%d: %s)", message ? message : "", native_code,
-             native_text ? native_text : "");
-    return code;
-}
-
-static void host_log(void *context, int32_t level, const char *text) {}
-
-static const char *const interned[] = {"", "cpu", "meta", "strided"};
-
-static uint32_t host_intern(void *context, const char *text)
-{
-    for (uint32_t i = 1; text && i < 4; i++)
-        if (!strcmp(interned[i], text)) return i;
-    return 4;
-}
-
-static const char *host_interned(void *context, uint32_t id)
-{
-    return id && id < 4 ? interned[id] : NULL;
-}
-
-static void *host_alloc(void *context, uint64_t bytes)
-{
-    return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-static void host_free(void *context, void *memory, uint64_t bytes)
-{
-    free(memory);
-}
-
 static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation,
                               uint64_t *out_offset, void **out_host)
 {
@@ -109,7 +67,8 @@ static int32_t host_random_reserve(const tn_call *call, tn_generator *generator,
         p->next_random++;
         return TN_OK;
     }
-    return host_error(p, TN_E_STATE, "the recorded kernel reserved random numbers fewer times");
+    return p->mini.host.error(&p->mini, TN_E_STATE,
+                              "the recorded kernel reserved random numbers fewer times");
 }
 
 static int32_t host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer))
@@ -130,42 +89,15 @@ static tn_scope *host_call_scope(const tn_call *call)
 {
     return NULL;
 }
-static int32_t host_register_operator(void *context, const tn_operator_def *def)
-{
-    return TN_OK;
-}
-static int32_t host_register_kernels(void *context, const char *device_type, void *self,
-                                     const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
-{
-    return TN_OK;
-}
-static uint32_t host_find_operator(void *context, const char *name)
-{
-    return 0;
-}
-
 static void make_host(replay_player *p)
 {
-    p->host = (tn_host){.size = sizeof(tn_host),
-                        .abi_major = TN_ABI_MAJOR,
-                        .abi_minor = TN_ABI_MINOR,
-                        .context = p,
-                        .error = host_error,
-                        .error_native = host_error_native,
-                        .log = host_log,
-                        .intern = host_intern,
-                        .interned = host_interned,
-                        .alloc = host_alloc,
-                        .free = host_free,
-                        .workspace = host_workspace,
-                        .resize_output = host_resize_output,
-                        .set_output = host_set_output,
-                        .call_scope = host_call_scope,
-                        .random_reserve = host_random_reserve,
-                        .keep_alive = host_keep_alive,
-                        .register_operator = host_register_operator,
-                        .register_kernels = host_register_kernels,
-                        .find_operator = host_find_operator};
+    mini_host_init(&p->mini);
+    p->mini.host.workspace = host_workspace;
+    p->mini.host.resize_output = host_resize_output;
+    p->mini.host.set_output = host_set_output;
+    p->mini.host.call_scope = host_call_scope;
+    p->mini.host.random_reserve = host_random_reserve;
+    p->mini.host.keep_alive = host_keep_alive;
 }
 
 /* ---- Handles ----------------------------------------------------------------------------------------- */
@@ -269,12 +201,12 @@ static int negotiate(replay_player *p)
                            .reason_bytes = sizeof(reason) - 1};
     p->table.size = sizeof(p->table);
     if (p->info->entry(&offer, &p->table)) {
-        snprintf(p->error, sizeof(p->error), "it declines: %s", reason);
+        snprintf(p->mini.error, sizeof(p->mini.error), "it declines: %s", reason);
         return -1;
     }
-    if (p->table.init(&p->host, &p->self)) {
-        memmove(p->error + 13, p->error, sizeof(p->error) - 14);
-        memcpy(p->error, "init failed: ", 13);
+    if (p->table.init(&p->mini.host, &p->self)) {
+        memmove(p->mini.error + 13, p->mini.error, sizeof(p->mini.error) - 14);
+        memcpy(p->mini.error, "init failed: ", 13);
         return -1;
     }
     return 0;
@@ -298,7 +230,7 @@ int replay_load(replay_player *p, const char *path)
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     p->info = p->library ? dlsym(p->library, TN_PLUGIN_SYMBOL) : NULL;
     if (!p->info || memcmp(p->info->magic, "TENON", 5) || !p->info->entry) {
-        snprintf(p->error, sizeof(p->error), "%s", p->library ? "it is not a plugin" : dlerror());
+        snprintf(p->mini.error, sizeof(p->mini.error), "%s", p->library ? "it is not a plugin" : dlerror());
         return -1;
     }
     if (negotiate(p)) return -1;
@@ -312,9 +244,9 @@ int replay_load(replay_player *p, const char *path)
     uint32_t count = 0;
     const char *reason = NULL;
     if (!p->device || !p->memory || !p->copy || !p->stream)
-        snprintf(p->error, sizeof(p->error), "it lacks a required interface");
+        snprintf(p->mini.error, sizeof(p->mini.error), "it lacks a required interface");
     else if (p->device->enumerate(p->self, &count, &reason) || !count)
-        snprintf(p->error, sizeof(p->error), "it has no device: %s", reason ? reason : "");
+        snprintf(p->mini.error, sizeof(p->mini.error), "it has no device: %s", reason ? reason : "");
     else
         choose_memory(p);
     p->n_devices = count;

@@ -14,7 +14,7 @@ WRONG = {
     "mutates": ("schema", "argument 'x' changed"),
     "aliases": ("schema", "shares memory with argument 'x'"),
     "reads_unsaved": ("gradient", "backward"),
-    "gradient_of_number": ("gradient", "which is no tensor"),
+    "gradient_of_number": ("gradient", "which is not a tensor"),
     "no_gradient": ("gradient", "backward gave no gradient"),
     "wrong_gradient": ("differences", "finite differences"),
     "longer": ("shape", "the shape rule"),

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host in miniature; see mini_host.h. */
+#define TN_PLUGIN
+#include "mini_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t host_error(void *context, int32_t code, const char *message)
+{
+    mini_host *h = context;
+    snprintf(h->error, sizeof(h->error), "%s", message ? message : "");
+    return code;
+}
+
+static int32_t host_error_native(void *context, int32_t code, const char *message, int32_t native_code,
+                                 const char *native_text)
+{
+    mini_host *h = context;
+    snprintf(h->error, sizeof(h->error), "%s (%d: %s)", message ? message : "", native_code,
+             native_text ? native_text : "");
+    return code;
+}
+
+static void host_log(void *context, int32_t level, const char *text) {}
+
+/* The names whose numbers the header fixes; all others are one more. */
+static const char *const interned[] = {"", "cpu", "meta", "strided"};
+
+static uint32_t host_intern(void *context, const char *text)
+{
+    for (uint32_t i = 1; text && i < 4; i++)
+        if (!strcmp(interned[i], text)) return i;
+    return 4;
+}
+
+static const char *host_interned(void *context, uint32_t id)
+{
+    return id && id < 4 ? interned[id] : NULL;
+}
+
+static void *host_alloc(void *context, uint64_t bytes)
+{
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void host_free(void *context, void *memory, uint64_t bytes)
+{
+    free(memory);
+}
+
+/* Operators and kernels that init registers are not called. */
+static int32_t host_register_operator(void *context, const tn_operator_def *def)
+{
+    return TN_OK;
+}
+
+static int32_t host_register_kernels(void *context, const char *device_type, void *self,
+                                     const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
+{
+    return TN_OK;
+}
+
+static uint32_t host_find_operator(void *context, const char *name)
+{
+    return 0;
+}
+
+static int32_t host_report(void *context, const tn_finding *finding)
+{
+    return TN_OK;
+}
+
+void mini_host_init(mini_host *h)
+{
+    *h = (mini_host){.host = {.size = sizeof(tn_host),
+                              .abi_major = TN_ABI_MAJOR,
+                              .abi_minor = TN_ABI_MINOR,
+                              .context = h,
+                              .error = host_error,
+                              .error_native = host_error_native,
+                              .log = host_log,
+                              .intern = host_intern,
+                              .interned = host_interned,
+                              .alloc = host_alloc,
+                              .free = host_free,
+                              .register_operator = host_register_operator,
+                              .register_kernels = host_register_kernels,
+                              .find_operator = host_find_operator,
+                              .report = host_report}};
+}
