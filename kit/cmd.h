@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The subcommands of `tenon`, one file each (cmd_NAME.c), listed in tenon.c. All are ordinary clients of the
- * public headers. A command gets its own arguments, argv[0] being its name, and returns the exit status: 0
- * all is well, 1 something does not work, 2 it was called wrongly.
+ * public headers. A command gets its own arguments, with its name as argv[0], and returns the exit status:
+ * 0 success, 1 something does not work, 2 wrong arguments.
  */
 #ifndef TENON_KIT_CMD_H
 #define TENON_KIT_CMD_H
@@ -36,7 +36,7 @@ typedef struct cmd_options {
     int set[CMD_MAX_FLAGS]; /* out: flag i was given */
     const char *operand;    /* out: the operand, or NULL */
 } cmd_options;
-/* 0: go on. Else the caller returns *out_status at once (help was printed, or the arguments are wrong). */
+/* 0: continue. Else the caller returns *out_status at once: help was printed, or the arguments are wrong. */
 int cmd_parse(cmd_options *options, int argc, char **argv, int *out_status);
 /* A context (`flags`: TN_CONTEXT_...) that logs to stderr as TENON_LOG asks for, or NULL with a message printed. */
 tn_context *cmd_context(uint32_t flags);

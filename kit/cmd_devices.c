@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tenon devices: every device with its facts, in rank order, and the one a program would get. */
+/* tenon devices: every device with its facts, in order of preference, and the one that a program gets by default. */
 #include <string.h>
 #include <tenon/device.h>
 #include "cmd.h"
 
 static const char help[] =
     "usage: tenon devices [--json]\n\n"
-    "Lists the devices in the order in which they are preferred. The line marked with '*' is\n"
-    "the one that a program gets that does not ask for another (TENON_DEVICE names one).\n\n"
+    "Lists the devices in order of preference. '*' marks the one that a program gets if it names none;\n"
+    "TENON_DEVICE selects another.\n\n"
     "  --json   the same as JSON\n";
 
 const char *device_class_name(uint32_t device_class)
@@ -50,8 +50,8 @@ static void print_row(const row *r, int chosen)
     const double gib = 1024.0 * 1024.0 * 1024.0;
     printf("%c %-10s %-12s %s%s%s\n", chosen ? '*' : ' ', r->id, device_class_name(r->facts.device_class),
            r->facts.name, r->facts.architecture[0] ? ", " : "", r->facts.architecture);
-    printf("    memory %.1f GiB, %.1f free; %u compute units\n", (double)r->total_bytes / gib,
-           (double)r->free_bytes / gib, r->facts.compute_units);
+    printf("    memory %.1f GiB, %.1f free; %u compute unit%s\n", (double)r->total_bytes / gib,
+           (double)r->free_bytes / gib, r->facts.compute_units, r->facts.compute_units == 1 ? "" : "s");
     print_dtypes(r->facts.dtypes);
 }
 
@@ -102,7 +102,7 @@ int cmd_devices(int argc, char **argv)
     if (o.set[0])
         json_close(&j, ']');
     else if (count <= 0)
-        puts("no device; 'tenon doctor' says why");
+        puts("no device; 'tenon doctor' shows why");
     else if (reason)
         printf("* %s\n", reason);
     tn_context_destroy(ctx);

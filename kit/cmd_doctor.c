@@ -24,22 +24,11 @@ static const char help[] =
     "  --forget     first deletes the stored verdicts on unknown plugins, so that each is probed again\n"
     "  --json       the same as JSON\n";
 
-static const char *const variables[] = {"TENON_PLUGIN_PATH",
-                                        "TENON_PLUGIN_ADD",
-                                        "TENON_PLUGIN_SELECT",
-                                        "TENON_PLUGIN_DISABLE",
-                                        "TENON_PLUGIN_PROBE",
-                                        "TENON_PLUGIN_ALLOW",
-                                        "TENON_DEVICE",
-                                        "TENON_FALLBACK",
-                                        "TENON_CPU_LEVEL",
-                                        "TENON_RECORD",
-                                        "TENON_VALIDATE",
-                                        "TENON_INJECT",
-                                        "TENON_TRACE",
-                                        "TENON_LOG",
-                                        "TENON_DEBUG",
-                                        NULL};
+static const char *const variables[] = {
+    "TENON_PLUGIN_PATH",  "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT", "TENON_PLUGIN_DISABLE",
+    "TENON_PLUGIN_PROBE", "TENON_PLUGIN_ALLOW", "TENON_DEVICE",        "TENON_FALLBACK",
+    "TENON_CPU_LEVEL",    "TENON_RECORD",       "TENON_VALIDATE",      "TENON_INJECT",
+    "TENON_TRACE",        "TENON_LOG",          "TENON_DEBUG",         NULL};
 
 static const char *state_name(uint32_t state)
 {
@@ -262,7 +251,7 @@ static void report_problems(report *r)
         json_close(r->j, ']');
         json_number(r->j, "problems", r->problems);
     } else if (!r->problems) {
-        puts("\nall is well");
+        puts("\nno problems");
     }
 }
 

@@ -16,7 +16,7 @@ static void write_text(FILE *file, const char *text)
     fputc('"', file);
 }
 
-/* Comma, line, indentation and key of the next member. */
+/* What precedes a member: comma, new line, indentation, key. */
 static void begin(json *j, const char *key)
 {
     if (j->depth > 0) fprintf(j->file, "%s\n%*s", j->count[j->depth - 1]++ ? "," : "", (int)j->depth * 2, "");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon-probe PLUGIN: loads one plugin as the library would, with a host that offers memory and errors only,
- * and reports on descriptor 3 how far it came. It exists to crash or hang in place of the program;
- * dispatcher/plugin/probe.h has the protocol. Links nothing of ours.
+ * tenon-probe PLUGIN: loads one plugin as the library would, with a host that offers memory and errors only, and
+ * reports each step on descriptor 3. If the plugin crashes or hangs, this process does, and not the program.
+ * dispatcher/plugin/probe.h has the protocol. Links nothing of Tenon.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ static int fail(const char *what, int32_t status)
     return 1;
 }
 
-/* ---- The host, as small as it can be ----------------------------------------------------------------- */
+/* ---- A small host ------------------------------------------------------------------------------------- */
 
 static int32_t host_error(void *context, int32_t code, const char *message)
 {
@@ -118,7 +118,7 @@ static uint32_t host_find_operator(void *context, const char *name)
     return name && name[0] ? 1 : 0;
 }
 
-/* Slots that take a call or a scope are absent: there is none while a plugin is loaded. */
+/* Slots that take a call or a scope are absent: a plugin has neither while it is loaded. */
 static const tn_host host = {
     .size = sizeof(tn_host),
     .abi_major = TN_ABI_MAJOR,
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
         return 2;
     }
     setrlimit(RLIMIT_CORE, &none);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the program that asks may end first */
-    /* No destructors: they are the program's affair only when it ends, and it has not asked for them. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the program may end first */
+    /* Without destructors of the plugin: they would run in a program only at its end, so they are not probed. */
     _exit(probe(argv[1]));
 }

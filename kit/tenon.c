@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `tenon` command: finds the subcommand and hands over. A new one is a file cmd_NAME.c and a line in the
- * table. */
+/* The `tenon` command: finds the subcommand and runs it. A new one is a file cmd_NAME.c and a line in the table. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/context.h>
@@ -14,14 +13,14 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"devices", cmd_devices, "devices that programs can use, and what they say of themselves"},
+    {"devices", cmd_devices, "the devices and their facts, in order of preference"},
     {"ops", cmd_ops, "operators, their schemas, kinds, gradients and kernels"},
-    {"doctor", cmd_doctor, "where plugins were looked for, what was found, and what does not work"},
-    {"check", cmd_check, "the conformance suite: what a plugin does rightly, wrongly, not at all"},
-    {"new-plugin", cmd_new_plugin, "a device plugin to begin with, written into a folder"},
+    {"doctor", cmd_doctor, "the plugins, what became of each, and what does not work"},
+    {"check", cmd_check, "the conformance suite: what a plugin does right, wrong, or not at all"},
+    {"new-plugin", cmd_new_plugin, "writes a device plugin to begin with"},
     {"replay", cmd_replay,
-     "a recording of a plugin's calls (TENON_RECORD=FILE), played on a plugin and compared"},
-    {"golden", cmd_golden, "recorded calls with their results, replayed and compared"},
+     "plays a recording of a plugin's calls (TENON_RECORD=FILE) on a plugin and compares"},
+    {"golden", cmd_golden, "replays recorded calls of operators and compares the results"},
 };
 
 static void print_help(FILE *file)

@@ -228,7 +228,7 @@ static int32_t wanted(const walk *w, const tni_manifest *m, tni_reason *reason)
     if (index < 0)
         tni_reason_set(reason, TN_E_STATE, "this library knows no shim '%s'", m->shim);
     else if (!(w->settings->shims >> index & 1u))
-        tni_reason_set(reason, TN_E_STATE, "a shim that nobody asked for; %s asks",
+        tni_reason_set(reason, TN_E_STATE, "a shim, loaded on request only: set %s",
                        tni_shim_kinds[index].variable);
     return index >= 0 && w->settings->shims >> index & 1u;
 }

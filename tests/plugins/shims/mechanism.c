@@ -23,7 +23,7 @@ Test(shims, none_is_loaded_when_nobody_asks)
     tn_context *ctx = context_with(NULL);
     tn_candidate_info c = shim_candidate(ctx, "inject");
     cr_assert_eq(c.state, TN_CANDIDATE_SKIPPED);
-    assert_contains(c.reason, "TENON_INJECT asks");
+    assert_contains(c.reason, "set TENON_INJECT");
     cr_assert_eq(sum_on(ctx, "cpu"), 30);
     tn_context_destroy(ctx);
 }
