@@ -38,7 +38,7 @@ static const char help[] =
     "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
     "  --html FILE              everything, as one page\n"
     "  --op NS::NAME            whether that operator keeps its schema, has its gradient, shape rule and "
-    "body right\n"
+    "composite right\n"
     "  --args JSON              its arguments, [{\"t\": [2, 3], \"d\": \"float64\"}, 1], or a file of them "
     "or of\n"
     "                           {\"calls\": [...]}; default: guessed from the schema\n"

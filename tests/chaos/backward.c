@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams of a backward pass: each node works on the stream of its forward call, and to the program the
- * whole pass is one call on its own current streams. As in waits.c each test is one wait.
+ * The streams of a backward pass: each node works on the stream of its forward call, and for the program the
+ * pass is one call on its own current streams. As in waits.c each test is one wait.
  */
 #include "fixture.h"
 
-/* The whole forward pass on the side stream, backward called from the default one, at once. */
+/* The forward pass on the side stream, then at once backward from the default one. */
 Test(backward, of_a_forward_pass_on_another_stream)
 {
     world w = open_world();
@@ -29,12 +29,12 @@ Test(backward, waits_for_a_gradient_that_is_given)
     tn_tensor *given = plus(&w, filled(&w, COUNT, 1), 4);
     tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(given)};
     cr_assert_eq(tn_backward_with(w.s, TN_TENSORS(y), &options), TN_OK);
-    on(&w, w.side); /* where it was made: nothing asks the caller's stream but the wait */
+    on(&w, w.side); /* on the stream that made it: only the wait asks the caller's stream */
     expect_all(&w, tn_grad_of(w.s, x), 10);
     close_world(&w);
 }
 
-/* Two branches on two streams meet in a third place: the sum needs both. */
+/* Two branches on two streams meet: the sum needs both. */
 Test(backward, adds_gradients_of_two_streams_after_both)
 {
     world w = open_world();
@@ -76,8 +76,8 @@ Test(backward, accumulates_in_a_leaf_after_both)
     close_world(&w);
 }
 
-/* A gradient that was handed to the side stream is freed before that has read it, and the node that runs next
- * asks for such a block on the stream it came from. */
+/* A gradient passed to the side stream is freed before that stream has read it, and the next node
+ * allocates such a block on the stream it came from. */
 Test(backward, keeps_a_handed_over_gradient_until_it_is_read)
 {
     world w = open_world();
@@ -95,7 +95,7 @@ Test(backward, keeps_a_handed_over_gradient_until_it_is_read)
     close_world(&w);
 }
 
-/* What tn_grad gives was made on the side stream and is used, and let go, on the caller's. */
+/* A result of tn_grad is made on the side stream, then used and freed on the caller's. */
 Test(backward, keeps_a_captured_gradient_until_the_caller_has_read_it)
 {
     world w = open_world();
@@ -114,7 +114,7 @@ Test(backward, keeps_a_captured_gradient_until_the_caller_has_read_it)
     close_world(&w);
 }
 
-/* What a retained gradient holds when backward returns is there for the caller's stream. */
+/* A retained gradient is ready for the caller's stream when backward returns. */
 Test(backward, leaves_a_retained_gradient_for_the_caller)
 {
     world w = open_world();
@@ -131,7 +131,7 @@ Test(backward, leaves_a_retained_gradient_for_the_caller)
     close_world(&w);
 }
 
-/* The stream of the forward pass is gone: it was waited for, and the caller's does the work. */
+/* The stream of the forward pass was released: it was waited for, and the caller's stream does the work. */
 Test(backward, of_a_forward_pass_whose_stream_is_gone)
 {
     world w = open_world();

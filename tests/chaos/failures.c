@@ -73,7 +73,7 @@ static int names_the_cause(const tn_error *e)
     return 0;
 }
 
-/* What a failed step leaves is let go, late errors that nobody asked for are asked for, and it goes again. */
+/* Releases what a failed step left, collects unreported late errors, and runs the step again. */
 static const char *try_again(tn_context *ctx, tn_device device, int lost)
 {
     (void)tn_device_synchronize(ctx, device);

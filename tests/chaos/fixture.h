@@ -29,7 +29,7 @@ void move_to_side(world *w);
 /* float64 on reference:0 */
 tn_tensor *filled(world *w, int64_t count, double value);
 tn_tensor *plus(world *w, tn_tensor *t, double value);
-/* The same that wants a gradient. */
+/* The same with requires_grad. */
 tn_tensor *leaf(world *w, double value);
 
 void expect_sound(tn_scope *s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Late errors across streams: the n-th task of the reference device fails late, for each n. Whoever reads
- * what another stream had a part in gets the right number or the error, however the streams wait for each
- * other; whoever does not gets the right number.
+ * data that another stream contributed to gets the right number or the error, however the streams wait for
+ * each other; other readers get the right number.
  */
 #include "fixture.h"
 
@@ -60,7 +60,7 @@ static int32_t join(world *w, way how, tn_stream *third, tn_tensor **y)
     return status;
 }
 
-/* 1: an error came. */
+/* 1: an error was reported. */
 static int read_after(way how, int n)
 {
     world w = open_failing(n);
@@ -88,12 +88,12 @@ Test(late, an_error_of_another_stream_reaches_the_reader)
     for (int how = 0; how < WAYS; how++) {
         int failures = 0;
         for (int n = 1; n <= MOST_TASKS; n++) failures += read_after((way)how, n);
-        /* One each for the number, its sum on the side, and that on the default stream, at least. */
+        /* At least one each for the number, its sum on the side, and the sum on the default stream. */
         cr_assert(failures >= 3 && failures < MOST_TASKS, "way %d: %d failures", how, failures);
     }
 }
 
-/* The side fails; it is told of it too, although the default stream has heard it first. */
+/* The side stream fails and reports it, too, although the default stream reported it first. */
 Test(late, each_of_two_readers_is_told_once)
 {
     int told = 0;
@@ -111,7 +111,7 @@ Test(late, each_of_two_readers_is_told_once)
             cr_assert_eq(first, second, "n %d: %d, %d", n, first, second);
             if (first) cr_assert_eq(first, TN_E_INTERNAL);
             told += first != TN_OK;
-            /* Both go on. */
+            /* Both streams work again. */
             cr_assert_eq(tn_stream_synchronize(w.home), TN_OK);
             cr_assert_eq(tn_stream_synchronize(w.side), TN_OK);
             if (!first) tn_to_host(w.s, y, values, sizeof values);
@@ -141,5 +141,5 @@ Test(late, a_stream_that_nobody_waits_for_disturbs_nobody)
         found += before || after || tn_scope_failed(w.s);
         end_failing(&w, NULL);
     }
-    cr_assert_eq(found, 4, "%d", found); /* a number and its copy here, a number and a sum there */
+    cr_assert_eq(found, 4, "%d", found); /* a number and its copy on home, a number and a sum on the side */
 }

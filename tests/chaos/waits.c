@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every wait that the library owes, on a device whose streams do nothing before somebody waits for them
- * (TENON_REFERENCE_LAZY). Each test is one wait: without it the result is what was in memory before, which
- * mutants.py shows by taking the waits out of the library one by one. The library under test is whichever
- * libtenon.so the loader finds.
+ * Every wait that the library must make, on a device whose streams do nothing before somebody waits for them
+ * (TENON_REFERENCE_LAZY). Each test needs one wait: without it the result has the old contents of memory.
+ * mutants.py takes the waits out of the library one by one to show that. The library under test is the
+ * libtenon.so that the loader finds.
  */
 #include "fixture.h"
 
@@ -30,7 +30,7 @@ Test(waits, a_read_of_a_view_waits_for_the_copy)
     close_world(&w);
 }
 
-/* The caller's memory is the caller's again when the call returns. */
+/* The caller may reuse its memory when the call returns. */
 Test(waits, a_write_waits_for_the_copy)
 {
     world w = open_world();
@@ -90,7 +90,7 @@ Test(waits, a_stream_waits_for_what_an_event_recorded_then)
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
-/* The block of x is freed while the other stream has not read it yet; what comes next must not get it. */
+/* The block of x is freed before the other stream has read it; the next allocation must not get it. */
 Test(waits, a_block_used_on_another_stream_is_not_given_out)
 {
     world w = open_world();
@@ -106,7 +106,7 @@ Test(waits, a_block_used_on_another_stream_is_not_given_out)
     close_world(&w);
 }
 
-/* Growing on one stream a tensor of another: the old block goes while its bytes are still to be copied. */
+/* A tensor of one stream grows on another: the old block is freed while its bytes are still to be copied. */
 Test(waits, a_storage_that_grows_keeps_the_old_block_until_it_is_copied)
 {
     world w = open_world();
@@ -121,7 +121,7 @@ Test(waits, a_storage_that_grows_keeps_the_old_block_until_it_is_copied)
     close_world(&w);
 }
 
-/* Emptying the cache gives the device memory that queued work still reads. */
+/* Emptying the cache frees memory that queued work still reads. */
 Test(waits, an_emptied_cache_waits_for_the_device)
 {
     world w = open_world();
@@ -148,7 +148,7 @@ static void hold(void *user)
     sem_wait(user);
 }
 
-/* The reference plugin's own table, for the slot that no function of the library leads to. */
+/* The reference plugin's own stream interface: no function of the library calls host_callback. */
 static const tn_stream_interface *stream_interface(tn_context *ctx)
 {
     tn_host_offer offer = {.size = sizeof offer, .abi_min = TN_ABI_GENERATION, .abi_max = TN_ABI_GENERATION};

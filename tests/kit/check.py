@@ -154,7 +154,7 @@ def check_networks(suite):
     outcomes = {c["name"]: c["outcome"] for c in report["cases"]}
     expect(outcomes["2/perceptron/primitives/float32"] == "passed", f"{outcomes}")
     expect(outcomes["3/attention/products/float32"] == "passed", f"{outcomes}")
-    expect(outcomes["3/convolution/padded/float32"] == "passed", "a body over windows and products")
+    expect(outcomes["3/convolution/padded/float32"] == "passed", "a composite over windows and products")
     expect(outcomes["4/devices/copies"] == outcomes["4/devices/gradients"] == "passed", f"{outcomes}")
     extra = {n: o for n, o in outcomes.items() if n.startswith(("4/graph/", "4/collectives/"))}
     expect(len(extra) > 100 and set(extra.values()) <= {"passed", "skipped"}, f"{extra}")

@@ -19,7 +19,7 @@ WRONG = {
     "wrong_gradient": ("differences", "finite differences"),
     "longer": ("shape", "the shape rule"),
     "leaves_one": ("shape", "does not write all of it"),
-    "two_bodies": ("traced", "by the composite"),
+    "two_ways": ("traced", "by the composite"),
 }
 
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device that `tenon new-plugin` writes, with one fault, which TENON_TEST_FAULT names: what `tenon check`
- * must find, and in which case. Its own tables come from there; a few slots and rows are replaced.
+ * The device that `tenon new-plugin` writes, with the fault that TENON_TEST_FAULT names: what `tenon check`
+ * must find, and in which case. A few slots and rows of its tables are replaced.
  */
 #include <stdlib.h>
 
-/* The device's own block steps aside; its entry is called from the one below. */
+/* The device's own plugin block is disabled; its entry is called from the one below. */
 #define TN_PLUGIN
 #include <tenon/plugin.h>
 #undef TN_PLUGIN
@@ -25,7 +25,7 @@ static int fault(const char *name)
 
 /* ---- Slots --------------------------------------------------------------------------------------------- */
 
-/* Gives back one bit too few of long copies. */
+/* Flips a bit of long copies. */
 static int32_t wrong_device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
                                     uint64_t bytes, void *stream)
 {
@@ -34,7 +34,7 @@ static int32_t wrong_device_to_host(void *self, void *device, void *host, void *
     return status;
 }
 
-/* Promises more than it holds. */
+/* Breaks the promised alignment. */
 static int32_t wrong_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
                            void **out_host)
 {
@@ -56,7 +56,7 @@ static int32_t wrong_query(void *self, void *device, void *stream, int32_t *out_
     return TN_OK;
 }
 
-/* One byte more than was asked for. */
+/* Fills one byte too many. */
 static int32_t wrong_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                           uint32_t value, void *stream)
 {
@@ -70,7 +70,7 @@ static int32_t two_devices(void *self, uint32_t *out_count, const char **out_rea
     return TN_OK;
 }
 
-/* Forgets where in the source it begins. */
+/* Ignores the offset in the source. */
 static int32_t wrong_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
                           void *from, uint64_t from_offset, uint64_t bytes, void *stream)
 {
@@ -89,7 +89,7 @@ static void wrong_close(void *self, void *device)
 
 /* ---- Rows ---------------------------------------------------------------------------------------------- */
 
-/* Forgets alpha. */
+/* Ignores alpha. */
 static int32_t wrong_add(void *self, const tn_call *call)
 {
     tn_strided out = tn_strided_operand(call->nest, 0), a = tn_strided_operand(call->nest, 1),
@@ -101,7 +101,7 @@ static int32_t wrong_add(void *self, const tn_call *call)
     return TN_OK;
 }
 
-/* Takes every operand for a contiguous one, or for one number. */
+/* Treats every operand as contiguous, or as one number. */
 static int32_t wrong_mul(void *self, const tn_call *call)
 {
     const tn_nest *nest = call->nest;
@@ -128,7 +128,7 @@ static int32_t wrong_sum(void *self, const tn_call *call)
         return call->host->error_native(call->host->context, TN_E_DEVICE, "the queue refuses the sum", -36,
                                         "CL_INVALID_COMMAND_QUEUE");
     if (fault("crash")) abort();
-    return TN_E_UNSUPPORTED; /* after it had agreed */
+    return TN_E_UNSUPPORTED; /* although can_run agreed */
 }
 
 /* ---- Tables -------------------------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ static tn_stream_interface my_stream;
 static tn_kernels_interface my_kernels;
 static tn_kernel_row my_rows[256];
 
-/* The rows of one operator, by the name before the bracket, run something else. */
+/* Replaces the run functions of an operator's rows. */
 static void replace(const char *name, tn_kernel_fn run)
 {
     for (uint32_t i = 0; i < my_kernels.count; i++) {

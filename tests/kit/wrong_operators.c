@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library of operators that are all wrong, each in one way: what `tenon check --op` must find, and in which
- * part. All of them copy x, times two where that matters, over tensors of float64.
+ * A library of operators, each wrong in one way: what `tenon check --op` must find, and in which part. All
+ * copy x, times two where that matters, for tensors of float64.
  */
 #define TN_PLUGIN
 #include <tenon/ops.h>
@@ -34,7 +34,7 @@ static int32_t doubled(void *self, const tn_call *call)
     for (int64_t i = 0; i < count(call); i++) output(call)[i] = 2 * input(call)[i];
     return TN_OK;
 }
-static int32_t doubled_body(void *self, const tn_call *call)
+static int32_t doubled_composite(void *self, const tn_call *call)
 {
     tn_scope *s = call->host->call_scope(call);
     return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 2));
@@ -47,14 +47,14 @@ static int32_t doubled_backward(void *self, const tn_call *call)
 
 /* ---- Schema ---- */
 
-/* Writes to its argument, which the schema says it only reads. */
+/* Writes to an argument that the schema does not mark as written. */
 static int32_t mutates(void *self, const tn_call *call)
 {
     double *x = tn_desc(call->args[0].as.tensor)->host;
     for (int64_t i = 0; i < count(call); i++) output(call)[i] = x[i], x[i] = -1;
     return TN_OK;
 }
-/* Gives its argument back as the result. */
+/* Returns its argument as the result. */
 static int32_t aliases(void *self, const tn_call *call)
 {
     return call->host->set_output(call, 0, call->args[0].as.tensor);
@@ -62,14 +62,14 @@ static int32_t aliases(void *self, const tn_call *call)
 
 /* ---- Gradient ---- */
 
-/* Reads x, which it did not ask to be saved. */
+/* Reads x, which `saves` does not list. */
 static int32_t reads_unsaved(void *self, const tn_call *call)
 {
     tn_scope *s = call->host->call_scope(call);
     tn_tensor *g = call->args[0].as.tensor, *x = call->args[1].as.tensor;
     return call->host->set_output(call, 0, tn_mul(s, g, x));
 }
-/* Gives a gradient for the number, too. */
+/* Gives a gradient for the float argument, too. */
 static int32_t gradient_of_number(void *self, const tn_call *call)
 {
     tn_tensor *g = call->args[0].as.tensor;
@@ -88,14 +88,14 @@ static int32_t wrong_gradient(void *self, const tn_call *call)
 
 /* ---- Shape rule ---- */
 
-/* The body gives twice as many rows as the rule says. */
+/* The composite gives twice as many rows as the rule says. */
 static int32_t longer(void *self, const tn_call *call)
 {
     tn_scope *s = call->host->call_scope(call);
     tn_tensor *x = call->args[0].as.tensor;
     return call->host->set_output(call, 0, tn_cat(s, TN_TENSORS(x, x)));
 }
-/* Leaves the last element as it was. */
+/* Does not write the last element. */
 static int32_t leaves_one(void *self, const tn_call *call)
 {
     for (int64_t i = 0; i + 1 < count(call); i++) output(call)[i] = input(call)[i];
@@ -104,8 +104,8 @@ static int32_t leaves_one(void *self, const tn_call *call)
 
 /* ---- Traced and eager ---- */
 
-/* The kernel doubles, the body triples. */
-static int32_t tripled_body(void *self, const tn_call *call)
+/* The kernel doubles, the composite triples. */
+static int32_t tripled_composite(void *self, const tn_call *call)
 {
     tn_scope *s = call->host->call_scope(call);
     return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 3));
@@ -117,25 +117,25 @@ static const tn_operator_def operators[] = {
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("right", ""),
      .infer = like_input,
-     .composite = doubled_body,
+     .composite = doubled_composite,
      .backward = doubled_backward},
     {.size = sizeof(tn_operator_def), .schema = OPERATOR("mutates", "")},
     {.size = sizeof(tn_operator_def), .schema = OPERATOR("aliases", ""), .composite = aliases},
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("reads_unsaved", ""),
-     .composite = doubled_body,
+     .composite = doubled_composite,
      .backward = reads_unsaved},
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("gradient_of_number", ", float k=1.0"),
-     .composite = doubled_body,
+     .composite = doubled_composite,
      .backward = gradient_of_number},
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("no_gradient", ""),
-     .composite = doubled_body,
+     .composite = doubled_composite,
      .backward = no_gradient},
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("wrong_gradient", ""),
-     .composite = doubled_body,
+     .composite = doubled_composite,
      .backward = wrong_gradient},
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("longer", ""),
@@ -143,12 +143,12 @@ static const tn_operator_def operators[] = {
      .composite = longer},
     {.size = sizeof(tn_operator_def), .schema = OPERATOR("leaves_one", "")},
     {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("two_bodies", ""),
+     .schema = OPERATOR("two_ways", ""),
      .infer = like_input,
-     .composite = tripled_body},
+     .composite = tripled_composite},
     {.size = sizeof(tn_operator_def),
      .schema = OPERATOR("needs_number", ", int k"),
-     .composite = doubled_body},
+     .composite = doubled_composite},
 };
 
 #define ROW(operator_name, function)                                              \
@@ -158,7 +158,7 @@ static const tn_operator_def operators[] = {
     }
 
 static const tn_kernel_row rows[] = {ROW("right", doubled), ROW("mutates", mutates),
-                                     ROW("leaves_one", leaves_one), ROW("two_bodies", doubled)};
+                                     ROW("leaves_one", leaves_one), ROW("two_ways", doubled)};
 
 static int32_t init(const tn_host *host, void **out_self)
 {

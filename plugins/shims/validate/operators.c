@@ -2,7 +2,7 @@
 /*
  * Kernels and the functions of operators that a plugin defines, by the values of their calls: each gets
  * copies for the length of the call, so that what it writes beside the host's functions does no harm and is
- * seen. What a shape rule, a body and a gradient give is compared with what the arguments, or an earlier
+ * seen. What a shape rule, a composite and a gradient give is compared with what the arguments, or an earlier
  * function of the same call, say; see validate.h.
  */
 #include "validate.h"
@@ -53,7 +53,7 @@ static const char *function_name(uint32_t id)
            : id == SHIM_OPERATOR_INFER     ? "the shape rule"
            : id == SHIM_OPERATOR_BACKWARD  ? "the gradient"
            : id == SHIM_KERNEL_CAN_RUN     ? "can_run"
-           : id == SHIM_OPERATOR_COMPOSITE ? "the body"
+           : id == SHIM_OPERATOR_COMPOSITE ? "the composite"
                                            : "the batching rule";
 }
 
@@ -307,15 +307,15 @@ static int32_t has_failed(const shim_call *c)
 
 static void check_given(const shim_call *c, const values_note *n)
 {
-    int32_t body = c->id == SHIM_OPERATOR_COMPOSITE, failed = -1;
+    int32_t composite = c->id == SHIM_OPERATOR_COMPOSITE, failed = -1;
     for (uint32_t i = 0; i < n->n_outs; i++) {
         int32_t needed;
         results_of(c->definition->def.schema, i, &needed);
-        if (!needed || (body ? n->outs[i].tag != TN_TAG_NONE : n->given[i])) continue;
-        if (body && failed < 0) failed = has_failed(c);
-        if (!body || !failed)
+        if (!needed || (composite ? n->outs[i].tag != TN_TAG_NONE : n->given[i])) continue;
+        if (composite && failed < 0) failed = has_failed(c);
+        if (!composite || !failed)
             validate_say(c, "output-not-written", NULL, "%s of %s succeeds and has not %s output %u",
-                         function_name(c->id), c->op, body ? "given" : "defined", i);
+                         function_name(c->id), c->op, composite ? "given" : "defined", i);
     }
 }
 
@@ -350,7 +350,7 @@ static void check_body(const shim_call *c, const values_note *n)
         if (!t) continue;
         if (!device_fits(c, tn_desc(t)->device))
             validate_say(c, "wrong-device", NULL,
-                         "the body of %s gives output %u on a device that no argument is on", c->op, i);
+                         "the composite of %s gives output %u on a device that no argument is on", c->op, i);
         if (n->rule && i < MAX_SHAPES && n->rule->shapes[i].defined)
             compare(c, tn_desc(t), "output", i, "the shape rule", &n->rule->place, &n->rule->shapes[i]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin that breaks the contract in the one way that TENON_LIAR names. Its device is host memory that does
- * everything at once; it has one kernel, of aten::add.Tensor, that writes what its arguments hold together.
+ * A plugin that breaks the contract in the way that TENON_LIAR names. Its device is synchronous, in host
+ * memory; its only kernel is aten::add.Tensor.
  */
 #define TN_PLUGIN
 #include <tenon/plugin.h>

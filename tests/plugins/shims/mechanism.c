@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How shims are asked for, found and refused, and inject, which shows that every call passes one. */
+/* How shims are requested, found and refused; and inject, which shows that every call passes one. */
 #include "fixture.h"
 
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ Test(shims, one_that_cannot_be_had_is_an_error)
     snprintf(folder, sizeof folder, "%s/tenon-shims-XXXXXX", temporary ? temporary : P_tmpdir);
     tn_context *ctx = NULL;
     cr_assert_not_null(mkdtemp(folder));
-    /* A manifest that names a library that is none. */
+    /* A manifest that names a file that is not a library. */
     snprintf(path, sizeof(path), "%s/broken.json", folder);
     FILE *f = fopen(path, "w");
     fputs("{\"tenon_manifest\": 1, \"name\": \"inject\", \"library\": \"none.so\", \"shim\": \"record\"}", f);

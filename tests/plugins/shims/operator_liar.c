@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An operator library that breaks the contract in the one way that TENON_LIAR names. It defines
- * odd::twice(Tensor x, *, float by=2.0) -> Tensor with a shape rule, a body, a gradient, and a kernel for the
- * CPU; all of them right but for the lie.
+ * An operator library that breaks the contract in the way that TENON_LIAR names. It defines
+ * odd::twice(Tensor x, *, float by=2.0) -> Tensor with a shape rule, a composite, a gradient, and a kernel
+ * for the CPU; all correct except for the lie.
  */
 #define TN_PLUGIN
 #include <tenon/ops.h>
@@ -64,30 +64,30 @@ static int32_t infer(void *self, const tn_call *call)
     return host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
 }
 
-/* ---- Body -------------------------------------------------------------------------------------------- */
+/* ---- Composite -------------------------------------------------------------------------------------------- */
 
-static int32_t body(void *self, const tn_call *call)
+static int32_t composite(void *self, const tn_call *call)
 {
     const tn_host *host = call->host;
     const tn_value two = tn_value_float(2);
     tn_scope *s = host->call_scope(call);
     tn_tensor *y = tn_mul_scalar(s, call->args[0].as.tensor, two);
-    if (lies("body-not-given")) return TN_OK;
-    if (lies("body-dtype")) y = tn_to(s, y, TN_FLOAT64);
-    if (lies("body-shape")) y = tn_unsqueeze(s, y, 0);
-    if (lies("body-device")) y = tn_zeros(s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = TN_CPU);
-    if (lies("body-defines")) host->define_output(call, 0, TN_FLOAT32, 0, NULL, 0);
-    if (lies("body-keeps")) host->keep_alive(call, &kept, release);
-    if (lies("body-elsewhere")) elsewhere(call);
-    if (lies("body-error-then-ok")) fail(call);
-    if (lies("body-no-status")) return 4711;
-    if (lies("body-arguments")) ((tn_value *)(uintptr_t)call->args)[0] = two;
-    if (lies("body-output")) host->set_output(call, 3, y);
-    if (lies("body-writes")) {
+    if (lies("composite-not-given")) return TN_OK;
+    if (lies("composite-dtype")) y = tn_to(s, y, TN_FLOAT64);
+    if (lies("composite-shape")) y = tn_unsqueeze(s, y, 0);
+    if (lies("composite-device")) y = tn_zeros(s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = TN_CPU);
+    if (lies("composite-defines")) host->define_output(call, 0, TN_FLOAT32, 0, NULL, 0);
+    if (lies("composite-keeps")) host->keep_alive(call, &kept, release);
+    if (lies("composite-elsewhere")) elsewhere(call);
+    if (lies("composite-error-then-ok")) fail(call);
+    if (lies("composite-no-status")) return 4711;
+    if (lies("composite-arguments")) ((tn_value *)(uintptr_t)call->args)[0] = two;
+    if (lies("composite-output")) host->set_output(call, 3, y);
+    if (lies("composite-writes")) {
         call->outs[0] = tn_value_tensor(y);
         return TN_OK;
     }
-    if (lies("body-writes-and-fails")) {
+    if (lies("composite-writes-and-fails")) {
         call->outs[0] = tn_value_tensor(y);
         return fail(call);
     }
@@ -139,7 +139,7 @@ static const tn_operator_def twice = {.size = sizeof(tn_operator_def),
                                       .schema = SCHEMA,
                                       .saves = "x",
                                       .infer = infer,
-                                      .composite = body,
+                                      .composite = composite,
                                       .backward = backward};
 static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
 static const tn_kernel_row rows[] = {

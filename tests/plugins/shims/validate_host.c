@@ -101,7 +101,7 @@ static int32_t open_plugin(void *next, const tn_host *given, void **out_self, tn
     return status;
 }
 
-/* Waits for a stream behind the shim's back: what the host frees too early here must not hurt the plugin. */
+/* Waits for a stream without the shim's knowledge, so that freeing too early does not harm the plugin. */
 static void wait_unseen(const wrapped *w, void *stream)
 {
     const tn_stream_interface *streams_of_plugin = bare.get_interface(bare_self, "tenon.stream", 1);
@@ -227,7 +227,7 @@ Test(host, a_sound_life_has_no_findings)
 Test(host, memory_that_was_freed)
 {
     wrapped w;
-    wrap("TENON_TEST_REFERENCE", &w); /* it refuses what is not there, so that the breach does no harm */
+    wrap("TENON_TEST_REFERENCE", &w); /* it refuses unknown handles, so the misuse does no harm */
     void *address = NULL, *a = NULL, *s = make_stream(&w, 0);
     cr_assert_eq(w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address), TN_OK);
     release(&w, 0, a, 64);
@@ -249,7 +249,7 @@ Test(host, a_stream_and_an_event_that_were_destroyed)
     int32_t done;
     void *s, *e = NULL;
     setenv("TENON_LIAR", "events", 1);
-    wrap("TENON_TEST_LIAR", &w); /* the misuse that follows does it no harm */
+    wrap("TENON_TEST_LIAR", &w); /* its handles are static, so the misuse does no harm */
     s = make_stream(&w, 0);
     end_stream(&w, 0, s);
     w.stream->query(w.self, w.devices[0], s, &done);

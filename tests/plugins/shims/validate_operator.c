@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operators that a plugin defines, under `validate` and `inject`: each lie of operator_liar.c about its shape
- * rule, body, gradient and kernel must be found with its operator and places, be the only thing found, and
+ * rule, composite, gradient and kernel must be found with its operator and places, be the only thing found, and
  * leave a living process; the honest library has no findings and the same results.
  */
 #include "fixture.h"
@@ -87,32 +87,35 @@ static const struct {
     {"rule-writes-and-fails", "written-on-failure",
      "the shape rule of odd::twice fails and has written output 0", "operator.infer", NULL, 1, "reference:0"},
     {"rule-no-status", "no-status", "odd::twice returns -77", "operator.infer", NULL, 1, "reference:0"},
-    {"body-not-given", "output-not-written", "the body of odd::twice succeeds and has not given output 0",
-     "operator.composite", NULL, 1, "reference:0"},
-    {"body-dtype", "wrong-dtype", "gives output 0 as float64; the shape rule has float32",
+    {"composite-not-given", "output-not-written",
+     "the composite of odd::twice succeeds and has not given output 0", "operator.composite", NULL, 1,
+     "reference:0"},
+    {"composite-dtype", "wrong-dtype", "gives output 0 as float64; the shape rule has float32",
      "operator.composite", "operator.infer of odd::twice, call ", -1, "reference:0"},
-    {"body-shape", "wrong-shape", "gives output 0 as [1, 2, 2]; the shape rule has [2, 2]",
+    {"composite-shape", "wrong-shape", "gives output 0 as [1, 2, 2]; the shape rule has [2, 2]",
      "operator.composite", "operator.infer of odd::twice, call ", -1, "reference:0"},
-    {"body-device", "wrong-device", "gives output 0 on a device that no argument is on", "operator.composite",
-     NULL, -1, "reference:0"},
-    {"body-defines", "wrong-place", "the body of odd::twice calls host.define_output", "host.define_output",
+    {"composite-device", "wrong-device", "gives output 0 on a device that no argument is on",
+     "operator.composite", NULL, -1, "reference:0"},
+    {"composite-defines", "wrong-place", "the composite of odd::twice calls host.define_output",
+     "host.define_output", "operator.composite of ", 0, "reference:0"},
+    {"composite-keeps", "wrong-place", "the composite of odd::twice calls host.keep_alive", "host.keep_alive",
      "operator.composite of ", 0, "reference:0"},
-    {"body-keeps", "wrong-place", "the body of odd::twice calls host.keep_alive", "host.keep_alive",
-     "operator.composite of ", 0, "reference:0"},
-    {"body-elsewhere", "call-outside", "host.call_scope with a call that does not run on this thread",
+    {"composite-elsewhere", "call-outside", "host.call_scope with a call that does not run on this thread",
      "host.call_scope", "operator.composite of odd::twice, call ", 0, "reference:0"},
-    {"body-error-then-ok", "error-then-ok", "odd::twice records an error and returns success",
+    {"composite-error-then-ok", "error-then-ok", "odd::twice records an error and returns success",
      "operator.composite", NULL, 0, "reference:0"},
-    {"body-no-status", "no-status", "odd::twice returns 4711", "operator.composite", NULL, 1, "reference:0"},
-    {"body-arguments", "arguments-changed", "the body of odd::twice replaces argument 0",
+    {"composite-no-status", "no-status", "odd::twice returns 4711", "operator.composite", NULL, 1,
+     "reference:0"},
+    {"composite-arguments", "arguments-changed", "the composite of odd::twice replaces argument 0",
      "operator.composite", NULL, 0, "reference:0"},
-    {"body-output", "bad-value", "the body of odd::twice calls host.set_output for output 3 of 1",
+    {"composite-output", "bad-value", "the composite of odd::twice calls host.set_output for output 3 of 1",
      "host.set_output", "operator.composite of ", 0, "reference:0"},
-    {"body-writes", "written-directly",
-     "the body of odd::twice replaces output 0 of its call; set_output gives it", "operator.composite", NULL,
-     0, "reference:0"},
-    {"body-writes-and-fails", "written-on-failure", "the body of odd::twice fails and has written output 0",
-     "operator.composite", NULL, 1, "reference:0"},
+    {"composite-writes", "written-directly",
+     "the composite of odd::twice replaces output 0 of its call; set_output gives it", "operator.composite",
+     NULL, 0, "reference:0"},
+    {"composite-writes-and-fails", "written-on-failure",
+     "the composite of odd::twice fails and has written output 0", "operator.composite", NULL, 1,
+     "reference:0"},
     {"gradient-dtype", "wrong-dtype", "gives that of argument 0 as float64; the argument has float32",
      "operator.backward", NULL, -1, "reference:0"},
     {"gradient-shape", "wrong-shape", "gives that of argument 0 as []; the argument has [2, 2]",
@@ -188,7 +191,8 @@ static const struct {
     {"rule-dtype", "the shape rule gave output 0 an unknown dtype", "reference:0"},
     {"rule-no-sizes", "the shape rule defined output 0 of rank 1", "reference:0"},
     {"rule-no-status", "the shape rule of odd::twice returned -77, not a valid status code", "reference:0"},
-    {"body-no-status", "the composite of odd::twice returned 4711, not a valid status code", "reference:0"},
+    {"composite-no-status", "the composite of odd::twice returned 4711, not a valid status code",
+     "reference:0"},
     {"gradient-of-number", "backward set a gradient for argument 1, which is not a tensor", "reference:0"},
 };
 
@@ -201,7 +205,7 @@ Test(operators, the_host_alone)
         tn_context_destroy(ctx);
     }
     /* Calls that are not for the place are refused, and what the function gives otherwise counts. */
-    const char *harmless[] = {"rule-scope", "body-defines", "body-keeps", "body-output"};
+    const char *harmless[] = {"rule-scope", "composite-defines", "composite-keeps", "composite-output"};
     for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++) {
         tn_context *ctx = context_of_liar(NULL, harmless[i]);
         cr_assert_eq(use(ctx, "reference:0"), TN_OK, "%s", harmless[i]);

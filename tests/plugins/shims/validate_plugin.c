@@ -15,7 +15,7 @@ static tn_context *context_of_liar(const char *lie)
     return ctx;
 }
 
-/* 1 + 1 on the liar's device, whatever becomes of it; then the device is waited for. */
+/* 1 + 1 on the liar's device, which may fail; then the device is waited for. */
 static void use(tn_context *ctx)
 {
     tn_device d = tn_device_parse(ctx, "liar:0");
@@ -122,8 +122,7 @@ Test(liars, an_allocation_that_is_given_twice)
 
 /* ---- Races ------------------------------------------------------------------------------------------- */
 
-/* What lacks a wait here does race on the device, which is the point: ThreadSanitizer is not to end the test.
- */
+/* Without a wait there is a race on the device, on purpose; ThreadSanitizer must not end the test. */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
