@@ -38,7 +38,8 @@ typedef struct cmd_options {
 } cmd_options;
 /* 0: continue. Else the caller returns *out_status at once: help was printed, or the arguments are wrong. */
 int cmd_parse(cmd_options *options, int argc, char **argv, int *out_status);
-/* A context (`flags`: TN_CONTEXT_...) that logs to stderr as TENON_LOG asks for, or NULL with a message printed. */
+/* A context (`flags`: TN_CONTEXT_...) that logs to stderr as TENON_LOG asks for, or NULL with a message
+ * printed. */
 tn_context *cmd_context(uint32_t flags);
 /* From now on lines of the log up to TN_LOG_INFO go to `line` instead; NULL: to stderr again. */
 void cmd_listen(void (*line)(void *user, const char *text), void *user);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tenon devices: every device with its facts, in order of preference, and the one that a program gets by default. */
+/* tenon devices: every device with its facts, in order of preference, and the one that a program gets by
+ * default. */
 #include <string.h>
 #include <tenon/device.h>
 #include "cmd.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon doctor: the search path, every candidate with its state and reason, what loaded plugins say of themselves,
- * the devices, and what is configured but does not work: a plugin that fails, or a device or plugin that a variable
- * names and that does not exist. Absent hardware is not a fault, nor is a plugin that is switched off.
+ * tenon doctor: the search path, every candidate with its state and reason, what loaded plugins say of
+ * themselves, the devices, and what is configured but does not work: a plugin that fails, or a device or
+ * plugin that a variable names and that does not exist. Absent hardware is not a fault, nor is a plugin that
+ * is switched off.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void report_search_path(report *r)
     if (r->j) json_close(r->j, ']');
 }
 
-/* ---- Plugins --------------------------------------------------------------------------------------------- */
+/* ---- Plugins ------------------------------------------------------------------------------------------ */
 
 static void note(void *user, const char *text)
 {

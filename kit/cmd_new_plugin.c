@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon new-plugin: writes a plugin to begin with. Its two templates, examples/plugin and examples/plugin-opaque,
- * are plugins named "acme" that are built and tested with Tenon; the files are written with another name in place
- * of that one.
+ * tenon new-plugin: writes a plugin to begin with. Its two templates, examples/plugin and
+ * examples/plugin-opaque, are plugins named "acme" that are built and tested with Tenon; the files are
+ * written with another name in place of that one.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -200,7 +200,8 @@ static int make_parents(char *path, size_t from)
     return CMD_OK;
 }
 
-/* Readable by all, writable by the owner only, whatever the umask: Tenon loads nothing that others may write. */
+/* Readable by all, writable by the owner only, whatever the umask: Tenon loads nothing that others may
+ * write. */
 static int write_file(const request *r, const embedded_file *file)
 {
     char path[MAX_PATH], name[128] = "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon-probe PLUGIN: loads one plugin as the library would, with a host that offers memory and errors only, and
- * reports each step on descriptor 3. If the plugin crashes or hangs, this process does, and not the program.
- * dispatcher/plugin/probe.h has the protocol. Links nothing of Tenon.
+ * tenon-probe PLUGIN: loads one plugin as the library would, with a host that offers memory and errors only,
+ * and reports each step on descriptor 3. If the plugin crashes or hangs, this process does, and not the
+ * program. dispatcher/plugin/probe.h has the protocol. Links nothing of Tenon.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -211,6 +211,7 @@ int main(int argc, char **argv)
     }
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the program may end first */
-    /* Without destructors of the plugin: they would run in a program only at its end, so they are not probed. */
+    /* Without destructors of the plugin: they would run in a program only at its end, so they are not
+     * probed. */
     _exit(probe(argv[1]));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `tenon` command: finds the subcommand and runs it. A new one is a file cmd_NAME.c and a line in the table. */
+/* The `tenon` command: finds the subcommand and runs it. A new one is a file cmd_NAME.c and a line in the
+ * table. */
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/context.h>

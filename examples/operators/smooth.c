@@ -79,7 +79,7 @@ static const tn_kernel_row rows[] = {
 
 /* ---- Composite over other operators: any device, any floating dtype ---- */
 
-static int32_t body(void *self, const tn_call *call)
+static int32_t composite(void *self, const tn_call *call)
 {
     tn_scope *s = call->host->call_scope(call);
     tn_tensor *x = call->args[X].as.tensor, *y = call->args[Y].as.tensor;
@@ -110,7 +110,7 @@ static const tn_operator_def smooth_max = {
     .saves = "x, y",
     .doc = "Maximum with a gradient everywhere.",
     .infer = infer,
-    .composite = body,
+    .composite = composite,
     .backward = backward,
     .autocast = TN_AUTOCAST_FULL,
 };

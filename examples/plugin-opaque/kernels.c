@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels, which run on the threads of streams on a copy of the call whose host addresses are the device's own,
- * and the table of the operators that they serve. It begins with plain kernels of all twelve families
- * (tenon/plain_kernels.h): replace them family by family. What has no row runs as a composite, or on the CPU.
+ * The kernels, which the threads of streams run on a copy of the call, and the table of the operators that they
+ * serve. It begins with plain kernels of all twelve families (tenon/plain_kernels.h): replace them one by one.
  */
 #include "plugin.h"
 

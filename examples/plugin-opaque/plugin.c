@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device "acme": its memory is a handle and an offset that the host cannot read; its streams work later, on
- * threads (queue.c). Put in calls of your driver. Read it from the bottom; tenon/plugin.h is the contract.
+ * The device "acme": its memory is a handle and an offset that the host cannot read; its streams work later,
+ * on threads (queue.c). Put in your driver. Read it from the bottom; tenon/plugin.h is the contract.
  */
 #include "plugin.h"
 

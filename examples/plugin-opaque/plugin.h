@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the plugin share. plugin.c has the device, its memory and the tables, queue.c the streams and
- * events, kernels.c the kernels.
+ * What the files of the plugin share. plugin.c has the device, its memory and the tables, queue.c the
+ * streams and events, kernels.c the kernels.
  */
 #ifndef PLUGIN_H
 #define PLUGIN_H

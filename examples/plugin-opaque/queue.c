@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream is a worker (tenon/worker.h), which stands for a queue of your driver: a thread that does work in order
- * and keeps late errors. An event is a place in a stream. What is queued is a copy, since a call is borrowed.
+ * A stream is a worker (tenon/worker.h), which stands for a queue of your driver: a thread that does work in
+ * order and keeps late errors. An event is a place in a stream. A call is borrowed, so a copy is queued.
  */
 #include "plugin.h"
 
-/* ---- Kernels -------------------------------------------------------------------------------------------- */
+/* ---- Kernels ------------------------------------------------------------------------------------------ */
 
 /* On the stream's thread; `work` is the copy of a call. */
 static int32_t run_call(tn_worker *stream, void *work)
@@ -25,7 +25,7 @@ int32_t acme_enqueue(void *self, const tn_call *call)
     return status ? status : tn_plain_nonzero_at(call, acme_address);
 }
 
-/* ---- tenon.stream ---------------------------------------------------------------------------------------- */
+/* ---- tenon.stream ------------------------------------------------------------------------------------- */
 
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
@@ -82,7 +82,7 @@ int32_t acme_synchronize(void *self, void *device)
     return status;
 }
 
-/* ---- tenon.event ------------------------------------------------------------------------------------------ */
+/* ---- tenon.event -------------------------------------------------------------------------------------- */
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {

@@ -2,8 +2,8 @@
 /*
  * The kernels and the table of the operators that they serve. The host has checked, promoted, broadcast and
  * allocated before it calls one (tenon/op.h). The table begins with plain kernels of all twelve families
- * (tenon/plain_kernels.h): replace them family by family. What has no row here runs as a composite of operators
- * that have one, or on the CPU, counted.
+ * (tenon/plain_kernels.h): replace them family by family. What has no row here runs as a composite of
+ * operators that have one, or on the CPU, counted.
  */
 #include "plugin.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device "acme": its memory is the host's and its work is done when a call returns. It has the slots that
- * Tenon requires; the host's defaults serve for all others. Replace these bodies with calls of your driver;
- * kernels.c has the arithmetic. Read it from the bottom: the entry, the tables, then the slots. tenon/plugin.h
- * says what each slot may do, and who calls it.
+ * The device "acme": its memory is the host's and its work is done when a call returns. It has the slots
+ * that Tenon requires; the host's defaults serve for all others. Replace these bodies with calls of your
+ * driver; kernels.c has the arithmetic. Read it from the bottom: the entry, the tables, then the slots.
+ * tenon/plugin.h says what each slot may do, and who calls it.
  */
 #include <stdlib.h>
 #include <string.h>

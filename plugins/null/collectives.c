@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon.collectives: without it the host refuses them. All work is done when a call returns, so every rank's memory
- * is ready, and the host is the only one that moves bytes. There is no arithmetic: `dtypes` is empty, so the host
- * never asks for a reduction.
+ * tenon.collectives: without it the host refuses them. All work is done when a call returns, so every rank's
+ * memory is ready, and the host is the only one that moves bytes. There is no arithmetic: `dtypes` is empty,
+ * so the host never asks for a reduction.
  */
 #include "null.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon.graph: without it the host refuses graphs. A graph is a list of copies and fills, in the order in which the
- * streams of the capture queued them; that order satisfies all events between them. A launch does the list at once.
- * A graph is counted: streams, events and executables hold it.
+ * tenon.graph: without it the host refuses graphs. A graph is a list of copies and fills, in the order in
+ * which the streams of the capture queued them; that order satisfies all events between them. A launch does
+ * the list at once. A graph is counted: streams, events and executables hold it.
  */
 #include "null.h"
 
@@ -24,7 +24,7 @@ typedef struct executable {
     null_graph *graph;
 } executable;
 
-/* ---- With the lock held ---------------------------------------------------------------------------------- */
+/* ---- With the lock held ------------------------------------------------------------------------------- */
 
 static null_graph *hold(null_graph *graph)
 {
@@ -76,7 +76,7 @@ static void perform(null_operation operation)
         memset(operation.to, (int)operation.value, (size_t)operation.bytes);
 }
 
-/* ---- For streams and events ------------------------------------------------------------------------------ */
+/* ---- For streams and events --------------------------------------------------------------------------- */
 
 int32_t null_run(null_plugin *p, null_stream *stream, null_operation operation)
 {
@@ -120,7 +120,7 @@ void null_forget(null_plugin *p, null_graph *graph)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- The slots ------------------------------------------------------------------------------------------- */
+/* ---- The slots ---------------------------------------------------------------------------------------- */
 
 static int32_t graph_begin(void *self, void *device, void *stream)
 {

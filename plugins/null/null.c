@@ -4,9 +4,9 @@
  * TENON_NULL_DEVICES=1 (to 8) in the environment there are devices whose memory is the host's, and on which
  * every operator falls back to the CPU.
  *
- * Optional slots have the plainest body that is right; a comment at each says what the host does without it, so
- * that a vendor can take it out. Graphs are in graph.c, collectives in collectives.c. The plugin sees abi/include
- * and nothing else of Tenon.
+ * Optional slots have the plainest body that is right; a comment at each says what the host does without it,
+ * so that a vendor can take it out. Graphs are in graph.c, collectives in collectives.c. The plugin sees
+ * abi/include and nothing else of Tenon.
  */
 #include "null.h"
 
@@ -239,7 +239,7 @@ static int32_t event_elapsed(void *self, void *device, void *start, void *end, d
     return TN_OK;
 }
 
-/* ---- tenon.layout: without it tensors are strided ------------------------------------------------------- */
+/* ---- tenon.layout: without it tensors are strided ----------------------------------------------------- */
 
 static int32_t layout_convert(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
                               void *stream)
@@ -249,7 +249,7 @@ static int32_t layout_convert(void *self, void *device, const tn_tensor_desc *fr
 
 static void layout_destroy_meta(void *self, void *meta) {}
 
-/* ---- tenon.random, tenon.autocast, tenon.allocator: without them the host's own serve -------------------- */
+/* ---- tenon.random, tenon.autocast, tenon.allocator: without them the host's own serve ----------------- */
 
 static int32_t random_fresh_seed(void *self, void *device, uint64_t *out_seed)
 {
@@ -279,7 +279,7 @@ static void allocator_free(void *self, void *device, void *allocation, uint64_t 
     memory_free(self, device, allocation, bytes);
 }
 
-/* ---- The tables: what the host sees ---------------------------------------------------------------------- */
+/* ---- The tables: what the host sees ------------------------------------------------------------------- */
 
 static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
                                                      .type = "null",

@@ -46,7 +46,8 @@ typedef struct null_operation {
 
 /* Does it, or adds it to what the stream captures. */
 int32_t null_run(null_plugin *p, null_stream *stream, null_operation operation);
-/* The event marks where the stream is; the stream waits for what the event marks, which may join it to a capture. */
+/* The event marks where the stream is; the stream waits for what the event marks, which may join it to a
+ * capture. */
 void null_mark(null_plugin *p, null_event *event, null_stream *stream);
 int32_t null_wait(null_plugin *p, null_stream *stream, null_event *event);
 /* Lets go of a graph, which may be NULL. */

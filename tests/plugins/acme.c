@@ -26,9 +26,6 @@ Test(acme, add_broadcasts_and_scales)
     cr_assert_eq(fixture_run(&f, "aten::mul.Tensor", args, 2, outs, 1, &n.nest), TN_OK);
     cr_assert_eq(fixture_read(&f, &z, back), TN_OK);
     cr_assert_eq(back[5], 180);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &z);
     fixture_close(&f);
 }
 
@@ -54,9 +51,6 @@ Test(acme, sum_over_either_dimension)
     cr_assert_eq(fixture_run(&f, "aten::sum.dim_IntList", args, 4, &out, 1, &n.nest), TN_OK);
     cr_assert_eq(fixture_read(&f, &columns, back), TN_OK);
     cr_assert_arr_eq(back, ((float[]){5, 7, 9}), 12);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &rows);
-    fixture_tensor_free(&f, &columns);
     fixture_close(&f);
 }
 
@@ -77,8 +71,6 @@ Test(acme, copy_broadcasts_and_fill_fills)
     cr_assert_eq(fixture_run(&f, "prim::fill", fill_args, 2, &out, 1, NULL), TN_OK);
     cr_assert_eq(fixture_read(&f, &z, back), TN_OK);
     for (int i = 0; i < 6; i++) cr_assert_eq(back[i], 1.5f);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &z);
     fixture_close(&f);
 }
 
@@ -104,9 +96,6 @@ Test(acme, products_of_matrices)
     tn_value args[] = {fixture_value(&x), fixture_value(&y)};
     run(&f, "aten::mm", args, 2, &z, back);
     cr_assert_arr_eq(back, expected, sizeof(expected));
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &z);
     fixture_close(&f);
 }
 
@@ -133,10 +122,6 @@ Test(acme, gather_and_scatter_go_by_positions)
     if (!status) status = f.streams->synchronize(f.self, f.device, f.stream); /* a late error */
     cr_assert_eq(status, TN_E_INDEX);
     cr_assert_str_eq(f.error_message, "scatter: argument 'index' is out of bounds");
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &index);
-    fixture_tensor_free(&f, &z);
-    fixture_tensor_free(&f, &far);
     fixture_close(&f);
 }
 
@@ -159,9 +144,6 @@ Test(acme, sort_is_stable_and_nan_is_the_largest)
     cr_assert(isnan(values[0]));
     cr_assert_arr_eq(values + 1, ((float[]){2, 2, 1, -1}), 16);
     cr_assert_arr_eq(order, ((int64_t[]){1, 0, 3, 2, 4}), 40);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &v);
-    fixture_tensor_free(&f, &p);
     fixture_close(&f);
 }
 
@@ -180,6 +162,5 @@ Test(acme, random_numbers_are_those_of_philox)
                        tn_value_int(0),   tn_value_int(0)};
     run(&f, "prim::random", args, 6, &z, back);
     for (int i = 0; i < 4; i++) cr_assert_eq(back[i], 2 + 2 * ((float)expected[i] * 0x1p-24f));
-    fixture_tensor_free(&f, &z);
     fixture_close(&f);
 }

@@ -86,7 +86,6 @@ Test(acme_opaque, work_is_later_in_order_and_on_another_thread)
     cr_assert_eq(is_done(&f, f.stream), 1);
     cr_assert_arr_eq(back, ((float[]){5, 5}), 8);
     cr_assert(!pthread_equal(g.passed_by, pthread_self()));
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -118,8 +117,6 @@ Test(acme_opaque, an_error_is_late_drops_what_is_behind_it_and_is_reported_once)
     cr_assert_eq(fixture_run(&f, "prim::fill", fill, 2, &out, 1, NULL), TN_OK);
     cr_assert_eq(fixture_read(&f, &t, back), TN_OK);
     cr_assert_arr_eq(back, ((float[]){5, 5}), 8);
-    fixture_tensor_free(&f, &t);
-    fixture_tensor_free(&f, &index);
     fixture_close(&f);
 }
 
@@ -135,8 +132,6 @@ Test(acme_opaque, nonzero_waits_and_reports)
     tn_value scatter[] = {out, tn_value_int(0), fixture_value(&index), tn_value_float(3)};
     cr_assert_eq(fixture_run(&f, "aten::scatter_.value", scatter, 4, &out, 1, NULL), TN_OK);
     cr_assert_eq(fixture_run(&f, "aten::nonzero", scatter, 1, &out, 1, NULL), TN_E_INDEX);
-    fixture_tensor_free(&f, &t);
-    fixture_tensor_free(&f, &index);
     fixture_close(&f);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Help for kernels in device languages: the words and numbers of random streams, conversions of 16-bit floats,
- * and the walk over a loop nest. The text is C, C++, CUDA, HIP and OpenCL C at once. It includes nothing, has
- * no state, needs no double where the device has none, and keeps no pointer in a structure.
+ * Help for kernels in device languages: the words and numbers of random streams, conversions of 16-bit
+ * floats, and the walk over a loop nest. The text is C, C++, CUDA, HIP and OpenCL C at once. It includes
+ * nothing, has no state, needs no double where the device has none, and keeps no pointer in a structure.
  *
  * A device source includes it, or is handed to the compiler behind its text where a device compiler sees no
- * files: clCreateProgramWithSource takes both as two strings. Host code gets it through tenon/kernel.h, so that
- * both sides share one text. Pointers are those of private memory; a kernel reads its arrays itself:
+ * files: clCreateProgramWithSource takes both as two strings. Host code gets it through tenon/kernel.h, so
+ * that both sides share one text. Pointers are those of private memory; a kernel reads its arrays itself:
  *
  *     __kernel void add(__global char *out, __global const char *a, __global const char *b, tn_walk walk)
  *     {
@@ -176,13 +176,13 @@ TN_DEVICE_FUNCTION tn_u16 tn_bfloat16_of_float(float f)
     return (tn_u16)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* ---- The walk over a loop nest -------------------------------------------------------------------------- */
+/* ---- The walk over a loop nest ------------------------------------------------------------------------ */
 
 /*
  * A loop nest as one value: an argument of a device kernel, 504 bytes of the 1024 that every OpenCL device
- * takes. The host fills it with tn_walk_of_nest (tenon/kernel.h). Dimension 0 is the innermost; strides are in
- * bytes; operands are outputs first, then tensors. For a reduction or scan element i + k * lines is the k-th one
- * of line i.
+ * takes. The host fills it with tn_walk_of_nest (tenon/kernel.h). Dimension 0 is the innermost; strides are
+ * in bytes; operands are outputs first, then tensors. For a reduction or scan element i + k * lines is the
+ * k-th one of line i.
  */
 #define TN_WALK_RANK     12
 #define TN_WALK_OPERANDS 4

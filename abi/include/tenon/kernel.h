@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Help for kernels, and for the host code around them: the operands of a nest and the tensors among the
- * arguments as strided arrays, elements of any dtype as numbers, a loop nest as one value for a device kernel,
- * and a deep copy of a call for devices that work later. All of it is inline: it is compiled into the plugin
- * and adds nothing to the contract. It needs no libc and has no state; CUDA and HIP compile it for both sides.
- * What OpenCL C can include too is in tenon/device_kernel.h; whole kernels in plain C are in
+ * arguments as strided arrays, elements of any dtype as numbers, a loop nest as one value for a device
+ * kernel, and a deep copy of a call for devices that work later. All of it is inline: it is compiled into
+ * the plugin and adds nothing to the contract. It needs no libc and has no state; CUDA and HIP compile it
+ * for both sides. What OpenCL C can include too is in tenon/device_kernel.h; whole kernels in plain C are in
  * tenon/plain_kernels.h.
  *
- * An array has its innermost dimension first, as nests have, so its elements are counted in the row-major order
- * of the tensor. Where the first `kept` dimensions of a nest have n elements together, element i + k * n is the
- * k-th one of the i-th line that is reduced or scanned. tn_strided_swap moves a dimension of a tensor to the
- * end, so that lines along it are counted in the same way.
+ * An array has its innermost dimension first, as nests have, so its elements are counted in the row-major
+ * order of the tensor. Where the first `kept` dimensions of a nest have n elements together, element i + k *
+ * n is the k-th one of the i-th line that is reduced or scanned. tn_strided_swap moves a dimension of a
+ * tensor to the end, so that lines along it are counted in the same way.
  *
- * Finding an element by its number costs a division for each dimension. A thread of a device does that once; a
- * plain loop on the host does it for each element, so fast kernels walk the strides instead.
+ * Finding an element by its number costs a division for each dimension. A thread of a device does that once;
+ * a plain loop on the host does it for each element, so fast kernels walk the strides instead.
  */
 #ifndef TENON_KERNEL_H
 #define TENON_KERNEL_H
@@ -26,9 +26,9 @@ TN_BEGIN_DECLS
 /* ---- Numbers: elements of any dtype ------------------------------------------------------------------- */
 
 /*
- * A number as a double and as an integer, because a double cannot hold every integer from 2^53 on. Both members
- * are always set. A kernel that computes both need not know the dtype: storing takes the member that the dtype
- * needs. The dtypes are bool, the integers except uint64, float16, bfloat16, float32 and float64.
+ * A number as a double and as an integer, because a double cannot hold every integer from 2^53 on. Both
+ * members are always set. A kernel that computes both need not know the dtype: storing takes the member that
+ * the dtype needs. The dtypes are bool, the integers except uint64, float16, bfloat16, float32 and float64.
  */
 typedef struct tn_number {
     double f;
@@ -192,8 +192,8 @@ TN_BOTH_SIDES static inline tn_strided tn_strided_tensor(const tn_tensor_desc *t
     return a;
 }
 
-/* The index here of the dimension that operators call `dim`, which counts from the outermost, or, when negative,
- * from the innermost. */
+/* The index here of the dimension that operators call `dim`, which counts from the outermost, or, when
+ * negative, from the innermost. */
 TN_BOTH_SIDES static inline uint32_t tn_strided_dim(const tn_strided *a, int64_t dim)
 {
     return (uint32_t)(dim < 0 ? -1 - dim : (int64_t)a->rank - 1 - dim);
@@ -228,8 +228,9 @@ TN_BOTH_SIDES static inline void tn_strided_put(const tn_strided *a, int64_t i, 
 }
 
 /*
- * For gather and scatter: element i of `index` holds a position along dimension `dim`. Gives the address of the
- * element of `a` at that position whose other coordinates are those of i; NULL if the position is out of range.
+ * For gather and scatter: element i of `index` holds a position along dimension `dim`. Gives the address of
+ * the element of `a` at that position whose other coordinates are those of i; NULL if the position is out of
+ * range.
  */
 TN_BOTH_SIDES static inline void *tn_strided_pick(const tn_strided *a, uint32_t dim, const tn_strided *index,
                                                   int64_t i)
@@ -267,8 +268,8 @@ TN_BOTH_SIDES static inline void tn_strided_swap(tn_strided *a, uint32_t d, uint
 /* ---- Loop nests for device kernels --------------------------------------------------------------------- */
 
 /*
- * Fills `out` with the nest; tenon/device_kernel.h walks it. 0 if the nest has more dimensions or operands than
- * a tn_walk holds: then launch another kernel, or let can_run refuse such calls.
+ * Fills `out` with the nest; tenon/device_kernel.h walks it. 0 if the nest has more dimensions or operands
+ * than a tn_walk holds: then launch another kernel, or let can_run refuse such calls.
  */
 static inline int32_t tn_walk_of_nest(const tn_nest *nest, tn_walk *out)
 {
@@ -386,9 +387,9 @@ static inline const tn_nest *tn_pack_nest(tn_call_packer *p, const tn_nest *from
  * host memory. Memory of the device is not copied: the host keeps it until the stream has passed. `address`
  * (may be NULL) gives the address at which the copy's reader finds it, which is stored as the host address.
  *
- * Returns the number of bytes; with memory NULL that is all. Otherwise `memory`, aligned to 8 bytes and as large
- * as that, then begins with the copied tn_call. `state` and `host` of the copy are those of the original, and the
- * host's functions that take a call may not be used with it.
+ * Returns the number of bytes; with memory NULL that is all. Otherwise `memory`, aligned to 8 bytes and as
+ * large as that, then begins with the copied tn_call. `state` and `host` of the copy are those of the
+ * original, and the host's functions that take a call may not be used with it.
  */
 static inline uint64_t tn_call_copy(const tn_call *call, tn_address_fn address, void *memory)
 {
@@ -409,7 +410,8 @@ static inline uint64_t tn_call_copy(const tn_call *call, tn_address_fn address, 
 
 /* ---- What can_run asks --------------------------------------------------------------------------------- */
 
-/* 1 if the dtypes of all tensors of a call are in the list, which 0 ends. A row's `dtypes` is about one tensor. */
+/* 1 if the dtypes of all tensors of a call are in the list, which 0 ends. A row's `dtypes` is about one
+ * tensor. */
 static inline int32_t tn_call_dtypes_in(const tn_call *call, const tn_dtype *list)
 {
     for (uint32_t i = 0; i < call->n_args + call->n_outs; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The twelve kernels that make a device (tenon/op.h), as plain loops in C over memory that the code can address:
- * what a new plugin starts with, and what its own kernels can be compared with. Slow, and right. They compute
- * one element at a time as a tn_number, so one function serves every dtype that tenon/kernel.h knows, and one
- * function serves each family of operators.
+ * The twelve kernels that make a device (tenon/op.h), as plain loops in C over memory that the code can
+ * address: what a new plugin starts with, and what its own kernels can be compared with. Slow, and right.
+ * They compute one element at a time as a tn_number, so one function serves every dtype that tenon/kernel.h
+ * knows, and one function serves each family of operators.
  *
  * All of it is inline and compiled into the plugin. It needs math.h, stdlib.h and string.h; a plugin defines
  * TN_PLUGIN first and links libm. A plugin takes the rows that it wants, by family, into its own table:
@@ -11,8 +11,9 @@
  *     #define ROW(...) TN_PLAIN_ROW(can_run, __VA_ARGS__)
  *     static const tn_kernel_row rows[] = {TN_PLAIN_FILL(ROW), TN_PLAIN_COPY(ROW), ...};
  *
- * For a device that works later TN_PLAIN_ROW_LATER names a function that queues a copy of the call; whoever runs
- * the copy calls the function that `data` holds. A family that is left out runs on the CPU, or as a composite.
+ * For a device that works later TN_PLAIN_ROW_LATER names a function that queues a copy of the call; whoever
+ * runs the copy calls the function that `data` holds. A family that is left out runs on the CPU, or as a
+ * composite.
  */
 #ifndef TENON_PLAIN_KERNELS_H
 #define TENON_PLAIN_KERNELS_H
@@ -171,8 +172,8 @@ static inline int32_t tn_plain_pointwise(void *self, const tn_call *call)
 
 /* ---- Reductions and scans ------------------------------------------------------------------------------ */
 
-/* A row folds with ADD, MUL, or COMPARE and the orders in which the next element replaces the best one. It may ask
- * for the mean in place of the sum, or for the position of the best element. */
+/* A row folds with ADD, MUL, or COMPARE and the orders in which the next element replaces the best one.
+ * It may ask for the mean in place of the sum, or for the position of the best element. */
 #define TN_PLAIN_MEAN     8192
 #define TN_PLAIN_POSITION 16384
 #define TN_PLAIN_TRUTH    32768
@@ -186,8 +187,9 @@ static inline int32_t tn_plain_replaces(int32_t opcode, tn_number next, tn_numbe
 }
 
 /*
- * Each line is folded from its first element on, and the running result is stored at every step. A scan keeps all
- * of them; the output of a reduction has stride 0 in the reduced dimensions, so that the last one remains.
+ * Each line is folded from its first element on, and the running result is stored at every step. A scan
+ * keeps all of them; the output of a reduction has stride 0 in the reduced dimensions, so that the last one
+ * remains.
  */
 static inline int32_t tn_plain_fold(void *self, const tn_call *call)
 {
@@ -236,8 +238,8 @@ static inline int32_t tn_plain_gather(void *self, const tn_call *call)
     return TN_OK;
 }
 
-/* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value): `self` is the output. With the opcode
- * ADD the source is added, else it replaces. */
+/* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value): `self` is the output. With
+ * the opcode ADD the source is added, else it replaces. */
 static inline int32_t tn_plain_scatter(void *self, const tn_call *call)
 {
     tn_strided out = tn_plain_tensor(call->outs[0]), index = tn_plain_tensor(call->args[2]), source = index;
@@ -304,8 +306,9 @@ static inline int32_t tn_plain_sort(void *self, const tn_call *call)
 }
 
 /*
- * nonzero(Tensor self): the size of the result depends on the data, so it is counted first. `address` gives the
- * addresses of memory that the host has none for, else NULL. A device that works later waits for the stream first.
+ * nonzero(Tensor self): the size of the result depends on the data, so it is counted first. `address` gives
+ * the addresses of memory that the host has none for, else NULL. A device that works later waits for the
+ * stream first.
  */
 static inline int32_t tn_plain_nonzero_at(const tn_call *call, tn_address_fn address)
 {
@@ -427,9 +430,10 @@ static inline int32_t tn_plain_random(void *self, const tn_call *call)
     return TN_OK;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------------------ */
+/* ---- Rows --------------------------------------------------------------------------------------------- */
 
-/* The dtypes of the rows: what tn_number can hold. A device with fewer says so in its facts and in can_run. */
+/* The dtypes of the rows: what tn_number can hold. A device with fewer says so in its facts and in
+ * can_run. */
 #define TN_PLAIN_INTEGERS TN_UINT8, TN_INT8, TN_INT16, TN_UINT16, TN_INT32, TN_UINT32, TN_INT64
 #define TN_PLAIN_FLOATS   TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16
 static const tn_dtype tn_plain_all[] = {TN_BOOL, TN_PLAIN_INTEGERS, TN_PLAIN_FLOATS, 0};
@@ -440,15 +444,13 @@ static const tn_dtype tn_plain_drawn[] = {TN_FLOAT32, TN_FLOAT64,
                                           0}; /* 16-bit floats use other bits of a word */
 
 /*
- * can_run for these rows on a device that computes in `dtypes` (0 ends them): NULL for yes, else why not. A row's
- * own list is about the first tensor; here every tensor is looked at.
+ * can_run for these rows on a device that computes in `dtypes` (0 ends them): NULL for yes, else why not. A
+ * row's own list is about the first tensor; here every tensor is looked at.
  */
 static inline const char *tn_plain_can_run(const tn_call *call, const tn_dtype *dtypes)
 {
     int32_t opcode = tn_plain_row_of(call)->opcode;
     int64_t distribution = opcode == TN_PLAIN_DRAWS ? call->args[1].as.i : 0;
-    (void)tn_plain_all, (void)tn_plain_numbers, (void)tn_plain_wholes, (void)tn_plain_reals,
-        (void)tn_plain_drawn;
     if (opcode == TN_PLAIN_MOVES &&
         tn_desc(call->args[0].as.tensor)->dtype == tn_desc(call->args[1].as.tensor)->dtype)
         return NULL;
@@ -458,8 +460,8 @@ static inline const char *tn_plain_can_run(const tn_call *call, const tn_dtype *
     return NULL;
 }
 
-/* One row, in C: schema, dtypes, flags (TN_ROW_...), function. What follows initialises the rest of a tn_plain_row:
- * `.opcode = TN_PLAIN_ADD`. */
+/* One row, in C: schema, dtypes, flags (TN_ROW_...), function. What follows initialises the rest of a
+ * tn_plain_row: `.opcode = TN_PLAIN_ADD`. */
 #define TN_PLAIN_ROW(can, text, list, row_flags, function, ...) \
     TN_PLAIN_ROW_LATER(function, can, text, list, row_flags, function, __VA_ARGS__)
 #define TN_PLAIN_ROW_LATER(queue, can, text, list, row_flags, function, ...)                                \
@@ -469,8 +471,9 @@ static inline const char *tn_plain_can_run(const tn_call *call, const tn_dtype *
     }
 
 /*
- * The rows of each family, for a macro ROW(schema, dtypes, flags, function, ...) of the plugin's; what follows the
- * function initialises the rest of a tn_plain_row. `tenon ops NAME` prints the schema of an operator.
+ * The rows of each family, for a macro ROW(schema, dtypes, flags, function, ...) of the plugin's; what
+ * follows the function initialises the rest of a tn_plain_row. `tenon ops NAME` prints the schema of an
+ * operator.
  */
 #define TN_PLAIN_FILL(ROW) ROW(TN_SCHEMA_FILL, tn_plain_all, 0, tn_plain_fill, .opcode = 0)
 #define TN_PLAIN_COPY(ROW) ROW(TN_SCHEMA_COPY, NULL, 0, tn_plain_copy, .opcode = TN_PLAIN_MOVES)

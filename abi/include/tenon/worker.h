@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker: a thread that runs pieces of work in order, with the late errors that a stream has (tenon/plugin.h).
- * It makes a stream for a device whose driver has no queues, and stands for the driver's queue in what
- * `tenon new-plugin --memory opaque` writes. All of it is inline and compiled into the plugin; it needs POSIX
- * threads.
+ * A worker: a thread that runs pieces of work in order, with the late errors that a stream has
+ * (tenon/plugin.h). It makes a stream for a device whose driver has no queues, and stands for the driver's
+ * queue in what `tenon new-plugin --memory opaque` writes. All of it is inline and compiled into the plugin;
+ * it needs POSIX threads.
  *
- * Work is numbered from 1 in the order in which it was pushed. An event is the number of the last work before it.
- * When a piece of work fails, the work behind it is dropped, except what is pushed with `always`; the next
- * tn_worker_report gives the error, once, and what is pushed after that runs again.
+ * Work is numbered from 1 in the order in which it was pushed. An event is the number of the last work
+ * before it. When a piece of work fails, the work behind it is dropped, except what is pushed with `always`;
+ * the next tn_worker_report gives the error, once, and what is pushed after that runs again.
  */
 #ifndef TENON_WORKER_H
 #define TENON_WORKER_H
@@ -22,7 +22,8 @@
 TN_BEGIN_DECLS
 
 typedef struct tn_worker tn_worker;
-/* Does a piece of work and returns a status; for errors it may call `worker->host.error`. The worker frees `work`. */
+/* Does a piece of work and returns a status; for errors it may call `worker->host.error`. The worker
+ * frees `work`. */
 typedef int32_t (*tn_work_fn)(tn_worker *worker, void *work);
 
 typedef struct tn_work_item {
@@ -167,7 +168,7 @@ static inline int32_t tn_worker_report(tn_worker *w)
     return status ? w->plugin_host->error(w->plugin_host->context, status, message) : TN_OK;
 }
 
-/* ---- What a driver's queue offers ------------------------------------------------------------------------ */
+/* ---- What a driver's queue offers --------------------------------------------------------------------- */
 
 typedef struct tn_worker_task {
     void *to;
