@@ -66,12 +66,12 @@ ALWAYS_INLINE A smaller(A a, A b)
     return b < a || is_nan_state(b) ? b : a;
 }
 
-/* Maps of an element; p is the exponent of norm_p. */
+/* Maps of an element; p is the exponent of norm_p. Real elements are mapped in A. */
+#if CPU_IS_COMPLEX
 ALWAYS_INLINE A truth(T x, double p)
 {
     return is_nonzero(x);
 }
-#if CPU_IS_COMPLEX
 ALWAYS_INLINE A magnitude(T x, double p)
 {
     return hypot(x.re, x.im);
@@ -93,9 +93,19 @@ ALWAYS_INLINE A times(A a, A b)
 {
     return a * b;
 }
+ALWAYS_INLINE A truth(T x, double p)
+{
+    A a = (A)x;
+    return a != 0;
+}
 ALWAYS_INLINE A magnitude(T x, double p)
 {
-    return CPU_IS_INTEGER ? ((A)x < 0 ? -(A)x : (A)x) : (A)fabs((double)x);
+    A a = (A)x;
+#if CPU_IS_INTEGER
+    return a < 0 ? -a : a;
+#else
+    return fabs(a);
+#endif
 }
 ALWAYS_INLINE A squared(T x, double p)
 {
