@@ -244,6 +244,11 @@ static void put_entry(FILE *f, const check_run *run, const check_entry *e)
         fputs(" — listed: ", f);
         put(f, r->excuse);
     }
+    if (r->log[0] && (r->outcome == CHECK_FAILED || r->outcome == CHECK_CRASHED)) {
+        fputs("<pre>", f);
+        put(f, r->log);
+        fputs("</pre>", f);
+    }
     fputs("</td></tr>\n", f);
 }
 

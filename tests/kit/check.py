@@ -108,8 +108,10 @@ def check_kernels(suite):
     expect("Aborted" in report["cases"][0]["reason"], "with its signal")
     expect("warning: " in report["cases"][0]["log"] and "queue 3 is stuck" in report["cases"][0]["log"], "and what was logged before it")
     for jobs in ("0", "1"):
-        done = suite.run(suite.wrong, "--filter", total, "--jobs", jobs, expect=1, TENON_TEST_FAULT="native")
+        page = suite.folder / "native.html"
+        done = suite.run(suite.wrong, "--filter", total, "--jobs", jobs, "--html", page, expect=1, TENON_TEST_FAULT="native")
         expect("the queue refuses the sum" in done.stdout and "-36: CL_INVALID_COMMAND_QUEUE" in done.stdout, f"the vendor's own words: {done.stdout}")
+        expect("queue 3 is stuck" in page.read_text(), "and the page has it")
         expect("log: warning: " in done.stdout and "queue 3 is stuck" in done.stdout, f"what was logged meanwhile: {done.stdout}")
     report = suite.report(suite.wrong, "--filter", total, "--timeout", 1, expect=1, TENON_TEST_FAULT="hang")
     expect(all("not done after 1 second" in c["reason"] for c in report["cases"]), "so is a hang")

@@ -78,6 +78,15 @@ MUTANTS = [
      "1/options/aten::add.Tensor/alpha=0.25"),
     ("div ignores rounding_mode", "pointwise.c", "p.rounding = call->args[2].as.string[0];", "p.rounding = 'f';",
      "1/options/aten::div.Tensor_mode/rounding_mode=trunc"),
+    ("random numbers ignore the offset", "random.c", ".offset = (uint64_t)tn_value_as_int(call->args[5]),", ".offset = 0,",
+     "1/random/prim::random/float32/uniform-contiguous"),
+    ("sort is not stable", "sort.c", "return (a->position > b->position) - (a->position < b->position);",
+     "return (a->position < b->position) - (a->position > b->position);", "1/sort/aten::sort.stable/float32/contiguous"),
+    ("sort puts NaN first", "sort.c", "nan_a - nan_b :", "nan_b - nan_a :", "1/sort/aten::sort.stable/float32/special"),
+    ("copies forget where in the source they begin", "memory.c", "reference_resolve(from_device, from, from_offset, bytes)",
+     "reference_resolve(from_device, from, 0, bytes)", "0/slot/copy.peer"),
+    ("an average over ranks is a sum", "collectives.c", "if (m->reduction == TN_REDUCE_AVERAGE) {", "if (0) {",
+     "4/collectives/all_reduce/average/float32"),
     ("a launched graph does nothing", "graph.c", "for (uint32_t b = 0; idle < p->n_branches;", "for (uint32_t b = 0; 0;",
      "4/graph/replays"),
     ("a graph forgets the waits between its streams", "graph.c", "if (done[b] < after->at[b]) return 0;", ";", "4/graph/streams"),
@@ -164,7 +173,7 @@ def check(tenon, build, library, names):
     filters = "|".join(re.escape(n).replace("\\-", "-") for n in sorted(set(names)))
     run = subprocess.run([tenon, "check", library, "--filter", f"^({filters})$", "--jobs", "1", "--timeout", "60", "--json", "-"],
                          capture_output=True, text=True, timeout=600,
-                         env={**environment, "TENON_PLUGIN_PATH": f"{build}/plugins/cpu", "TENON_REFERENCE_DEVICES": "1"})
+                         env={**environment, "TENON_PLUGIN_PATH": f"{build}/plugins/cpu", "TENON_REFERENCE_DEVICES": "2"})
     try:
         report = json.loads(run.stdout)
     except json.JSONDecodeError:

@@ -4,6 +4,7 @@
 numbers; a broken kernel, a file that is cut off and one that is damaged are found."""
 import argparse
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def all_slots(o, folder, checks):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("tenon", "program", "cpu", "reference", "broken", "slots", "shim", "full"):
+    for name in ("tenon", "program", "cpu", "reference", "broken", "crashing", "slots", "shim", "full"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--full-broken", nargs=4, required=True)
     o = parser.parse_args()
@@ -101,6 +102,10 @@ def main():
         all_slots(o, folder, checks)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.broken)
         checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text and ("1 difference;" in text or " differences;" in text), text)
+        status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.crashing)
+        checks["a crash is named with its call"] = (status == 1 and re.search(r"call \d+, aten::tanh: the plugin crashed with SIG", text), text)
+        status, text = replay(o, folder / "reference.rec", "--list", "--timeout", "soon")
+        checks["a timeout is a number"] = (status == 2 and "--timeout 'soon' is not a number of seconds" in text, text)
         (folder / "no.rec").write_bytes(b"TENONREC" + struct.pack("<II", 99, 0))
         status, text = replay(o, folder / "no.rec", "--list")
         checks["another version"] = (status == 1 and "is of version 99" in text, text)
