@@ -15,6 +15,7 @@ typedef struct moved {
     tn_value args[TNI_MAX_ARGS];
     tn_tensor *copies[TNI_MAX_TEMPORARIES];
     uint32_t n_copies;
+    uint32_t n_devices; /* arguments that name a device and now name the CPU */
     uint64_t bytes;
 } moved;
 
@@ -50,7 +51,7 @@ static int32_t move_list(tni_frame *f, moved *m, const tn_value *v, tn_value *ou
 static int32_t move_arguments(tni_frame *f, moved *m)
 {
     int32_t status = TN_OK;
-    m->n_copies = 0;
+    m->n_copies = m->n_devices = 0;
     m->bytes = 0;
     for (uint32_t i = 0; i < f->n_args && !status; i++) {
         const tn_value *v = &f->args[i];
@@ -63,8 +64,13 @@ static int32_t move_arguments(tni_frame *f, moved *m)
             status = move_list(f, m, v, &m->args[i]);
         } else if (v->tag == TN_TAG_DEVICE) {
             m->args[i] = tn_value_device(TN_CPU);
+            m->n_devices += v->as.device != TN_CPU;
         }
     }
+    /* The call on the CPU would be the same call again, without end. */
+    if (!status && !m->n_copies && !m->n_devices)
+        return tni_fail(f, TN_E_UNSUPPORTED,
+                        "no argument is on the device of the result, which has no kernel");
     return status;
 }
 

@@ -3,28 +3,12 @@
  * Which row of a kernel table runs. A row compiled against an older schema does not know the arguments that
  * were appended since: it may run only while each of them has its default value.
  */
-#include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
-#include <tenon/tenon.h>
+#include "support.h"
 
-static tn_context *ctx;
-static tn_scope *s;
 static int ran_older, ran_newer;
 
-static void set_up(void)
-{
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    s = tn_scope_open(ctx);
-}
-
-static void tear_down(void)
-{
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
-}
-
-TestSuite(rows, .init = set_up, .fini = tear_down);
+TestSuite(rows, .init = open_context, .fini = close_context);
 
 static int32_t older(void *self, const tn_call *call)
 {
@@ -38,17 +22,10 @@ static int32_t newer(void *self, const tn_call *call)
     return TN_OK;
 }
 
-static void add_row(const char *schema, int32_t priority, tn_kernel_fn run)
-{
-    const tn_kernel_row row = {
-        .size = sizeof row, .strides = TN_STRIDES_ANY, .priority = priority, .schema = schema, .run = run};
-    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK, "%s", schema);
-}
-
 Test(rows, a_built_in_operator_with_another_string_of_the_same_length)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(3));
-    add_row("aten::gelu(Tensor self) -> Tensor", 1000, older);
+    add_row("cpu", "aten::gelu(Tensor self) -> Tensor", 1000, older, NULL);
     tn_gelu(s, x);
     cr_expect_eq(ran_older, 1);
     /* gelu(1) = 0.841345 by erf, 0.841192 by tanh. */
@@ -109,18 +86,16 @@ static const struct {
 };
 
 /* Defines test::<name>(Tensor self, *, <argument>) with a row for it and a preferred one without the argument. */
-static uint32_t define(const char *name, const char *argument)
+static uint32_t define_appended(const char *name, const char *argument)
 {
     static char texts[64][160];
     static int n_texts;
     char *schema = texts[n_texts++], *old_schema = texts[n_texts++];
-    uint32_t number = 0;
     snprintf(schema, sizeof texts[0], "test::%s(Tensor self, *, %s) -> Tensor", name, argument);
     snprintf(old_schema, sizeof texts[0], "test::%s(Tensor self) -> Tensor", name);
-    const tn_operator_def def = {.size = sizeof def, .schema = schema};
-    cr_assert_eq(tn_operator_define(ctx, &def, &number), TN_OK, "%s", schema);
-    add_row(schema, 0, newer);
-    add_row(old_schema, 1, older);
+    uint32_t number = define(schema);
+    add_row("cpu", schema, 0, newer, NULL);
+    add_row("cpu", old_schema, 1, older, NULL);
     return number;
 }
 
@@ -140,14 +115,14 @@ Test(rows, an_appended_argument_of_every_kind)
     for (size_t i = 0; i < sizeof appended / sizeof *appended; i++) {
         char name[16];
         snprintf(name, sizeof name, "op%zu", i);
-        uint32_t number = define(name, appended[i].argument);
+        uint32_t number = define_appended(name, appended[i].argument);
         cr_expect(older_runs(number, x, appended[i].same), "%s: its default", appended[i].argument);
         cr_expect_not(older_runs(number, x, appended[i].other), "%s: another value", appended[i].argument);
     }
-    uint32_t number = define("scalars", "Scalar[] x=[1, 2.0]");
+    uint32_t number = define_appended("scalars", "Scalar[] x=[1, 2.0]");
     cr_expect(older_runs(number, x, scalars(2)));
     cr_expect_not(older_runs(number, x, scalars(2.5)));
-    number = define("tensors", "Tensor[] x=[]");
+    number = define_appended("tensors", "Tensor[] x=[]");
     cr_expect(older_runs(number, x, tn_value_tensors(&x, 0)));
     cr_expect_not(older_runs(number, x, tn_value_tensors(&x, 1)));
 }

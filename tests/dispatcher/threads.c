@@ -3,59 +3,21 @@
  * What may happen on one thread while another one calls operators: fallbacks are counted, rows and observers
  * are added and removed, operators are removed. ThreadSanitizer sees the races; the values hold without it.
  */
-#include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
-#include <tenon/tenon.h>
+#include "support.h"
 
 #define CALLS 200
 
-static tn_context *ctx;
 static atomic_int stopped;
 
-static void set_up(void)
-{
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
-}
-
-static void tear_down(void)
-{
-    tn_context_destroy(ctx);
-}
-
-TestSuite(threads, .init = set_up, .fini = tear_down, .timeout = 60);
-
-static int32_t do_nothing(void *self, const tn_call *call)
-{
-    return TN_OK;
-}
+TestSuite(threads, .init = open_context, .fini = close_context, .timeout = 60);
 
 static const char *refuse(void *self, const tn_call *call)
 {
     return "refused for this test";
-}
-
-static void add_row(const char *device, const char *schema, int32_t priority, tn_can_run_fn can_run)
-{
-    const tn_kernel_row row = {.size = sizeof row,
-                               .strides = TN_STRIDES_ANY,
-                               .priority = priority,
-                               .schema = schema,
-                               .run = do_nothing,
-                               .can_run = can_run};
-    cr_assert_eq(tn_kernels_add(ctx, device, NULL, &row, 1), TN_OK);
-}
-
-static uint32_t define(const char *schema)
-{
-    const tn_operator_def def = {.size = sizeof def, .schema = schema};
-    uint32_t number = 0;
-    cr_assert_eq(tn_operator_define(ctx, &def, &number), TN_OK);
-    return number;
 }
 
 /* One thread of a test: calls `op` on a tensor of `device`, at least CALLS times and until `stopped`. */
@@ -71,17 +33,17 @@ typedef struct caller {
 static void *call_many_times(void *argument)
 {
     caller *c = argument;
-    tn_scope *s = tn_scope_open(ctx);
-    tn_tensor *x = tn_ones(s, TN_INTS(4), .device = tn_device_parse(ctx, c->device));
+    tn_scope *own = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(own, TN_INTS(4), .device = tn_device_parse(ctx, c->device));
     while (atomic_load(&c->calls) < CALLS || !atomic_load(&stopped)) {
         tn_value out, args[] = {tn_value_tensor(x)};
-        int32_t status = tn_scope_call(s, c->op, args, 1, &out, 1);
+        int32_t status = tn_scope_call(own, c->op, args, 1, &out, 1);
         c->worked += status == TN_OK;
         c->not_found += status == TN_E_NOT_FOUND;
-        tn_scope_clear(s);
+        tn_scope_clear(own);
         atomic_fetch_add(&c->calls, 1);
     }
-    tn_scope_close(s);
+    tn_scope_close(own);
     return NULL;
 }
 
@@ -112,7 +74,7 @@ Test(threads, fallbacks_are_counted_on_two_threads)
     tn_fallback_info info = {.size = sizeof info};
     caller callers[2];
     uint64_t calls;
-    add_row("cpu", "test::only_on_the_cpu(Tensor self) -> Tensor", 0, NULL);
+    add_row("cpu", "test::only_on_the_cpu(Tensor self) -> Tensor", 0, do_nothing, NULL);
     start(callers, op, "reference:0");
     stop(callers);
     cr_expect_eq(callers[0].not_found + callers[1].not_found, 0);
@@ -133,10 +95,10 @@ Test(threads, rows_are_added_while_calls_look_for_one)
     const char *schema = "test::with_rows(Tensor self) -> Tensor";
     uint32_t op = define(schema);
     caller callers[2];
-    add_row("cpu", schema, 1000, refuse);
-    add_row("cpu", schema, 0, NULL);
+    add_row("cpu", schema, 1000, do_nothing, refuse);
+    add_row("cpu", schema, 0, do_nothing, NULL);
     start(callers, op, "cpu");
-    for (int32_t i = 1; i <= CALLS; i++) add_row("cpu", schema, i, i % 2 ? refuse : NULL);
+    for (int32_t i = 1; i <= CALLS; i++) add_row("cpu", schema, i, do_nothing, i % 2 ? refuse : NULL);
     stop(callers);
     cr_expect_eq(callers[0].not_found + callers[1].not_found, 0);
     cr_expect_eq(tn_inspect_kernel_count(ctx, op), CALLS + 2);
@@ -155,7 +117,7 @@ Test(threads, observers_come_and_go_while_calls_run)
     const tn_observer observer = {.size = sizeof observer, .user = &seen, .enter = count_enter};
     caller callers[2];
     uint64_t handle, first;
-    add_row("cpu", schema, 0, NULL);
+    add_row("cpu", schema, 0, do_nothing, NULL);
     cr_assert_eq(tn_observer_add(ctx, &observer, &first), TN_OK);
     start(callers, op, "cpu");
     for (int i = 0; i < CALLS; i++) {
@@ -173,7 +135,7 @@ Test(threads, an_operator_is_removed_while_calls_run)
     const char *schema = "test::removed(Tensor self) -> Tensor";
     uint32_t op = define(schema);
     caller callers[2];
-    add_row("cpu", schema, 0, NULL);
+    add_row("cpu", schema, 0, do_nothing, NULL);
     start(callers, op, "cpu");
     cr_assert_eq(tn_namespace_remove(ctx, "test"), TN_OK);
     stop(callers);

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What programs and plugins may get wrong when they define operators, rows and observers, when kernels and
+ * shape rules call the host, and when programs ask about operators: each gives an error that says what.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/plugin.h>
+#include "support.h"
+
+TestSuite(definitions, .init = open_context, .fini = close_context);
+
+/* ---- Definitions and rows ---- */
+
+static void refuse_definition(tn_operator_def def, int32_t status, const char *part)
+{
+    cr_expect_eq(tn_operator_define(ctx, &def, NULL), status, "%s", part);
+    expect_last_error(status, part);
+}
+#define REFUSE(status, part, ...) refuse_definition((tn_operator_def){__VA_ARGS__}, status, part)
+
+Test(definitions, refused)
+{
+    struct {
+        tn_operator_def def;
+        uint64_t later;
+    } longer = {{.size = sizeof longer, .schema = "test::longer(Tensor x) -> Tensor"}, 1};
+    cr_expect_eq(tn_operator_define(ctx, NULL, NULL), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "operator definition: size is 0");
+    REFUSE(TN_E_ARGUMENT, "size is 0", .schema = "test::f(Tensor x) -> Tensor");
+    REFUSE(TN_E_ARGUMENT, "schema is NULL", .size = sizeof(tn_operator_def));
+    REFUSE(TN_E_UNKNOWN_FIELD, "unknown tag bits 0x40", .size = sizeof(tn_operator_def), .tags = 0x40,
+           .schema = "test::f(Tensor x) -> Tensor");
+    REFUSE(TN_E_SYNTAX, "schema: column 18: expected ',' or ')'", .size = sizeof(tn_operator_def),
+           .schema = "test::f(Tensor x -> Tensor");
+    REFUSE(TN_E_EXISTS, "operator aten::add.Tensor is defined already, as \"aten::add.Tensor(Tensor self,",
+           .size = sizeof(tn_operator_def), .schema = "aten::add.Tensor(Tensor x) -> Tensor");
+    cr_expect_eq(tn_operator_define(ctx, &longer.def, NULL), TN_E_UNKNOWN_FIELD);
+    expect_last_error(TN_E_UNKNOWN_FIELD, "is set, past the fields known here");
+    longer.later = 0;
+    cr_expect_eq(tn_operator_define(ctx, &longer.def, NULL), TN_OK);
+    /* An older definition is shorter. */
+    REFUSE(TN_E_EXISTS, "test::longer is defined already", .size = 16,
+           .schema = "test::longer(Tensor x) -> Tensor");
+}
+
+Test(definitions, a_removed_operator_may_be_defined_again)
+{
+    const char *schema = "test::again(Tensor x) -> Tensor";
+    uint32_t op = define(schema);
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    cr_expect_not_null(CALL(op, tn_value_tensor(x)));
+    cr_expect_eq(tn_namespace_remove(ctx, "test"), TN_OK);
+    cr_expect_null(CALL(op, tn_value_tensor(x)));
+    expect_failure(TN_E_NOT_FOUND, "there is no operator with this number");
+    cr_expect_eq(tn_operator_find(ctx, "test::again"), 0);
+    expect_last_error(TN_E_NOT_FOUND, "no operator \"test::again\"");
+    cr_expect_eq(tn_namespace_remove(ctx, "test"), TN_E_NOT_FOUND);
+    expect_last_error(TN_E_NOT_FOUND, "no operator was defined in namespace \"test\"");
+    cr_expect_eq(tn_namespace_remove(ctx, NULL), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_operator_find(ctx, NULL), 0);
+    uint32_t second = define(schema);
+    cr_expect_neq(second, op);
+    cr_expect_eq(tn_operator_find(ctx, "test::again"), second);
+}
+
+/* The table of names grows past its first size. */
+Test(definitions, thousands)
+{
+    static char schemas[2600][48];
+    for (int i = 0; i < 2600; i++) {
+        snprintf(schemas[i], sizeof schemas[i], "test::op%d(Tensor x) -> Tensor", i);
+        define(schemas[i]);
+    }
+    uint32_t first = tn_operator_find(ctx, "test::op0");
+    cr_expect_eq(tn_operator_find(ctx, "test::op2599"), first + 2599);
+    cr_expect_eq(tn_operator_find(ctx, "aten::add.Tensor"), TN_OP_ADD);
+}
+
+static void refuse_row(const char *device, tn_kernel_row row, int32_t status, const char *part)
+{
+    cr_expect_eq(tn_kernels_add(ctx, device, NULL, &row, 1), status, "%s", part);
+    expect_last_error(status, part);
+}
+#define ROW(text) ((tn_kernel_row){.size = sizeof(tn_kernel_row), .schema = text, .run = do_nothing})
+
+Test(definitions, rows_that_do_not_fit)
+{
+    static const char *const misfits[] = {
+        "aten::add.Tensor(Tensor self, Tensor it, *, Scalar alpha=1) -> Tensor",    /* another name */
+        "aten::add.Tensor(Tensor self, Scalar other, *, Scalar alpha=1) -> Tensor", /* another type */
+        "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1, int more=0) -> Tensor",
+        "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> (Tensor, Tensor)",
+        "aten::add.Tensor(Tensor self) -> Tensor", /* `other` has no default */
+    };
+    for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++)
+        refuse_row("cpu", ROW(misfits[i]), TN_E_VERSION,
+                   "does not fit the operator's schema \"aten::add.Tensor(Tensor self,");
+    refuse_row("cpu", ROW("aten::add.Tensor(Tensor"), TN_E_SYNTAX, "schema: column");
+    refuse_row("nowhere", ROW("aten::relu(Tensor self) -> Tensor"), TN_E_DEVICE,
+               "no device type \"nowhere\"");
+    refuse_row(NULL, ROW("aten::relu(Tensor self) -> Tensor"), TN_E_DEVICE, "no device type \"NULL\"");
+    refuse_row("cpu", ROW(NULL), TN_E_CONTRACT, "kernel row: schema is NULL");
+    refuse_row("cpu", (tn_kernel_row){.schema = "aten::relu(Tensor self) -> Tensor"}, TN_E_CONTRACT,
+               "kernel row: run is NULL");
+    refuse_row(
+        "cpu",
+        (tn_kernel_row){.size = 4711, .schema = "aten::relu(Tensor self) -> Tensor", .run = do_nothing},
+        TN_E_CONTRACT, "a kernel row says size 4711");
+}
+
+Test(definitions, rows_wait_for_their_operator)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    add_row("cpu", "test::later(Tensor x) -> Tensor", 0, do_nothing, NULL);
+    add_row("cpu", "test::later(Tensor y) -> Tensor", 1, do_nothing, NULL); /* will not fit */
+    add_row("cpu", "test::never(Tensor x) -> Tensor", 0, do_nothing, NULL);
+    uint32_t op = define("test::later(Tensor x) -> Tensor");
+    cr_expect_eq(tn_inspect_kernel_count(ctx, op), 1);
+    cr_expect_not_null(CALL(op, tn_value_tensor(x)));
+}
+
+/* ---- Functions of the host ---- */
+
+static const char *host_text; /* what the last call of the host said */
+static char text_buffer[512];
+
+static int32_t noted(int32_t status)
+{
+    snprintf(text_buffer, sizeof text_buffer, "%s",
+             status && tn_last_error() ? tn_last_error()->message : "");
+    host_text = text_buffer;
+    return status;
+}
+
+static int mode;
+
+/* A shape rule that does one thing wrong for each mode. */
+static int32_t infer(void *self, const tn_call *call)
+{
+    const int64_t sizes[] = {2}, huge[] = {INT64_MAX, INT64_MAX};
+    uint64_t seed, offset;
+    void *memory;
+    switch (mode) {
+    case 0:
+        return call->host->define_output(call, 1, TN_FLOAT32, 1, sizes, 0);
+    case 1:
+        return call->host->define_output(call, 0, TN_FLOAT32, TN_MAX_RANK + 1, sizes, 0);
+    case 2:
+        return call->host->define_output(call, 0, TN_FLOAT32, 1, NULL, 0);
+    case 3:
+        return call->host->define_output(call, 0, 12345, 1, sizes, 0);
+    case 4:
+        return call->host->define_output(call, 0, TN_FLOAT32, 2, huge, 0);
+    case 5:
+        return TN_OK; /* no output is defined */
+    case 6:
+        return 4711;
+    case 7:
+        return noted(call->host->set_output(call, 0, tn_value_as_tensor(call->args[0])));
+    case 8:
+        return noted(call->host->workspace(call, 64, &memory, &offset, NULL));
+    case 9:
+        return noted(call->host->keep_alive(call, &mode, NULL));
+    case 10:
+        return noted(call->host->random_reserve(call, NULL, 4, &seed, &offset));
+    default:
+        return call->host->define_output(NULL, 0, TN_FLOAT32, 1, sizes, 0);
+    }
+}
+
+Test(definitions, shape_rules_that_are_wrong)
+{
+    static const struct {
+        int32_t status;
+        const char *text;
+    } expected[] = {
+        {TN_E_CONTRACT, "ruled: the shape rule defined output 1 of rank 1"},
+        {TN_E_CONTRACT, "ruled: the shape rule defined output 0 of rank 65"},
+        {TN_E_CONTRACT, "ruled: the shape rule defined output 0 of rank 1"},
+        {TN_E_CONTRACT, "ruled: the shape rule gave output 0 an unknown dtype"},
+        {TN_E_SHAPE, ""},
+        {TN_E_CONTRACT, "ruled: the shape rule did not define output 0"},
+        {TN_E_CONTRACT, "the shape rule of test::ruled returned 4711, not a valid status code"},
+        {TN_E_CONTRACT, "set_output: only composites and gradients may call it"},
+        {TN_E_STATE, "workspace: a shape rule or composite has no device"},
+        {TN_E_STATE, "keep_alive: release is NULL"},
+        {TN_E_STATE, "random_reserve: the call has neither a generator nor a device"},
+        {TN_E_CONTRACT, "define_output: no call was given"},
+    };
+    const char *schema = "test::ruled(Tensor x) -> Tensor";
+    uint32_t op =
+        define_with(&(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer});
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    for (mode = 0; mode < (int)(sizeof expected / sizeof *expected); mode++) {
+        cr_expect_null(CALL(op, tn_value_tensor(x)), "%d", mode);
+        cr_expect_eq(tn_scope_error(s)->code, expected[mode].status, "%d: %s", mode,
+                     tn_scope_error(s)->message);
+        expect_failure(expected[mode].status, expected[mode].text);
+    }
+}
+
+static void count_release(void *pointer)
+{
+    ++*(int *)pointer;
+}
+
+static const tn_call *call_before;
+
+/* A kernel that uses the host in a way for each mode. */
+static int32_t use_host(void *self, const tn_call *call)
+{
+    const int64_t sizes[] = {5}, fewer[] = {1};
+    uint64_t seed, offset = 77;
+    void *memory = NULL, *host = NULL;
+    switch (mode) {
+    case 0: /* all allowed */
+        if (call->host->workspace(call, 100, &memory, &offset, &host) || !memory) return TN_E_INTERNAL;
+        if (call->host->workspace(call, 100, NULL, NULL, NULL)) return TN_E_INTERNAL;
+        if (call->host->random_reserve(call, NULL, 4, &seed, &offset)) return TN_E_INTERNAL;
+        if (call->host->resize_output(call, 0, 1, fewer)) return TN_E_INTERNAL;
+        call_before = call;
+        return call->host->call_scope(call) ? TN_E_INTERNAL : call->host->resize_output(call, 0, 1, sizes);
+    case 1:
+        return noted(call->host->resize_output(call, 3, 1, sizes));
+    case 2:
+        return noted(call->host->resize_output(call, 0, TN_MAX_RANK + 1, sizes));
+    case 3:
+        return noted(call->host->define_output(call, 0, TN_FLOAT32, 1, sizes, 0));
+    case 4:
+        return noted(call->host->set_output(NULL, 0, NULL));
+    case 5:
+        return noted(call->host->keep_alive(NULL, NULL, count_release));
+    case 6:
+        return noted(call->host->random_reserve(NULL, NULL, 1, &seed, &offset));
+    case 7:
+        return noted(call->host->resize_output(NULL, 0, 1, sizes));
+    case 8:
+        return noted(call->host->workspace(NULL, 1, &memory, NULL, NULL));
+    case 9:
+        return call->host->call_scope(NULL) ? TN_OK : noted(TN_E_CONTRACT);
+    default:
+        return noted(call->host->scope_call(NULL, 1, NULL, 0, NULL, 0));
+    }
+}
+
+Test(definitions, kernels_and_the_host)
+{
+    static const char *const texts[] = {NULL,
+                                        "resize_output: there is no output 3",
+                                        "resize_output: there is no output 0",
+                                        "define_output: only shape rules may call it",
+                                        "set_output: no call was given",
+                                        "keep_alive: no call was given",
+                                        "random_reserve: no call was given",
+                                        "resize_output: no call was given",
+                                        "workspace: no call was given",
+                                        "call_scope: no call was given",
+                                        "scope_call: no scope"};
+    const char *schema = "test::hosted(Tensor x) -> Tensor";
+    uint32_t op = define(schema);
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    add_row("cpu", schema, 0, use_host, NULL);
+    mode = 0;
+    tn_tensor *y = CALL(op, tn_value_tensor(x));
+    cr_assert_not_null(y, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_eq(tn_tensor_numel(y), 5);
+    for (mode = 1; mode < (int)(sizeof texts / sizeof *texts); mode++) {
+        cr_expect_null(CALL(op, tn_value_tensor(x)), "%d", mode);
+        cr_expect_not_null(strstr(host_text, texts[mode]), "%d: \"%s\" in \"%s\"", mode, texts[mode],
+                           host_text);
+        tn_scope_clear(s);
+    }
+}
+
+/* A composite that fails, or gives an output that is not there. */
+static int32_t compose(void *self, const tn_call *call)
+{
+    tn_scope *own = call->host->call_scope(call);
+    tn_tensor *x = tn_value_as_tensor(call->args[0]);
+    switch (mode) {
+    case 0:
+        return call->host->set_output(call, 0, tn_neg(own, x));
+    case 1:
+        return 4711;
+    case 2:
+        return call->host->set_output(call, 1, x);
+    case 3:
+        tn_matmul(own, x, tn_ones(own, TN_INTS(7)));
+        return TN_OK; /* the scope has failed */
+    default:
+        return call->host->define_output(call, 0, TN_FLOAT32, 0, NULL, 0);
+    }
+}
+
+Test(definitions, composites)
+{
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::composed(Tensor x) -> Tensor",
+                                                 .composite = compose});
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    mode = 0;
+    cr_expect_eq(tn_item_double(s, tn_sum(s, CALL(op, tn_value_tensor(x)))), -2);
+    static const char *const texts[] = {
+        "", "the composite of test::composed returned 4711, not a valid status code",
+        "set_output: there is no output 1", "dot: inconsistent tensor size", "only shape rules may call it"};
+    for (mode = 1; mode < (int)(sizeof texts / sizeof *texts); mode++) {
+        cr_expect_null(CALL(op, tn_value_tensor(x)));
+        expect_failure(tn_scope_error(s)->code, texts[mode]);
+    }
+}
+
+Test(definitions, without_a_shape_rule_a_tensor_gives_the_shape)
+{
+    const char *schema = "test::from_nothing(int n) -> Tensor",
+               *pair = "test::pair(Tensor x) -> (Tensor, Tensor)";
+    uint32_t op = define(schema), two = define(pair);
+    tn_value outs[2], x = tn_value_tensor(tn_ones(s, TN_INTS(3)));
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    add_row("cpu", pair, 0, do_nothing, NULL);
+    cr_expect_null(CALL(op, tn_value_int(3)));
+    expect_failure(TN_E_ARGUMENT, "from_nothing: without a shape rule");
+    cr_expect_eq(tn_scope_call(s, two, &x, 1, outs, 2), TN_OK);
+    cr_expect_eq(tn_tensor_numel(outs[1].as.tensor), 3);
+}
+
+/* ---- Deterministic mode ---- */
+
+static int32_t threads_seen;
+
+static int32_t note_threads(void *self, const tn_call *call)
+{
+    threads_seen = call->threads;
+    return TN_OK;
+}
+
+Test(definitions, deterministic_mode)
+{
+    const char *one = "test::one_thread(Tensor x) -> Tensor",
+               *random = "test::random_order(Tensor x) -> Tensor";
+    uint32_t op = define(one), refused = define(random);
+    tn_kernel_row row = {.size = sizeof row,
+                         .flags = TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD,
+                         .schema = one,
+                         .run = note_threads};
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    row.flags = TN_ROW_NONDETERMINISTIC;
+    row.schema = random;
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    tn_set_num_threads(ctx, 3);
+    CALL(op, tn_value_tensor(x));
+    cr_expect_eq(threads_seen, 3);
+    CALL(refused, tn_value_tensor(x));
+    cr_expect_eq(tn_scope_failed(s), TN_OK);
+    tn_set_deterministic(ctx, 1);
+    CALL(op, tn_value_tensor(x));
+    cr_expect_eq(threads_seen, 1);
+    CALL(refused, tn_value_tensor(x));
+    expect_failure(TN_E_STATE, "test::random_order does not have a deterministic implementation");
+}
+
+/* ---- Observers ---- */
+
+static int entered, left;
+
+static void count_enter(void *user, const tn_call_info *info, uint64_t *token)
+{
+    entered++;
+}
+
+static void count_leave(void *user, const tn_call_info *info, uint64_t token)
+{
+    left++;
+}
+
+Test(definitions, observers)
+{
+    tn_observer o = {.size = sizeof o, .enter = count_enter};
+    uint64_t handles[8], handle;
+    cr_expect_eq(tn_observer_add(ctx, NULL, &handle), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "observer_add: observer is NULL");
+    cr_expect_eq(tn_observer_add(ctx, &o, NULL), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "observer_add: out_handle is NULL");
+    o.size = 8;
+    cr_expect_eq(tn_observer_add(ctx, &o, &handle), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "observer: set size to sizeof(tn_observer)");
+    o.size = sizeof o;
+    o.sample = 2; /* every second call */
+    cr_assert_eq(tn_observer_add(ctx, &o, &handles[0]), TN_OK);
+    for (int i = 0; i < 10; i++) tn_ones(s, TN_INTS(1));
+    cr_expect_geq(entered, 5);
+    tn_observer_remove(ctx, handles[0]);
+    o = (tn_observer){.size = sizeof o, .leave = count_leave};
+    for (int i = 0; i < 8; i++) cr_assert_eq(tn_observer_add(ctx, &o, &handles[i]), TN_OK);
+    cr_expect_eq(tn_observer_add(ctx, &o, &handle), TN_E_STATE);
+    expect_last_error(TN_E_STATE, "there are 8 observers, the most that a context takes");
+    tn_relu(s, tn_ones(s, TN_INTS(1)));
+    cr_expect_geq(left, 16);
+    tn_observer_remove(ctx, handles[3]);
+    cr_expect_eq(tn_observer_add(ctx, &o, &handles[3]), TN_OK);
+    for (int i = 0; i < 8; i++) tn_observer_remove(ctx, handles[i]);
+    left = 0;
+    tn_relu(s, tn_ones(s, TN_INTS(1)));
+    cr_expect_eq(left, 0);
+}
+
+/* ---- Questions about operators ---- */
+
+Test(definitions, questions_that_have_no_answer)
+{
+    tn_operator_info op = {.size = sizeof op};
+    tn_argument_info argument = {.size = sizeof argument};
+    tn_kernel_info kernel = {.size = sizeof kernel};
+    tn_fallback_info fallback = {.size = sizeof fallback};
+    uint32_t count = tn_inspect_operator_count(ctx), none = 30000;
+    cr_expect_eq(tn_inspect_operator(ctx, count, &op), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_operator(ctx, 0, NULL), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_operator_by_number(ctx, none, &op), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_operator_by_number(ctx, 0, &op), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_operator_by_number(ctx, TN_OP_RELU, NULL), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_argument_count(ctx, none, 0), 0);
+    cr_expect_eq(tn_inspect_argument_count(ctx, TN_OP_RELU, 0), 1);
+    cr_expect_eq(tn_inspect_argument_count(ctx, TN_OP_TOPK, 1), 2);
+    cr_expect_eq(tn_inspect_argument(ctx, none, 0, 0, &argument), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_argument(ctx, TN_OP_RELU, 0, 1, &argument), TN_E_NOT_FOUND);
+    expect_last_error(TN_E_NOT_FOUND, "aten::relu has no argument 1");
+    cr_expect_eq(tn_inspect_argument(ctx, TN_OP_RELU, 0, 0, NULL), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_argument(ctx, TN_OP_TOPK, 1, 1, &argument), TN_OK);
+    cr_expect_str_eq(argument.name, "indices");
+    cr_expect_eq(tn_inspect_kernel_count(ctx, none), 0);
+    cr_expect_eq(tn_inspect_kernel(ctx, none, 0, &kernel), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_kernel(ctx, TN_OP_RELU, 1000, &kernel), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_kernel(ctx, TN_OP_RELU, 0, NULL), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_fallback(ctx, 0, &fallback), TN_E_NOT_FOUND);
+    tn_namespace_remove(ctx, "test");
+    define("test::gone(Tensor x) -> Tensor");
+    cr_expect_eq(tn_inspect_operator_count(ctx), count + 1);
+    cr_expect_eq(tn_inspect_operator(ctx, count, &op), TN_OK);
+    cr_expect_str_eq(op.name, "test::gone");
+    cr_expect_str_eq(op.kind, "custom");
+    uint32_t number = op.number;
+    tn_namespace_remove(ctx, "test");
+    cr_expect_eq(tn_inspect_operator_count(ctx), count);
+    cr_expect_eq(tn_inspect_operator_by_number(ctx, number, &op), TN_E_NOT_FOUND);
+}
+
+Test(definitions, boxed_calls_with_null)
+{
+    tn_value out = tn_value_none();
+    tn_error *error = NULL;
+    cr_expect_eq(tn_call_operator(NULL, 1, NULL, 0, &out, 1, &error), TN_E_ARGUMENT);
+    cr_expect_str_eq(error->message, "tn_call_operator: the context is NULL");
+    tn_error_release(error);
+    cr_expect_eq(tn_call_operator(ctx, TN_OP_RELU, NULL, 1, &out, 1, NULL), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "args are NULL");
+    cr_expect_eq(tn_call_operator(ctx, TN_OP_RELU, &out, 1, NULL, 1, NULL), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "outs are NULL");
+    tn_value_release(ctx, NULL);
+}

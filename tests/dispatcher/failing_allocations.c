@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each scenario once more with the n-th allocation of the context failing, for n = 1, 2, ... until none fails:
+ * it reports an error or does without, nothing leaks, and nothing crashes. These are the parts of the
+ * dispatcher that ordinary calls do not reach: definitions, rows, observers, traces, fallbacks, libraries.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/plugin.h>
+#include <tenon/trace.h>
+#include "../torture/counting.h"
+#include "support.h"
+
+static int32_t fill_with_sum(void *self, const tn_call *call)
+{
+    return TN_OK;
+}
+
+static int define_operators(void)
+{
+    static const char *const texts[] = {"test::one(Tensor x, float[2] f=0.5) -> Tensor",
+                                        "test::two(Tensor x) -> Tensor"};
+    const tn_kernel_row rows[] = {{.size = sizeof rows[0],
+                                   .strides = TN_STRIDES_ANY,
+                                   .schema = texts[1],
+                                   .run = fill_with_sum}, /* waits */
+                                  {.size = sizeof rows[0],
+                                   .strides = TN_STRIDES_ANY,
+                                   .schema = "test::one(Tensor x) -> Tensor",
+                                   .run = fill_with_sum},
+                                  {.size = sizeof rows[0],
+                                   .strides = TN_STRIDES_ANY,
+                                   .schema = "aten::gelu(Tensor self) -> Tensor",
+                                   .run = fill_with_sum}};
+    uint32_t numbers[2];
+    for (int i = 0; i < 2; i++) {
+        const tn_operator_def def = {.size = sizeof def, .schema = texts[i]};
+        if (i == 1 && tn_kernels_add(ctx, "cpu", NULL, rows, 3)) return 0;
+        if (tn_operator_define(ctx, &def, &numbers[i])) return 0;
+    }
+    tn_tensor *x = tn_ones(s, TN_INTS(4));
+    for (int i = 0; x && i < 2; i++) {
+        if (!CALL(numbers[i], tn_value_tensor(x))) return 0;
+    }
+    tn_operator_info info = {.size = sizeof info};
+    return x && !tn_inspect_operator_by_number(ctx, TN_OP_ADD, &info) && !tn_namespace_remove(ctx, "test");
+}
+
+static void enter(void *user, const tn_call_info *info, uint64_t *token) {}
+
+static int observe(void)
+{
+    const tn_observer o = {.size = sizeof o, .enter = enter};
+    uint64_t handles[3];
+    int n = 0;
+    while (n < 3 && !tn_observer_add(ctx, &o, &handles[n])) n++;
+    tn_relu(s, tn_ones(s, TN_INTS(4)));
+    for (int i = 0; i < n; i++) tn_observer_remove(ctx, handles[i]);
+    return n == 3 && !tn_scope_failed(s);
+}
+
+static int trace(void)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(4)), *y = NULL, *out = NULL;
+    tn_call_trace *t = x ? tn_call_trace_begin(ctx, TN_TENSORS(x)) : NULL;
+    if (!t) return 0;
+    y = tn_cat(s, TN_TENSORS(tn_neg(s, x), tn_add_scalar(s, x, TN_SCALAR(2))));
+    int32_t status = tn_call_trace_end(t, TN_TENSORS(y));
+    if (!status) status = tn_call_trace_run(s, t, TN_TENSORS(x), &out);
+    tn_call_trace_release(t);
+    return !status && out && tn_item_double(s, tn_sum(s, out)) == 8;
+}
+
+static int32_t add_one(void *self, const tn_call *call)
+{
+    float *to = tn_tensor_data(call->outs[0].as.tensor);
+    const tn_value *list = &call->args[0];
+    to[0] = 0;
+    for (uint32_t i = 0; i < list->count; i++) to[0] += *(float *)tn_tensor_data(list->as.tensors[i]);
+    return TN_OK;
+}
+
+static int32_t infer_one(void *self, const tn_call *call)
+{
+    const int64_t one = 1;
+    return call->host->define_output(call, 0, TN_FLOAT32, 1, &one,
+                                     tn_tensor_device(call->args[0].as.tensors[0]));
+}
+
+static int fall_back(void)
+{
+    const char *schema = "test::listed(Tensor[] list) -> Tensor";
+    const tn_operator_def def = {.size = sizeof def, .schema = schema, .infer = infer_one};
+    const tn_kernel_row row = {
+        .size = sizeof row, .strides = TN_STRIDES_ANY, .schema = schema, .run = add_one};
+    uint32_t op;
+    tn_device device = tn_device_parse(ctx, "reference:0");
+    if (!device || tn_operator_define(ctx, &def, &op) || tn_kernels_add(ctx, "cpu", NULL, &row, 1)) return 0;
+    tn_tensor *x = tn_full(s, TN_INTS(3), TN_SCALAR(2), .dtype = TN_FLOAT32, .device = device);
+    tn_tensor *y = tn_full(s, TN_INTS(3), TN_SCALAR(3), .dtype = TN_FLOAT32, .device = device),
+              *list[] = {x, y};
+    if (!x || !y) return 0;
+    tn_tensor *sum = CALL(op, tn_value_tensors(list, 2));
+    return sum && tn_item_double(s, sum) == 5;
+}
+
+static int autocast_a_list(void)
+{
+    tn_scope_options options = {.size = sizeof options, .autocast = TN_SCOPE_AUTOCAST_ON};
+    tn_scope *outer = s;
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 2)), *y = NULL;
+    s = tn_scope_open_with(ctx, &options);
+    if (s) {
+        y = tn_cat(s, TN_TENSORS(tn_mm(s, x, x), x));
+        y = y ? tn_scope_return(s, y) : NULL;
+        tn_scope_close(s);
+    }
+    s = outer;
+    if (y) tn_scope_adopt(s, y);
+    return y && tn_item_double(s, tn_sum(s, y)) == 12;
+}
+
+static int results_of_every_kind(void)
+{
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 6, .dtype = TN_COMPLEX64), TN_INTS(2, 3));
+    tn_tensors parts = tn_split(s, x, 1);
+    tn_tensor *wide = tn_ones(s, TN_INTS(2), .dtype = TN_FLOAT64), *sum = NULL;
+    tn_tensor *given = tn_empty(s, TN_INTS(2), .dtype = TN_FLOAT32);
+    if (given && wide) sum = tn_add_out(s, wide, wide, given); /* through a temporary */
+    return parts.count == 2 && sum && tn_item_double(s, tn_sum(s, given)) == 4;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} scenarios[] = {
+    {"definitions", define_operators}, {"observers", observe},        {"traces", trace},
+    {"fallback", fall_back},           {"autocast", autocast_a_list}, {"results", results_of_every_kind}};
+
+/* 1: the scenario gave its result; 0: it reported a failure. `fail_at` counts from after the context is made. */
+static int run_once(int (*scenario)(void), long long fail_at, counting *memory)
+{
+    const tn_context_options options = {.size = sizeof options,
+                                        .allocator = {.user = memory, .alloc = take, .free = give_back}};
+    int done = 0;
+    *memory = (counting){0};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
+    memory->fail_at = fail_at ? atomic_load(&memory->count) + fail_at : 0;
+    s = tn_scope_open(ctx);
+    if (s) {
+        done = scenario();
+        if (!done)
+            cr_expect(tn_scope_failed(s) || tn_last_error(), "a failure without an error at %lld", fail_at);
+        tn_scope_close(s);
+    }
+    memory->fail_at = 0;
+    tn_context_destroy(ctx);
+    cr_expect_eq(atomic_load(&memory->live), 0, "%lld leaks where allocation %lld fails",
+                 (long long)atomic_load(&memory->live), fail_at);
+    return done;
+}
+
+Test(failing_allocations, after_the_context_is_made, .timeout = 110)
+{
+    counting memory;
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        cr_assert(run_once(scenarios[i].run, 0, &memory), "%s", scenarios[i].name);
+        int failed = 0;
+        for (long long n = 1; n < 400; n++) {
+            long long before = atomic_load(&memory.count);
+            int done = run_once(scenarios[i].run, n, &memory);
+            failed += !done;
+            if (done && before == atomic_load(&memory.count) && n > 5 && failed) {
+                /* The last runs made all their allocations: no later one is left to fail. */
+                if (n > 2 * failed + 20) break;
+            }
+        }
+        cr_expect_gt(failed, 0, "%s", scenarios[i].name);
+    }
+}
+
+/* While the context is made: it is made without the plugin concerned, or not at all. */
+Test(failing_allocations, while_the_context_is_made, .timeout = 110)
+{
+    counting memory = {0};
+    tn_context_options options = {.size = sizeof options,
+                                  .allocator = {.user = &memory, .alloc = take, .free = give_back}};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    tn_context_destroy(ctx);
+    long long count = atomic_load(&memory.count);
+    cr_assert_gt(count, 50);
+    for (long long n = 1; n <= count; n += n < 150 ? 1 : 17) {
+        memory = (counting){.fail_at = n};
+        ctx = NULL;
+        int32_t status = tn_context_create(&options, &ctx);
+        memory.fail_at = 0;
+        if (status)
+            cr_expect_eq(status, TN_E_OUT_OF_MEMORY, "allocation %lld: %d", n, status);
+        else
+            tn_context_destroy(ctx);
+        cr_expect_eq(atomic_load(&memory.live), 0, "leak: allocation %lld fails", n);
+    }
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operators without a kernel on the device run on the CPU: arguments of every kind are copied there, results
+ * and written arguments back. The reference device has the primitives alone; its memory cannot be read by
+ * the host.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/plugin.h>
+#include "support.h"
+
+static tn_device device;
+
+static void set_up(void)
+{
+    open_context();
+    device = tn_device_parse(ctx, "reference:0");
+    cr_assert_neq(device, 0);
+}
+
+TestSuite(fallback, .init = set_up, .fini = close_context);
+
+static tn_tensor *on_device(double value, int64_t n)
+{
+    return tn_full(s, TN_INTS(n), TN_SCALAR(value), .dtype = TN_FLOAT32, .device = device);
+}
+
+static double sum_of(tn_tensor *t)
+{
+    return tn_item_double(s, tn_sum(s, t));
+}
+
+static float *data_of(tn_value v)
+{
+    return tn_tensor_data(v.as.tensor);
+}
+
+/* out = the sum of the first elements of all tensors in the list. */
+static int32_t add_list(void *self, const tn_call *call)
+{
+    float sum = 0;
+    for (uint32_t i = 0; i < call->args[0].count; i++) {
+        if (call->args[0].as.tensors[i]) sum += *(float *)tn_tensor_data(call->args[0].as.tensors[i]);
+    }
+    data_of(call->outs[0])[0] = sum;
+    return TN_OK;
+}
+
+static int32_t infer_one(void *self, const tn_call *call)
+{
+    const int64_t one = 1;
+    return call->host->define_output(call, 0, TN_FLOAT32, 1, &one,
+                                     tn_tensor_device(call->args[0].as.tensors[0]));
+}
+
+static int32_t infer_on_device(void *self, const tn_call *call)
+{
+    const int64_t one = 1;
+    return call->host->define_output(call, 0, TN_FLOAT32, 1, &one, device);
+}
+
+/* On the CPU its shape rule asks for the device again. */
+Test(fallback, a_shape_rule_that_always_names_the_device)
+{
+    const char *schema = "test::there(Tensor x) -> Tensor";
+    uint32_t op = define_with(
+        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer_on_device});
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    CALL(op, tn_value_tensor(on_device(1, 2)));
+    expect_failure(TN_E_UNSUPPORTED,
+                   "there: no argument is on the device of the result, which has no kernel");
+}
+
+Test(fallback, a_list_of_tensors)
+{
+    const char *schema = "test::add_list(Tensor?[] list) -> Tensor";
+    uint32_t op = define_with(
+        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer_one});
+    tn_tensor *list[70] = {on_device(2, 3), NULL, on_device(5, 3)};
+    add_row("cpu", schema, 0, add_list, NULL);
+    tn_tensor *sum = CALL(op, tn_value_tensors(list, 3));
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(sum_of(sum), 7);
+    for (int i = 0; i < 70; i++) list[i] = on_device(1, 1);
+    cr_expect_null(CALL(op, tn_value_tensors(list, 70)));
+    expect_failure(TN_E_INTERNAL, "the call has more than 64 tensors, too many to run on the CPU");
+}
+
+/* counter += 1; out = 2 x */
+static int32_t count_and_double(void *self, const tn_call *call)
+{
+    data_of(call->args[1])[0] += 1;
+    for (int64_t i = 0; i < tn_tensor_numel(call->args[0].as.tensor); i++)
+        data_of(call->outs[0])[i] = 2 * data_of(call->args[0])[i];
+    return call->args[2].as.device == TN_CPU ? TN_OK : TN_E_INTERNAL;
+}
+
+Test(fallback, written_arguments_come_back_and_device_arguments_say_cpu)
+{
+    const char *schema = "test::count(Tensor x, Tensor(a!) counter, Device where) -> Tensor";
+    uint32_t op = define(schema);
+    tn_tensor *x = on_device(3, 4), *counter = on_device(10, 1);
+    add_row("cpu", schema, 0, count_and_double, NULL);
+    tn_tensor *y = CALL(op, tn_value_tensor(x), tn_value_tensor(counter), tn_value_device(device));
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(sum_of(y), 24);
+    cr_expect_eq(sum_of(counter), 11);
+}
+
+static int32_t increment(void *self, const tn_call *call)
+{
+    for (int64_t i = 0; i < tn_tensor_numel(call->outs[0].as.tensor); i++) data_of(call->outs[0])[i] += 1;
+    return TN_OK;
+}
+
+Test(fallback, an_operator_in_place)
+{
+    const char *schema = "test::increment_(Tensor(a!) self) -> Tensor(a!)";
+    uint32_t op = define(schema);
+    tn_tensor *x = on_device(3, 4);
+    add_row("cpu", schema, 0, increment, NULL);
+    tn_tensor *y = CALL(op, tn_value_tensor(x));
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(sum_of(x), 16);
+    cr_expect_eq(sum_of(y), 16);
+}
+
+static const char *refuse(void *self, const tn_call *call)
+{
+    return "refused for this test";
+}
+
+Test(fallback, the_policy_and_the_last_error)
+{
+    const char *schema = "test::nothing(Tensor x) -> Tensor";
+    uint32_t op = define(schema);
+    tn_tensor *x = on_device(1, 2), *cpu = tn_ones(s, TN_INTS(2));
+    CALL(op, tn_value_tensor(cpu));
+    expect_failure(TN_E_UNSUPPORTED, "\"nothing\" not implemented for 'Float' on device cpu");
+    CALL(op, tn_value_tensor(x));
+    expect_failure(TN_E_UNSUPPORTED, "\"nothing\" not implemented for 'Float' on device cpu");
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    add_row("reference", schema, 0, do_nothing, refuse);
+    cr_expect_not_null(CALL(op, tn_value_tensor(x)));
+    tn_fallback_info info = {.size = sizeof info};
+    cr_assert_eq(tn_inspect_fallback(ctx, 0, &info), TN_OK);
+    cr_expect_str_eq(info.reason, "refused for this test");
+    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
+    tn_set_fallback_policy(ctx, 77); /* ignored */
+    CALL(op, tn_value_tensor(x));
+    expect_failure(
+        TN_E_UNSUPPORTED,
+        "test::nothing: would run on the CPU (refused for this test), and TENON_FALLBACK forbids it");
+}
+
+static int32_t two_floats(void *self, const tn_call *call)
+{
+    return call->host->call_scope(call) ? TN_E_INTERNAL : TN_OK;
+}
+
+Test(fallback, a_list_of_results_stays)
+{
+    const char *schema = "test::parts(Tensor x) -> Tensor[]";
+    uint32_t op = define_with(
+        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = two_floats});
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    CALL(op, tn_value_tensor(on_device(1, 2)));
+    tn_scope_clear(s); /* what a list without results gives is the operator's affair: nothing may crash */
+    cr_expect_eq(sum_of(on_device(1, 3)), 3);
+}
+
+/* The first time is logged where the policy is to warn. */
+static char logged[256];
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    if (strstr(text, "runs on the CPU")) strncpy(logged, text, sizeof logged - 1);
+}
+
+Test(fallback_log, the_first_one_is_logged)
+{
+    const tn_context_options options = {.size = sizeof options, .log = keep_line};
+    setenv("TENON_FALLBACK", "warn", 1);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    s = tn_scope_open(ctx);
+    device = tn_device_parse(ctx, "reference:0");
+    const char *schema = "test::logged(Tensor x) -> Tensor";
+    uint32_t op = define(schema);
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    CALL(op, tn_value_tensor(on_device(1, 2)));
+    cr_expect_str_eq(logged, "test::logged runs on the CPU: no kernel");
+    logged[0] = 0;
+    CALL(op, tn_value_tensor(on_device(1, 2)));
+    cr_expect_str_eq(logged, "");
+    close_context();
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Call traces with arguments of every kind, as text and run again; what makes a trace invalid; and the file of
+ * TENON_TRACE.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <tenon/trace.h>
+#include "support.h"
+
+TestSuite(traces, .init = open_context, .fini = close_context);
+
+static const char *const everything =
+    "test::everything(Tensor x, Tensor?[] list, int i, float f, bool b, Scalar s, Scalar c, str n, int[] il, "
+    "float[] fl, "
+    "bool[] bl, Scalar[] sl, ScalarType d, Layout l, Device v, MemoryFormat m, Generator? g=None) -> Tensor";
+
+static const double pair[] = {1, -2}, floats[] = {0.5, 2};
+static const int64_t ints[] = {3, -4};
+static const uint8_t bools[] = {1, 0};
+
+static int32_t times_two(void *self, const tn_call *call)
+{
+    const float *from = tn_tensor_data(call->args[0].as.tensor);
+    float *to = tn_tensor_data(call->outs[0].as.tensor);
+    for (int64_t i = 0; i < tn_tensor_numel(call->outs[0].as.tensor); i++)
+        to[i] =
+            from[i] * 2 + (float)call->args[6].as.floats[1] + (float)call->args[11].as.values[1].as.floats[0];
+    return TN_OK;
+}
+
+static tn_tensor *call_everything(tn_tensor *x)
+{
+    static tn_value scalars[2];
+    tn_tensor *list[] = {x, NULL};
+    scalars[0] = tn_value_int(9);
+    scalars[1] = tn_value_complex(pair);
+    uint32_t op = tn_operator_find(ctx, "test::everything");
+    tn_tensor *y = CALL(op, tn_value_tensor(x), tn_value_tensors(list, 2), tn_value_int(5),
+                        tn_value_float(0.25), tn_value_bool(1), tn_value_float(1.5), tn_value_complex(pair),
+                        tn_value_string("it's"), tn_value_ints(ints, 2), tn_value_floats(floats, 2),
+                        tn_value_bools(bools, 2), tn_value_scalars(scalars, 2), tn_value_dtype(TN_FLOAT64),
+                        tn_value_layout(tn_intern(ctx, "strided")), tn_value_device(TN_CPU),
+                        tn_value_memory_format(TN_CHANNELS_LAST), tn_value_none());
+    cr_assert_not_null(y, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    return y;
+}
+
+Test(traces, arguments_of_every_kind)
+{
+    define(everything);
+    add_row("cpu", everything, 0, times_two, NULL);
+    tn_tensor *x = tn_ones(s, TN_INTS(2)),
+              *again = tn_full(s, TN_INTS(2), TN_SCALAR(10), .dtype = TN_FLOAT32), *out;
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    tn_tensor *y = call_everything(x);
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    char text[600], few[8];
+    uint64_t length = tn_call_trace_text(trace, text, sizeof text);
+    const char *expected =
+        "%1 = test::everything(%0, [%0, None], 5, 0.25, True, 1.5, 1-2j, 'it's', [3, -4], [0.5, 2], "
+        "[True, False], [9, 1-2j], float64, strided, cpu, memory_format=2, None)\n";
+    cr_expect_str_eq(text, expected);
+    cr_expect_eq(length, strlen(expected));
+    cr_expect_eq(tn_call_trace_text(trace, few, sizeof few), length);
+    cr_expect_str_eq(few, "%1 = te");
+    cr_expect_eq(tn_call_trace_text(trace, NULL, 0), length);
+    cr_assert_eq(tn_call_trace_run(s, trace, TN_TENSORS(again), &out), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, y)), 2 * (2 - 2 + 1));
+    cr_expect_eq(tn_item_double(s, tn_sum(s, out)), 2 * (20 - 2 + 1));
+    tn_call_trace_step step = {.size = sizeof step};
+    cr_expect_eq(tn_call_trace_get(trace, 1, &step), TN_E_INDEX);
+    expect_last_error(TN_E_INDEX, "call_trace_get: there is no call 1 (the trace has 1)");
+    cr_expect_eq(tn_call_trace_get(trace, 0, &step), TN_OK);
+    cr_expect_eq(step.n_used, 2);
+    cr_expect_eq(tn_call_trace_run(s, trace, TN_TENSORS(NULL), &out), TN_E_ARGUMENT);
+    expect_failure(TN_E_ARGUMENT, "call_trace_run: input 0 is NULL");
+    tn_call_trace_release(trace);
+    tn_call_trace_release(NULL);
+}
+
+Test(traces, what_cannot_be_recorded)
+{
+    static const char *const strings[] = {"a"};
+    const char *schema = "test::strings(Tensor x, str[] n) -> Tensor";
+    uint32_t op = define(schema);
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *out;
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    cr_expect_null(tn_call_trace_begin(ctx, TN_TENSORS(NULL)));
+    expect_last_error(TN_E_ARGUMENT, "call_trace_begin: input 0 is NULL");
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    cr_expect_not_null(CALL(op, tn_value_tensor(x), tn_value_strings(strings, 1)));
+    cr_expect_not_null(CALL(op, tn_value_tensor(x), tn_value_strings(strings, 1)));
+    cr_expect_eq(tn_call_trace_end(trace, TN_TENSORS(x)), TN_E_UNSUPPORTED);
+    expect_last_error(TN_E_UNSUPPORTED,
+                      "trace: arguments that are lists of strings or pointers cannot be recorded");
+    cr_expect_eq(tn_call_trace_run(s, trace, TN_TENSORS(x), &out), TN_E_UNSUPPORTED);
+    expect_failure(TN_E_UNSUPPORTED, "cannot be recorded");
+    tn_call_trace_release(trace);
+    trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    cr_expect_eq(tn_call_trace_end(trace, TN_TENSORS(NULL)), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "call_trace_end: output 0 is NULL");
+    tn_call_trace_release(trace);
+}
+
+/* A view of an input that was made before recording began. */
+Test(traces, a_view_that_no_call_made)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3)), *view = tn_t(s, x);
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    tn_tensor *y = tn_neg(s, view);
+    tn_neg(s, tn_neg(s, view));
+    cr_expect_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_E_STATE);
+    expect_last_error(TN_E_STATE, "trace: a call uses a view of value %0 that no recorded call made");
+    tn_call_trace_release(trace);
+}
+
+Test(traces, a_step_that_fails_when_run)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3)), *w = tn_ones(s, TN_INTS(3, 4)), *out;
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    tn_tensor *y = tn_matmul(s, x, w);
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_OK);
+    cr_expect_neq(tn_call_trace_run(s, trace, TN_TENSORS(w), &out), TN_OK);
+    cr_expect_neq(tn_scope_failed(s), TN_OK);
+    cr_expect_neq(tn_call_trace_run(s, trace, TN_TENSORS(x), &out), TN_OK, "the scope has failed");
+    tn_scope_clear(s);
+    cr_expect_eq(tn_call_trace_run(s, trace, TN_TENSORS(x), &out), TN_OK);
+    tn_call_trace_release(trace);
+}
+
+Test(traces, calls_of_another_context)
+{
+    tn_context *first = ctx;
+    tn_scope *scope = s;
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    open_context();
+    tn_ones(s, TN_INTS(3));
+    close_context();
+    ctx = first;
+    s = scope;
+    cr_expect_eq(tn_call_trace_count(trace), 0);
+    tn_call_trace_release(trace); /* not ended: given up */
+}
+
+/* ---- TENON_TRACE ---- */
+
+Test(trace_file, the_file_of_calls)
+{
+    char path[] = "/tmp/tenon-trace-XXXXXX", text[2000];
+    close(mkstemp(path));
+    setenv("TENON_TRACE", path, 1);
+    open_context();
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3));
+    define(everything);
+    add_row("cpu", everything, 0, times_two, NULL);
+    call_everything(tn_t(s, x));
+    close_context();
+    FILE *file = fopen(path, "r");
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    text[length] = 0;
+    fclose(file);
+    unlink(path);
+    /* The first line is that of ones, the second that of t. */
+    const char *third = strstr(text, "{\"op\":\"test::everything\"");
+    cr_assert_not_null(third, "%s", text);
+    cr_expect_str_eq(third,
+                     "{\"op\":\"test::everything\",\"args\":[{\"t\":[3,2],\"d\":\"float32\",\"s\":[1,3]},"
+                     "[{\"t\":[3,2],\"d\":\"float32\",\"s\":[1,3]},null],5,{\"f\":\"0.25\"},true,{\"f\":\"1."
+                     "5\"},null,\"it's\","
+                     "[3,-4],[{\"f\":\"0.5\"},{\"f\":\"2\"}],[true,false],null,{\"dtype\":\"float64\"},null,"
+                     "null,null,null]}\n");
+    cr_expect_not_null(strstr(text, "{\"op\":\"aten::ones\",\"args\":[[2,3],"));
+}
+
+static char logged[512];
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    if (strstr(text, "TENON_TRACE")) snprintf(logged, sizeof logged, "%s", text);
+}
+
+Test(trace_file, a_file_that_cannot_be_written)
+{
+    const tn_context_options options = {.size = sizeof options, .log = keep_line};
+    setenv("TENON_TRACE", "/nonexistent/file", 1);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    cr_expect_str_eq(logged, "TENON_TRACE: cannot write /nonexistent/file: No such file or directory");
+    tn_context_destroy(ctx);
+}
