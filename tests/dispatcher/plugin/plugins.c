@@ -84,6 +84,20 @@ Test(plugins, a_device_plugin_without_hardware_is_loaded_and_says_why)
     tn_context_destroy(ctx);
 }
 
+Test(plugins, a_loaded_plugin_checks_itself)
+{
+    manifest("a.json", "skewed", "skewed_sound", "");
+    manifest("b.json", "other", "skewed_absent", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(tn_inspect_candidate_count(ctx), 2);
+    cr_assert_eq(tn_inspect_self_test(ctx, 0), TN_OK, "it has nothing to check");
+    cr_assert_eq(tn_inspect_self_test(ctx, 1), TN_E_STATE);
+    assert_contains(tn_last_error()->message, "candidate 1 is not loaded");
+    cr_assert_eq(tn_inspect_self_test(ctx, 2), TN_E_INDEX);
+    assert_contains(tn_last_error()->message, "inspect_self_test: argument 'i': no such candidate (got 2)");
+    tn_context_destroy(ctx);
+}
+
 Test(plugins, a_crash_or_a_failure_costs_only_that_plugin)
 {
     manifest("a.json", "skewed", "skewed_constructor_crashes", "");
