@@ -13,9 +13,7 @@ import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
-
-class Failure(Exception):
-    pass
+from suite import Failure, run_checks
 
 
 class Suite:
@@ -324,17 +322,8 @@ def check_determinism(suite):
 def main():
     checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_networks, check_modes,
               check_golden, check_lists, check_report, check_determinism, check_isolation]
-    failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        suite = Suite(*sys.argv[1:], folder)
-        for check in checks:
-            try:
-                check(suite)
-            except (Failure, json.JSONDecodeError, subprocess.TimeoutExpired) as e:
-                print(f"{check.__name__}: {e}")
-                failed += 1
-    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+        return run_checks(checks, Suite(*sys.argv[1:], folder))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-
-class Failure(Exception):
-    pass
+from suite import Failure, run_checks
 
 
 def run(tool, *arguments, **environment):
@@ -241,17 +239,9 @@ def check_broken(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    failed = 0
     checks = [check_usage, check_log, check_golden, check_devices, check_ops, check_doctor, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
-    for check in checks:
-        try:
-            check(tool, skewed)
-        except (Failure, json.JSONDecodeError) as e:
-            print(f"{check.__name__}: {e}")
-            failed += 1
-    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+    return run_checks(checks, tool, skewed)
 
 
 if __name__ == "__main__":
