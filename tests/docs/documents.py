@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents keep to: sentences are short, the glossary is small, and every path that they name exists.
+"""What the documents keep to: sentences are short, the glossary is small, paths exist, all variables are listed.
 
     documents.py SOURCE
 
@@ -81,14 +81,25 @@ def missing_paths(source):
                     yield f"{document.name}:{number}: {path} does not exist"
 
 
+def variables(source):
+    """The table of environment variables has those that the library, the CPU plugin and the tool read, and no others."""
+    files = [file for room in ("core", "dispatcher", "plugins/cpu") for file in (source / room).rglob("*.c")]
+    read = {name for file in [*files, source / "kit/tenon.c"] for name in re.findall(r'"(TENON_[A-Z_]+)"', file.read_text())}
+    text = (source / "docs/write-an-application.md").read_text()
+    listed = set(re.findall(r"`(TENON_[A-Z_]+)`", "\n".join(re.findall(r"^\| `.*?\|", text, re.M))))
+    for name in sorted(read ^ listed):
+        yield f"write-an-application.md: {name} is {'not in the table' if name in read else 'read by nobody'}"
+
+
 def main():
     source = Path(sys.argv[1])
     failed = 0
-    for check in (long_sentences, glossary, missing_paths):
+    checks = (long_sentences, glossary, missing_paths, variables)
+    for check in checks:
         findings = list(check(source))
         print("\n".join(findings), end="\n" if findings else "")
         failed += bool(findings)
-    print(f"{3 - failed} passed, {failed} failed, 0 skipped")
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 
