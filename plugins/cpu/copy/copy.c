@@ -32,7 +32,7 @@ typedef struct copy_call {
 
 /* ---- Conversion -------------------------------------------------------------------------------------- */
 
-static void convert_dense(void *user, int64_t begin, int64_t end, int32_t thread)
+static void convert_contiguous(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const copy_call *c = user;
     const cpu_plan_operand *to = &c->plan.operands[0], *from = &c->plan.operands[1];
@@ -100,7 +100,7 @@ static int32_t bits_hub(int32_t slot)
 
 /* ---- Equal dtypes ------------------------------------------------------------------------------------ */
 
-static void copy_dense(void *user, int64_t begin, int64_t end, int32_t thread)
+static void copy_contiguous(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const copy_call *c = user;
     memcpy(c->to + begin * c->bytes, c->from + begin * c->bytes, (size_t)((end - begin) * c->bytes));
@@ -238,7 +238,7 @@ static void copy_same(const tn_call *call, copy_call *c)
     int64_t rows = axes->rank ? axes->numel / axes->sizes[0] : 1;
     if (axes->rank == 0 ||
         (axes->rank == 1 && axes->strides[0][0] == c->bytes && axes->strides[1][0] == c->bytes)) {
-        cpu_parallel_for(call, axes->numel, COPY_GRAIN, copy_dense, c);
+        cpu_parallel_for(call, axes->numel, COPY_GRAIN, copy_contiguous, c);
         return;
     }
     if (axes->rank == 1) {
@@ -262,14 +262,14 @@ static int32_t convert(const tn_call *call, copy_call *c, const tn_tensor_desc *
     int32_t want[2] = {c->hub, c->hub};
     cpu_plan_axes(&c->plan, &c->axes, tensors, 1, want);
     const cpu_plan_operand *o = c->plan.operands;
-    int32_t dense = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
+    int32_t contiguous = o[0].linear && o[0].stride == o[0].bytes && o[1].linear && o[1].stride == o[1].bytes;
     c->to = o[0].base;
     c->from = o[1].base;
     if (!bits && is_crossed(c, o[0].bytes, o[1].bytes)) {
         walk_crossed(call, c, convert_crossed);
         return TN_OK;
     }
-    cpu_range_fn fn = bits ? walk_bits : dense ? convert_dense : walk_plain;
+    cpu_range_fn fn = bits ? walk_bits : contiguous ? convert_contiguous : walk_plain;
     cpu_parallel_for(call, c->axes.numel, COPY_GRAIN, fn, c);
     return TN_OK;
 }

@@ -70,7 +70,7 @@ ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, 
     }
 }
 
-ALWAYS_INLINE void combine_dense(E *o, const E *b, int64_t n, T alpha, T (*f)(T, T, T))
+ALWAYS_INLINE void combine_contiguous(E *o, const E *b, int64_t n, T alpha, T (*f)(T, T, T))
 {
     int64_t i = 0;
 #if defined(DTYPE_F16) && defined(__F16C__)
@@ -90,7 +90,7 @@ ALWAYS_INLINE void combine(const cpu_row *row, T alpha, T (*f)(T, T, T))
 {
     const int64_t *offsets = row->offsets;
     if (!offsets && row->stride == (int64_t)sizeof(E) && row->other_stride == (int64_t)sizeof(E)) {
-        combine_dense((E *)(void *)row->base, (const E *)(const void *)row->other, row->n, alpha, f);
+        combine_contiguous((E *)(void *)row->base, (const E *)(const void *)row->other, row->n, alpha, f);
         return;
     }
     if (offsets && row->stride == 0) {

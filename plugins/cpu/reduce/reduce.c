@@ -158,13 +158,13 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
     cpu_plan_finish(&plan);
     cpu_plan_operand *o = &plan.operands[0];
     int32_t neighbours = o->linear && o->stride == o->bytes;
-    int32_t dense = neighbours && o->slot == c->hub, converted = neighbours && !dense;
+    int32_t direct = neighbours && o->slot == c->hub, converted = neighbours && !direct;
     _Alignas(64) char buffer[CPU_CHUNK * 16];
     char *address = input_at(c, first);
     for (int64_t i = 0; i < n; i++) {
         run_state r = {c, lanes_at(states, i)};
         o->base = nest->kept == 1 ? address + i * c->input.strides[0] : input_at(c, first + i);
-        if (!dense && !converted) {
+        if (!direct && !converted) {
             cpu_plan_walk(&plan, begin, end, take_walked, &r);
             continue;
         }
@@ -231,7 +231,7 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
         rest /= nest->sizes[d];
         o->base += index[d] * o->strides[d];
     }
-    int32_t neighbours = o->linear && o->stride == o->bytes, dense = neighbours && o->slot == c->hub;
+    int32_t neighbours = o->linear && o->stride == o->bytes, direct = neighbours && o->slot == c->hub;
     for (a.index = begin; a.index < end; a.index++) {
         if (neighbours && c->kernel->rows) {
             int32_t any = nest->kept < nest->rank;
@@ -243,7 +243,7 @@ static void reduce_across(const reduce_call *c, cpu_lanes states, int64_t first,
             a.index += rows - 1;
             if (any) o->base += (rows - 1) * o->strides[nest->kept];
             if (any) index[nest->kept] += rows - 1;
-        } else if (dense) {
+        } else if (direct) {
             c->kernel->take(states, o->base + first * o->bytes, n, a.index, 0, c->power);
         } else {
             cpu_plan_walk(&plan, first, first + n, take_across, &a);
