@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entry of the CPU plugin: the info block, the interfaces and the list of all families with rows. The rows of
- * a family are in the file of its name.
+ * The entry of the CPU plugin: the info block, the interfaces and the list of all families with rows. The rows
+ * of a family are in the file of its name.
  */
 #include "device/device.h"
 
@@ -13,8 +13,8 @@
 #endif
 
 /*
- * The families with rows. Of two rows that fit a call the later one runs, so rows over a library follow the rows
- * they replace.
+ * The families with rows. Of rows of equal priority that fit a call the last one runs, so rows over a library
+ * follow the rows they replace.
  */
 #ifdef CPU_HAVE_ONEDNN
 #define IF_ONEDNN(x) x

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Elements below which a further thread does not pay. */
 #define FILL_GRAIN ((int64_t)64 * 1024)
 #define IOTA_GRAIN ((int64_t)32 * 1024)
 
-/* One element of the dtype `slot` made from a number. */
+/* Converts a scalar to one element of the dtype `slot`. */
 static void element_of(tn_value v, int32_t slot, void *out)
 {
     if (v.tag == TN_TAG_COMPLEX) {
@@ -51,7 +51,7 @@ static int32_t fill(void *self, const tn_call *call)
     int32_t slot = cpu_slot(out->dtype);
     cpu_axes axes;
     fill_call c;
-    if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "fill: the dtype is unknown");
+    if (slot < 0) return cpu_error(call, TN_E_UNSUPPORTED, "fill: the dtype is not supported");
     cpu_axes_make(&axes, &out, 1, 1);
     if (axes.numel == 0) return TN_OK;
     cpu_plan_axes(&c.plan, &axes, &out, 1, &slot);
@@ -66,7 +66,7 @@ static int32_t fill(void *self, const tn_call *call)
 
 /* ---- Iota -------------------------------------------------------------------------------------------- */
 
-/* start and step in the type that is counted in. */
+/* start and step in the hub dtype that is counted in. */
 typedef struct iota_call {
     cpu_plan plan;
     int32_t hub;
@@ -110,7 +110,7 @@ static int32_t iota(void *self, const tn_call *call)
     cpu_axes_make(&axes, &out, 1, 0);
     if (axes.numel == 0) return TN_OK;
     if (cpu_plan_axes(&c.plan, &axes, &out, 1, &c.hub) != TN_OK)
-        return cpu_error(call, TN_E_UNSUPPORTED, "iota: the dtype is unknown");
+        return cpu_error(call, TN_E_UNSUPPORTED, "iota: the dtype is not supported");
     cpu_parallel_for(call, axes.numel, IOTA_GRAIN, iota_range, &c);
     return TN_OK;
 }

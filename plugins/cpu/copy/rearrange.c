@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows that put elements elsewhere without looking at them: cat, flip, roll, tril, triu. All are copies
- * between parts of tensors.
- */
+/* cat, flip, roll, tril, triu: copies between parts of tensors. */
 #include "copy.h"
 #include "index/index_walk.h"
 
 #include <string.h>
 
-/* A part of a tensor: the same storage, own sizes and strides. */
+/* A part of a tensor: its storage with other sizes and strides. */
 typedef struct part {
     tn_tensor_desc desc;
     int64_t sizes[TN_MAX_RANK];
@@ -24,7 +21,7 @@ static void part_of(part *p, const tn_tensor_desc *t)
     p->desc.strides = p->strides;
 }
 
-/* Positions [begin, begin + n) of dimension d alone. */
+/* Keeps positions [begin, begin + n) of dimension d. */
 static void narrow(part *p, int64_t d, int64_t begin, int64_t n)
 {
     p->desc.host = (char *)p->desc.host + begin * p->strides[d] * tn_dtype_bytes(p->desc.dtype);
@@ -40,7 +37,7 @@ static int32_t cat(void *self, const tn_call *call)
     for (int64_t i = 0; i < list.count; i++) {
         const tn_tensor_desc *t = tn_desc(list.data[i]);
         part p;
-        /* A vector without elements may stand among tensors of any shape. */
+        /* ATen accepts empty vectors among tensors of any shape. */
         if (t->rank != out->rank || (t->rank == 1 && t->sizes[0] == 0)) continue;
         part_of(&p, out);
         narrow(&p, dim, begin, t->sizes[dim]);
@@ -72,7 +69,7 @@ typedef struct roll_call {
     uint32_t count;
 } roll_call;
 
-/* Each rolled dimension cuts the tensor in two. */
+/* Each rolled dimension is copied in two parts. */
 static int32_t roll_from(const roll_call *r, uint32_t d, const part *to, const part *from)
 {
     if (d == to->desc.rank) return cpu_copy_tensor(r->call, &to->desc, &from->desc);
@@ -129,7 +126,7 @@ static void triangle_rows(void *user, int64_t begin, int64_t end, int32_t thread
     const triangle_call *c = user;
     int64_t line = c->columns * c->bytes;
     for (int64_t r = begin; r < end; r++) {
-        /* Columns up to this one belong to the lower triangle. */
+        /* The first column above the lower triangle. */
         int64_t edge = r % c->rows + c->diagonal + (c->upper ? 0 : 1);
         edge = edge < 0 ? 0 : edge > c->columns ? c->columns : edge;
         int64_t cut = edge * c->bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU as a device: one of them, whose memory is the host's and whose streams do everything at once. A
- * stream is a handle without state, so every wait is over before it begins.
+ * The CPU as a device: there is one, its memory is host memory, and its streams run work at once. A stream
+ * has no state, so waits return immediately.
  */
 #include "device.h"
 
@@ -14,9 +14,9 @@
 
 #define ALIGNMENT  64u                 /* a cache line, and the widest vector */
 #define HUGE_PAGE  ((uint64_t)2 << 20) /* size and alignment of a large page */
-#define HUGE_BYTES ((uint64_t)8 << 20) /* from here on large pages save more faults than they waste */
+#define HUGE_BYTES ((uint64_t)8 << 20) /* allocations of this size and more use large pages */
 
-/* One object serves as device and as stream: both only need an address that is not NULL. */
+/* The handle of the device and of all streams, which only need an address that is not NULL. */
 typedef struct cpu_handle {
     uint64_t unused;
 } cpu_handle;
@@ -49,7 +49,7 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
     return TN_OK;
 }
 
-/* "model name" of /proc/cpuinfo; the architecture where there is none. */
+/* "model name" of /proc/cpuinfo, else the name of the architecture. */
 static void read_name(char *name, size_t bytes)
 {
     char line[256];
@@ -120,7 +120,7 @@ static int32_t allocate(void *self, void *device, uint64_t bytes, uint32_t kind,
     uint64_t alignment = bytes >= HUGE_BYTES ? HUGE_PAGE : ALIGNMENT;
     if (posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
         return state->host->error(state->host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");
-    /* Advice: where large pages are off nothing is lost. */
+    /* Only advice: it has no effect where large pages are disabled. */
     if (bytes >= HUGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
     *out_allocation = memory;
     *out_host = memory;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that read or write at positions given by index tensors: gather, scatter and its reductions,
- * index_select, index_add, index_copy, index_reduce, index and index_put. Indices are checked before anything
- * is written.
+ * gather, scatter and its reductions, index_select, index_add, index_copy, index_reduce, index and
+ * index_put. Indices are checked before anything is written.
  */
+#include "kernel_lists.h"
 #include "index_walk.h"
 #include "support/kernel_table.h"
 
@@ -18,7 +18,8 @@ static const tn_tensor_desc *written(const tn_call *call)
     return tensor_out(call, 0);
 }
 
-/* 1 if the elements of a dense int64 tensor are in [low, size): by the signs of differences. */
+/* 1 if the tensor is contiguous int64 and all its elements are in [low, size), which the signs of
+ * differences show. */
 static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, int64_t size)
 {
     const int64_t *x = index->host;
@@ -31,8 +32,8 @@ static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, i
     return outside >= 0;
 }
 
-/* The first element of an index tensor outside [low, size), or low - 1 with *out_bad 0. Expanded dimensions
- * are looked at once. */
+/* Finds an element outside [low, size) and sets *out_bad to whether there is one. Of an expanded dimension
+ * only one position is read. */
 static int64_t find_outside(const tn_tensor_desc *index, int64_t low, int64_t size, int32_t *out_bad)
 {
     int64_t n = 1, position[TN_MAX_RANK] = {0}, sizes[TN_MAX_RANK];
@@ -115,7 +116,7 @@ static void combine_row(void *user, const cpu_row *row)
     c->fn(row, c->alpha, c->alpha_imaginary, c->alpha_int);
 }
 
-/* Truth values join by or and by and, as maximum and minimum of bytes do. */
+/* For bool, add is or and multiply is and: the maximum and minimum of bytes. */
 static cpu_combine_fn find_combine(tn_dtype dtype, int32_t op)
 {
     if (dtype == TN_BOOL)
@@ -126,8 +127,8 @@ static cpu_combine_fn find_combine(tn_dtype dtype, int32_t op)
     return list ? list[op] : NULL;
 }
 
-/* What a word asks for: the way elements join, and whether the mean is taken of their sum; -1 for another
- * word. */
+/* The combination that a `reduce` string names, or -1; *out_mean is whether sums are divided by their
+ * counts. */
 static int32_t reduction_of(const char *word, int32_t *out_mean)
 {
     *out_mean = strcmp(word, "mean") == 0;
@@ -138,7 +139,7 @@ static int32_t reduction_of(const char *word, int32_t *out_mean)
     return -1;
 }
 
-/* The number that a reduction starts from, as an element. */
+/* The neutral element of a reduction, in a dtype. */
 static void identity_of(int32_t op, tn_dtype dtype, void *out)
 {
     int32_t slot = cpu_slot(dtype),
@@ -157,7 +158,7 @@ static void identity_of(int32_t op, tn_dtype dtype, void *out)
         cpu_convert(out, slot, &whole, CPU_I64, 1);
 }
 
-/* Writes one element to all that a walk chooses. */
+/* Writes one element to all positions that a walk chooses. */
 static void put_everywhere(const tn_call *call, const cpu_walk *w, void *element, int64_t bytes)
 {
     cpu_walk put = *w;
@@ -171,7 +172,7 @@ static void put_everywhere(const tn_call *call, const cpu_walk *w, void *element
 
 static void divide_by_counts(const tn_tensor_desc *self, const char *counts, int64_t count_bytes)
 {
-    /* counts has self's shape, dense in row-major order. */
+    /* `counts` is contiguous and has the shape of self. */
     int64_t n = cpu_numel(self), position[TN_MAX_RANK] = {0};
     int32_t slot = cpu_slot(self->dtype);
     char *p = self->host;
@@ -201,7 +202,8 @@ static void divide_by_counts(const tn_tensor_desc *self, const char *counts, int
     }
 }
 
-/* How many elements joined at each position of self: the same walk over a dense tensor of counts. */
+/* Divides by the number of elements combined at each position of self, which the same walk over a
+ * contiguous tensor of counts gives. */
 static int32_t mean_of(const tn_call *call, const cpu_walk *w, const tn_tensor_desc *self,
                        const tn_tensor_desc *shape, int64_t dim, const tn_tensor_desc *index, int32_t by_list,
                        int32_t include_self)
@@ -270,7 +272,7 @@ static int32_t gather(void *state, const tn_call *call)
     return TN_OK;
 }
 
-/* One element made of a Scalar argument. */
+/* Converts a Scalar argument to one element. */
 static void element_of(tn_value v, tn_dtype dtype, void *out)
 {
     int32_t slot = cpu_slot(dtype);
@@ -282,7 +284,7 @@ static void element_of(tn_value v, tn_dtype dtype, void *out)
         cpu_convert(out, slot, &v.as.i, CPU_I64, 1);
 }
 
-/* `word` NULL: overwrite. */
+/* Overwrites where `word` is NULL. */
 static int32_t scatter_any(const tn_call *call, const char *word, int32_t include_self)
 {
     const tn_tensor_desc *self = written(call), *index = tensor_arg(call, 2), *src = tensor_arg(call, 3);
@@ -296,7 +298,9 @@ static int32_t scatter_any(const tn_call *call, const char *word, int32_t includ
         return cpu_error(call, TN_E_ARGUMENT,
                          "reduce argument must be either sum, prod, mean, amax or amin, got %s", word);
     c.fn = word ? find_combine(self->dtype, op) : NULL;
-    if (word && !c.fn) return cpu_error(call, TN_E_UNSUPPORTED, "scatter: no such reduction for this dtype");
+    if (word && !c.fn)
+        return cpu_error(call, TN_E_UNSUPPORTED,
+                         "scatter: argument 'reduce': the dtype does not support this reduction");
     int32_t status = check_indices(call, index, dim, cpu_size(self, dim));
     if (status != TN_OK) return status;
     set_index(&w, index, self, src, dim);
@@ -371,7 +375,8 @@ static int32_t index_write(const tn_call *call, int32_t op, tn_value alpha, int3
     if (status != TN_OK) return status;
     c.fn = op >= 0 ? find_combine(self->dtype, op) : NULL;
     if (op >= 0 && !c.fn)
-        return cpu_error(call, TN_E_UNSUPPORTED, "index_reduce: no such reduction for this dtype");
+        return cpu_error(call, TN_E_UNSUPPORTED,
+                         "index_reduce: argument 'reduce': the dtype does not support this reduction");
     set_list(&w, source->rank ? source : self, self, source, dim);
     if (!include_self) {
         char identity[16];
@@ -407,12 +412,12 @@ static int32_t index_reduce(void *state, const tn_call *call)
 
 /* ---- Lists of index tensors ------------------------------------------------------------------------ */
 
-/* The joint shape of the indices and where it stands in the result. */
+/* The broadcast shape of the index tensors and its place in the result. */
 typedef struct index_shape {
     uint32_t rank;
     int64_t sizes[TN_MAX_RANK];
-    int64_t at;      /* dimension of the result at which it begins */
-    int64_t indexed; /* bits of self's indexed dimensions */
+    int64_t at;      /* the dimension of the result where that shape begins */
+    int64_t indexed; /* bit d: dimension d of self is indexed */
 } index_shape;
 
 static void join_shape(index_shape *s, const tn_tensor_desc *t)
@@ -439,7 +444,7 @@ static void shape_of_indices(tn_tensors list, index_shape *s)
         last = k;
         n++;
     }
-    /* Neighbouring indexed dimensions stay where they are, others go to the front. */
+    /* The index shape takes the place of adjacent indexed dimensions; otherwise it comes first. */
     s->at = last - first + 1 == n ? first : 0;
 }
 
@@ -449,7 +454,7 @@ static int64_t broadcast_index_stride(const tn_tensor_desc *t, const index_shape
     return own < 0 || t->sizes[own] == 1 ? 0 : cpu_stride(t, own);
 }
 
-/* Adds dimension k's share to the offsets in self of all positions of the joint shape. */
+/* Adds the offsets in self that the index tensor of dimension k gives to all positions of the index shape. */
 static int32_t add_offsets(const tn_call *call, const index_shape *s, const tn_tensor_desc *t,
                            const tn_tensor_desc *self, int64_t k, int64_t *offsets, int64_t count)
 {
@@ -474,14 +479,14 @@ static int32_t add_offsets(const tn_call *call, const index_shape *s, const tn_t
     return TN_OK;
 }
 
-/* Stride in bytes of `other`, which is broadcast to the shape of the result, in dimension d of that. */
+/* The stride in bytes of `other`, broadcast to the shape of the result, in the result's dimension d. */
 static int64_t other_stride(const tn_tensor_desc *other, int64_t rank, int64_t d)
 {
     int64_t own = d - (rank - (int64_t)other->rank);
     return own < 0 || other->sizes[own] == 1 ? 0 : cpu_stride(other, own);
 }
 
-/* Where in `other` each position of the joint shape is. */
+/* The offset in `other` of each position of the index shape. */
 static void fill_places(const index_shape *s, const tn_tensor_desc *other, int64_t rank, int64_t *places,
                         int64_t count)
 {
@@ -522,7 +527,7 @@ static int32_t index_walk(const tn_call *call, const tn_tensor_desc *self, const
     w->lines = 1;
     for (int64_t k = (int64_t)self->rank - 1; k >= 0; k--) {
         if (s.indexed >> k & 1) continue;
-        /* The result's dimension: the kept ones stand around the joint shape. */
+        /* The dimension of the result: kept dimensions stand before and after the index shape. */
         int64_t before = 0, d;
         for (int64_t j = 0; j < k; j++) before += s.indexed >> j & 1 ? 0 : 1;
         d = before < s.at ? before : before + s.rank;
@@ -572,16 +577,15 @@ static int32_t index_put(void *state, const tn_call *call)
     int32_t accumulate = bool_arg(call, 3);
     cpu_walk w = {.shared = 1, .user = &c};
     if (accumulate && !c.fn)
-        return cpu_error(call, TN_E_UNSUPPORTED, "index_put: this dtype does not accumulate");
+        return cpu_error(call, TN_E_UNSUPPORTED,
+                         "index_put: argument 'accumulate': the dtype does not support it");
     int32_t status = index_walk(call, self, values, &w);
     w.fn = accumulate ? combine_row : cpu_put_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
     if (status == TN_OK) cpu_walk_run(call, &w);
     return status;
 }
 
-/* ---- Rows
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Rows ------------------------------------------------------------------------------------------ */
 
 const tn_kernel_row cpu_gather_rows[] = {
     CPU_ROW("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", NULL,

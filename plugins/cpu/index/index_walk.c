@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Elements below which a further thread does not pay. */
 #define INDEX_GRAIN ((int64_t)16 * 1024)
-/* From this length on a row along the lines is worth more than one along the chosen positions. */
+/* From this many lines on, rows run along the lines instead of along the chosen positions. */
 #define LONG_LINE 8
-/* Chosen lines between the one that is moved and the one that is fetched. */
+/* How many chosen lines ahead data is prefetched. */
 #define AHEAD 4
 
 int64_t cpu_dim(const tn_tensor_desc *t, int64_t d)
@@ -130,7 +130,7 @@ void cpu_walk_lines(cpu_walk *w, const tn_tensor_desc *shape, int64_t dim, const
 int64_t cpu_walk_widen(cpu_walk *w, int64_t bytes)
 {
     int64_t line = w->rank ? w->sizes[0] * bytes : 0;
-    /* Indices that are others for each line choose single elements. */
+    /* An index tensor with its own indices for each line chooses single elements. */
     if (w->index || !line || w->self_strides[0] != bytes || w->other_strides[0] != bytes) return bytes;
     if (line != 2 && line != 4 && line != 8 && line != 16) return bytes;
     w->lines /= w->sizes[0];
@@ -169,7 +169,7 @@ static int64_t place_in_other(const cpu_walk *w, int64_t j)
     return w->places ? w->places[j] : j * w->other_step;
 }
 
-/* Makes n indices the offsets of a row: those of a dense int64 tensor are read where they are. */
+/* Turns n indices into the offsets of a row; contiguous int64 indices are used in place. */
 static void set_offsets(const cpu_walk *w, cpu_row *row, const char *index, int64_t step, int64_t n,
                         int64_t *room)
 {
@@ -183,7 +183,7 @@ static void set_offsets(const cpu_walk *w, cpu_row *row, const char *index, int6
         for (int64_t i = 0; i < n; i++) room[i] = cpu_index_at(index + i * step, 1);
 }
 
-/* n neighbouring lines from `p` on, chosen position j. */
+/* n neighbouring lines from `p` on, at chosen position j. */
 static void row_of_lines(const cpu_walk *w, place p, int64_t n, int64_t j)
 {
     int64_t room[CPU_CHUNK];
@@ -198,7 +198,7 @@ static void row_of_lines(const cpu_walk *w, place p, int64_t n, int64_t j)
         return;
     }
     const char *index = p.index + j * w->index_step;
-    if (w->index_strides[0] == 0) { /* one index for all of them */
+    if (w->index_strides[0] == 0) { /* the lines share their indices */
         row.base += cpu_index_at(index, w->index_wide) * w->index_scale;
         w->fn(w->user, &row);
         return;
@@ -231,7 +231,7 @@ static void row_of_chosen(const cpu_walk *w, place p, int64_t begin, int64_t end
     }
 }
 
-/* The begin of a line that is soon used: the rest follows by itself. */
+/* Prefetches the start of a line; the hardware fetches the rest. */
 static inline void prefetch_line(const char *line)
 {
     for (int i = 0; i < 4; i++) __builtin_prefetch(line + 64 * i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks for gather, scatter and their family. `self` is the tensor whose positions are chosen by indices,
- * `other` the one that is walked in full (a result, a source, values). Dimensions that no index chooses are
- * "lines"; the indexed ones make one list of chosen positions.
+ * The walks of gather, scatter and their family. `self` is the tensor that the indices choose positions of;
+ * `other` is walked in full (a result, a source, values). Positions of the dimensions without an index are
+ * lines; the indexed dimensions form one list of chosen positions.
  */
 #ifndef TENON_CPU_INDEX_WALK_H
 #define TENON_CPU_INDEX_WALK_H
@@ -10,7 +10,7 @@
 #include "walk/staging.h"
 #include "kernels/combine.h"
 
-/* What is done to a row; one of these for each kind of walk. */
+/* What a walk does with each row. */
 typedef void (*cpu_row_fn)(void *user, const cpu_row *row);
 
 typedef struct cpu_walk {
@@ -18,32 +18,33 @@ typedef struct cpu_walk {
     int64_t sizes[TN_MAX_RANK];
     int64_t self_strides[TN_MAX_RANK]; /* in bytes, all of them */
     int64_t other_strides[TN_MAX_RANK];
-    int64_t index_strides[TN_MAX_RANK]; /* of an index that is another for each line */
+    int64_t index_strides[TN_MAX_RANK]; /* of an index tensor with its own indices for each line */
     int64_t lines;
     char *self;
     char *other;
 
     int64_t count;         /* chosen positions */
-    const int64_t *chosen; /* offsets in self, one for each, in bytes; NULL: by `index` */
-    const int64_t *places; /* offsets in other, NULL: by other_step */
+    const int64_t *chosen; /* the offset in self of each, in bytes; NULL: computed from `index` */
+    const int64_t *places; /* the offset in other of each; NULL: other_step apart */
     int64_t other_step;
 
     const char *index;
     int64_t index_step;
     int32_t index_wide;  /* int64, else int32 */
-    int64_t index_scale; /* bytes in self for one more */
+    int64_t index_scale; /* bytes in self between neighbouring indices */
 
-    int32_t shared; /* rows write to self: lines go to threads, chosen positions do not */
+    int32_t shared; /* rows write to self, so only lines are split over threads */
     cpu_row_fn fn;
     void *user;
 } cpu_walk;
 
-/* A line for each dimension of a shape but `dim` (-1: all), innermost first, those of size 1 left out. */
+/* Sets the lines from the dimensions of a shape but `dim` (-1: all of them), innermost first, without
+ * those of size 1. */
 void cpu_walk_lines(cpu_walk *w, const tn_tensor_desc *shape, int64_t dim, const tn_tensor_desc *self,
                     const tn_tensor_desc *other, const tn_tensor_desc *index);
 void cpu_walk_run(const tn_call *call, const cpu_walk *w);
-/* For walks that only move elements of `bytes`: where the innermost line is dense and short, takes it as one
- * element and returns its bytes, else `bytes`. */
+/* For walks that only move elements of `bytes`: if the innermost line is contiguous and short, makes it
+ * one element and returns its size, else returns `bytes`. */
 int64_t cpu_walk_widen(cpu_walk *w, int64_t bytes);
 
 /* Dimension d of a tensor, which may be negative; a tensor of rank 0 has one dimension of size 1. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows whose results depend on which elements are true: nonzero, masked_select, masked_scatter. */
+/* nonzero and masked_scatter. */
 #include "index_walk.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static void count_run(void *user, void *const *pointers, int64_t n, int64_t posi
     c->count += count;
 }
 
-/* Coordinates of a position that lies `step` behind the one that they are of. */
+/* Advances coordinates by `step` positions. */
 static void advance(int64_t *at, const tn_tensor_desc *t, int64_t step)
 {
     for (uint32_t d = t->rank; d-- > 0 && step;) {
@@ -59,7 +59,7 @@ static int32_t nonzero(void *state, const tn_call *call)
     nonzero_call c = {.self = self};
     cpu_axes_make(&axes, &self, 1, 0);
     if (cpu_plan_axes(&c.plan, &axes, &self, 0, &truth) != TN_OK)
-        return cpu_error(call, TN_E_UNSUPPORTED, "nonzero: the dtype is unknown");
+        return cpu_error(call, TN_E_UNSUPPORTED, "nonzero: the dtype is not supported");
     cpu_plan_walk(&c.plan, 0, axes.numel, count_run, &c);
     int64_t sizes[2] = {c.count, self->rank};
     int32_t status = call->host->resize_output(call, 0, 2, sizes);
@@ -130,7 +130,7 @@ static int32_t masked_scatter(void *state, const tn_call *call)
                      .desc = self};
     cpu_axes axes;
     int32_t status = plan_mask(&c, &axes, self, mask);
-    if (status != TN_OK) return cpu_error(call, status, "masked_scatter: the dtype is unknown");
+    if (status != TN_OK) return cpu_error(call, status, "masked_scatter: the dtype is not supported");
     cpu_plan_walk(&c.plan, 0, axes.numel, count_masked, &c);
     if (c.taken > c.available)
         return cpu_error(call, TN_E_ARGUMENT,

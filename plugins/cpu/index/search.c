@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that look values up or count them: searchsorted, bincount, histc. Tensors are row-major here. */
+/* searchsorted and bincount, on contiguous tensors. */
 #include "index_walk.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Elements below which a further thread does not pay. */
 #define SEARCH_GRAIN ((int64_t)2 * 1024)
 
 /* ---- searchsorted ---------------------------------------------------------------------------------- */
 
 typedef struct search_call {
-    const void *sorted; /* of the hub, rows of `length` */
+    const void *sorted; /* rows of `length` elements of the hub dtype */
     const int64_t *sorter;
-    int64_t length, per_row; /* values of a row; 0: one row for all */
+    int64_t length, per_row; /* values searched in each row; 0: all in one row */
     int32_t hub, slot, right, narrow;
     const char *values;
     void *out;
 } search_call;
 
-/* The first position whose element is not below x, or (right) above it. */
+/* The first position whose element is not below x or, with `right`, is above x. */
 static int64_t search_double(const double *row, const int64_t *sorter, int64_t n, double x, int32_t right)
 {
     int64_t low = 0, high = n;

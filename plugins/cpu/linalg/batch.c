@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One matrix after the other; see batch.h. */
+/* The loop over the matrices of a batch, and what else batch.h declares. */
 #include "batch.h"
 #include "vendor/openblas.h"
 #include <limits.h>
@@ -10,7 +10,7 @@ const tn_dtype cpu_linalg_dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_C
 
 const char *cpu_linalg_can_run(void *self, const tn_call *call)
 {
-    return cpu_lapack_get(0) ? NULL : "OpenBLAS with LAPACK is not there";
+    return cpu_lapack_get(0) ? NULL : "OpenBLAS with LAPACK was not found";
 }
 
 static const cpu_lapack *lapack_of(tn_dtype dtype)
@@ -37,7 +37,7 @@ cpu_batches cpu_batches_of(const tn_call *call, const tn_tensor_desc *like, uint
 typedef struct run_job {
     const cpu_batches *b;
     char *scratch;
-    int64_t each; /* bytes of a range */
+    int64_t each; /* bytes of a range's scratch memory */
     int64_t grain;
 } run_job;
 
@@ -51,7 +51,8 @@ static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_openblas_end(blas, token);
 }
 
-/* A range has a scratch of its own, so there are as many ranges as threads, and one where all is small. */
+/* Each range has its own scratch memory, so there are at most as many ranges as threads, and one if the
+ * work is small. */
 int32_t cpu_batches_run(cpu_batches *b)
 {
     int64_t least = grain_for(20000, b->cost), threads = max_i64(1, b->call->threads), ranges;
@@ -89,13 +90,13 @@ int cpu_work_length(const cpu_batches *b, const void *work)
     } else {
         memcpy(&d, work, sizeof(d));
     }
-    /* A float does not hold every integer: the next one up is safe. */
+    /* A float does not hold every integer, so the length is rounded up. */
     return d < 1 ? 1 : d >= (double)INT_MAX ? INT_MAX : (int)(d * (1 + 0x1p-23)) + 1;
 }
 
 /* ---- items ---- */
 
-/* Elements before an item: dimensions of the batch are aligned from the right, those of size 1 broadcast. */
+/* The address of an item. Batch dimensions are aligned from the right, and those of size 1 are broadcast. */
 static char *address(const cpu_batches *b, const tn_tensor_desc *t, uint32_t tail, int64_t item)
 {
     int64_t at = 0, rest = item, own = (int64_t)t->rank - tail;
@@ -200,13 +201,13 @@ int32_t cpu_check_lapack_sizes(const tn_call *call, const tn_tensor_desc *t)
 {
     for (uint32_t i = t->rank > 2 ? t->rank - 2 : 0; i < t->rank; i++) {
         if (t->sizes[i] > INT_MAX / 4)
-            return cpu_error(call, TN_E_SHAPE, "a matrix with a side of %lld is more than LAPACK takes",
+            return cpu_error(call, TN_E_SHAPE, "linalg: a matrix with a side of %lld is too large for LAPACK",
                              (long long)t->sizes[i]);
     }
     return TN_OK;
 }
 
-/* What went wrong, by the operator: `%s` is where, the number is info. */
+/* Messages by operator: `%s` is the place in the batch, `%d` is info. */
 static const struct {
     const char *prefix, *text;
 } meanings[] = {
@@ -249,8 +250,9 @@ int32_t cpu_info_error(const tn_call *call, const char *name, const int *infos, 
             "values.",
             name, where);
     if (infos[i] < 0)
-        return cpu_error(call, TN_E_ARGUMENT, "%s: %sArgument %d has illegal value, as NaN or infinity is.",
-                         name, where, -infos[i]);
+        return cpu_error(call, TN_E_ARGUMENT,
+                         "%s: %sArgument %d has an illegal value, for example NaN or infinity.", name, where,
+                         -infos[i]);
     while (strncmp(name, meanings[k].prefix, strlen(meanings[k].prefix)) != 0) k++;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Factors of square and other matrices: LU with partial pivoting, Cholesky, LDL; and what is asked of infos.
- */
+/* Factorizations: LU with partial pivoting, Cholesky, LDL; lu_unpack and _linalg_check_errors. */
 #include "batch.h"
 #include <string.h>
 
@@ -22,7 +21,7 @@ static int32_t finish(const cpu_batches *b)
     return job->check ? cpu_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2) : TN_OK;
 }
 
-/* The scratch memory begins with the matrix, then come the pivots, then the work. */
+/* Scratch memory holds the matrix, the pivots and LAPACK's work array. */
 static int32_t run(const tn_call *call, const factor_job *job, cpu_matrix_fn one, int64_t work)
 {
     cpu_batches b = cpu_batches_of(call, job->in, 2, job->in->dtype);
@@ -65,7 +64,7 @@ static int32_t run_lu_factor(void *self, const tn_call *call)
     return run(call, &job, lu_one, 0);
 }
 
-/* Zeros on the side of the diagonal that the factor does not have. */
+/* Zeroes the triangle that the factor does not use. */
 static void clear_other_side(const cpu_batches *b, char *a, int64_t n, char uplo)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -98,7 +97,7 @@ static int32_t run_cholesky(void *self, const tn_call *call)
     return run(call, &job, cholesky_one, 0);
 }
 
-/* A panel of 64 columns is what the blocked form wants. */
+/* The blocked form works on panels of 64 columns. */
 #define LDL_WORK(n) (64 * max_i64(n, 1))
 
 static void ldl_one(const cpu_batches *b, int64_t item, char *scratch)
@@ -146,7 +145,7 @@ static void unpack_permutation(const cpu_batches *b, const unpack_job *job, int6
     for (int64_t i = 0; i < pivots.rows; i++) {
         int other, here = order[i];
         memcpy(&other, pivots.at + i * pivots.row * (int64_t)sizeof(int), sizeof(int));
-        if (other < 1 || other > p.rows) continue; /* an index that no factorization gives */
+        if (other < 1 || other > p.rows) continue; /* a pivot outside the matrix */
         order[i] = order[other - 1];
         order[other - 1] = here;
     }
@@ -196,7 +195,7 @@ static int32_t run_unpack(void *self, const tn_call *call)
 
 /* ---- infos ---- */
 
-/* (info, api_name, is_matrix): the error where one is not 0. */
+/* (info, api_name, is_matrix): an error if an info is not 0. */
 static int32_t run_check_errors(void *self, const tn_call *call)
 {
     const tn_tensor_desc *info = tensor_arg(call, 0);

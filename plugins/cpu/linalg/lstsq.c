@@ -6,13 +6,13 @@
 
 typedef struct lstsq_job {
     const tn_tensor_desc *a, *b, *solution, *values;
-    char driver; /* the letter that ends the name; 's' is gelss, 'g' gels */
+    char driver; /* the last letter of the driver's name, but 'g' for gels */
     bool vector;
     int m, n, nrhs;
     double rcond;
     int work, real_work, int_work;
     int *ranks;
-    double *residuals; /* a row of nrhs for each item */
+    double *residuals; /* nrhs for each item */
 } lstsq_job;
 
 typedef struct lstsq_memory {
@@ -50,7 +50,7 @@ static void call_driver(const cpu_batches *b, const lstsq_job *job, const lstsq_
         b->lapack->for_real.gelss(m, n, k, p->a, &lda, p->b, &ldb, p->s, rcond, rank, p->work, work, info);
 }
 
-/* The squares of what LAPACK leaves below the solution. */
+/* The sums of squares of the rows that LAPACK leaves below the solution. */
 static void sum_residuals(const cpu_batches *b, const lstsq_job *job, const void *x, int64_t ld, double *to)
 {
     int64_t parts = b->bytes / b->real_bytes;
@@ -89,7 +89,7 @@ static void lstsq_one(const cpu_batches *b, int64_t item, char *scratch)
     cpu_matrix_read(cpu_matrix_of(b, job->a, item), p.a, m, b->bytes);
     memset(p.b, 0, (size_t)(ld * job->nrhs * b->bytes));
     cpu_matrix_read(sides_of(b, job, job->b, item), p.b, ld, b->bytes);
-    memset(p.iwork, 0, (size_t)job->int_work * sizeof(int)); /* gelsy: no column is bound to the front */
+    memset(p.iwork, 0, (size_t)job->int_work * sizeof(int)); /* gelsy: all columns may be permuted */
     job->ranks[item] = (int)n;
     call_driver(b, job, &p, &job->work, &job->ranks[item], &b->infos[item]);
     cpu_matrix_write(p.b, ld, out, b->bytes);
@@ -99,7 +99,7 @@ static void lstsq_one(const cpu_batches *b, int64_t item, char *scratch)
 
 /* ---- results ---- */
 
-/* Residuals mean something where every matrix has full rank; elsewhere there are none. */
+/* Residuals are defined only if every matrix has full rank; otherwise the output is empty. */
 static int32_t write_residuals(const cpu_batches *b, const lstsq_job *job)
 {
     const tn_tensor_desc *out = tensor_out(b->call, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QR: reflectors of Householder, their product, their application to another matrix. */
+/* QR: Householder reflectors, their product, and their application to another matrix. */
 #include "batch.h"
 
 typedef struct reflector_job {
@@ -10,7 +10,8 @@ typedef struct reflector_job {
     int work;
 } reflector_job;
 
-/* Scratch: the matrix that changes, the reflectors where they are another, tau, work. */
+/* Scratch memory holds the matrix that changes, the reflectors if they are another matrix, tau and the
+ * work array. */
 static int32_t run(const tn_call *call, reflector_job *job, const tn_tensor_desc *like, cpu_matrix_fn one,
                    void (*ask)(const cpu_batches *b, const reflector_job *job, void *work))
 {

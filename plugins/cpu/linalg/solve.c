@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Systems of equations by factors that are there (LU, LDL, a triangle). */
+/* Linear systems with factored matrices: LU, LDL, triangular. */
 #include "batch.h"
 
 typedef struct solve_job {
@@ -7,7 +7,7 @@ typedef struct solve_job {
     bool left, adjoint, upper, unit, hermitian;
 } solve_job;
 
-/* Matrix, pivots and right-hand sides are read into scratch memory by each item. */
+/* Each item reads its matrix, pivots and right-hand sides into scratch memory. */
 static int32_t run(const tn_call *call, const solve_job *job, cpu_matrix_fn one)
 {
     cpu_batches b = cpu_batches_of(call, job->out, 2, job->a->dtype);
@@ -24,7 +24,8 @@ static int32_t run(const tn_call *call, const solve_job *job, cpu_matrix_fn one)
     return cpu_batches_run(&b);
 }
 
-/* X op(A) = B is solved as op(A)^T X^T = B^T; a conjugate that LAPACK has no flag for is taken of B and X. */
+/* X op(A) = B is solved as op(A)^T X^T = B^T. LAPACK has no flag for a conjugate without transposition, so
+ * B and X are conjugated instead. */
 static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const solve_job *job = b->job;
@@ -49,7 +50,8 @@ static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
     cpu_matrix_write(x, ld, out, b->bytes);
 }
 
-/* Whether LAPACK may follow these pivots: rows from 1 to n; of LDL also pairs of negative ones. */
+/* Whether the pivots are rows from 1 to n, or for LDL also pairs of negated rows: LAPACK does not check
+ * them. */
 static bool pivots_fit(const int *pivots, int64_t step, int64_t n, bool pairs)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -69,9 +71,10 @@ static int32_t check_pivots(const tn_call *call, const tn_tensor_desc *pivots, i
     for (int64_t item = 0; item < b.count; item++) {
         cpu_matrix m = cpu_vector_of(&b, pivots, item);
         if (!pivots_fit((const int *)(const void *)m.at, m.row, n, pairs))
-            return cpu_error(call, TN_E_INDEX,
-                             "pivots: each must be from 1 to %lld, as a factorization gives them",
-                             (long long)n);
+            return cpu_error(
+                call, TN_E_INDEX,
+                "linalg: argument 'pivots': must be rows from 1 to %lld, as a factorization returns them",
+                (long long)n);
     }
     return TN_OK;
 }

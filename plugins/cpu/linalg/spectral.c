@@ -4,10 +4,10 @@
 #include <string.h>
 
 typedef struct spectral_job {
-    const tn_tensor_desc *in, *values, *left, *right; /* right: vectors of svd by rows */
+    const tn_tensor_desc *in, *values, *left, *right; /* right: the rows of Vh */
     const char *name;
     int rows, columns;
-    char job; /* which vectors, in LAPACK's letters */
+    char job; /* which vectors to compute, in LAPACK's letters */
     char uplo;
     int u_columns, vh_rows;
     int work, real_work, int_work; /* lengths of scratch arrays */
@@ -16,14 +16,16 @@ typedef struct spectral_job {
 
 static const int ask_for_work = -1;
 
-/* LAPACK counts scratch memory of up to five times the square of the shorter side in its integers. */
+/* LAPACK's 32-bit integers count scratch memory of up to five times the square of the shorter side. */
 static int32_t check_sizes(const tn_call *call, const tn_tensor_desc *in)
 {
     int64_t least = min_i64(in->sizes[in->rank - 2], in->sizes[in->rank - 1]);
     int32_t status = cpu_check_lapack_sizes(call, in);
     if (status == TN_OK && least > 20000)
-        return cpu_error(call, TN_E_SHAPE, "a matrix of %lld by %lld is more than LAPACK takes here",
-                         (long long)in->sizes[in->rank - 2], (long long)in->sizes[in->rank - 1]);
+        return cpu_error(
+            call, TN_E_SHAPE,
+            "linalg: a matrix of %lld x %lld is too large for LAPACK (the shorter side may be at most 20000)",
+            (long long)in->sizes[in->rank - 2], (long long)in->sizes[in->rank - 1]);
     return status;
 }
 
@@ -65,7 +67,7 @@ static void svd_one(const cpu_batches *b, int64_t item, char *scratch)
     p.work = cpu_take_part(&scratch, job->work, b->bytes);
     p.rwork = cpu_take_part(&scratch, job->svd_real_work, b->real_bytes);
     p.iwork = cpu_take_part(&scratch, job->int_work, sizeof(int));
-    if (k == 0) { /* any basis will do */
+    if (k == 0) { /* an empty matrix: any basis is valid */
         if (job->job == 'N') return;
         cpu_fill_unit(b, cpu_matrix_of(b, job->left, item));
         cpu_fill_unit(b, cpu_matrix_of(b, job->right, item));
@@ -79,7 +81,7 @@ static void svd_one(const cpu_batches *b, int64_t item, char *scratch)
     cpu_matrix_write(p.vh, ldvh, cpu_matrix_of(b, job->right, item), b->bytes);
 }
 
-/* What the documentation of cgesdd and zgesdd asks for, as the oldest version does. */
+/* The length that the documentation of cgesdd and zgesdd requires, of all versions of LAPACK. */
 static int64_t svd_real_work(const spectral_job *job)
 {
     int64_t least = min_i64(job->rows, job->columns), most = max_i64(job->rows, job->columns);
@@ -207,7 +209,8 @@ static void call_geev(const cpu_batches *b, const spectral_job *job, const eig_m
                                  m->work, work, info, 1, 1);
 }
 
-/* A real part (and an imaginary one, or 0, negated by `sign`) as element i of a complex matrix or vector. */
+/* Writes complex element (i, j) from a real and an imaginary part; without the latter it is 0. `negate`
+ * changes its sign. */
 static void put_pair(const cpu_batches *b, cpu_matrix to, int64_t i, int64_t j, const char *re,
                      const char *im, bool negate)
 {
@@ -225,8 +228,8 @@ static bool is_zero(const cpu_batches *b, const char *x)
     return memcmp(x, zeros, (size_t)b->bytes) == 0;
 }
 
-/* Real matrices: eigenvalues in two halves; of a conjugate pair, the real and imaginary part of one vector.
- */
+/* geev of a real matrix gives real and imaginary parts of eigenvalues apart. For a conjugate pair it gives
+ * the real and the imaginary part of the first vector. */
 static void put_real_eig(const cpu_batches *b, const spectral_job *job, int64_t item, const eig_memory *p)
 {
     int64_t n = job->rows;
@@ -268,7 +271,7 @@ static void eig_one(const cpu_batches *b, int64_t item, char *scratch)
     }
 }
 
-/* NaN and infinities make geev run for ever. */
+/* geev does not end on NaN or infinities. */
 static bool all_finite(const cpu_batches *b, const tn_tensor_desc *t)
 {
     int64_t n = t->sizes[t->rank - 1];

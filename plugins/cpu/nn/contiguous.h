@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors made row-major for kernels that read nothing else: a borrowed pointer where the tensor already is,
- * a copy in scratch memory where it is not; and the same for results.
+ * Arguments and results for kernels that need contiguous data: the tensor's own memory if it is contiguous,
+ * else a copy.
  */
 #ifndef TENON_CPU_NN_CONTIGUOUS_H
 #define TENON_CPU_NN_CONTIGUOUS_H
 
 #include "support/cpu.h"
 
-typedef struct cpu_contiguous {
-    const tn_call *call;
-    const tn_tensor_desc *tensor; /* what it stands for; NULL when absent, and `data` is then NULL */
-    void *data;                   /* row-major */
-    void *memory;                 /* the copy, or NULL */
-    int64_t bytes;
-} cpu_contiguous;
+/* The contiguous elements of t, for reading; NULL for NULL. A copy lives until the end of the call. */
+int32_t cpu_contiguous_read(const tn_call *call, const tn_tensor_desc *t, void **out);
+/* The same for writing. After success, cpu_contiguous_finish copies the elements to t if they are not its own. */
+int32_t cpu_contiguous_write(const tn_call *call, const tn_tensor_desc *t, void **out);
+void cpu_contiguous_finish(const tn_call *call, const tn_tensor_desc *t, void *data);
+/* For several tensors: those before `first_out` are read, the others written. */
+int32_t cpu_contiguous_all(const tn_call *call, const tn_tensor_desc *const *tensors, int count,
+                           int first_out, void **out);
 
-/* For reading. */
-int32_t cpu_contiguous_read(const tn_call *call, const tn_tensor_desc *t, cpu_contiguous *out);
-/* For writing: cpu_dense_finish copies the result to the tensor when `written`. */
-int32_t cpu_contiguous_write(const tn_call *call, const tn_tensor_desc *t, cpu_contiguous *out);
-void cpu_contiguous_finish(cpu_contiguous *d, bool written);
-
-/* Row-major except that channels, the second dimension, are innermost. */
+/* Whether the channels, dimension 1, are innermost and the other dimensions row-major. */
 static inline bool cpu_is_channels_last(const tn_tensor_desc *t)
 {
     int64_t expected = t->sizes[1];
@@ -35,7 +30,7 @@ static inline bool cpu_is_channels_last(const tn_tensor_desc *t)
     return true;
 }
 
-/* Copies elements of equal size between tensors of equal sizes and any strides. */
+/* Copies between tensors of one shape and element size, and any strides. */
 void cpu_copy(const tn_call *call, const tn_tensor_desc *from, const tn_tensor_desc *to);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums and maxima over contiguous elements of a floating dtype in vector accumulators, which are added up at
- * the end: the compiler may not reorder a sum by itself, and an error that grows with a fraction of the
- * length is welcome. Vectors are those of the level; half types are widened on the way. For files compiled
- * per dtype.
+ * Sums and maxima over contiguous elements of a float dtype in vector accumulators, which are added up at
+ * the end. The compiler may not reorder a sum by itself, and several accumulators also make rounding errors
+ * smaller.
  */
 #ifndef TENON_CPU_NN_LANES_H
 #define TENON_CPU_NN_LANES_H
 
-#include "types.h"
+#include "kernels/vocabulary.h"
 
 #if defined(__AVX512F__)
 enum { LANE_BYTES = 64 };
@@ -17,30 +16,30 @@ enum { LANE_BYTES = 32 };
 #else
 enum { LANE_BYTES = 16 };
 #endif
-enum { LANE_COUNT = LANE_BYTES / sizeof(acc), LANE_SETS = 4, LANE_STEP = LANE_COUNT * LANE_SETS };
+enum { LANE_COUNT = LANE_BYTES / sizeof(T), LANE_SETS = 4, LANE_STEP = LANE_COUNT * LANE_SETS };
 
-typedef acc lanes __attribute__((vector_size(LANE_BYTES)));
-typedef acc loose_lanes __attribute__((vector_size(LANE_BYTES), aligned(sizeof(acc)), may_alias));
-#if CPU_KEY == 2
+typedef T lanes __attribute__((vector_size(LANE_BYTES)));
+typedef T loose_lanes __attribute__((vector_size(LANE_BYTES), aligned(sizeof(T)), may_alias));
+#if defined(DTYPE_F64)
 typedef int64_t lane_bits __attribute__((vector_size(LANE_BYTES)));
 #else
 typedef int32_t lane_bits __attribute__((vector_size(LANE_BYTES)));
 #endif
 
-static inline lanes lanes_of_acc(const acc *x)
+static inline lanes lanes_of_acc(const T *x)
 {
     return *(const loose_lanes *)x;
 }
 
-static inline lanes lanes_load(const T *x)
+static inline lanes lanes_load(const E *x)
 {
-#if !IS_HALF
+#if !CPU_IS_HALF
     return *(const loose_lanes *)x;
-#elif CPU_KEY == 3 && defined(__AVX512F__)
+#elif defined(DTYPE_F16) && defined(__AVX512F__)
     return (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
-#elif CPU_KEY == 3 && defined(__F16C__)
+#elif defined(DTYPE_F16) && defined(__F16C__)
     return (lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
-#elif CPU_KEY == 4
+#elif defined(DTYPE_BF16)
     typedef uint16_t halves __attribute__((vector_size(LANE_BYTES / 2)));
     typedef uint32_t words __attribute__((vector_size(LANE_BYTES)));
     halves h;
@@ -48,29 +47,29 @@ static inline lanes lanes_load(const T *x)
     return (lanes)(__builtin_convertvector(h, words) << 16);
 #else
     lanes v;
-    for (int j = 0; j < LANE_COUNT; j++) v[j] = load(x[j]);
+    for (int j = 0; j < LANE_COUNT; j++) v[j] = load(&x[j]);
     return v;
 #endif
 }
 
-static inline acc lanes_total(lanes v)
+static inline T lanes_total(lanes v)
 {
-    acc part[LANE_COUNT];
+    T part[LANE_COUNT];
     memcpy(part, &v, sizeof(v));
     for (int width = LANE_COUNT / 2; width; width /= 2)
         for (int j = 0; j < width; j++) part[j] += part[j + width];
     return part[0];
 }
-static inline acc lanes_total_of_sets(const lanes sum[LANE_SETS])
+static inline T lanes_total_of_sets(const lanes sum[LANE_SETS])
 {
     return lanes_total((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* Sum of accumulators. */
-static inline acc lanes_sum_acc(const acc *x, int64_t count)
+/* The sum of T. */
+static inline T lanes_sum_acc(const T *x, int64_t count)
 {
     lanes sum[LANE_SETS] = {{0}};
-    acc rest = 0;
+    T rest = 0;
     int64_t i = 0;
     for (; i + LANE_STEP <= count; i += LANE_STEP)
         for (int s = 0; s < LANE_SETS; s++) sum[s] += lanes_of_acc(x + i + s * LANE_COUNT);
@@ -80,23 +79,23 @@ static inline acc lanes_sum_acc(const acc *x, int64_t count)
 }
 
 /* Sum of x. */
-static inline acc lanes_sum(const T *x, int64_t count)
+static inline T lanes_sum(const E *x, int64_t count)
 {
     lanes sum[LANE_SETS] = {{0}};
-    acc rest = 0;
+    T rest = 0;
     int64_t i = 0;
     for (; i + LANE_STEP <= count; i += LANE_STEP)
         for (int s = 0; s < LANE_SETS; s++) sum[s] += lanes_load(x + i + s * LANE_COUNT);
     for (; i + LANE_COUNT <= count; i += LANE_COUNT) sum[0] += lanes_load(x + i);
-    for (; i < count; i++) rest += load(x[i]);
+    for (; i < count; i++) rest += load(&x[i]);
     return lanes_total_of_sets(sum) + rest;
 }
 
 /* Sums of x - shift and of its square. */
-static inline void lanes_moments(const T *x, int64_t count, acc shift, acc *out_sum, acc *out_square)
+static inline void lanes_moments(const E *x, int64_t count, T shift, T *out_sum, T *out_square)
 {
     lanes sum[LANE_SETS] = {{0}}, square[LANE_SETS] = {{0}};
-    acc rest = 0, rest_square = 0;
+    T rest = 0, rest_square = 0;
     int64_t i = 0;
     for (; i + LANE_STEP <= count; i += LANE_STEP) {
         for (int s = 0; s < LANE_SETS; s++) {
@@ -106,7 +105,7 @@ static inline void lanes_moments(const T *x, int64_t count, acc shift, acc *out_
         }
     }
     for (; i < count; i++) {
-        acc d = load(x[i]) - shift;
+        T d = load(&x[i]) - shift;
         rest += d;
         rest_square += d * d;
     }
@@ -115,11 +114,11 @@ static inline void lanes_moments(const T *x, int64_t count, acc shift, acc *out_
 }
 
 /* Sums of h and of h * (x - shift), where h is g, or g * weight when there is one. */
-static inline void lanes_products(const T *g, const T *x, const acc *weight, int64_t count, acc shift,
-                                  acc *out_sum, acc *out_dot)
+static inline void lanes_products(const E *g, const E *x, const T *weight, int64_t count, T shift, T *out_sum,
+                                  T *out_dot)
 {
     lanes sum[LANE_SETS] = {{0}}, dot[LANE_SETS] = {{0}};
-    acc rest = 0, rest_dot = 0;
+    T rest = 0, rest_dot = 0;
     int64_t i = 0;
     for (; i + LANE_STEP <= count; i += LANE_STEP) {
         for (int s = 0; s < LANE_SETS; s++) {
@@ -130,15 +129,15 @@ static inline void lanes_products(const T *g, const T *x, const acc *weight, int
         }
     }
     for (; i < count; i++) {
-        acc h = weight ? load(g[i]) * weight[i] : load(g[i]);
+        T h = weight ? load(&g[i]) * weight[i] : load(&g[i]);
         rest += h;
-        rest_dot += h * (load(x[i]) - shift);
+        rest_dot += h * (load(&x[i]) - shift);
     }
     *out_sum = lanes_total_of_sets(sum) + rest;
     *out_dot = lanes_total_of_sets(dot) + rest_dot;
 }
 
-static inline acc larger(acc candidate, acc best)
+static inline T larger(T candidate, T best)
 {
     return ((candidate > best) | (candidate != candidate)) ? candidate : best;
 }
@@ -149,17 +148,17 @@ static inline lanes lanes_larger(lanes candidate, lanes best)
 }
 
 /* The largest element; NaN if there is one. */
-static inline acc lanes_max(const T *x, int64_t count)
+static inline T lanes_max(const E *x, int64_t count)
 {
     lanes best[LANE_SETS];
-    acc part[LANE_COUNT], result = LOWEST;
+    T part[LANE_COUNT], result = LOWEST;
     int64_t i = 0;
-    for (int s = 0; s < LANE_SETS; s++) best[s] = (lanes){0} + (acc)LOWEST;
+    for (int s = 0; s < LANE_SETS; s++) best[s] = (lanes){0} + (T)LOWEST;
     for (; i + LANE_STEP <= count; i += LANE_STEP)
         for (int s = 0; s < LANE_SETS; s++)
             best[s] = lanes_larger(lanes_load(x + i + s * LANE_COUNT), best[s]);
     for (; i + LANE_COUNT <= count; i += LANE_COUNT) best[0] = lanes_larger(lanes_load(x + i), best[0]);
-    for (; i < count; i++) result = larger(load(x[i]), result);
+    for (; i < count; i++) result = larger(load(&x[i]), result);
     best[0] = lanes_larger(lanes_larger(best[1], best[0]), lanes_larger(best[2], best[3]));
     memcpy(part, &best[0], sizeof(part));
     for (int j = 0; j < LANE_COUNT; j++) result = larger(part[j], result);

@@ -4,6 +4,7 @@
  * threads. A dtype without a kernel is computed in a wider hub dtype: half types in float32, small integers
  * and bool in int32. Operators are known by their rows in kernels/pointwise_ops.h only.
  */
+#include "kernel_lists.h"
 #include "pointwise.h"
 #include "support/kernel_table.h"
 #include "walk/elementwise.h"

@@ -3,6 +3,7 @@
  * prim::random. Each element has its own counter and words, so results do not depend on the number of
  * threads. Floats are made by kernels/random.c, integers of a range here.
  */
+#include "kernel_lists.h"
 #include "walk/staging.h"
 #include "kernels/draw.h"
 #include "support/kernel_table.h"

@@ -6,6 +6,7 @@
  * the result does not depend on the number of threads. States and kernels are those of reduce_ops.h; the rows
  * at the end say which results are made of states.
  */
+#include "kernel_lists.h"
 #include "walk/staging.h"
 #include "kernels/reduce_ops.h"
 #include "support/kernel_table.h"

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that order elements along a dimension: sort, topk, kthvalue, mode. A line is turned into keys with
- * positions, ordered, and written from the positions; lines go to threads.
+ * sort, topk, kthvalue, mode. A line is turned into keys with positions, these are ordered, and results are
+ * written by position. Threads take lines.
  */
 #include "index/index_walk.h"
 #include "sort_keys.h"
 
 #include <string.h>
 
-/* Elements that are worth a thread. */
+/* Elements below which a further thread does not pay. */
 #define SORT_GRAIN ((int64_t)4 * 1024)
 
 enum { ORDER_SORT, ORDER_TOP, ORDER_KTH, ORDER_MODE };
 
 typedef struct order_call {
     const tn_tensor_desc *self, *values, *positions;
-    int64_t dim, length, take; /* elements of a line, and of them that are written */
+    int64_t dim, length, take; /* elements of a line, and how many are written */
     int64_t k;
     int32_t slot, kind, descending;
     cpu_keyed *items; /* two runs of `room` for each thread */
     int64_t room;
-    int32_t few; /* so few are taken that the others need not be held */
+    int32_t few; /* so few are written that the others need not be kept */
 } order_call;
 
-/* Byte offset of a line in a tensor; reduced: the dimension is not in the tensor, or has size 1. */
+/* The byte offset of a line in a tensor. `reduced`: the tensor lacks the dimension, or has size 1 there. */
 static int64_t line_offset(const order_call *c, const tn_tensor_desc *t, int64_t line)
 {
     int64_t offset = 0;

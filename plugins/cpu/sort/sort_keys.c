@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and the sort of sort_keys.h. */
+/* Makes keys and sorts them; see sort_keys.h. */
 #include "sort_keys.h"
 
 #include <string.h>
 
-/* Up to here insertion is faster than counting. */
+/* Up to this length insertion sort is faster than counting. */
 #define SHORT_SORT 48
 
 /* ---- Keys ------------------------------------------------------------------------------------------ */
 
-/* All without branches: a loop of them is vector code. */
+/* Without branches, so that loops vectorise. */
 static inline uint32_t key_of_float(float x)
 {
     uint32_t bits;
@@ -47,7 +47,7 @@ static void chunk_keys(uint64_t *restrict keys, const cpu_line *line, int64_t fi
         return;
     }
     uint64_t turn = line->descending ? UINT64_MAX : 0;
-    /* Unsigned 64-bit numbers keep their bits, and so their order. */
+    /* uint64 elements are their own keys. */
     uint64_t sign = slot == CPU_U64 ? turn : turn ^ UINT64_C(1) << 63;
     if (hub == CPU_F64)
         for (int64_t i = 0; i < n; i++) keys[i] = key_of_double(wide[i]) ^ turn;
@@ -68,10 +68,10 @@ void cpu_keys(cpu_keyed *out, const void *from, int32_t slot, int64_t stride, in
 
 /* ---- Selection --------------------------------------------------------------------------------------- */
 
-/* Up to so many are kept in order while the line is read. */
+/* Up to this many elements are kept in order while the line is read. */
 #define FEW 16
 
-/* The k-th least of n keys, byte by byte from the highest in which they differ; their array is used up. */
+/* The k-th smallest of n keys, found byte by byte from the highest that differs; overwrites the array. */
 static uint64_t kth_key(uint64_t *keys, int64_t n, int64_t k)
 {
     uint64_t differ = 0;
@@ -91,7 +91,7 @@ static uint64_t kth_key(uint64_t *keys, int64_t n, int64_t k)
     return keys[0];
 }
 
-/* Keeps the k least of the items, in the order in which they stand; returns the greatest key of them. */
+/* Keeps the k smallest items in their present order and returns their largest key. */
 static uint64_t keep_least(cpu_keyed *items, uint64_t *room, int64_t n, int64_t k)
 {
     int64_t left = 0, equal = k;
@@ -122,7 +122,7 @@ int64_t cpu_least_room(int64_t n, int64_t k)
     return n < 2 * k + CPU_CHUNK ? n : 2 * k + CPU_CHUNK;
 }
 
-/* Puts an item into the ordered list of the least so far. */
+/* Inserts an item into the ordered list of the smallest so far. */
 static int64_t insert_ordered(cpu_keyed *items, int64_t held, int64_t k, cpu_keyed x)
 {
     int64_t i = held < k ? held : k - 1;
@@ -131,8 +131,8 @@ static int64_t insert_ordered(cpu_keyed *items, int64_t held, int64_t k, cpu_key
     return held < k ? held + 1 : k;
 }
 
-/* What has been found: elements come in the order of their positions, so of equal ones those that are held
- * stay, and once k are held only keys below the greatest of them are of interest. */
+/* The smallest items so far. Elements arrive by position, so kept ones win over equal later ones: once k
+ * are kept, only keys below the largest of them matter. */
 typedef struct least {
     cpu_keyed *items;
     uint64_t *room, bound;
@@ -140,7 +140,7 @@ typedef struct least {
     int32_t bounded;
 } least;
 
-/* Either a list in order, or one that is cut to k items when it is full. */
+/* Either an ordered list, or a list that is cut to k items when it is full. */
 static void enter_item(least *found, cpu_keyed x)
 {
     if (found->k <= FEW) {
@@ -184,7 +184,7 @@ static void insertion_sort(cpu_keyed *items, int64_t n)
     }
 }
 
-/* From the least significant byte on, each pass stable; a byte that all keys share needs none. */
+/* Radix sort from the least significant byte on, in stable passes; bytes that all keys share are skipped. */
 static void radix_sort(cpu_keyed *items, cpu_keyed *other, int64_t n)
 {
     int64_t counts[8][256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unique and its family: items (elements, or slices along a dimension) are ordered by their keys unless only
- * neighbours are compared; each run of equal ones gives one result. Tensors are row-major here.
+ * unique and its family, on contiguous tensors. Items (elements, or slices along a dimension) are sorted by
+ * their keys, except for unique_consecutive; each run of equal items gives one result.
  */
 #include "index/index_walk.h"
 #include "sort_keys.h"
@@ -10,15 +10,15 @@
 
 typedef struct items {
     const tn_tensor_desc *self;
-    int64_t dim;    /* of the slices, -1: elements */
+    int64_t dim;    /* the dimension of slices, or -1 for elements */
     int64_t count;  /* of items */
     int64_t width;  /* keys of an item */
     uint64_t *keys; /* count * width, row by row */
-    int64_t *order; /* items in the order in which they are compared */
+    int64_t *order; /* items in sorted order */
     int64_t *room;  /* as many more */
 } items;
 
-/* 1 if NaNs are each for themselves: equal keys of them are not equal. */
+/* 1 if NaN differs from NaN, although their keys are equal. */
 static int32_t is_nan_key(const items *t, uint64_t key)
 {
     int32_t slot = cpu_slot(t->self->dtype);
@@ -43,7 +43,7 @@ static int32_t are_equal(const items *t, int64_t a, int64_t b)
     return 1;
 }
 
-/* Merges runs of doubling length, back and forth between the two arrays. */
+/* Merge sort: merges runs of doubling length between the two arrays. */
 static void merge_sort(items *t)
 {
     int64_t *from = t->order, *to = t->room, n = t->count;
@@ -102,10 +102,7 @@ static void copy_item(const items *t, const tn_tensor_desc *out, int64_t from, i
                (const char *)t->self->host + (o * count + from) * block, (size_t)block);
 }
 
-/*
- * Results: values, then inverse and counts where they are asked for (`inverse_shape` NULL: a vector of the
- * items).
- */
+/* Writes the values, then inverse and counts if asked for (`inverse_shape` NULL: the inverse is a vector). */
 static int32_t write_results(const tn_call *call, items *t, int32_t inverse, int32_t counts,
                              const tn_tensor_desc *inverse_shape)
 {
@@ -150,7 +147,7 @@ static int32_t unique(const tn_call *call, int64_t dim, int32_t along, int32_t s
 /* ---- Neighbours ---------------------------------------------------------------------------------------
  */
 
-/* differs[i] = 1 if element i is not equal to the one before it; the first differs from what is not there. */
+/* differs[i] = 1 if element i is not equal to the one before it; differs[0] = 1. */
 static inline __attribute__((always_inline)) void mark(uint8_t *differs, const char *x, int64_t n,
                                                        size_t bytes)
 {
@@ -169,7 +166,7 @@ static void mark_f64(uint8_t *restrict differs, const double *restrict x, int64_
 {
     for (int64_t i = 1; i < n; i++) differs[i] = x[i] != x[i - 1];
 }
-/* Zeros of either sign are equal, numbers above infinity differ from all. */
+/* Zeros of both signs are equal; patterns above infinity (NaN) differ from all. */
 static void mark_half(uint8_t *restrict differs, const uint16_t *restrict x, int64_t n, int32_t infinity)
 {
     for (int64_t i = 1; i < n; i++) {
@@ -196,7 +193,7 @@ static void mark_neighbours(uint8_t *differs, const void *x, int64_t n, int32_t 
         mark(differs, x, n, 1);
 }
 
-/* Backwards and without a branch: what the first of a run writes stays. */
+/* Backwards and without a branch: the first element of a run writes last. */
 static inline __attribute__((always_inline)) void keep_first(char *to, const char *x, const uint8_t *differs,
                                                              int64_t n, int64_t found, size_t bytes)
 {

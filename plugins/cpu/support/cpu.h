@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every family of the CPU plugin shares: the plugin's state, row lists, errors, readers of arguments and
- * tensors, scratch memory and the parallel loops. Files that are compiled per dtype and level have the words of
- * kernels/vocabulary.h besides.
+ * tensors, scratch memory and the parallel loops. Files that are compiled per dtype and level also use the words
+ * of kernels/vocabulary.h.
  */
 #ifndef TENON_CPU_H
 #define TENON_CPU_H
@@ -26,7 +26,7 @@ typedef struct cpu_state {
     tn_kernels_interface kernels;
 } cpu_state;
 
-/* The level of this process: the highest that the CPU, the build and TENON_CPU_LEVEL allow. Read once, at load. */
+/* The level of this process: the highest that the CPU, the build and TENON_CPU_LEVEL allow. Read at load. */
 uint32_t cpu_level(void);
 
 /* The slot of a dtype in tables (kernels/dtypes.h), or -1. */
@@ -37,8 +37,8 @@ int32_t cpu_slot(tn_dtype dtype);
 /* A file with rows defines `cpu_NAME_rows` and `cpu_NAME_row_count`, and plugin.c lists NAME. */
 #define CPU_ROW_COUNT(rows) (uint32_t)(sizeof(rows) / sizeof((rows)[0]))
 
-/* A row for tensors of any strides, and one for contiguous tensors. A NULL list is all dtypes; further members
- * of tn_kernel_row may follow. */
+/* A row for tensors of any strides, and one for contiguous tensors. A NULL list means all dtypes. Further
+ * members of tn_kernel_row may follow. */
 #define CPU_ROW(row_schema, list, function, ...) \
     CPU_CONTIGUOUS_ROW(row_schema, list, function, .strides = TN_STRIDES_ANY, __VA_ARGS__)
 #define CPU_CONTIGUOUS_ROW(row_schema, list, function, ...)                                         \
@@ -98,8 +98,8 @@ static inline bool is_none_arg(const tn_call *call, uint32_t i)
 {
     return i >= call->n_args || call->args[i].tag == TN_TAG_NONE;
 }
-/* Item k of the integer list at argument i. An int or a list of one item applies to every k; an absent or empty
- * list gives `otherwise`. */
+/* Item k of the integer list at argument i. An int or a list of one item applies to every k; an absent or
+ * empty list gives `otherwise`. */
 static inline int64_t list_arg(const tn_call *call, uint32_t i, uint32_t k, int64_t otherwise)
 {
     const tn_value *v = &call->args[i];
@@ -166,11 +166,16 @@ static inline int64_t round_up(int64_t x, int64_t step)
 {
     return ceil_div(x, step) * step;
 }
+/* The product of three spatial sizes. */
+static inline int64_t cpu_volume(const int64_t size[3])
+{
+    return size[0] * size[1] * size[2];
+}
 
 /* ---- Memory ------------------------------------------------------------------------------------------ */
 
-/* Memory until the end of the call, aligned to 64 bytes, from the thread of the call only; NULL with a recorded
- * error if there is none. */
+/* Memory until the end of the call, aligned to 64 bytes, from the thread of the call only. NULL and a recorded
+ * error if out of memory. */
 void *cpu_scratch(const tn_call *call, uint64_t bytes);
 
 /* The same from any thread, to be given back with cpu_free: for worker threads, and for large memory that is
@@ -189,14 +194,14 @@ int32_t cpu_thread_count(const tn_call *call);
 /* Both loops run on the calling thread alone when they are called inside a parallel loop. */
 
 /*
- * Gives each thread one run of consecutive items of [0, n). Runs are multiples of `grain` but for the last, so
+ * Gives each thread one run of consecutive items of [0, n). Runs are multiples of `grain`, except the last, so
  * n <= grain stays on the calling thread. For work whose result does not depend on where runs begin.
  */
 void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user);
 
 /*
  * Cuts [0, n) into ranges of `grain` items, which depend on n and grain alone, and runs them in any order. A
- * thread takes the next range when it is done with one, so slower cores take fewer.
+ * thread takes the next range when it has finished one, so slower cores take fewer.
  */
 void cpu_parallel_ranges(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user);
 

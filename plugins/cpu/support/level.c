@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instruction set the kernels use: what the CPU has, what the build holds, what TENON_CPU_LEVEL allows.
- */
+/* The instruction set of the kernels: the best that the CPU, the build and TENON_CPU_LEVEL allow. */
 #include "cpu.h"
 
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static uint32_t level_of_environment(void)
 
 static uint32_t chosen_level;
 
-/* Before the constructors that fill function tables. */
+/* Runs before the constructors that fill function tables. */
 __attribute__((constructor(101))) static void choose_level(void)
 {
     uint32_t level = level_of_cpu(), allowed = level_of_environment();

@@ -47,7 +47,7 @@ void *cpu_alloc(const tn_call *call, int64_t bytes)
 {
     void *memory = call->host->alloc(call->host->context, (uint64_t)max_i64(bytes, 64));
     if (!memory)
-        cpu_error(call, TN_E_OUT_OF_MEMORY, "out of memory: %lld bytes of scratch", (long long)bytes);
+        cpu_error(call, TN_E_OUT_OF_MEMORY, "out of memory: %lld bytes of scratch memory", (long long)bytes);
     return memory;
 }
 

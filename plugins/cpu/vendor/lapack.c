@@ -34,7 +34,7 @@ static bool fill_real(void *library, char prefix, cpu_lapack *t)
 #define FIND(name, arguments) found = found && find(library, prefix, #name, &t->for_real.name);
     CPU_LAPACK_REAL_ROUTINES(FIND)
 #undef FIND
-    /* The hermitian ones are the symmetric ones. */
+    /* Real dtypes have symmetric routines in place of the hermitian ones. */
     t->hetrf = t->sytrf;
     t->hetrs = t->sytrs;
     return found;

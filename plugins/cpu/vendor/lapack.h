@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LAPACK as OpenBLAS brings it: one table for each dtype that it computes in, opened at first need. Arguments
- * are Fortran's: everything by address, matrices by columns, the lengths of strings at the end. Elements are
- * void here; the table's dtype says what they are. Call it between cpu_openblas_begin and cpu_openblas_end.
+ * LAPACK from OpenBLAS, opened at first need: one table for each dtype. Arguments follow Fortran: all by
+ * address, matrices by columns, the lengths of strings at the end. Elements are `void`, of the table's
+ * dtype. Call the functions between cpu_openblas_begin and cpu_openblas_end.
  */
 #ifndef TENON_CPU_LAPACK_H
 #define TENON_CPU_LAPACK_H
@@ -13,7 +13,7 @@
 typedef const int *cpu_lapack_int; /* a size or leading dimension */
 typedef const char *cpu_lapack_flag;
 
-/* Routines whose arguments are the same in all dtypes: name of real ones, name of complex ones, arguments. */
+/* Routines with the same arguments in all dtypes: name for real dtypes, name for complex ones, arguments. */
 #define CPU_LAPACK_ROUTINES(X)                                                                             \
     X(getrf, getrf,                                                                                        \
       (cpu_lapack_int m, cpu_lapack_int n, void *a, cpu_lapack_int lda, int *pivots, int *info))           \
@@ -53,7 +53,7 @@ typedef const char *cpu_lapack_flag;
        cpu_lapack_int lda, void *b, cpu_lapack_int ldb, void *work, cpu_lapack_int lwork, int *info,       \
        size_t length))
 
-/* Routines whose complex form takes real scratch memory, too: those for real and for complex elements. */
+/* Routines whose complex form also takes real scratch memory: for real and for complex elements. */
 #define CPU_LAPACK_REAL_ROUTINES(X)                                                                          \
     X(gesdd, (cpu_lapack_flag job, cpu_lapack_int m, cpu_lapack_int n, void *a, cpu_lapack_int lda, void *s, \
               void *u, cpu_lapack_int ldu, void *vt, cpu_lapack_int ldvt, void *work, cpu_lapack_int lwork,  \
@@ -107,8 +107,8 @@ typedef struct cpu_lapack {
 #undef CPU_LAPACK_POINTER
 } cpu_lapack;
 
-/* For float32, float64, complex64, complex128 (0 to 3); NULL when OpenBLAS is not there, or without LAPACK.
- * From any thread. */
+/* The table for float32, float64, complex64 or complex128 (0 to 3); NULL if OpenBLAS is missing or lacks
+ * LAPACK. From any thread. */
 const cpu_lapack *cpu_lapack_get(int which);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens oneDNN and fills the table of its functions. Only builds with OpenMP are taken: their number of
- * threads is a property of the calling thread and can be set for one call.
+ * Opens oneDNN and fills the table of its functions. Only builds with OpenMP are used: their number of
+ * threads belongs to the calling thread and can be set for one call.
  */
 #include "onednn.h"
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ static const cpu_onednn *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char description[512];
 
-/* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
+/* dlsym returns a data pointer; memcpy turns it into a function pointer. */
 static int find(void *library, const char *name, void *out_function)
 {
     void *address = dlsym(library, name);
@@ -68,7 +68,7 @@ static void describe(void *library)
              version()->patch, isa_name(isa()), file);
 }
 
-/* The library is kept once its code has run: it has threads and objects that live as long as the process. */
+/* The library is never closed after its code has run: its threads and objects live as long as the process. */
 static void open_library(void)
 {
     void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oneDNN, opened at first need through a table of its functions, so that machines without it lose nothing but
- * its speed. The types of the table are those of its header; nothing of the library is linked.
+ * oneDNN through a table of its functions, opened at first need; machines without it use the plugin's own
+ * kernels. The types are those of its header; the library is not linked.
  */
 #ifndef TENON_CPU_ONEDNN_H
 #define TENON_CPU_ONEDNN_H
@@ -40,20 +40,20 @@ typedef struct cpu_onednn {
 #define CPU_ONEDNN_POINTER(name) __typeof__(dnnl_##name) *name;
     CPU_ONEDNN_FUNCTIONS(CPU_ONEDNN_POINTER)
 #undef CPU_ONEDNN_POINTER
-    /* Of the OpenMP runtime that this oneDNN uses. */
+    /* from the OpenMP runtime that this oneDNN uses */
     void (*omp_set_num_threads)(int threads);
     int (*omp_get_max_threads)(void);
-    dnnl_engine_t engine;       /* the processor; lives as long as the process */
-    dnnl_primitive_attr_t attr; /* scratch memory is the caller's */
+    dnnl_engine_t engine;       /* the CPU engine; lives as long as the process */
+    dnnl_primitive_attr_t attr; /* the caller passes scratch memory */
 } cpu_onednn;
 
-/* The table, or NULL when the library is not there. From any thread. */
+/* The table, or NULL if the library is missing. From any thread. */
 const cpu_onednn *cpu_onednn_get(void);
 
 /* Version, instruction set and file of the library in use, or why it is not; a static text. Opens it. */
 const char *cpu_onednn_describe(void);
 
-/* Between these two calls from this thread use so many threads. */
+/* Between begin and end, calls from this thread use this many threads. */
 int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads);
 void cpu_onednn_end(const cpu_onednn *dnn, int token);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens OpenBLAS and fills the table of its functions. Debian has three builds of one soname; the one with
- * OpenMP is preferred, and one with threads of its own is set to a single thread for good.
+ * Opens OpenBLAS and fills the table of its functions. Debian has three builds of one soname: the OpenMP
+ * build is preferred, and a build with its own threads is set to one thread.
  */
 #include "openblas.h"
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ static const cpu_openblas *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char description[512];
 
-/* dlsym gives a data pointer where a function pointer is meant; memcpy is the way between the two. */
+/* dlsym returns a data pointer; memcpy turns it into a function pointer. */
 static int find(void *library, const char *name, void *out_function)
 {
     void *address = dlsym(library, name);

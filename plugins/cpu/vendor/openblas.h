@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenBLAS, opened at first need: starting it takes tens of milliseconds, which programs without products
- * need not pay. All calls made through the table run on the calling thread alone; splitting a product over
- * threads is the caller's business, because only the caller can do it in a way that never changes the result.
+ * OpenBLAS, opened at first need, because starting it takes tens of milliseconds. All calls through the
+ * table run on the calling thread alone; callers split products over threads themselves, so that results do
+ * not depend on the number of threads.
  */
 #ifndef TENON_CPU_OPENBLAS_H
 #define TENON_CPU_OPENBLAS_H
@@ -22,18 +22,18 @@ typedef struct cpu_openblas {
                   int lda, const void *b, int ldb, const void *beta, void *c, int ldc);
     void (*zgemm)(int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a,
                   int lda, const void *b, int ldb, const void *beta, void *c, int ldc);
-    /* Of the OpenMP runtime that this OpenBLAS uses; NULL in builds with threads of their own. */
+    /* from the OpenMP runtime that this OpenBLAS uses; NULL in builds with their own threads */
     void (*omp_set_num_threads)(int threads);
     int (*omp_get_max_threads)(void);
 } cpu_openblas;
 
-/* The table, or NULL when the library is not there. From any thread. */
+/* The table, or NULL if the library is missing. From any thread. */
 const cpu_openblas *cpu_openblas_get(void);
 
 /* Version, core type, threads and file of the library in use, or why it is not; a static text. Opens it. */
 const char *cpu_openblas_describe(void);
 
-/* Between these two the calling thread uses no other thread in OpenBLAS. */
+/* Between begin and end, OpenBLAS uses the calling thread only. */
 int cpu_openblas_begin(const cpu_openblas *blas);
 void cpu_openblas_end(const cpu_openblas *blas, int token);
 

@@ -3,6 +3,7 @@
  * Conversion, strided moves and the walk over a loop nest; see staging.h. It knows dtypes and strides, no
  * operator.
  */
+#include "kernel_lists.h"
 #include "staging.h"
 #include "support/kernel_table.h"
 

@@ -7,7 +7,6 @@
 #include "conv_columns.h"
 #include "nn/contiguous.h"
 #include "nn/product/gemm.h"
-#include <string.h>
 
 /* ---- Geometry ---------------------------------------------------------------------------------------- */
 
@@ -35,7 +34,7 @@ cpu_conv cpu_conv_geometry(const tn_call *call, uint32_t first, const tn_tensor_
 
 /* ---- Passes ------------------------------------------------------------------------------------------ */
 
-/* Elements of what a pass reads or writes. */
+/* The number of elements of an operand. */
 static int64_t count_of(const cpu_conv *c, char what)
 {
     if (what == 'x') return c->batch * c->x_channels * cpu_volume(c->x_size);
@@ -46,7 +45,7 @@ static int64_t count_of(const cpu_conv *c, char what)
 /* True when no element of a float32 or float64 array is infinite or NaN. */
 static bool all_finite(tn_dtype dtype, const void *data, int64_t count)
 {
-    double sum = 0; /* zero times an element is zero unless it is one of these */
+    double sum = 0; /* 0 times an element is 0 unless the element is infinite or NaN */
     if (dtype == TN_FLOAT32)
         for (int64_t i = 0; i < count; i++) sum += 0 * ((const float *)data)[i];
     else
@@ -61,17 +60,17 @@ static int32_t run_full(const cpu_conv_pass *p)
         int32_t status = cpu_conv_direct(p);
         if (status != TN_OK || p->kind != CPU_CONV_WEIGHTS) return status;
         if (all_finite(p->geometry->dtype, p->out, count_of(p->geometry, 'w'))) return TN_OK;
-        /* Infinities of the input have met the zeros between rows: this way they meet what they should. */
+        /* Infinities times the zeros between rows gave NaN: recompute through columns. */
     }
     return cpu_conv_columns(p);
 }
 
-/* A float32 copy of an operand of half precision, at *memory; advances it. */
+/* Widens an operand of half precision to float32 at *memory and advances *memory. */
 static const void *widened(const cpu_conv *c, const void *from, int64_t count, float **memory)
 {
     float *to = *memory;
     if (!from) return NULL;
-    cpu_products_of(c->dtype)->widen(from, 0, 1, 1, count, to);
+    cpu_gemm_kernels_of(c->dtype)->widen(from, 0, 1, 1, count, to);
     *memory += count;
     return to;
 }
@@ -96,41 +95,39 @@ static int32_t run_half(const cpu_conv_pass *p)
     pass.bias = widened(c, p->bias, p->kind == CPU_CONV_FORWARD ? c->y_channels : c->x_channels, &next);
     pass.out = next;
     status = run_full(&pass);
-    if (status == TN_OK) cpu_products_of(c->dtype)->narrow(pass.out, out, (double[2]){0, 0}, p->out);
+    if (status == TN_OK) cpu_gemm_kernels_of(c->dtype)->narrow(pass.out, out, (double[2]){0, 0}, p->out);
     cpu_free(p->call, memory, bytes);
     return status;
 }
 
 static int32_t run_pass(const cpu_conv_pass *p)
 {
-    return cpu_products_of(p->geometry->dtype)->widen ? run_half(p) : run_full(p);
+    return cpu_gemm_kernels_of(p->geometry->dtype)->widen ? run_half(p) : run_full(p);
 }
 
-/* Makes the operands dense, runs the pass and writes the result where it belongs. Absent operands are NULL.
- */
+/* Makes the operands contiguous, runs the pass and writes the result. Absent operands are NULL. */
 static int32_t run_on(const tn_call *call, const cpu_conv *c, int32_t kind, const tn_tensor_desc *x,
                       const tn_tensor_desc *w, const tn_tensor_desc *y, const tn_tensor_desc *bias)
 {
-    cpu_contiguous dense[4];
+    void *data[4] = {NULL};
     const tn_tensor_desc *operands[4] = {x, w, y, bias};
     int out = kind == CPU_CONV_FORWARD ? 2 : kind == CPU_CONV_DATA ? 0 : 1;
     int32_t status = TN_OK;
-    memset(dense, 0, sizeof(dense));
     for (int i = 0; i < 4 && status == TN_OK; i++)
-        status = i == out ? cpu_contiguous_write(call, operands[i], &dense[i])
-                          : cpu_contiguous_read(call, operands[i], &dense[i]);
+        status = i == out ? cpu_contiguous_write(call, operands[i], &data[i])
+                          : cpu_contiguous_read(call, operands[i], &data[i]);
     if (status == TN_OK && cpu_numel(operands[out]) > 0) {
         cpu_conv_pass pass = {.call = call,
                               .geometry = c,
                               .kind = kind,
-                              .x = out == 0 ? NULL : dense[0].data,
-                              .w = out == 1 ? NULL : dense[1].data,
-                              .y = out == 2 ? NULL : dense[2].data,
-                              .bias = dense[3].data,
-                              .out = dense[out].data};
+                              .x = out == 0 ? NULL : data[0],
+                              .w = out == 1 ? NULL : data[1],
+                              .y = out == 2 ? NULL : data[2],
+                              .bias = data[3],
+                              .out = data[out]};
         status = run_pass(&pass);
     }
-    for (int i = 0; i < 4; i++) cpu_contiguous_finish(&dense[i], i == out && status == TN_OK);
+    if (status == TN_OK) cpu_contiguous_finish(call, operands[out], data[out]);
     return status;
 }
 
@@ -147,7 +144,7 @@ static int32_t run_convolution(void *self, const tn_call *call)
 /* ---- Backward ---------------------------------------------------------------------------------------- */
 
 typedef struct bias_job {
-    const cpu_column_kernels *kernels;
+    const cpu_conv_columns_kernels *kernels;
     const void *y;
     int64_t batch, channels, volume;
     void *out;
@@ -162,11 +159,11 @@ static void sum_channels(void *user, int64_t begin, int64_t end, int32_t thread)
 
 static int32_t run_bias(const tn_call *call, const tn_tensor_desc *grad, const tn_tensor_desc *out)
 {
-    cpu_contiguous dense;
-    int32_t status = cpu_contiguous_read(call, grad, &dense);
+    void *y;
+    int32_t status = cpu_contiguous_read(call, grad, &y);
     if (status == TN_OK) {
-        bias_job job = {.kernels = cpu_kernels_of(cpu_column_table, grad->dtype),
-                        .y = dense.data,
+        bias_job job = {.kernels = cpu_kernels_of(cpu_conv_columns_table, grad->dtype),
+                        .y = y,
                         .batch = grad->sizes[0],
                         .channels = grad->sizes[1],
                         .volume = cpu_span(grad, 2, grad->rank),
@@ -174,7 +171,6 @@ static int32_t run_bias(const tn_call *call, const tn_tensor_desc *grad, const t
         cpu_parallel_ranges(call, job.channels, grain_for(1 << 16, job.batch * job.volume), sum_channels,
                             &job);
     }
-    cpu_contiguous_finish(&dense, false);
     return status;
 }
 

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of a convolution as products with column matrices: for every dtype and geometry. Images are
- * shared out over the threads, each with a product on one thread, unless there are too few of them. Weight
- * gradients are summed in a fixed number of parts, whatever the number of threads.
+ * The passes of a convolution as products with column matrices, for every dtype and geometry. Each thread
+ * takes images of its own, or all threads share the product of one image if there are too few images. Weight
+ * gradients are summed in a fixed number of parts, so they do not depend on the number of threads.
  */
+#include "kernel_lists.h"
 #include "conv_columns.h"
 #include "nn/product/gemm.h"
 #include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_column_kernels, cpu_column_kernels, CPU_ALL)
-cpu_kernel_table cpu_column_table = CPU_KERNEL_TABLE(cpu_column_kernels, CPU_ALL);
+#define DECLARE(table, slot, level) extern const cpu_conv_columns_kernels table;
+CPU_CONV_COLUMNS_LISTS(DECLARE)
+cpu_kernel_table cpu_conv_columns_table = {CPU_CONV_COLUMNS_LISTS(CPU_LISTED_KERNELS)};
 
 enum { WEIGHT_PARTS = 8 };
-#define PARTS_BYTES (64 << 20) /* the most memory for parts of weight gradients */
+#define PARTS_BYTES (64 << 20) /* limit of the memory for parts of weight gradients */
 
 typedef struct column_job {
     const cpu_conv_pass *pass;
-    const cpu_column_kernels *kernels;
+    const cpu_conv_columns_kernels *kernels;
     int64_t x_channels, y_channels, rows, positions, plane; /* of one group; rows of the column matrix */
     int64_t x_step, y_step, w_step, bytes; /* bytes of one group of an image, or of weights */
     bool direct;                           /* the image is its own column matrix */
@@ -123,7 +125,7 @@ static void run_items(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_free(call, columns, bytes);
 }
 
-/* Part i sums the images from batch * i / parts on; part 0 is the result itself. */
+/* Part i sums the images from batch * i / parts on; part 0 is summed in the result. */
 static void run_weight_parts(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     column_job *job = user;
@@ -160,7 +162,8 @@ static int32_t run_weights(column_job *job)
     if (job->parts > 1 && !job->partials) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(call, job->parts, 1, run_weight_parts, job);
     for (int64_t part = 1; job->status == TN_OK && part < job->parts; part++)
-        cpu_products_of(c->dtype)->add(job->partials + (part - 1) * all, all / job->bytes, job->pass->out);
+        cpu_gemm_kernels_of(c->dtype)->add(job->partials + (part - 1) * all, all / job->bytes,
+                                           job->pass->out);
     cpu_free(call, job->partials, partial_bytes);
     return job->status;
 }
@@ -170,7 +173,7 @@ int32_t cpu_conv_columns(const cpu_conv_pass *p)
     const cpu_conv *c = p->geometry;
     int64_t items = c->batch * c->groups;
     column_job job = {.pass = p,
-                      .kernels = cpu_kernels_of(cpu_column_table, c->dtype),
+                      .kernels = cpu_kernels_of(cpu_conv_columns_table, c->dtype),
                       .x_channels = c->x_channels / c->groups,
                       .y_channels = c->y_channels / c->groups,
                       .positions = cpu_volume(c->y_size),

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Depthwise convolution: every input channel is a group of its own, so planes are worked on one by one.
- * Weight gradients are summed over the batch in order, a channel at a time, whatever the number of threads.
+ * Depthwise convolution: every input channel is its own group, so planes are independent. Weight gradients
+ * are summed over the batch in order, so they do not depend on the number of threads.
  */
+#include "kernel_lists.h"
 #include "conv_columns.h"
 #include "conv_depthwise.h"
 #include "support/kernel_table.h"
 #include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_depthwise_kernels, cpu_depthwise_kernels, CPU_FULL_FLOATS)
-static cpu_kernel_table depthwise_table = CPU_KERNEL_TABLE(cpu_depthwise_kernels, CPU_FULL_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_conv_depthwise_kernels table;
+CPU_CONV_DEPTHWISE_LISTS(DECLARE)
+static cpu_kernel_table conv_depthwise_table = {CPU_CONV_DEPTHWISE_LISTS(CPU_LISTED_KERNELS)};
 
 typedef struct depthwise_job {
     const cpu_conv_pass *pass;
-    const cpu_depthwise_kernels *kernels;
+    const cpu_conv_depthwise_kernels *kernels;
     int64_t multiplier;                       /* output channels of an input channel */
     int64_t x_bytes, y_bytes, w_bytes, bytes; /* of a plane, a kernel, an element */
 } depthwise_job;
@@ -21,7 +23,8 @@ typedef struct depthwise_job {
 static void fill(const depthwise_job *job, char *to, int64_t volume, int64_t channel)
 {
     const char *bias = job->pass->bias;
-    const cpu_column_kernels *columns = cpu_kernels_of(cpu_column_table, job->pass->geometry->dtype);
+    const cpu_conv_columns_kernels *columns =
+        cpu_kernels_of(cpu_conv_columns_table, job->pass->geometry->dtype);
     columns->fill_channels(to, 1, volume, bias ? bias + channel * job->bytes : NULL);
 }
 
@@ -70,7 +73,7 @@ static void weight_channels(void *user, int64_t begin, int64_t end, int32_t thre
 
 bool cpu_conv_depthwise_can(const cpu_conv *c)
 {
-    return c->groups > 1 && c->groups == c->x_channels && cpu_kernels_of(depthwise_table, c->dtype);
+    return c->groups > 1 && c->groups == c->x_channels && cpu_kernels_of(conv_depthwise_table, c->dtype);
 }
 
 int32_t cpu_conv_depthwise(const cpu_conv_pass *p)
@@ -78,7 +81,7 @@ int32_t cpu_conv_depthwise(const cpu_conv_pass *p)
     const cpu_conv *c = p->geometry;
     int64_t bytes = tn_dtype_bytes(c->dtype);
     depthwise_job job = {.pass = p,
-                         .kernels = cpu_kernels_of(depthwise_table, c->dtype),
+                         .kernels = cpu_kernels_of(conv_depthwise_table, c->dtype),
                          .multiplier = c->y_channels / c->x_channels,
                          .bytes = bytes,
                          .x_bytes = cpu_volume(c->x_size) * bytes,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolution of one plane with one kernel, for float32 and float64 and each level: kernel element by kernel
- * element, line by line, which is vector code where the stride is 1 and needs no column matrix where it is
- * not.
+ * Convolution of one plane with one kernel: for each kernel element, line by line. With stride 1 this
+ * vectorises; with other strides it still needs no column matrix.
  */
 #include "conv_depthwise.h"
-#include "nn/types.h"
+#include "kernels/vocabulary.h"
 
-/* The lines that one kernel element joins. */
+/* The lines that one kernel element connects. */
 typedef struct element {
     int64_t k[3];
-    int64_t first, last; /* outputs of a line whose input lies inside */
+    int64_t first, last; /* outputs of a line whose input is inside the image */
     int64_t shift;       /* input of output 0 */
 } element;
 
@@ -25,7 +24,7 @@ static element element_at(const cpu_conv *c, int64_t index)
     return e;
 }
 
-/* Offset of the input line of output line (oz, oy), or -1 when it lies outside. */
+/* The offset of the input line of output line (oz, oy), or -1 if it is outside the image. */
 static inline int64_t line_of(const cpu_conv *c, const element *e, int64_t oz, int64_t oy)
 {
     int64_t z = oz * c->stride[0] + e->k[0] * c->dilation[0] - c->padding[0];
@@ -34,7 +33,7 @@ static inline int64_t line_of(const cpu_conv *c, const element *e, int64_t oz, i
     return inside ? (z * c->x_size[1] + y) * c->x_size[2] : -1;
 }
 
-static void add_to_outputs(const T *restrict x, T w, int64_t count, int64_t stride, T *restrict y)
+static void add_to_outputs(const E *restrict x, E w, int64_t count, int64_t stride, E *restrict y)
 {
     if (stride == 1)
         for (int64_t i = 0; i < count; i++) y[i] += w * x[i];
@@ -44,7 +43,7 @@ static void add_to_outputs(const T *restrict x, T w, int64_t count, int64_t stri
         for (int64_t i = 0; i < count; i++) y[i] += w * x[stride * i];
 }
 
-static void add_to_inputs(T *restrict x, T w, int64_t count, int64_t stride, const T *restrict y)
+static void add_to_inputs(E *restrict x, E w, int64_t count, int64_t stride, const E *restrict y)
 {
     if (stride == 1)
         for (int64_t i = 0; i < count; i++) x[i] += w * y[i];
@@ -52,12 +51,11 @@ static void add_to_inputs(T *restrict x, T w, int64_t count, int64_t stride, con
         for (int64_t i = 0; i < count; i++) x[stride * i] += w * y[i];
 }
 
-/* Lanes that the products of a kernel element are summed in, over all its lines: lines are short. */
+/* The partial sums of a kernel element's products, kept over all its lines because lines are short. */
 enum { SUMS = 16, HALF = SUMS / 2 };
 
-static inline __attribute__((always_inline)) void add_lanes(T *restrict sum, const T *restrict x,
-                                                            const T *restrict y, int64_t count,
-                                                            int64_t stride)
+ALWAYS_INLINE void add_lanes(E *restrict sum, const E *restrict x, const E *restrict y, int64_t count,
+                             int64_t stride)
 {
     int64_t i = 0;
     for (; i + SUMS <= count; i += SUMS)
@@ -66,7 +64,7 @@ static inline __attribute__((always_inline)) void add_lanes(T *restrict sum, con
         for (int j = 0; j < HALF; j++) sum[j] += x[(i + j) * stride] * y[i + j];
     for (int64_t j = 0; j < count - i; j++) sum[j] += x[(i + j) * stride] * y[i + j];
 }
-static void add_products(T *restrict sum, const T *restrict x, const T *restrict y, int64_t count,
+static void add_products(E *restrict sum, const E *restrict x, const E *restrict y, int64_t count,
                          int64_t stride)
 {
     if (stride == 1)
@@ -76,30 +74,29 @@ static void add_products(T *restrict sum, const T *restrict x, const T *restrict
     else
         add_lanes(sum, x, y, count, stride);
 }
-static T total_of(T *sum)
+static E total_of(E *sum)
 {
     for (int width = HALF; width; width /= 2)
         for (int j = 0; j < width; j++) sum[j] += sum[j + width];
     return sum[0];
 }
 
-/* What is done with a line. */
+/* What a pass does with a line. */
 enum { FORWARD, DATA, WEIGHTS };
 
-static inline __attribute__((always_inline)) void each_line(const cpu_conv *c, T *x, T *w, T *y,
-                                                            const int what)
+ALWAYS_INLINE void each_line(const cpu_conv *c, E *x, E *w, E *y, const int what)
 {
     int64_t kernel = cpu_volume(c->kernel), stride = c->stride[2];
     for (int64_t index = 0; index < kernel; index++) {
         element e = element_at(c, index);
         int64_t count = e.last - e.first;
-        T sum[SUMS] = {0};
+        E sum[SUMS] = {0};
         if (count <= 0) continue;
         for (int64_t oz = 0; oz < c->y_size[0]; oz++) {
             for (int64_t oy = 0; oy < c->y_size[1]; oy++) {
                 int64_t line = line_of(c, &e, oz, oy);
-                T *in = x + line + e.first * stride + e.shift;
-                T *out = y + (oz * c->y_size[1] + oy) * c->y_size[2] + e.first;
+                E *in = x + line + e.first * stride + e.shift;
+                E *out = y + (oz * c->y_size[1] + oy) * c->y_size[2] + e.first;
                 if (line < 0) continue;
                 if (what == FORWARD) add_to_outputs(in, w[index], count, stride, out);
                 if (what == DATA) add_to_inputs(in, w[index], count, stride, out);
@@ -112,16 +109,17 @@ static inline __attribute__((always_inline)) void each_line(const cpu_conv *c, T
 
 static void forward(const cpu_conv *c, const void *x, const void *w, void *y)
 {
-    each_line(c, (T *)x, (T *)w, y, FORWARD);
+    each_line(c, (E *)x, (E *)w, y, FORWARD);
 }
 static void data(const cpu_conv *c, void *x, const void *w, const void *y)
 {
-    each_line(c, x, (T *)w, (T *)y, DATA);
+    each_line(c, x, (E *)w, (E *)y, DATA);
 }
 static void weights(const cpu_conv *c, const void *x, void *w, const void *y)
 {
-    each_line(c, (T *)x, w, (T *)y, WEIGHTS);
+    each_line(c, (E *)x, w, (E *)y, WEIGHTS);
 }
 
-extern const cpu_depthwise_kernels K(cpu_depthwise_kernels);
-const cpu_depthwise_kernels K(cpu_depthwise_kernels) = {.forward = forward, .data = data, .weights = weights};
+extern const cpu_conv_depthwise_kernels CPU_NAME(cpu_conv_depthwise_kernels);
+const cpu_conv_depthwise_kernels CPU_NAME(cpu_conv_depthwise_kernels) = {
+    .forward = forward, .data = data, .weights = weights};

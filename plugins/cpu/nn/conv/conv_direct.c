@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The passes of a convolution with stride 1 as products with shifted images: geometry, scratch memory and
- * threads. No result depends on how the work is shared out: outputs are computed whole, and weights are
- * summed over the images in order, a block of channels at a time.
+ * threads. Results do not depend on the number of threads: one thread computes an output, and weights are
+ * summed over the images in order.
  */
+#include "kernel_lists.h"
 #include "conv_direct.h"
 #include "support/kernel_table.h"
 #include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_direct_kernels, cpu_direct_kernels, CPU_FULL_FLOATS)
-static cpu_kernel_table direct_table = CPU_KERNEL_TABLE(cpu_direct_kernels, CPU_FULL_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_conv_direct_kernels table;
+CPU_CONV_DIRECT_LISTS(DECLARE)
+static cpu_kernel_table conv_direct_table = {CPU_CONV_DIRECT_LISTS(CPU_LISTED_KERNELS)};
 
-/* Scratch for placed images in the backward-weights pass: enough to keep the threads busy between two phases.
- */
+/* Scratch memory for padded images in the weights pass: enough work for the threads between two phases. */
 #define PLACED_BYTES (8 << 20)
-/* Outputs of a block of channels that stay in the first-level cache. */
+/* Outputs of a block of channels that fit the first-level cache. */
 #define BLOCK_BYTES (16 << 10)
 
 bool cpu_conv_direct_can(const cpu_conv *c, int32_t kind)
 {
     int64_t kernel = cpu_volume(c->kernel);
-    if (!cpu_kernels_of(direct_table, c->dtype) || kernel < 2 || kernel > CPU_DIRECT_KERNEL) return false;
+    if (!cpu_kernels_of(conv_direct_table, c->dtype) || kernel < 2 || kernel > CPU_DIRECT_KERNEL)
+        return false;
     for (int i = 0; i < 3; i++) {
         if (c->stride[i] != 1) return false;
         if (kind == CPU_CONV_DATA && c->padding[i] > (c->kernel[i] - 1) * c->dilation[i]) return false;
     }
-    /* Narrow images waste most of each row; blocks of fewer output channels waste rows of registers. */
+    /* Narrow images waste most of each row, and few output channels waste registers of a block. */
     return c->y_size[2] >= (c->kernel[2] - 1) * c->dilation[2];
 }
 
@@ -56,7 +58,7 @@ static cpu_direct describe(const cpu_conv *c, int32_t kind)
     return d;
 }
 
-/* Where the image that is read lies among its margins. */
+/* The place of the input image within its padding. */
 static cpu_grid image_grid(const cpu_conv *c, const cpu_direct *d, int32_t kind)
 {
     cpu_grid grid = {.width = d->width, .height = d->height, .channel_step = d->image_step};
@@ -72,11 +74,11 @@ static cpu_grid image_grid(const cpu_conv *c, const cpu_direct *d, int32_t kind)
 
 typedef struct direct_job {
     const cpu_conv_pass *pass;
-    const cpu_direct_kernels *kernels;
+    const cpu_conv_direct_kernels *kernels;
     cpu_direct d;
     cpu_grid grid, y_grid;
-    int64_t blocks, packed_step; /* blocks of output channels; elements of one group's packed weights */
-    int64_t parts;               /* into which the blocks of one image are cut */
+    int64_t blocks, packed_step; /* blocks of output channels; elements of a group's packed weights */
+    int64_t parts;               /* parts that the blocks of one image are cut into */
     char *packed;
     char *x_placed, *y_placed;
     int64_t first, images, at_once;
@@ -207,7 +209,7 @@ int32_t cpu_conv_direct(const cpu_conv_pass *p)
 {
     const cpu_conv *c = p->geometry;
     direct_job job = {
-        .pass = p, .kernels = cpu_kernels_of(direct_table, c->dtype), .d = describe(c, p->kind)};
+        .pass = p, .kernels = cpu_kernels_of(conv_direct_table, c->dtype), .d = describe(c, p->kind)};
     job.grid = image_grid(c, &job.d, p->kind);
     job.blocks = ceil_div(job.d.out_channels, job.kernels->rows);
     return p->kind == CPU_CONV_WEIGHTS ? run_weights(&job) : run_outputs(&job);

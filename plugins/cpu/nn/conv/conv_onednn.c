@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of convolution and convolution_backward by oneDNN, above those of conv.c, which take everything that
- * can_run refuses here: other dtypes, transposed convolutions, deterministic mode, tensors that are neither
- * row-major nor channels-last, and shapes that our own kernels compute faster.
+ * convolution and convolution_backward by oneDNN. can_run leaves to conv.c: other dtypes, transposed
+ * convolutions, deterministic mode, tensors that are neither row-major nor channels-last, and shapes that
+ * the plugin's own kernels compute faster.
  */
 #include "nn/contiguous.h"
 #include "onednn_plan.h"
@@ -10,7 +10,7 @@
 
 /* ---- What is taken ----------------------------------------------------------------------------------- */
 
-/* Nothing to compute, or elements that share their place. */
+/* Empty tensors, and those whose elements share memory. */
 static bool is_degenerate(const tn_tensor_desc *t)
 {
     for (uint32_t i = 0; i < t->rank; i++)
@@ -18,8 +18,8 @@ static bool is_degenerate(const tn_tensor_desc *t)
     return false;
 }
 
-/* The strides of an image as the key has them: those of dimensions of size 1 say nothing, so they are
- * written anew. */
+/* The strides of an image for the key. Strides of dimensions of size 1 are arbitrary, so they are replaced
+ * by their row-major values. */
 static void image_strides(const tn_tensor_desc *t, int64_t strides[5])
 {
     bool last = !cpu_is_contiguous(t);
@@ -40,25 +40,27 @@ static const char *refuse_image(const tn_tensor_desc *t)
                : "a tensor is neither row-major nor channels-last";
 }
 
-static cpu_plan_key key_of(const tn_call *call, const cpu_conv *c, int32_t kind, bool has_bias,
-                           const tn_tensor_desc *x, const tn_tensor_desc *w, const tn_tensor_desc *y)
+static cpu_onednn_plan_key key_of(const tn_call *call, const cpu_conv *c, int32_t kind, bool has_bias,
+                                  const tn_tensor_desc *x, const tn_tensor_desc *w, const tn_tensor_desc *y)
 {
-    cpu_plan_key key;
+    cpu_onednn_plan_key key;
     memset(&key, 0, sizeof(key));
     key.geometry = *c;
     key.kind = kind;
     key.has_bias = has_bias;
     key.threads = call->threads;
-    image_strides(x, key.strides[CPU_PLAN_X]);
-    image_strides(y, key.strides[CPU_PLAN_Y]);
+    image_strides(x, key.strides[CPU_ONEDNN_PLAN_X]);
+    image_strides(y, key.strides[CPU_ONEDNN_PLAN_Y]);
     for (uint32_t i = 0; i < w->rank; i++)
-        key.strides[CPU_PLAN_W][i] = w->sizes[i] == 1 && w->strides[i] <= 0 ? 1 : w->strides[i];
+        key.strides[CPU_ONEDNN_PLAN_W][i] = w->sizes[i] == 1 && w->strides[i] <= 0 ? 1 : w->strides[i];
     return key;
 }
 
-/* Shapes that our own kernels compute as fast or faster, as measured: one channel, row-major images without
- * strides, and with strides where a column matrix is worth its making. Depthwise ones and 1x1 with strides
- * are oneDNN's. */
+/*
+ * Shapes that the plugin's own kernels compute at least as fast, as measured: one channel, row-major images
+ * with stride 1, and other strides where a column matrix pays. oneDNN takes depthwise convolutions and 1x1
+ * kernels with strides.
+ */
 static bool own_is_faster(const cpu_conv *c, bool row_major)
 {
     int64_t in_channels = c->x_channels / c->groups;
@@ -79,14 +81,14 @@ static const char *refuse(const tn_call *call, const cpu_conv *c, const tn_tenso
     if ((reason = refuse_image(x)) != NULL || (reason = refuse_image(y)) != NULL) return reason;
     if (is_degenerate(w)) return "the weight is empty or expanded";
     if (own_is_faster(c, cpu_is_contiguous(x))) return "own kernels are faster for this shape";
-    return cpu_onednn_get() ? NULL : "oneDNN is not there";
+    return cpu_onednn_get() ? NULL : "oneDNN was not found";
 }
 
-static const char *refuse_pass(const cpu_plan_key *key)
+static const char *refuse_pass(const cpu_onednn_plan_key *key)
 {
-    cpu_plan *plan = cpu_plan_take(cpu_onednn_get(), key);
+    cpu_onednn_plan *plan = cpu_onednn_plan_take(cpu_onednn_get(), key);
     if (!plan) return "oneDNN has no fast kernel for this convolution";
-    cpu_plan_give_back(plan);
+    cpu_onednn_plan_give_back(plan);
     return NULL;
 }
 
@@ -95,10 +97,11 @@ static const char *refuse_pass(const cpu_plan_key *key)
 typedef struct pass {
     const tn_call *call;
     const cpu_onednn *dnn;
-    cpu_plan *plan;
+    cpu_onednn_plan *plan;
     dnnl_stream_t stream;
-    void *given[CPU_PLAN_OPERANDS], *bias;
-    void *memory[CPU_PLAN_OPERANDS]; /* in the layout that is wanted; NULL where it is the given one */
+    void *given[CPU_ONEDNN_PLAN_OPERANDS], *bias;
+    void
+        *memory[CPU_ONEDNN_PLAN_OPERANDS]; /* the operand in oneDNN's layout; NULL if the given one is used */
 } pass;
 
 typedef struct step_operand {
@@ -109,8 +112,8 @@ typedef struct step_operand {
 
 #define STEP_OPERANDS 5
 
-/* `operands` has room for one more at its end, the scratch memory. */
-static int32_t run_step(const pass *p, const cpu_plan_step *step, step_operand *operands, int count)
+/* `operands` has room for the scratch memory at its end. */
+static int32_t run_step(const pass *p, const cpu_onednn_plan_step *step, step_operand *operands, int count)
 {
     dnnl_exec_arg_t args[STEP_OPERANDS];
     dnnl_status_t status = dnnl_success;
@@ -133,13 +136,13 @@ static int32_t run_step(const pass *p, const cpu_plan_step *step, step_operand *
     cpu_free(p->call, scratch, step->scratch_bytes);
     if (status == dnnl_success) return TN_OK;
     return cpu_error(p->call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                     "oneDNN: a convolution failed with status %d", (int)status);
+                     "convolution: oneDNN failed with status %d", (int)status);
 }
 
 static int32_t run_reorder(pass *p, int i)
 {
-    const cpu_plan *plan = p->plan;
-    bool back = i == cpu_plan_written(plan->key.kind);
+    const cpu_onednn_plan *plan = p->plan;
+    bool back = i == cpu_onednn_plan_written(plan->key.kind);
     step_operand operands[STEP_OPERANDS] = {
         {DNNL_ARG_FROM, back ? &plan->wanted[i] : &plan->given[i], back ? p->memory[i] : p->given[i]},
         {DNNL_ARG_TO, back ? &plan->given[i] : &plan->wanted[i], back ? p->given[i] : p->memory[i]}};
@@ -148,14 +151,14 @@ static int32_t run_reorder(pass *p, int i)
 
 static int32_t run_primitive(pass *p)
 {
-    static const int names[][CPU_PLAN_OPERANDS] = {
+    static const int names[][CPU_ONEDNN_PLAN_OPERANDS] = {
         [CPU_CONV_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
         [CPU_CONV_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
         [CPU_CONV_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-    const cpu_plan *plan = p->plan;
+    const cpu_onednn_plan *plan = p->plan;
     step_operand operands[STEP_OPERANDS];
     int count = 0;
-    for (; count < CPU_PLAN_OPERANDS; count++)
+    for (; count < CPU_ONEDNN_PLAN_OPERANDS; count++)
         operands[count] = (step_operand){names[plan->key.kind][count], &plan->wanted[count],
                                          p->memory[count] ? p->memory[count] : p->given[count]};
     if (plan->key.has_bias)
@@ -166,20 +169,20 @@ static int32_t run_primitive(pass *p)
 
 static int32_t run_plan(pass *p)
 {
-    int written = cpu_plan_written(p->plan->key.kind);
+    int written = cpu_onednn_plan_written(p->plan->key.kind);
     int32_t status = TN_OK;
-    for (int i = 0; i < CPU_PLAN_OPERANDS && status == TN_OK; i++) {
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && status == TN_OK; i++) {
         if (!p->plan->reorder[i].primitive) continue;
         p->memory[i] = cpu_alloc(p->call, p->plan->bytes[i]);
         status = !p->memory[i] ? TN_E_OUT_OF_MEMORY : i == written ? TN_OK : run_reorder(p, i);
     }
     if (status == TN_OK) status = run_primitive(p);
     if (status == TN_OK) status = run_reorder(p, written);
-    for (int i = 0; i < CPU_PLAN_OPERANDS; i++) cpu_free(p->call, p->memory[i], p->plan->bytes[i]);
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS; i++) cpu_free(p->call, p->memory[i], p->plan->bytes[i]);
     return status;
 }
 
-static int32_t run_key(const tn_call *call, const cpu_plan_key *key, const tn_tensor_desc *x,
+static int32_t run_key(const tn_call *call, const cpu_onednn_plan_key *key, const tn_tensor_desc *x,
                        const tn_tensor_desc *w, const tn_tensor_desc *y, const tn_tensor_desc *bias)
 {
     const cpu_onednn *dnn = cpu_onednn_get();
@@ -187,19 +190,20 @@ static int32_t run_key(const tn_call *call, const cpu_plan_key *key, const tn_te
               .dnn = dnn,
               .given = {x->host, w->host, y->host},
               .bias = bias ? bias->host : NULL,
-              .plan = cpu_plan_take(dnn, key)};
+              .plan = cpu_onednn_plan_take(dnn, key)};
     int32_t status;
     int threads;
-    if (!p.plan) return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN: no convolution could be made");
+    if (!p.plan)
+        return cpu_error(call, TN_E_OUT_OF_MEMORY, "convolution: oneDNN could not create the primitive");
     if (dnn->stream_create(&p.stream, dnn->engine, dnnl_stream_default_flags) != dnnl_success) {
-        cpu_plan_give_back(p.plan);
-        return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN: no stream could be made");
+        cpu_onednn_plan_give_back(p.plan);
+        return cpu_error(call, TN_E_OUT_OF_MEMORY, "convolution: oneDNN could not create a stream");
     }
     threads = cpu_onednn_begin(dnn, call->threads);
     status = run_plan(&p);
     cpu_onednn_end(dnn, threads);
     dnn->stream_destroy(p.stream);
-    cpu_plan_give_back(p.plan);
+    cpu_onednn_plan_give_back(p.plan);
     return status;
 }
 
@@ -214,7 +218,7 @@ static const char *can_run_convolution(void *self, const tn_call *call)
 {
     const tn_tensor_desc *x = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2),
                          *y = tensor_out(call, 0);
-    cpu_plan_key key;
+    cpu_onednn_plan_key key;
     cpu_conv c;
     const char *reason;
     if (int_arg(call, 6)) return "the convolution is transposed";
@@ -230,17 +234,17 @@ static int32_t run_convolution(void *self, const tn_call *call)
     const tn_tensor_desc *x = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2),
                          *y = tensor_out(call, 0);
     cpu_conv c = cpu_conv_geometry(call, 3, x, w, y);
-    cpu_plan_key key = key_of(call, &c, CPU_CONV_FORWARD, bias != NULL, x, w, y);
+    cpu_onednn_plan_key key = key_of(call, &c, CPU_CONV_FORWARD, bias != NULL, x, w, y);
     return run_key(call, &key, x, w, y, bias);
 }
 
 typedef struct backward {
-    const tn_tensor_desc *y, *x, *w, *out[3]; /* what is not asked for is NULL */
+    const tn_tensor_desc *y, *x, *w, *out[3]; /* NULL if not asked for */
     cpu_conv geometry;
-    cpu_plan_key data, weights;
+    cpu_onednn_plan_key data, weights;
 } backward;
 
-/* The keys are filled when the tensors are known to be fit for it. */
+/* Fills the keys of tensors that oneDNN can use. */
 static const char *read_backward(const tn_call *call, backward *b)
 {
     const char *reason;

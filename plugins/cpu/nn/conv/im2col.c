@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of im2col and col2im: the column matrices of convolution as operators, image by image. */
+/* im2col and col2im: the column matrices of convolution as operators, image by image. */
 #include "conv_columns.h"
 #include "nn/contiguous.h"
 #include <string.h>
 
 typedef struct im2col_job {
-    const cpu_column_kernels *kernels;
+    const cpu_conv_columns_kernels *kernels;
     cpu_conv c;
     const char *from;
     char *to;
@@ -28,7 +28,7 @@ static void run_images(void *user, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
-/* Kernel, dilation, padding and stride stand at `first` and after. */
+/* kernel, dilation, padding and stride are the arguments from `first` on. */
 static cpu_conv geometry_of(const tn_call *call, const tn_tensor_desc *image, uint32_t first)
 {
     cpu_conv c = {
@@ -50,22 +50,20 @@ static cpu_conv geometry_of(const tn_call *call, const tn_tensor_desc *image, ui
 static int32_t run(const tn_call *call, bool back)
 {
     const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0), *image = back ? out : in;
-    im2col_job job = {.kernels = cpu_kernels_of(cpu_column_table, in->dtype), .back = back};
+    im2col_job job = {.kernels = cpu_kernels_of(cpu_conv_columns_table, in->dtype), .back = back};
     int64_t bytes = tn_dtype_bytes(in->dtype), batch = image->rank > 3 ? image->sizes[0] : 1;
-    cpu_contiguous from, to;
+    void *from, *to;
     int32_t status = cpu_contiguous_read(call, in, &from);
-    memset(&to, 0, sizeof(to));
     if (status == TN_OK) status = cpu_contiguous_write(call, out, &to);
     job.c = geometry_of(call, image, back ? 2 : 1);
     if (status == TN_OK && cpu_numel(out) > 0) {
-        job.from = from.data;
-        job.to = to.data;
+        job.from = from;
+        job.to = to;
         job.image_bytes = job.c.x_channels * cpu_volume(job.c.x_size) * bytes;
         job.columns_bytes = job.c.x_channels * cpu_volume(job.c.kernel) * cpu_volume(job.c.y_size) * bytes;
         cpu_parallel_ranges(call, batch, grain_for(32768, job.columns_bytes), run_images, &job);
     }
-    cpu_contiguous_finish(&from, false);
-    cpu_contiguous_finish(&to, status == TN_OK);
+    if (status == TN_OK) cpu_contiguous_finish(call, out, to);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes plans and keeps the last of them. Channels-last operands are used where they lie; row-major ones are
- * left to oneDNN, which mostly wants blocks of channels, and so are weights. It knows no call.
+ * Makes plans and keeps the latest. Channels-last operands are used in place. For row-major operands and
+ * weights oneDNN chooses the layout, mostly blocks of channels.
  */
 #include "onednn_plan.h"
 #include <pthread.h>
@@ -12,9 +12,9 @@
 
 /* ---- Descriptors ------------------------------------------------------------------------------------- */
 
-/* What the numbers of a geometry are to oneDNN: dimensions there are as many as the tensors have. */
+/* A geometry in oneDNN's terms: only the spatial dimensions that the tensors have. */
 typedef struct space {
-    dnnl_dims_t stride, padding, dilation; /* a dilation of 0 is none */
+    dnnl_dims_t stride, padding, dilation; /* oneDNN's 0 is ATen's 1 */
 } space;
 
 static space space_of(const cpu_conv *c)
@@ -30,13 +30,14 @@ static space space_of(const cpu_conv *c)
     return s;
 }
 
-static bool describe_image(const cpu_onednn *dnn, const cpu_plan_key *key, int operand,
+static bool describe_image(const cpu_onednn *dnn, const cpu_onednn_plan_key *key, int operand,
                            dnnl_memory_desc_t *given, dnnl_memory_desc_t *asked)
 {
     const cpu_conv *c = &key->geometry;
-    const int64_t *size = operand == CPU_PLAN_X ? c->x_size : c->y_size;
+    const int64_t *size = operand == CPU_ONEDNN_PLAN_X ? c->x_size : c->y_size;
     int rank = c->spatial + 2;
-    dnnl_dims_t sizes = {c->batch, operand == CPU_PLAN_X ? c->x_channels : c->y_channels}, strides = {0};
+    dnnl_dims_t sizes = {c->batch, operand == CPU_ONEDNN_PLAN_X ? c->x_channels : c->y_channels},
+                strides = {0};
     for (int i = 0; i < c->spatial; i++) sizes[i + 2] = size[i + 3 - c->spatial];
     for (int i = 0; i < rank; i++) strides[i] = key->strides[operand][i];
     if (dnn->memory_desc_init_by_strides(given, rank, sizes, dnnl_f32, strides) != dnnl_success) return false;
@@ -45,11 +46,11 @@ static bool describe_image(const cpu_onednn *dnn, const cpu_plan_key *key, int o
     return dnn->memory_desc_init_by_tag(asked, rank, sizes, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
 }
 
-static bool describe_weights(const cpu_onednn *dnn, const cpu_plan_key *key, dnnl_memory_desc_t *given,
+static bool describe_weights(const cpu_onednn *dnn, const cpu_onednn_plan_key *key, dnnl_memory_desc_t *given,
                              dnnl_memory_desc_t *asked)
 {
     const cpu_conv *c = &key->geometry;
-    const int64_t *steps = key->strides[CPU_PLAN_W];
+    const int64_t *steps = key->strides[CPU_ONEDNN_PLAN_W];
     int rank = 0;
     dnnl_dims_t sizes = {0}, strides = {0};
     if (c->groups > 1) {
@@ -70,18 +71,18 @@ static bool describe_weights(const cpu_onednn *dnn, const cpu_plan_key *key, dnn
 
 /* ---- Primitives -------------------------------------------------------------------------------------- */
 
-static bool init_forward(const cpu_onednn *dnn, const cpu_plan *plan, const dnnl_memory_desc_t *asked,
+static bool init_forward(const cpu_onednn *dnn, const cpu_onednn_plan *plan, const dnnl_memory_desc_t *asked,
                          dnnl_prop_kind_t kind, const dnnl_memory_desc_t *bias, dnnl_primitive_desc_t *out)
 {
     space s = space_of(&plan->key.geometry);
     dnnl_convolution_desc_t d;
-    return dnn->dilated_convolution_forward_desc_init(&d, kind, dnnl_convolution_direct, &asked[CPU_PLAN_X],
-                                                      &asked[CPU_PLAN_W], bias, &asked[CPU_PLAN_Y], s.stride,
-                                                      s.dilation, s.padding, s.padding) == dnnl_success &&
+    return dnn->dilated_convolution_forward_desc_init(
+               &d, kind, dnnl_convolution_direct, &asked[CPU_ONEDNN_PLAN_X], &asked[CPU_ONEDNN_PLAN_W], bias,
+               &asked[CPU_ONEDNN_PLAN_Y], s.stride, s.dilation, s.padding, s.padding) == dnnl_success &&
            dnn->primitive_desc_create(out, &d, dnn->attr, dnn->engine, NULL) == dnnl_success;
 }
 
-static bool init_backward(const cpu_onednn *dnn, const cpu_plan *plan, const dnnl_memory_desc_t *asked,
+static bool init_backward(const cpu_onednn *dnn, const cpu_onednn_plan *plan, const dnnl_memory_desc_t *asked,
                           const dnnl_memory_desc_t *bias, dnnl_primitive_desc_t *out)
 {
     space s = space_of(&plan->key.geometry);
@@ -91,19 +92,19 @@ static bool init_backward(const cpu_onednn *dnn, const cpu_plan *plan, const dnn
     if (!init_forward(dnn, plan, asked, dnnl_forward_training, NULL, &hint)) return false;
     if (plan->key.kind == CPU_CONV_DATA)
         status = dnn->dilated_convolution_backward_data_desc_init(
-            &d, dnnl_convolution_direct, &asked[CPU_PLAN_X], &asked[CPU_PLAN_W], &asked[CPU_PLAN_Y], s.stride,
-            s.dilation, s.padding, s.padding);
+            &d, dnnl_convolution_direct, &asked[CPU_ONEDNN_PLAN_X], &asked[CPU_ONEDNN_PLAN_W],
+            &asked[CPU_ONEDNN_PLAN_Y], s.stride, s.dilation, s.padding, s.padding);
     else
         status = dnn->dilated_convolution_backward_weights_desc_init(
-            &d, dnnl_convolution_direct, &asked[CPU_PLAN_X], &asked[CPU_PLAN_W], bias, &asked[CPU_PLAN_Y],
-            s.stride, s.dilation, s.padding, s.padding);
+            &d, dnnl_convolution_direct, &asked[CPU_ONEDNN_PLAN_X], &asked[CPU_ONEDNN_PLAN_W], bias,
+            &asked[CPU_ONEDNN_PLAN_Y], s.stride, s.dilation, s.padding, s.padding);
     if (status == dnnl_success) status = dnn->primitive_desc_create(out, &d, dnn->attr, dnn->engine, hint);
     dnn->primitive_desc_destroy(hint);
     return status == dnnl_success;
 }
 
-/* Takes the descriptor over. */
-static bool make_step(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_plan_step *out)
+/* Destroys the descriptor. */
+static bool make_step(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_plan_step *out)
 {
     const dnnl_memory_desc_t *scratch = dnn->primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
     bool made = dnn->primitive_create(&out->primitive, d) == dnnl_success;
@@ -115,9 +116,9 @@ static bool make_step(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_plan_s
     return made;
 }
 
-static bool make_reorder(const cpu_onednn *dnn, cpu_plan *plan, int operand)
+static bool make_reorder(const cpu_onednn *dnn, cpu_onednn_plan *plan, int operand)
 {
-    bool written = operand == cpu_plan_written(plan->key.kind);
+    bool written = operand == cpu_onednn_plan_written(plan->key.kind);
     const dnnl_memory_desc_t *given = &plan->given[operand], *wanted = &plan->wanted[operand];
     dnnl_primitive_desc_t d;
     if (dnn->memory_desc_equal(given, wanted)) return true;
@@ -128,7 +129,7 @@ static bool make_reorder(const cpu_onednn *dnn, cpu_plan *plan, int operand)
            make_step(dnn, d, &plan->reorder[operand]);
 }
 
-/* Reference code is slower than any of ours. */
+/* oneDNN's reference implementations are slower than the plugin's own kernels. */
 static bool is_worth_it(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
 {
     const char *name = NULL;
@@ -136,28 +137,30 @@ static bool is_worth_it(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
            strncmp(name, "ref", 3) != 0;
 }
 
-static bool make_pass(const cpu_onednn *dnn, cpu_plan *plan)
+static bool make_pass(const cpu_onednn *dnn, cpu_onednn_plan *plan)
 {
-    static const dnnl_query_t queries[][CPU_PLAN_OPERANDS] = {
+    static const dnnl_query_t queries[][CPU_ONEDNN_PLAN_OPERANDS] = {
         [CPU_CONV_FORWARD] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
         [CPU_CONV_DATA] = {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
         [CPU_CONV_WEIGHTS] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
-    const cpu_plan_key *key = &plan->key;
-    dnnl_memory_desc_t asked[CPU_PLAN_OPERANDS];
+    const cpu_onednn_plan_key *key = &plan->key;
+    dnnl_memory_desc_t asked[CPU_ONEDNN_PLAN_OPERANDS];
     dnnl_dims_t channels = {key->geometry.y_channels}, one = {1};
     const dnnl_memory_desc_t *bias = key->has_bias ? &plan->bias : NULL;
     dnnl_primitive_desc_t d = NULL;
     bool made;
-    if (!describe_image(dnn, key, CPU_PLAN_X, &plan->given[CPU_PLAN_X], &asked[CPU_PLAN_X]) ||
-        !describe_image(dnn, key, CPU_PLAN_Y, &plan->given[CPU_PLAN_Y], &asked[CPU_PLAN_Y]) ||
-        !describe_weights(dnn, key, &plan->given[CPU_PLAN_W], &asked[CPU_PLAN_W]) ||
+    if (!describe_image(dnn, key, CPU_ONEDNN_PLAN_X, &plan->given[CPU_ONEDNN_PLAN_X],
+                        &asked[CPU_ONEDNN_PLAN_X]) ||
+        !describe_image(dnn, key, CPU_ONEDNN_PLAN_Y, &plan->given[CPU_ONEDNN_PLAN_Y],
+                        &asked[CPU_ONEDNN_PLAN_Y]) ||
+        !describe_weights(dnn, key, &plan->given[CPU_ONEDNN_PLAN_W], &asked[CPU_ONEDNN_PLAN_W]) ||
         dnn->memory_desc_init_by_strides(&plan->bias, 1, channels, dnnl_f32, one) != dnnl_success)
         return false;
     made = key->kind == CPU_CONV_FORWARD ? init_forward(dnn, plan, asked, dnnl_forward_inference, bias, &d)
                                          : init_backward(dnn, plan, asked, bias, &d);
     if (!made) return false;
     made = is_worth_it(dnn, d);
-    for (int i = 0; i < CPU_PLAN_OPERANDS && made; i++)
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && made; i++)
         plan->wanted[i] = *dnn->primitive_desc_query_md(d, queries[key->kind][i], 0);
     if (!made) {
         dnn->primitive_desc_destroy(d);
@@ -168,23 +171,23 @@ static bool make_pass(const cpu_onednn *dnn, cpu_plan *plan)
 
 /* ---- Plans ------------------------------------------------------------------------------------------- */
 
-static void destroy(const cpu_onednn *dnn, cpu_plan *plan)
+static void destroy(const cpu_onednn *dnn, cpu_onednn_plan *plan)
 {
     if (plan->pass.primitive) dnn->primitive_destroy(plan->pass.primitive);
-    for (int i = 0; i < CPU_PLAN_OPERANDS; i++)
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS; i++)
         if (plan->reorder[i].primitive) dnn->primitive_destroy(plan->reorder[i].primitive);
     free(plan);
 }
 
-/* A plan without a pass stands for a refusal and is kept like the others. */
-static cpu_plan *make(const cpu_onednn *dnn, const cpu_plan_key *key)
+/* A plan without a pass records that oneDNN cannot run the key; it is kept like the others. */
+static cpu_onednn_plan *make(const cpu_onednn *dnn, const cpu_onednn_plan_key *key)
 {
-    cpu_plan *plan = calloc(1, sizeof(*plan));
+    cpu_onednn_plan *plan = calloc(1, sizeof(*plan));
     bool made;
     if (!plan) return NULL;
     plan->key = *key;
     made = make_pass(dnn, plan);
-    for (int i = 0; i < CPU_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
     if (!made && plan->pass.primitive) {
         dnn->primitive_destroy(plan->pass.primitive);
         plan->pass.primitive = NULL;
@@ -193,14 +196,14 @@ static cpu_plan *make(const cpu_onednn *dnn, const cpu_plan_key *key)
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static cpu_plan *kept[KEPT_PLANS];
+static cpu_onednn_plan *kept[KEPT_PLANS];
 static uint32_t next_place;
 
-/* A place for one more plan: empty, or that of one without users; NULL when all are in use. */
-static cpu_plan **free_place(const cpu_onednn *dnn)
+/* A free place for a plan, or that of a plan without users; NULL if all are in use. */
+static cpu_onednn_plan **free_place(const cpu_onednn *dnn)
 {
     for (uint32_t tries = 0; tries < KEPT_PLANS; tries++) {
-        cpu_plan **place = &kept[next_place++ % KEPT_PLANS];
+        cpu_onednn_plan **place = &kept[next_place++ % KEPT_PLANS];
         if (*place && (*place)->users > 0) continue;
         if (*place) destroy(dnn, *place);
         *place = NULL;
@@ -209,9 +212,9 @@ static cpu_plan **free_place(const cpu_onednn *dnn)
     return NULL;
 }
 
-cpu_plan *cpu_plan_take(const cpu_onednn *dnn, const cpu_plan_key *key)
+cpu_onednn_plan *cpu_onednn_plan_take(const cpu_onednn *dnn, const cpu_onednn_plan_key *key)
 {
-    cpu_plan *found = NULL, **place;
+    cpu_onednn_plan *found = NULL, **place;
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < KEPT_PLANS && !found; i++)
         if (kept[i] && memcmp(&kept[i]->key, key, sizeof(*key)) == 0) found = kept[i];
@@ -222,7 +225,7 @@ cpu_plan *cpu_plan_take(const cpu_onednn *dnn, const cpu_plan_key *key)
     return found;
 }
 
-void cpu_plan_give_back(cpu_plan *plan)
+void cpu_onednn_plan_give_back(cpu_onednn_plan *plan)
 {
     if (!plan) return;
     pthread_mutex_lock(&lock);

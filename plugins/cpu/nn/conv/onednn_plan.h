@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A convolution pass as oneDNN runs it: the primitive, made once for a geometry and its strides and kept, and
- * the operands in the layouts that it wants.
+ * How oneDNN runs a convolution pass: a primitive, made once for a geometry and strides, and the layouts of
+ * its operands.
  */
 #ifndef TENON_CPU_NN_ONEDNN_PLAN_H
 #define TENON_CPU_NN_ONEDNN_PLAN_H
@@ -9,41 +9,43 @@
 #include "vendor/onednn.h"
 #include "conv.h"
 
-/* Places of the operands of a plan. */
-enum { CPU_PLAN_X, CPU_PLAN_W, CPU_PLAN_Y, CPU_PLAN_OPERANDS };
+/* The operands of a plan. */
+enum { CPU_ONEDNN_PLAN_X, CPU_ONEDNN_PLAN_W, CPU_ONEDNN_PLAN_Y, CPU_ONEDNN_PLAN_OPERANDS };
 
-/* All that a plan depends on; compared as bytes. */
-typedef struct cpu_plan_key {
+/* Everything that a plan depends on; compared as bytes. */
+typedef struct cpu_onednn_plan_key {
     cpu_conv geometry;
     int64_t kind;     /* CPU_CONV_... */
     int64_t has_bias; /* forward: it is added; weights: its gradient is computed */
     int64_t threads;
-    int64_t strides[CPU_PLAN_OPERANDS][5];
-} cpu_plan_key;
+    int64_t strides[CPU_ONEDNN_PLAN_OPERANDS][5];
+} cpu_onednn_plan_key;
 
-typedef struct cpu_plan_step {
+typedef struct cpu_onednn_plan_step {
     dnnl_primitive_t primitive; /* NULL: nothing to do */
     dnnl_memory_desc_t scratch;
     int64_t scratch_bytes;
-} cpu_plan_step;
+} cpu_onednn_plan_step;
 
-typedef struct cpu_plan {
-    cpu_plan_key key;
+typedef struct cpu_onednn_plan {
+    cpu_onednn_plan_key key;
     int64_t users;
-    cpu_plan_step pass;
-    dnnl_memory_desc_t given[CPU_PLAN_OPERANDS], wanted[CPU_PLAN_OPERANDS], bias;
-    cpu_plan_step reorder[CPU_PLAN_OPERANDS]; /* to `wanted`, and back for what is written */
-    int64_t bytes[CPU_PLAN_OPERANDS];         /* of an operand that is reordered */
-} cpu_plan;
+    cpu_onednn_plan_step pass;
+    dnnl_memory_desc_t given[CPU_ONEDNN_PLAN_OPERANDS], wanted[CPU_ONEDNN_PLAN_OPERANDS], bias;
+    cpu_onednn_plan_step reorder[CPU_ONEDNN_PLAN_OPERANDS]; /* to `wanted`, and back for what is written */
+    int64_t bytes[CPU_ONEDNN_PLAN_OPERANDS];                /* of an operand that is reordered */
+} cpu_onednn_plan;
 
 /* Which operand a pass writes. */
-static inline int cpu_plan_written(int64_t kind)
+static inline int cpu_onednn_plan_written(int64_t kind)
 {
-    return kind == CPU_CONV_FORWARD ? CPU_PLAN_Y : kind == CPU_CONV_DATA ? CPU_PLAN_X : CPU_PLAN_W;
+    return kind == CPU_CONV_FORWARD ? CPU_ONEDNN_PLAN_Y
+           : kind == CPU_CONV_DATA  ? CPU_ONEDNN_PLAN_X
+                                    : CPU_ONEDNN_PLAN_W;
 }
 
-/* The plan of a pass, to be given back; NULL when oneDNN has none that is worth it. From any thread. */
-cpu_plan *cpu_plan_take(const cpu_onednn *dnn, const cpu_plan_key *key);
-void cpu_plan_give_back(cpu_plan *plan);
+/* Takes the plan of a pass, to be given back; NULL if oneDNN has no fast implementation. From any thread. */
+cpu_onednn_plan *cpu_onednn_plan_take(const cpu_onednn *dnn, const cpu_onednn_plan_key *key);
+void cpu_onednn_plan_give_back(cpu_onednn_plan *plan);
 
 #endif

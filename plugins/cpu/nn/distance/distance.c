@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of cdist and pdist: batches of sets of rows, broadcast against each other. */
+/* cdist and pdist: batches of sets of rows, broadcast against each other. */
+#include "kernel_lists.h"
 #include "distance.h"
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_distance_kernels, cpu_distance_kernels, CPU_FLOATS)
-static cpu_kernel_table distance_table = CPU_KERNEL_TABLE(cpu_distance_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_distance_kernels table;
+CPU_DISTANCE_LISTS(DECLARE)
+static cpu_kernel_table distance_table = {CPU_DISTANCE_LISTS(CPU_LISTED_KERNELS)};
 
 enum { A, B, GRAD, DISTANCE, OUT, OPERANDS };
 
 typedef struct distance_job {
     const cpu_distance_kernels *kernels;
     cpu_distance d;
-    cpu_contiguous dense[OPERANDS];
+    void *data[OPERANDS]; /* of the operands, contiguous */
     const tn_tensor_desc *operands[OPERANDS];
-    const tn_tensor_desc *batch; /* whose leading dimensions count the batches */
+    const tn_tensor_desc *batch; /* has the broadcast batch dimensions */
     bool back;
 } distance_job;
 
@@ -37,7 +38,7 @@ static void *matrix(const distance_job *job, int which, int64_t batch)
         if (own != 1) at += index * step;
         step *= own;
     }
-    return (char *)job->dense[which].data +
+    return (char *)job->data[which] +
            at * t->sizes[t->rank - 1] * t->sizes[t->rank - 2] * tn_dtype_bytes(t->dtype);
 }
 
@@ -64,25 +65,23 @@ static void run_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 static int32_t run(const tn_call *call, distance_job *job)
 {
     const tn_tensor_desc *a = job->operands[A], *b = job->operands[B], *out = job->operands[OUT];
-    int32_t status = TN_OK;
+    int32_t status;
     job->kernels = cpu_kernels_of(distance_table, a->dtype);
     job->d.a_rows = a->sizes[a->rank - 2];
     job->d.width = a->sizes[a->rank - 1];
     job->d.b_rows = b->sizes[b->rank - 2];
-    for (int i = 0; i < OPERANDS && status == TN_OK; i++)
-        status = i < OUT ? cpu_contiguous_read(call, job->operands[i], &job->dense[i])
-                         : cpu_contiguous_write(call, job->operands[i], &job->dense[i]);
+    status = cpu_contiguous_all(call, job->operands, OPERANDS, OUT, job->data);
     if (status == TN_OK && cpu_numel(out) > 0) {
         int64_t batches = job->d.pairs ? 1 : batches_of(job->batch);
-        job->d.a = job->dense[A].data;
-        job->d.b = job->dense[B].data;
-        job->d.grad = job->dense[GRAD].data;
-        job->d.distance = job->dense[DISTANCE].data;
-        job->d.out = job->dense[OUT].data;
+        job->d.a = job->data[A];
+        job->d.b = job->data[B];
+        job->d.grad = job->data[GRAD];
+        job->d.distance = job->data[DISTANCE];
+        job->d.out = job->data[OUT];
         cpu_parallel_ranges(call, batches * job->d.a_rows,
                             grain_for(8192, job->d.b_rows * max_i64(1, job->d.width)), run_rows, job);
     }
-    for (int i = 0; i < OPERANDS; i++) cpu_contiguous_finish(&job->dense[i], i == OUT && status == TN_OK);
+    if (status == TN_OK) cpu_contiguous_finish(call, out, job->data[OUT]);
     return status;
 }
 

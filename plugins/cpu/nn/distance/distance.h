@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between distance.c, which has the rows, and distance_dtype.c. */
+/* The kernels of distance_dtype.c, for distance.c. */
 #ifndef TENON_CPU_NN_DISTANCE_H
 #define TENON_CPU_NN_DISTANCE_H
 
 #include "support/cpu.h"
 
-/* Rows of `width` elements of a and of b; out [a_rows, b_rows]. With `pairs` only b rows after the a row of
- * one and the same set, one after the other. */
+/* Rows of `width` elements of a and of b; out is [a_rows, b_rows]. With `pairs` a and b are the same rows,
+ * and out holds only the pairs i < j, one after the other. */
 typedef struct cpu_distance {
     int64_t a_rows, b_rows, width;
     bool pairs;

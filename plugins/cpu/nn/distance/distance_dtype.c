@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distances of order p between rows, and their gradients, for one dtype and level. */
 #include "distance.h"
-#include "nn/types.h"
+#include "kernels/vocabulary.h"
 
-static acc power(acc x, double p)
+static T power(T x, double p)
 {
-    return (acc)pow((double)x, p);
+    return (T)pow((double)x, p);
 }
 
-static acc distance_of(const T *a, const T *b, int64_t width, double p)
+static T distance_of(const E *a, const E *b, int64_t width, double p)
 {
-    acc sum = 0;
+    T sum = 0;
     for (int64_t i = 0; i < width; i++) {
-        acc x = (acc)fabs((double)(load(a[i]) - load(b[i])));
+        T x = (T)fabs((double)(load(&a[i]) - load(&b[i])));
         if (p == 2)
             sum += x * x;
         else if (p == 1)
@@ -24,11 +24,11 @@ static acc distance_of(const T *a, const T *b, int64_t width, double p)
         else
             sum += power(x, p);
     }
-    if (p == 2) return (acc)sqrt((double)sum);
+    if (p == 2) return (T)sqrt((double)sum);
     return p == 1 || p == 0 || isinf(p) ? sum : power(sum, 1 / p);
 }
 
-/* Where the distance of rows i and j stands. */
+/* The place of the distance of rows i and j. */
 static int64_t place(const cpu_distance *d, int64_t i, int64_t j)
 {
     return d->pairs ? i * d->a_rows - i * (i + 1) / 2 + j - i - 1 : i * d->b_rows + j;
@@ -38,14 +38,15 @@ static void forward(const cpu_distance *d, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++)
         for (int64_t j = d->pairs ? i + 1 : 0; j < d->b_rows; j++)
-            ((T *)d->out)[place(d, i, j)] = store(
-                distance_of((const T *)d->a + i * d->width, (const T *)d->b + j * d->width, d->width, d->p));
+            store(
+                &((E *)d->out)[place(d, i, j)],
+                distance_of((const E *)d->a + i * d->width, (const E *)d->b + j * d->width, d->width, d->p));
 }
 
 /* Derivative of the distance with respect to one difference. */
-static acc slope_of(acc x, acc distance, double p)
+static T slope_of(T x, T distance, double p)
 {
-    acc sign = (acc)((x > 0) - (x < 0)), size = x * sign;
+    T sign = (T)((x > 0) - (x < 0)), size = x * sign;
     if (p == 0 || (distance == 0 && p != 1)) return 0;
     if (p == 1) return sign;
     if (p == 2) return x / distance;
@@ -57,20 +58,20 @@ static acc slope_of(acc x, acc distance, double p)
 static void backward(const cpu_distance *d, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
-        const T *a = (const T *)d->a + i * d->width;
+        const E *a = (const E *)d->a + i * d->width;
         for (int64_t k = 0; k < d->width; k++) {
-            acc sum = 0;
+            T sum = 0;
             for (int64_t j = 0; j < d->b_rows; j++) {
                 int64_t at = d->pairs && j < i ? place(d, j, i) : place(d, i, j);
                 if (d->pairs && j == i) continue;
-                sum += load(((const T *)d->grad)[at]) *
-                       slope_of(load(a[k]) - load(((const T *)d->b)[j * d->width + k]),
-                                load(((const T *)d->distance)[at]), d->p);
+                sum += load(&((const E *)d->grad)[at]) *
+                       slope_of(load(&a[k]) - load(&((const E *)d->b)[j * d->width + k]),
+                                load(&((const E *)d->distance)[at]), d->p);
             }
-            ((T *)d->out)[i * d->width + k] = store(sum);
+            store(&((E *)d->out)[i * d->width + k], sum);
         }
     }
 }
 
-extern const cpu_distance_kernels K(cpu_distance_kernels);
-const cpu_distance_kernels K(cpu_distance_kernels) = {.forward = forward, .backward = backward};
+extern const cpu_distance_kernels CPU_NAME(cpu_distance_kernels);
+const cpu_distance_kernels CPU_NAME(cpu_distance_kernels) = {.forward = forward, .backward = backward};

@@ -1,45 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of embedding: gathering table rows, their gradient, and the in-place limit on norms. Indices are
- * sorted by the row that they name, so that each row of a gradient is summed once, in their order.
+ * embedding: gathering rows of a table, their gradient, and the in-place limit on norms. Indices are sorted
+ * by row, so each row of a gradient is summed once, in the order of the indices.
  */
+#include "kernel_lists.h"
 #include "embedding.h"
 #include "nn/contiguous.h"
 #include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_embedding_kernels, cpu_embedding_kernels, CPU_FLOATS)
-cpu_kernel_table cpu_embedding_table = CPU_KERNEL_TABLE(cpu_embedding_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_embedding_kernels table;
+CPU_EMBEDDING_LISTS(DECLARE)
+cpu_kernel_table cpu_embedding_table = {CPU_EMBEDDING_LISTS(CPU_LISTED_KERNELS)};
 
 int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t limit, cpu_indices *out)
 {
-    cpu_contiguous dense;
-    int64_t *to, outside = 0; /* negative as soon as one index or its distance from the end is */
-    int32_t status;
-    *out = (cpu_indices){.call = call, .count = cpu_numel(t), .data = t->host};
-    if (t->dtype == TN_INT32 || !cpu_is_contiguous(t)) {
-        status = cpu_contiguous_read(call, t, &dense);
-        if (status != TN_OK) return status;
-        to = out->memory = cpu_alloc(call, out->count * 8);
-        if (!to) {
-            cpu_contiguous_finish(&dense, false);
-            return TN_E_OUT_OF_MEMORY;
-        }
-        if (t->dtype == TN_INT32)
-            for (int64_t i = 0; i < out->count; i++) to[i] = ((const int32_t *)dense.data)[i];
-        else
-            memcpy(to, dense.data, (size_t)out->count * 8);
-        cpu_contiguous_finish(&dense, false);
-        out->data = to;
+    int64_t outside = 0; /* negative if an index or its distance from the end is */
+    void *data;
+    int32_t status = cpu_contiguous_read(call, t, &data);
+    if (status != TN_OK) return status;
+    *out = (cpu_indices){.count = cpu_numel(t), .data = data};
+    if (t->dtype == TN_INT32) {
+        int64_t *wide = cpu_scratch(call, (uint64_t)out->count * 8);
+        if (!wide) return TN_E_OUT_OF_MEMORY;
+        for (int64_t i = 0; i < out->count; i++) wide[i] = ((const int32_t *)data)[i];
+        out->data = wide;
     }
     if (limit < 0) return TN_OK;
     for (int64_t i = 0; i < out->count; i++) outside |= out->data[i] | (limit - 1 - out->data[i]);
     return outside >= 0 ? TN_OK : cpu_error(call, TN_E_INDEX, "index out of range in self");
-}
-
-void cpu_indices_close(cpu_indices *indices)
-{
-    if (indices->memory) cpu_free(indices->call, indices->memory, indices->count * 8);
-    *indices = (cpu_indices){0};
 }
 
 /* ---- embedding --------------------------------------------------------------------------------------- */
@@ -78,7 +66,6 @@ static int32_t run_embedding(void *self, const tn_call *call)
     job.indices = indices.data;
     if (status == TN_OK)
         cpu_parallel_ranges(call, indices.count, grain_for(16384, job.width), gather_rows, &job);
-    cpu_indices_close(&indices);
     return status;
 }
 
@@ -109,7 +96,7 @@ static void table_rows_max(void *user, int64_t begin, int64_t end, int32_t threa
     cpu_free(job->call, sums, bytes);
 }
 
-/* Sorts the indices by row, by counting; those of a row stay in order. `starts` has rows + 2 elements. */
+/* Stable counting sort of the indices by row; `starts` has rows + 2 elements. */
 static void sort_indices(const cpu_bags *bags, int64_t *starts, int64_t *order)
 {
     int64_t *next = starts + 1;
@@ -129,19 +116,18 @@ int32_t cpu_table_gradient(const tn_call *call, tn_dtype dtype, cpu_bags *bags)
         cpu_parallel_ranges(call, bags->rows, grain, table_rows_max, &job);
         return job.status;
     }
-    starts = cpu_alloc(call, bytes);
+    starts = cpu_scratch(call, (uint64_t)bytes);
     if (!starts) return TN_E_OUT_OF_MEMORY;
     sort_indices(bags, starts, starts + bags->rows + 2);
     bags->row_starts = starts;
     bags->row_order = starts + bags->rows + 2;
     cpu_parallel_ranges(call, bags->rows, grain, table_rows, &job);
-    cpu_free(call, starts, bytes);
     return TN_OK;
 }
 
 int64_t *cpu_frequencies(const tn_call *call, const cpu_indices *indices, int64_t rows)
 {
-    int64_t *frequency = cpu_alloc(call, rows * 8);
+    int64_t *frequency = cpu_scratch(call, (uint64_t)rows * 8);
     if (!frequency) return NULL;
     memset(frequency, 0, (size_t)(rows * 8));
     for (int64_t i = 0; i < indices->count; i++) frequency[indices->data[i]]++;
@@ -152,35 +138,32 @@ int64_t *cpu_frequencies(const tn_call *call, const cpu_indices *indices, int64_
 static int32_t run_dense_backward(void *self, const tn_call *call)
 {
     const tn_tensor_desc *grad = tensor_arg(call, 0), *out = tensor_out(call, 0);
-    int64_t rows = int_arg(call, 2), *frequency = NULL;
+    int64_t rows = int_arg(call, 2);
     cpu_bags bags = {.rows = rows, .width = out->sizes[1], .padding = int_arg(call, 3), .out = out->host};
     cpu_indices indices = {0};
-    cpu_contiguous dense;
-    int32_t status = cpu_contiguous_read(call, grad, &dense);
+    void *data;
+    int32_t status = cpu_contiguous_read(call, grad, &data);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 1), rows, &indices);
     if (status == TN_OK && int_arg(call, 4)) {
-        bags.frequency = frequency = cpu_frequencies(call, &indices, rows);
-        if (!frequency) status = TN_E_OUT_OF_MEMORY;
+        bags.frequency = cpu_frequencies(call, &indices, rows);
+        if (!bags.frequency) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
         bags.count = indices.count;
         bags.indices = indices.data;
-        bags.grad = dense.data;
+        bags.grad = data;
         status = cpu_table_gradient(call, out->dtype, &bags);
     }
-    cpu_free(call, frequency, rows * 8);
-    cpu_indices_close(&indices);
-    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
-/* (self, indices, max_norm, norm_type): each row that occurs is treated once. */
+/* (self, indices, max_norm, norm_type): scales each row that occurs once. */
 static int32_t run_renorm(void *self, const tn_call *call)
 {
     const tn_tensor_desc *table = tensor_arg(call, 0);
     const cpu_embedding_kernels *kernels = cpu_kernels_of(cpu_embedding_table, table->dtype);
     int64_t rows = table->sizes[0], row_bytes = table->strides[0] * tn_dtype_bytes(table->dtype);
-    uint8_t *seen = cpu_alloc(call, rows);
+    uint8_t *seen = cpu_scratch(call, (uint64_t)rows);
     cpu_indices indices = {0};
     int32_t status = seen ? cpu_indices_open(call, tensor_arg(call, 1), rows, &indices) : TN_E_OUT_OF_MEMORY;
     if (seen) memset(seen, 0, (size_t)rows);
@@ -191,8 +174,6 @@ static int32_t run_renorm(void *self, const tn_call *call)
         kernels->renorm((char *)table->host + row * row_bytes, table->sizes[1], table->strides[1],
                         float_arg(call, 2), float_arg(call, 3));
     }
-    cpu_indices_close(&indices);
-    cpu_free(call, seen, rows);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between embedding.c and embedding_bag.c, which have the rows, and embedding_dtype.c. */
+/* The kernels of embedding_dtype.c, and what embedding.c and embedding_bag.c share. */
 #ifndef TENON_CPU_NN_EMBEDDING_H
 #define TENON_CPU_NN_EMBEDDING_H
 
@@ -19,9 +19,9 @@ typedef struct cpu_bags {
     /* Backward: the indices that name row r are row_order[row_starts[r]] to row_order[row_starts[r + 1] - 1].
      */
     const int64_t *row_starts, *row_order;
-    int64_t padding; /* index that counts for nothing, or -1 */
+    int64_t padding; /* index that is skipped, or -1 */
     int32_t mode;
-    const void *table, *weights; /* weights: one for each index, or NULL */
+    const void *table, *weights; /* weights: one per index, or NULL */
     const void *grad;            /* [bags, width], or [count, width] where each index is its own bag */
     void *out;
     int64_t *out_sizes, *out_largest; /* forward; may be NULL */
@@ -33,7 +33,7 @@ typedef struct cpu_embedding_kernels {
     void (*forward)(const cpu_bags *b, int64_t begin, int64_t end);
     /* Rows [begin, end) of the table's gradient. */
     void (*backward)(const cpu_bags *b, int64_t begin, int64_t end);
-    /* The same of maxima, summed in `sums` (that many rows of accumulators). */
+    /* The same for maxima, summed in `sums`, which has a row of accumulators for each row. */
     void (*backward_max)(const cpu_bags *b, int64_t begin, int64_t end, void *sums);
     /* Gradient of the weights of indices [begin, end). */
     void (*backward_weights)(const cpu_bags *b, int64_t begin, int64_t end);
@@ -45,16 +45,13 @@ extern cpu_kernel_table cpu_embedding_table;
 
 /* A tensor of indices as row-major int64, checked against [0, limit) when limit is not negative. */
 typedef struct cpu_indices {
-    const tn_call *call;
     const int64_t *data;
     int64_t count;
-    int64_t *memory;
 } cpu_indices;
 int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t limit, cpu_indices *out);
-void cpu_indices_close(cpu_indices *indices);
-/* How often each row occurs, in scratch memory of rows * 8 bytes; NULL when there is none. */
+/* How often each row occurs; NULL with an error if out of memory. */
 int64_t *cpu_frequencies(const tn_call *call, const cpu_indices *indices, int64_t rows);
-/* The gradient of the table, in parts over the threads. */
+/* The gradient of the table; threads take ranges of rows. */
 int32_t cpu_table_gradient(const tn_call *call, tn_dtype dtype, cpu_bags *bags);
 
 #endif

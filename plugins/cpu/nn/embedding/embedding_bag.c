@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of embedding_bag: bags from offsets, forward, and the gradients for the table and for the weights
- * of samples. What ATen leaves at zero for plain sums (sizes, rows of maxima) is zero here, too.
+ * embedding_bag: bags from offsets, forward, and the gradients for the table and the per-sample weights.
+ * Outputs that ATen leaves at 0 in mode sum (sizes, rows of maxima) are 0 here too.
  */
 #include "nn/contiguous.h"
 #include "embedding.h"
-#include <string.h>
 
 typedef struct bag_job {
     const cpu_embedding_kernels *kernels;
@@ -36,7 +35,7 @@ static void write_indices(const int64_t *from, const tn_tensor_desc *out)
     }
 }
 
-/* Begins of the bags and the end of the last one. */
+/* The starts of the bags and the end of the last one. */
 static int32_t make_starts(const tn_call *call, const cpu_indices *offsets, int64_t bags, int64_t count,
                            int64_t *starts)
 {
@@ -57,7 +56,7 @@ static int32_t make_starts(const tn_call *call, const cpu_indices *offsets, int6
     return TN_OK;
 }
 
-/* The bag of each index, where it is asked for. */
+/* The bag of each index, if it is asked for. */
 static void write_bag_of(const cpu_bags *b, int64_t bags, const tn_tensor_desc *out)
 {
     if (!out || cpu_numel(out) != b->count) return;
@@ -71,21 +70,6 @@ static void write_bag_of(const cpu_bags *b, int64_t bags, const tn_tensor_desc *
     }
 }
 
-/* Everything of a forward call that lives in scratch memory. */
-typedef struct bag_memory {
-    int64_t *starts, *sizes, *largest;
-    int64_t bytes;
-} bag_memory;
-static int32_t open_memory(const tn_call *call, int64_t bags, int64_t maxima, bag_memory *out)
-{
-    out->bytes = (2 * (bags + 1) + maxima) * 8;
-    out->starts = cpu_alloc(call, out->bytes);
-    if (!out->starts) return TN_E_OUT_OF_MEMORY;
-    out->sizes = out->starts + bags + 1;
-    out->largest = out->sizes + bags + 1;
-    return TN_OK;
-}
-
 /* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
  * padding_idx) */
 static int32_t forward_bags(const tn_call *call, bag_job *job, const cpu_indices *offsets)
@@ -94,22 +78,24 @@ static int32_t forward_bags(const tn_call *call, bag_job *job, const cpu_indices
                          *largest = tensor_out(call, 3);
     int64_t bags = out->sizes[0];
     bool max = job->bags.mode == CPU_BAG_MAX, sum = job->bags.mode == CPU_BAG_SUM;
-    bag_memory memory = {0};
-    int32_t status = open_memory(call, bags, max ? bags * job->bags.width : 0, &memory);
-    if (status == TN_OK) status = make_starts(call, offsets, bags, job->bags.count, memory.starts);
+    int64_t maxima = max ? bags * job->bags.width : 0;
+    int64_t *starts = cpu_scratch(call, (uint64_t)(2 * (bags + 1) + maxima) * 8), *used;
+    int32_t status;
+    if (!starts) return TN_E_OUT_OF_MEMORY;
+    used = starts + bags + 1;
+    status = make_starts(call, offsets, bags, job->bags.count, starts);
     if (status == TN_OK) {
-        job->bags.starts = memory.starts;
-        job->bags.out_sizes = memory.sizes;
-        job->bags.out_largest = memory.largest;
+        job->bags.starts = starts;
+        job->bags.out_sizes = used;
+        job->bags.out_largest = used + bags + 1;
         cpu_parallel_ranges(
             call, bags, grain_for(16384, job->bags.width * max_i64(1, job->bags.count / max_i64(1, bags))),
             forward_range, job);
         write_bag_of(&job->bags, bags, tensor_out(call, 1));
-        memory.sizes[bags] = 0;
-        write_indices(sum ? NULL : memory.sizes, sizes);
-        write_indices(max ? memory.largest : sum ? NULL : memory.sizes, largest);
+        used[bags] = 0;
+        write_indices(sum ? NULL : used, sizes);
+        write_indices(max ? job->bags.out_largest : sum ? NULL : used, largest);
     }
-    cpu_free(call, memory.starts, memory.bytes);
     return status;
 }
 
@@ -117,9 +103,8 @@ static int32_t run_forward(void *self, const tn_call *call)
 {
     const tn_tensor_desc *table = tensor_arg(call, 0), *out = tensor_out(call, 0);
     cpu_indices indices = {0}, offsets = {0};
-    cpu_contiguous dense, weights;
-    int32_t status = cpu_contiguous_read(call, table, &dense);
-    memset(&weights, 0, sizeof(weights));
+    void *data, *weights;
+    int32_t status = cpu_contiguous_read(call, table, &data);
     if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 6), &weights);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 1), table->sizes[0], &indices);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 2), -1, &offsets);
@@ -131,15 +116,11 @@ static int32_t run_forward(void *self, const tn_call *call)
                                 .indices = indices.data,
                                 .padding = int_arg(call, 8),
                                 .mode = (int32_t)int_arg(call, 4),
-                                .table = dense.data,
-                                .weights = weights.data,
+                                .table = data,
+                                .weights = weights,
                                 .out = out->host}};
         status = forward_bags(call, &job, &offsets);
     }
-    cpu_indices_close(&offsets);
-    cpu_indices_close(&indices);
-    cpu_contiguous_finish(&weights, false);
-    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
@@ -153,25 +134,27 @@ enum { INDICES, BAG_OF, SIZES, LARGEST, INDEX_TENSORS };
 static int32_t run_dense_backward(void *self, const tn_call *call)
 {
     const tn_tensor_desc *grad = tensor_arg(call, 0), *out = tensor_out(call, 0);
-    int64_t rows = int_arg(call, 5), *frequency = NULL;
+    int64_t rows = int_arg(call, 5);
     cpu_indices lists[INDEX_TENSORS];
-    cpu_contiguous dense, weights;
+    void *data, *weights;
     cpu_bags bags = {.rows = rows,
                      .width = out->sizes[1],
                      .mode = (int32_t)int_arg(call, 7),
                      .padding = int_arg(call, 9),
                      .out = out->host};
-    int32_t status = cpu_contiguous_read(call, grad, &dense);
-    memset(lists, 0, sizeof(lists));
-    memset(&weights, 0, sizeof(weights));
+    int32_t status = cpu_contiguous_read(call, grad, &data);
     if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 8), &weights);
     for (uint32_t i = 0; i < INDEX_TENSORS && status == TN_OK; i++)
         status = cpu_indices_open(call, tensor_arg(call, i + 1), i == INDICES ? rows : -1, &lists[i]);
     if (status == TN_OK && bags.mode != CPU_BAG_MAX && lists[BAG_OF].count != lists[INDICES].count)
-        status = cpu_error(call, TN_E_ARGUMENT, "offset2bag has to name the bag of each index");
+        status =
+            cpu_error(call, TN_E_ARGUMENT,
+                      "_embedding_bag_dense_backward: argument 'offset2bag': must have one element for each "
+                      "index (got %lld, expected %lld)",
+                      (long long)lists[BAG_OF].count, (long long)lists[INDICES].count);
     if (status == TN_OK && int_arg(call, 6)) {
-        bags.frequency = frequency = cpu_frequencies(call, &lists[INDICES], rows);
-        if (!frequency) status = TN_E_OUT_OF_MEMORY;
+        bags.frequency = cpu_frequencies(call, &lists[INDICES], rows);
+        if (!bags.frequency) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
         bags.count = bags.mode == CPU_BAG_MAX ? grad->sizes[0] : lists[INDICES].count;
@@ -179,18 +162,14 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
         bags.bag_of = lists[BAG_OF].data;
         bags.sizes = lists[SIZES].data;
         bags.largest = lists[LARGEST].data;
-        bags.weights = weights.data;
-        bags.grad = dense.data;
+        bags.weights = weights;
+        bags.grad = data;
         status = cpu_table_gradient(call, out->dtype, &bags);
     }
-    cpu_free(call, frequency, rows * 8);
-    for (int i = 0; i < INDEX_TENSORS; i++) cpu_indices_close(&lists[i]);
-    cpu_contiguous_finish(&weights, false);
-    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
-/* Fills the bag of each index from offsets, for callers that have none. */
+/* Computes the bag of each index from the offsets, for calls without offset2bag. */
 static void bags_from_offsets(const cpu_indices *offsets, int64_t count, int64_t *bag_of)
 {
     int64_t bag = 0;
@@ -206,17 +185,15 @@ static int32_t run_backward_weights(void *self, const tn_call *call)
     const tn_tensor_desc *grad = tensor_arg(call, 0), *table = tensor_arg(call, 1),
                          *out = tensor_out(call, 0);
     cpu_indices indices = {0}, offsets = {0}, bag_of = {0};
-    cpu_contiguous dense, rows;
-    int64_t *made = NULL, bytes;
-    int32_t status = cpu_contiguous_read(call, grad, &dense);
-    memset(&rows, 0, sizeof(rows));
+    void *data, *rows;
+    int64_t *made = NULL;
+    int32_t status = cpu_contiguous_read(call, grad, &data);
     if (status == TN_OK) status = cpu_contiguous_read(call, table, &rows);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 2), table->sizes[0], &indices);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 3), -1, &offsets);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 4), -1, &bag_of);
-    bytes = indices.count * 8;
     if (status == TN_OK) {
-        made = cpu_alloc(call, bytes);
+        made = cpu_scratch(call, (uint64_t)indices.count * 8);
         if (!made) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
@@ -225,19 +202,13 @@ static int32_t run_backward_weights(void *self, const tn_call *call)
                                 .indices = indices.data,
                                 .bag_of = bag_of.count == indices.count ? bag_of.data : made,
                                 .padding = int_arg(call, 6),
-                                .table = rows.data,
-                                .grad = dense.data,
+                                .table = rows,
+                                .grad = data,
                                 .out = out->host}};
         bags_from_offsets(&offsets, indices.count, made);
         cpu_parallel_ranges(call, indices.count, grain_for(16384, table->sizes[1]), backward_weights_range,
                             &job);
     }
-    cpu_free(call, made, bytes);
-    cpu_indices_close(&bag_of);
-    cpu_indices_close(&offsets);
-    cpu_indices_close(&indices);
-    cpu_contiguous_finish(&rows, false);
-    cpu_contiguous_finish(&dense, false);
     return status;
 }
 

@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bags of table rows and their gradients for one dtype and level; sums in accumulators, rounded once. */
+/* Bags of table rows and their gradients; sums are rounded once. */
 #include "embedding.h"
 #include "nn/lanes.h"
 #include "nn/runs.h"
 
-static const T *table_row(const cpu_bags *b, int64_t i)
+static const E *table_row(const cpu_bags *b, int64_t i)
 {
-    return (const T *)b->table + b->indices[i] * b->width;
+    return (const E *)b->table + b->indices[i] * b->width;
 }
 
-static acc weight_of(const cpu_bags *b, int64_t i)
+static T weight_of(const cpu_bags *b, int64_t i)
 {
-    return b->weights ? load(((const T *)b->weights)[i]) : 1;
+    return b->weights ? load(&((const E *)b->weights)[i]) : 1;
 }
 
 /* ---- Sums of rows ------------------------------------------------------------------------------------ */
 
-/* Columns are taken in stretches whose sums fit on the stack, rows in groups. */
+/* Columns are processed in stretches whose sums fit on the stack, rows in groups. */
 enum { STRETCH = 256, GROUP = 64, SETS = 8 };
 
 typedef struct row_group {
-    const T *rows[GROUP];
-    acc factors[GROUP];
+    const E *rows[GROUP];
+    T factors[GROUP];
     int count;
 } row_group;
 
 /* Adds `sets` vectors of columns of all rows; the vectors stay in registers. */
-static inline __attribute__((always_inline)) void add_columns(const row_group *g, int64_t first, int sets,
-                                                              acc *sum)
+ALWAYS_INLINE void add_columns(const row_group *g, int64_t first, int sets, T *sum)
 {
     lanes total[SETS];
     for (int s = 0; s < sets; s++) total[s] = lanes_of_acc(sum + s * LANE_COUNT);
@@ -37,51 +36,51 @@ static inline __attribute__((always_inline)) void add_columns(const row_group *g
     for (int s = 0; s < sets; s++) memcpy(sum + s * LANE_COUNT, &total[s], sizeof(total[s]));
 }
 
-/* Adds columns [first, first + width) of the rows, and empties the group. */
-static void add_group(row_group *g, int64_t first, int64_t width, acc *sum)
+/* Adds columns [first, first + width) of the group's rows and empties the group. */
+static void add_group(row_group *g, int64_t first, int64_t width, T *sum)
 {
     int64_t j = 0;
     for (; j + SETS * LANE_COUNT <= width; j += SETS * LANE_COUNT) add_columns(g, first + j, SETS, sum + j);
     for (; j + LANE_COUNT <= width; j += LANE_COUNT) add_columns(g, first + j, 1, sum + j);
     for (; j < width; j++)
-        for (int k = 0; k < g->count; k++) sum[j] += load(g->rows[k][first + j]) * g->factors[k];
+        for (int k = 0; k < g->count; k++) sum[j] += load(&g->rows[k][first + j]) * g->factors[k];
     g->count = 0;
 }
 
-static void enter_row(row_group *g, const T *row, acc factor, int64_t first, int64_t width, acc *sum)
+static void enter_row(row_group *g, const E *row, T factor, int64_t first, int64_t width, T *sum)
 {
     if (g->count == GROUP) add_group(g, first, width, sum);
-    /* The rows lie anywhere in the table: they are fetched while the group fills. */
-    for (int64_t j = 0; j < width; j += 64 / (int64_t)sizeof(T)) __builtin_prefetch(row + first + j);
+    /* Rows are anywhere in the table: prefetch them while the group fills. */
+    for (int64_t j = 0; j < width; j += 64 / (int64_t)sizeof(E)) __builtin_prefetch(row + first + j);
     g->rows[g->count] = row;
     g->factors[g->count++] = factor;
 }
 
 static void sum_bag(const cpu_bags *b, int64_t bag, int64_t first, int64_t width, int64_t used)
 {
-    acc sum[STRETCH] = {0};
+    T sum[STRETCH] = {0};
     row_group g;
-    T *out = (T *)b->out + bag * b->width + first;
+    E *out = (E *)b->out + bag * b->width + first;
     g.count = 0;
     for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++)
         if (b->indices[i] != b->padding) enter_row(&g, table_row(b, i), weight_of(b, i), first, width, sum);
     add_group(&g, first, width, sum);
-    for (int64_t j = 0; b->mode == CPU_BAG_MEAN && used > 0 && j < width; j++) sum[j] /= (acc)used;
+    for (int64_t j = 0; b->mode == CPU_BAG_MEAN && used > 0 && j < width; j++) sum[j] /= (T)used;
     run_write(sum, width, out);
 }
 
 static void max_bag(const cpu_bags *b, int64_t bag)
 {
-    T *out = (T *)b->out + bag * b->width;
+    E *out = (E *)b->out + bag * b->width;
     int64_t *largest = b->out_largest ? b->out_largest + bag * b->width : NULL;
     bool first = true;
-    memset(out, 0, (size_t)b->width * sizeof(T));
+    memset(out, 0, (size_t)b->width * sizeof(E));
     if (largest) memset(largest, 0, (size_t)b->width * sizeof(int64_t));
     for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) {
-        const T *row = table_row(b, i);
+        const E *row = table_row(b, i);
         if (b->indices[i] == b->padding) continue;
         for (int64_t j = 0; j < b->width; j++) {
-            if (!first && !(load(row[j]) > load(out[j]))) continue;
+            if (!first && !(load(&row[j]) > load(&out[j]))) continue;
             out[j] = row[j];
             if (largest) largest[j] = b->indices[i];
         }
@@ -104,32 +103,32 @@ static void forward(const cpu_bags *b, int64_t begin, int64_t end)
     }
 }
 
-/* What the gradient of a bag counts for index i. */
-static acc share_of(const cpu_bags *b, int64_t i, int64_t bag)
+/* The factor of a bag's gradient for index i. */
+static T share_of(const cpu_bags *b, int64_t i, int64_t bag)
 {
-    acc share = weight_of(b, i);
-    if (b->mode == CPU_BAG_MEAN) share /= (acc)max_i64(1, b->sizes[bag]);
-    if (b->frequency) share /= (acc)b->frequency[b->indices[i]];
+    T share = weight_of(b, i);
+    if (b->mode == CPU_BAG_MEAN) share /= (T)max_i64(1, b->sizes[bag]);
+    if (b->frequency) share /= (T)b->frequency[b->indices[i]];
     return share;
 }
 
-/* The indices of each row, in their order; rows that none names are zero. */
+/* Sums over the indices of each row, in order; rows without an index are 0. */
 static void backward(const cpu_bags *b, int64_t begin, int64_t end)
 {
     for (int64_t row = begin; row < end; row++) {
-        T *out = (T *)b->out + row * b->width;
+        E *out = (E *)b->out + row * b->width;
         if (b->row_starts[row] == b->row_starts[row + 1] || row == b->padding) {
-            memset(out, 0, (size_t)b->width * sizeof(T));
+            memset(out, 0, (size_t)b->width * sizeof(E));
             continue;
         }
         for (int64_t first = 0; first < b->width; first += STRETCH) {
-            acc sum[STRETCH] = {0};
+            T sum[STRETCH] = {0};
             int64_t width = min_i64(STRETCH, b->width - first);
             row_group g;
             g.count = 0;
             for (int64_t k = b->row_starts[row]; k < b->row_starts[row + 1]; k++) {
                 int64_t i = b->row_order[k], bag = b->bag_of ? b->bag_of[i] : i;
-                enter_row(&g, (const T *)b->grad + bag * b->width, share_of(b, i, bag), first, width, sum);
+                enter_row(&g, (const E *)b->grad + bag * b->width, share_of(b, i, bag), first, width, sum);
             }
             add_group(&g, first, width, sum);
             run_write(sum, width, out + first);
@@ -137,14 +136,14 @@ static void backward(const cpu_bags *b, int64_t begin, int64_t end)
     }
 }
 
-static void add_largest(const cpu_bags *b, int64_t begin, int64_t end, acc *sums)
+static void add_largest(const cpu_bags *b, int64_t begin, int64_t end, T *sums)
 {
     for (int64_t bag = 0; bag < b->count; bag++) {
-        const T *grad = (const T *)b->grad + bag * b->width;
+        const E *grad = (const E *)b->grad + bag * b->width;
         if (b->sizes[bag] == 0) continue;
         for (int64_t j = 0; j < b->width; j++) {
             int64_t row = b->largest[bag * b->width + j];
-            if (row >= begin && row < end) sums[(row - begin) * b->width + j] += load(grad[j]);
+            if (row >= begin && row < end) sums[(row - begin) * b->width + j] += load(&grad[j]);
         }
     }
 }
@@ -152,28 +151,28 @@ static void add_largest(const cpu_bags *b, int64_t begin, int64_t end, acc *sums
 static void backward_max(const cpu_bags *b, int64_t begin, int64_t end, void *sums)
 {
     int64_t elements = (end - begin) * b->width;
-    memset(sums, 0, (size_t)elements * sizeof(acc));
+    memset(sums, 0, (size_t)elements * sizeof(T));
     add_largest(b, begin, end, sums);
-    run_write(sums, elements, (T *)b->out + begin * b->width);
+    run_write(sums, elements, (E *)b->out + begin * b->width);
 }
 
 static void backward_weights(const cpu_bags *b, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
-        const T *row = table_row(b, i), *grad = (const T *)b->grad + b->bag_of[i] * b->width;
-        acc sum = 0;
+        const E *row = table_row(b, i), *grad = (const E *)b->grad + b->bag_of[i] * b->width;
+        T sum = 0;
         for (int64_t j = 0; b->indices[i] != b->padding && j < b->width; j++)
-            sum += load(row[j]) * load(grad[j]);
-        ((T *)b->out)[i] = store(sum);
+            sum += load(&row[j]) * load(&grad[j]);
+        store(&((E *)b->out)[i], sum);
     }
 }
 
 static void renorm(void *row_v, int64_t width, int64_t step, double max_norm, double p)
 {
-    T *row = row_v;
+    E *row = row_v;
     double norm = 0;
     for (int64_t j = 0; j < width; j++) {
-        double x = fabs((double)load(row[j * step]));
+        double x = fabs((double)load(&row[j * step]));
         norm = isinf(p) ? (x > norm || x != x ? x : norm)
                         : norm + (p == 2   ? x * x
                                   : p == 1 ? x
@@ -183,12 +182,12 @@ static void renorm(void *row_v, int64_t width, int64_t step, double max_norm, do
     if (!isinf(p) && p != 0) norm = p == 2 ? sqrt(norm) : pow(norm, 1 / p);
     if (!(norm > max_norm)) return;
     for (int64_t j = 0; j < width; j++)
-        row[j * step] = store((acc)((double)load(row[j * step]) * (max_norm / (norm + 1e-7))));
+        store(&row[j * step], (T)((double)load(&row[j * step]) * (max_norm / (norm + 1e-7))));
 }
 
-extern const cpu_embedding_kernels K(cpu_embedding_kernels);
-const cpu_embedding_kernels K(cpu_embedding_kernels) = {
-    .acc_bytes = sizeof(acc),
+extern const cpu_embedding_kernels CPU_NAME(cpu_embedding_kernels);
+const cpu_embedding_kernels CPU_NAME(cpu_embedding_kernels) = {
+    .acc_bytes = sizeof(T),
     .forward = forward,
     .backward = backward,
     .backward_max = backward_max,

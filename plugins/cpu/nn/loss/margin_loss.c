@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of multi_margin_loss and multilabel_margin_loss. They are small, so one thread does them. */
+/* multi_margin_loss and multilabel_margin_loss. Inputs are small, so one thread computes them. */
+#include "kernel_lists.h"
 #include "margin_loss.h"
 #include "nn/contiguous.h"
 #include "nn/embedding/embedding.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_margin_kernels, cpu_margin_kernels, CPU_FLOATS)
-static cpu_kernel_table margin_table = CPU_KERNEL_TABLE(cpu_margin_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_margin_loss_kernels table;
+CPU_MARGIN_LOSS_LISTS(DECLARE)
+static cpu_kernel_table margin_loss_table = {CPU_MARGIN_LOSS_LISTS(CPU_LISTED_KERNELS)};
 
 enum { INPUT, WEIGHT, GRAD, LABELS_IN, OUT, LABELS_OUT, OPERANDS };
 
 typedef struct margin_job {
-    const cpu_margin_kernels *kernels;
+    const cpu_margin_loss_kernels *kernels;
     cpu_margin m;
-    cpu_contiguous dense[OPERANDS];
+    const tn_call *call;
+    const tn_tensor_desc *const *operands;
+    void *data[OPERANDS]; /* of the operands, contiguous */
     cpu_indices target;
 } margin_job;
 
@@ -33,28 +36,28 @@ static int32_t open_job(const tn_call *call, const tn_tensor_desc *const operand
                         const tn_tensor_desc *target, bool several, margin_job *job)
 {
     const tn_tensor_desc *x = operands[INPUT];
-    int32_t status = TN_OK;
-    job->kernels = cpu_kernels_of(margin_table, x->dtype);
+    int32_t status;
+    job->call = call;
+    job->operands = operands;
+    job->kernels = cpu_kernels_of(margin_loss_table, x->dtype);
     job->m.classes = x->rank ? x->sizes[x->rank - 1] : 1;
     job->m.batch = x->rank > 1 ? x->sizes[0] : 1;
-    for (int i = 0; i < OPERANDS && status == TN_OK; i++)
-        status = i < OUT ? cpu_contiguous_read(call, operands[i], &job->dense[i])
-                         : cpu_contiguous_write(call, operands[i], &job->dense[i]);
+    status = cpu_contiguous_all(call, operands, OPERANDS, OUT, job->data);
     if (status == TN_OK) status = cpu_indices_open(call, target, -1, &job->target);
     if (status == TN_OK) status = check_targets(call, job, several);
-    job->m.x = job->dense[INPUT].data;
-    job->m.weight = job->dense[WEIGHT].data;
-    job->m.grad = job->dense[GRAD].data;
-    job->m.out = job->dense[OUT].data;
-    job->m.labels = operands[LABELS_OUT] ? job->dense[LABELS_OUT].data : job->dense[LABELS_IN].data;
+    job->m.x = job->data[INPUT];
+    job->m.weight = job->data[WEIGHT];
+    job->m.grad = job->data[GRAD];
+    job->m.out = job->data[OUT];
+    job->m.labels = operands[LABELS_OUT] ? job->data[LABELS_OUT] : job->data[LABELS_IN];
     job->m.target = job->target.data;
     return status;
 }
 
 static int32_t close_job(margin_job *job, int32_t status)
 {
-    cpu_indices_close(&job->target);
-    for (int i = 0; i < OPERANDS; i++) cpu_contiguous_finish(&job->dense[i], i >= OUT && status == TN_OK);
+    for (int i = OUT; i < OPERANDS && status == TN_OK; i++)
+        cpu_contiguous_finish(job->call, job->operands[i], job->data[i]);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between nll_loss.c, which has the rows, and nll_loss_dtype.c. */
+/* The kernels of nll_loss_dtype.c, for nll_loss.c. */
 #ifndef TENON_CPU_NN_NLL_LOSS_H
 #define TENON_CPU_NN_NLL_LOSS_H
 
@@ -9,7 +9,7 @@
 #define CPU_REDUCTION_MEAN 1
 #define CPU_REDUCTION_SUM  2
 
-/* Input [batch, classes, inner], targets [batch, inner]; everything strided in elements. */
+/* Input [batch, classes, inner], targets [batch, inner]; strides in elements. */
 typedef struct cpu_nll {
     int64_t batch, classes, inner;
     const void *x;
@@ -18,16 +18,16 @@ typedef struct cpu_nll {
     const void *weight;    /* or NULL */
     int64_t weight_step;
     int64_t ignore, reduction;
-    const void *grad; /* backward: one number, or row-major as the targets */
+    const void *grad; /* backward: one element, or contiguous like the targets */
     const void *total_weight;
-    void *out; /* no reduction: row-major; backward: the gradient, row-major */
+    void *out; /* contiguous: one loss per target without a reduction; backward: the gradient */
 } cpu_nll;
 
-typedef struct cpu_nll_kernels {
-    /* Sums over items [begin, end) of the targets; writes the items themselves without a reduction. */
+typedef struct cpu_nll_loss_kernels {
+    /* Adds the sums over targets [begin, end); without a reduction, writes each loss. */
     void (*forward)(const cpu_nll *s, int64_t begin, int64_t end, double sums[2]);
     void (*finish)(const cpu_nll *s, const double sums[2], void *out, void *total_weight);
     void (*backward)(const cpu_nll *s, int64_t begin, int64_t end);
-} cpu_nll_kernels;
+} cpu_nll_loss_kernels;
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of batch normalisation: arguments, parameters in the accumulators' type, layouts. Channels-last
- * data is used as it lies when input and output (and gradient) agree; anything else is made row-major first.
+ * Batch normalisation: arguments, parameters as arrays of T, layouts. Channels-last data is used in place if
+ * input, output and gradient are channels-last; all other data is made contiguous.
  */
+#include "kernel_lists.h"
 #include "nn/contiguous.h"
 #include "norm.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_batch_norm_kernels, cpu_batch_norm_kernels, CPU_FLOATS)
-static cpu_kernel_table batch_norm_table = CPU_KERNEL_TABLE(cpu_batch_norm_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_batch_norm_kernels table;
+CPU_BATCH_NORM_LISTS(DECLARE)
+static cpu_kernel_table batch_norm_table = {CPU_BATCH_NORM_LISTS(CPU_LISTED_KERNELS)};
 
-/* Where the arguments of one form stand; -1: it has none. */
+/* The positions of the arguments in a schema; -1 if it lacks one. */
 typedef struct norm_form {
     int weight, bias, running_mean, running_var, training, momentum, eps;
 } norm_form;
@@ -40,17 +41,16 @@ static cpu_channels channels_of(const tn_call *call, const tn_tensor_desc *x)
         .call = call, .batch = x->sizes[0], .channels = x->sizes[1], .inner = cpu_span(x, 2, x->rank)};
 }
 
-/* Space for `count` arrays of accumulators, one for each channel. */
+/* Memory for `count` arrays of T with one element per channel. */
 typedef struct parameters {
     char *memory;
-    int64_t step, bytes;
+    int64_t step;
 } parameters;
 static int32_t open_parameters(const tn_call *call, const cpu_batch_norm_kernels *k, int64_t channels,
                                int64_t count, parameters *out)
 {
     out->step = round_up(channels * k->acc_bytes, 64);
-    out->bytes = out->step * count;
-    out->memory = cpu_alloc(call, out->bytes);
+    out->memory = cpu_scratch(call, (uint64_t)(out->step * count));
     return out->memory ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 static void *parameter(const parameters *p, int64_t i)
@@ -60,36 +60,24 @@ static void *parameter(const parameters *p, int64_t i)
 
 enum { MEAN, VAR, WEIGHT, BIAS, INVSTD, SCALE, SHIFT, SUM, DOT, PARAMETERS };
 
-/* The data of a call as it lies, or row-major copies of it. */
-typedef struct norm_data {
-    cpu_contiguous x, grad, out;
-} norm_data;
+/* Sets the data of a call: in place, or contiguous copies. */
 static int32_t open_data(cpu_channels *d, const tn_tensor_desc *x, const tn_tensor_desc *grad,
-                         const tn_tensor_desc *out, norm_data *data)
+                         const tn_tensor_desc *out)
 {
-    int32_t status;
-    memset(data, 0, sizeof(*data));
+    void *data[3] = {x->host, grad ? grad->host : NULL, out ? out->host : NULL};
+    int32_t status = TN_OK;
     d->channels_last =
         is_channels_last(x) && (!grad || is_channels_last(grad)) && (!out || is_channels_last(out));
-    if (d->channels_last) {
-        d->x = x->host;
-        d->grad = grad ? grad->host : NULL;
-        d->out = out ? out->host : NULL;
-        return TN_OK;
-    }
-    status = cpu_contiguous_read(d->call, x, &data->x);
-    if (status == TN_OK) status = cpu_contiguous_read(d->call, grad, &data->grad);
-    if (status == TN_OK) status = cpu_contiguous_write(d->call, out, &data->out);
-    d->x = data->x.data;
-    d->grad = data->grad.data;
-    d->out = data->out.data;
+    if (!d->channels_last)
+        status = cpu_contiguous_all(d->call, (const tn_tensor_desc *const[3]){x, grad, out}, 3, 2, data);
+    d->x = data[0];
+    d->grad = data[1];
+    d->out = data[2];
     return status;
 }
-static void close_data(norm_data *data, bool written)
+static void close_data(const cpu_channels *d, const tn_tensor_desc *out)
 {
-    cpu_contiguous_finish(&data->x, false);
-    cpu_contiguous_finish(&data->grad, false);
-    cpu_contiguous_finish(&data->out, written);
+    cpu_contiguous_finish(d->call, out, d->out);
 }
 
 static void save(const cpu_batch_norm_kernels *k, const void *from, int64_t channels,
@@ -141,18 +129,16 @@ static int32_t run_forward(void *self, const tn_call *call)
     const cpu_batch_norm_kernels *k = cpu_kernels_of(batch_norm_table, x->dtype);
     cpu_channels d = channels_of(call, x);
     parameters p = {0};
-    norm_data data;
-    int32_t status = open_data(&d, x, NULL, out, &data);
+    int32_t status = open_data(&d, x, NULL, out);
     if (status == TN_OK) status = open_parameters(call, k, d.channels, PARAMETERS, &p);
     if (status == TN_OK && cpu_numel(x) > 0) status = normalise(&d, k, call->data, &p);
-    cpu_free(call, p.memory, p.bytes);
-    close_data(&data, status == TN_OK);
+    if (status == TN_OK) close_data(&d, out);
     return status;
 }
 
 /* ---- Backward ---------------------------------------------------------------------------------------- */
 
-/* Mean and inverse deviation that the forward pass used. */
+/* The mean and inverse deviation that the forward pass used. */
 static void read_statistics(const cpu_channels *d, const cpu_batch_norm_kernels *k, const parameters *p,
                             bool train)
 {
@@ -197,12 +183,10 @@ static int32_t run_backward(void *self, const tn_call *call)
     const cpu_batch_norm_kernels *k = cpu_kernels_of(batch_norm_table, x->dtype);
     cpu_channels d = channels_of(call, x);
     parameters p = {0};
-    norm_data data;
-    int32_t status = open_data(&d, x, grad, out, &data);
+    int32_t status = open_data(&d, x, grad, out);
     if (status == TN_OK) status = open_parameters(call, k, d.channels, PARAMETERS, &p);
     if (status == TN_OK) status = differentiate(&d, k, &p);
-    cpu_free(call, p.memory, p.bytes);
-    close_data(&data, status == TN_OK);
+    if (status == TN_OK) close_data(&d, out);
     return status;
 }
 

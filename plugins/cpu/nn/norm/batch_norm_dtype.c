@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batch normalisation for one dtype and level. Sums of a line are taken in vector accumulators and added up
- * in double; moments are taken about a value near the mean, so that one pass over the data is enough.
+ * Batch normalisation. Sums of a line are taken in vector accumulators and added up in double. Moments are
+ * taken about a value near the mean, so one pass over the data is exact enough.
  */
 #include "nn/lanes.h"
 #include "norm.h"
@@ -10,29 +10,29 @@
 
 static void round_values(void *values, int64_t count, tn_dtype dtype, double factor)
 {
-    acc *at = values;
+    T *at = values;
     for (int64_t i = 0; i < count; i++) {
-        float value = (float)(at[i] * (acc)factor);
+        float value = (float)(at[i] * (T)factor);
         if (dtype == TN_BFLOAT16)
-            at[i] = (acc)(f32_from_bf16(bf16_from_f32(value)) / factor);
+            at[i] = (T)(float_of_bfloat(bfloat_of_float(value)) / factor);
         else if (dtype == TN_FLOAT16)
-            at[i] = (acc)(f32_from_f16(f16_from_f32(value)) / factor);
+            at[i] = (T)(float_of_half(half_of_float(value)) / factor);
     }
 }
 
 static void inverse(const void *var, int64_t channels, double eps, void *invstd)
 {
     for (int64_t c = 0; c < channels; c++)
-        ((acc *)invstd)[c] = (acc)(1 / sqrt((double)((const acc *)var)[c] + eps));
+        ((T *)invstd)[c] = (T)(1 / sqrt((double)((const T *)var)[c] + eps));
 }
 
 static void coefficients(int64_t channels, const void *mean, const void *invstd, const void *weight,
                          const void *bias, void *scale, void *shift)
 {
     for (int64_t c = 0; c < channels; c++) {
-        acc w = ((const acc *)invstd)[c] * ((const acc *)weight)[c];
-        ((acc *)scale)[c] = w;
-        ((acc *)shift)[c] = ((const acc *)bias)[c] - ((const acc *)mean)[c] * w;
+        T w = ((const T *)invstd)[c] * ((const T *)weight)[c];
+        ((T *)scale)[c] = w;
+        ((T *)shift)[c] = ((const T *)bias)[c] - ((const T *)mean)[c] * w;
     }
 }
 
@@ -40,19 +40,19 @@ static void update(const void *mean, const void *var, int64_t channels, int64_t 
                    const tn_tensor_desc *running_mean, const tn_tensor_desc *running_var)
 {
     for (int64_t c = 0; c < channels; c++) {
-        double unbiased = (double)((const acc *)var)[c] * (double)count / (double)(count - 1);
-        double news[2] = {(double)((const acc *)mean)[c], unbiased};
+        double unbiased = (double)((const T *)var)[c] * (double)count / (double)(count - 1);
+        double news[2] = {(double)((const T *)mean)[c], unbiased};
         const tn_tensor_desc *olds[2] = {running_mean, running_var};
         for (int i = 0; i < 2; i++) {
             tn_tensor_desc element;
-            acc old;
+            T old;
             if (!olds[i]) continue;
             element = *olds[i];
             element.rank = 0;
             element.host = (char *)olds[i]->host +
                            c * olds[i]->strides[olds[i]->rank - 1] * tn_dtype_bytes(olds[i]->dtype);
             params_read(&element, 1, 0, &old);
-            old = (acc)(momentum * news[i] + (1 - momentum) * (double)old);
+            old = (T)(momentum * news[i] + (1 - momentum) * (double)old);
             params_write(&old, 1, &element);
         }
     }
@@ -62,15 +62,15 @@ static void update(const void *mean, const void *var, int64_t channels, int64_t 
 
 typedef struct channel_job {
     const cpu_channels *d;
-    const acc *mean, *scale, *shift, *sum;
-    acc *a, *b; /* results for each channel */
+    const T *mean, *scale, *shift, *sum;
+    T *a, *b; /* results for each channel */
     double *partials;
     bool train;
 } channel_job;
 
-static const T *line_of(const cpu_channels *d, const void *data, int64_t n, int64_t c)
+static const E *line_of(const cpu_channels *d, const void *data, int64_t n, int64_t c)
 {
-    return (const T *)data + (n * d->channels + c) * d->inner;
+    return (const E *)data + (n * d->channels + c) * d->inner;
 }
 
 static void channel_moments(void *user, int64_t begin, int64_t end, int32_t thread)
@@ -79,32 +79,32 @@ static void channel_moments(void *user, int64_t begin, int64_t end, int32_t thre
     const cpu_channels *d = job->d;
     double count = (double)(d->batch * d->inner);
     for (int64_t c = begin; c < end; c++) {
-        acc near = lanes_sum(line_of(d, d->x, 0, c), d->inner) / (acc)d->inner, sum, square;
+        T near = lanes_sum(line_of(d, d->x, 0, c), d->inner) / (T)d->inner, sum, square;
         double sums = 0, squares = 0;
         for (int64_t n = 0; n < d->batch; n++) {
             lanes_moments(line_of(d, d->x, n, c), d->inner, near, &sum, &square);
             sums += (double)sum;
             squares += (double)square;
         }
-        job->a[c] = (acc)((double)near + sums / count);
+        job->a[c] = (T)((double)near + sums / count);
         squares = squares / count - sums / count * (sums / count);
-        job->b[c] = squares > 0 || squares != squares ? (acc)squares : 0;
+        job->b[c] = squares > 0 || squares != squares ? (T)squares : 0;
     }
 }
 
-static acc affine_of(acc x, acc y, acc scale, acc shift, const acc *c)
+static T affine_of(T x, T y, T scale, T shift, const T *c)
 {
     return x * c[0] + c[1];
 }
-static acc affine_by_channel(acc x, acc y, acc scale, acc shift, const acc *c)
+static T affine_by_channel(T x, T y, T scale, T shift, const T *c)
 {
     return x * scale + shift;
 }
-static acc times_scale(acc g, acc y, acc v, acc w, const acc *c)
+static T times_scale(T g, T y, T v, T w, const T *c)
 {
     return g * c[0];
 }
-static acc train_gradient(acc g, acc x, acc v, acc w, const acc *c)
+static T train_gradient(T g, T x, T v, T w, const T *c)
 {
     return (g - c[1] - (x - c[2]) * c[3]) * c[0];
 }
@@ -115,9 +115,9 @@ static void channel_affine(void *user, int64_t begin, int64_t end, int32_t threa
     const cpu_channels *d = job->d;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t c = plane % d->channels;
-        run_operands r = {.x = (const T *)d->x + plane * d->inner};
-        run_map(r, d->inner, (const acc[]){job->scale[c], job->shift[c]}, affine_of,
-                (T *)d->out + plane * d->inner);
+        run_operands r = {.x = (const E *)d->x + plane * d->inner};
+        run_map(r, d->inner, (const T[]){job->scale[c], job->shift[c]}, affine_of,
+                (E *)d->out + plane * d->inner);
     }
 }
 
@@ -127,28 +127,28 @@ static void channel_backward_sums(void *user, int64_t begin, int64_t end, int32_
     const cpu_channels *d = job->d;
     for (int64_t c = begin; c < end; c++) {
         double sums = 0, dots = 0;
-        acc sum, dot;
+        T sum, dot;
         for (int64_t n = 0; n < d->batch; n++) {
             lanes_products(line_of(d, d->grad, n, c), line_of(d, d->x, n, c), NULL, d->inner, job->mean[c],
                            &sum, &dot);
             sums += (double)sum;
             dots += (double)dot;
         }
-        job->a[c] = (acc)sums;
-        job->b[c] = (acc)dots;
+        job->a[c] = (T)sums;
+        job->b[c] = (T)dots;
     }
 }
 
-/* Here scale is invstd * weight, shift the factor of x - mean, sum the mean gradient. */
+/* In this job scale is invstd * weight, shift is the factor of x - mean, and sum is the mean gradient. */
 static void channel_backward(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const channel_job *job = user;
     const cpu_channels *d = job->d;
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t c = plane % d->channels;
-        const acc constants[] = {job->scale[c], job->sum[c], job->mean[c], job->shift[c]};
-        const T *g = (const T *)d->grad + plane * d->inner, *x = (const T *)d->x + plane * d->inner;
-        T *out = (T *)d->out + plane * d->inner;
+        const T constants[] = {job->scale[c], job->sum[c], job->mean[c], job->shift[c]};
+        const E *g = (const E *)d->grad + plane * d->inner, *x = (const E *)d->x + plane * d->inner;
+        E *out = (E *)d->out + plane * d->inner;
         if (job->train)
             run_map((run_operands){.x = g, .y = x}, d->inner, constants, train_gradient, out);
         else
@@ -165,25 +165,25 @@ static int64_t rows_of(const cpu_channels *d)
     return d->batch * d->inner;
 }
 
-/* Channels that are read at a time. */
+/* Channels that are processed together. */
 enum { STRETCH = 256 };
 
-/* Adds `length` channels from c on, which stand at `at`, to the two sums. */
+/* Adds `length` channels from c on, whose data starts at `at`, to the two sums. */
 static void add_row(const channel_job *job, int64_t at, int64_t c, int64_t length, double *restrict sum,
                     double *restrict second)
 {
-    acc rooms[2][STRETCH];
-    const acc *restrict x = run_read((const T *)job->d->x + at, length, rooms[0]), *restrict mean =
-                                                                                       job->mean + c;
-    const acc *restrict g = job->d->grad ? run_read((const T *)job->d->grad + at, length, rooms[1]) : NULL;
+    T rooms[2][STRETCH];
+    const T *restrict x = run_read((const E *)job->d->x + at, length, rooms[0]), *restrict mean =
+                                                                                     job->mean + c;
+    const T *restrict g = job->d->grad ? run_read((const E *)job->d->grad + at, length, rooms[1]) : NULL;
     for (int64_t i = 0; i < length; i++) {
-        acc apart = x[i] - mean[i], value = g ? g[i] : apart;
+        T apart = x[i] - mean[i], value = g ? g[i] : apart;
         sum[i] += (double)value;
         second[i] += (double)(value * apart);
     }
 }
 
-/* Part p adds two sums for each channel over its rows; job->a is the value subtracted from x. */
+/* Part p computes two sums for each channel over its rows; job->a is subtracted from x. */
 static void row_sums(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const channel_job *job = user;
@@ -221,21 +221,21 @@ static void row_affine(void *user, int64_t begin, int64_t end, int32_t thread)
     const channel_job *job = user;
     const cpu_channels *d = job->d;
     for (int64_t r = begin; r < end; r++) {
-        run_operands row = {.x = (const T *)d->x + r * d->channels, .v = job->scale, .w = job->shift};
-        run_map(row, d->channels, NULL, affine_by_channel, (T *)d->out + r * d->channels);
+        run_operands row = {.x = (const E *)d->x + r * d->channels, .v = job->scale, .w = job->shift};
+        run_map(row, d->channels, NULL, affine_by_channel, (E *)d->out + r * d->channels);
     }
 }
 
 static void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t length)
 {
-    acc rooms[2][STRETCH], result[STRETCH];
-    const acc *restrict x = run_read((const T *)job->d->x + at, length, rooms[0]);
-    const acc *restrict g = run_read((const T *)job->d->grad + at, length, rooms[1]);
+    T rooms[2][STRETCH], result[STRETCH];
+    const T *restrict x = run_read((const E *)job->d->x + at, length, rooms[0]);
+    const T *restrict g = run_read((const E *)job->d->grad + at, length, rooms[1]);
     for (int64_t i = 0; i < length; i++) {
-        acc apart = job->train ? job->sum[c + i] + (x[i] - job->mean[c + i]) * job->shift[c + i] : 0;
+        T apart = job->train ? job->sum[c + i] + (x[i] - job->mean[c + i]) * job->shift[c + i] : 0;
         result[i] = (g[i] - apart) * job->scale[c + i];
     }
-    run_write(result, length, (T *)job->d->out + at);
+    run_write(result, length, (E *)job->d->out + at);
 }
 
 static void row_backward(void *user, int64_t begin, int64_t end, int32_t thread)
@@ -253,9 +253,9 @@ static void row_backward(void *user, int64_t begin, int64_t end, int32_t thread)
 static int32_t moments(const cpu_channels *d, void *mean, void *var)
 {
     channel_job job = {.d = d, .a = mean, .b = var};
-    int64_t bytes = d->channels * (int64_t)(2 * sizeof(double) + sizeof(acc));
+    int64_t bytes = d->channels * (int64_t)(2 * sizeof(double) + sizeof(T));
     double *totals, count = (double)rows_of(d);
-    acc *near;
+    T *near;
     int32_t status;
     if (!d->channels_last) {
         cpu_parallel_ranges(d->call, d->channels, grain_for(32768, d->batch * d->inner), channel_moments,
@@ -264,14 +264,14 @@ static int32_t moments(const cpu_channels *d, void *mean, void *var)
     }
     totals = cpu_alloc(d->call, bytes);
     if (!totals) return TN_E_OUT_OF_MEMORY;
-    near = (acc *)(totals + 2 * d->channels);
-    for (int64_t c = 0; c < d->channels; c++) near[c] = load(((const T *)d->x)[c]);
+    near = (T *)(totals + 2 * d->channels);
+    for (int64_t c = 0; c < d->channels; c++) near[c] = load(&((const E *)d->x)[c]);
     job.mean = near;
     status = row_totals(&job, totals);
     for (int64_t c = 0; status == TN_OK && c < d->channels; c++) {
         double apart = totals[c] / count, v = totals[d->channels + c] / count - apart * apart;
-        job.a[c] = (acc)((double)near[c] + apart);
-        job.b[c] = v > 0 || v != v ? (acc)v : 0;
+        job.a[c] = (T)((double)near[c] + apart);
+        job.b[c] = v > 0 || v != v ? (T)v : 0;
     }
     cpu_free(d->call, totals, bytes);
     return status;
@@ -302,8 +302,8 @@ static int32_t backward_sums(const cpu_channels *d, const void *mean, void *sum,
     if (!totals) return TN_E_OUT_OF_MEMORY;
     status = row_totals(&job, totals);
     for (int64_t c = 0; status == TN_OK && c < d->channels; c++) {
-        job.a[c] = (acc)totals[c];
-        job.b[c] = (acc)totals[d->channels + c];
+        job.a[c] = (T)totals[c];
+        job.b[c] = (T)totals[d->channels + c];
     }
     cpu_free(d->call, totals, bytes);
     return status;
@@ -312,16 +312,16 @@ static int32_t backward_sums(const cpu_channels *d, const void *mean, void *sum,
 static int32_t backward(const cpu_channels *d, const void *mean, const void *invstd, const void *weight,
                         const void *sum, const void *dot, bool train)
 {
-    int64_t bytes = d->channels * 3 * (int64_t)sizeof(acc);
-    acc *scale = cpu_alloc(d->call, bytes), *factor = scale + d->channels, *average = factor + d->channels;
+    int64_t bytes = d->channels * 3 * (int64_t)sizeof(T);
+    T *scale = cpu_alloc(d->call, bytes), *factor = scale + d->channels, *average = factor + d->channels;
     channel_job job = {.d = d, .mean = mean, .scale = scale, .shift = factor, .sum = average, .train = train};
-    acc count = (acc)rows_of(d);
+    T count = (T)rows_of(d);
     if (!scale) return TN_E_OUT_OF_MEMORY;
     for (int64_t c = 0; c < d->channels; c++) {
-        acc inverse = ((const acc *)invstd)[c];
-        scale[c] = inverse * ((const acc *)weight)[c];
-        factor[c] = inverse * inverse * ((const acc *)dot)[c] / count;
-        average[c] = ((const acc *)sum)[c] / count;
+        T inverse = ((const T *)invstd)[c];
+        scale[c] = inverse * ((const T *)weight)[c];
+        factor[c] = inverse * inverse * ((const T *)dot)[c] / count;
+        average[c] = ((const T *)sum)[c] / count;
     }
     if (d->channels_last)
         cpu_parallel_ranges(d->call, rows_of(d), grain_for(32768, d->channels), row_backward, &job);
@@ -334,12 +334,12 @@ static int32_t backward(const cpu_channels *d, const void *mean, const void *inv
 
 static void scale_by(const void *by, int64_t count, void *to)
 {
-    for (int64_t i = 0; i < count; i++) ((acc *)to)[i] *= ((const acc *)by)[i];
+    for (int64_t i = 0; i < count; i++) ((T *)to)[i] *= ((const T *)by)[i];
 }
 
-extern const cpu_batch_norm_kernels K(cpu_batch_norm_kernels);
-const cpu_batch_norm_kernels K(cpu_batch_norm_kernels) = {
-    .acc_bytes = sizeof(acc),
+extern const cpu_batch_norm_kernels CPU_NAME(cpu_batch_norm_kernels);
+const cpu_batch_norm_kernels CPU_NAME(cpu_batch_norm_kernels) = {
+    .acc_bytes = sizeof(T),
     .read = params_read,
     .write = params_write,
     .moments = moments,

@@ -1,46 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of layer and group normalisation. Gradients of layer parameters are summed in a fixed number of
- * parts of the rows, whatever the number of threads.
+ * Layer and group normalisation. Gradients of layer parameters are summed in a fixed number of parts of the
+ * rows, so they do not depend on the number of threads.
  */
+#include "kernel_lists.h"
 #include "nn/contiguous.h"
 #include "norm.h"
 #include "support/kernel_table.h"
 #include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_layer_norm_kernels, cpu_layer_norm_kernels, CPU_FLOATS)
-static cpu_kernel_table layer_norm_table = CPU_KERNEL_TABLE(cpu_layer_norm_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_layer_norm_kernels table;
+CPU_LAYER_NORM_LISTS(DECLARE)
+static cpu_kernel_table layer_norm_table = {CPU_LAYER_NORM_LISTS(CPU_LISTED_KERNELS)};
 
 enum { ROW_PARTS = 16 };
 
-/* Arrays of accumulators in one piece of scratch memory. */
-typedef struct norm_memory {
-    const tn_call *call;
-    char *base, *next;
-    int64_t bytes;
-} norm_memory;
-static int32_t open_memory(const tn_call *call, int64_t bytes, norm_memory *out)
+/* Takes an array off the front of scratch memory. */
+static void *take(char **memory, int64_t bytes)
 {
-    *out = (norm_memory){.call = call, .bytes = bytes};
-    out->base = out->next = cpu_alloc(call, bytes);
-    return out->base ? TN_OK : TN_E_OUT_OF_MEMORY;
-}
-static void *take(norm_memory *m, int64_t bytes)
-{
-    void *taken = m->next;
-    m->next += round_up(bytes, 64);
+    void *taken = *memory;
+    *memory += round_up(bytes, 64);
     return taken;
-}
-static void close_memory(norm_memory *m)
-{
-    cpu_free(m->call, m->base, m->bytes);
 }
 
 typedef struct norm_job {
     const cpu_layer_norm_kernels *k;
     cpu_runs runs;
-    norm_memory memory;
-    char *weight_sums, *bias_sums; /* accumulators; for layers ROW_PARTS arrays each */
+    char *weight_sums, *bias_sums; /* arrays of T; for layers ROW_PARTS arrays each */
     int64_t weights;               /* number of weights */
 } norm_job;
 
@@ -73,19 +59,14 @@ static void run_channel_parameters(void *user, int64_t begin, int64_t end, int32
         job->k->channel_parameters(&job->runs, c, job->weight_sums, job->bias_sums);
 }
 
-/* Reads a tensor of any rank and strides as one array of accumulators. */
+/* Reads a tensor of any rank and strides as an array of T. */
 static int32_t read_flat(const tn_call *call, const cpu_layer_norm_kernels *k, const tn_tensor_desc *t,
                          int64_t count, const void *to)
 {
-    cpu_contiguous dense;
-    int32_t status = cpu_contiguous_read(call, t, &dense);
-    if (status == TN_OK) {
-        tn_tensor_desc flat = *t;
-        flat.rank = 0;
-        flat.host = dense.data;
-        k->read(&flat, count, 0, (void *)to);
-    }
-    cpu_contiguous_finish(&dense, false);
+    tn_tensor_desc flat = *t;
+    int32_t status = cpu_contiguous_read(call, t, &flat.host);
+    flat.rank = 0;
+    if (status == TN_OK) k->read(&flat, count, 0, (void *)to);
     return status;
 }
 
@@ -95,27 +76,28 @@ static int32_t open_job(const tn_call *call, norm_job *job, const tn_tensor_desc
 {
     int64_t each = round_up(job->weights * job->k->acc_bytes, 64);
     int64_t statistics = round_up(job->runs.count * job->k->acc_bytes, 64);
-    int32_t status = open_memory(call, each * 2 + statistics * 2 + (each * parts) * 2 + 64, &job->memory);
-    if (status != TN_OK) return status;
-    job->runs.mean = take(&job->memory, statistics);
-    job->runs.rstd = take(&job->memory, statistics);
+    char *memory = cpu_scratch(call, (uint64_t)(2 * (each + statistics + each * parts)));
+    int32_t status = TN_OK;
+    if (!memory) return TN_E_OUT_OF_MEMORY;
+    job->runs.mean = take(&memory, statistics);
+    job->runs.rstd = take(&memory, statistics);
     if (weight) {
-        job->runs.weight = take(&job->memory, each);
+        job->runs.weight = take(&memory, each);
         status = read_flat(call, job->k, weight, job->weights, job->runs.weight);
     }
     if (bias && status == TN_OK) {
-        job->runs.bias = take(&job->memory, each);
+        job->runs.bias = take(&memory, each);
         status = read_flat(call, job->k, bias, job->weights, job->runs.bias);
     }
-    job->weight_sums = take(&job->memory, each * parts);
-    job->bias_sums = take(&job->memory, each * parts);
+    job->weight_sums = take(&memory, each * parts);
+    job->bias_sums = take(&memory, each * parts);
     return status;
 }
 
 static int32_t run_forward(const tn_call *call, norm_job *job, const tn_tensor_desc *weight,
                            const tn_tensor_desc *bias)
 {
-    cpu_contiguous x, out = {0};
+    void *x, *out;
     const tn_tensor_desc *mean = tensor_out(call, 1), *rstd = tensor_out(call, 2);
     int64_t length = job->runs.segments * job->runs.width;
     int32_t status;
@@ -123,19 +105,18 @@ static int32_t run_forward(const tn_call *call, norm_job *job, const tn_tensor_d
     if (status == TN_OK) status = cpu_contiguous_write(call, tensor_out(call, 0), &out);
     if (status == TN_OK) status = open_job(call, job, weight, bias, 0);
     if (status == TN_OK && job->runs.count > 0 && length > 0) {
-        job->runs.x = x.data;
-        job->runs.out = out.data;
+        job->runs.x = x;
+        job->runs.out = out;
         cpu_parallel_ranges(call, job->runs.count, grain_for(16384, length), run_ranges, job);
         if (mean) job->k->write(job->runs.mean, job->runs.count, mean);
         if (rstd) job->k->write(job->runs.rstd, job->runs.count, rstd);
     }
-    close_memory(&job->memory);
-    cpu_contiguous_finish(&out, status == TN_OK);
-    cpu_contiguous_finish(&x, false);
+    if (status == TN_OK) cpu_contiguous_finish(call, tensor_out(call, 0), out);
     return status;
 }
 
-/* Gradients for weight and bias into outputs 1 and 2, as the mask of argument `mask` says. */
+/* Writes the gradients for weight and bias to outputs 1 and 2 if the mask at argument `mask` asks for
+ * them. */
 static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mask)
 {
     const tn_tensor_desc *outs[2] = {mask_arg(call, mask, 1) ? tensor_out(call, 1) : NULL,
@@ -158,33 +139,29 @@ static int32_t run_backward(const tn_call *call, norm_job *job, const tn_tensor_
                             const tn_tensor_desc *rstd, const tn_tensor_desc *weight, uint32_t mask)
 {
     int64_t length = job->runs.segments * job->runs.width;
-    cpu_contiguous grad, x, out = {0};
+    const tn_tensor_desc *to = mask_arg(call, mask, 0) ? tensor_out(call, 0) : NULL;
+    void *grad, *x, *out;
     int32_t status = cpu_contiguous_read(call, tensor_arg(call, 0), &grad);
-    memset(&x, 0, sizeof(x));
     if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 1), &x);
-    if (status == TN_OK && mask_arg(call, mask, 0))
-        status = cpu_contiguous_write(call, tensor_out(call, 0), &out);
+    if (status == TN_OK) status = cpu_contiguous_write(call, to, &out);
     if (status == TN_OK) status = open_job(call, job, weight, NULL, job->runs.by_element ? ROW_PARTS : 1);
     if (status == TN_OK) status = read_flat(call, job->k, mean, job->runs.count, job->runs.mean);
     if (status == TN_OK) status = read_flat(call, job->k, rstd, job->runs.count, job->runs.rstd);
     if (status == TN_OK) {
-        job->runs.x = x.data;
-        job->runs.grad = grad.data;
-        job->runs.out = out.data;
-        if (out.data && length > 0)
+        job->runs.x = x;
+        job->runs.grad = grad;
+        job->runs.out = out;
+        if (out && length > 0)
             cpu_parallel_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
         parameter_gradients(call, job, mask);
+        cpu_contiguous_finish(call, to, out);
     }
-    close_memory(&job->memory);
-    cpu_contiguous_finish(&out, status == TN_OK);
-    cpu_contiguous_finish(&x, false);
-    cpu_contiguous_finish(&grad, false);
     return status;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* Elements of normalized_shape, argument `i`. */
+/* The number of elements of normalized_shape, argument i. */
 static int64_t width_of(const tn_call *call, uint32_t i)
 {
     int64_t n = 1;
@@ -217,7 +194,7 @@ static int32_t run_layer_norm_backward(void *self, const tn_call *call)
     return run_backward(call, &job, tensor_arg(call, 3), tensor_arg(call, 4), tensor_arg(call, 5), 7);
 }
 
-/* N, C, HxW and group stand at arguments `first` to `first` + 3. */
+/* N, C, HxW and group are the arguments from `first` on. */
 static norm_job group_job(const tn_call *call, const tn_tensor_desc *x, uint32_t first)
 {
     int64_t batch = int_arg(call, first), channels = int_arg(call, first + 1),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layer and group normalisation for one dtype and level: both normalise runs, and differ in which weight an
- * element has. With x^ = (x - mean) * rstd and h = grad * weight the gradient of x is
- * rstd * (h - average(h) - x^ * average(h * x^)).
+ * Layer and group normalisation: both normalise runs, and differ in the weight of an element. With x^ = (x -
+ * mean) * rstd and h = grad * weight, the gradient of x is rstd * (h - average(h) - x^ * average(h * x^)).
  */
 #include "nn/lanes.h"
 #include "norm.h"
@@ -14,12 +13,12 @@ static inline int64_t channel_of(const cpu_runs *runs, int64_t run, int64_t segm
     return run % runs->groups * runs->segments + segment;
 }
 
-static void run_moments(const cpu_runs *runs, const T *x, int64_t length, int64_t run)
+static void run_moments(const cpu_runs *runs, const E *x, int64_t length, int64_t run)
 {
-    acc near = load(x[0]), sum, square;
+    T near = load(&x[0]), sum, square;
     double mean, var;
-    if (length <= 4096) { /* twice from the cache: the mean itself is nearest */
-        near = lanes_sum(x, length) / (acc)length;
+    if (length <= 4096) { /* the run is in the cache: take its moments about the mean itself */
+        near = lanes_sum(x, length) / (T)length;
         lanes_moments(x, length, near, &sum, &square);
         mean = (double)near + (double)sum / (double)length;
         var = (double)square / (double)length - (double)sum / (double)length * ((double)sum / (double)length);
@@ -35,33 +34,33 @@ static void run_moments(const cpu_runs *runs, const T *x, int64_t length, int64_
         var = squares / (double)length - sums / (double)length * (sums / (double)length);
     }
     if (var < 0) var = 0;
-    ((acc *)runs->mean)[run] = (acc)mean;
-    ((acc *)runs->rstd)[run] = (acc)(1 / sqrt(var + runs->eps));
+    ((T *)runs->mean)[run] = (T)mean;
+    ((T *)runs->rstd)[run] = (T)(1 / sqrt(var + runs->eps));
 }
 
 /* Constants: mean, factor, addend. */
-static acc normalised(acc x, acc y, acc v, acc w, const acc *c)
+static T normalised(T x, T y, T v, T w, const T *c)
 {
     return (x - c[0]) * c[1] + c[2];
 }
-static acc by_weight_and_bias(acc x, acc y, acc weight, acc bias, const acc *c)
+static T by_weight_and_bias(T x, T y, T weight, T bias, const T *c)
 {
     return (x - c[0]) * c[1] * weight + bias;
 }
-static acc by_weight(acc x, acc y, acc weight, acc bias, const acc *c)
+static T by_weight(T x, T y, T weight, T bias, const T *c)
 {
     return (x - c[0]) * c[1] * weight;
 }
-static acc by_bias(acc x, acc y, acc weight, acc bias, const acc *c)
+static T by_bias(T x, T y, T weight, T bias, const T *c)
 {
     return (x - c[0]) * c[1] + bias;
 }
 /* Constants: mean, rstd, average of h, factor of x - mean, weight. */
-static acc gradient(acc g, acc x, acc v, acc w, const acc *c)
+static T gradient(T g, T x, T v, T w, const T *c)
 {
     return (g * c[4] - c[2] - (x - c[0]) * c[3]) * c[1];
 }
-static acc gradient_by_element(acc g, acc x, acc weight, acc w, const acc *c)
+static T gradient_by_element(T g, T x, T weight, T w, const T *c)
 {
     return (g * weight - c[2] - (x - c[0]) * c[3]) * c[1];
 }
@@ -69,16 +68,16 @@ static acc gradient_by_element(acc g, acc x, acc weight, acc w, const acc *c)
 static void forward(const cpu_runs *runs, int64_t begin, int64_t end)
 {
     int64_t length = runs->segments * runs->width;
-    const acc *weight = runs->weight, *bias = runs->bias;
+    const T *weight = runs->weight, *bias = runs->bias;
     for (int64_t run = begin; run < end; run++) {
-        const T *restrict x = (const T *)runs->x + run * length;
-        T *restrict out = (T *)runs->out + run * length;
-        acc mean, rstd;
+        const E *restrict x = (const E *)runs->x + run * length;
+        E *restrict out = (E *)runs->out + run * length;
+        T mean, rstd;
         run_moments(runs, x, length, run);
-        mean = ((const acc *)runs->mean)[run];
-        rstd = ((const acc *)runs->rstd)[run];
+        mean = ((const T *)runs->mean)[run];
+        rstd = ((const T *)runs->rstd)[run];
         if (runs->by_element && (weight || bias)) {
-            const acc constants[] = {mean, rstd};
+            const T constants[] = {mean, rstd};
             if (weight && bias)
                 run_map((run_operands){.x = x, .v = weight, .w = bias}, length, constants, by_weight_and_bias,
                         out);
@@ -90,19 +89,19 @@ static void forward(const cpu_runs *runs, int64_t begin, int64_t end)
         }
         for (int64_t s = 0; s < runs->segments; s++) {
             int64_t c = channel_of(runs, run, s), first = s * runs->width;
-            acc by = weight ? rstd * weight[c] : rstd, b = bias ? bias[c] : 0;
-            run_map((run_operands){.x = x + first}, runs->width, (const acc[]){mean, by, b}, normalised,
+            T by = weight ? rstd * weight[c] : rstd, b = bias ? bias[c] : 0;
+            run_map((run_operands){.x = x + first}, runs->width, (const T[]){mean, by, b}, normalised,
                     out + first);
         }
     }
 }
 
 /* Sums of h and of h * (x - mean) of one run. */
-static void weighted_sums(const cpu_runs *runs, int64_t run, const T *restrict g, const T *restrict x,
-                          acc mean, double *out_sum, double *out_dot)
+static void weighted_sums(const cpu_runs *runs, int64_t run, const E *restrict g, const E *restrict x, T mean,
+                          double *out_sum, double *out_dot)
 {
-    const acc *restrict weight = runs->weight;
-    acc sum, dot;
+    const T *restrict weight = runs->weight;
+    T sum, dot;
     *out_sum = *out_dot = 0;
     if (runs->by_element) {
         lanes_products(g, x, weight, runs->width, mean, &sum, &dot);
@@ -111,7 +110,7 @@ static void weighted_sums(const cpu_runs *runs, int64_t run, const T *restrict g
         return;
     }
     for (int64_t s = 0; s < runs->segments; s++) {
-        acc w = weight ? weight[channel_of(runs, run, s)] : 1;
+        T w = weight ? weight[channel_of(runs, run, s)] : 1;
         lanes_products(g + s * runs->width, x + s * runs->width, NULL, runs->width, mean, &sum, &dot);
         *out_sum += (double)(sum * w);
         *out_dot += (double)(dot * w);
@@ -121,20 +120,20 @@ static void weighted_sums(const cpu_runs *runs, int64_t run, const T *restrict g
 static void backward(const cpu_runs *runs, int64_t begin, int64_t end)
 {
     int64_t length = runs->segments * runs->width;
-    const acc *weight = runs->weight;
+    const T *weight = runs->weight;
     for (int64_t run = begin; run < end; run++) {
-        const T *restrict x = (const T *)runs->x + run * length, *restrict g =
-                                                                     (const T *)runs->grad + run * length;
-        T *restrict out = (T *)runs->out + run * length;
-        acc mean = ((const acc *)runs->mean)[run], rstd = ((const acc *)runs->rstd)[run], average, factor;
+        const E *restrict x = (const E *)runs->x + run * length, *restrict g =
+                                                                     (const E *)runs->grad + run * length;
+        E *restrict out = (E *)runs->out + run * length;
+        T mean = ((const T *)runs->mean)[run], rstd = ((const T *)runs->rstd)[run], average, factor;
         double sum, dot;
         weighted_sums(runs, run, g, x, mean, &sum, &dot);
-        average = (acc)(sum / (double)length);
-        factor = (acc)(dot / (double)length) * rstd * rstd;
+        average = (T)(sum / (double)length);
+        factor = (T)(dot / (double)length) * rstd * rstd;
         for (int64_t s = 0; s < runs->segments; s++) {
-            acc w = weight && !runs->by_element ? weight[channel_of(runs, run, s)] : 1;
+            T w = weight && !runs->by_element ? weight[channel_of(runs, run, s)] : 1;
             int64_t first = s * runs->width;
-            const acc constants[] = {mean, rstd, average, factor, w};
+            const T constants[] = {mean, rstd, average, factor, w};
             run_operands r = {.x = g + first, .y = x + first};
             if (weight && runs->by_element) {
                 r.v = weight;
@@ -145,20 +144,20 @@ static void backward(const cpu_runs *runs, int64_t begin, int64_t end)
     }
 }
 
-/* Elements that are read at a time. */
+/* Elements that are processed together. */
 enum { STRETCH = 256 };
 
 static void row_parameters(const cpu_runs *runs, int64_t begin, int64_t end, void *weight_v, void *bias_v)
 {
-    acc *restrict weight = weight_v, *restrict bias = bias_v;
+    T *restrict weight = weight_v, *restrict bias = bias_v;
     for (int64_t run = begin; run < end; run++) {
-        const T *x = (const T *)runs->x + run * runs->width, *g = (const T *)runs->grad + run * runs->width;
-        acc mean = ((const acc *)runs->mean)[run], rstd = ((const acc *)runs->rstd)[run];
+        const E *x = (const E *)runs->x + run * runs->width, *g = (const E *)runs->grad + run * runs->width;
+        T mean = ((const T *)runs->mean)[run], rstd = ((const T *)runs->rstd)[run];
         for (int64_t first = 0; first < runs->width; first += STRETCH) {
-            acc rooms[2][STRETCH];
+            T rooms[2][STRETCH];
             int64_t length = min_i64(STRETCH, runs->width - first);
-            const acc *restrict values = run_read(g + first, length, rooms[0]);
-            const acc *restrict from = run_read(x + first, length, rooms[1]);
+            const T *restrict values = run_read(g + first, length, rooms[0]);
+            const T *restrict from = run_read(x + first, length, rooms[1]);
             for (int64_t i = 0; i < length; i++) {
                 weight[first + i] += values[i] * (from[i] - mean) * rstd;
                 bias[first + i] += values[i];
@@ -173,24 +172,24 @@ static void channel_parameters(const cpu_runs *runs, int64_t channel, void *weig
     double weights = 0, biases = 0;
     for (int64_t run = group; run < runs->count; run += runs->groups) {
         int64_t at = (run * runs->segments + segment) * runs->width;
-        acc sum, dot;
-        lanes_products((const T *)runs->grad + at, (const T *)runs->x + at, NULL, runs->width,
-                       ((const acc *)runs->mean)[run], &sum, &dot);
-        weights += (double)(dot * ((const acc *)runs->rstd)[run]);
+        T sum, dot;
+        lanes_products((const E *)runs->grad + at, (const E *)runs->x + at, NULL, runs->width,
+                       ((const T *)runs->mean)[run], &sum, &dot);
+        weights += (double)(dot * ((const T *)runs->rstd)[run]);
         biases += (double)sum;
     }
-    ((acc *)weight)[channel] = (acc)weights;
-    ((acc *)bias)[channel] = (acc)biases;
+    ((T *)weight)[channel] = (T)weights;
+    ((T *)bias)[channel] = (T)biases;
 }
 
 static void add(const void *from, int64_t count, void *to)
 {
-    for (int64_t i = 0; i < count; i++) ((acc *)to)[i] += ((const acc *)from)[i];
+    for (int64_t i = 0; i < count; i++) ((T *)to)[i] += ((const T *)from)[i];
 }
 
-extern const cpu_layer_norm_kernels K(cpu_layer_norm_kernels);
-const cpu_layer_norm_kernels K(cpu_layer_norm_kernels) = {
-    .acc_bytes = sizeof(acc),
+extern const cpu_layer_norm_kernels CPU_NAME(cpu_layer_norm_kernels);
+const cpu_layer_norm_kernels CPU_NAME(cpu_layer_norm_kernels) = {
+    .acc_bytes = sizeof(T),
     .read = params_read,
     .write = params_write,
     .forward = forward,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between batch_norm.c and layer_norm.c, which have the rows, and the code compiled for each dtype.
- * Parameters are arrays of accumulators (float for half types).
+ * The kernels of batch_norm_dtype.c and layer_norm_dtype.c. Parameters are arrays of T (float for half
+ * types).
  */
 #ifndef TENON_CPU_NN_NORM_H
 #define TENON_CPU_NN_NORM_H
@@ -25,20 +25,20 @@ typedef struct cpu_batch_norm_kernels {
     int32_t (*moments)(const cpu_channels *d, void *mean, void *var);
     /* out = x * scale + shift. */
     void (*affine)(const cpu_channels *d, const void *scale, const void *shift);
-    /* Rounds values times `factor` to a dtype: statistics kept in a half type are used as they are kept. */
+    /* Rounds values times `factor` to a half dtype, because statistics saved in it are used as saved. */
     void (*round)(void *values, int64_t count, tn_dtype dtype, double factor);
     /* 1 / sqrt(var + eps). */
     void (*inverse)(const void *var, int64_t channels, double eps, void *invstd);
     /* scale = invstd * weight, shift = bias - mean * scale. */
     void (*coefficients)(int64_t channels, const void *mean, const void *invstd, const void *weight,
                          const void *bias, void *scale, void *shift);
-    /* running = momentum * new + (1 - momentum) * running, the variance unbiased. */
+    /* running = momentum * new + (1 - momentum) * running, with the unbiased variance. */
     void (*update)(const void *mean, const void *var, int64_t channels, int64_t count, double momentum,
                    const tn_tensor_desc *running_mean, const tn_tensor_desc *running_var);
     /* Sums of grad and of grad * (x - mean). */
     int32_t (*backward_sums)(const cpu_channels *d, const void *mean, void *sum, void *dot);
-    /* out = (grad - sum / n - (x - mean) * invstd^2 * dot / n) * invstd * weight; without `train` only grad
-     * and the last two factors. */
+    /* out = (grad - sum / n - (x - mean) * invstd^2 * dot / n) * invstd * weight, or without `train` grad
+     * * invstd * weight. */
     int32_t (*backward)(const cpu_channels *d, const void *mean, const void *invstd, const void *weight,
                         const void *sum, const void *dot, bool train);
     /* to[i] *= by[i]. */
@@ -46,9 +46,9 @@ typedef struct cpu_batch_norm_kernels {
 } cpu_batch_norm_kernels;
 
 /*
- * Runs of elements that are normalised together. Each has `segments` of `width` elements. For layer
- * normalisation there is one segment and each element has its weight; for group normalisation a segment is a
- * channel: segment s of run r has the weight (r % groups) * segments + s.
+ * Runs of elements that are normalised together, each of `segments` segments of `width` elements. Layer
+ * normalisation has one segment and a weight per element. In group normalisation a segment is a channel, and
+ * segment s of run r has weight (r % groups) * segments + s.
  */
 typedef struct cpu_runs {
     int64_t count;    /* of runs */
@@ -58,9 +58,9 @@ typedef struct cpu_runs {
     bool by_element;
     double eps;
     const void *x, *grad;
-    const void *weight, *bias; /* arrays of accumulators or NULL */
+    const void *weight, *bias; /* arrays of T, or NULL */
     void *out;
-    void *mean, *rstd; /* accumulators, one for each run */
+    void *mean, *rstd; /* T, one per run */
 } cpu_runs;
 
 typedef struct cpu_layer_norm_kernels {

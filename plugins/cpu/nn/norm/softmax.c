@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the softmax family: any dimension of row-major data, cut into lines or blocks of lines. */
+/* The softmax family: any dimension of contiguous data, cut into lines or blocks of lines. */
+#include "kernel_lists.h"
 #include "softmax.h"
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_softmax_kernels, cpu_softmax_kernels, CPU_FLOATS)
-static cpu_kernel_table softmax_table = CPU_KERNEL_TABLE(cpu_softmax_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_softmax_kernels table;
+CPU_SOFTMAX_LISTS(DECLARE)
+static cpu_kernel_table softmax_table = {CPU_SOFTMAX_LISTS(CPU_LISTED_KERNELS)};
 
 typedef struct softmax_job {
     const cpu_softmax_kernels *kernels;
@@ -35,27 +36,23 @@ static int32_t run(const tn_call *call, softmax_job *job, const tn_tensor_desc *
                    int64_t dim)
 {
     const tn_tensor_desc *out = tensor_out(call, 0);
-    cpu_contiguous dense_x, dense_y, dense_out;
-    int32_t status = cpu_contiguous_read(call, x, &dense_x);
-    memset(&dense_out, 0, sizeof(dense_out));
-    memset(&dense_y, 0, sizeof(dense_y));
-    if (status == TN_OK) status = cpu_contiguous_read(call, y, &dense_y);
-    if (status == TN_OK) status = cpu_contiguous_write(call, out, &dense_out);
+    void *in, *result, *to;
+    int32_t status = cpu_contiguous_read(call, x, &in);
+    if (status == TN_OK) status = cpu_contiguous_read(call, y, &result);
+    if (status == TN_OK) status = cpu_contiguous_write(call, out, &to);
     if (status == TN_OK && cpu_numel(out) > 0) {
         int64_t items;
         set_shape(&job->s, x, dim);
         job->kernels = cpu_kernels_of(softmax_table, out->dtype);
-        job->s.x = dense_x.data;
-        job->s.y = dense_y.data;
-        job->s.out = dense_out.data;
+        job->s.x = in;
+        job->s.y = result;
+        job->s.out = to;
         items = job->s.inner == 1 ? job->s.outer : job->s.outer * ceil_div(job->s.inner, CPU_SOFTMAX_BLOCK);
         cpu_parallel_ranges(call, items,
                             grain_for(8192, job->s.size * min_i64(job->s.inner, CPU_SOFTMAX_BLOCK)),
                             run_lines, job);
     }
-    cpu_contiguous_finish(&dense_x, false);
-    cpu_contiguous_finish(&dense_y, false);
-    cpu_contiguous_finish(&dense_out, status == TN_OK);
+    if (status == TN_OK) cpu_contiguous_finish(call, out, to);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between softmax.c, which has the rows, and softmax_dtype.c. */
+/* The kernels of softmax_dtype.c, for softmax.c. */
 #ifndef TENON_CPU_NN_SOFTMAX_H
 #define TENON_CPU_NN_SOFTMAX_H
 
@@ -14,8 +14,8 @@ typedef struct cpu_softmax {
     bool logarithm;
 } cpu_softmax;
 
-/* Lines [begin, end) of outer, when inner is 1; else blocks of CPU_SOFTMAX_BLOCK inner positions, counted
- * over outer and inner. */
+/* With inner 1: lines [begin, end). Else: blocks [begin, end) of CPU_SOFTMAX_BLOCK neighbouring lines,
+ * counted over outer and inner. */
 enum { CPU_SOFTMAX_BLOCK = 64 };
 
 typedef struct cpu_softmax_kernels {

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of pooling: window tables from ATen's arguments, planes over the threads. Channels-last images
- * have kernels of their own; what is neither is made row-major first, and results are written as their
- * strides say.
+ * Pooling: window tables from ATen's arguments, planes over the threads. Channels-last images have their own
+ * kernels; images that are neither row-major nor channels-last are copied, and results are written with the
+ * strides of the output.
  */
+#include "kernel_lists.h"
 #include "pool.h"
 #include "nn/contiguous.h"
 #include "nn/product/gemm.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_pool_kernels, cpu_pool_kernels, CPU_REALS)
-static cpu_kernel_table pool_table = CPU_KERNEL_TABLE(cpu_pool_kernels, CPU_REALS);
-CPU_DECLARE_KERNELS(cpu_pool_kernels, cpu_pool_last_kernels, CPU_REALS)
-static cpu_kernel_table pool_last_table = CPU_KERNEL_TABLE(cpu_pool_last_kernels, CPU_REALS);
+#define DECLARE(table, slot, level) extern const cpu_pool_kernels table;
+CPU_POOL_LISTS(DECLARE)
+#undef DECLARE
+static cpu_kernel_table pool_table = {CPU_POOL_LISTS(CPU_LISTED_KERNELS)};
+#define DECLARE(table, slot, level) extern const cpu_pool_kernels table;
+CPU_POOL_CHANNELS_LAST_LISTS(DECLARE)
+#undef DECLARE
+static cpu_kernel_table pool_channels_last_table = {CPU_POOL_CHANNELS_LAST_LISTS(CPU_LISTED_KERNELS)};
 
-/* What a row's data says: number of spatial dimensions and which work is meant. */
+/* The data of a row: the number of spatial dimensions and the kind of pooling. */
 typedef enum pool_work { MAX, AVERAGE, MAX_BACKWARD, AVERAGE_BACKWARD, UNPOOL, FRACTIONAL } pool_work;
 typedef struct pool_form {
     uint32_t spatial;
     pool_work work;
     bool adaptive;
-    uint32_t kernel;  /* argument of the kernel's size; stride and padding follow; 0: none */
+    uint32_t kernel;  /* argument of kernel_size, followed by stride and padding; 0: none */
     uint32_t indices; /* argument of the indices, backward only */
 } pool_form;
 
@@ -30,13 +34,10 @@ typedef struct pool_job {
     const cpu_pool_kernels *kernels;
     const pool_form *form;
     cpu_pool p;
-    cpu_contiguous x, y, indices;
+    void *x, *y, *indices;
     bool last; /* channels-last throughout */
-    int64_t *table;
-    int64_t table_bytes;
     int64_t bad_index;
     double *samples; /* fractional pooling: `spatial` numbers for each plane */
-    int64_t sample_bytes;
     int32_t status;
 } pool_job;
 
@@ -44,11 +45,6 @@ typedef struct pool_job {
 static void spatial_sizes(const tn_tensor_desc *t, uint32_t spatial, int64_t out[3])
 {
     for (uint32_t i = 0; i < 3; i++) out[i] = i + spatial < 3 ? 1 : t->sizes[t->rank + i - 3];
-}
-
-static int64_t volume(const int64_t size[3])
-{
-    return size[0] * size[1] * size[2];
 }
 
 static int64_t pool_argument(const pool_job *job, uint32_t argument, int i, int64_t otherwise)
@@ -85,7 +81,7 @@ static void adaptive_windows(pool_job *job, int i, int64_t *lo, int64_t *hi)
     }
 }
 
-/* What lines of plain pooling need besides: see pool.h. */
+/* The tables of pooling with a regular stride: see pool.h. */
 static void line_windows(cpu_pool *p, int64_t *from, int64_t *to)
 {
     p->first = 0;
@@ -111,9 +107,8 @@ static int32_t make_windows(pool_job *job)
     int64_t *next;
     bool average = job->form->work == AVERAGE || job->form->work == AVERAGE_BACKWARD;
     int64_t kernel = job->form->adaptive ? 0 : pool_argument(job, at, 2, 1);
-    job->table_bytes = (3 * (p->out[0] + p->out[1] + p->out[2]) + 2 * kernel) * (int64_t)sizeof(int64_t);
-    job->table = next = cpu_alloc(job->call, job->table_bytes);
-    if (!job->table) return TN_E_OUT_OF_MEMORY;
+    next = cpu_scratch(job->call, (uint64_t)(3 * (p->out[0] + p->out[1] + p->out[2]) + 2 * kernel) * 8);
+    if (!next) return TN_E_OUT_OF_MEMORY;
     for (int i = 0; i < 3; i++) {
         int64_t *lo = next, *hi = lo + p->out[i], *extent = hi + p->out[i];
         next = extent + p->out[i];
@@ -135,7 +130,7 @@ static int32_t make_windows(pool_job *job)
 
 /* ---- Fractional pooling (Graham 2014): windows of each plane from its random numbers ------------------- */
 
-/* The interval arithmetic is that of the dtype: float for all but float64. */
+/* Positions are computed in float for all dtypes but float64, as in ATen. */
 static void fractional_windows(const cpu_pool *p, int i, double sample, bool wide, int64_t *lo, int64_t *hi)
 {
     int64_t reach = p->in[i] - p->kernel[i], last = p->out[i] - 1;
@@ -164,7 +159,7 @@ static void run_fractional(pool_job *job, int64_t begin, int64_t end)
         cpu_pool p = job->p;
         for (int i = 0; i < 3; i++) {
             int64_t *lo = next, *hi = lo + p.out[i];
-            /* Two dimensions have the number of the width first, three that of the depth. */
+            /* The samples are (width, height) in two dimensions, (depth, height, width) in three. */
             double sample = i < 3 - spatial ? 0 : spatial == 2 ? samples[2 - i] : samples[i];
             fractional_windows(&p, i, sample, tensor_arg(job->call, 0)->dtype == TN_FLOAT64, lo, hi);
             next = hi + p.out[i];
@@ -181,26 +176,24 @@ static int32_t open_samples(pool_job *job)
 {
     const tn_tensor_desc *t = tensor_arg(job->call, 3);
     int64_t count = cpu_numel(t);
-    const cpu_product_kernels *products = cpu_products_of(t->dtype);
-    cpu_contiguous dense;
-    int32_t status = cpu_contiguous_read(job->call, t, &dense);
-    job->sample_bytes = count * 8;
+    const cpu_gemm_kernels *products = cpu_gemm_kernels_of(t->dtype);
+    void *data;
+    int32_t status = cpu_contiguous_read(job->call, t, &data);
     if (status == TN_OK) {
-        job->samples = cpu_alloc(job->call, job->sample_bytes);
+        job->samples = cpu_scratch(job->call, (uint64_t)count * 8);
         if (!job->samples) status = TN_E_OUT_OF_MEMORY;
     }
     for (int64_t i = 0; status == TN_OK && i < count; i++) {
         float narrow = 0;
-        if (products->widen) products->widen((const char *)dense.data + 2 * i, 0, 1, 1, 1, &narrow);
-        job->samples[i] = t->dtype == TN_FLOAT64   ? ((const double *)dense.data)[i]
-                          : t->dtype == TN_FLOAT32 ? (double)((const float *)dense.data)[i]
+        if (products->widen) products->widen((const char *)data + 2 * i, 0, 1, 1, 1, &narrow);
+        job->samples[i] = t->dtype == TN_FLOAT64   ? ((const double *)data)[i]
+                          : t->dtype == TN_FLOAT32 ? (double)((const float *)data)[i]
                                                    : (double)narrow;
     }
     for (int i = 0; i < 3; i++) {
         job->p.step[i] = 1;
         job->p.kernel[i] = pool_argument(job, 1, i, 1);
     }
-    cpu_contiguous_finish(&dense, false);
     return status;
 }
 
@@ -213,7 +206,7 @@ static void run_planes(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     pool_job *job = user;
     const tn_call *call = job->call;
-    int64_t bytes = volume(job->p.in) * job->kernels->acc_bytes * (job->last ? CPU_POOL_BLOCK : 1), bad;
+    int64_t bytes = cpu_volume(job->p.in) * job->kernels->acc_bytes * (job->last ? CPU_POOL_BLOCK : 1), bad;
     void *sums;
     switch (job->form->work) {
     case MAX:
@@ -244,11 +237,11 @@ static void run_planes(void *user, int64_t begin, int64_t end, int32_t thread)
     cpu_free(call, sums, bytes);
 }
 
-/* How many ranges' items there are, and what one costs. */
+/* The number of items of the parallel loop, and the cost of one. */
 static int64_t count_items(const pool_job *job, int64_t *out_cost)
 {
     const cpu_pool *p = &job->p;
-    *out_cost = max_i64(volume(p->in), volume(p->out));
+    *out_cost = max_i64(cpu_volume(p->in), cpu_volume(p->out));
     if (!job->last) return p->planes;
     if (is_back(job)) {
         *out_cost *= CPU_POOL_BLOCK;
@@ -281,25 +274,25 @@ static const tn_tensor_desc *indices_of(const pool_job *job)
     return job->form->indices ? tensor_arg(job->call, job->form->indices) : NULL;
 }
 
-/* Sees whether all tensors are channels-last images, so that nothing need be copied. */
+/* Uses the channels-last kernels if all tensors are channels-last images. */
 static void choose_layout(pool_job *job, const tn_tensor_desc *in, const tn_tensor_desc *out)
 {
     const tn_tensor_desc *indices = indices_of(job);
     if (in->rank != job->form->spatial + 2 || job->form->work == UNPOOL || job->form->work == FRACTIONAL)
         return;
-    if (volume(job->p.in) > INT32_MAX || (cpu_is_contiguous(in) && cpu_is_contiguous(out))) return;
+    if (cpu_volume(job->p.in) > INT32_MAX || (cpu_is_contiguous(in) && cpu_is_contiguous(out))) return;
     if (!cpu_is_channels_last(in) || !cpu_is_channels_last(out)) return;
     if (indices && !cpu_is_channels_last(indices)) return;
     job->last = true;
-    job->kernels = cpu_kernels_of(pool_last_table, out->dtype);
+    job->kernels = cpu_kernels_of(pool_channels_last_table, out->dtype);
     job->p.planes = in->sizes[0];
     job->p.channels = in->sizes[1];
 }
 
-static int32_t open_one(const pool_job *job, const tn_tensor_desc *t, bool written, cpu_contiguous *out)
+static int32_t open_one(const pool_job *job, const tn_tensor_desc *t, bool written, void **out)
 {
     if (job->last) {
-        *out = (cpu_contiguous){.call = job->call, .tensor = t, .data = t ? t->host : NULL};
+        *out = t ? t->host : NULL;
         return TN_OK;
     }
     return written ? cpu_contiguous_write(job->call, t, out) : cpu_contiguous_read(job->call, t, out);
@@ -310,9 +303,9 @@ static int32_t open_tensors(pool_job *job, const tn_tensor_desc *in, const tn_te
     int32_t status = open_one(job, in, false, &job->x);
     if (status == TN_OK) status = open_one(job, out, true, &job->y);
     if (status == TN_OK) status = open_one(job, indices_of(job), writes_indices(job), &job->indices);
-    job->p.x = job->x.data;
-    job->p.y = job->y.data;
-    job->p.indices = job->indices.data;
+    job->p.x = job->x;
+    job->p.y = job->y;
+    job->p.indices = job->indices;
     return status;
 }
 
@@ -330,91 +323,75 @@ static int32_t run(void *self, const tn_call *call)
     if (job.form->work == FRACTIONAL) status = open_samples(&job);
     if (status == TN_OK) status = open_tensors(&job, in, out);
     if (status == TN_OK && cpu_numel(out) > 0) status = run_all(&job);
-    cpu_contiguous_finish(&job.x, false);
-    cpu_contiguous_finish(&job.y, status == TN_OK);
-    cpu_contiguous_finish(&job.indices, status == TN_OK && writes_indices(&job));
-    cpu_free(call, job.table, job.table_bytes);
-    cpu_free(call, job.samples, job.sample_bytes);
+    if (status == TN_OK) cpu_contiguous_finish(call, out, job.y);
+    if (status == TN_OK && writes_indices(&job)) cpu_contiguous_finish(call, indices_of(&job), job.indices);
     return status;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
 static const tn_dtype floats_and_long[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16, TN_INT64, 0};
-static const pool_form max2 = {2, MAX, false, 1, 0}, max3 = {3, MAX, false, 1, 0};
-static const pool_form max2_back = {2, MAX_BACKWARD, false, 0, 7}, max3_back = {3, MAX_BACKWARD, false, 0, 7};
-static const pool_form average2 = {2, AVERAGE, false, 1, 0}, average3 = {3, AVERAGE, false, 1, 0};
-static const pool_form average2_back = {2, AVERAGE_BACKWARD, false, 2, 0},
-                       average3_back = {3, AVERAGE_BACKWARD, false, 2, 0};
-static const pool_form adaptive_average2 = {2, AVERAGE, true, 0, 0},
-                       adaptive_average3 = {3, AVERAGE, true, 0, 0};
-static const pool_form adaptive_average2_back = {2, AVERAGE_BACKWARD, true, 0, 0},
-                       adaptive_average3_back = {3, AVERAGE_BACKWARD, true, 0, 0};
-static const pool_form adaptive_max2 = {2, MAX, true, 0, 0}, adaptive_max3 = {3, MAX, true, 0, 0};
-static const pool_form adaptive_max2_back = {2, MAX_BACKWARD, true, 0, 2},
-                       adaptive_max3_back = {3, MAX_BACKWARD, true, 0, 2};
-static const pool_form fractional2_back = {2, MAX_BACKWARD, true, 0, 4},
-                       fractional3_back = {3, MAX_BACKWARD, true, 0, 4};
-static const pool_form fractional2 = {2, FRACTIONAL, false, 0, 0}, fractional3 = {3, FRACTIONAL, false, 0, 0};
-static const pool_form unpool2 = {2, UNPOOL, false, 0, 1}, unpool3 = {3, UNPOOL, false, 0, 1};
+
+/* A row with the members of its pool_form. */
+#define POOL_ROW(schema, list, ...) CPU_ROW(schema, list, run, .data = &(const pool_form){__VA_ARGS__})
 
 const tn_kernel_row cpu_pool_rows[] = {
-    CPU_ROW("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
-            "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-            cpu_real_dtypes, run, .data = &max2),
-    CPU_ROW("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] "
-            "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-            cpu_real_dtypes, run, .data = &max3),
-    CPU_ROW("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
-            "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-            cpu_float_dtypes, run, .data = &max2_back),
-    CPU_ROW("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
-            "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-            cpu_float_dtypes, run, .data = &max3_back),
-    CPU_ROW("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
-            "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-            floats_and_long, run, .data = &average2),
-    CPU_ROW("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
-            "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-            floats_and_long, run, .data = &average3),
-    CPU_ROW("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
-            "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-            cpu_float_dtypes, run, .data = &average2_back),
-    CPU_ROW("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
-            "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-            cpu_float_dtypes, run, .data = &average3_back),
-    CPU_ROW("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", cpu_float_dtypes, run,
-            .data = &adaptive_average2),
-    CPU_ROW("aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", cpu_float_dtypes, run,
-            .data = &adaptive_average3),
-    CPU_ROW("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
-            cpu_float_dtypes, run, .data = &adaptive_average2_back),
-    CPU_ROW("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
-            cpu_float_dtypes, run, .data = &adaptive_average3_back),
-    CPU_ROW("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
-            cpu_float_dtypes, run, .data = &adaptive_max2),
-    CPU_ROW("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
-            cpu_float_dtypes, run, .data = &adaptive_max3),
-    CPU_ROW("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-            cpu_float_dtypes, run, .data = &adaptive_max2_back),
-    CPU_ROW("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-            cpu_float_dtypes, run, .data = &adaptive_max3_back),
-    CPU_ROW("aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
-            "random_samples) -> (Tensor, Tensor)",
-            cpu_float_dtypes, run, .data = &fractional2),
-    CPU_ROW("aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
-            "random_samples) -> (Tensor, Tensor)",
-            cpu_float_dtypes, run, .data = &fractional3),
-    CPU_ROW("aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
-            "int[2] output_size, Tensor indices) -> Tensor",
-            cpu_float_dtypes, run, .data = &fractional2_back),
-    CPU_ROW("aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
-            "int[3] output_size, Tensor indices) -> Tensor",
-            cpu_float_dtypes, run, .data = &fractional3_back),
-    CPU_ROW("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
-            cpu_float_dtypes, run, .data = &unpool2),
-    CPU_ROW("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
-            "padding) -> Tensor",
-            cpu_float_dtypes, run, .data = &unpool3),
+    POOL_ROW("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
+             "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+             cpu_real_dtypes, 2, MAX, false, 1, 0),
+    POOL_ROW("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] "
+             "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+             cpu_real_dtypes, 3, MAX, false, 1, 0),
+    POOL_ROW("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
+             "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+             cpu_float_dtypes, 2, MAX_BACKWARD, false, 0, 7),
+    POOL_ROW("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
+             "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+             cpu_float_dtypes, 3, MAX_BACKWARD, false, 0, 7),
+    POOL_ROW("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
+             "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+             floats_and_long, 2, AVERAGE, false, 1, 0),
+    POOL_ROW("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
+             "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+             floats_and_long, 3, AVERAGE, false, 1, 0),
+    POOL_ROW("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+             "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+             cpu_float_dtypes, 2, AVERAGE_BACKWARD, false, 2, 0),
+    POOL_ROW("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
+             "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+             cpu_float_dtypes, 3, AVERAGE_BACKWARD, false, 2, 0),
+    POOL_ROW("aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", cpu_float_dtypes, 2,
+             AVERAGE, true, 0, 0),
+    POOL_ROW("aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", cpu_float_dtypes, 3,
+             AVERAGE, true, 0, 0),
+    POOL_ROW("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
+             cpu_float_dtypes, 2, AVERAGE_BACKWARD, true, 0, 0),
+    POOL_ROW("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
+             cpu_float_dtypes, 3, AVERAGE_BACKWARD, true, 0, 0),
+    POOL_ROW("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+             cpu_float_dtypes, 2, MAX, true, 0, 0),
+    POOL_ROW("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
+             cpu_float_dtypes, 3, MAX, true, 0, 0),
+    POOL_ROW("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+             cpu_float_dtypes, 2, MAX_BACKWARD, true, 0, 2),
+    POOL_ROW("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+             cpu_float_dtypes, 3, MAX_BACKWARD, true, 0, 2),
+    POOL_ROW("aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
+             "random_samples) -> (Tensor, Tensor)",
+             cpu_float_dtypes, 2, FRACTIONAL, false, 0, 0),
+    POOL_ROW("aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
+             "random_samples) -> (Tensor, Tensor)",
+             cpu_float_dtypes, 3, FRACTIONAL, false, 0, 0),
+    POOL_ROW("aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
+             "int[2] output_size, Tensor indices) -> Tensor",
+             cpu_float_dtypes, 2, MAX_BACKWARD, true, 0, 4),
+    POOL_ROW("aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
+             "int[3] output_size, Tensor indices) -> Tensor",
+             cpu_float_dtypes, 3, MAX_BACKWARD, true, 0, 4),
+    POOL_ROW("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+             cpu_float_dtypes, 2, UNPOOL, false, 0, 1),
+    POOL_ROW("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
+             "padding) -> Tensor",
+             cpu_float_dtypes, 3, UNPOOL, false, 0, 1),
 };
 const uint32_t cpu_pool_row_count = CPU_ROW_COUNT(cpu_pool_rows);

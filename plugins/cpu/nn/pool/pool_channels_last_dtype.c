@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pooling of channels-last images for one dtype and level: a window is walked pixel by pixel, and all
- * channels of a pixel are taken together, which makes vector code whatever the window. Gradients are added up
- * for a block of channels at a time.
+ * Pooling of channels-last images: a window is walked pixel by pixel, with all channels of a pixel together,
+ * so any window vectorises. Gradients are summed for a block of channels at a time.
  */
 #include "pool_window.h"
 #include "nn/runs.h"
-#if IS_FLOATING
+#if CPU_IS_FLOAT
 #include "nn/lanes.h"
 #endif
 
@@ -22,7 +21,7 @@ static pixel_walk output_pixel(const cpu_pool *p, int64_t pixel)
 /* ---- Forward ----------------------------------------------------------------------------------------- */
 
 /* One channel of one output. */
-static void max_one(const cpu_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
+static void max_one(const cpu_pool *p, const E *x, pixel_walk o, E *y, int64_t *index)
 {
     int64_t found = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
     bool empty = is_empty(p, o.oz, o.oy, o.ox);
@@ -38,49 +37,49 @@ static void max_one(const cpu_pool *p, const T *x, pixel_walk o, T *y, int64_t *
             }
         }
     }
-    *y = FROM_VALUE(best);
+    STORE_VALUE(y, best);
     *index = found;
 }
 
-static void average_one(const cpu_pool *p, const T *x, pixel_walk o, T *y)
+static void average_one(const cpu_pool *p, const E *x, pixel_walk o, E *y)
 {
-    acc sum = 0;
+    W sum = 0;
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++)
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++)
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++)
-                sum += load(x[((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels]);
-    *y = is_empty(p, o.oz, o.oy, o.ox) ? (T)0 : store(quotient(sum, divisor_of(p, o.oz, o.oy, o.ox)));
+                sum += load_wide(&x[((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels]);
+    *y = is_empty(p, o.oz, o.oy, o.ox) ? (E){0} : divided(sum, divisor_of(p, o.oz, o.oy, o.ox));
 }
 
-#if IS_FLOATING
+#if CPU_IS_FLOAT
 /* Vectors of channels whose state stays in registers while the window is walked. */
 enum { SETS = 4, SPAN = SETS * LANE_COUNT };
-/* What a vector of places is made of: as wide as an accumulator. */
+/* The element of a vector of places, as large as W. */
 typedef __typeof__(((lane_bits){0})[0]) lane_place;
 
-static inline __attribute__((always_inline)) void write_lanes(const lanes *v, const int sets, T *y)
+ALWAYS_INLINE void write_lanes(const lanes *v, const int sets, E *y)
 {
-#if IS_HALF
-    acc room[SPAN];
+#if CPU_IS_HALF
+    W room[SPAN];
     for (int s = 0; s < sets; s++) memcpy(room + s * LANE_COUNT, &v[s], sizeof v[s]);
 #if defined(__F16C__)
     run_write(room, sets * LANE_COUNT, y);
 #else
-    for (int c = 0; c < sets * LANE_COUNT; c++) y[c] = store(room[c]); /* less than a block */
+    for (int c = 0; c < sets * LANE_COUNT; c++) store_wide(&y[c], room[c]); /* less than a block */
 #endif
 #else
     for (int s = 0; s < sets; s++) memcpy(y + s * LANE_COUNT, &v[s], sizeof v[s]);
 #endif
 }
 
-static inline __attribute__((always_inline)) void max_lanes(const cpu_pool *p, const T *x, pixel_walk o, T *y,
-                                                            int64_t *index, const int sets)
+ALWAYS_INLINE void max_lanes(const cpu_pool *p, const E *x, pixel_walk o, E *y, int64_t *index,
+                             const int sets)
 {
     lanes best[SETS];
     lane_bits where[SETS];
     lane_place places[SPAN];
     int64_t first = (p->lo[0][o.oz] * p->in[1] + p->lo[1][o.oy]) * p->in[2] + p->lo[2][o.ox];
-    acc least = is_empty(p, o.oz, o.oy, o.ox) ? 0 : (acc)LOWEST;
+    W least = is_empty(p, o.oz, o.oy, o.ox) ? 0 : (W)LOWEST;
     for (int s = 0; s < sets; s++) {
         best[s] = (lanes){0} + least;
         where[s] = (lane_bits){0} + (lane_place)first;
@@ -103,16 +102,15 @@ static inline __attribute__((always_inline)) void max_lanes(const cpu_pool *p, c
     for (int c = 0; c < sets * LANE_COUNT; c++) index[c] = places[c];
 }
 
-static inline __attribute__((always_inline)) void average_lanes(const cpu_pool *p, const T *x, pixel_walk o,
-                                                                T *y, const int sets)
+ALWAYS_INLINE void average_lanes(const cpu_pool *p, const E *x, pixel_walk o, E *y, const int sets)
 {
     lanes sum[SETS];
-    acc divisor = is_empty(p, o.oz, o.oy, o.ox) ? 1 : (acc)divisor_of(p, o.oz, o.oy, o.ox);
+    W divisor = is_empty(p, o.oz, o.oy, o.ox) ? 1 : (W)divisor_of(p, o.oz, o.oy, o.ox);
     for (int s = 0; s < sets; s++) sum[s] = (lanes){0};
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++) {
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++) {
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++) {
-                const T *in = x + ((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels;
+                const E *in = x + ((iz * p->in[1] + iy) * p->in[2] + ix) * p->channels;
                 for (int s = 0; s < sets; s++) sum[s] += lanes_load(in + s * LANE_COUNT);
             }
         }
@@ -123,20 +121,20 @@ static inline __attribute__((always_inline)) void average_lanes(const cpu_pool *
 #endif
 
 /* All channels of one output. */
-static void max_pixel(const cpu_pool *p, const T *x, pixel_walk o, T *y, int64_t *index)
+static void max_pixel(const cpu_pool *p, const E *x, pixel_walk o, E *y, int64_t *index)
 {
     int64_t c = 0;
-#if IS_FLOATING
+#if CPU_IS_FLOAT
     for (; c + SPAN <= p->channels; c += SPAN) max_lanes(p, x + c, o, y + c, index + c, SETS);
     for (; c + LANE_COUNT <= p->channels; c += LANE_COUNT) max_lanes(p, x + c, o, y + c, index + c, 1);
 #endif
     for (; c < p->channels; c++) max_one(p, x + c, o, y + c, index + c);
 }
 
-static void average_pixel(const cpu_pool *p, const T *x, pixel_walk o, T *y)
+static void average_pixel(const cpu_pool *p, const E *x, pixel_walk o, E *y)
 {
     int64_t c = 0;
-#if IS_FLOATING
+#if CPU_IS_FLOAT
     for (; c + SPAN <= p->channels; c += SPAN) average_lanes(p, x + c, o, y + c, SETS);
     for (; c + LANE_COUNT <= p->channels; c += LANE_COUNT) average_lanes(p, x + c, o, y + c, 1);
 #endif
@@ -146,13 +144,13 @@ static void average_pixel(const cpu_pool *p, const T *x, pixel_walk o, T *y)
 /* Outputs [begin, end) of all images, line by line. */
 static void walk_outputs(const cpu_pool *p, int64_t begin, int64_t end, bool max)
 {
-    int64_t in = volume(p->in) * p->channels, out = volume(p->out);
+    int64_t in = cpu_volume(p->in) * p->channels, out = cpu_volume(p->out);
     for (int64_t line = begin; line < end; line++) {
         for (int64_t ox = 0; ox < p->out[2]; ox++) {
             int64_t pixel = line * p->out[2] + ox;
             pixel_walk o = output_pixel(p, pixel % out);
-            const T *x = (const T *)p->x + pixel / out * in;
-            T *y = (T *)p->y + pixel * p->channels;
+            const E *x = (const E *)p->x + pixel / out * in;
+            E *y = (E *)p->y + pixel * p->channels;
             if (max)
                 max_pixel(p, x, o, y, p->indices + pixel * p->channels);
             else
@@ -173,25 +171,25 @@ static void average(const cpu_pool *p, int64_t begin, int64_t end)
 
 /* ---- Backward ---------------------------------------------------------------------------------------- */
 
-/* A block of channels of one image: sums of a pixel are `step` from those of the next. */
+/* A block of channels of one image; the sums of neighbouring pixels are `step` apart. */
 typedef struct gradient_block {
-    const T *grad;
+    const E *grad;
     const int64_t *index;
-    acc *sums;
+    W *sums;
     int64_t step, count;
 } gradient_block;
 
 static void spread_average(const cpu_pool *p, const gradient_block *b, int64_t pixel)
 {
-    acc part[CPU_POOL_BLOCK];
+    W part[CPU_POOL_BLOCK];
     pixel_walk o = output_pixel(p, pixel);
     int64_t divisor = divisor_of(p, o.oz, o.oy, o.ox);
-    const acc *grad = run_read(b->grad + pixel * p->channels, b->count, part);
+    const W *grad = run_read(b->grad + pixel * p->channels, b->count, part);
     for (int64_t c = 0; c < b->count; c++) part[c] = quotient(grad[c], divisor);
     for (int64_t iz = p->lo[0][o.oz]; iz < p->hi[0][o.oz]; iz++) {
         for (int64_t iy = p->lo[1][o.oy]; iy < p->hi[1][o.oy]; iy++) {
             for (int64_t ix = p->lo[2][o.ox]; ix < p->hi[2][o.ox]; ix++) {
-                acc *restrict to = b->sums + ((iz * p->in[1] + iy) * p->in[2] + ix) * b->step;
+                W *restrict to = b->sums + ((iz * p->in[1] + iy) * p->in[2] + ix) * b->step;
                 for (int64_t c = 0; c < b->count; c++) to[c] += part[c];
             }
         }
@@ -200,29 +198,29 @@ static void spread_average(const cpu_pool *p, const gradient_block *b, int64_t p
 
 static void spread_max(const cpu_pool *p, const gradient_block *b, int64_t pixel)
 {
-    acc room[CPU_POOL_BLOCK];
-    int64_t in = volume(p->in);
-    const acc *grad = run_read(b->grad + pixel * p->channels, b->count, room);
+    W room[CPU_POOL_BLOCK];
+    int64_t in = cpu_volume(p->in);
+    const W *grad = run_read(b->grad + pixel * p->channels, b->count, room);
     const int64_t *index = b->index + pixel * p->channels;
     for (int64_t c = 0; c < b->count; c++)
         if (index[c] >= 0 && index[c] < in) b->sums[index[c] * b->step + c] += grad[c];
 }
 
-/* Items are blocks of CPU_POOL_BLOCK channels, image by image; `memory` has the sums of one, or is not used.
- */
+/* Items are blocks of CPU_POOL_BLOCK channels, image by image; `memory` has room for the sums of one
+ * block. */
 static void walk_blocks(const cpu_pool *p, int64_t begin, int64_t end, void *memory, bool max)
 {
-    int64_t in = volume(p->in), out = volume(p->out), blocks = ceil_div(p->channels, CPU_POOL_BLOCK);
-    bool direct = sizeof(T) == sizeof(acc);
+    int64_t in = cpu_volume(p->in), out = cpu_volume(p->out), blocks = ceil_div(p->channels, CPU_POOL_BLOCK);
+    bool direct = sizeof(E) == sizeof(W);
     for (int64_t item = begin; item < end; item++) {
         int64_t image = item / blocks, first = item % blocks * CPU_POOL_BLOCK;
-        T *to = (T *)p->y + image * in * p->channels + first;
-        gradient_block b = {.grad = (const T *)p->x + image * out * p->channels + first,
+        E *to = (E *)p->y + image * in * p->channels + first;
+        gradient_block b = {.grad = (const E *)p->x + image * out * p->channels + first,
                             .index = max ? p->indices + image * out * p->channels + first : NULL,
-                            .sums = direct ? (acc *)(void *)to : memory,
+                            .sums = direct ? (W *)(void *)to : memory,
                             .count = min_i64(CPU_POOL_BLOCK, p->channels - first)};
         b.step = direct ? p->channels : b.count;
-        for (int64_t i = 0; i < in; i++) memset(b.sums + i * b.step, 0, (size_t)b.count * sizeof(acc));
+        for (int64_t i = 0; i < in; i++) memset(b.sums + i * b.step, 0, (size_t)b.count * sizeof(W));
         for (int64_t pixel = 0; pixel < out; pixel++) {
             if (max)
                 spread_max(p, &b, pixel);
@@ -244,9 +242,9 @@ static void max_backward(const cpu_pool *p, int64_t begin, int64_t end, void *su
     walk_blocks(p, begin, end, sums, true);
 }
 
-extern const cpu_pool_kernels K(cpu_pool_last_kernels);
-const cpu_pool_kernels K(cpu_pool_last_kernels) = {
-    .acc_bytes = sizeof(acc),
+extern const cpu_pool_kernels CPU_NAME(cpu_pool_channels_last_kernels);
+const cpu_pool_kernels CPU_NAME(cpu_pool_channels_last_kernels) = {
+    .acc_bytes = sizeof(W),
     .max = max,
     .average = average,
     .average_backward = average_backward,

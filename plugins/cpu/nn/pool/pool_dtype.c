@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pooling of row-major planes for one dtype and level. Plain maxima and averages take a row of outputs at a
- * time, one element of the window after the other, which makes vector code; other windows go output by
- * output.
+ * Pooling of row-major planes. Windows with a regular stride are computed for a row of outputs at a time,
+ * one window element after the other, which vectorises; other windows are computed output by output.
  */
 #include "pool_window.h"
 #include "nn/runs.h"
-#if IS_FLOATING
+#if CPU_IS_FLOAT
 #include "nn/lanes.h"
 #endif
 
@@ -14,12 +13,12 @@ enum { ROW = 256 };
 
 /* ---- Maxima ------------------------------------------------------------------------------------------ */
 
-static void max_output(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox, T *y,
+static void max_output(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, int64_t ox, E *y,
                        int64_t *index)
 {
     value best = (value)LOWEST;
     int64_t at = (p->lo[0][oz] * p->in[1] + p->lo[1][oy]) * p->in[2] + p->lo[2][ox];
-    T result = 0;
+    E result = {0};
     bool found = false;
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz += p->step[0]) {
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy += p->step[1]) {
@@ -38,14 +37,12 @@ static void max_output(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, in
     *index = at;
 }
 
-/* Neighbouring outputs of one line whose square windows lie inside; `base` is the index of x[0]. */
-static inline __attribute__((always_inline)) void max_squares(const T *restrict x, int64_t width,
-                                                              int32_t base, int64_t count, const int kernel,
-                                                              const int stride, T *restrict y,
-                                                              int64_t *restrict index)
+/* Neighbouring outputs of one line whose square windows are inside the image; `base` is the index of x[0]. */
+ALWAYS_INLINE void max_squares(const E *restrict x, int64_t width, int32_t base, int64_t count,
+                               const int kernel, const int stride, E *restrict y, int64_t *restrict index)
 {
     for (int64_t o = 0; o < count; o++) {
-        const T *at = x + o * stride;
+        const E *at = x + o * stride;
         int32_t here = base + (int32_t)o * stride, where = here;
         value best = TO_VALUE(at[0]);
         for (int k = 1; k < kernel * kernel; k++) {
@@ -54,13 +51,13 @@ static inline __attribute__((always_inline)) void max_squares(const T *restrict 
             where = replaces(candidate, best) ? here + ky * (int32_t)width + kx : where;
             best = replaces(candidate, best) ? candidate : best;
         }
-        y[o] = FROM_VALUE(best);
+        STORE_VALUE(y + o, best);
         index[o] = where;
     }
 }
 
-/* The outputs of a line with the common windows; returns false when it is not one of them. */
-static bool max_common(const cpu_pool *p, const T *x, int64_t oy, int64_t count, T *y, int64_t *index)
+/* The outputs of a line for common windows; false for other windows. */
+static bool max_common(const cpu_pool *p, const E *x, int64_t oy, int64_t count, E *y, int64_t *index)
 {
     int64_t width = p->in[2], top = p->lo[1][oy] * width + p->lo[2][p->first];
     int32_t base = (int32_t)top;
@@ -76,7 +73,7 @@ static bool max_common(const cpu_pool *p, const T *x, int64_t oy, int64_t count,
     return true;
 }
 
-static void max_line(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, T *y, int64_t *index)
+static void max_line(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, E *y, int64_t *index)
 {
     bool whole = p->square && p->hi[1][oy] - p->lo[1][oy] == p->kernel[1];
     int64_t first = p->out[2], last = first;
@@ -91,10 +88,10 @@ static void max_line(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, T *y
 
 static void max(const cpu_pool *p, int64_t begin, int64_t end)
 {
-    int64_t in = volume(p->in), out = volume(p->out);
+    int64_t in = cpu_volume(p->in), out = cpu_volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *x = (const T *)p->x + plane * in;
-        T *y = (T *)p->y + plane * out;
+        const E *x = (const E *)p->x + plane * in;
+        E *y = (E *)p->y + plane * out;
         int64_t *index = p->indices + plane * out;
         for (int64_t line = 0; line < p->out[0] * p->out[1]; line++, y += p->out[2], index += p->out[2])
             max_line(p, x, line / p->out[1], line % p->out[1], y, index);
@@ -103,47 +100,42 @@ static void max(const cpu_pool *p, int64_t begin, int64_t end)
 
 static void max_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums_v)
 {
-    int64_t in = volume(p->in), out = volume(p->out);
+    int64_t in = cpu_volume(p->in), out = cpu_volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *g = (const T *)p->x + plane * out;
+        const E *g = (const E *)p->x + plane * out;
         const int64_t *index = p->indices + plane * out;
-        T *to = (T *)p->y + plane * in;
-        acc *sums = sizeof(T) == sizeof(acc) ? (acc *)(void *)to : sums_v;
-        memset(sums, 0, (size_t)in * sizeof(acc));
+        E *to = (E *)p->y + plane * in;
+        W *sums = sizeof(E) == sizeof(W) ? (W *)(void *)to : sums_v;
+        memset(sums, 0, (size_t)in * sizeof(W));
         for (int64_t first = 0; first < out; first += ROW) {
-            acc room[ROW];
+            W room[ROW];
             int64_t count = min_i64(ROW, out - first);
-            const acc *grads = run_read(g + first, count, room);
+            const W *grads = run_read(g + first, count, room);
             for (int64_t o = 0; o < count; o++) {
                 int64_t at = index[first + o];
                 if (at >= 0 && at < in) sums[at] += grads[o];
             }
         }
-        if (sizeof(T) != sizeof(acc)) run_write(sums, in, to);
+        if (sizeof(E) != sizeof(W)) run_write(sums, in, to);
     }
 }
 
 /* ---- Averages ---------------------------------------------------------------------------------------- */
 
-static inline T divided(acc sum, int64_t divisor)
+static W sum_output(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, int64_t ox)
 {
-    return store(quotient(sum, divisor));
-}
-
-static acc sum_output(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, int64_t ox)
-{
-    acc sum = 0;
+    W sum = 0;
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
             for (int64_t ix = p->lo[2][ox]; ix < p->hi[2][ox]; ix++)
-                sum += load(x[(iz * p->in[1] + iy) * p->in[2] + ix]);
+                sum += load_wide(&x[(iz * p->in[1] + iy) * p->in[2] + ix]);
     return sum;
 }
 
-static void average_line(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, int64_t x0, int64_t count,
-                         T *y)
+static void average_line(const cpu_pool *p, const E *x, int64_t oz, int64_t oy, int64_t x0, int64_t count,
+                         E *y)
 {
-    acc sum[ROW];
+    W sum[ROW];
     int64_t stride = p->stride[2];
     for (int64_t o = 0; o < count; o++) sum[o] = 0;
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++) {
@@ -151,18 +143,18 @@ static void average_line(const cpu_pool *p, const T *x, int64_t oz, int64_t oy, 
             for (int64_t k = 0; k < p->kernel[2]; k++) {
                 int64_t shift = x0 * stride + k - p->padding[2];
                 int64_t first = max_i64(0, p->from[k] - x0), last = min_i64(count, p->to[k] - x0);
-                const T *restrict line = x + (iz * p->in[1] + iy) * p->in[2] + shift;
+                const E *restrict line = x + (iz * p->in[1] + iy) * p->in[2] + shift;
                 if (stride == 1)
-                    for (int64_t o = first; o < last; o++) sum[o] += load(line[o]);
+                    for (int64_t o = first; o < last; o++) sum[o] += load_wide(&line[o]);
                 else if (stride == 2)
-                    for (int64_t o = first; o < last; o++) sum[o] += load(line[o * 2]);
+                    for (int64_t o = first; o < last; o++) sum[o] += load_wide(&line[o * 2]);
                 else
-                    for (int64_t o = first; o < last; o++) sum[o] += load(line[o * stride]);
+                    for (int64_t o = first; o < last; o++) sum[o] += load_wide(&line[o * stride]);
             }
         }
     }
     for (int64_t o = 0; o < count; o++) {
-        y[o] = is_empty(p, oz, oy, x0 + o) ? (T)0 : divided(sum[o], divisor_of(p, oz, oy, x0 + o));
+        y[o] = is_empty(p, oz, oy, x0 + o) ? (E){0} : divided(sum[o], divisor_of(p, oz, oy, x0 + o));
     }
 }
 
@@ -174,24 +166,24 @@ static bool is_global(const cpu_pool *p)
     return true;
 }
 
-static acc sum_plane(const T *x, int64_t count)
+static W sum_plane(const E *x, int64_t count)
 {
-#if IS_FLOATING
+#if CPU_IS_FLOAT
     return lanes_sum(x, count);
 #else
-    acc sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += load(x[i]);
+    W sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += load_wide(&x[i]);
     return sum;
 #endif
 }
 
 static void average(const cpu_pool *p, int64_t begin, int64_t end)
 {
-    int64_t in = volume(p->in), out = volume(p->out);
+    int64_t in = cpu_volume(p->in), out = cpu_volume(p->out);
     bool global = is_global(p);
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *x = (const T *)p->x + plane * in;
-        T *y = (T *)p->y + plane * out;
+        const E *x = (const E *)p->x + plane * in;
+        E *y = (E *)p->y + plane * out;
         if (global) {
             *y = divided(sum_plane(x, in), divisor_of(p, 0, 0, 0));
             continue;
@@ -206,7 +198,7 @@ static void average(const cpu_pool *p, int64_t begin, int64_t end)
     }
 }
 
-static void spread_output(const cpu_pool *p, acc part, int64_t oz, int64_t oy, int64_t ox, acc *sums)
+static void spread_output(const cpu_pool *p, W part, int64_t oz, int64_t oy, int64_t ox, W *sums)
 {
     for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
         for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
@@ -216,28 +208,28 @@ static void spread_output(const cpu_pool *p, acc part, int64_t oz, int64_t oy, i
 
 static void average_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums_v)
 {
-    int64_t in = volume(p->in), out = volume(p->out);
+    int64_t in = cpu_volume(p->in), out = cpu_volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *g = (const T *)p->x + plane * out;
-        T *to = (T *)p->y + plane * in;
-        acc *sums = sizeof(T) == sizeof(acc) ? (acc *)(void *)to : sums_v;
-        memset(sums, 0, (size_t)in * sizeof(acc));
+        const E *g = (const E *)p->x + plane * out;
+        E *to = (E *)p->y + plane * in;
+        W *sums = sizeof(E) == sizeof(W) ? (W *)(void *)to : sums_v;
+        memset(sums, 0, (size_t)in * sizeof(W));
         for (int64_t o = 0; o < out; o++) {
             int64_t ox = o % p->out[2], oy = o / p->out[2] % p->out[1], oz = o / p->out[2] / p->out[1];
-            spread_output(p, load(g[o]) / (acc)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
+            spread_output(p, load_wide(&g[o]) / (W)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
         }
-        if (sizeof(T) != sizeof(acc)) run_write(sums, in, to);
+        if (sizeof(E) != sizeof(W)) run_write(sums, in, to);
     }
 }
 
 static int64_t unpool(const cpu_pool *p, int64_t begin, int64_t end)
 {
-    int64_t in = volume(p->in), out = volume(p->out);
+    int64_t in = cpu_volume(p->in), out = cpu_volume(p->out);
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *x = (const T *)p->x + plane * in;
+        const E *x = (const E *)p->x + plane * in;
         const int64_t *index = p->indices + plane * in;
-        T *y = (T *)p->y + plane * out;
-        memset(y, 0, (size_t)out * sizeof(T));
+        E *y = (E *)p->y + plane * out;
+        memset(y, 0, (size_t)out * sizeof(E));
         for (int64_t i = 0; i < in; i++) {
             if (index[i] < 0 || index[i] >= out) return index[i] < 0 ? -index[i] : index[i];
             y[index[i]] = x[i];
@@ -246,9 +238,9 @@ static int64_t unpool(const cpu_pool *p, int64_t begin, int64_t end)
     return -1;
 }
 
-extern const cpu_pool_kernels K(cpu_pool_kernels);
-const cpu_pool_kernels K(cpu_pool_kernels) = {
-    .acc_bytes = sizeof(acc),
+extern const cpu_pool_kernels CPU_NAME(cpu_pool_kernels);
+const cpu_pool_kernels CPU_NAME(cpu_pool_kernels) = {
+    .acc_bytes = sizeof(W),
     .max = max,
     .average = average,
     .average_backward = average_backward,

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernels of pooling say of one element or one window, whatever the layout. For files compiled per
- * dtype. */
+/* What the pooling kernels of both layouts share: the comparison and the division of one window. */
 #ifndef TENON_CPU_NN_POOL_WINDOW_H
 #define TENON_CPU_NN_POOL_WINDOW_H
 
 #include "pool.h"
-#include "nn/types.h"
+#include "nn/words.h"
 
-/* What values are compared as. */
-#if IS_INTEGER
-typedef T value;
-#define TO_VALUE(x)   (x)
-#define FROM_VALUE(x) (x)
+/* The type that maxima are compared in. */
+#if CPU_IS_INTEGER
+typedef E value;
+#define TO_VALUE(x)       (x)
+#define STORE_VALUE(p, x) (*(p) = (x))
 #else
-typedef acc value;
-#define TO_VALUE(x)   load(x)
-#define FROM_VALUE(x) store(x)
+typedef W value;
+#define TO_VALUE(x) load_wide(&(x))
+#if defined(DTYPE_BF16)
+/* A maximum is an element, so its upper half is exact. */
+#define STORE_VALUE(p, x) ((p)->bits = (uint16_t)(bits_of_float(x) >> 16))
+#else
+#define STORE_VALUE(p, x) store_wide(p, x)
+#endif
 #endif
 
-/* The last NaN of a window wins, and else the first of the largest. */
+/* The last NaN of a window wins; without NaN, the first of the largest elements. */
 static inline bool replaces(value candidate, value best)
 {
-#if IS_INTEGER
+#if CPU_IS_INTEGER
     return candidate > best;
 #else
     return (candidate > best) | (candidate != candidate);
 #endif
-}
-
-static inline int64_t volume(const int64_t size[3])
-{
-    return size[0] * size[1] * size[2];
 }
 
 static inline int64_t divisor_of(const cpu_pool *p, int64_t oz, int64_t oy, int64_t ox)
@@ -45,13 +44,21 @@ static inline bool is_empty(const cpu_pool *p, int64_t oz, int64_t oy, int64_t o
     return p->lo[0][oz] >= p->hi[0][oz] || p->lo[1][oy] >= p->hi[1][oy] || p->lo[2][ox] >= p->hi[2][ox];
 }
 
-static inline acc quotient(acc sum, int64_t divisor)
+static inline W quotient(W sum, int64_t divisor)
 {
-#if IS_INTEGER
-    return (acc)((sizeof(acc) == 4 ? (int64_t)(int32_t)sum : (int64_t)sum) / divisor);
+#if CPU_IS_INTEGER
+    return (W)((int64_t)sum / divisor);
 #else
-    return sum / (acc)divisor;
+    return sum / (W)divisor;
 #endif
+}
+
+/* The average as an element. */
+static inline E divided(W sum, int64_t divisor)
+{
+    E average;
+    store_wide(&average, quotient(sum, divisor));
+    return average;
 }
 
 #endif

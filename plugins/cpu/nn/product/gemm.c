@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which way a product is computed: plain C for integers and small ones, OpenBLAS for floating and complex
- * ones, float32 in between for half types; and how it is cut into tiles for the threads. The library always
- * runs on one thread; tiles are ours, so that a deterministic call can have the same ones whatever the thread
- * count.
+ * Chooses how a product is computed (C loops for integers and small products, OpenBLAS for float and complex
+ * ones, through float32 for half types) and cuts it into tiles for the threads. OpenBLAS runs on one thread
+ * per tile, so a deterministic call can have the same tiles for any number of threads.
  */
+#include "kernel_lists.h"
 #include "gemm.h"
 #include "vendor/openblas.h"
 #include <limits.h>
 #include <math.h>
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_product_kernels, cpu_product_kernels, CPU_ALL)
-cpu_kernel_table cpu_product_table = CPU_KERNEL_TABLE(cpu_product_kernels, CPU_ALL);
+#define DECLARE(table, slot, level) extern const cpu_gemm_kernels table;
+CPU_GEMM_LISTS(DECLARE)
+cpu_kernel_table cpu_gemm_table = {CPU_GEMM_LISTS(CPU_LISTED_KERNELS)};
 
-/* Below this number of multiplications the plain loop beats the library's start-up. */
+/* Below this number of multiplications the C loop is faster than a call of the library. */
 #define SMALL_PRODUCT 4096
-/* Multiplications that are worth a tile of their own. */
+/* The least multiplications of a tile. */
 #define TILE_WORK (1 << 20)
-/* The most tiles: more would pack the operands too often. */
+/* The most tiles; more would pack the operands too often. */
 #define MAX_TILES 16
 
 static bool has_library(tn_dtype dtype)
@@ -26,7 +26,7 @@ static bool has_library(tn_dtype dtype)
     return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_COMPLEX64 || dtype == TN_COMPLEX128;
 }
 
-/* How the library is to read a strided matrix; false when it must be copied first. */
+/* How BLAS can read a strided matrix; false if it must be copied first. */
 typedef struct blas_view {
     int trans;
     int64_t lead;
@@ -64,13 +64,13 @@ static void call_library(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm *
     cpu_openblas_end(l, token);
 }
 
-/* Copies an operand that the library cannot read; *memory is to be freed. */
+/* Copies an operand that BLAS cannot read; the caller frees *memory. */
 static int32_t make_dense(const tn_call *call, tn_dtype dtype, int64_t rows, int64_t columns,
                           const void **data, int64_t *row, int64_t *col, void **memory)
 {
     *memory = cpu_alloc(call, rows * columns * tn_dtype_bytes(dtype));
     if (!*memory) return TN_E_OUT_OF_MEMORY;
-    cpu_products_of(dtype)->gather(*data, *row, *col, rows, columns, *memory);
+    cpu_gemm_kernels_of(dtype)->gather(*data, *row, *col, rows, columns, *memory);
     *data = *memory;
     *row = columns;
     *col = 1;
@@ -88,7 +88,7 @@ static int32_t gemm_library(const tn_call *call, tn_dtype dtype, const cpu_openb
         status = make_dense(call, dtype, g.k, g.n, &g.b, &g.b_row, &g.b_col, &b_copy);
     if (status == TN_OK) {
         if (!view_for_blas(g.m, g.k, g.a_row, g.a_col, &a) || !view_for_blas(g.k, g.n, g.b_row, g.b_col, &b))
-            cpu_products_of(dtype)->gemm(&g); /* too large for the library's ints */
+            cpu_gemm_kernels_of(dtype)->gemm(&g); /* too large for the library's ints */
         else
             call_library(library, dtype, &g, a, b);
     }
@@ -97,8 +97,8 @@ static int32_t gemm_library(const tn_call *call, tn_dtype dtype, const cpu_openb
     return status;
 }
 
-/* Half types: everything in float32, rounded once. */
-static int32_t gemm_half(const tn_call *call, const cpu_product_kernels *kernels, const cpu_gemm *g)
+/* Half types: computed in float32 and rounded once. */
+static int32_t gemm_half(const tn_call *call, const cpu_gemm_kernels *kernels, const cpu_gemm *g)
 {
     int64_t a_count = g->m * g->k, b_count = g->k * g->n, c_count = g->m * g->n;
     int64_t bytes = (a_count + b_count + c_count) * (int64_t)sizeof(float);
@@ -107,7 +107,7 @@ static int32_t gemm_half(const tn_call *call, const cpu_product_kernels *kernels
     cpu_gemm wide = *g;
     if (!a) return TN_E_OUT_OF_MEMORY;
     kernels->widen(g->a, g->a_row, g->a_col, g->m, g->k, a);
-    /* A transposed B stays so: its columns are widened as rows. */
+    /* A transposed B stays transposed: its columns are widened as rows. */
     if (g->b_row == 1 && g->b_col != 1) {
         kernels->widen(g->b, g->b_col, 1, g->n, g->k, b);
         wide.b_row = 1;
@@ -133,7 +133,7 @@ static int32_t gemm_half(const tn_call *call, const cpu_product_kernels *kernels
 
 int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
 {
-    const cpu_product_kernels *kernels = cpu_products_of(dtype);
+    const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
     const cpu_openblas *library;
     bool small = g->m * g->n * g->k <= SMALL_PRODUCT;
     if (g->m <= 0 || g->n <= 0) return TN_OK;
@@ -157,8 +157,7 @@ typedef struct tiling {
     int32_t status;
 } tiling;
 
-/* Cuts C into about `wanted` tiles that are as square as can be; when C is too small for that, K is cut, too.
- */
+/* Cuts C into about `wanted` nearly square tiles; if C is too small, cuts K too. */
 static void choose_tiles(tiling *t, int64_t wanted)
 {
     const cpu_gemm *g = t->g;
@@ -206,8 +205,8 @@ static void add_layers(void *user, int64_t begin, int64_t end, int32_t thread)
     int64_t bytes = tn_dtype_bytes(t->dtype), layer_bytes = t->g->m * t->g->n * bytes;
     for (int64_t i = begin; i < end; i++)
         for (int64_t layer = 1; layer < t->layers; layer++)
-            cpu_products_of(t->dtype)->add(t->partials + (layer - 1) * layer_bytes + i * t->g->n * bytes,
-                                           t->g->n, (char *)t->g->c + i * t->g->c_row * bytes);
+            cpu_gemm_kernels_of(t->dtype)->add(t->partials + (layer - 1) * layer_bytes + i * t->g->n * bytes,
+                                               t->g->n, (char *)t->g->c + i * t->g->c_row * bytes);
 }
 
 static int32_t gemm_tiled(const tn_call *call, tn_dtype dtype, const cpu_gemm *g, int64_t wanted)
@@ -215,7 +214,7 @@ static int32_t gemm_tiled(const tn_call *call, tn_dtype dtype, const cpu_gemm *g
     tiling t = {.call = call, .g = g, .dtype = dtype, .status = TN_OK};
     int64_t partial_bytes = 0;
     choose_tiles(&t, wanted);
-    if (cpu_products_of(dtype)->widen && t.layers > 1) {
+    if (cpu_gemm_kernels_of(dtype)->widen && t.layers > 1) {
         t.layers = 1; /* half types: partial sums would be rounded */
         t.depth = g->k;
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products for the whole room: C = alpha * A * B + beta * C for every dtype. Whoever multiplies
- * matrices (products, convolutions, losses) comes here; only gemm.c knows that a vendor's library does part
- * of it.
+ * Matrix products of all families: C = alpha * A * B + beta * C for every dtype. Only gemm.c calls OpenBLAS
+ * for them.
  */
 #ifndef TENON_CPU_NN_GEMM_H
 #define TENON_CPU_NN_GEMM_H
@@ -34,14 +33,13 @@ typedef struct cpu_gemv {
     double beta[2];
 } cpu_gemv;
 
-/* Over the threads of the call, in pieces that depend on the sizes alone when the call is deterministic. */
+/* Over the threads of the call; in deterministic mode, in tiles that depend on the sizes alone. */
 int32_t cpu_gemm_run(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
-/* On this thread. May be called inside a range. */
+/* On the calling thread; may be called inside a parallel loop. */
 int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
 
-/* What is compiled once for each dtype and level. */
-typedef struct cpu_product_kernels {
-    tn_dtype dtype;
+/* The kernels of gemm_dtype.c. */
+typedef struct cpu_gemm_kernels {
     int64_t acc_bytes; /* of an accumulator */
     /* Any strides, this thread. */
     void (*gemm)(const cpu_gemm *g);
@@ -60,13 +58,13 @@ typedef struct cpu_product_kernels {
     /* Half types only: to and from float32, row by row. */
     void (*widen)(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, float *to);
     void (*narrow)(const float *from, int64_t count, const double beta[2], void *to);
-} cpu_product_kernels;
+} cpu_gemm_kernels;
 
-extern cpu_kernel_table cpu_product_table;
+extern cpu_kernel_table cpu_gemm_table;
 
-static inline const cpu_product_kernels *cpu_products_of(tn_dtype dtype)
+static inline const cpu_gemm_kernels *cpu_gemm_kernels_of(tn_dtype dtype)
 {
-    return cpu_kernels_of(cpu_product_table, dtype);
+    return cpu_kernels_of(cpu_gemm_table, dtype);
 }
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of the product family: mm, bmm, addmm, baddbmm, mv, addmv, dot, vdot, addr. They read arguments,
- * broadcast what is added, spread batches over threads, and leave the arithmetic to gemm.h.
+ * mm, bmm, addmm, baddbmm, linear, mv, addmv, dot, vdot, addr: they read arguments, broadcast the addend,
+ * split batches over threads, and leave the arithmetic to gemm.h.
  */
 #include "nn/contiguous.h"
 #include "gemm.h"
 
 static const double one[2] = {1, 0}, zero[2] = {0, 0};
 
-/* Stride of dimension `back` from the end for broadcasting to a size: 0 where the tensor has one element. */
+/* The stride of a broadcast tensor's dimension `back`, counted from the end: 0 if its size is 1. */
 static int64_t broadcast_stride(const tn_tensor_desc *t, uint32_t back)
 {
     if (back >= t->rank || t->sizes[t->rank - 1 - back] == 1) return 0;
     return t->strides[t->rank - 1 - back];
 }
 
-/* Writes self, broadcast, to the rows x columns matrices of out. */
+/* Broadcasts self to the rows x columns matrices of out. */
 typedef struct spread {
     const tn_tensor_desc *self, *out;
     int64_t rows, columns;
@@ -28,7 +28,7 @@ static void spread_rows(void *user, int64_t begin, int64_t end, int32_t thread)
             col = broadcast_stride(s->self, 0);
     for (int64_t i = begin; i < end; i++) {
         const char *from = (const char *)s->self->host + (i / s->rows * batch + i % s->rows * row) * bytes;
-        cpu_products_of(s->out->dtype)
+        cpu_gemm_kernels_of(s->out->dtype)
             ->gather(from, 0, col, 1, s->columns, (char *)s->out->host + i * s->columns * bytes);
     }
 }
@@ -95,13 +95,13 @@ static int32_t run_linear(void *self, const tn_call *call)
 {
     const tn_tensor_desc *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2), *out = tensor_out(call, 0);
     int64_t k = w->sizes[w->rank - 1], n = w->rank == 2 ? w->sizes[0] : 1, count = cpu_numel(out);
-    cpu_contiguous in;
+    void *in;
     int32_t status = cpu_contiguous_read(call, tensor_arg(call, 0), &in);
     if (status == TN_OK && count > 0) {
         cpu_gemm g = {.m = count / n,
                       .n = n,
                       .k = k,
-                      .a = in.data,
+                      .a = in,
                       .a_row = k,
                       .a_col = 1,
                       .b = w->host,
@@ -121,7 +121,6 @@ static int32_t run_linear(void *self, const tn_call *call)
         }
         status = cpu_gemm_run(call, out->dtype, &g);
     }
-    cpu_contiguous_finish(&in, false);
     return status;
 }
 
@@ -192,7 +191,7 @@ static int32_t run_baddbmm(void *self, const tn_call *call)
 /* ---- Vectors ----------------------------------------------------------------------------------------- */
 
 typedef struct vector_job {
-    const cpu_product_kernels *kernels;
+    const cpu_gemm_kernels *kernels;
     cpu_gemv v;
     cpu_gemm g;
 } vector_job;
@@ -207,7 +206,7 @@ static int32_t run_gemv(const tn_call *call, const tn_tensor_desc *a, const tn_t
                         const double alpha[2], const double beta[2])
 {
     const tn_tensor_desc *out = tensor_out(call, 0);
-    vector_job job = {.kernels = cpu_products_of(out->dtype),
+    vector_job job = {.kernels = cpu_gemm_kernels_of(out->dtype),
                       .v = {.m = a->sizes[0],
                             .k = a->sizes[1],
                             .a = a->host,
@@ -222,14 +221,13 @@ static int32_t run_gemv(const tn_call *call, const tn_tensor_desc *a, const tn_t
     void *packed = NULL;
     if (job.v.k == 1) job.v.a_col = job.v.x_step = 1;
     if (job.v.x_step != 1) {
-        packed = cpu_alloc(call, bytes);
+        packed = cpu_scratch(call, (uint64_t)bytes);
         if (!packed) return TN_E_OUT_OF_MEMORY;
         job.kernels->gather(x->host, 0, job.v.x_step, 1, job.v.k, packed);
         job.v.x = packed;
         job.v.x_step = 1;
     }
     cpu_parallel_ranges(call, job.v.m, round_up(grain_for(1 << 16, job.v.k), 16), run_gemv_rows, &job);
-    cpu_free(call, packed, bytes);
     return TN_OK;
 }
 
@@ -254,7 +252,7 @@ static void run_outer_rows(void *user, int64_t begin, int64_t end, int32_t threa
 static int32_t run_addr(void *self, const tn_call *call)
 {
     const tn_tensor_desc *a = tensor_arg(call, 1), *b = tensor_arg(call, 2), *out = tensor_out(call, 0);
-    vector_job job = {.kernels = cpu_products_of(out->dtype),
+    vector_job job = {.kernels = cpu_gemm_kernels_of(out->dtype),
                       .g = {.m = a->sizes[0],
                             .n = b->sizes[0],
                             .a = a->host,
@@ -273,7 +271,7 @@ static int32_t run_addr(void *self, const tn_call *call)
 enum { DOT_RANGE = 16384 };
 
 typedef struct dot_job {
-    const cpu_product_kernels *kernels;
+    const cpu_gemm_kernels *kernels;
     const tn_tensor_desc *x, *y;
     int32_t conjugate;
     char *partials; /* one accumulator for each range */
@@ -289,17 +287,16 @@ static void run_dot_range(void *user, int64_t begin, int64_t end, int32_t thread
 static int32_t run_dot_conjugated(const tn_call *call, int32_t conjugate)
 {
     const tn_tensor_desc *out = tensor_out(call, 0);
-    dot_job job = {.kernels = cpu_products_of(out->dtype),
+    dot_job job = {.kernels = cpu_gemm_kernels_of(out->dtype),
                    .x = tensor_arg(call, 0),
                    .y = tensor_arg(call, 1),
                    .conjugate = conjugate};
     int64_t count = job.x->sizes[0], parts = ceil_div(count, DOT_RANGE),
             bytes = parts * job.kernels->acc_bytes;
-    job.partials = cpu_alloc(call, bytes);
+    job.partials = cpu_scratch(call, (uint64_t)bytes);
     if (!job.partials) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(call, count, DOT_RANGE, run_dot_range, &job);
     job.kernels->dot_finish(job.partials, parts, out->host);
-    cpu_free(call, job.partials, bytes);
     return TN_OK;
 }
 static int32_t run_dot(void *self, const tn_call *call)

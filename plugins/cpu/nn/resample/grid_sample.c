@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of grid_sampler in two and three dimensions and their gradients. */
+/* grid_sampler in two and three dimensions and its gradients. */
+#include "kernel_lists.h"
 #include "grid_sample.h"
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_grid_sample_kernels, cpu_grid_sample_kernels, CPU_FLOATS)
-static cpu_kernel_table grid_sample_table = CPU_KERNEL_TABLE(cpu_grid_sample_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_grid_sample_kernels table;
+CPU_GRID_SAMPLE_LISTS(DECLARE)
+static cpu_kernel_table grid_sample_table = {CPU_GRID_SAMPLE_LISTS(CPU_LISTED_KERNELS)};
 
 typedef struct sample_job {
     const tn_call *call;
@@ -48,28 +49,24 @@ static void set_shape(cpu_grid_sample *s, const tn_tensor_desc *x, const tn_tens
     }
 }
 
-/* interpolation_mode, padding_mode and align_corners stand at `options`. */
+/* interpolation_mode, padding_mode and align_corners are the arguments from `options` on. */
 static int32_t run(const tn_call *call, const tn_tensor_desc *const operands[OPERANDS], uint32_t options,
                    bool back)
 {
     sample_job job = {.call = call, .kernels = cpu_kernels_of(grid_sample_table, operands[INPUT]->dtype)};
-    cpu_contiguous dense[OPERANDS];
-    int32_t status = TN_OK;
-    memset(dense, 0, sizeof(dense));
-    for (int i = 0; i < OPERANDS && status == TN_OK; i++)
-        status = i < Y ? cpu_contiguous_read(call, operands[i], &dense[i])
-                       : cpu_contiguous_write(call, operands[i], &dense[i]);
+    void *data[OPERANDS];
+    int32_t status = cpu_contiguous_all(call, operands, OPERANDS, Y, data);
     set_shape(&job.s, operands[INPUT], operands[GRID]);
     job.s.interpolation = int_arg(call, options);
     job.s.padding = int_arg(call, options + 1);
     job.s.align = int_arg(call, options + 2);
     if (status == TN_OK) {
         int64_t positions = job.s.out[0] * job.s.out[1] * job.s.out[2];
-        job.s.x = dense[INPUT].data;
-        job.s.grid = dense[GRID].data;
-        job.s.grad = dense[GRAD].data;
-        job.s.y = dense[Y].data;
-        job.s.grid_grad = dense[GRID_GRAD].data;
+        job.s.x = data[INPUT];
+        job.s.grid = data[GRID];
+        job.s.grad = data[GRAD];
+        job.s.y = data[Y];
+        job.s.grid_grad = data[GRID_GRAD];
         if (back)
             cpu_parallel_ranges(call, job.s.batch, 1, backward_range, &job);
         else
@@ -77,7 +74,7 @@ static int32_t run(const tn_call *call, const tn_tensor_desc *const operands[OPE
                                 forward_range, &job);
         status = job.status;
     }
-    for (int i = 0; i < OPERANDS; i++) cpu_contiguous_finish(&dense[i], i >= Y && status == TN_OK);
+    for (int i = Y; i < OPERANDS && status == TN_OK; i++) cpu_contiguous_finish(call, operands[i], data[i]);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between grid_sample.c, which has the rows, and grid_sample_dtype.c. */
+/* The kernels of grid_sample_dtype.c, for grid_sample.c. */
 #ifndef TENON_CPU_NN_GRID_SAMPLE_H
 #define TENON_CPU_NN_GRID_SAMPLE_H
 
@@ -8,7 +8,7 @@
 enum { CPU_GRID_LINEAR, CPU_GRID_NEAREST, CPU_GRID_CUBIC };
 enum { CPU_GRID_ZEROS, CPU_GRID_BORDER, CPU_GRID_REFLECTION };
 
-/* Images [batch, channels, in...], grid [batch, out..., spatial] with x first; everything row-major. */
+/* Images [batch, channels, in...] and grid [batch, out..., spatial] with x first, contiguous. */
 typedef struct cpu_grid_sample {
     int64_t batch, channels, spatial;
     int64_t in[3], out[3]; /* a missing depth is 1 */

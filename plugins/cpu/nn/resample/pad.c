@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of padding. Reflection and replication are resampling with one tap; a constant fills the result
- * and the input is copied into the part that it covers.
+ * Padding. Reflection and replication are resampling with one tap. Constant padding fills the result and
+ * copies the input into its part.
  */
 #include "nn/contiguous.h"
 #include "resample.h"
@@ -13,7 +13,7 @@ static int64_t count_one(const tn_call *call, const cpu_resample_form *form, con
     return 1;
 }
 
-/* Padding is listed from the last dimension on, two numbers each. */
+/* Padding lists two sizes for each dimension, from the last dimension on. */
 static void pad_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
                      cpu_taps *out)
 {
@@ -37,17 +37,17 @@ static int32_t run_constant(void *self, const tn_call *call)
     int64_t sizes[TN_MAX_RANK], from_at = 0, to_at = 0, bytes = tn_dtype_bytes(out->dtype);
     tn_tensor_desc from = *in, to = *out;
     double number[2];
-    bool empty = false, covered = true; /* by the input alone: the padding cuts */
+    bool empty = false, covered = true; /* by the input alone: all padding is negative */
     for (uint32_t i = 0; i < 2 * padded; i++)
         if (pads[i] > 0) covered = false;
     if (!covered) {
         const cpu_resample_kernels *kernels = cpu_kernels_of(cpu_resample_table, out->dtype);
-        cpu_contiguous dense;
-        int32_t status = cpu_contiguous_write(call, out, &dense);
+        void *data;
+        int32_t status = cpu_contiguous_write(call, out, &data);
         if (status != TN_OK) return status;
         scalar_arg(call, 2, number);
-        kernels->fill(dense.data, cpu_numel(out), number);
-        cpu_contiguous_finish(&dense, true);
+        kernels->fill(data, cpu_numel(out), number);
+        cpu_contiguous_finish(call, out, data);
     }
     for (uint32_t i = 0; i < in->rank; i++) {
         uint32_t back = in->rank - 1 - i;

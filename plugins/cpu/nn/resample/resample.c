@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all resampling rows do: sizes, tables of taps, planes over the threads. It knows no filter. */
+/* What all resampling operators share: sizes, tables of taps, planes over the threads. */
+#include "kernel_lists.h"
 #include "resample.h"
 #include "nn/contiguous.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_resample_kernels, cpu_resample_kernels, CPU_ALL)
-cpu_kernel_table cpu_resample_table = CPU_KERNEL_TABLE(cpu_resample_kernels, CPU_ALL);
+#define DECLARE(table, slot, level) extern const cpu_resample_kernels table;
+CPU_RESAMPLE_LISTS(DECLARE)
+cpu_kernel_table cpu_resample_table = {CPU_RESAMPLE_LISTS(CPU_LISTED_KERNELS)};
 
 typedef struct resample_job {
     const tn_call *call;
     const cpu_resample_kernels *kernels;
     const cpu_resample_form *form;
     cpu_resample r;
-    bool moves; /* one tap of weight 1 everywhere */
-    char *tables;
-    int64_t table_bytes;
+    bool moves;       /* one tap of weight 1 everywhere */
     int64_t channels; /* of a pixel, where images are channels-last; else 0 */
     int32_t status;
 } resample_job;
@@ -35,8 +34,7 @@ static int32_t make_tables(resample_job *job)
         if (taps[i] != 1) job->moves = false;
     }
     job->r.narrow_weights = job->form->spatial != 2 || taps[2] != 2; /* ATen's bilinear kernel keeps float */
-    job->table_bytes = total * 16;
-    job->tables = next = cpu_alloc(job->call, job->table_bytes);
+    next = cpu_scratch(job->call, (uint64_t)total * 16);
     if (!next) return TN_E_OUT_OF_MEMORY;
     for (int i = 0; i < 3; i++) {
         int64_t count = taps[i] * job->r.out[i];
@@ -53,7 +51,7 @@ static int32_t make_tables(resample_job *job)
     return TN_OK;
 }
 
-/* Whether input and output are channels-last images, so that neither need be copied. */
+/* Whether input and output are channels-last images, which need no copy. */
 static bool choose_last(const resample_job *job, const tn_tensor_desc *in, const tn_tensor_desc *out)
 {
     if (job->form->back || in->rank != job->form->spatial + 2) return false;
@@ -113,11 +111,9 @@ int32_t cpu_resample_run(void *self, const tn_call *call)
                         .form = call->data,
                         .kernels = cpu_kernels_of(cpu_resample_table, in->dtype),
                         .moves = true};
-    cpu_contiguous x, y;
+    void *x = in->host, *y = out->host;
     bool last = choose_last(&job, in, out);
     int32_t status = TN_OK;
-    x = (cpu_contiguous){.call = call, .tensor = in, .data = in->host};
-    y = (cpu_contiguous){.call = call, .tensor = out, .data = out->host};
     if (last)
         job.channels = in->sizes[1];
     else
@@ -128,13 +124,11 @@ int32_t cpu_resample_run(void *self, const tn_call *call)
     if (status == TN_OK && !last) status = cpu_contiguous_write(call, out, &y);
     if (status == TN_OK) status = make_tables(&job);
     if (status == TN_OK && cpu_numel(out) > 0) {
-        job.r.x = x.data;
-        job.r.y = y.data;
+        job.r.x = x;
+        job.r.y = y;
         run_all(&job, in);
         status = job.status;
     }
-    cpu_free(call, job.tables, job.table_bytes);
-    cpu_contiguous_finish(&x, false);
-    cpu_contiguous_finish(&y, status == TN_OK);
+    if (status == TN_OK) cpu_contiguous_finish(call, out, y);
     return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resampling along each spatial dimension by itself: output o is a weighted sum of inputs at[o * taps + t],
- * with weights weight[o * taps + t]. Padding by reflection or replication and nearest neighbours have one tap
- * of weight 1, linear ones two, cubic ones four, antialiased ones as many as the filter is wide.
+ * Separable resampling: along each spatial dimension, output o is the sum of weight[o * taps + t] times
+ * input at[o * taps + t]. Reflection, replication and nearest neighbour have one tap of weight 1, linear
+ * filters two, cubic four, antialiased filters as many as they are wide.
  */
 #ifndef TENON_CPU_NN_RESAMPLE_H
 #define TENON_CPU_NN_RESAMPLE_H
@@ -25,15 +25,15 @@ typedef struct cpu_resample {
 } cpu_resample;
 
 typedef struct cpu_resample_kernels {
-    int64_t line_bytes, acc_bytes; /* of one element of a line in work, and of an accumulator */
+    int64_t line_bytes, acc_bytes; /* of an element of `line` and of `sums` */
     /* Planes [begin, end); `line` holds one line of the input. */
     void (*forward)(const cpu_resample *r, int64_t begin, int64_t end, void *line);
     /* `sums` holds one plane of the input. */
     void (*backward)(const cpu_resample *r, int64_t begin, int64_t end, void *line, void *sums);
-    /* One tap of weight 1 everywhere: the elements are moved. */
+    /* For one tap of weight 1 everywhere: moves the elements. */
     void (*move)(const cpu_resample *r, int64_t begin, int64_t end);
-    /* Two dimensions in a way of their own, or NULL. `memory`: 2 bytes for each tap and in[1] * out[2]
-     * elements. */
+    /* Forward in fixed point for images of bytes, or NULL. `memory`: 2 bytes for each tap and in[1] *
+     * out[2] elements. */
     void (*forward_images)(const cpu_resample *r, int64_t begin, int64_t end, void *memory);
     /* Forward of channels-last images: lines of outputs [begin, end), image by image. */
     void (*forward_last)(const cpu_resample *r, int64_t channels, int64_t begin, int64_t end);
@@ -48,7 +48,7 @@ typedef struct cpu_resample_form {
     bool back;
     void (*make_taps)(const tn_call *call, const struct cpu_resample_form *form, const cpu_resample *r, int i,
                       cpu_taps *out);
-    /* Most taps that an output of dimension i has. */
+    /* The largest number of taps of an output in dimension i. */
     int64_t (*count_taps)(const tn_call *call, const struct cpu_resample_form *form, const cpu_resample *r,
                           int i);
     int32_t kind;   /* private to make_taps */
@@ -56,7 +56,7 @@ typedef struct cpu_resample_form {
     int32_t scales; /* first argument of the scales, or of the padding */
 } cpu_resample_form;
 
-/* The function of all rows of resampling; call->data is a form. */
+/* The function of all resampling rows; call->data is a cpu_resample_form. */
 int32_t cpu_resample_run(void *self, const tn_call *call);
 
 #endif

@@ -1,47 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resampling for one dtype and level. A line of outputs is made in two steps: the input lines that it needs
- * are added up with their weights, which is vector code; then each output gathers from that sum. Backward
- * goes the same way in reverse.
+ * Resampling. A line of outputs is computed in two steps: the input lines that it needs are summed with
+ * their weights, which vectorises; then each output gathers from that sum. Backward does the same in
+ * reverse.
  */
 #include "resample.h"
 #include "nn/runs.h"
 
-/* What is computed in: integers in float. */
-#if IS_INTEGER
+/* The type of sums: float for integers. */
+#if CPU_IS_INTEGER
 typedef float real;
 #define TO_REAL(x) (float)(x)
-static inline T from_real(real x)
+static inline E from_real(real x)
 {
-    double nearest = rint((double)x), low = CPU_KEY == 11 || CPU_KEY == 12 ? 0 : (double)LOWEST;
-    double high = CPU_KEY == 11 ? 255 : CPU_KEY == 10 ? 127 : CPU_KEY == 9 ? 32767 : 2147483647;
-    return (T)(nearest < low ? low : nearest > high ? high : nearest);
+    const double high = sizeof(E) == 8 ? INT32_MAX : (double)HIGHEST;
+    double nearest = rint((double)x);
+    return (E)(nearest < LOWEST ? LOWEST : nearest > high ? high : nearest);
 }
 #else
-typedef acc real;
-#define TO_REAL(x) load(x)
-static inline T from_real(real x)
+typedef W real;
+#define TO_REAL(x) load_wide(&x)
+static inline E from_real(real x)
 {
-    return store(x);
+    E e;
+    store_wide(&e, x);
+    return e;
 }
 #endif
 
-/* Weights of half types are rounded to them where ATen keeps them so. */
+/* Weights are rounded to the half type where ATen stores them in it. */
 static inline real kept(const cpu_resample *r, double weight)
 {
-#if IS_HALF
-    if (r->narrow_weights) return load(store((acc)weight));
+#if CPU_IS_HALF
+    if (r->narrow_weights) {
+        E half;
+        store_wide(&half, (W)weight);
+        return load_wide(&half);
+    }
 #endif
     return (real)weight;
 }
 
-/* Stretches of a plane: the lines that output line (oz, oy) needs are at z[i], y[j] with weights. */
-static void add_line(const T *restrict from, real weight, int64_t count, real *restrict to)
+/* Adds one input line times its weight. */
+static void add_line(const E *restrict from, real weight, int64_t count, real *restrict to)
 {
     for (int64_t i = 0; i < count; i++) to[i] += TO_REAL(from[i]) * weight;
 }
 
-static void sum_lines(const cpu_resample *r, const T *plane, int64_t oz, int64_t oy, real *line)
+static void sum_lines(const cpu_resample *r, const E *plane, int64_t oz, int64_t oy, real *line)
 {
     const cpu_taps *z = &r->taps[0], *y = &r->taps[1];
     for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
@@ -59,10 +65,10 @@ static void forward(const cpu_resample *r, int64_t begin, int64_t end, void *lin
     const cpu_taps *x = &r->taps[2];
     real *line = line_v;
     int64_t in = r->in[0] * r->in[1] * r->in[2];
-    T *out = (T *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
+    E *out = (E *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
     for (int64_t plane = begin; plane < end; plane++) {
         for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += r->out[2]) {
-            sum_lines(r, (const T *)r->x + plane * in, row / r->out[1], row % r->out[1], line);
+            sum_lines(r, (const E *)r->x + plane * in, row / r->out[1], row % r->out[1], line);
             for (int64_t o = 0; o < r->out[2]; o++) {
                 real sum = 0;
                 for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
@@ -73,11 +79,9 @@ static void forward(const cpu_resample *r, int64_t begin, int64_t end, void *lin
     }
 }
 
-#if CPU_KEY == 11
-/*
- * Images of bytes are resampled along lines first and then across them, each time with 16-bit weights and
- * rounding to bytes: the results of PIL, which ATen follows.
- */
+#if defined(DTYPE_U8)
+/* Images of bytes are resampled first along lines and then across them, with 16-bit weights and rounding
+ * to bytes after each step: PIL's results, which ATen follows. */
 static int fixed_point(const cpu_taps *t, int64_t outputs, int16_t *to)
 {
     double largest = 0;
@@ -92,13 +96,13 @@ static int fixed_point(const cpu_taps *t, int64_t outputs, int16_t *to)
 }
 
 /* One output byte from `taps` inputs `step` apart. */
-static inline T byte_of(const T *from, int64_t step, const cpu_taps *t, const int16_t *weight, int precision,
+static inline E byte_of(const E *from, int64_t step, const cpu_taps *t, const int16_t *weight, int precision,
                         int64_t o)
 {
     int32_t sum = 1 << (precision - 1);
     for (int64_t i = o * t->taps; i < (o + 1) * t->taps; i++) sum += from[t->at[i] * step] * weight[i];
     sum >>= precision;
-    return (T)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    return (E)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
 /* `memory` holds the weights of both directions and one plane of `in` lines of outputs. */
@@ -106,11 +110,11 @@ static void forward_bytes(const cpu_resample *r, int64_t begin, int64_t end, voi
 {
     const cpu_taps *x = &r->taps[2], *y = &r->taps[1];
     int16_t *x_weight = memory, *y_weight = x_weight + x->taps * r->out[2];
-    T *between = (T *)(y_weight + y->taps * r->out[1]);
+    E *between = (E *)(y_weight + y->taps * r->out[1]);
     int x_precision = fixed_point(x, r->out[2], x_weight), y_precision = fixed_point(y, r->out[1], y_weight);
     for (int64_t plane = begin; plane < end; plane++) {
-        const T *in = (const T *)r->x + plane * r->in[1] * r->in[2];
-        T *out = (T *)r->y + plane * r->out[1] * r->out[2];
+        const E *in = (const E *)r->x + plane * r->in[1] * r->in[2];
+        E *out = (E *)r->y + plane * r->out[1] * r->out[2];
         for (int64_t line = 0; line < r->in[1]; line++)
             for (int64_t o = 0; o < r->out[2]; o++)
                 between[line * r->out[2] + o] = byte_of(in + line * r->in[2], 1, x, x_weight, x_precision, o);
@@ -136,13 +140,13 @@ static void spread_line(const cpu_resample *r, const real *restrict line, int64_
     }
 }
 
-/* True when every output is one input: what a line gives to an input is then added up in a register. */
+/* Whether every output is one input; the gradients of an input are then summed in a register. */
 static bool is_move(const cpu_resample *r)
 {
     return r->taps[0].taps == 1 && r->taps[1].taps == 1 && r->taps[2].taps == 1;
 }
 
-static void collect_moved(const cpu_taps *x, const T *grad, int64_t count, real *line)
+static void collect_moved(const cpu_taps *x, const E *grad, int64_t count, real *line)
 {
     int64_t at = count > 0 ? x->at[0] : 0;
     real sum = line[at];
@@ -157,9 +161,9 @@ static void collect_moved(const cpu_taps *x, const T *grad, int64_t count, real 
     line[at] = sum;
 }
 
-static void write_sums(const real *sums, int64_t count, T *out)
+static void write_sums(const real *sums, int64_t count, E *out)
 {
-#if IS_INTEGER
+#if CPU_IS_INTEGER
     for (int64_t i = 0; i < count; i++) out[i] = from_real(sums[i]);
 #else
     run_write(sums, count, out);
@@ -172,9 +176,9 @@ static void backward(const cpu_resample *r, int64_t begin, int64_t end, void *li
     real *line = line_v, *sums = sums_v;
     bool moves = is_move(r);
     int64_t in = r->in[0] * r->in[1] * r->in[2];
-    const T *grad = (const T *)r->x + begin * r->out[0] * r->out[1] * r->out[2];
+    const E *grad = (const E *)r->x + begin * r->out[0] * r->out[1] * r->out[2];
     for (int64_t plane = begin; plane < end; plane++) {
-        T *out = (T *)r->y + plane * in;
+        E *out = (E *)r->y + plane * in;
         for (int64_t i = 0; i < in; i++) sums[i] = 0;
         for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, grad += r->out[2]) {
             for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
@@ -188,7 +192,8 @@ static void backward(const cpu_resample *r, int64_t begin, int64_t end, void *li
     }
 }
 
-/* Outputs [*first, *last) of a line are neighbours in the input: the middle of a padded line. */
+/* The longest range [*first, *last) of outputs that are neighbours in the input: the middle of a padded
+ * line. */
 static void find_neighbours(const int64_t *at, int64_t count, int64_t *first, int64_t *last)
 {
     int64_t begin = 0;
@@ -200,7 +205,7 @@ static void find_neighbours(const int64_t *at, int64_t count, int64_t *first, in
     }
 }
 
-static void move_line(const T *restrict from, const int64_t *at, int64_t begin, int64_t end, T *restrict out)
+static void move_line(const E *restrict from, const int64_t *at, int64_t begin, int64_t end, E *restrict out)
 {
     for (int64_t o = begin; o < end; o++) out[o] = from[at[o]];
 }
@@ -209,20 +214,20 @@ static void move(const cpu_resample *r, int64_t begin, int64_t end)
 {
     int64_t in = r->in[0] * r->in[1] * r->in[2], width = r->out[2], first, last;
     const int64_t *x = r->taps[2].at;
-    T *out = (T *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
+    E *out = (E *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
     find_neighbours(x, width, &first, &last);
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t before = -1;
         for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += width) {
             int64_t at = r->taps[0].at[row / r->out[1]] * r->in[1] + r->taps[1].at[row % r->out[1]];
-            const T *from = (const T *)r->x + plane * in + at * r->in[2];
+            const E *from = (const E *)r->x + plane * in + at * r->in[2];
             if (at == before) {
-                memcpy(out, out - width, (size_t)width * sizeof(T));
+                memcpy(out, out - width, (size_t)width * sizeof(E));
                 continue;
             }
             before = at;
             move_line(from, x, 0, first, out);
-            memcpy(out + first, from + x[first], (size_t)(last - first) * sizeof(T));
+            memcpy(out + first, from + x[first], (size_t)(last - first) * sizeof(E));
             move_line(from, x, last, width, out);
         }
     }
@@ -233,13 +238,13 @@ static void move(const cpu_resample *r, int64_t begin, int64_t end)
 /* Channels of one output whose sums are kept in the first-level cache. */
 enum { CHANNELS = 64 };
 
-/* Adds `count` channels of one input pixel; the first one is written. */
-static inline void add_pixel(const T *x, real weight, int64_t count, bool first, real *restrict sum)
+/* Adds `count` channels of one input pixel; the first pixel is written instead. */
+static inline void add_pixel(const E *x, real weight, int64_t count, bool first, real *restrict sum)
 {
     real room[CHANNELS];
-#if IS_HALF
+#if CPU_IS_HALF
     const real *from = run_read(x, count, room);
-#elif IS_INTEGER
+#elif CPU_IS_INTEGER
     const real *from = room;
     for (int64_t c = 0; c < count; c++) room[c] = TO_REAL(x[c]);
 #else
@@ -253,11 +258,11 @@ static inline void add_pixel(const T *x, real weight, int64_t count, bool first,
 }
 
 /* `count` channels of the output pixel o; x and y point to the first of them. */
-static void sum_pixel(const cpu_resample *r, const T *x, int64_t channels, const int64_t o[3], int64_t count,
-                      T *y)
+static void sum_pixel(const cpu_resample *r, const E *x, int64_t channels, const int64_t o[3], int64_t count,
+                      E *y)
 {
     const cpu_taps *tz = &r->taps[0], *ty = &r->taps[1], *tx = &r->taps[2];
-    real room[CHANNELS], *sum = IS_HALF || IS_INTEGER ? room : (real *)(void *)y;
+    real room[CHANNELS], *sum = CPU_IS_HALF || CPU_IS_INTEGER ? room : (real *)(void *)y;
     bool first = true;
     for (int64_t i = o[0] * tz->taps; i < (o[0] + 1) * tz->taps; i++) {
         for (int64_t j = o[1] * ty->taps; j < (o[1] + 1) * ty->taps; j++) {
@@ -279,14 +284,14 @@ static void forward_last(const cpu_resample *r, int64_t channels, int64_t begin,
 {
     int64_t in = r->in[0] * r->in[1] * r->in[2] * channels, lines = r->out[0] * r->out[1];
     bool moves = is_move(r);
-    T *y = (T *)r->y + begin * r->out[2] * channels;
+    E *y = (E *)r->y + begin * r->out[2] * channels;
     for (int64_t line = begin; line < end; line++) {
-        const T *x = (const T *)r->x + line / lines * in;
+        const E *x = (const E *)r->x + line / lines * in;
         int64_t o[3] = {line % lines / r->out[1], line % r->out[1], 0};
-        const T *row = x + (r->taps[0].at[o[0]] * r->in[1] + r->taps[1].at[o[1]]) * r->in[2] * channels;
+        const E *row = x + (r->taps[0].at[o[0]] * r->in[1] + r->taps[1].at[o[1]]) * r->in[2] * channels;
         for (; o[2] < r->out[2]; o[2]++, y += channels) {
             if (moves) {
-                memcpy(y, row + r->taps[2].at[o[2]] * channels, (size_t)channels * sizeof(T));
+                memcpy(y, row + r->taps[2].at[o[2]] * channels, (size_t)channels * sizeof(E));
                 continue;
             }
             for (int64_t c = 0; c < channels; c += CHANNELS)
@@ -297,12 +302,13 @@ static void forward_last(const cpu_resample *r, int64_t channels, int64_t begin,
 
 static void fill(void *to, int64_t count, const double number[2])
 {
-    T value = store(from_number(number)), *out = to;
+    E value, *out = to;
+    store_wide(&value, from_scalar(number));
     for (int64_t i = 0; i < count; i++) out[i] = value;
 }
 
-extern const cpu_resample_kernels K(cpu_resample_kernels);
-const cpu_resample_kernels K(cpu_resample_kernels) = {
+extern const cpu_resample_kernels CPU_NAME(cpu_resample_kernels);
+const cpu_resample_kernels CPU_NAME(cpu_resample_kernels) = {
     .line_bytes = sizeof(real),
     .acc_bytes = sizeof(real),
     .forward = forward,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of upsampling: which inputs an output is made of, and with which weights. Positions are computed
- * in float for float32 and narrower dtypes and in double for float64 and bytes, as ATen computes them: the
- * neighbour that is taken depends on it.
+ * Upsampling: the inputs of each output and their weights. Positions are computed in float for float32 and
+ * narrower dtypes and in double for float64 and bytes, as in ATen, because the choice of a neighbour depends
+ * on it.
  */
 #include "resample.h"
 #include <math.h>
@@ -43,7 +43,7 @@ static double step_of(const tn_call *call, const cpu_resample_form *form, const 
     return is_double(call) ? step : (double)(float)step;
 }
 
-/* Where output o lies among the inputs. */
+/* The position of output o among the inputs. */
 static double position_of(const tn_call *call, const cpu_resample_form *form, double step, int64_t o)
 {
     if (is_double(call)) return aligns(call, form) ? step * (double)o : step * ((double)o + 0.5) - 0.5;
@@ -56,7 +56,7 @@ static void nearest_taps(const tn_call *call, const cpu_resample_form *form, con
 {
     double given = given_scale(call, form, i);
     float step = given > 0 ? (float)(1 / given) : (float)r->in[i] / (float)r->out[i];
-    /* Of images alone the sizes count for more than a scale that was given. */
+    /* For images only, the sizes take precedence over a given scale. */
     bool by_size = form->kind == NEAREST && (given == 0 || form->spatial == 2);
     for (int64_t o = 0; o < r->out[i]; o++) {
         float at = form->kind == NEAREST ? (float)o * step : (float)(((double)o + 0.5) * (double)step);

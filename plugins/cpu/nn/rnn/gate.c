@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of glu and of weight normalisation. */
+/* glu and weight normalisation. */
+#include "kernel_lists.h"
 #include "gate.h"
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
-#include <string.h>
 
-CPU_DECLARE_KERNELS(cpu_gate_kernels, cpu_gate_kernels, CPU_FLOATS)
-static cpu_kernel_table gate_table = CPU_KERNEL_TABLE(cpu_gate_kernels, CPU_FLOATS);
+#define DECLARE(table, slot, level) extern const cpu_gate_kernels table;
+CPU_GATE_LISTS(DECLARE)
+static cpu_kernel_table gate_table = {CPU_GATE_LISTS(CPU_LISTED_KERNELS)};
 
 static uint32_t wrapped(int64_t dim, const tn_tensor_desc *t)
 {
@@ -34,17 +35,13 @@ static int32_t run_glu(const tn_call *call, const tn_tensor_desc *x, const tn_te
     const tn_tensor_desc *out = tensor_out(call, 0);
     uint32_t d = wrapped(dim, x);
     gate_job job = {.kernels = cpu_kernels_of(gate_table, x->dtype), .back = grad != NULL};
-    cpu_contiguous in, up;
+    void *in, *up;
     int32_t status = cpu_contiguous_read(call, x, &in);
-    memset(&up, 0, sizeof(up));
     if (status == TN_OK) status = cpu_contiguous_read(call, grad, &up);
     if (status == TN_OK) {
-        job.g =
-            (cpu_gate){.inner = cpu_span(x, d, x->rank) / 2, .x = in.data, .grad = up.data, .out = out->host};
+        job.g = (cpu_gate){.inner = cpu_span(x, d, x->rank) / 2, .x = in, .grad = up, .out = out->host};
         cpu_parallel_ranges(call, cpu_span(x, 0, d), grain_for(16384, job.g.inner), run_gate, &job);
     }
-    cpu_contiguous_finish(&in, false);
-    cpu_contiguous_finish(&up, false);
     return status;
 }
 
@@ -76,20 +73,17 @@ static int32_t run_weight_norm(const tn_call *call, const tn_tensor_desc *const 
     const tn_tensor_desc *v = operands[V], *first = tensor_out(call, 0), *second = tensor_out(call, 1);
     uint32_t d = wrapped(dim, v);
     gate_job job = {.kernels = cpu_kernels_of(gate_table, v->dtype), .back = operands[GRAD] != NULL};
-    cpu_contiguous dense[OPERANDS];
-    int32_t status = TN_OK;
-    memset(dense, 0, sizeof(dense));
-    for (int i = 0; i < OPERANDS && status == TN_OK; i++)
-        status = cpu_contiguous_read(call, operands[i], &dense[i]);
+    void *data[OPERANDS];
+    int32_t status = cpu_contiguous_all(call, operands, OPERANDS, OPERANDS, data);
     if (status == TN_OK) {
         const tn_tensor_desc *norms = job.back ? operands[NORMS] : second;
         job.w = (cpu_weight_norm){.outer = cpu_span(v, 0, d),
                                   .slices = v->sizes[d],
                                   .inner = cpu_span(v, d + 1, v->rank),
-                                  .v = dense[V].data,
-                                  .g = dense[G].data,
-                                  .grad = dense[GRAD].data,
-                                  .norms_in = dense[NORMS].data,
+                                  .v = data[V],
+                                  .g = data[G],
+                                  .grad = data[GRAD],
+                                  .norms_in = data[NORMS],
                                   .wide_norms = norms->dtype != v->dtype,
                                   .out = first->host,
                                   .norms = second->host,
@@ -97,7 +91,6 @@ static int32_t run_weight_norm(const tn_call *call, const tn_tensor_desc *const 
         cpu_parallel_ranges(call, job.w.slices, grain_for(16384, job.w.outer * job.w.inner), run_slices,
                             &job);
     }
-    for (int i = 0; i < OPERANDS; i++) cpu_contiguous_finish(&dense[i], false);
     return status;
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between gate.c, which has the rows, and gate_dtype.c: glu and weight normalisation. */
+/* The kernels of gate_dtype.c, for gate.c. */
 #ifndef TENON_CPU_NN_GATE_H
 #define TENON_CPU_NN_GATE_H
 
 #include "support/cpu.h"
 
-/* Halves of a dimension: [outer, 2, inner]. */
+/* The two halves of a dimension: [outer, 2, inner]. */
 typedef struct cpu_gate {
     int64_t inner;
     const void *x, *grad;
     void *out;
 } cpu_gate;
 
-/* v as [outer, slices, inner]; each slice has one norm and one g. Norms may be wider than v. */
+/* v as [outer, slices, inner]; each slice has one norm and one g. The norms of half types are float32. */
 typedef struct cpu_weight_norm {
     int64_t outer, slices, inner;
     const void *v, *g, *grad, *norms_in;
