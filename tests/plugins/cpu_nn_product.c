@@ -161,3 +161,20 @@ Test(cpu_nn_product, deterministic_results_do_not_depend_on_threads)
     cr_assert_arr_eq(first.desc.host, second.desc.host, first.bytes);
     fixture_close(&f);
 }
+
+Test(cpu_nn_product, every_nan_is_the_canonical_bfloat16)
+{
+    fixture f;
+    fixture_open(&f);
+    const uint16_t a[2] = {0xffc1, 0x3f80},
+                   b[2] = {0x3f80, 0x4000}; /* a NaN with sign and payload, 1; 1, 2 */
+    uint16_t got = 0;
+    fixture_tensor x = fixture_tensor_make(&f, TN_BFLOAT16, 2, SIZES(1, 2), a);
+    fixture_tensor y = fixture_tensor_make(&f, TN_BFLOAT16, 2, SIZES(2, 1), b);
+    fixture_tensor out = fixture_tensor_make(&f, TN_BFLOAT16, 2, SIZES(1, 1), NULL);
+    tn_value args[] = {fixture_value(&x), fixture_value(&y)}, outs[] = {fixture_value(&out)};
+    cr_assert_eq(nn_run(&f, "aten::mm", args, 2, outs, 1, 1, 0), TN_OK);
+    fixture_read(&f, &out, &got);
+    cr_assert_eq(got, 0x7fc0, "0x%x", got);
+    fixture_close(&f);
+}
