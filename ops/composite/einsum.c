@@ -62,6 +62,7 @@ static int32_t add_ellipsis(tn_scope *s, einsum_term *term, const char **at, con
 
 static int32_t parse_inputs(tn_scope *s, einsum_plan *p, const char *at, const char *end)
 {
+    const char *start = at;
     int64_t term = 0;
     for (; at < end; at++) {
         int32_t status = TN_OK;
@@ -79,7 +80,7 @@ static int32_t parse_inputs(tn_scope *s, einsum_plan *p, const char *at, const c
             return tni_scope_failf(s, TN_E_SYNTAX,
                                    "einsum(): invalid subscript given at index %lld in the equation string, "
                                    "subscripts must be in [a-zA-Z]",
-                                   (long long)(at - end));
+                                   (long long)(at - start));
         }
         if (status) return status;
     }

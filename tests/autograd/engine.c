@@ -428,3 +428,46 @@ Test(engine, dead_handles)
     tn_context_destroy(debug);
     end();
 }
+
+Test(engine, what_backward_and_grad_refuse)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_sum(s, tn_mul(s, x, x)), *plain = VECTOR(s, 0, 1), *out;
+    tn_tensor *z = tn_view_as_complex(s, x);
+    tn_backward_options two = {.size = sizeof two, .grad_outputs = {(tn_tensor *[]){plain, plain}, 2}};
+    tn_backward_options no_inputs = {.size = sizeof no_inputs, .inputs = {&x, 0}};
+    tn_backward_options constant = {.size = sizeof constant, .inputs = {&plain, 1}};
+    struct {
+        tn_backward_options known;
+        uint64_t later;
+    } newer = {{.size = sizeof newer}, 1};
+    tn_backward_with(s, TN_TENSORS(y), &newer.known);
+    expect_error(s, "backward: options have an unknown field");
+    tn_backward(s, z);
+    expect_error(s, "grad can be implicitly created only for real scalar outputs but got complex128");
+    tn_backward_with(s, (tn_tensors){NULL, 0}, NULL);
+    expect_error(s, "backward: there are no tensors to start from");
+    tn_backward_with(s, TN_TENSORS(y), &two);
+    expect_error(s, "got 1 tensors and 2 gradients");
+    tn_backward_with(s, TN_TENSORS(y), &no_inputs);
+    expect_error(s, "`inputs` argument to `backward` cannot be empty.");
+    tn_backward_with(s, TN_TENSORS(y), &constant);
+    expect_error(s, "One of the differentiated Tensors does not require grad");
+    tn_grad(s, TN_TENSORS(y), (tn_tensors){NULL, 0}, NULL, &out);
+    expect_error(s, "grad requires non-empty inputs.");
+    tn_tensor *complex_grad = tn_view_as_complex(s, VECTOR(s, 0, 1, 0));
+    tn_backward_options kind = {.size = sizeof kind, .grad_outputs = {&complex_grad, 1}};
+    tn_backward_with(s, TN_TENSORS(tn_sum(s, x)), &kind);
+    expect_error(s, "For complex Tensors, both grad_output and output are required to have the same dtype.");
+    end();
+}
+
+/* A non-leaf among the inputs retains its gradient: y = x^2, loss = 3 y. */
+Test(engine, inputs_that_are_not_leaves_retain_their_gradient)
+{
+    tn_tensor *x = VECTOR(s, 1, 2), *y = tn_mul(s, x, x);
+    tn_backward_options to_y = {.size = sizeof to_y, .inputs = {&y, 1}};
+    tn_backward_with(s, TN_TENSORS(tn_sum(s, tn_mul_scalar(s, y, 3))), &to_y);
+    EXPECT(s, tn_grad_of(s, y), 3);
+    cr_assert_null(tn_grad_of(s, x));
+    end();
+}
