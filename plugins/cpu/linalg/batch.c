@@ -201,7 +201,7 @@ int32_t cpu_check_lapack_sizes(const tn_call *call, const tn_tensor_desc *t)
 {
     for (uint32_t i = t->rank > 2 ? t->rank - 2 : 0; i < t->rank; i++) {
         if (t->sizes[i] > INT_MAX / 4)
-            return cpu_error(call, TN_E_SHAPE, "linalg: a matrix with a side of %lld is too large for LAPACK",
+            return cpu_error(call, TN_E_SHAPE, "a matrix with a side of %lld is too large for LAPACK",
                              (long long)t->sizes[i]);
     }
     return TN_OK;

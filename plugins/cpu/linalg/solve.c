@@ -73,7 +73,7 @@ static int32_t check_pivots(const tn_call *call, const tn_tensor_desc *pivots, i
         if (!pivots_fit((const int *)(const void *)m.at, m.row, n, pairs))
             return cpu_error(
                 call, TN_E_INDEX,
-                "linalg: argument 'pivots': must be rows from 1 to %lld, as a factorization returns them",
+                "argument 'pivots': must be rows from 1 to %lld, as a factorization returns them",
                 (long long)n);
     }
     return TN_OK;

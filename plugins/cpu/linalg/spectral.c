@@ -24,7 +24,7 @@ static int32_t check_sizes(const tn_call *call, const tn_tensor_desc *in)
     if (status == TN_OK && least > 20000)
         return cpu_error(
             call, TN_E_SHAPE,
-            "linalg: a matrix of %lld x %lld is too large for LAPACK (the shorter side may be at most 20000)",
+            "a matrix of %lld x %lld is too large for LAPACK (the shorter side may be at most 20000)",
             (long long)in->sizes[in->rank - 2], (long long)in->sizes[in->rank - 1]);
     return status;
 }
