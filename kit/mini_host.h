@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host in miniature, for the parts of the kit that load a plugin without the library: errors, logs that go nowhere,
- * names, memory. It calls no kernels; who does adds the slots that take a call.
+ * A host in miniature, for the parts of the kit that load a plugin without the library: errors, logs that go
+ * nowhere, names, memory. It calls no kernels; who does adds the slots that take a call.
  */
 #ifndef TENON_KIT_MINI_HOST_H
 #define TENON_KIT_MINI_HOST_H

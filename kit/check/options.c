@@ -3,8 +3,8 @@
  * Tier 1, options: each text, float and scalar option of each operator that the plugin has a kernel for, at
  * values other than the default. A kernel that ignores an option gives the result of another value.
  *
- * Pointwise operators, reductions and scans take their arguments from table.c. The others are written down here,
- * an argument a word:
+ * Pointwise operators, reductions and scans take their arguments from table.c. The calls of others are listed
+ * here, one word for each argument:
  *
  *     x4,16   a float tensor of that shape       p3   the same, positive       o9   the same, ascending
  *     z3      indices from 0 to 3

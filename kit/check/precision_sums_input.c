@@ -8,7 +8,7 @@
 const char *const sums_class_names[PRECISION_CLASSES] = {"uniform", "wide", "cancelling",
                                                          "many",    NULL,   "special"};
 
-#define WIDE_REACH       20 /* exponents of wide terms are below this on both sides; of float16 WIDE_REACH_16 */
+#define WIDE_REACH       20 /* exponents of wide terms are within this; of float16 within WIDE_REACH_16 */
 #define WIDE_REACH_16    5
 #define OFFSET_OF_POWERS 100 /* cancels when the greatest exponent is subtracted */
 

@@ -120,9 +120,10 @@ static int is_product(const char *name)
 #define FACTORS 20480 /* no fewer than any class has elements */
 
 /*
- * Factors whose product is exact and in range in any order and grouping. Floats: signs and a few powers of two; two
- * of one direction among those that a broadcast repeats five times, so that float16 holds all of them together.
- * Integers wrap around: odd numbers, so that no product becomes 0. Complex: quarter turns and the same powers.
+ * Factors whose product is exact and in range in any order and grouping. Floats: signs and a few powers of
+ * two; two of one direction among those that a broadcast repeats five times, so that float16 holds all of
+ * them together. Integers wrap around: odd numbers, so that no product becomes 0. Complex: quarter turns and
+ * the same powers.
  */
 static const double *factors_of(tn_dtype dtype)
 {

@@ -13,8 +13,8 @@
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Errors that no status carries (a kernel that refuses after can_run agreed) are only logged: the first one fails
- * the case. All lines are shown with a case that fails. The library may log from any thread. */
+/* Errors that no status carries (a kernel that refuses after can_run agreed) are only logged: the first
+ * one fails the case. All lines are shown with a case that fails. The library may log from any thread. */
 static void note_log(void *user, int32_t level, const char *text)
 {
     static const char *const levels[] = {"error", "warning", "info", "debug"};

@@ -34,7 +34,8 @@ typedef struct golden_file {
     void *user;
 } golden_file;
 
-/* The field of a line that is missing or of the wrong kind, or NULL. Files are input: nothing in them is trusted. */
+/* The field of a line that is missing or of the wrong kind, or NULL. Files are input: nothing in them is
+ * trusted. */
 const char *golden_damage(const cJSON *line);
 /* An integer of a line, also one written as a string (beyond 2^53); out of range ones become the nearest. */
 int64_t golden_integer(const cJSON *item);

@@ -139,7 +139,8 @@ Test(waits, an_emptied_cache_waits_for_the_device)
 
 static atomic_int released;
 
-/* A host callback that waits for the test: what is queued behind it is unfinished, however fast the device is. */
+/* A host callback that waits for the test: what is queued behind it is unfinished, however fast the device
+ * is. */
 static sem_t gate;
 static const tn_stream_interface *streams;
 

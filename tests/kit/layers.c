@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two kernels with options, for the reference plugin that mutants.py makes: gelu and native_layer_norm, from their
- * definitions. The reference plugin itself has neither, so that the library's composites run on it.
+ * Two kernels with options, for the reference plugin that mutants.py makes: gelu and native_layer_norm, from
+ * their definitions. The reference plugin itself has neither, so that the library's composites run on it.
  */
 #include "kernels.h"
 
@@ -31,7 +31,8 @@ static double load(const tn_tensor_desc *t, const int64_t *index)
     return number_in(DOMAIN_REAL, tensor_load(t, index)).re;
 }
 
-/* (input, normalized_shape, weight, bias, eps) -> (out, mean, rstd); `index` stands at the first element of a row. */
+/* (input, normalized_shape, weight, bias, eps) -> (out, mean, rstd); `index` stands at the first element
+ * of a row. */
 static void normalise_row(const tn_call *call, int64_t *index, uint32_t outer)
 {
     const tn_tensor_desc *x = tensor_argument(call, 0), *weight = tensor_argument(call, 2),

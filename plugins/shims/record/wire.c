@@ -16,7 +16,8 @@ uint64_t wire_u64(record_wire *w, uint64_t value)
     return value;
 }
 
-/* Writes `from`, or reads into fresh memory that ends with `extra` zero bytes. Returns where the bytes are. */
+/* Writes `from`, or reads into fresh memory that ends with `extra` zero bytes. Returns where the bytes
+ * are. */
 static void *move_array(record_wire *w, const void *from, uint64_t bytes, uint64_t extra)
 {
     void *at = w->memory ? w->memory(w, bytes + extra) : (void *)(uintptr_t)from;

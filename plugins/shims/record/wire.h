@@ -11,7 +11,8 @@
 
 /* One direction. The user extends it: it is the first member of his own struct. */
 typedef struct record_wire {
-    /* Moves `bytes` between `data` and the file. A reader that runs out of file gives zeros and sets `bad`. */
+    /* Moves `bytes` between `data` and the file. A reader that runs out of file gives zeros and sets
+     * `bad`. */
     void (*move)(struct record_wire *w, void *data, uint64_t bytes);
     /* Moves a tensor; NULL is not passed to a writer, nor expected of a reader. */
     void (*tensor)(struct record_wire *w, tn_tensor **t);

@@ -145,8 +145,8 @@ static int32_t host_callback(void *self, void *device, void *stream, void (*call
     return TN_OK;
 }
 
-/* Events, which are offered with TENON_LIAR=events only. Handles are static, so that their use after destroy, which
- * a test of the host makes, is harmless. */
+/* Events, which are offered with TENON_LIAR=events only. Handles are static, so that their use after
+ * destroy, which a test of the host makes, is harmless. */
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
     static char event;

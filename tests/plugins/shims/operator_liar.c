@@ -64,7 +64,7 @@ static int32_t infer(void *self, const tn_call *call)
     return host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
 }
 
-/* ---- Composite -------------------------------------------------------------------------------------------- */
+/* ---- Composite --------------------------------------------------------------------------------------- */
 
 static int32_t composite(void *self, const tn_call *call)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that a plugin defines, under `validate` and `inject`: each lie of operator_liar.c about its shape
- * rule, composite, gradient and kernel must be found with its operator and places, be the only thing found, and
- * leave a living process; the honest library has no findings and the same results.
+ * Operators that a plugin defines, under `validate` and `inject`: each lie of operator_liar.c about its
+ * shape rule, composite, gradient and kernel must be found with its operator and places, be the only thing
+ * found, and leave a living process; the honest library has no findings and the same results.
  */
 #include "fixture.h"
 
