@@ -247,3 +247,139 @@ Test(refusals, of_layers_and_samples)
     REFUSED(tn_normal_float_tensor(s, 0, tn_neg(s, v)), "normal expects all elements of std >= 0.0");
     end();
 }
+
+Test(refusals, of_products_and_convolutions)
+{
+    tn_tensor *v = ones(TN_INTS(3)), *m = ones(TN_INTS(2, 3)), *b = ones(TN_INTS(2, 2, 3)),
+              *x = ones(TN_INTS(1, 4, 5, 5)), *w = ones(TN_INTS(4, 4, 3, 3));
+    tn_tensor *single = tn_to(s, m, TN_FLOAT32), *image = ones(TN_INTS(1, 1, 3, 3));
+    REFUSED(tn_mm(s, v, m), "self must be a matrix");
+    REFUSED(tn_mm(s, m, m), "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)");
+    REFUSED(tn_mm(s, m, tn_t(s, single)), "expected m1 and m2 to have the same dtype");
+    REFUSED(tn_addmm(s, m, v, m), "mat1 must be a matrix, got 1-D tensor");
+    REFUSED(tn_addmm(s, m, m, v), "mat2 must be a matrix, got 1-D tensor");
+    REFUSED(tn_addmm(s, b, tn_t(s, m), m), "the number of sizes provided (2) must be greater or equal");
+    REFUSED(tn_bmm(s, m, b), "batch1 must be a 3D tensor");
+    REFUSED(tn_bmm(s, b, m), "batch2 must be a 3D tensor");
+    REFUSED(tn_bmm(s, b, b),
+            "Expected size for first two dimensions of batch2 tensor to be: [2, 3] but got: [2, 2].");
+    REFUSED(tn_mv(s, m, ones(TN_INTS(2))), "size mismatch, got input (2), mat (2x3), vec (2)");
+    REFUSED(tn_dot(s, m, v), "1D tensors expected, but got 2D and 1D tensors");
+    REFUSED(tn_dot(s, v, tn_to(s, v, TN_FLOAT32)), "expected both vectors to have same dtype");
+    REFUSED(tn_dot(s, v, ones(TN_INTS(2))), "inconsistent tensor size, expected tensor [3] and src [2]");
+    REFUSED(tn_linear(s, tn_sum(s, v), m), "both arguments to linear need to be at least 1D");
+    REFUSED(tn_linalg_cross(s, v, m), "inputs must have the same number of dimensions.");
+    REFUSED(tn_linalg_cross(s, ones(TN_INTS(2)), ones(TN_INTS(2))), "must have length 3. Got 2 and 2");
+    REFUSED(tn_conv2d(s, x, tn_to(s, w, TN_FLOAT32)), "should be the same");
+    REFUSED(tn_conv2d(s, x, w, .padding = TN_INTS(-1, 0)), "negative padding is not supported");
+    REFUSED(tn_conv2d(s, x, w, .stride = TN_INTS(0, 1)), "non-positive stride is not supported");
+    REFUSED(tn_conv2d(s, x, w, .dilation = TN_INTS(0, 1)), "dilation should be greater than zero");
+    REFUSED(tn_conv2d(s, x, w, .groups = 0), "non-positive groups is not supported");
+    REFUSED(tn_conv2d(s, x, w, .groups = 3), "expected weight to be divisible by 3 at dimension 0");
+    REFUSED(tn_conv2d(s, x, w, .groups = 2), "but got 4 channels instead");
+    REFUSED(tn_conv2d(s, x, w, .bias = v), "expected bias to be 1-dimensional with 4 elements");
+    REFUSED(tn_conv2d(s, x, ones(TN_INTS(4, 4, 6, 6))),
+            "Kernel size can't be greater than actual input size");
+    REFUSED(tn_conv_transpose2d(s, x, w, .output_padding = TN_INTS(-1, 0)),
+            "negative output_padding is not supported");
+    REFUSED(tn_im2col(s, image, TN_INTS(0, 1), TN_INTS(1, 1), TN_INTS(0, 0), TN_INTS(1, 1)),
+            "kernel size should be greater than zero");
+    REFUSED(tn_im2col(s, image, TN_INTS(1, 1), TN_INTS(1, 1), TN_INTS(0, 0), TN_INTS(0, 1)),
+            "stride should be greater than zero");
+    REFUSED(tn_im2col(s, image, TN_INTS(1, 1), TN_INTS(0, 1), TN_INTS(0, 0), TN_INTS(1, 1)),
+            "dilation should be greater than zero");
+    REFUSED(tn_im2col(s, image, TN_INTS(1, 1), TN_INTS(1, 1), TN_INTS(-1, 0), TN_INTS(1, 1)),
+            "padding should be non-negative");
+    REFUSED(tn_im2col(s, image, TN_INTS(4, 4), TN_INTS(1, 1), TN_INTS(0, 0), TN_INTS(1, 1)),
+            "too small (non-positive)");
+    REFUSED(tn_im2col(s, v, TN_INTS(1, 1), TN_INTS(1, 1), TN_INTS(0, 0), TN_INTS(1, 1)),
+            "Expected 3D or 4D (batch mode) tensor");
+    REFUSED(tn_col2im(s, v, TN_INTS(3, 3), TN_INTS(1, 1), TN_INTS(1, 1), TN_INTS(0, 0), TN_INTS(1, 1)),
+            "Expected 2D or 3D (batch mode) tensor for input");
+    REFUSED(tn_col2im(s, m, TN_INTS(3, 3), TN_INTS(2, 2), TN_INTS(1, 1), TN_INTS(0, 0), TN_INTS(1, 1)),
+            "to be divisible by the product of kernel_size");
+    REFUSED(tn_grid_sampler(s, image, m, 0, 0, 0),
+            "expected 4D or 5D input and grid with same number of dimensions");
+    REFUSED(tn_grid_sampler(s, image, ones(TN_INTS(2, 1, 1, 2)), 0, 0, 0),
+            "expected grid and input to have same batch size");
+    REFUSED(tn_grid_sampler(s, image, ones(TN_INTS(1, 1, 1, 3)), 0, 0, 0),
+            "expected grid to have size 2 in last dimension");
+    end();
+}
+
+Test(refusals, of_windows_and_places)
+{
+    tn_tensor *v = ones(TN_INTS(3)), *m = ones(TN_INTS(2, 3)), *image = ones(TN_INTS(1, 1, 4, 4)),
+              *i = longs(TN_INTS(2)), *grid = longs(TN_INTS(2, 3));
+    REFUSED(tn_max_pool2d(s, v, TN_INTS(2, 2)), "non-empty 3D or 4D (batch mode) tensor expected for input");
+    REFUSED(tn_max_pool2d(s, image, TN_INTS(0, 2)), "kernel size should be greater than zero, but got");
+    REFUSED(tn_max_pool2d(s, image, TN_INTS(2, 2), .dilation = TN_INTS(0, 1)),
+            "dilation should be greater than zero, but got");
+    REFUSED(tn_max_pool2d(s, image, TN_INTS(2, 2), .padding = TN_INTS(-1, 0)),
+            "pad must be non-negative, but got pad: -1");
+    REFUSED(tn_max_pool2d(s, image, TN_INTS(2, 2), .padding = TN_INTS(2, 0)),
+            "pad should be at most half of effective kernel size");
+    REFUSED(tn_max_pool2d(s, image, TN_INTS(9, 9)), "Output size is too small");
+    REFUSED(tn_avg_pool2d(s, image, TN_INTS(2, 2), .divisor_override = 0), "divisor must be not zero");
+    REFUSED(tn_adaptive_max_pool2d(s, v, TN_INTS(1, 1)), "Expected 3D or 4D tensor, but got");
+    REFUSED(tn_adaptive_avg_pool1d(s, v, TN_INTS(1)),
+            "Expected 2 to 3 dimensions, but got 1-dimensional tensor");
+    REFUSED(tn_upsample_nearest2d(s, image, TN_INTS(0, 1)),
+            "Input and output sizes should be greater than 0");
+    REFUSED(tn_gather(s, m, 0, i), "Index tensor must have the same number of dimensions as input tensor");
+    REFUSED(tn_gather(s, m, 0, m), "gather(): Expected dtype int32/int64 for index");
+    REFUSED(tn_gather(s, m, 0, longs(TN_INTS(1, 5))),
+            "Size does not match at dimension 1 expected index [1, 5]");
+    REFUSED(tn_scatter(s, m, 0, m, m), "scatter(): Expected dtype int32/int64 for index");
+    REFUSED(tn_scatter(s, m, 0, grid, tn_to(s, m, TN_FLOAT32)),
+            "scatter(): Expected self.dtype to be equal to src.dtype");
+    REFUSED(tn_scatter_src_reduce(s, m, 0, grid, m, "odd"),
+            "reduce argument must be either add or multiply. Got odd");
+    REFUSED(tn_scatter_reduce(s, m, 0, grid, m, "odd"),
+            "must be either sum, prod, mean, amax or amin, got odd");
+    REFUSED(tn_index_add(s, m, 0, grid, m), "Index should have dimension 1 or 0 (got 2)");
+    REFUSED(tn_index_add(s, m, 0, i, tn_to(s, m, TN_FLOAT32)),
+            "self and source expected to have the same dtype");
+    REFUSED(tn_index_add(s, m, 0, longs(TN_INTS(1)), m),
+            "Number of indices (1) should be equal to source.size(dim): (2)");
+    REFUSED(tn_index_tensor(s, v, TN_TENSORS(i, i)), "too many indices for tensor of dimension 1 (got 2)");
+    REFUSED(tn_index_tensor(s, v, TN_TENSORS(v)),
+            "tensors used as indices must be long, int, byte or bool tensors");
+    REFUSED(tn_index_tensor(s, m, TN_TENSORS(i, longs(TN_INTS(3)))),
+            "indexing tensors could not be broadcast together");
+    REFUSED(tn_masked_select(s, v, v), "masked_select: expected BoolTensor for mask");
+    REFUSED(tn_masked_fill_scalar(s, v, v, 1), "only supports boolean masks, but got mask with dtype");
+    REFUSED(tn_empty(s, TN_INTS(2), .memory_format = TN_CHANNELS_LAST),
+            "required rank 4 tensor to use channels_last format");
+    REFUSED(tn_empty(s, TN_INTS(-1)), "Trying to create tensor with negative dimension -1: [-1]");
+    REFUSED(tn_empty_strided(s, TN_INTS(2), TN_INTS(1, 1)),
+            "dimensionality of sizes (1) must match dimensionality of strides (2)");
+    REFUSED(tn_empty_strided(s, TN_INTS(2), TN_INTS(-1)),
+            "Negative strides are not supported, got strides: [-1]");
+    REFUSED(tn_empty_permuted(s, TN_INTS(2, 2), TN_INTS(0)),
+            "does not match the length of the physical_layout");
+    REFUSED(tn_empty_permuted(s, TN_INTS(2, 2), TN_INTS(0, 0)), "Duplicate dim not allowed");
+    REFUSED(tn_empty_permuted(s, TN_INTS(2), TN_INTS(3)),
+            "Dimension out of range (expected to be between 0 and 0, but got 3 at index 0)");
+    REFUSED(tn_set_source_tensor_(s, v, i), "Could not set tensor of type");
+    REFUSED(tn_cat(s, (tn_tensors){&v, 0}), "torch.cat(): expected a non-empty list of Tensors");
+    REFUSED(tn_cat(s, TN_TENSORS(tn_sum(s, v), v)),
+            "zero-dimensional tensor (at position 0) cannot be concatenated");
+    REFUSED(tn_cat(s, TN_TENSORS(m, v)), "Tensors must have same number of dimensions: got 2 and 1");
+    REFUSED(tn_cat(s, TN_TENSORS(m, ones(TN_INTS(2, 2)))),
+            "Sizes of tensors must match except in dimension 0.");
+    REFUSED(tn_roll(s, v, TN_NO_INTS), "`shifts` required");
+    REFUSED(tn_roll(s, m, TN_INTS(1), .dims = TN_INTS(0, 1)),
+            "shifts and dimensions must align. shifts: 1, dims:2");
+    REFUSED(tn_tril(s, v), "input tensor must have at least 2 dimensions");
+    REFUSED(tn_repeat(s, m, TN_INTS(2)), "can not be smaller than number of dimensions of tensor");
+    REFUSED(tn_multinomial(s, v, 4),
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+    REFUSED(tn_multinomial(s, v, 0), "cannot sample n_sample <= 0 samples");
+    REFUSED(tn_multinomial(s, i, 1), "multinomial only supports floating-point dtypes for input");
+    REFUSED(tn_bincount(s, v), "bincount only supports 1-d non-negative integral inputs.");
+    REFUSED(tn_bincount(s, i, .minlength = -1), "minlength should be >= 0");
+    REFUSED(tn_bincount(s, i, .weights = v), "weights should be 1-d and have the same length as input");
+    REFUSED(tn_topk(s, v, 4), "selected index k out of range");
+    end();
+}
