@@ -26,7 +26,7 @@ MUTATIONS = [
     ("another status code", "base.h", r"X\(TN_E_DTYPE, 3,", r"X(TN_E_DTYPE, 33,", "constant TN_E_DTYPE changed"),
     ("another constant", "base.h", r"#define TN_CODE_BFLOAT +4u\n", "#define TN_CODE_BFLOAT 9u\n",
      "constant TN_CODE_BFLOAT changed"),
-    ("a constant taken away", "base.h", r"#define TN_CLASS_CONTRACT +5\n", "", "constant TN_CLASS_CONTRACT is gone"),
+    ("a constant taken away", "base.h", r"#define TN_CLASS_CONTRACT +5[^\n]*\n", "", "constant TN_CLASS_CONTRACT is gone"),
     ("other bits of a dtype", "base.h", r"\(uint32_t\)\(bits\) << 8 \| 1u << 16", "(uint32_t)(bits) << 12 | 1u << 24",
      "constant TN_FLOAT32 changed"),
     ("a larger value", "value.h", r"(        void \*pointer;)", r"\1\n        uint32_t extra;", "tn_value is frozen"),

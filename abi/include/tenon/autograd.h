@@ -2,8 +2,10 @@
 /*
  * Automatic differentiation in reverse mode.
  *
- * Complex gradients follow the conjugate Wirtinger convention: the gradient of a real loss L is dL/dRe + i
- * dL/dIm. Any number of threads may run backward at once, on graphs that share leaves too.
+ * Complex gradients follow the conjugate Wirtinger convention: the gradient of a real loss L is
+ * dL/dRe + i dL/dIm. Any number of threads may run backward at once, also on graphs that share leaves.
+ *
+ * Functions that return int32_t return a status; with a scope, the scope records the error too.
  */
 #ifndef TENON_AUTOGRAD_H
 #define TENON_AUTOGRAD_H
@@ -13,60 +15,63 @@
 TN_BEGIN_DECLS
 
 #ifndef TN_PLUGIN
+/* 1 if operators on t are recorded for backward. */
 TN_API int32_t tn_requires_grad(const tn_tensor *t) TN_ANY_THREAD;
-/* Only leaves of floating or complex dtype; else an error. */
+/* Switches recording for a leaf. Its dtype must be floating or complex, else TN_E_DTYPE; a tensor that is
+ * not a leaf cannot be switched off, TN_E_AUTOGRAD. */
 TN_API int32_t tn_set_requires_grad(tn_tensor *t, int32_t on) TN_ANY_THREAD;
+/* 1 if no recorded operator made t. */
 TN_API int32_t tn_is_leaf(const tn_tensor *t) TN_ANY_THREAD;
-/* Keep the gradient of a tensor that is not a leaf. */
+/* Makes backward keep the gradient of a tensor that is not a leaf. */
 TN_API int32_t tn_retain_grad(tn_tensor *t) TN_ANY_THREAD;
-/* The accumulated gradient, in the scope, or NULL when there is none (which is no error). */
+/* The accumulated gradient; NULL, without an error, if there is none. */
 TN_API TN_SCOPED TN_NULLABLE tn_tensor *tn_grad_of(tn_scope *s, const tn_tensor *t);
 /* Replaces the gradient; NULL clears it. Shape, dtype and device must be those of t. */
 TN_API int32_t tn_set_grad(tn_tensor *t, TN_NULLABLE tn_tensor *grad) TN_ANY_THREAD;
-/* The same data without history, sharing storage and version. */
+/* A tensor with the same storage and version, but without history: it requires no gradient. */
 TN_API TN_SCOPED tn_tensor *tn_detach(tn_scope *s, tn_tensor *t);
 
 typedef struct tn_backward_options {
     uint32_t size;
-    int32_t retain_graph;      /* keep saved tensors for another run; create_graph implies it */
+    int32_t retain_graph;      /* keep saved tensors for another backward; create_graph implies it */
     int32_t create_graph;      /* record the backward pass itself */
-    int32_t allow_unused;      /* tn_grad: an input that was not reached gives NULL instead of an error */
+    int32_t allow_unused;      /* tn_grad: NULL for an input that no root depends on, instead of an error */
     int32_t materialize_grads; /* tn_grad: zeros instead of NULL; implies allow_unused */
     int32_t reserved;
-    tn_tensors grad_outputs; /* one for each root, NULL: ones for a 0-dim or one-element root */
-    tn_tensors inputs;       /* tn_backward_with: accumulate into these only */
+    tn_tensors grad_outputs; /* one for each root; NULL: 1, for a root with one element */
+    tn_tensors inputs;       /* tn_backward_with: accumulate into these tensors only */
 } tn_backward_options;
 
-/* Accumulates d root / d leaf into the leaves. root has one element. */
+/* Accumulates d root / d leaf into the gradients of all leaves. `root` has one element. */
 TN_API int32_t tn_backward(tn_scope *s, tn_tensor *root);
 TN_API int32_t tn_backward_with(tn_scope *s, tn_tensors roots,
                                 TN_NULLABLE const tn_backward_options *options);
-/* Gradients of the roots with respect to inputs, one for each in out[]; nothing is accumulated. */
+/* Writes the gradient of the roots with respect to each input to out[]; accumulates nothing. */
 TN_API int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs,
                        TN_NULLABLE const tn_backward_options *options, TN_OUT TN_SCOPED tn_tensor **out);
 
 /* Grad mode of this thread: TN_GRAD_ON, TN_GRAD_OFF, TN_GRAD_INFERENCE. Scopes set it by option. */
 TN_API uint32_t tn_grad_mode(void) TN_ANY_THREAD;
-/* Sets it and returns the one before. */
+/* Sets the mode and returns the previous one. */
 TN_API uint32_t tn_set_grad_mode(uint32_t mode) TN_ANY_THREAD;
 
 /*
- * Hooks. A tensor hook sees the gradient of the tensor and may return another one (owned by the scope) or
- * NULL for no change. It runs on the thread that runs backward. Handles are removed with tn_hook_remove.
+ * Hooks. A tensor hook receives the gradient of the tensor and returns a replacement (owned by the scope), or
+ * NULL for no change. It runs on the thread that runs backward. tn_hook_remove removes it by its handle.
  */
 typedef TN_NULLABLE tn_tensor *(*tn_tensor_hook)(void *user, tn_scope *s, tn_tensor *grad);
 TN_API int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, TN_OUT uint64_t *out_handle);
-/* After the gradient has been accumulated into the leaf. */
+/* Runs after the gradient has been accumulated into the leaf. */
 typedef void (*tn_accumulate_hook)(void *user, tn_scope *s, tn_tensor *leaf);
 TN_API int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user,
                                            TN_OUT uint64_t *out_handle);
 TN_API void tn_hook_remove(tn_tensor *t, uint64_t handle);
 
 /*
- * A hook of several tensors, which must not change the gradients. ALL: called in each backward call once the
- * gradients of all those tensors that take part in it have come; `grads` has one for each tensor, NULL for
- * the others. ANY: called with the first gradient alone. The hook keeps the graph of its tensors until it is
- * removed.
+ * A hook of several tensors, which must not change the gradients. ALL: runs once in each backward call,
+ * when the gradients of all its tensors that take part are complete; `grads` has one for each tensor, NULL
+ * for those that do not take part. ANY: runs with the first gradient alone, `count` is 1. The hook keeps
+ * the graph of its tensors alive until it is removed.
  */
 #define TN_MULTI_HOOK_ALL 0u
 #define TN_MULTI_HOOK_ANY 1u
@@ -76,26 +81,30 @@ TN_API int32_t tn_register_multi_hook(tn_tensors tensors, uint32_t mode, tn_mult
                                       TN_OUT TN_GIVES tn_multi_hook **out);
 TN_API void tn_multi_hook_remove(TN_TAKES TN_NULLABLE tn_multi_hook *hook);
 
-/* The graph: nodes are borrowed from the tensor that leads to them. */
+/* The graph. Nodes are borrowed: they live as long as a tensor that leads to them. */
 typedef struct tn_node tn_node;
+/* The node that made t; NULL for a leaf. */
 TN_API TN_NULLABLE tn_node *tn_grad_fn(const tn_tensor *t) TN_ANY_THREAD;
-/* "MulBackward", "AccumulateGrad". */
+/* Such as "MulBackward" or "AccumulateGrad". */
 TN_API const char *tn_node_name(const tn_node *node) TN_ANY_THREAD;
-/* Grows on each thread, and along each path towards a result; nodes of two threads may have the same. */
+/* Grows from node to node on one thread, and along each path to a result. Nodes of two threads may have the
+ * same number. */
 TN_API uint64_t tn_node_sequence(const tn_node *node) TN_ANY_THREAD;
+/* Number of gradients that the node gives: one for each input of the forward call. */
 TN_API uint32_t tn_node_input_count(const tn_node *node) TN_ANY_THREAD;
 /* The node that receives gradient i, or NULL. */
 TN_API TN_NULLABLE tn_node *tn_node_next(const tn_node *node, uint32_t i) TN_ANY_THREAD;
-/* Hooks of nodes: `pre` sees and may replace the gradients that come in, `post` those that go out. */
+/* Hooks of nodes: with `pre` 1 it may replace the gradients that the node receives, with 0 those that it
+ * gives. */
 typedef int32_t (*tn_node_hook)(void *user, tn_scope *s, tn_tensor **grads, uint32_t count);
 TN_API int32_t tn_node_register_hook(tn_node *node, int32_t pre, tn_node_hook hook, void *user,
                                      TN_OUT uint64_t *out_handle);
 TN_API void tn_node_hook_remove(tn_node *node, uint64_t handle);
-/* Called once when the backward call that is running on this thread has finished. */
+/* `callback` runs once, when the backward call that is running on this thread has finished. */
 TN_API int32_t tn_queue_callback(tn_scope *s, void (*callback)(void *user, tn_scope *s), void *user);
 
-/* Saved tensors: pack runs when a tensor is saved, unpack when backward reads it. Innermost pair per thread.
- */
+/* Hooks of saved tensors: `pack` runs when forward saves a tensor, `unpack` when backward reads it. The
+ * innermost pair of the thread counts. */
 typedef struct tn_saved_hooks {
     uint32_t size;
     uint32_t reserved;
@@ -108,9 +117,9 @@ TN_API int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
 TN_API void tn_saved_hooks_pop(tn_context *ctx);
 
 /*
- * A function with a gradient of its own, inside a program. `forward` runs without recording; `backward`
- * receives the gradients of the outputs (NULL where undefined unless materialised) and writes those of the
- * inputs.
+ * A function of the program with its own gradient. `forward` runs without recording. `backward` receives
+ * the gradients of the outputs (zeros for an undefined one; NULL with TN_FUNCTION_NO_MATERIALIZE) and
+ * writes those of the inputs.
  */
 typedef struct tn_function_call tn_function_call;
 typedef struct tn_function {
@@ -121,20 +130,23 @@ typedef struct tn_function {
     int32_t (*backward)(tn_function_call *call, tn_scope *s, tn_tensors grads, TN_OUT tn_tensor **out);
     void (*destroy)(void *user);
 } tn_function;
-#define TN_FUNCTION_ONCE_DIFFERENTIABLE 1u
-#define TN_FUNCTION_NO_MATERIALIZE      2u
+#define TN_FUNCTION_ONCE_DIFFERENTIABLE 1u /* backward itself has no gradient */
+#define TN_FUNCTION_NO_MATERIALIZE      2u /* undefined gradients are NULL, not zeros */
 TN_API int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, tn_tensors inputs,
                                  TN_OUT TN_SCOPED tn_tensor **out, uint32_t n_outs);
+/* For use inside `forward` and `backward`: the user pointer, and the tensors that forward saved. */
 TN_API void *tn_function_user(const tn_function_call *call);
 TN_API int32_t tn_function_save(tn_function_call *call, tn_tensors tensors);
 TN_API TN_SCOPED tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i);
+/* 1 if input i requires a gradient. */
 TN_API int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i);
+/* Inside `forward`: t, an input, was written in place; t, an output, has no gradient. */
 TN_API int32_t tn_function_mark_dirty(tn_function_call *call, tn_tensor *t);
 TN_API int32_t tn_function_mark_non_differentiable(tn_function_call *call, tn_tensor *t);
 
 /*
- * Finite differences (central, step eps) against the analytic gradient of a function of float64 or complex128
- * inputs. TN_OK, or TN_E_AUTOGRAD with the first element that differs.
+ * Compares the gradient of a function of float64 or complex128 inputs with central finite differences of step
+ * eps. TN_OK, or TN_E_AUTOGRAD, whose message names the first element that differs.
  */
 typedef int32_t (*tn_check_fn)(void *user, tn_scope *s, tn_tensors inputs, TN_OUT tn_tensor **out);
 typedef struct tn_gradcheck_options {
@@ -143,7 +155,7 @@ typedef struct tn_gradcheck_options {
     double eps;      /* 0: 1e-6 */
     double atol;     /* 0: 1e-5 */
     double rtol;     /* 0: 1e-3 */
-    int32_t second;  /* check the second derivatives too */
+    int32_t second;  /* 1: check second derivatives too */
     int32_t reserved;
 } tn_gradcheck_options;
 TN_API int32_t tn_gradcheck(tn_scope *s, tn_check_fn f, void *user, tn_tensors inputs,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ground every other header stands on: versions, status codes, packed dtypes and devices, and the
- * macros that say who owns what and who may call from where.
+ * What every other header needs: versions, status codes, packed dtypes and devices, and the macros that say
+ * who owns an argument and which threads may call a function.
  *
  * Everything that crosses the contract has a fixed width. Structs that may grow begin with `uint32_t size`
  * and are append-only; zero always means the behaviour before the field existed.
@@ -27,20 +27,20 @@
 #endif
 
 /*
- * Ownership and threads, in words a program can read. They expand to nothing (clang keeps them as
- * annotations when TN_ANNOTATE is defined); the documentation and the validation layer are made from them.
+ * Notes on ownership and threads. They expand to nothing (clang keeps them as annotations when TN_ANNOTATE
+ * is defined); abi/layout.lock and the validation layer are made from them.
  *
- *   TN_BORROWS     the callee uses the argument until it returns, the caller keeps it
- *   TN_TAKES       the callee takes the caller's reference, on failure too
- *   TN_GIVES       the caller receives a reference and must release it
- *   TN_SCOPED      the result belongs to the scope in the call and lives until the scope closes
- *   TN_OUT         written on success only
- *   TN_NULLABLE    NULL is legal and means absent
- *   TN_ANY_THREAD  may be called from any thread at any time
+ *   TN_BORROWS       the callee uses the argument until it returns; the caller keeps it
+ *   TN_TAKES         the callee takes the caller's reference, also when it fails
+ *   TN_GIVES         the caller receives a reference and must release it
+ *   TN_SCOPED        the result belongs to the scope of the call and lives until the scope closes
+ *   TN_OUT           written on success only
+ *   TN_NULLABLE      NULL is legal and means absent
+ *   TN_ANY_THREAD    may be called from any thread at any time
  *   TN_SCOPE_THREAD  only from the thread that opened the scope
- *   TN_HOST_THREAD   called by the host, one thread at a time for one object
- *   TN_IN_KERNEL   may be called while a kernel function runs
- *   TN_IN_CALLBACK may be called from a stream's host callback
+ *   TN_HOST_THREAD   called by the host, by one thread at a time for one object
+ *   TN_IN_KERNEL     may be called while a kernel function runs
+ *   TN_IN_CALLBACK   may be called from a stream's host callback
  */
 #if defined(__clang__) && defined(TN_ANNOTATE)
 #define TN_NOTE(x) __attribute__((annotate(x)))
@@ -62,12 +62,12 @@
 TN_BEGIN_DECLS
 
 /*
- * Versions. The major covers the info block, the entry, values, calls and errors; it is 0 until the
- * contract is frozen. The minor counts additions and is information only.
+ * Versions. The major version covers the info block, the entry function, values, calls and errors; it is 0
+ * until the contract is frozen. The minor version counts additions; nothing is decided by it.
  */
 #define TN_ABI_MAJOR 0u
 #define TN_ABI_MINOR 1u
-/* What is negotiated: major + 1, so that 0 is never a version. */
+/* The version that host and plugin negotiate: major + 1, so that 0 is never a version. */
 #define TN_ABI_GENERATION (TN_ABI_MAJOR + 1u)
 
 #define TN_VERSION_MAJOR 0u
@@ -105,31 +105,31 @@ enum { TN_STATUS_LIST(TN_STATUS_CONSTANT) TN_STATUS_COUNT = 22 };
 
 /* Classes of errors: what a program can do about one. */
 #define TN_CLASS_NONE          0
-#define TN_CLASS_ARGUMENT      1
-#define TN_CLASS_UNSUPPORTED   2
-#define TN_CLASS_OUT_OF_MEMORY 3
-#define TN_CLASS_DEVICE_LOST   4
-#define TN_CLASS_CONTRACT      5
-#define TN_CLASS_INTERNAL      6
+#define TN_CLASS_ARGUMENT      1 /* correct the call */
+#define TN_CLASS_UNSUPPORTED   2 /* use another operator, dtype or device */
+#define TN_CLASS_OUT_OF_MEMORY 3 /* free memory and try again */
+#define TN_CLASS_DEVICE_LOST   4 /* the device and its tensors are gone; use another device */
+#define TN_CLASS_CONTRACT      5 /* a plugin, or the use of a handle, is wrong */
+#define TN_CLASS_INTERNAL      6 /* a bug of the library */
 
 /*
- * An error, made by the host. `message` is complete in itself: it names operator, argument, what came and
- * what was expected. Strings live as long as the object. `cause` is the error that led to this one, or NULL.
+ * An error, made by the host. `message` can be shown as it is: it names the operator, the argument, what was
+ * given and what was expected. All strings live as long as the error. `cause` is the error that led to this
+ * one, or NULL.
  */
 typedef struct tn_error {
     uint32_t size;
     int32_t code;        /* TN_E_... */
     int32_t error_class; /* TN_CLASS_... */
-    int32_t native_code; /* the vendor's own number, 0 when there is none */
+    int32_t native_code; /* the vendor's own error code, or 0 */
     const char *message;
-    const char *op;          /* operator in whose call it arose, or NULL */
-    const char *plugin;      /* plugin it came from, or NULL */
+    const char *op;          /* the operator whose call failed, or NULL */
+    const char *plugin;      /* the plugin that reported it, or NULL */
     const char *native_text; /* the vendor's own text, or NULL */
     const struct tn_error *cause;
 } tn_error;
 
-/* Opaque objects. All are reference counted or scoped as their headers say; none is ever laid out for users.
- */
+/* Opaque objects; their headers say which are reference counted and which belong to a scope. */
 typedef struct tn_context tn_context;
 typedef struct tn_scope tn_scope;
 typedef struct tn_tensor tn_tensor;
@@ -139,7 +139,8 @@ typedef struct tn_event tn_event;
 
 /*
  * A dtype is {code, bits, lanes} packed into 32 bits: code | bits << 8 | lanes << 16, with DLPack's codes.
- * Codes from 128 up are interned from a string by tn_dtype_intern; 0 is "no dtype".
+ * Codes from 128 up are not DLPack's. 0 is "no dtype". The two bytes 0 and 1 are the only elements of a bool
+ * tensor (see op.h).
  */
 typedef uint32_t tn_dtype;
 #define TN_DTYPE(code, bits) ((uint32_t)(code) | (uint32_t)(bits) << 8 | 1u << 16)
@@ -189,16 +190,16 @@ typedef uint32_t tn_dtype;
 #define TN_QUINT4X2        TN_DTYPE(TN_CODE_QUINT4X2, 8)
 
 /*
- * Interned strings: device types and layouts are open sets, so they are strings that a context interns to
- * small numbers. The ones below have the same number in every context.
+ * Device types and layouts are open sets of names. A context interns each name to a small number
+ * (tn_intern); these three have the same number in every context.
  */
 #define TN_INTERNED_CPU     1u
 #define TN_INTERNED_META    2u
 #define TN_INTERNED_STRIDED 3u
 
 /*
- * A device is {interned type, index} packed into 64 bits; 0 is "no device". Index -1 means the current
- * device of that type.
+ * A device is {interned type, index} packed into 64 bits; 0 is "no device". Index -1 is the current device
+ * of that type on the calling thread.
  */
 typedef uint64_t tn_device;
 #define TN_DEVICE(type, index)  ((uint64_t)(type) << 32 | (uint32_t)(index))
@@ -206,13 +207,13 @@ typedef uint64_t tn_device;
 #define TN_DEVICE_INDEX(device) ((int32_t)(uint32_t)(device))
 #define TN_CPU                  TN_DEVICE(TN_INTERNED_CPU, 0)
 
-/* Memory formats, the numbers of ATen. */
+/* Memory formats, with ATen's numbers. */
 #define TN_CONTIGUOUS_FORMAT 0
 #define TN_PRESERVE_FORMAT   1
 #define TN_CHANNELS_LAST     2
 #define TN_CHANNELS_LAST_3D  3
 
-/* An absent optional int or float: -2^63, which is exact as a double and reserved in both. */
+/* An absent optional int or float: -2^63, which a double holds exactly. Neither type uses it as a value. */
 #define TN_NONE INT64_MIN
 
 /* The largest rank of a tensor. */

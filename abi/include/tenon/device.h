@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices as a program sees them: which there are, which is best and why, streams, events, memory. The same
- * calls answer for every device, the CPU included.
+ * Devices, streams, events and device memory, as a program sees them. The same functions serve every device,
+ * the CPU included.
  */
 #ifndef TENON_DEVICE_H
 #define TENON_DEVICE_H
@@ -15,86 +15,94 @@ TN_BEGIN_DECLS
 #define TN_DEVICE_INTEGRATED  1u
 #define TN_DEVICE_DISCRETE    2u
 #define TN_DEVICE_ACCELERATOR 3u
-#define TN_DEVICE_VIRTUAL     4u /* for tests; never chosen by itself */
+#define TN_DEVICE_VIRTUAL     4u /* for tests; used only when named */
 
-#define TN_MEMORY_DEVICE  1u /* only the device reads it */
-#define TN_MEMORY_HOST    2u /* the host reads it, the device too */
-#define TN_MEMORY_UNIFIED 4u
+/* Kinds of memory. */
+#define TN_MEMORY_DEVICE  1u /* only the device accesses it */
+#define TN_MEMORY_HOST    2u /* in host memory; the device accesses it too */
+#define TN_MEMORY_UNIFIED 4u /* one memory, which host and device access */
 
 /* Flags of events. */
 #define TN_EVENT_TIMING 1u
 
-/* What a device says of itself. Unknown numbers are 0. */
+/* What a plugin says of a device. A number that is not known is 0. */
 typedef struct tn_device_facts {
     uint32_t size;
     uint32_t device_class; /* TN_DEVICE_... */
     uint32_t memory_kinds; /* TN_MEMORY_... */
     uint32_t compute_units;
-    uint64_t total_memory; /* bytes */
-    uint64_t bandwidth;    /* bytes a second */
-    uint64_t flops_f32;    /* a second */
-    int32_t priority_low;  /* of streams; lower numbers are more urgent */
-    int32_t priority_high;
+    uint64_t total_memory;  /* bytes */
+    uint64_t bandwidth;     /* of device memory, bytes per second */
+    uint64_t flops_f32;     /* per second */
+    int32_t priority_low;   /* the least urgent priority of a stream; lower numbers are more urgent */
+    int32_t priority_high;  /* the most urgent one */
     uint32_t power_class;   /* 0 unknown, 1 low ... 4 high */
-    uint32_t alignment;     /* bytes that allocations are aligned to */
-    const tn_dtype *dtypes; /* zero-terminated, static: those it computes in */
+    uint32_t alignment;     /* of allocations, in bytes: a power of two; 0 is 1 */
+    const tn_dtype *dtypes; /* dtypes it computes in, zero-terminated, static */
     char name[64];
     char architecture[32];
 } tn_device_facts;
 
 #ifndef TN_PLUGIN
-/* Number of devices of a type ("cpu", "cuda"), or of all when type is NULL. */
+/* Number of devices of a type ("cpu", "cuda"); of all types when `type` is NULL. */
 TN_API int32_t tn_device_count(tn_context *ctx, TN_NULLABLE const char *type) TN_ANY_THREAD;
-/* The i-th device of all, in rank order; 0 when there are not so many. */
+/* Device i of all devices, best first; 0 if there is no device i. */
 TN_API tn_device tn_device_at(tn_context *ctx, int32_t i) TN_ANY_THREAD;
 TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
                                    TN_OUT tn_device_facts *out) TN_ANY_THREAD;
 /*
- * The device to use: the one that `wish` names ("cuda:1", "cpu", ...), or the best by class and facts when
- * wish is NULL or "best" and TENON_DEVICE is not set. `reason` (may be NULL) receives a text that lives as
- * long as the context.
+ * The device to use: the device that `wish` names ("cuda:1", "cpu", ...). `wish` NULL or "best": the device
+ * that TENON_DEVICE names if it is set, else the best by class and facts. `reason` (may be NULL) receives
+ * why; the text lives as long as the context.
  */
 TN_API tn_device tn_device_choose(tn_context *ctx, TN_NULLABLE const char *wish,
                                   TN_OUT TN_NULLABLE const char **reason) TN_ANY_THREAD;
-/* Waits for all streams of the device. Late errors are reported here. */
+/* Waits for all streams of the device. Reports late errors: errors found after the call that queued the work
+ * had returned. */
 TN_API int32_t tn_device_synchronize(tn_context *ctx, tn_device device) TN_ANY_THREAD;
+/* Free and total memory of the device in bytes; 0 and 0 if not known. */
 TN_API int32_t tn_device_memory(tn_context *ctx, tn_device device, TN_OUT uint64_t *out_free,
                                 TN_OUT uint64_t *out_total) TN_ANY_THREAD;
-/* Current index of a device type on this thread. */
+/* Index of the current device of a type on this thread; negative: the status of a failure. */
 TN_API int32_t tn_device_current(tn_context *ctx, const char *type);
 TN_API int32_t tn_device_set_current(tn_context *ctx, tn_device device);
 
-/* Streams: first-in-first-out queues of work. Every device has a default one (the current one at first). */
+/* Streams: first-in-first-out queues of work. Every device has a default stream, which is current at
+ * first. */
 TN_API int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority,
                                 TN_OUT TN_GIVES tn_stream **out) TN_ANY_THREAD;
 TN_API void tn_stream_release(TN_TAKES TN_NULLABLE tn_stream *stream) TN_ANY_THREAD;
-/* Borrowed; of this thread. */
+/* The current stream of this thread; borrowed. NULL and an error for a bad device. */
 TN_API tn_stream *tn_stream_current(tn_context *ctx, tn_device device);
 TN_API tn_stream *tn_stream_default(tn_context *ctx, tn_device device);
-/* Makes it current on this thread; NULL with a device resets to the default. */
+/* Makes the stream current on this thread; tn_stream_default gives the one to return to. */
 TN_API int32_t tn_stream_set_current(tn_context *ctx, tn_stream *stream);
 TN_API int32_t tn_stream_synchronize(tn_stream *stream) TN_ANY_THREAD;
-/* 1: all work has finished, 0: not yet, negative status: error. */
+/* 1: all work has finished, 0: not yet. An error is returned as its negated status. */
 TN_API int32_t tn_stream_query(tn_stream *stream) TN_ANY_THREAD;
+/* `stream` waits for what `event` recorded. The host does not wait. */
 TN_API int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event) TN_ANY_THREAD;
-/* `stream` waits for all that is now in `other`. */
+/* `stream` waits for the work that is in `other` now. The host does not wait. */
 TN_API int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other) TN_ANY_THREAD;
 TN_API tn_device tn_stream_device(const tn_stream *stream) TN_ANY_THREAD;
 TN_API uint64_t tn_stream_id(const tn_stream *stream) TN_ANY_THREAD;
+/* The vendor's own handle, or NULL. */
 TN_API void *tn_stream_native(tn_stream *stream) TN_ANY_THREAD;
-/* The tensor is used on that stream, too: its memory is not given to others before the stream has passed. */
+/* Says that work on `stream` uses the tensor: its memory is reused only after that work. */
 TN_API int32_t tn_record_stream(tn_tensor *t, tn_stream *stream) TN_ANY_THREAD;
 
+/* Events mark a point in a stream. `flags`: TN_EVENT_... */
 TN_API int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags,
                                TN_OUT TN_GIVES tn_event **out) TN_ANY_THREAD;
 TN_API void tn_event_release(TN_TAKES TN_NULLABLE tn_event *event) TN_ANY_THREAD;
 TN_API int32_t tn_event_record(tn_event *event, tn_stream *stream) TN_ANY_THREAD;
+/* As tn_stream_query. An event that was never recorded is done. */
 TN_API int32_t tn_event_query(tn_event *event) TN_ANY_THREAD;
 TN_API int32_t tn_event_synchronize(tn_event *event) TN_ANY_THREAD;
-/* Milliseconds between two recorded events with timing. */
+/* Milliseconds between two recorded events with TN_EVENT_TIMING. */
 TN_API int32_t tn_event_elapsed(tn_event *start, tn_event *end, TN_OUT double *out_ms) TN_ANY_THREAD;
 
-/* The caching allocator of a device. */
+/* What the caching allocator of a device has done. */
 typedef struct tn_memory_stats {
     uint32_t size;
     uint32_t reserved;
@@ -103,18 +111,18 @@ typedef struct tn_memory_stats {
     uint64_t reserved_bytes; /* taken from the device now */
     uint64_t reserved_peak;
     uint64_t active_blocks;
-    uint64_t segments;
-    uint64_t allocations; /* since the beginning */
-    uint64_t device_allocations;
-    uint64_t retries; /* out of memory, then found after the caches were freed */
-    uint64_t out_of_memory;
+    uint64_t segments;           /* allocations of the device that are held now */
+    uint64_t allocations;        /* blocks handed out since the start */
+    uint64_t device_allocations; /* calls of the device's allocator since the start */
+    uint64_t retries;            /* requests that succeeded only after the caches were freed */
+    uint64_t out_of_memory;      /* requests that failed */
 } tn_memory_stats;
 TN_API int32_t tn_memory_get_stats(tn_context *ctx, tn_device device,
                                    TN_OUT tn_memory_stats *out) TN_ANY_THREAD;
 TN_API int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device) TN_ANY_THREAD;
-/* Gives cached blocks that nobody uses back to the device. */
+/* Gives unused cached blocks back to the device. */
 TN_API int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device) TN_ANY_THREAD;
-/* Most bytes the allocator may reserve, 0: no limit. */
+/* The most bytes that the allocator may reserve; 0: no limit. */
 TN_API int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes) TN_ANY_THREAD;
 #endif
 

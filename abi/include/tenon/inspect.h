@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking inside: operators, kernels, plugin candidates, fallbacks. Every tool of Tenon is a client of this
- * header. Strings live as long as the context. Output structs: the caller sets `size`.
+ * Inspection: operators, kernels, plugin candidates, findings, fallbacks. The `tenon` command is a client
+ * of this header. Strings live as long as the context. The caller sets `size` of output structs; an index
+ * past the end gives an error, TN_E_NOT_FOUND or TN_E_INDEX.
  */
 #ifndef TENON_INSPECT_H
 #define TENON_INSPECT_H
@@ -11,7 +12,7 @@
 TN_BEGIN_DECLS
 
 #ifndef TN_PLUGIN
-/* Operators, in no particular order: i from 0 to tn_inspect_operator_count() - 1. */
+/* An operator. */
 typedef struct tn_operator_info {
     uint32_t size;
     uint32_t number;
@@ -22,24 +23,25 @@ typedef struct tn_operator_info {
     const char *form; /* "functional", "inplace", "out" */
     const char *tags; /* comma separated */
     const char *doc;
-    uint32_t has_gradient; /* a rule of its own, or a composite that is differentiated through its body */
-    uint32_t base;         /* number of the operator whose kernel this form uses */
+    uint32_t has_gradient; /* 1: it has a gradient rule, or is a composite of operators that have one */
+    uint32_t base;         /* number of the operator whose kernels this form uses */
 } tn_operator_info;
 TN_API uint32_t tn_inspect_operator_count(tn_context *ctx) TN_ANY_THREAD;
+/* Operator i of all, in no particular order. */
 TN_API int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, TN_OUT tn_operator_info *out) TN_ANY_THREAD;
-/* By number. */
+/* The operator with a number. TN_E_NOT_FOUND if there is none. */
 TN_API int32_t tn_inspect_operator_by_number(tn_context *ctx, uint32_t number,
                                              TN_OUT tn_operator_info *out) TN_ANY_THREAD;
 
-/* Arguments and returns of an operator's schema. */
+/* An argument or result in an operator's schema. */
 typedef struct tn_argument_info {
     uint32_t size;
     uint32_t flags;           /* TN_ARG_... */
-    const char *name;         /* "" for returns without a name */
+    const char *name;         /* "" for a result without a name */
     const char *type;         /* "Tensor", "int[]", "Tensor?[]", "Scalar", "ScalarType", ... */
     const char *default_text; /* as in the schema, or NULL */
-    const char *alias_set;    /* "a", or NULL */
-    int32_t list_length;      /* of int[2], or 0 */
+    const char *alias_set;    /* "a" of Tensor(a!), or NULL */
+    int32_t list_length;      /* 2 of int[2], or 0 */
     int32_t reserved;
 } tn_argument_info;
 #define TN_ARG_OPTIONAL       1u
@@ -47,11 +49,12 @@ typedef struct tn_argument_info {
 #define TN_ARG_KEYWORD_ONLY   4u
 #define TN_ARG_WRITTEN        8u
 #define TN_ARG_OPTIONAL_ITEMS 16u
+/* Arguments of operator number `op` (`returns` 0) or its results (`returns` 1). */
 TN_API uint32_t tn_inspect_argument_count(tn_context *ctx, uint32_t op, int32_t returns) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_argument(tn_context *ctx, uint32_t op, int32_t returns, uint32_t i,
                                    TN_OUT tn_argument_info *out) TN_ANY_THREAD;
 
-/* Kernels of one operator, over all device types. */
+/* A kernel of an operator, on any device type. */
 typedef struct tn_kernel_info {
     uint32_t size;
     uint32_t strides;
@@ -65,7 +68,7 @@ TN_API uint32_t tn_inspect_kernel_count(tn_context *ctx, uint32_t op) TN_ANY_THR
 TN_API int32_t tn_inspect_kernel(tn_context *ctx, uint32_t op, uint32_t i,
                                  TN_OUT tn_kernel_info *out) TN_ANY_THREAD;
 
-/* Everything that discovery looked at, loaded or not, with the reason. */
+/* A plugin that discovery looked at, loaded or not, with the reason. */
 #define TN_CANDIDATE_LOADED  0u
 #define TN_CANDIDATE_SKIPPED 1u
 #define TN_CANDIDATE_FAILED  2u
@@ -78,10 +81,10 @@ typedef struct tn_candidate_info {
     const char *version;
     const char *vendor;
     const char *device_type;
-    const char *reason; /* why it was skipped or failed, why it has no device; "" otherwise */
+    const char *reason; /* why it was skipped or failed, or has no device; else "" */
     uint32_t device_count;
     uint32_t reserved;
-    const char *shim; /* "validate" when it is a shim, else "" */
+    const char *shim; /* "validate" if it is that shim, else "" */
 } tn_candidate_info;
 TN_API uint32_t tn_inspect_candidate_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candidate_info *out) TN_ANY_THREAD;
@@ -91,26 +94,25 @@ TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candi
  * itself meanwhile goes to the log (TN_LOG_INFO): the CPU plugin names its libraries, which this opens.
  */
 TN_API int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i) TN_HOST_THREAD;
-/* Why a vendor's device may not have this name ("cpu", "best", ...): a static text, or NULL when it may. */
+/* Why a vendor's device may not have this name ("cpu", "best", ...): a static text; NULL if it may. */
 TN_API const char *tn_inspect_reserved_name(const char *device_type) TN_ANY_THREAD;
 /*
- * Unknown plugins are probed by another process before they are loaded, and the verdict is remembered for the
- * user. This forgets all verdicts and gives their number: the next context asks again.
+ * An unknown plugin is probed in another process before it is loaded, and the verdict is cached for the user.
+ * This deletes all cached verdicts and returns their number; the next context probes again.
  */
 TN_API uint32_t tn_inspect_forget_probes(void) TN_ANY_THREAD;
-/* The folders that were searched, in order; NULL past the end. */
+/* Folder i of those that were searched, in order; NULL past the end. */
 TN_API const char *tn_inspect_search_path(tn_context *ctx, uint32_t i) TN_ANY_THREAD;
 
 /*
- * Breaches of the contract that were seen, in order; see context.h. At most 1000 are kept, the rest is
- * counted in tn_inspect_finding_dropped. All go to the log as well (TN_LOG_ERROR), which is where those are
- * that come when the context ends.
+ * Findings, in order; see context.h. At most 1000 are kept; tn_inspect_finding_dropped counts the rest. All
+ * are logged too (TN_LOG_ERROR); those that are found while the context ends appear only in the log.
  */
 TN_API uint32_t tn_inspect_finding_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_finding(tn_context *ctx, uint32_t i, TN_OUT tn_finding *out) TN_ANY_THREAD;
 TN_API uint64_t tn_inspect_finding_dropped(tn_context *ctx) TN_ANY_THREAD;
 
-/* Calls that ran on the CPU because the device had no kernel. */
+/* Calls of one operator that ran on the CPU because the device had no kernel. */
 typedef struct tn_fallback_info {
     uint32_t size;
     uint32_t op;
@@ -118,12 +120,12 @@ typedef struct tn_fallback_info {
     const char *device_type;
     const char *reason;
     uint64_t count;
-    uint64_t bytes; /* copied both ways */
+    uint64_t bytes; /* copied, both directions together */
 } tn_fallback_info;
 TN_API uint32_t tn_inspect_fallback_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, TN_OUT tn_fallback_info *out) TN_ANY_THREAD;
 TN_API void tn_inspect_fallback_reset(tn_context *ctx) TN_ANY_THREAD;
-/* What a fallback does: count and stay silent, warn in the log (the default), or fail. */
+/* What a fallback to the CPU does besides being counted: nothing, warn in the log (the default), or fail. */
 #define TN_FALLBACK_SILENT 0u
 #define TN_FALLBACK_WARN   1u
 #define TN_FALLBACK_ERROR  2u

@@ -10,30 +10,34 @@
 TN_BEGIN_DECLS
 
 #ifndef TN_PLUGIN
+/* One tensor of a file. */
 typedef struct tn_named_tensor {
     const char *name;
     tn_tensor *tensor;
 } tn_named_tensor;
 
 /*
- * Writes tensors (any device, any strides; stored row-major) to `path`, through a temporary file that
- * replaces it at the end, so a failure leaves the old file. `metadata` is `n_metadata` pairs key, value; may
- * be NULL.
+ * Writes tensors of any device and strides to `path`, row-major. A temporary file replaces `path` at the end,
+ * so a failure leaves the old file. `metadata` has 2 * n_metadata texts: key, value, key, value, ...; may be
+ * NULL. Returns the status, TN_E_IO if the file cannot be written.
  */
 TN_API int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors,
                                    uint64_t count, TN_NULLABLE const char *const *metadata,
                                    uint64_t n_metadata);
 
-/* An open file. Reading checks every offset, shape and dtype; a corrupt or truncated file is TN_E_CORRUPT. */
+/* An open file. Opening checks every offset, shape and dtype; a corrupt or truncated file is TN_E_CORRUPT. A
+ * file may be read from several threads at once, and must be closed after the last of them. */
 typedef struct tn_safetensors tn_safetensors;
 TN_API int32_t tn_safetensors_open(tn_context *ctx, const char *path,
                                    TN_OUT TN_GIVES tn_safetensors **out) TN_ANY_THREAD;
 TN_API void tn_safetensors_close(TN_TAKES TN_NULLABLE tn_safetensors *file);
+/* Number of tensors, and the name of tensor i (NULL past the end), which lives as long as the file. */
 TN_API uint64_t tn_safetensors_count(const tn_safetensors *file);
 TN_API const char *tn_safetensors_name(const tn_safetensors *file, uint64_t i);
-/* Value of a metadata key, or NULL. */
+/* Value of a metadata key, or NULL; lives as long as the file. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file, const char *key);
-/* A copy of one tensor on a device (0: the scope's default). TN_E_NOT_FOUND for an unknown name. */
+/* A copy of one tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for an
+ * unknown name. */
 TN_API TN_SCOPED tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *file, const char *name,
                                                tn_device device);
 #endif

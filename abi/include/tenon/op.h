@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators: how they are called, what a kernel receives, how a new one is defined.
+ * Operators: what a kernel receives, how to define an operator, how to call one.
  *
- * An operator is a schema string in ATen's grammar. Built-in ones have numbers (TN_OP_... in ops.h); others
- * are looked up once by name. Every call, kernel and gradient has one boxed form over values on the stack.
+ * An operator is a schema string in ATen's grammar. Built-in operators have numbers (TN_OP_... in ops.h);
+ * the number of any other is looked up once by name. Calls, kernels, shape rules and gradients share one
+ * boxed form, tn_call, over values on the stack.
+ *
+ * Elements of bool tensors are the bytes 0 and 1, nothing else. A kernel may rely on that for its inputs
+ * and must write nothing else. The host writes only 0 and 1; a program that hands memory of its own to the
+ * library (tn_from_data, tn_from_blob, DLPack) or views other elements as bool answers for them.
  */
 #ifndef TENON_OP_H
 #define TENON_OP_H
@@ -22,9 +27,10 @@ typedef struct tn_call tn_call;
 
 /*
  * One operand of a loop nest. `strides` are in bytes, one for each dimension of the nest, 0 where the operand
- * is broadcast or reduced. The first element lies `byte_offset` bytes into `allocation`; `host` is its
- * address, or NULL on devices without host addresses. An IMMEDIATE operand has no allocation and always a
- * `host`, valid until the function returns: a device that works later copies the value.
+ * is broadcast or reduced. The first element lies `byte_offset` bytes into `allocation`, a multiple of the
+ * element size (tensor.h says more on alignment). `host` is the address of the first element, or NULL on
+ * devices without host addresses. An IMMEDIATE operand has no allocation; its `host` is never NULL and is
+ * valid until the function returns, so a kernel that only queues work copies the value.
  */
 typedef struct tn_operand {
     uint32_t size;
@@ -38,13 +44,17 @@ typedef struct tn_operand {
 } tn_operand;
 
 /*
- * A ready loop nest for pointwise, reduction and scan operators: broadcast, permuted so that dimension 0 is
- * the innermost, coalesced. Outputs come first among the operands, then the tensor arguments in the order of
- * the schema. For a reduction the first `kept` dimensions index the result and the others are reduced over,
- * the outputs having stride 0 there; for a scan the last dimension is the scanned one and kept == rank - 1
- * (rank is at least 1); for anything else kept == rank. Reductions whose result is a position (argmax,
- * argmin) are given in row-major order of the tensor: among the reduced dimensions a later one is an outer
- * one, and the position is counted over them. Rank 0 has one element; a size of 0 never reaches a kernel.
+ * The loop nest of a pointwise, reduction or scan operator: broadcast, permuted so that dimension 0 is the
+ * innermost, with adjacent dimensions merged. The outputs are the first operands, then come the tensor
+ * arguments in the order of the schema. Outputs need not be contiguous: walk their strides.
+ *
+ *   pointwise  kept == rank.
+ *   reduction  The first `kept` dimensions index the result. The others are reduced; outputs have stride 0
+ *              there. If the result is a position (argmax, argmin), the reduced dimensions are in row-major
+ *              order of the tensor, a later one being an outer one, and the position counts over them.
+ *   scan       The last dimension is scanned: kept == rank - 1, and rank is at least 1.
+ *
+ * A nest of rank 0 has one element. No size of a nest is 0: the host handles empty tensors itself.
  */
 typedef struct tn_nest {
     uint32_t size;
@@ -61,11 +71,17 @@ typedef struct tn_nest {
 #define TN_CALL_DETERMINISTIC 1u /* results may not depend on the number of threads or on timing */
 
 /*
- * One call of a kernel, a gradient or a shape rule. Everything reachable is borrowed until the function
- * returns. `args` are all the arguments of the row's schema in its order, defaults filled in, tensors of one
- * device (0-dim host tensors may stand among them for pointwise rows: their operands are IMMEDIATE); `outs`
- * hold prepared tensors. An argument that the schema marks as written, `Tensor(a!) self`, stands in outs,
- * too: a kernel writes to outs and nowhere else. The work goes to `stream` and may be unfinished on return.
+ * One call of a kernel, a composite, a gradient or a shape rule. The callee borrows all that it reaches until
+ * it returns.
+ *
+ * `args` are the arguments of the row's schema in its order, with defaults filled in. Tensors are on one
+ * device, except that pointwise rows may get 0-dim host tensors, whose operands are IMMEDIATE.
+ *
+ * `outs` of a kernel are prepared tensors. Without a nest they are row-major, unless the shape rule of the
+ * operator gives other strides (convolution, pooling and normalisation follow channels-last inputs, some
+ * matrix factors are column-major): a kernel reads the strides of outs. An argument that the schema marks
+ * as written, `Tensor(a!) self`, is in outs too; a kernel writes to outs only. It queues its work on
+ * `stream` and may return before the work is done.
  */
 struct tn_call {
     uint32_t size;
@@ -75,96 +91,110 @@ struct tn_call {
     const tn_value *args;
     tn_value *outs;
     const tn_nest *nest; /* NULL unless the operator is pointwise, a reduction or a scan */
-    const void *data;    /* the row's */
+    const void *data;    /* `data` of the row, in can_run too */
     void *device;        /* the plugin's handle of the open device */
-    void *stream;        /* the plugin's handle of the stream to work on */
+    void *stream;        /* the plugin's handle of the stream to queue work on */
     const tn_host *host; /* the host's functions, see plugin.h */
-    void *state;         /* the host's, for its functions that take the call */
-    uint64_t stream_id;
-    int32_t threads; /* CPU kernels: how many threads to use */
+    void *state;         /* private to the host */
+    uint64_t stream_id;  /* 0 is the default stream */
+    int32_t threads;     /* CPU kernels: how many threads to use */
     uint32_t reserved;
 };
 
 /*
- * The one signature. `self` is what the plugin's init gave (NULL for operators defined by a program).
- * Returns a status; details go through host->error. TN_E_UNSUPPORTED after can_run said yes is legal only
- * before the first byte of output is written.
+ * The signature of kernels, composites, gradients and shape rules. `self` is what the plugin's init gave; for
+ * those that a program adds, what it gave with them. Returns a status; host->error records the details. A
+ * kernel may still return TN_E_UNSUPPORTED after can_run agreed, but only before it writes any output.
  */
 typedef int32_t (*tn_kernel_fn)(void *self, const tn_call *call);
-/* NULL: yes. Else a static text that says why not. Reads args, and of args and outs the descriptors; never
- * device memory. Allocations of outs and the nest may not be there yet. */
+/* NULL: the row takes the call. Else a static text that says why it does not. The call is as for `run`, its
+ * `data` included, except that `nest` may be NULL and outs may not be allocated yet. can_run reads values
+ * and tensor descriptors, never device memory. */
 typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
 
-/* Which strides of tensor arguments a row takes; the core inserts copies so that it holds. */
-#define TN_STRIDES_CONTIGUOUS    0u /* row-major, all of them */
-#define TN_STRIDES_ANY           1u /* anything (zero strides, too) */
-#define TN_STRIDES_CHANNELS_LAST 2u /* all row-major, or all 4-/5-dim ones channels-last */
-#define TN_STRIDES_BLAS          3u /* in the last two dimensions one stride is 1, the other at least the size */
+/* Which strides a row takes in tensor arguments; the host copies arguments that have others. */
+#define TN_STRIDES_CONTIGUOUS    0u /* all arguments are row-major */
+#define TN_STRIDES_ANY           1u /* any strides, 0 included */
+#define TN_STRIDES_CHANNELS_LAST 2u /* all row-major, or all of rank 4 or 5 channels-last */
+#define TN_STRIDES_BLAS          3u /* of the last two strides one is 1, the other at least the size */
 
-#define TN_ROW_CASTS                         1u /* operands may have other dtypes than the call's: the kernel converts */
-#define TN_ROW_LAZY_BITS                     2u /* takes conjugated and negated tensors */
-#define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u /* in deterministic mode the core gives it one thread */
-#define TN_ROW_NONDETERMINISTIC              8u /* refused in deterministic mode */
-#define TN_ROW_IMMEDIATE_ONLY_HOST           16u /* host tensors only as IMMEDIATE operands, else they are copied */
-#define TN_ROW_WIDE_IMMEDIATE                32u /* IMMEDIATE operands of float16 and bfloat16 calls are float32 */
+#define TN_ROW_CASTS                         1u  /* the kernel converts other dtypes than the call's */
+#define TN_ROW_LAZY_BITS                     2u  /* the kernel conjugates and negates as descriptors say */
+#define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u  /* in deterministic mode call->threads is 1 */
+#define TN_ROW_NONDETERMINISTIC              8u  /* refused in deterministic mode */
+#define TN_ROW_IMMEDIATE_ONLY_HOST           16u /* other host tensors are copied to the device */
+#define TN_ROW_WIDE_IMMEDIATE                32u /* IMMEDIATE operands of half-type calls are float32 */
 
 /*
- * A row of a plugin's kernel table. `schema` is the full text it was compiled against; arguments that later
- * versions append with defaults are dropped when they equal the default. `dtypes` (zero-terminated) are the
- * dtypes of the call it takes: the computation dtype of pointwise operators, the dtype of the first tensor of
- * others; NULL is all. Without TN_ROW_CASTS the inputs of a pointwise call have that dtype (conditions are
- * bool), IMMEDIATE ones included but for TN_ROW_WIDE_IMMEDIATE; outputs have their own (bool for
- * comparisons), so look at operands[i].dtype. Rows and all they point to live until shutdown.
+ * A row of a plugin's kernel table.
+ *
+ * schema  The text that the row was compiled for. If later versions append arguments, the row still runs
+ *         calls in which those have their defaults.
+ * dtypes  Zero-terminated; NULL: all. The dtypes of the calls that it takes: the computation dtype of
+ *         pointwise operators, else the dtype of the first tensor.
+ *
+ * Without TN_ROW_CASTS the inputs of a pointwise call have the call's dtype, IMMEDIATE ones included,
+ * except for conditions (bool) and TN_ROW_WIDE_IMMEDIATE. Outputs may have another dtype (comparisons give
+ * bool): read operands[i].dtype. Rows and all that they point to must not change until shutdown.
  */
 typedef struct tn_kernel_row {
     uint32_t size;
     uint32_t flags;   /* TN_ROW_... */
     uint32_t strides; /* TN_STRIDES_... */
-    int32_t priority; /* of several rows that fit the highest runs; among equals the later */
+    int32_t priority; /* of all rows that fit, the one with the highest priority runs; of equals the last */
     const char *schema;
     const tn_dtype *dtypes;
     tn_kernel_fn run;
-    tn_can_run_fn can_run; /* NULL: always */
-    const void *data;
+    tn_can_run_fn can_run; /* NULL: the row takes every call */
+    const void *data;      /* handed to the functions as call->data */
 } tn_kernel_row;
 
 /*
- * What makes a device: twelve kernels serve all primitives (tier 1), by any number of rows. Eight have the
- * names of ATen, by families of one shape: pointwise (aten::add.Tensor, aten::exp, ...), reduce (aten::sum,
- * aten::amax, ...), scan (aten::cumsum, ...), gather, scatter, bmm, sort.stable, nonzero. Four have none
- * there:
+ * Twelve kernels are enough for a device to run all primitives (tier 1); each may have any number of rows.
+ * Eight are ATen's, some of them whole families: pointwise (aten::add.Tensor, aten::exp, ...), reduction
+ * (aten::sum, aten::amax, ...), scan (aten::cumsum, ...), gather, scatter, bmm, sort.stable, nonzero. ATen
+ * has no name for the other four:
  */
 #define TN_SCHEMA_FILL "prim::fill(Tensor(a!) self, Scalar value) -> Tensor(a!)"
-/* Any strides, any two dtypes; `src` is broadcast to `self` (its rank may be smaller). A row with
- * TN_ROW_LAZY_BITS resolves conjugated and negated tensors by the flags of both descriptors. */
+/* Any strides, any two dtypes; `src` is broadcast to `self` and may have a smaller rank. A row with
+ * TN_ROW_LAZY_BITS conjugates and negates as the flags of both descriptors say. */
 #define TN_SCHEMA_COPY "prim::copy(Tensor(a!) self, Tensor src) -> Tensor(a!)"
-/* start + i * step for row-major i, in int64, float64 or complex128 before it is rounded. */
+/* Element i, row-major, is start + i * step, computed in int64, float64 or complex128, then rounded. */
 #define TN_SCHEMA_IOTA "prim::iota(Tensor(a!) self, Scalar start, Scalar step) -> Tensor(a!)"
-/* `distribution` is a TN_RANDOM_... of random.h; counters from `offset` on, both as uint64. */
+/* `distribution` is a TN_RANDOM_... of random.h. `seed` and `offset` are uint64; counters start at
+ * `offset`. */
 #define TN_SCHEMA_RANDOM                                                                            \
     "prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) -> " \
     "Tensor(a!)"
 
 /* ---- Defining operators ------------------------------------------------------------------------------ */
 
-#define TN_TAG_BIT_DATA_DEPENDENT      1u
-#define TN_TAG_BIT_NONDETERMINISTIC    2u
-#define TN_TAG_BIT_DIFFERENTIABLE_ONCE 4u
+#define TN_TAG_BIT_DATA_DEPENDENT      1u /* the size of a result depends on elements */
+#define TN_TAG_BIT_NONDETERMINISTIC    2u /* refused in deterministic mode */
+#define TN_TAG_BIT_DIFFERENTIABLE_ONCE 4u /* the gradient has no gradient */
+
+/* What mixed precision does to the floating-point inputs of an operator. */
 
 #define TN_AUTOCAST_NONE   0u
-#define TN_AUTOCAST_LOW    1u /* inputs are cast to the low dtype */
-#define TN_AUTOCAST_FULL   2u /* inputs are cast to float32 */
-#define TN_AUTOCAST_WIDEST 3u
+#define TN_AUTOCAST_LOW    1u /* casts them to the low dtype */
+#define TN_AUTOCAST_FULL   2u /* casts them to float32 */
+#define TN_AUTOCAST_WIDEST 3u /* casts them to the widest dtype among them */
 
 /*
- * An operator outside the built-in ones. Strings and functions must live as long as the definition.
+ * The definition of a new operator. Its strings and functions must not change while it is defined.
  *
- * infer     shape rule: for each output host->define_output(call, i, dtype, rank, sizes, device). NULL: like
- * the first tensor argument. composite a body over other operators for devices without a kernel, through
- * host->call_scope(call). backward  gradient. Its args are the gradients of all outputs (NONE where
- * undefined), then the forward arguments (tensors only where saved), then the saved outputs; its outs are one
- * for each forward argument (set those of tensors with host->set_output, leave others NONE). saves argument
- * names and `result0`..., comma separated: the tensors that backward reads.
+ * infer          Shape rule: calls host->define_output(call, i, dtype, rank, sizes, device) for each
+ *                output. NULL: every output is like the first tensor argument.
+ * composite      Computes the outputs with other operators on host->call_scope(call), and gives them by
+ *                host->set_output. Devices without a kernel run it. NULL: they fall back to the CPU.
+ * backward       Gradient. Its args are the gradients of all outputs (NONE for an undefined one), then the
+ *                forward arguments (tensors only if `saves` names them), then the saved outputs. It has one
+ *                output for each forward argument: set those of tensors with host->set_output, leave the
+ *                others NONE. NULL: the operator has no gradient.
+ * saves          Names of the tensors that backward reads: arguments, and `result0`, `result1`, ... for
+ *                outputs; comma separated. NULL: none.
+ * batching_rule  Reserved; NULL.
+ * self           Handed to all of these functions.
  */
 typedef struct tn_operator_def {
     uint32_t size;
@@ -176,61 +206,64 @@ typedef struct tn_operator_def {
     tn_kernel_fn composite;
     tn_kernel_fn backward;
     tn_kernel_fn batching_rule;
-    void *self;        /* handed to the functions above */
+    void *self;
     uint32_t autocast; /* TN_AUTOCAST_... */
     uint32_t reserved;
 } tn_operator_def;
 
 #ifndef TN_PLUGIN
 /*
- * Defines an operator. TN_E_EXISTS for a duplicate, TN_E_SYNTAX (with the column) for a bad schema. `out`
- * (may be NULL) receives its number.
+ * Defines an operator. TN_E_EXISTS if it is defined already, TN_E_SYNTAX for a bad schema, with the column.
+ * `out` (may be NULL) receives its number.
  */
 TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def,
                                   TN_OUT TN_NULLABLE uint32_t *out) TN_ANY_THREAD;
 /* Adds kernels for a device type; the operators may be defined before or after. */
 TN_API int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                               uint32_t count) TN_ANY_THREAD;
-/* Removes what was defined in a namespace with tn_operator_define, and kernels added for it. */
+/* Removes the operators of a namespace that tn_operator_define defined, and the kernels that were added for
+ * them. */
 TN_API int32_t tn_namespace_remove(tn_context *ctx, const char *name) TN_ANY_THREAD;
-/* Loads a plugin or operator library by path. `out` (may be NULL) is for tn_library_close. */
 typedef struct tn_library tn_library;
+/* Loads a plugin or operator library from a path. `out` (may be NULL) receives the handle for
+ * tn_library_close. */
 TN_API int32_t tn_library_open(tn_context *ctx, const char *path,
                                TN_OUT TN_NULLABLE tn_library **out) TN_ANY_THREAD;
-/* Takes its operators and kernels out of the registry. TN_E_STATE from inside an operator, and for a plugin
- * with a device. Calls that other threads are in run to their end: the code stays until the context goes. */
+/* Removes the library's operators and kernels. TN_E_STATE inside an operator, and for a plugin with a device.
+ * Calls that other threads have begun run to their end: the code stays loaded until the context ends. */
 TN_API int32_t tn_library_close(TN_TAKES TN_NULLABLE tn_library *library) TN_ANY_THREAD;
 
 /* ---- Calling ----------------------------------------------------------------------------------------- */
 
-/* Number of an operator by full name ("aten::add.Tensor", "mylib::myop"); 0 and an error when there is none.
- */
+/* Number of an operator by its full name ("aten::add.Tensor", "mylib::myop"). 0 and TN_E_NOT_FOUND on this
+ * thread if there is none; the message names similar operators. */
 TN_API uint32_t tn_operator_find(tn_context *ctx, const char *name) TN_ANY_THREAD;
 
 /*
- * Boxed call with owned results: each tensor in `outs` is a reference of the caller's. `error` (may be NULL)
- * receives the error, to be released with tn_error_release. Nothing is owned and outs are NONE on failure.
- * A list result is one value of tag TENSORS; release it with tn_value_release.
+ * Calls an operator and gives the results to the caller, who releases each value of `outs` with
+ * tn_value_release (a list result is one value of tag TENSORS). On failure outs are NONE, and `error` (may be
+ * NULL) receives the error, to be released with tn_error_release.
  */
 TN_API int32_t tn_call_operator(tn_context *ctx, uint32_t op, const tn_value *args, uint32_t n_args,
                                 tn_value *outs, uint32_t n_outs,
                                 TN_OUT TN_NULLABLE TN_GIVES tn_error **error) TN_ANY_THREAD;
 TN_API void tn_error_release(TN_TAKES TN_NULLABLE tn_error *error);
-/* Releases what tn_call_operator gave in one value. */
+/* Releases a value that tn_call_operator gave. */
 TN_API void tn_value_release(tn_context *ctx, tn_value *v);
 
 /*
- * Boxed call on a scope, which owns the results. Trailing arguments with defaults may be left out (n_args
- * smaller than the schema's). After a failure, and on a scope that has failed, outs are NONE.
+ * Calls an operator on a scope, which owns the results. Trailing arguments that have defaults may be left
+ * out: n_args is then smaller than in the schema. If the call fails, or the scope had failed, outs are NONE
+ * and the status of the scope is returned.
  */
 TN_API int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
                              uint32_t n_outs) TN_SCOPE_THREAD;
 #endif
 
 /*
- * Watching calls. `enter` runs before an operator called by the program or from inside another, `leave` after
- * it, with the same `token`. With sample > 1 only every sample-th call on a thread is reported. Neither may
- * call operators.
+ * Observers of calls. `enter` runs before each call of an operator, also of one that another operator
+ * calls; `leave` runs after it, with the same `token`. With sample > 1 they run for every sample-th call of
+ * a thread. Neither may call operators.
  */
 typedef struct tn_call_info {
     uint32_t size;

@@ -1,31 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * THE header of a vendor. A plugin is one shared library that exports one symbol, `tenon_plugin`, and imports
- * none of ours: all that it needs of the host comes in tables. It defines TN_PLUGIN before it includes any
- * header of ours, which hides the functions of libtenon. Beside the library lies a manifest, by which it is
- * found, in the folder that `pkg-config --variable=plugindir tenon` names or in one of TENON_PLUGIN_ADD:
+ * The header of a vendor. A plugin is one shared library that exports one symbol, `tenon_plugin`, and
+ * imports none of libtenon's: the host hands it tables of functions. It defines TN_PLUGIN before it
+ * includes a header of Tenon, which hides the functions of libtenon. The host finds a plugin by its
+ * manifest, which lies beside the library, in the folder that `pkg-config --variable=plugindir tenon` names
+ * or in one of TENON_PLUGIN_ADD:
  *
  *     {"tenon_manifest": 1, "name": "acme", "library": "libtenon_acme.so", "device_type": "acme",
  *      "description": "what it is, in a line"}
  *
  * (an operator library has no device_type).
  *
- * 1. The host reads `tenon_plugin` from the ELF file, without loading it, and compares its fields.
- * 2. It loads the file (RTLD_NOW | RTLD_LOCAL) and calls `entry`, in which both sides settle the ABI version
- * and the plugin fills its table.
- * 3. `init` makes the plugin's state, once for each context; every slot receives it as `self`.
- * 4. `get_interface` answers with one table for each name and version, or NULL: then the host's default
- * serves.
+ * How a plugin starts:
  *
- * A plugin without the device interface is an operator library. The required interfaces of a device are
- * tenon.device, tenon.memory, tenon.copy, tenon.stream; all else is optional, and zero kernel rows are legal:
- * operators then run on the CPU, counted.
+ * 1. The host reads `tenon_plugin` from the ELF file, without loading it, and checks its fields.
+ * 2. It loads the file (RTLD_NOW | RTLD_LOCAL) and calls `entry`, in which both sides agree on an ABI version
+ *    and the plugin fills its table.
+ * 3. It calls `init`, once for each context, to make the plugin's state, which every slot gets as `self`.
+ * 4. It calls `get_interface` for each name and version. The plugin returns a table, or NULL to use the
+ *    default.
  *
- * Rules for every slot: return a status (details through host->error), never throw, print, exit or abort;
- * write output arguments on success only; take any thread unless the slot says otherwise. "device" is the
- * handle that open gave, "stream" the one that create gave; neither is ever NULL, nor may it be when given.
- * Byte counts are never 0. Tables, and all that they point to, stay as they are until shutdown has returned;
- * texts handed to the host are copied by it unless they are called static.
+ * A plugin without the device interface is an operator library. A device needs the interfaces tenon.device,
+ * tenon.memory, tenon.copy and tenon.stream; all others are optional. Kernels are optional too: operators
+ * without a kernel run on the CPU, and the host counts those calls.
+ *
+ * Rules for every slot, unless its comment says otherwise:
+ *
+ * - It returns a status and records details by host->error. It never throws, prints, exits or aborts.
+ * - It writes output arguments on success only.
+ * - Any thread may call it, several threads at once.
+ * - `device` is the handle that open gave, `stream` the handle that create gave. Handles are never NULL: a
+ *   plugin must not give NULL, and the host never passes it.
+ * - Sizes and offsets are in bytes. Sizes are never 0. Offsets are from the start of the allocation, and
+ *   may be any number: the host divides allocations, and copies parts of tensors.
+ * - Tables, and all that they point to, must not change until shutdown has returned. The host copies other
+ *   texts that it is given, except those that are called static.
+ *
+ * A plugin may cache compiled code in $XDG_CACHE_HOME/tenon/plugins/NAME, or
+ * $HOME/.cache/tenon/plugins/NAME if that variable is not set, NAME being its device type. It makes the
+ * folder with mode 0700, writes a file under another name and renames it, and works without the folder.
+ * Name the device, driver and plugin version in the file names.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -40,54 +54,68 @@ TN_BEGIN_DECLS
 /* ---- What the host gives ----------------------------------------------------------------------------- */
 
 /*
- * The functions of the host. All may be called from any thread; those that take a call only while it runs, by
- * the thread it runs on. Slots past `size` are absent.
+ * The functions of the host. Slots beyond `size` are absent. Functions that take a call may be called only
+ * while the function that received it runs, and on its thread.
  */
 struct tn_host {
     uint32_t size;
     uint32_t abi_major;
     uint32_t abi_minor;
     uint32_t reserved;
-    void *context; /* handed back as the first argument of those that take `context` */
+    void *context; /* the first argument of the functions that take `context` */
 
-    /* Records an error for this thread (`message` is copied) and returns `code`, so that a kernel can say
+    /* Records an error for this thread (`message` is copied) and returns `code`, so that a kernel can write
      * `return host->error(...)`. */
     int32_t (*error)(void *context, int32_t code, const char *message) TN_ANY_THREAD TN_IN_KERNEL;
-    /* The same with the vendor's own number and text. */
+    /* The same with the vendor's own error code and text. */
     int32_t (*error_native)(void *context, int32_t code, const char *message, int32_t native_code,
                             const char *native_text) TN_ANY_THREAD TN_IN_KERNEL;
+    /* Writes one line to the program's log. `level`: 0 error, 1 warning, 2 info, 3 debug (TN_LOG_... in
+     * context.h). */
     void (*log)(void *context, int32_t level, const char *text) TN_ANY_THREAD TN_IN_KERNEL TN_IN_CALLBACK;
+    /* tn_intern and tn_interned of context.h. */
     uint32_t (*intern)(void *context, const char *text) TN_ANY_THREAD;
-    const char *(*interned)(void *context, uint32_t id)TN_ANY_THREAD;
+    /* clang-format off */
+    const char *(*interned)(void *context, uint32_t id) TN_ANY_THREAD;
 
-    /* Host memory of the context's allocator, aligned to 64 bytes; NULL when out of memory. */
-    void *(*alloc)(void *context, uint64_t bytes)TN_ANY_THREAD TN_IN_KERNEL;
+    /* Host memory of the context's allocator, aligned to 64 bytes; NULL when out of memory. `free` gets the
+     * size that alloc got, and accepts NULL. */
+    void *(*alloc)(void *context, uint64_t bytes) TN_ANY_THREAD TN_IN_KERNEL;
+    /* clang-format on */
     void (*free)(void *context, void *memory, uint64_t bytes) TN_ANY_THREAD TN_IN_KERNEL;
 
-    /* Device memory for the length of the call's work on its stream. */
+    /* Temporary device memory, valid for the work that the kernel queues on the call's stream. It is
+     * aligned as new tensors are: to the alignment in the facts, and to 64 bytes. `out_host` is NULL on
+     * devices without host addresses. 0 bytes are legal and give NULL. */
     int32_t (*workspace)(const tn_call *call, uint64_t bytes, TN_OUT void **out_allocation,
                          TN_OUT uint64_t *out_offset, TN_OUT void **out_host) TN_IN_KERNEL;
-    /* Gives a data-dependent output its size; the output's descriptor in call->outs is then valid. */
+    /* Gives an output its size, if that depends on elements; the descriptor in call->outs is valid
+     * afterwards. */
     int32_t (*resize_output)(const tn_call *call, uint32_t i, uint32_t rank,
                              const int64_t *sizes) TN_IN_KERNEL;
-    /* Shape rules: says what an output is. device 0: that of the first tensor argument. */
+    /* For shape rules: dtype, sizes and device of output i. `device` 0: that of the first tensor argument. */
     int32_t (*define_output)(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
                              const int64_t *sizes, tn_device device) TN_IN_KERNEL;
-    /* Composites and gradients: gives output i, a tensor of the call's scope. */
+    /* For composites and gradients: output i is `t`, a tensor of the call's scope. */
     int32_t (*set_output)(const tn_call *call, uint32_t i, tn_tensor *t) TN_IN_KERNEL;
-    /* The scope of a composite or gradient call. Typed calls of ops.h work on it when TN_PLUGIN is defined.
-     */
-    tn_scope *(*call_scope)(const tn_call *call)TN_IN_KERNEL;
-    /* Takes `count` counters of the generator (NULL: the default one of the call's device). */
+    /* The scope of a composite or gradient. With TN_PLUGIN defined the typed calls of ops.h work on it. */
+    /* clang-format off */
+    tn_scope *(*call_scope)(const tn_call *call) TN_IN_KERNEL;
+    /* clang-format on */
+    /* Takes `count` counters of a generator (NULL: the default generator of the call's device), see
+     * random.h. */
     int32_t (*random_reserve)(const tn_call *call, tn_generator *generator, uint64_t count,
                               TN_OUT uint64_t *out_seed, TN_OUT uint64_t *out_offset) TN_IN_KERNEL;
-    /* Calls `release(pointer)` when the call's stream has passed. */
+    /* Calls `release(pointer)` once, on any thread, when the call's work on its stream has finished. */
     int32_t (*keep_alive)(const tn_call *call, void *pointer, void (*release)(void *pointer)) TN_IN_KERNEL;
 
+    /* tn_operator_define of op.h. */
     int32_t (*register_operator)(void *context, const tn_operator_def *def) TN_ANY_THREAD;
-    /* Rows for a device type, of this plugin or of another one. `self` is handed to their functions. */
+    /* Adds rows for a device type of this or another plugin; row_bytes is sizeof(tn_kernel_row). Their
+     * functions get `self`. */
     int32_t (*register_kernels)(void *context, const char *device_type, void *self, const tn_kernel_row *rows,
                                 uint32_t count, uint32_t row_bytes) TN_ANY_THREAD;
+    /* tn_operator_find of op.h. */
     uint32_t (*find_operator)(void *context, const char *name) TN_ANY_THREAD;
 
     /* Scopes, for composites and gradients; see context.h and op.h. */
@@ -98,11 +126,11 @@ struct tn_host {
     void *(*scope_memory)(tn_scope *s, uint64_t bytes);
     void (*drop)(tn_scope *s, tn_tensor *t);
 
-    /* Makes a finding known: kept for tn_inspect_finding and logged. Texts are copied. */
+    /* Reports a finding: the host keeps it for tn_inspect_finding and logs it. Texts are copied. */
     int32_t (*report)(void *context, const tn_finding *finding) TN_ANY_THREAD TN_IN_KERNEL TN_IN_CALLBACK;
 };
 
-/* A scope begins with the host it belongs to. */
+/* A scope begins with a pointer to the host that it belongs to. */
 #define TN_SCOPE_HOST(s) (*(const tn_host *const *)(const void *)(s))
 
 #ifdef TN_PLUGIN
@@ -131,27 +159,28 @@ static inline void *tn_scope_memory(tn_scope *s, uint64_t bytes)
 
 /* ---- What the plugin gives --------------------------------------------------------------------------- */
 
-/* Optional slots of every interface may be NULL; the comment says what then happens. */
+/* A slot is optional if its comment says what NULL means. */
 
 /* "tenon.device", version 1. Required of a device plugin. */
 typedef struct tn_device_interface {
     uint32_t size;
     uint32_t reserved;
     const char *type; /* "acme": what users write before the colon */
-    /* Number of devices. Without hardware: TN_OK, 0 and a reason (static text; NULL with devices). Called
-     * once, at load. */
+    /* Number of devices. Without hardware: TN_OK, 0 and a reason, a static text (NULL if there are
+     * devices). Called once, when the plugin is loaded. */
     int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count,
                          TN_OUT const char **out_reason) TN_HOST_THREAD;
-    /* Fills *out: the host has set out->size to what it knows and zeroed the rest; write no more than that
-     * (say, fill a struct of your own and copy the smaller size), and leave out->size as it is. Works before
-     * open. */
+    /* Fills *out. The host has set out->size to the size it knows, and all other bytes to 0: write no more
+     * than that (for example, fill a struct of your own and copy the smaller size), and do not change
+     * out->size. May be called before open. */
     int32_t (*facts)(void *self, uint32_t index, TN_OUT tn_device_facts *out);
-    /* At first use of the device. */
+    /* Called when a program first uses the device. */
     int32_t (*open)(void *self, uint32_t index, TN_OUT void **out_device) TN_HOST_THREAD;
+    /* Called when nothing of the device is left: no memory, stream or event. */
     void (*close)(void *self, TN_TAKES void *device) TN_HOST_THREAD;
-    /* TN_OK or TN_E_DEVICE_LOST. Waits for nothing. NULL: always well. */
+    /* TN_OK or TN_E_DEVICE_LOST; must not wait. NULL: the device is never lost. */
     int32_t (*status)(void *self, void *device);
-    /* Waits for all streams and reports late errors. */
+    /* Waits for all streams, and returns a late error if there is one. */
     int32_t (*synchronize)(void *self, void *device);
 } tn_device_interface;
 
@@ -160,34 +189,37 @@ typedef struct tn_memory_interface {
     uint32_t size;
     uint32_t reserved;
     /*
-     * Memory of one kind (one of the TN_MEMORY_... that the facts list), aligned as the facts say, its bytes
-     * undefined. Large: the host divides it. out_allocation is the handle by which all other slots know it,
-     * out_host its address for the host or NULL. TN_E_OUT_OF_MEMORY when there is none: the host then frees
-     * its caches, calls trim, synchronises and asks once more.
+     * Allocates memory of one kind (one of the TN_MEMORY_... that the facts list), aligned as the facts
+     * say. Its contents are undefined. The host asks for large allocations and divides them. All other
+     * slots know the memory by out_allocation; out_host is its address if the host can access it, else
+     * NULL. After TN_E_OUT_OF_MEMORY the host frees its caches, calls trim, synchronises and asks once
+     * more.
      */
     int32_t (*alloc)(void *self, void *device, uint64_t bytes, uint32_t kind, TN_OUT void **out_allocation,
                      TN_OUT void **out_host);
-    /* No work that uses it is left on any stream. */
+    /* Called when no unfinished work uses the allocation. */
     void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t bytes);
-    /* Sets each byte to `value` (0 to 255), on the stream. */
+    /* Queues work that sets each byte to `value` (0 to 255). */
     int32_t (*fill)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                     uint32_t value, void *stream);
-    /* Bytes; 0 and 0 when unknown. */
+    /* Free and total memory in bytes; 0 and 0 if not known. */
     int32_t (*info)(void *self, void *device, TN_OUT uint64_t *out_free, TN_OUT uint64_t *out_total);
-    /* NULL: pages are not pinned, copies may block. */
+    /* Pins host memory, so that copies from and to it need not block. NULL: host memory is never pinned. */
     int32_t (*pin)(void *self, void *device, void *host, uint64_t bytes);
     int32_t (*unpin)(void *self, void *device, void *host, uint64_t bytes);
-    /* Host view of an allocation that alloc gave no host address for. NULL: the host copies instead. */
+    /* Gives a range of an allocation a host address, for allocations without one. NULL: the host copies
+     * instead. */
     int32_t (*map)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                    TN_OUT void **out_host);
     int32_t (*unmap)(void *self, void *device, void *allocation, void *host);
-    /* Gives back what the plugin itself caches. NULL: nothing to give. */
+    /* Frees memory that the plugin itself caches. NULL: it caches none. */
     int32_t (*trim)(void *self, void *device);
 } tn_memory_interface;
 
 /*
- * "tenon.copy", version 1. Required. All are ordered by `stream` and may return before the copy is done; the
- * host memory stays valid and unchanged until the stream has passed. Ranges do not overlap.
+ * "tenon.copy", version 1. Required. A slot queues a copy on `stream` and may return before it is done. The
+ * host memory stays valid, and unchanged if it is the source, until the stream has run the copy. Offsets
+ * need not be aligned. The two ranges do not overlap.
  */
 typedef struct tn_copy_interface {
     uint32_t size;
@@ -198,53 +230,60 @@ typedef struct tn_copy_interface {
                               uint64_t bytes, void *stream);
     int32_t (*device_to_device)(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream);
-    /* Between two devices of this plugin, on a stream of the destination. NULL: through the host. */
+    /* Copies between two devices of this plugin, on a stream of the destination. NULL: the host copies
+     * through its own memory. */
     int32_t (*peer)(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device, void *from,
                     uint64_t from_offset, uint64_t bytes, void *stream);
 } tn_copy_interface;
 
-/* "tenon.stream", version 1. Required. A device without queues gives one stream that does everything at once.
- */
+/* "tenon.stream", version 1. Required. A device without queues may run all work at once, before a slot
+ * returns. */
 typedef struct tn_stream_interface {
     uint32_t size;
     uint32_t reserved;
+    /* `priority` is between priority_high (most urgent) and priority_low of the facts. */
     int32_t (*create)(void *self, void *device, int32_t priority, TN_OUT void **out_stream);
-    /* After its work has finished. */
+    /* Called when its work has finished. */
     void (*destroy)(void *self, void *device, TN_TAKES void *stream);
-    /* *out_done is 1 when all work has finished. A late error (found after the slot or kernel that queued the
-     * work had returned) poisons the stream: work queued behind it is dropped, while events are still
-     * recorded and callbacks still run. The first query, synchronize or device.synchronize after it reports
-     * it, once; then the stream takes work again. */
+    /* *out_done is 1 if all work has finished, else 0. After a late error (one found after the slot or
+     * kernel that queued the work had returned) the stream drops the work queued behind it, but still
+     * records events and runs callbacks. The first query, synchronize or device.synchronize afterwards
+     * returns the error, once; then the stream runs work again. */
     int32_t (*query)(void *self, void *device, void *stream, TN_OUT int32_t *out_done);
+    /* Waits until all work has finished. */
     int32_t (*synchronize)(void *self, void *device, void *stream);
-    /* The stream waits for what the event records now, the host does not; at once where nothing is recorded.
-     * The event may be one of another device of this plugin. NULL: the host waits for the event. */
+    /* Makes the stream wait for what the event has recorded so far; the host does not wait. Does nothing if
+     * it has recorded nothing. The event may belong to another device of this plugin. NULL: the host
+     * waits. */
     int32_t (*wait_event)(void *self, void *device, void *stream, void *event);
-    /* The vendor's own handle. NULL: none. */
+    /* The vendor's own handle, for programs. NULL: there is none. */
     void *(*native)(void *self, void *device, void *stream);
-    /* Runs `callback(user)` on a thread of the plugin's when the stream gets there. It must not call the
-     * host. NULL: the host waits. */
+    /* Queues a call of `callback(user)`, which runs on a thread of the plugin when the earlier work has
+     * finished. The callback calls nothing of the host but log and report. NULL: the host waits for the
+     * stream. */
     int32_t (*host_callback)(void *self, void *device, void *stream, void (*callback)(void *user),
                              void *user);
 } tn_stream_interface;
 
-/* "tenon.event", version 1. Default: an event is a stream that the host waits for. */
+/* "tenon.event", version 1. Default: to record an event, the host waits for the stream. */
 typedef struct tn_event_interface {
     uint32_t size;
     uint32_t reserved;
     /* `flags`: TN_EVENT_... */
     int32_t (*create)(void *self, void *device, uint32_t flags, TN_OUT void **out_event);
-    /* Work that waits for it may still be queued. */
+    /* Queued work may still wait for the event. */
     void (*destroy)(void *self, void *device, TN_TAKES void *event);
+    /* Queues the event on the stream: it is done when the earlier work has finished. Replaces an earlier
+     * record. */
     int32_t (*record)(void *self, void *device, void *event, void *stream);
     /* An event that was never recorded is done. */
     int32_t (*query)(void *self, void *device, void *event, TN_OUT int32_t *out_done);
     int32_t (*synchronize)(void *self, void *device, void *event);
-    /* Milliseconds between two recorded events with TN_EVENT_TIMING. NULL: no timing. */
+    /* Milliseconds between two recorded events with TN_EVENT_TIMING. NULL: the device has no timing. */
     int32_t (*elapsed)(void *self, void *device, void *start, void *end, TN_OUT double *out_ms);
 } tn_event_interface;
 
-/* "tenon.kernels", version 1. Default: no rows. Rows that the host knows no operator for are passed over. */
+/* "tenon.kernels", version 1. Default: no rows. The host ignores rows of operators that it does not know. */
 typedef struct tn_kernels_interface {
     uint32_t size;
     uint32_t count;
@@ -253,12 +292,13 @@ typedef struct tn_kernels_interface {
     const tn_kernel_row *rows;
 } tn_kernels_interface;
 
-/* "tenon.layout", version 1. For layouts of the plugin's own. Default: only strided tensors. */
+/* "tenon.layout", version 1. Layouts of the plugin's own. Default: strided tensors only. */
 typedef struct tn_layout_interface {
     uint32_t size;
     uint32_t count;
-    const char *const *layouts; /* names, to be interned */
-    /* Writes `from` into `to`, of which one is strided and the other in a layout of the plugin's. */
+    const char *const *layouts; /* names; the host interns them */
+    /* Queues work that writes the elements of `from` to `to`. One is strided, the other has a layout of the
+     * plugin. */
     int32_t (*convert)(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
                        void *stream);
     void (*destroy_meta)(void *self, void *meta);
@@ -268,19 +308,20 @@ typedef struct tn_layout_interface {
 typedef struct tn_random_interface {
     uint32_t size;
     uint32_t reserved;
-    /* A seed nobody can foresee. NULL: the host's. */
+    /* An unpredictable seed. NULL: the host makes one. */
     int32_t (*fresh_seed)(void *self, void *device, TN_OUT uint64_t *out_seed);
 } tn_random_interface;
 
-/* "tenon.autocast", version 1. Default: the host's classes and bfloat16. */
+/* "tenon.autocast", version 1. Default: the host's classes of operators, and bfloat16. */
 typedef struct tn_autocast_interface {
     uint32_t size;
     tn_dtype low_dtype;
-    /* TN_AUTOCAST_... for an operator, or -1 for the host's choice. */
+    /* TN_AUTOCAST_... of an operator ("aten::mm"), or -1 to use the host's class. */
     int32_t (*classify)(void *self, const char *op);
 } tn_autocast_interface;
 
-/* "tenon.allocator", version 1. Replaces the caching allocator of this plugin's devices. */
+/* "tenon.allocator", version 1. Replaces the host's caching allocator for this plugin's devices. `free` is
+ * called when later work on `stream` may reuse the memory. */
 typedef struct tn_allocator_interface {
     uint32_t size;
     uint32_t reserved;
@@ -291,110 +332,117 @@ typedef struct tn_allocator_interface {
 } tn_allocator_interface;
 
 /*
- * "tenon.graph", version 1. Work that is written down once and run many times. Default: the host refuses
- * graphs; it has none for devices that work at once in the memory of the host (TN_DEVICE_HOST). All slots are
- * required but update.
+ * "tenon.graph", version 1. Work that is captured once and launched many times. Default: the host refuses
+ * graphs. It always refuses them for devices of class TN_DEVICE_HOST, which run work at once. All slots
+ * except update are required.
  *
- * A stream captures from begin to end: kernels, memory.fill, copy.device_to_device and layout.convert that
- * are queued on it check their arguments as ever and return, but instead of running they become part of the
- * graph, in the order of the stream. What they are given besides device memory (numbers, IMMEDIATE operands,
- * lists) is copied then, since all of it is borrowed. Nothing runs before launch.
+ * A stream captures from begin to end. Kernels, memory.fill, copy.device_to_device and layout.convert that
+ * are queued on it check their arguments as usual and return; their work becomes part of the graph, in the
+ * order of the stream, and runs only at launch. They copy all that they are given besides device memory
+ * (scalars, IMMEDIATE operands, lists), because it is borrowed.
  *
- * event.record on a capturing stream marks a place in the capture, and another stream of the device that
- * waits for that event (stream.wait_event) joins the capture: it captures, too, and its work comes after the
- * place. Before end the stream that began must have waited for all that the others have captured. A plugin
- * may run work that no event orders one after the other.
+ * event.record on a capturing stream records a point of the capture. Another stream of the device that waits
+ * for that event (stream.wait_event) joins the capture: it captures too, and its work comes after that point.
+ * Before end, the stream that began must have waited for all work that the others captured. A plugin may run
+ * work that no event orders in any order.
  *
- * While a stream captures these are refused with TN_E_STATE, and the text says why: on it begin, launch,
- * stream.query, stream.synchronize, stream.host_callback, copies from and to the host, copy.peer,
- * collectives, and stream.wait_event for an event recorded outside this capture; for an event recorded in it
- * query, synchronize and elapsed, and waiting on a stream of another device; device.synchronize for the
- * device. A kernel that needs the host (it waits, or reads device memory) answers TN_E_STATE, too. The host
- * refuses all of these itself, so that a plugin sees them from a wrong host only; it may then consider the
- * capture broken, and end fails. Everything else (memory.alloc and free, work on streams that do not capture,
- * captures on other streams, in any number and on any thread) goes on as if there were no capture.
+ * During a capture these are refused with TN_E_STATE and a text that says why:
  *
- * What the host allocates while a stream captures, it frees when no executable of the graph is left. A
- * program that lets go of other memory too early makes the mistake of any access to freed memory.
+ * - on a capturing stream: begin, launch, stream.query, stream.synchronize, stream.host_callback, copies
+ *   between host and device, copy.peer, collectives, and stream.wait_event for an event recorded outside
+ *   this capture
+ * - for an event recorded in the capture: query, synchronize, elapsed, and waiting on a stream of another
+ *   device
+ * - for the device: device.synchronize
+ * - kernels that need the host, because they wait or read device memory
+ *
+ * The host refuses all but the last itself. A plugin that still sees one may consider the capture broken,
+ * so that end fails. Everything else works as without a capture: memory.alloc and free, work on other
+ * streams, and other captures, in any number and on any thread.
+ *
+ * The host frees memory that it allocated during a capture when no executable of the graph is left. If a
+ * program frees other memory that a graph uses, a launch accesses freed memory.
  */
 typedef struct tn_graph_interface {
     uint32_t size;
     uint32_t reserved;
-    /* The stream begins to capture. It has no unfinished work, nor has one that joins. */
+    /* Begins a capture. The stream, and each stream that joins, has no unfinished work. */
     int32_t (*begin)(void *self, void *device, void *stream);
-    /* Ends the capture that began on this stream: it and all that joined take work again, on failure too.
-     * TN_E_STATE where another stream's work was not waited for, or the capture is broken. */
+    /* Ends the capture that began on this stream. Its streams run work again, also after a failure.
+     * TN_E_STATE if the stream has not waited for all work that others captured, or the capture is
+     * broken. */
     int32_t (*end)(void *self, void *device, void *stream, TN_OUT void **out_graph);
-    /* Executables made of the graph stay. */
+    /* Executables made from the graph stay valid. */
     void (*destroy)(void *self, void *device, TN_TAKES void *graph);
-    /* Makes what can be launched; of one graph as often as wished. */
+    /* Makes an executable, which can be launched. A graph may have several. */
     int32_t (*instantiate)(void *self, void *device, void *graph, TN_OUT void **out_executable);
-    /* Queues all of the work on a stream, as one piece: after what the stream has, before what it gets. A
-     * launch of an executable begins when its earlier ones have ended, whatever their streams. Late errors
-     * are the stream's; the rest of the launch is dropped. */
+    /* Queues all of the work on a stream, as one unit. A launch begins when earlier launches of the
+     * executable have finished, on any stream. After a late error, which belongs to the stream, the rest of
+     * the launch is dropped. */
     int32_t (*launch)(void *self, void *device, void *executable, void *stream);
-    /* The executable does from the next launch on what `graph` was captured to do, a graph with the same
-     * operations in the same order whose addresses, numbers or sizes are others. TN_E_UNSUPPORTED where it
-     * differs too much: the executable is as before, and the host makes a new one. NULL: the host does so
-     * always. */
+    /* Changes the executable to the work of `graph`, from the next launch on. `graph` has the same
+     * operations in the same order, with other addresses, scalars or sizes. TN_E_UNSUPPORTED if it differs
+     * too much: the executable is unchanged, and the host makes a new one. NULL: the host always makes a
+     * new one. */
     int32_t (*update)(void *self, void *device, void *executable, void *graph);
-    /* No launch of it is unfinished. */
+    /* Called when no launch of it is unfinished. */
     void (*destroy_executable)(void *self, void *device, TN_TAKES void *executable);
 } tn_graph_interface;
 
-/* One rank's part in a collective. Ranges are as long as the slot says; those of one rank do not overlap
+/* One rank's part in a collective. The slot says how long the ranges are. Ranges of one rank do not overlap
  * unless the slot allows it. */
 typedef struct tn_collective_rank {
     uint32_t size;
     uint32_t reserved;
     void *stream;         /* of the rank's device */
-    void *from;           /* allocation that is read */
+    void *from;           /* allocation to read */
     uint64_t from_offset; /* in bytes */
-    void *to;             /* allocation that is written */
-    uint64_t to_offset;
+    void *to;             /* allocation to write */
+    uint64_t to_offset;   /* in bytes */
 } tn_collective_rank;
 
 /*
- * "tenon.collectives", version 1. Sums, copies and waits over several devices of this plugin in one process,
- * one rank for each. Default: the host refuses them. All slots are required.
+ * "tenon.collectives", version 1. Reductions, copies and barriers over several devices of this plugin in one
+ * process, one rank for each device. Default: the host refuses them. All slots are required.
  *
- * `ranks` has an element for each device of the communicator, in its order, rank_bytes apart; a call queues
- * all of them or, on failure, none. A rank's memory is read and written only when its stream has come to the
- * call, and its stream goes on only when its result is complete and nobody reads its memory any more: so work
- * before and after needs no other order. The host does not wait. Calls come one at a time to the whole
- * interface, so ranks of two calls are never queued in different orders. A late error of one rank is late on
- * the streams of all. No stream captures.
+ * `ranks` has an entry for each device of the communicator, in its order, rank_bytes apart. A call queues
+ * work on the streams of all ranks or, on failure, of none. The work of a rank starts when its stream
+ * reaches the call. The stream continues when the rank's result is complete and no other rank reads its
+ * memory any more. The host does not wait. It makes one call at a time to the whole interface, so all ranks
+ * see the calls in one order. A late error of one rank appears on the streams of all ranks. No stream is
+ * capturing.
  *
- * Reductions are over `count` elements of a dtype out of `dtypes`: TN_REDUCE_... of collectives.h says what
- * they are. The order of additions is the plugin's own; all ranks get the same bits.
+ * Reductions (TN_REDUCE_..., see collectives.h) are over `count` elements of one of the `dtypes`. The plugin
+ * chooses the order of additions; all ranks get the same bits.
  */
 typedef struct tn_collectives_interface {
     uint32_t size;
     uint32_t reserved;
-    const tn_dtype *dtypes; /* zero-terminated: those it reduces; the slots that only move take bytes */
-    /* `devices` are open, and all different; one is enough. */
+    const tn_dtype *dtypes; /* zero-terminated: those it reduces. The slots that only copy count in bytes. */
+    /* Makes a communicator of 1 or more different open devices. */
     int32_t (*create)(void *self, void *const *devices, uint32_t count,
                       TN_OUT void **out_communicator) TN_HOST_THREAD;
-    /* No call of it is unfinished. */
+    /* Called when no call of it is unfinished. */
     void (*destroy)(void *self, TN_TAKES void *communicator) TN_HOST_THREAD;
-    /* Each rank's `to` becomes the reduction of all `from`. The two may be the same range. */
+    /* Each rank's `to` becomes the reduction of all `from`. `to` and `from` of a rank may be the same
+     * range. */
     int32_t (*all_reduce)(void *self, void *communicator, const tn_collective_rank *ranks,
                           uint32_t rank_bytes, uint64_t count, tn_dtype dtype,
                           uint32_t reduction) TN_HOST_THREAD;
-    /* Each rank's `to` becomes the root's `from`, `bytes` long. The two may be the same range; `from` of
-     * other ranks is not looked at. */
+    /* Each rank's `to` becomes the root's `from`, `bytes` long. They may be the same range at the root;
+     * `from` of other ranks is not used. */
     int32_t (*broadcast)(void *self, void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes,
                          uint64_t bytes, uint32_t root) TN_HOST_THREAD;
-    /* Each rank's `to`, as many times `bytes` long as there are ranks, becomes all `from`, one behind the
-     * other; a rank's `from` may be its own place there. */
+    /* Each rank's `to` becomes all `from`, concatenated, `bytes` for each rank. A rank's `from` may be its
+     * own part of its `to`. */
     int32_t (*all_gather)(void *self, void *communicator, const tn_collective_rank *ranks,
                           uint32_t rank_bytes, uint64_t bytes) TN_HOST_THREAD;
-    /* Each `from` has `count` elements for each rank; the `to` of rank i becomes the reduction of all i-th
-     * parts. It may be that part of its own `from`. */
+    /* Each `from` has one part of `count` elements for each rank; the `to` of rank i becomes the reduction
+     * of all i-th parts. It may be the i-th part of its own `from`. */
     int32_t (*reduce_scatter)(void *self, void *communicator, const tn_collective_rank *ranks,
                               uint32_t rank_bytes, uint64_t count, tn_dtype dtype,
                               uint32_t reduction) TN_HOST_THREAD;
-    /* No stream goes on before all have come. Only `stream` of the ranks is looked at. */
+    /* All streams wait for each other. Only `stream` of the ranks is used. */
     int32_t (*barrier)(void *self, void *communicator, const tn_collective_rank *ranks,
                        uint32_t rank_bytes) TN_HOST_THREAD;
 } tn_collectives_interface;
@@ -402,17 +450,18 @@ typedef struct tn_collectives_interface {
 /* The plugin's own table, filled by entry. */
 typedef struct tn_plugin_table {
     uint32_t size;
-    uint32_t abi; /* the version both sides settled on; 0 is refused */
-    /* Makes the plugin's state for one context (several contexts may live at once). `host` lives until
+    uint32_t abi; /* the version that both sides agreed on; 0 is refused */
+    /* Makes the plugin's state for one context; several contexts may exist at once. `host` is valid until
      * shutdown has returned. */
     int32_t (*init)(const tn_host *host, TN_OUT void **out_self) TN_HOST_THREAD;
-    /* The table of an interface (its first member is its size), or NULL. Static, or lives until shutdown. */
+    /* The table of an interface, whose first member is its size, or NULL. Valid until shutdown. */
     const void *(*get_interface)(void *self, const char *name, uint32_t version);
-    /* Finishes queued work and stops the plugin's own threads; no call comes after it but free, destroy,
-     * close and shutdown. NULL: nothing to stop. */
+    /* Finishes queued work and stops the plugin's threads. Only free, destroy, close and shutdown are
+     * called after it. NULL: there is nothing to stop. */
     int32_t (*quiesce)(void *self) TN_HOST_THREAD;
     void (*shutdown)(TN_TAKES void *self) TN_HOST_THREAD;
-    /* Checks itself; TN_OK, or an error that says what is wrong. NULL: nothing to check. */
+    /* The plugin checks itself: TN_OK, or an error that says what is wrong. NULL: there is nothing to
+     * check. */
     int32_t (*self_test)(void *self) TN_HOST_THREAD;
 } tn_plugin_table;
 
@@ -422,7 +471,7 @@ typedef struct tn_host_offer {
     uint32_t abi_min;
     uint32_t abi_max;
     uint32_t reserved;
-    char *reason; /* where a plugin that declines writes why, zero-terminated */
+    char *reason; /* a plugin that declines writes here why, zero-terminated */
     uint32_t reason_bytes;
     uint32_t reserved2;
 } tn_host_offer;
@@ -434,19 +483,21 @@ typedef struct tn_host_offer {
 #define TN_SANITIZER_THREAD  2u
 #define TN_SANITIZER_MEMORY  4u
 
-#define TN_PLUGIN_CAN_UNLOAD 1u /* is, after a quiesce that succeeded, if no thread that appeared is left */
+/* The host may unload the library after a quiesce that succeeded, if all threads that it started have
+ * ended. */
+#define TN_PLUGIN_CAN_UNLOAD 1u
 
 /*
- * The constant block that a plugin exports. Frozen. The host reads it from the file, so it must be in
- * initialised, read-only or relocatable data, never in .bss; strings are inline and zero-terminated.
+ * The constant that a plugin exports as `tenon_plugin`. Frozen. The host reads it from the file, so it must
+ * lie in initialised data, never in .bss. Strings are inside the struct and zero-terminated.
  */
 typedef struct tn_plugin_info {
     char magic[8];
     uint32_t size;
-    uint32_t stamp;   /* not zero: TN_DEFINE_PLUGIN sets it */
+    uint32_t stamp;   /* not 0; TN_DEFINE_PLUGIN sets it */
     uint32_t abi_min; /* ABI generations that the plugin understands */
     uint32_t abi_max;
-    uint32_t header_minor; /* TN_ABI_MINOR it was compiled with; information */
+    uint32_t header_minor; /* TN_ABI_MINOR that it was compiled with; nothing is decided by it */
     uint32_t architecture; /* ELF e_machine */
     uint32_t pointer_bits;
     uint32_t sanitizer; /* TN_SANITIZER_... it was compiled with */
@@ -462,17 +513,17 @@ typedef struct tn_plugin_info {
 /* ---- Shims ------------------------------------------------------------------------------------------- */
 
 /*
- * A shim stands between the host and every other plugin: it watches, records or disturbs what passes. It is
- * a plugin without a device, with a manifest that says which one it is ("shim": "validate"), and is loaded
- * only when asked for. Several stand in a row: what is behind one is the next shim or the plugin.
+ * A shim stands between the host and every other plugin: it checks, records or disturbs the calls. It is a
+ * plugin without a device, whose manifest has its name ("shim": "validate"), and is loaded only on request.
+ * Shims form a chain: the target of a shim is the next shim or, at the end, the plugin.
  */
 typedef struct tn_shim_target {
     uint32_t size;
     uint32_t reserved;
-    const tn_plugin_info *info; /* of the plugin at the end; lives as long as the process */
-    void *next;
-    /* Makes the state of what is behind, to which `host` is the host, and fills its table (out->size is set
-     * by the caller; `init` is left NULL). For use within wrap, once. */
+    const tn_plugin_info *info; /* of the plugin at the end of the chain; lives as long as the process */
+    void *next;                 /* the first argument of open */
+    /* Initialises the target with `host` as its host and fills its table. The caller sets out->size; `init`
+     * is left NULL. To be called once, inside wrap. */
     int32_t (*open)(void *next, const tn_host *host, TN_OUT void **out_self, TN_OUT tn_plugin_table *out);
 } tn_shim_target;
 
@@ -480,13 +531,13 @@ typedef struct tn_shim_target {
 typedef struct tn_shim_interface {
     uint32_t size;
     uint32_t reserved;
-    /* Before the first wrap: the setting that came with the wish, such as what TENON_INJECT says. An error
-     * refuses the shim. NULL: there are no settings. */
+    /* Called before the first wrap with the setting of the request, such as the value of TENON_INJECT. An
+     * error refuses the shim. NULL: the shim has no settings. */
     int32_t (*configure)(void *self, const char *setting) TN_HOST_THREAD;
     /*
-     * Opens the target and gives what the host uses in its place. `host` lives until the shutdown of *out has
-     * returned, which shuts down what is behind and ends the wrapping; the shim's own shutdown comes after
-     * those of all that it wraps. A failure of the target's open is handed on.
+     * Opens the target and gives the state and the table that the host uses instead. `host` is valid until
+     * the shutdown of *out has returned. That shutdown also shuts the target down; the shim's own shutdown
+     * comes after those of all its targets. If opening the target fails, wrap returns that status.
      */
     int32_t (*wrap)(void *self, const tn_host *host, const tn_shim_target *target, TN_OUT void **out_self,
                     TN_OUT tn_plugin_table *out) TN_HOST_THREAD;
@@ -526,8 +577,8 @@ typedef struct tn_shim_interface {
 #define TN_BUILD_ID ""
 #endif
 
-/* Writes the info block: TN_DEFINE_PLUGIN("acme", "1.0", "Acme Inc.", 0, entry); once in one file of the
- * plugin, after `entry` is declared; TN_PLUGIN_CAN_UNLOAD or 0. */
+/* Defines `tenon_plugin`: TN_DEFINE_PLUGIN("acme", "1.0", "Acme Inc.", 0, entry); in one file of the
+ * plugin, after the declaration of `entry`. The flags are TN_PLUGIN_CAN_UNLOAD or 0. */
 #ifdef __cplusplus
 #define TN_PLUGIN_EXTERN extern "C"
 #else
@@ -553,9 +604,10 @@ typedef struct tn_shim_interface {
                                          plugin_entry}
 
 /*
- * Negotiation, compiled into the plugin: the generation it was compiled for goes into out->abi if the host
- * offers it; else the reason is written and TN_E_VERSION returned. Zeroes the rest of *out up to its size;
- * entry then sets the slots it has (all of version 0.1 are there; look at out->size for any added later).
+ * Negotiation, compiled into the plugin; `entry` calls it first. Sets all of *out but its size to 0. If the
+ * host offers the generation that the plugin was compiled for, writes it to out->abi; else writes the
+ * reason and returns TN_E_VERSION. `entry` then sets its slots. Those of version 0.1 are always there;
+ * check out->size before you set one that was added later.
  */
 static inline int32_t tn_negotiate(const tn_host_offer *offer, tn_plugin_table *out)
 {

@@ -2,11 +2,11 @@
 /*
  * Tensors: an n-dimensional strided view of a storage on one device.
  *
- * A tensor is reference counted; its metadata never changes after creation except through the few in-place
- * view operators (`unsqueeze_`, `resize_`, `set_`, ...). Queries are safe from any thread; writing data is
- * ordered by streams, not by locks.
+ * A tensor is reference counted. Its metadata changes after creation only through the in-place view operators
+ * (`unsqueeze_`, `resize_`, `set_`, ...). Queries are safe from any thread; streams, not locks, order the
+ * writing of data.
  *
- * Functions that take a scope follow its rule: after a failure they do nothing and return NULL.
+ * Functions that take a scope do nothing and return NULL, 0 or the status once the scope has failed.
  */
 #ifndef TENON_TENSOR_H
 #define TENON_TENSOR_H
@@ -16,19 +16,25 @@
 TN_BEGIN_DECLS
 
 /*
- * What a kernel sees of a tensor; every tensor begins with one. Sizes and strides are in elements.
- * `allocation` is the handle that the device's memory interface gave; the first element lies `byte_offset`
- * bytes into it. `host` is the address of the first element where the host can read it, else NULL.
+ * What a kernel sees of a tensor; every tensor begins with its descriptor. Sizes and strides are in elements,
+ * outermost dimension first. `allocation` is the handle that the device's memory interface gave; the first
+ * element lies `byte_offset` bytes into it. `host` is the address of the first element if the host can read
+ * it, else NULL.
+ *
+ * Alignment: allocations are aligned as the device's facts say. A tensor that the host allocates begins at a
+ * multiple of that alignment, and of 64 bytes. A view begins at any element, so `byte_offset` is then a
+ * multiple of the element size only. (A tensor over foreign host memory, tn_from_blob, is aligned as that
+ * memory is.)
  */
 #define TN_DESC_CONJ    1u /* elements are conjugated when read */
 #define TN_DESC_NEG     2u /* elements are negated when read */
-#define TN_DESC_WRAPPED 4u /* a number of the host language: 0-dim, promotes as a scalar */
+#define TN_DESC_WRAPPED 4u /* a 0-dim tensor made from a scalar: promotes as a scalar */
 
 typedef struct tn_tensor_desc {
     uint32_t size;
     uint32_t flags; /* TN_DESC_... */
     tn_dtype dtype;
-    uint32_t layout; /* interned; TN_INTERNED_STRIDED for all that follows */
+    uint32_t layout; /* interned; with TN_INTERNED_STRIDED the fields below describe all elements */
     uint32_t rank;
     uint32_t reserved;
     tn_device device;
@@ -41,6 +47,7 @@ typedef struct tn_tensor_desc {
     void (*meta_destroy)(void *meta);
 } tn_tensor_desc;
 
+/* The descriptor of a tensor; NULL for NULL. It is valid as long as the tensor. */
 static inline const tn_tensor_desc *tn_desc(const tn_tensor *t)
 {
     return (const tn_tensor_desc *)(const void *)t;
@@ -92,45 +99,46 @@ TN_API tn_tensor *tn_retain(TN_NULLABLE tn_tensor *t) TN_ANY_THREAD;
 TN_API void tn_release(TN_TAKES TN_NULLABLE tn_tensor *t) TN_ANY_THREAD;
 
 TN_API tn_context *tn_tensor_context(const tn_tensor *t) TN_ANY_THREAD;
-/* In elements from the start of the storage. */
+/* Offset of the first element from the start of the storage, in elements. */
 TN_API int64_t tn_tensor_storage_offset(const tn_tensor *t) TN_ANY_THREAD;
-/* Address of the first element where the host can read it, else NULL. Work on other streams is not waited
- * for. */
+/* Address of the first element if the host can read it, else NULL. Does not wait: queued work may still write
+ * there. */
 TN_API void *tn_tensor_data(const tn_tensor *t) TN_ANY_THREAD;
-/* 1 if dense in that memory format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D). */
+/* 1 if contiguous in that memory format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D). */
 TN_API int32_t tn_tensor_is_contiguous(const tn_tensor *t, int32_t memory_format) TN_ANY_THREAD;
 /* Counts in-place writes to the storage that the tensor and its views share. */
 TN_API uint64_t tn_tensor_version(const tn_tensor *t) TN_ANY_THREAD;
-/* 1 if both show the same storage. */
+/* 1 if both are views of one storage. */
 TN_API int32_t tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b) TN_ANY_THREAD;
 TN_API uint64_t tn_tensor_storage_bytes(const tn_tensor *t) TN_ANY_THREAD;
 
-/* dtypes */
-/* Name as users know it ("float32"), or NULL. */
+/* Name of a dtype as users know it ("float32"), or NULL. */
 TN_API const char *tn_dtype_name(tn_dtype dtype) TN_ANY_THREAD;
 /* The dtype of a name or alias ("float", "half", "long"), or 0. */
 TN_API tn_dtype tn_dtype_parse(const char *name) TN_ANY_THREAD;
 TN_API int32_t tn_dtype_is_floating(tn_dtype dtype) TN_ANY_THREAD;
 TN_API int32_t tn_dtype_is_complex(tn_dtype dtype) TN_ANY_THREAD;
-/* Smallest dtype that neither loses category nor size; 0 where there is none (float8 with others). */
+/* The dtype that an operator computes in for inputs of both dtypes; 0 if there is none (float8 with
+ * others). */
 TN_API tn_dtype tn_promote_types(tn_dtype a, tn_dtype b) TN_ANY_THREAD;
 /* 1 if a result of `from` may be written to `to` (in-place and out= rule). */
 TN_API int32_t tn_can_cast(tn_dtype from, tn_dtype to) TN_ANY_THREAD;
 
-/* Devices as text: "cpu", "cuda:1". 0 and an error when it cannot be read. */
+/* Reads "cpu", "cuda:1". 0 and an error on this thread if the text is not a device. */
 TN_API tn_device tn_device_parse(tn_context *ctx, const char *text) TN_ANY_THREAD;
-/* Writes "cuda:1" into buffer, cut to `bytes`, and returns buffer. */
+/* Writes "cuda:1" into `buffer`, truncated to `bytes` with its terminating zero, and returns `buffer`. */
 TN_API const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer,
                                     uint64_t bytes) TN_ANY_THREAD;
 
 /*
- * Creation from host memory. `data` is row-major, in `dtype`, and copied. `device` 0: the scope's default.
+ * A new tensor with a copy of host memory: `data` holds the elements row-major, in `dtype` (bool: bytes 0 and
+ * 1). `device` 0: the scope's default device.
  */
 TN_API TN_SCOPED tn_tensor *tn_from_data(tn_scope *s, tn_dtype dtype, tn_ints sizes, const void *data,
                                          tn_device device);
 /*
- * A tensor over the caller's memory, not copied. `strides` absent: row-major. `deleter` (may be NULL) is
- * called once with `user` when the last view is gone, from whatever thread releases it.
+ * A CPU tensor over the caller's memory, which is not copied. `strides` (in elements) absent: row-major.
+ * `deleter` (may be NULL) is called once with `user`, on the thread that releases the last view.
  */
 typedef struct tn_blob {
     uint32_t size;
@@ -138,28 +146,29 @@ typedef struct tn_blob {
     void *data;
     tn_ints sizes;
     tn_ints strides;
-    int64_t storage_offset; /* of the first element from data, in elements */
+    int64_t storage_offset; /* of the first element from `data`, in elements */
     void (*deleter)(void *user);
     void *user;
 } tn_blob;
 TN_API TN_SCOPED tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob);
 
-/* A 0-dim tensor of a number. `dtype` 0: int64, bool, default float or complex by the kind of the value. */
+/* A 0-dim tensor with one scalar. `dtype` 0: int64, bool, the default float or complex dtype, by its kind. */
 TN_API TN_SCOPED tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype,
                                                 tn_device device);
 
-/* The value of a tensor with one element; NaN or 0 on failure. Waits for the tensor's stream. */
+/* The value of a tensor with one element; NaN or 0 on failure (tn_item_complex returns a status). Waits for
+ * the tensor's stream. */
 TN_API double tn_item_double(tn_scope *s, const tn_tensor *t);
 TN_API int64_t tn_item_int(tn_scope *s, const tn_tensor *t);
 TN_API int32_t tn_item_bool(tn_scope *s, const tn_tensor *t);
 TN_API int32_t tn_item_complex(tn_scope *s, const tn_tensor *t, TN_OUT double out[2]);
-/* Copies all elements, row-major, in the tensor's dtype, lazy bits resolved. `bytes` must be numel * element
- * size. */
+/* Copies all elements to `out`, row-major, in the tensor's dtype, conjugated and negated where the tensor
+ * says so. `bytes` must be numel times the element size. Waits for the copy. */
 TN_API int32_t tn_to_host(tn_scope *s, const tn_tensor *t, TN_OUT void *out, uint64_t bytes);
 
 /*
- * Text of a tensor as PyTorch prints it. Fields that are 0 take their defaults: precision 4, threshold 1000,
- * edge_items 3, line_width 80.
+ * How tn_format prints a tensor, in PyTorch's words. A field that is 0 takes its default: precision 4,
+ * threshold 1000, edge_items 3, line_width 80.
  */
 typedef struct tn_print_options {
     uint32_t size;
@@ -169,12 +178,12 @@ typedef struct tn_print_options {
     int32_t line_width;
     int32_t scientific; /* 0 automatic, 1 always, -1 never */
 } tn_print_options;
-/* The text lives as long as the scope; NULL on failure. */
+/* The text of a tensor as PyTorch prints it. It lives as long as the scope; NULL on failure. */
 TN_API const char *tn_format(tn_scope *s, const tn_tensor *t, TN_NULLABLE const tn_print_options *options);
 
 /*
- * Indexing: x[0:5, :, 3, mask] is tn_index(s, x, TN_SLICE(0, 5), TN_ALL, TN_AT(3), TN_BY(mask)).
- * Slices, integers (0-dim tensors of them, too), None and Ellipsis give a view; positions and masks copy.
+ * Indexing: x[0:5, :, 3, mask] is tn_index(s, x, TN_SLICE(0, 5), TN_ALL, TN_AT(3), TN_BY(mask)). Slices,
+ * integers (also as 0-dim tensors), None and Ellipsis give a view; index tensors and masks give a copy.
  */
 #define TN_INDEX_SLICE    0u
 #define TN_INDEX_AT       1u
@@ -211,9 +220,8 @@ TN_API tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value
 #endif
 
 /*
- * DLPack 1.x, both ways. `managed` is a DLManagedTensorVersioned. Export shares memory and keeps the storage
- * alive until its deleter is called; import takes the capsule and calls its deleter when the last view is
- * gone.
+ * DLPack 1.x. Export shares the memory and keeps the storage alive until the consumer calls the deleter.
+ * Import takes `managed` and calls its deleter when the last view is released.
  */
 struct DLManagedTensorVersioned;
 TN_API int32_t tn_to_dlpack(tn_tensor *t,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values: what arguments and results of every operator are made of. A value is 16 bytes, tagged, and lives on
- * the caller's stack; lists, strings and complex numbers are borrowed spans. A list with NULL data is absent
- * (`dim=None`); with count 0 and data it is empty (`dim=[]`).
+ * Values: the arguments and results of every operator. A value is 16 bytes, tagged, and lives on the caller's
+ * stack. It borrows the memory of lists, strings and complex numbers. A list with NULL data is absent
+ * (`dim=None`); a list with data and count 0 is empty (`dim=[]`).
  *
  * Frozen: a value has no size field and never changes.
  */
@@ -12,6 +12,7 @@
 #include <tenon/base.h>
 
 TN_BEGIN_DECLS
+
 #define TN_TAG_NONE          0u
 #define TN_TAG_TENSOR        1u  /* as.tensor; never NULL (an absent tensor is NONE) */
 #define TN_TAG_TENSORS       2u  /* as.tensors, count; an item may be NULL where the schema says Tensor?[] */
@@ -19,7 +20,7 @@ TN_BEGIN_DECLS
 #define TN_TAG_FLOAT         4u  /* as.f */
 #define TN_TAG_BOOL          5u  /* as.i, 0 or 1 */
 #define TN_TAG_COMPLEX       6u  /* as.floats points to {real, imaginary} */
-#define TN_TAG_STRING        7u  /* as.string, zero-terminated; count is its length */
+#define TN_TAG_STRING        7u  /* as.string, zero-terminated; count is its length in bytes */
 #define TN_TAG_INTS          8u  /* as.ints, count */
 #define TN_TAG_FLOATS        9u  /* as.floats, count */
 #define TN_TAG_BOOLS         10u /* as.bools, count; one byte each */
@@ -30,8 +31,8 @@ TN_BEGIN_DECLS
 #define TN_TAG_DEVICE        15u /* as.device */
 #define TN_TAG_MEMORY_FORMAT 16u /* as.i */
 #define TN_TAG_GENERATOR     17u /* as.generator */
-#define TN_TAG_POINTER       18u /* as.pointer, meaning private to caller and callee */
-#define TN_TAG_PLAIN         19u /* a number that C could not make a scalar of; refused everywhere */
+#define TN_TAG_POINTER       18u /* as.pointer; caller and callee agree on its meaning */
+#define TN_TAG_PLAIN         19u /* an option that was given a plain number; every operator refuses it */
 
 typedef struct tn_value {
     uint32_t tag;
@@ -53,7 +54,7 @@ typedef struct tn_value {
     } as;
 } tn_value;
 
-/* Lists as typed calls take them. {NULL, 0} is absent. */
+/* Lists as typed calls take and return them. {NULL, 0} is absent. */
 typedef struct tn_ints {
     const int64_t *data;
     int64_t count;
@@ -75,7 +76,7 @@ typedef struct tn_scalars {
     int64_t count;
 } tn_scalars;
 
-/* Makers. None of them allocates or fails. */
+/* Make a value. None of these allocates or fails; spans are borrowed, not copied. */
 static inline tn_value tn_value_make(uint32_t tag, uint32_t count)
 {
     tn_value v;
@@ -205,7 +206,7 @@ static inline tn_value tn_value_generator(tn_generator *generator)
     return v;
 }
 
-/* Readers. A value of another tag reads as NULL, 0 or NaN. */
+/* Read a value. A value of another tag reads as NULL, 0 or NaN. */
 static inline tn_tensor *tn_value_as_tensor(tn_value v)
 {
     return v.tag == TN_TAG_TENSOR ? v.as.tensor : NULL;
@@ -237,19 +238,19 @@ static inline tn_tensors tn_value_as_tensors(tn_value v)
 }
 
 #ifndef __cplusplus
-/* A scalar keeps the kind of the C expression it is made from: an int stays an int. */
 static inline tn_value tn_value_same(tn_value v)
 {
     return v;
 }
 /*
- * What a call takes for a Scalar, made from any number of C: bool, float and complex keep their kind, every
- * other is an int, and a value stays what it is.
- * The parts of a complex number live to the end of the braces around the call, like the items of the lists
- * below.
+ * The value of a Scalar argument, from any C number: bool, float and complex keep their kind, every other
+ * type becomes an int; a tn_value is passed through. The parts of a complex number live to the end of the
+ * enclosing block, like the items of the lists below.
  */
 #define TN_SCALAR(x) TN_SCALAR_MAKER(x)(TN_SCALAR_CONTENTS(x))
 
+/* Lists from their items: TN_INTS(2, 3). TN_NO_INTS is the empty list. They live to the end of the enclosing
+ * block. */
 #define TN_INTS(...) \
     ((tn_ints){(const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((const int64_t[]){__VA_ARGS__}) / 8)})
 #define TN_NO_INTS ((tn_ints){(const int64_t[]){0}, 0})
@@ -282,7 +283,7 @@ TN_END_DECLS
              : TN_SCALAR_PARTS(x), long double _Complex \
              : TN_SCALAR_PARTS(x), default              \
              : (x))
-/* A complex number is an array of its two parts. What is no number does not get here. */
+/* C lays a complex number out as an array of its two parts. */
 #define TN_SCALAR_PARTS(x) ((const double *)&(double _Complex){_Generic((x), tn_value : 0, default : (x))})
 #endif
 #endif
