@@ -285,9 +285,9 @@ def scan_demands(api, loader):
 
 
 def scan_operators(folder, numbers):
-    """Built-in operators: number -> (name, the C constant that ops.h gives it)."""
+    """Built-in operators: number -> (name, the C constant that op_numbers.h gives it)."""
     constants = {}
-    ops = Path(folder) / "ops.h"
+    ops = Path(folder) / "op_numbers.h"
     if ops.exists():
         for name, number in re.findall(r"^#define (TN_OP_\w+) (\d+)u$", ops.read_text(), flags=re.M):
             constants[int(number)] = name

@@ -261,6 +261,47 @@ static const char *copy_text(char **at, const char *text)
     return to;
 }
 
+/* Length of the place at the start of an error's message, "model.c:49: ". */
+static uint64_t place_bytes(const char *file, uint32_t line)
+{
+    int n = file ? snprintf(NULL, 0, "%s:%u: ", file, line) : 0;
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* The message without its place. */
+static const char *bare_message(const tn_error *e)
+{
+    return e->message + place_bytes(e->file, e->line);
+}
+
+/* A copy of an error and its causes in one block; `file` and `line` become the place of the error. NULL when
+ * there is no memory. */
+static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t line)
+{
+    const char *message = bare_message(first);
+    uint64_t place = place_bytes(file, line), bytes = place + text_bytes(file), count = 0, i = 0;
+    for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof *e + texts_bytes(e);
+    tn_error *copy = malloc(bytes);
+    if (!copy) return NULL;
+    char *at = (char *)(copy + count);
+    for (const tn_error *e = first; e; e = e->cause, i++) {
+        copy[i] = *e;
+        copy[i].file = NULL;
+        copy[i].line = 0;
+        copy[i].op = copy_text(&at, e->op);
+        copy[i].plugin = copy_text(&at, e->plugin);
+        copy[i].native_text = copy_text(&at, e->native_text);
+        copy[i].cause = e->cause ? &copy[i + 1] : NULL;
+        if (i) copy[i].message = copy_text(&at, bare_message(e));
+    }
+    copy->file = copy_text(&at, file);
+    copy->line = file ? line : 0;
+    copy->message = at;
+    if (place) at += snprintf(at, place + 1, "%s:%u: ", file, line);
+    copy_text(&at, message);
+    return copy;
+}
+
 tn_error *tni_error_copy(void)
 {
     static const tn_error nothing = {.size = sizeof(tn_error),
@@ -268,21 +309,18 @@ tn_error *tni_error_copy(void)
                                      .error_class = TN_CLASS_INTERNAL,
                                      .message = "unknown error"};
     const error_record *last = top();
-    const tn_error *first = last ? &last->error : tni_tls.error_lost ? &no_memory_error : &nothing;
-    uint64_t bytes = 0, count = 0;
-    for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof(*e) + texts_bytes(e);
-    tn_error *copy = malloc(bytes);
-    if (!copy) return (tn_error *)&no_memory_error;
-    char *at = (char *)(copy + count);
-    uint64_t i = 0;
-    for (const tn_error *e = first; e; e = e->cause, i++) {
-        copy[i] = *e;
-        copy[i].message = copy_text(&at, e->message);
-        copy[i].op = copy_text(&at, e->op);
-        copy[i].plugin = copy_text(&at, e->plugin);
-        copy[i].native_text = copy_text(&at, e->native_text);
-        copy[i].cause = e->cause ? &copy[i + 1] : NULL;
-    }
+    tn_error *copy = copy_chain(last                  ? &last->error
+                                : tni_tls.error_lost ? &no_memory_error
+                                                      : &nothing,
+                                NULL, 0);
+    return copy ? copy : (tn_error *)&no_memory_error;
+}
+
+tn_error *tni_error_placed(tn_error *error, const char *file, uint32_t line)
+{
+    tn_error *copy = error == &no_memory_error ? NULL : copy_chain(error, file, line);
+    if (!copy) return error;
+    tn_error_release(error);
     return copy;
 }
 
@@ -296,7 +334,7 @@ void tni_error_restore(const tn_error *error)
     for (uint32_t i = 0; i < count; i++) {
         const tn_error *e = chain[count - 1 - i];
         error_record *r = &slot->records[i];
-        set_record(r, e->code, e->message);
+        set_record(r, e->code, bare_message(e));
         r->error.native_code = e->native_code;
         set_text(r->op, sizeof(r->op), e->op);
         set_text(r->plugin, sizeof(r->plugin), e->plugin);

@@ -236,11 +236,24 @@ void tn_scope_clear(tn_scope *s)
     s->status = TN_OK;
 }
 
+void tn_scope_place(tn_scope *s, const char *file, uint32_t line)
+{
+    if (!s || !s->status || !file || tni_scope_check(s)) return;
+    s->error = tni_error_placed(s->error, file, line);
+    s->wants_place = 0;
+}
+
+void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line)
+{
+    if (s && s->status && s->wants_place) tn_scope_place(s, file, line);
+}
+
 int32_t tni_scope_record(tn_scope *s, int32_t code)
 {
     if (s->status || !code) return s->status;
     s->status = tni_error_ensure(code, "a call");
     s->error = tni_error_copy();
+    s->wants_place = 1;
     return code;
 }
 

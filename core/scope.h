@@ -23,6 +23,7 @@ struct tn_scope {
     tn_scope *parent;
     tn_error *error; /* NULL until the first failure */
     int32_t status;
+    uint32_t wants_place;     /* the error is that of the last call, whose place may still come */
     uint32_t saved_grad_mode; /* of the thread, put back when the scope closes */
     tn_dtype saved_default_dtype;
     uint32_t restores;

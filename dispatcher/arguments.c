@@ -11,12 +11,19 @@ static const char *const tag_names[] = {
     "None",   "Tensor",       "Tensor[]",  "int",        "float",
     "bool",   "complex",      "str",       "int[]",      "float[]",
     "bool[]", "Scalar[]",     "str[]",     "ScalarType", "Layout",
-    "Device", "MemoryFormat", "Generator", "pointer",    "a plain number: write TN_SCALAR(x)"};
+    "Device", "MemoryFormat", "Generator", "pointer"};
 
 static int32_t bad_argument(const tni_op *op, uint32_t i, const tn_value *v)
 {
     const tni_argument *a = &op->schema->args[i];
     const char *got = v->tag < sizeof tag_names / sizeof *tag_names ? tag_names[v->tag] : "an unknown tag";
+    if (v->tag == TN_TAG_PLAIN) {
+        got = !a->is_list                  ? "a plain number: write TN_SCALAR(x)"
+              : a->type == TNI_TYPE_TENSOR ? "a plain number: write TN_TENSORS(...)"
+              : a->type == TNI_TYPE_FLOAT  ? "a plain number: write TN_FLOATS(...)"
+              : a->type == TNI_TYPE_BOOL   ? "a plain number: write TN_BOOLS(...)"
+                                           : "a plain number: write TN_INTS(...)";
+    }
     if (v->tag == TN_TAG_NONE) {
         return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' (position %u) must be %s, not None",
                          op->schema->name, a->name, i + 1, a->type_text);

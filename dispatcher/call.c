@@ -240,6 +240,7 @@ int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n
     int32_t status;
     if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
         status = tn_scope_failed(s);
+        if (status && s && s->status) s->wants_place = 0;
         if (status) return tni_no_results(status, outs, n_outs);
     }
     status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);

@@ -54,4 +54,35 @@ typedef struct nn_batch_norm {
 void nn_batch_norm_init(nn_batch_norm *l, nn_store *store, tn_scope *s, const char *name, int64_t channels);
 tn_tensor *nn_batch_norm_forward(const nn_batch_norm *l, tn_scope *s, tn_tensor *x, int32_t training);
 
+/* The error of a failed forward says where the program called it. */
+#ifndef TN_NO_PLACES
+static inline tn_tensor *nn_conv2d_forward_at(const char *file, int32_t line, const nn_conv2d *l, tn_scope *s,
+                                              tn_tensor *x, tn_dtype dtype)
+{
+    int32_t before = tn_scope_failed(s);
+    tn_tensor *y = nn_conv2d_forward(l, s, x, dtype);
+    if (!y) tn_place_failed(s, before, file, line);
+    return y;
+}
+static inline tn_tensor *nn_linear_forward_at(const char *file, int32_t line, const nn_linear *l, tn_scope *s,
+                                              tn_tensor *x, tn_dtype dtype)
+{
+    int32_t before = tn_scope_failed(s);
+    tn_tensor *y = nn_linear_forward(l, s, x, dtype);
+    if (!y) tn_place_failed(s, before, file, line);
+    return y;
+}
+static inline tn_tensor *nn_batch_norm_forward_at(const char *file, int32_t line, const nn_batch_norm *l,
+                                                  tn_scope *s, tn_tensor *x, int32_t training)
+{
+    int32_t before = tn_scope_failed(s);
+    tn_tensor *y = nn_batch_norm_forward(l, s, x, training);
+    if (!y) tn_place_failed(s, before, file, line);
+    return y;
+}
+#define nn_conv2d_forward(...)     nn_conv2d_forward_at(__FILE__, __LINE__, __VA_ARGS__)
+#define nn_linear_forward(...)     nn_linear_forward_at(__FILE__, __LINE__, __VA_ARGS__)
+#define nn_batch_norm_forward(...) nn_batch_norm_forward_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
 #endif

@@ -11,7 +11,7 @@ import os
 import sys
 
 from gen.doc import print_doc
-from gen.header import print_header, print_shared_bodies, print_shared_header
+from gen.header import print_cpp_header, print_header, print_numbers, print_shared_bodies, print_shared_header
 from gen.schema import Bad
 from gen.sources import missing, public_names
 from gen.table import Table
@@ -40,6 +40,8 @@ def main():
     parser = argparse.ArgumentParser(description="Prints what is made from the table of operators.")
     parser.add_argument("--table", default=os.path.join(os.path.dirname(__file__), "..", "ops", "table"))
     parser.add_argument("--out-header", metavar="FILE")
+    parser.add_argument("--out-cpp-header", metavar="FILE")
+    parser.add_argument("--out-numbers", metavar="FILE")
     parser.add_argument("--out-table", metavar="FILE")
     parser.add_argument("--out-gradients", metavar="FILE")
     parser.add_argument("--out-rules", metavar="FILE")
@@ -61,7 +63,8 @@ def main():
         if args.number:
             print(f"{table.append_numbers()} numbers appended")
         table.number()
-        texts = [(args.out_header, print_header(table)), (args.out_table, print_table(table)),
+        texts = [(args.out_header, print_header(table)), (args.out_cpp_header, print_cpp_header(table)),
+                 (args.out_numbers, print_numbers(table)), (args.out_table, print_table(table)),
                  (args.out_gradients, print_gradients(table)), (args.out_rules, print_rules(table)),
                  (args.out_gradient_rules, print_gradient_rules(table)),
                  (args.out_calls, print_shared_header(table)), (args.out_call_bodies, print_shared_bodies(table)),

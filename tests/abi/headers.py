@@ -19,7 +19,7 @@ def compile_alone(job):
     only_c = ["-Wstrict-prototypes", "-Wmissing-prototypes"] if language == "c" else []
     command = [compiler, "-x", language, f"-std={standard}", *STRICT, *only_c, *defines, f"-I{include}", "-"]
     run = subprocess.run(command, input=f"#include <tenon/{header}>\n", capture_output=True, text=True)
-    return None if run.returncode == 0 else f"{' '.join(command)}  # {header}\n{run.stderr}"
+    return None if run.returncode == 0 else f"{' '.join(map(str, command))}  # {header}\n{run.stderr}"
 
 
 def declared_functions(include, header):
@@ -43,20 +43,54 @@ def plain_numbers(include):
         for expression in good + bad:
             run = subprocess.run(command, input=call.format(expression), capture_output=True, text=True)
             if (run.returncode == 0) != (expression in good) or (expression in bad and "TN_SCALAR(x)" not in run.stderr):
-                yield f"{' '.join(command)}  # {expression}: {run.returncode}\n{run.stderr}"
+                yield f"{' '.join(map(str, command))}  # {expression}: {run.returncode}\n{run.stderr}"
+
+
+def warnings_of_the_program(include):
+    """Options give no warning, and the header leaves the warnings of the program as they are, in C11 and C17."""
+    head = "#include <tenon/tenon.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x);\ntn_tensor *f(tn_scope *s, tn_tensor *x)\n{\n"
+    good = "    return tn_add(s, tn_add(s, x, tn_sum_dim(s, x, TN_INTS(0), .keepdim = 1), .alpha = TN_SCALAR(2)), x,\n" \
+           "                  .alpha = TN_SCALAR(3));\n}\n"
+    own = "    struct { int a; } twice = {.a = 1, .a = 2};\n    (void)twice;\n"
+    for compiler, warning in (("gcc", "-Woverride-init"), ("clang", "-Winitializer-overrides")):
+        for standard in ("c11", "c17"):
+            command = [compiler, "-x", "c", f"-std={standard}", *STRICT, warning, f"-I{include}", "-"]
+            for text, expected in ((head + good, None), (head + own + good, warning[2:])):
+                run = subprocess.run(command, input=text, capture_output=True, text=True)
+                if (run.returncode == 0) != (expected is None) or (expected or "") not in run.stderr:
+                    yield f"{' '.join(map(str, command))}  # {expected}: {run.returncode}\n{run.stderr}"
+
+
+def plain_lists(include):
+    """A plain number where a list is wanted does not compile, and the message says how a list is written."""
+    call = "#include <tenon/ops.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x, int64_t d) {{ (void)d; return {}; }}\n"
+    good = ["tn_sum_dim(s, x, TN_INTS(1))", "tn_conv2d(s, x, x, .stride = TN_INTS(2, 2))", "tn_sum_dim(s, x, TN_NO_INTS)",
+            "tn_conv2d(s, x, x, .stride = (tn_ints){&d, 1})", "tn_sum_dim(s, x, (tn_ints){NULL, 0}, .keepdim = 1)"]
+    bad = [("tn_sum_dim(s, x, 1)", "TN_INTS"), ("tn_sum_dim(s, x, d)", "TN_INTS"), ("tn_reshape(s, x, 6)", "tn_ints"),
+           ("tn_conv2d(s, x, x, .stride = 2)", "TN_INTS"), ("tn_conv2d(s, x, x, .stride = d)", "TN_INTS"),
+           ("tn_layer_norm(s, x, 8)", "TN_INTS"), ("tn_sum(s, x, .dim = 1)", "tn_sum_args")]
+    zero = ["tn_sum_dim(s, x, 0)", "tn_conv2d(s, x, x, .padding = 0)"]  # a null pointer: seen with optimisation, or when it runs
+    for compiler in (c for c in ("gcc", "clang") if shutil.which(c)):
+        jobs = [(g, None, o) for g in good for o in ("-O0", "-O1", "-O2")] + [(b, w, o) for b, w in bad for o in ("-O0", "-O2")]
+        for expression, words, level in jobs + [(z, "a list option is written TN_INTS(...)", "-O1") for z in zero]:
+            command = [compiler, "-x", "c", "-std=c11", level, "-isystem", include, "-c", "-o", "/dev/null", "-"]
+            run = subprocess.run(command, input=call.format(expression), capture_output=True, text=True)
+            if (run.returncode == 0) != (words is None) or (words or "") not in run.stderr:
+                yield f"{' '.join(map(str, command))}  # {expression}: {run.returncode}\n{run.stderr}"
 
 
 def pointers_for_scalars(include):
     """In C++ a scalar is any number and no pointer, which would be true."""
     call = "#include <tenon/ops.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x) {{ tn_add_args o; {} return tn_add(s, x, x, o); }}\n"
     good = ["o.alpha = 2;", "o.alpha = 0.5;", "o.alpha = true;", "o.alpha = TN_SCALAR(3);"]
-    bad = ["o.alpha = x;", "o.alpha = nullptr;", "tn_mul_scalar(s, x, x);"]
+    bad = ["o.alpha = x;", "o.alpha = nullptr;", "tn_mul_scalar(s, x, x);", "tn_sum_dim(s, x, 1);", "tn_sum_dim(s, x, 0);",
+           "tn_conv2d_args c; c.stride = 2;"]
     for compiler in (c for c in ("g++", "clang++") if shutil.which(c)):
         command = [compiler, "-x", "c++", "-std=c++17", "-fsyntax-only", f"-I{include}", "-"]
         for statement in good + bad:
             run = subprocess.run(command, input=call.format(statement), capture_output=True, text=True)
             if (run.returncode == 0) != (statement in good):
-                yield f"{' '.join(command)}  # {statement}: {run.returncode}\n{run.stderr}"
+                yield f"{' '.join(map(str, command))}  # {statement}: {run.returncode}\n{run.stderr}"
 
 
 def main():
@@ -65,11 +99,13 @@ def main():
     compilers = [c for c in ("gcc", "clang") if shutil.which(c)]
     jobs = [(include, h, c, *l, d) for h in headers for c in compilers for l in LANGUAGES
             for d in ([[], ["-DTN_PLUGIN"]] if h in VENDOR else [[]])]
+    jobs += [(include, "ops.hpp", c, "c++", standard, d) for c in compilers for standard in ("c++14", "c++17", "c++20")
+             for d in ([], ["-DTN_PLUGIN"], ["-DTN_NO_PLACES"])]
     with ThreadPoolExecutor(2) as pool:
         failures = [f for f in pool.map(compile_alone, jobs) if f]
     for header in VENDOR:
         failures += [f"{header} with TN_PLUGIN declares: {line}" for line in declared_functions(include, header)]
-    failures += [*plain_numbers(include), *pointers_for_scalars(include)]
+    failures += [*plain_numbers(include), *plain_lists(include), *warnings_of_the_program(include), *pointers_for_scalars(include)]
     print("\n".join(failures) or f"{len(jobs)} compilations of {len(headers)} headers with {', '.join(compilers)}")
     return 1 if failures else 0
 

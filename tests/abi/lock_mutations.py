@@ -30,7 +30,7 @@ MUTATIONS = [
     ("other bits of a dtype", "base.h", r"\(uint32_t\)\(bits\) << 8 \| 1u << 16", "(uint32_t)(bits) << 12 | 1u << 24",
      "constant TN_FLOAT32 changed"),
     ("a larger value", "value.h", r"(        void \*pointer;)", r"\1\n        uint32_t extra;", "tn_value is frozen"),
-    ("a longer frozen struct", "value.h", r"(typedef struct tn_ints \{\n    const int64_t \*data;\n    int64_t count;)",
+    ("a longer frozen struct", "value.h", r"(typedef struct tn_ints \{\n    const tn_write_TN_INTS \*data;\n    int64_t count;)",
      r"\1\n    int64_t more;", "tn_ints is frozen"),
     ("another tag of a value", "value.h", r"#define TN_TAG_FLOAT +4u", "#define TN_TAG_FLOAT 5u", "constant TN_TAG_FLOAT changed"),
     ("two members in one declaration", "plugin.h", r"(    char build_id\[64\];)", r"\1\n    uint32_t extra, extra2;",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints abi/include/tenon/ops.h: the typed calls of the built-in operators."""
+"""Prints the typed calls of the built-in operators: ops.h for C, ops.hpp for C++, and those of the library itself."""
 import re
 
 from gen.schema import Bad
@@ -65,7 +65,7 @@ def c_default(arg):
     if is_scalar(t):
         if d != "None" and t.optional:
             raise Bad(f"{arg}: absent would be ambiguous")
-        return "TN_OPS_UNSET"
+        return None
     if d == "None":
         return {"int": "TN_NONE", "SymInt": "TN_NONE", "float": "(double)TN_NONE", "bool": "-1", "MemoryFormat": "-1"}.get(t.base)
     if t.base in ("int", "SymInt", "MemoryFormat") and re.fullmatch(r"-?\d+", d):
@@ -85,19 +85,21 @@ def c_name(name):
     return name + "_" if name in KEYWORDS else name
 
 
-def pack(arg, x):
+LIST_KINDS = {"int": "ints", "SymInt": "ints", "float": "floats", "bool": "bools", "Scalar": "scalars"}
+
+
+def pack(arg, x, option):
+    """The value of an argument; that of a member of the options also finds a plain number in the place of a list."""
     t = arg.type
     values = list_default(arg)
-    if values:
-        kind = {"int": "ints", "SymInt": "ints", "bool": "bools", "float": "floats"}[t.base]
-        return f"tn_ops_{kind}({x}, d_{arg.name}, {len(values)})"
-    if values == []:
-        return f"tn_ops_no_ints({x})"
+    if t.list and option:
+        kind = "tensors" if t.is_tensor else LIST_KINDS[t.base]
+        default = f"d_{arg.name}, {len(values)}" if values else "tn_ops_nothing, 0" if values == [] else "NULL, 0"
+        return f"tn_ops_{kind}({x}, {default})"
     if t.is_tensor:
         return f"tn_value_tensors({x}.data, {x}.count)" if t.list else f"tn_value_tensor({x})"
     if t.list:
-        kind = {"int": "ints", "SymInt": "ints", "float": "floats", "bool": "bools", "Scalar": "scalars"}[t.base]
-        return f"tn_value_{kind}({x}.data, {x}.count)"
+        return f"tn_value_{LIST_KINDS[t.base]}({x}.data, {x}.count)"
     if is_scalar(t):
         return x if arg.default is None else f"tn_ops_option({x}, {scalar_maker(arg.default)})"
     if t.base == "bool":
@@ -128,112 +130,161 @@ RESULT = {"bool": ("int32_t ", "tn_value_as_bool"), "int": ("int64_t ", "tn_valu
 
 
 class Call:
-    """A typed call in parts: the structs it needs, the head of its function, the body, the macros."""
+    """A typed call of one form, as all printers need it."""
 
-    def __init__(self):
-        self.types, self.head, self.body, self.macros = [], None, [], []
-
-
-def typed_call(f, structs):
-    c = Call()
-    schema, name = f.schema, f.cname
-    returns = schema.returns
-    # The result.
-    if not returns:
-        result = "int32_t "
-    elif len(returns) == 1:
-        t = returns[0].type
-        if t.is_tensor:
-            result = c_type(t)
-        elif is_scalar(t):
-            result = "tn_value "
-        elif t.base in RESULT and not t.list:
-            result = RESULT[t.base][0]
-        else:
-            raise Bad(f"{schema.name}: no C result for {t}")
-    else:
-        fields = [c_name(r.name or f"result{i}") for i, r in enumerate(returns)]
-        key = tuple((c_type(r.type), n) for r, n in zip(returns, fields))
-        base = f.entry.forms[0].cname
-        if structs.get(base) != key:
-            base = name
-            structs[base] = key
-            c.types += wrap_members(f"typedef struct {base}_result {{", [f"{type_}{n};" for type_, n in key], f"}} {base}_result;")
-        result = f"{base}_result "
-    required = [a for a in schema.args if a.default is None]
-    optional = [a for a in schema.args if a.default is not None]
-    if optional and not required:
-        raise Bad(f"{schema.name}: a call needs a required argument")
-    direct = required[:-1] if optional else required
-    fields = required[-1:] + optional if optional else []
-    args_type = f"{name}_args"
-    if fields:
-        members = []
-        for a in fields:
-            d = c_default(a) if a.default is not None and not is_scalar(a.type) else None
-            members.append(f"{c_type(a.type)}{c_name(a.name)}{f' TN_DEFAULT({d})' if d else ''};")
-        c.types += wrap_members(f"typedef struct {args_type} {{", members, f"}} {args_type};")
-    params = [f"{c_type(a.type)}{c_name(a.name)}" for a in direct]
-    call = name + "_with" if fields else name
-    head_params = ["tn_scope *s"] + params + ([f"const {args_type} *o"] if fields else [])
-    c.head = lambda form="{}{}": c_lines(form.format(result, call) + "(", head_params, end=")")
-    out = c.body
-    out.append("{")
-    for a in schema.args:
-        values = list_default(a)
-        if values:
-            item = {"bool": "uint8_t", "float": "double"}.get(a.type.base, "int64_t")
-            words = {"True": "1", "False": "0"}
-            out.append(f"    static const {item} d_{a.name}[] = {{{', '.join(words.get(v, v) for v in values)}}};")
-    names = {a.name: c_name(a.name) for a in direct} | {a.name: f"o->{c_name(a.name)}" for a in fields}
-    values = [pack(a, names[a.name]) for a in schema.args]
-    out += c_lines("    const tn_value v[] = {", values, end="};")
-    n = len(values)
-    if not returns:
-        out.append(f"    return tn_scope_call(s, {f.macro}, v, {n}, NULL, 0);")
-    elif len(returns) == 1:
-        t = returns[0].type
-        if t.is_tensor:
-            out.append(f"    return {'tn_ops_list' if t.list else 'tn_ops_tensor'}(s, {f.macro}, v, {n});")
-        else:
-            reader = "" if t.base == "Scalar" else RESULT[t.base][1]
-            out.append(f"    return {reader}(tn_ops_value(s, {f.macro}, v, {n}));" if reader
-                       else f"    return tn_ops_value(s, {f.macro}, v, {n});")
-    else:
-        k = len(returns)
-        out.append(f"    {result}result; tn_value r[{k}];")
-        out.append(f"    tn_ops_call(s, {f.macro}, v, {n}, r, {k});")
-        sets = [f"result.{c_name(r.name or f'result{i}')} = tn_value_as_tensor{'s' if r.type.list else ''}(r[{i}]);"
-                for i, r in enumerate(returns)]
-        out += wrap_members("   ", sets[:-1], sets[-1])
-        out.append("    return result;")
-    out.append("}")
-    # The calls that carry the defaults.
-    out = c.macros
-    if fields:
-        last = c_name(fields[0].name)
-        plain = [c_name(a.name) for a in direct]
-        wrapped = [f"TN_SCALAR({c_name(a.name)})" if is_scalar(a.type) else c_name(a.name) for a in direct]
-        rest = "TN_OPS_SCALAR_FIRST(__VA_ARGS__, )" if is_scalar(fields[0].type) else "__VA_ARGS__"
-        sets = [f".{c_name(a.name)} = {c_default(a)}" for a in optional if c_default(a)] + [f".{last} = {rest}"]
-        clash = set(plain) & {c_name(a.name) for a in fields}
+    def __init__(self, form, structs):
+        self.form = form
+        schema, self.name = form.schema, form.cname
+        self.args, self.returns = schema.args, schema.returns
+        self.result_fields = []  # of the struct of several results that is declared here
+        self.result = self.result_type(structs)
+        required = [a for a in self.args if a.default is None]
+        self.optional = [a for a in self.args if a.default is not None]
+        if self.optional and not required:
+            raise Bad(f"{schema.name}: a call needs a required argument")
+        self.direct = required[:-1] if self.optional else required
+        self.fields = required[-1:] + self.optional if self.optional else []
+        clash = {c_name(a.name) for a in self.direct} & {c_name(a.name) for a in self.fields}
         if clash:
             raise Bad(f"{schema.name}: two arguments are called {clash}")
-        out.append("#ifndef __cplusplus")
-        out += continued(c_lines(f"#define {name}({', '.join(['s'] + plain + ['...'])}) {call}(",
-                                 ["s"] + wrapped + [f"&({args_type}){{{sets[0]}"] + sets[1:], end="})"))
-        out.append("#else")
-        cpp = ["tn_scope *s"] + params + [f"{c_type(fields[0].type)}{last}", f"{args_type} o = {{}}"]
-        out += c_lines(f"static inline {result}{name}(", cpp, end=")")
-        out.append(f"{{ o.{last} = {last}; return {call}({', '.join(['s'] + plain + ['&o'])}); }}")
-        out.append("#endif")
-    elif any(is_scalar(a.type) for a in direct):
-        plain = [c_name(a.name) for a in direct]
-        wrapped = [f"TN_SCALAR({c_name(a.name)})" if is_scalar(a.type) else c_name(a.name) for a in direct]
-        out.append("#ifndef __cplusplus")
-        out += continued(c_lines(f"#define {name}({', '.join(['s'] + plain)}) {name}(", ["s"] + wrapped, end=")"))
-        out.append("#endif")
-    return c
+        self.options = f"{self.name}_args"
+        self.last = c_name(self.fields[0].name) if self.fields else None
+        self.plain = [c_name(a.name) for a in self.direct]
+        self.params = [f"{c_type(a.type)}{c_name(a.name)}" for a in self.direct]
+        self.scalars = any(is_scalar(a.type) for a in self.direct)
+
+    def result_type(self, structs):
+        schema = self.form.schema
+        if not self.returns:
+            return "int32_t "
+        if len(self.returns) == 1:
+            t = self.returns[0].type
+            if t.is_tensor:
+                return c_type(t)
+            if is_scalar(t):
+                return "tn_value "
+            if t.base not in RESULT or t.list:
+                raise Bad(f"{schema.name}: no C result for {t}")
+            return RESULT[t.base][0]
+        names = [c_name(r.name or f"result{i}") for i, r in enumerate(self.returns)]
+        key = tuple((c_type(r.type), n) for r, n in zip(self.returns, names))
+        base = self.form.entry.forms[0].cname
+        if structs.get(base) != key:
+            base = self.name
+            structs[base] = key
+            self.result_fields = [f"{type_}{n};" for type_, n in key]
+        return f"{base}_result "
+
+    def types(self, defaults):
+        """The structs; with `defaults` members are initialised, as C++ can."""
+        lines = []
+        if self.result_fields:
+            name = self.result.strip()
+            lines += wrap_members(f"typedef struct {name} {{", self.result_fields, f"}} {name};")
+        if self.fields:
+            members = []
+            for a in self.fields:
+                d = c_default(a) if defaults and a.default is not None else None
+                members.append(f"{c_type(a.type)}{c_name(a.name)}{f' = {d}' if d else '{}' if defaults else ''};")
+            head, tail = (f"struct {self.options} {{", "};") if defaults else \
+                (f"typedef struct {self.options} {{", f"}} {self.options};")
+            lines += wrap_members(head, members, tail)
+        return lines
+
+    def head(self, name, place, form="{}{}"):
+        """The head of the function that makes the call; `place` are its last parameters."""
+        params = ["tn_scope *s"] + self.params + ([f"const {self.options} *o"] if self.fields else []) + place
+        return c_lines(form.format(self.result, name) + "(", params, end=")")
+
+    def body(self, place):
+        """`place` says where the program made the call: two expressions."""
+        out = ["{"]
+        for a in self.args:
+            values = list_default(a)
+            if values:
+                item = {"bool": "uint8_t", "float": "double"}.get(a.type.base, "int64_t")
+                words = {"True": "1", "False": "0"}
+                out.append(f"    static const {item} d_{a.name}[] = {{{', '.join(words.get(v, v) for v in values)}}};")
+        members = {id(a) for a in self.fields}
+        values = [pack(a, f"o->{c_name(a.name)}" if id(a) in members else c_name(a.name), id(a) in members) for a in self.args]
+        out += c_lines("    const tn_value v[] = {", values, end="};")
+        call, n = f"s, {self.form.macro}, v, {len(values)}", len(self.returns)
+        if n == 0:
+            out.append(f"    return tn_ops_call({call}, NULL, 0, {place});")
+        elif n == 1:
+            t = self.returns[0].type
+            function = ("tn_ops_list" if t.list else "tn_ops_tensor") if t.is_tensor else "tn_ops_value"
+            reader = RESULT[t.base][1] if not t.is_tensor and t.base != "Scalar" else ""
+            value = f"{function}({call}, {place})"
+            out.append(f"    return {reader}({value});" if reader else f"    return {value};")
+        else:
+            out.append(f"    {self.result}result; tn_value r[{n}];")
+            out.append(f"    tn_ops_call({call}, r, {n}, {place});")
+            sets = [f"result.{c_name(r.name or f'result{i}')} = {'tn_ops_items' if r.type.list else 'tn_value_as_tensor'}(r[{i}]);"
+                    for i, r in enumerate(self.returns)]
+            out += wrap_members("   ", sets[:-1], sets[-1])
+            out.append("    return result;")
+        return out + ["}"]
+
+    def wrapped(self):
+        return [f"TN_SCALAR({c_name(a.name)})" if is_scalar(a.type) else c_name(a.name) for a in self.direct]
+
+    def options_macro(self, function, place):
+        """The macro that carries the defaults of the options."""
+        rest = "TN_OPS_SCALAR_FIRST(__VA_ARGS__, )" if is_scalar(self.fields[0].type) else "__VA_ARGS__"
+        sets = []
+        for a in self.fields:
+            unset = "TN_OPS_UNSET" if is_scalar(a.type) else "TN_OPS_UNSET_LIST" if a.type.list else None
+            d = unset or (c_default(a) if a.default is not None else None)
+            if d and not (a is self.fields[0] and is_scalar(a.type)):
+                sets.append(f".{c_name(a.name)} = {d}")
+        sets.append(f".{self.last} = {rest}")
+        items = ["s"] + self.wrapped() + [f"&({self.options}){{{sets[0]}"] + sets[1:]
+        items[-1] += "}"
+        head = f"#define {self.name}({', '.join(['s'] + self.plain + ['...'])}) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR("
+        return continued(c_lines(head, [f"{function}(" + items[0]] + items[1:] + place, end="))"))
+
+
+PLACE = ["const char *file", "uint32_t line"]
+
+
+def public_c(c):
+    """The function with a place, the plain one, and the macro that says the place."""
+    at, plain = f"{c.name}_at", f"{c.name}_with" if c.fields else c.name
+    arguments = ["s"] + c.plain + (["o"] if c.fields else [])
+    out = c.types(False) + c.head(at, PLACE, "static inline {}{}") + c.body("file, line")
+    out += c.head(plain, [], "static inline {}{}") + [f"{{ return {at}({', '.join(arguments + ['NULL', '0'])}); }}"]
+    if c.fields:
+        out.append(f"#define {plain}(...) {at}(__VA_ARGS__, TN_PLACE)")
+        return out + c.options_macro(at, ["TN_PLACE"])
+    if c.scalars:
+        return out + continued(c_lines(f"#define {c.name}({', '.join(['s'] + c.plain)}) {at}(", ["s"] + c.wrapped() + ["TN_PLACE"], end=")"))
+    return out + [f"#define {c.name}(...) {at}(__VA_ARGS__, TN_PLACE)"]
+
+
+def public_cpp(c):
+    """In C++ a default argument says the place."""
+    plain, at = f"{c.name}_with" if c.fields else c.name, "tn_place at = tn_place::here()"
+    out = c.types(True) + c.head(plain, [at], "static inline {}{}") + c.body("at.file, at.line")
+    if c.fields:
+        params = ["tn_scope *s"] + c.params + [f"{c_type(c.fields[0].type)}{c.last}", f"{c.options} o = {{}}", at]
+        out += c_lines(f"static inline {c.result}{c.name}(", params, end=")")
+        out.append(f"{{ o.{c.last} = {c.last}; return {plain}({', '.join(['s'] + c.plain + ['&o', 'at'])}); }}")
+    return out
+
+
+def shared_name(c):
+    return f"{c.name}_with" if c.fields else c.name
+
+
+def shared_declaration(c):
+    head = c.head(shared_name(c), [])
+    out = c.types(False) + head[:-1] + [head[-1] + ";"]
+    if c.fields:
+        out += c.options_macro(shared_name(c), [])
+    elif c.scalars:
+        out += continued(c_lines(f"#define {c.name}({', '.join(['s'] + c.plain)}) {c.name}(", ["s"] + c.wrapped(), end=")"))
+    return out
 
 
 def wrap_members(head, members, tail, width=118):
@@ -250,58 +301,73 @@ def continued(lines):
     return [x + " \\" for x in lines[:-1]] + lines[-1:]
 
 
-PUBLIC = """/* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Typed calls of the built-in operators. Generated by tools/gen_ops.py from ops/table; do not edit.
- * docs/operators-naming.md tells how a schema becomes a C name and how arguments are passed.
- *
- * Required arguments are positional. Optional ones are designated initialisers in C,
- *     tn_conv2d(s, x, w, .bias = b, .padding = TN_INTS(1, 1))
- * and members of a struct in C++,
- *     tn_conv2d_args o{}; o.bias = b; tn_conv2d(s, x, w, o);
- * A required scalar is any number. In C a scalar among the options is written TN_SCALAR(x): C cannot convert a number
- * there, and refuses one (with optimisation when it compiles, else when it runs). Lists and scalars left out take the
- * schema's default.
- */
+LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+
+NUMBERS = LICENCE + """/* Numbers of the built-in operators. They never change. Generated by tools/gen_ops.py from ops/table; do not edit. */
+#ifndef TENON_OP_NUMBERS_H
+#define TENON_OP_NUMBERS_H
 """
 
-SHARED = """/* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The typed calls of tenon/ops.h as bodies and gradient rules make them: functions that are there once, in
+PUBLIC = LICENCE + """/*
+ * Typed calls of the built-in operators in C; C++ gets them from ops.hpp. Generated by tools/gen_ops.py from ops/table;
+ * do not edit. docs/operators-naming.md says how a schema becomes a C name and how arguments are passed.
+ *
+ * Required arguments are positional, optional ones are designated initialisers:
+ *     tn_conv2d(s, x, w, .bias = b, .padding = TN_INTS(1, 1))
+ * A required scalar is any number. Among the options a scalar is written TN_SCALAR(x) and a list TN_INTS(...): a plain
+ * number there is refused, when the call is compiled or else when it runs. Lists and scalars that are left out take the
+ * default of the schema.
+ *
+ * Each call is a macro over an inline function, so that the error of a failed call says where the program made it. A name
+ * without parentheses is the function itself: tn_tensor *(*f)(tn_scope *, tn_tensor *) = tn_exp.
+ */
+#ifndef TENON_OPS_H
+#define TENON_OPS_H
+
+#ifdef __cplusplus
+#include <tenon/ops.hpp>
+#else
+
+#include <tenon/op.h>
+#include <tenon/op_numbers.h>
+#ifdef TN_PLUGIN
+#include <tenon/plugin.h> /* the calls go through the host's table */
+#endif
+"""
+
+SHARED = LICENCE + """/*
+ * The typed calls of tenon/ops.h as composites and gradient rules make them: functions that are there once, in
  * ops_calls.c, instead of inline ones. Stands for ops.h. Generated by tools/gen_ops.py from ops/table; do not edit.
  */
-"""
-
-SHARED_BODIES = """/* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of ops_calls.h. What nobody calls the linker leaves out. Generated by tools/gen_ops.py; do not edit. */
-#include "ops_calls.h"
-"""
-
-COMMON = """#ifndef TENON_OPS_H
+#ifndef TENON_OPS_H
 #define TENON_OPS_H
 
 #include <tenon/op.h>
+#include <tenon/op_numbers.h>
+"""
+
+SHARED_BODIES = LICENCE + """/* The functions of ops_calls.h. The linker drops those that nobody calls. Generated by tools/gen_ops.py; do not edit. */
+#include "ops_calls.h"
+"""
+
+CPP = LICENCE + """/*
+ * Typed calls of the built-in operators in C++; tenon/ops.h includes this file. Generated by tools/gen_ops.py from
+ * ops/table; do not edit. docs/operators-naming.md says how a schema becomes a name and how arguments are passed.
+ *
+ * Required arguments are positional, optional ones are members of a struct, which has the defaults:
+ *     tn_conv2d_args o; o.bias = b; tn_conv2d(s, x, w, o);
+ * A scalar is any number. The last parameter of each call is the place of the call, which the error of a failed one has.
+ */
+#ifndef TENON_OPS_HPP
+#define TENON_OPS_HPP
+
+#include <tenon/op.h>
+#include <tenon/op_numbers.h>
 #ifdef TN_PLUGIN
 #include <tenon/plugin.h> /* the calls go through the host's table */
 #endif
 
-/* A default that the caller overrides is the point of the calls below, not a slip. */
-#if defined(__GNUC__) && !defined(__cplusplus)
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Winitializer-overrides"
-#else
-#pragma GCC diagnostic ignored "-Woverride-init"
-#endif
-#endif
-
-#ifdef __cplusplus
-#define TN_DEFAULT(x) = x
-#else
-#define TN_DEFAULT(x)
-#endif
-
-/* A scalar as the calls take it: in C a value; in C++ whatever is a number. */
-#ifdef __cplusplus
+/* A scalar as the calls take it: any number. */
 struct tn_scalar {
     tn_value value;
     double pair[2]; /* what a complex value points to */
@@ -327,44 +393,104 @@ struct tn_scalar {
     operator tn_value() const { return value.tag == TN_TAG_COMPLEX ? tn_value_complex(pair) : value; }
 };
 #define TN_SCALAR(x) tn_scalar(x)
+
+/* The place of a call in the program. As a default argument it is that of the call. */
+struct tn_place {
+    const char *file;
+    uint32_t line;
+#if defined(__GNUC__) && !defined(TN_NO_PLACES) && !defined(TN_PLUGIN)
+    static constexpr tn_place here(const char *f = __builtin_FILE(), uint32_t l = __builtin_LINE()) { return {f, l}; }
 #else
+    static constexpr tn_place here() { return {nullptr, 0}; }
+#endif
+};
+"""
+
+C_ONLY = r"""
 typedef tn_value tn_scalar;
+
+/* The first argument becomes a scalar; the options follow it. */
+#define TN_OPS_SCALAR_FIRST(x, ...) TN_SCALAR(x), __VA_ARGS__
+
+/*
+ * Around a call with options. A default that the caller overrides is intended, so the warning is off for the length of
+ * the call; an integer where a list (a pointer) is wanted is an error. Compilers show the name of this macro beside it.
+ */
+#ifdef __GNUC__
+#define TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(call)                                         \
+    __extension__({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
+        _Pragma("GCC diagnostic error \"-Wint-conversion\"") call; _Pragma("GCC diagnostic pop") })
+#else
+#define TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(call) call
 #endif
 
-/* The first argument becomes a scalar; those behind it are options. */
-#define TN_OPS_SCALAR_FIRST(x, ...) TN_SCALAR(x), __VA_ARGS__
-/* What a scalar option is until the caller sets it: no number leaves this tag, and no maker of values this count. */
-#define TN_OPS_UNSET_TAG 0x80706050u
-#define TN_OPS_UNSET_COUNT 0x8f7f6f5fu
+/* What scalar and list options are until the caller sets them. A plain number sets the first member only. */
 #define TN_OPS_UNSET {TN_OPS_UNSET_TAG, TN_OPS_UNSET_COUNT, {0}}
-#if defined(__has_attribute) && !defined(__cplusplus)
+#define TN_OPS_UNSET_LIST {TN_OPS_UNSET_DATA, TN_OPS_UNSET_COUNT}
+#if defined(__has_attribute)
 #if __has_attribute(error)
 #define TN_OPS_CAN_REFUSE
 void tn_ops_plain_number(void) __attribute__((error("a scalar option is written TN_SCALAR(x), not as a plain number")));
+void tn_ops_plain_list(void) __attribute__((error("a list option is written TN_INTS(...), not as a plain number")));
 #endif
 #endif
+"""
+
+PLACE_MACRO = """
+/* Where the program makes a call. TN_NO_PLACES, defined before this header, leaves the places out; operator libraries
+ * have none, so that an error says where the program called the operator. */
+#ifndef TN_PLACE
+#if defined(TN_NO_PLACES) || defined(TN_PLUGIN)
+#define TN_PLACE NULL, 0
+#else
+#define TN_PLACE __FILE__, __LINE__
+#endif
+#endif
+"""
+
+COMMON = """
+/* No maker of values gives this tag or count, and no program has this address. */
+#define TN_OPS_UNSET_TAG 0x80706050u
+#define TN_OPS_UNSET_COUNT 0x8f7f6f5fu
+#define TN_OPS_UNSET_DATA ((const void *)(uintptr_t)TN_OPS_UNSET_TAG)
 
 /* Used by the calls below only. After a failure results are absent. */
-static inline void tn_ops_call(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, tn_value *r, uint32_t n_results)
+static inline int32_t tn_ops_call(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, tn_value *r, uint32_t n_results,
+        const char *file, uint32_t line)
 {
     for (uint32_t i = 0; i < n_results; i++) r[i] = tn_value_none();
-    if (tn_scope_call(s, op, v, n, r, n_results) != 0) {
-        for (uint32_t i = 0; i < n_results; i++) r[i] = tn_value_none();
-    }
+    int32_t status = tn_scope_call(s, op, v, n, r, n_results);
+    if (status == 0) return status;
+    for (uint32_t i = 0; i < n_results; i++) r[i] = tn_value_none();
+#ifdef TN_PLUGIN
+    (void)file;
+    (void)line;
+#else
+    if (file) tn_scope_call_place(s, file, line);
+#endif
+    return status;
 }
-static inline tn_value tn_ops_value(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n)
+static inline tn_value tn_ops_value(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, const char *file, uint32_t line)
 {
     tn_value r;
-    tn_ops_call(s, op, v, n, &r, 1);
+    tn_ops_call(s, op, v, n, &r, 1, file, line);
     return r;
 }
-static inline tn_tensor *tn_ops_tensor(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n)
+static inline tn_tensor *tn_ops_tensor(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, const char *file, uint32_t line)
 {
-    return tn_value_as_tensor(tn_ops_value(s, op, v, n));
+    return tn_value_as_tensor(tn_ops_value(s, op, v, n, file, line));
 }
-static inline tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n)
+/* A list of results. After a failure its items are NULL. */
+static inline tn_tensors tn_ops_items(tn_value v)
 {
-    return tn_value_as_tensors(tn_ops_value(s, op, v, n));
+    static tn_tensor *none[TN_FAILED_LIST_ITEMS];
+    tn_tensors list = tn_value_as_tensors(v);
+    if (!list.data) list.data = none;
+    return list;
+}
+static inline tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, const char *file, uint32_t line)
+{
+    return tn_ops_items(tn_ops_value(s, op, v, n, file, line));
 }
 static inline tn_value tn_ops_opt_bool(int32_t b) { return b < 0 ? tn_value_none() : tn_value_bool(b); }
 /* The value of a scalar option. A plain number set the tag of the one that was unset, and nothing else. */
@@ -377,55 +503,90 @@ static inline tn_value tn_ops_option(tn_value v, tn_value other)
 #endif
     return tn_value_make(TN_TAG_PLAIN, 0);
 }
+/* 1 if a list option was set by a plain number, which sets the address and not the count. */
+static inline int32_t tn_ops_is_plain(const void *data, int64_t count)
+{
+    if (count != TN_OPS_UNSET_COUNT || data == TN_OPS_UNSET_DATA) return 0;
+#ifdef TN_OPS_CAN_REFUSE
+    if (__builtin_constant_p(count) && __builtin_constant_p(data == NULL) && data == NULL) tn_ops_plain_list();
+#endif
+    return 1;
+}
+/* The value of a list option: the list, the default if it is absent or unset. */
 static inline tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
 {
-    return list.data ? tn_value_ints(list.data, list.count) : tn_value_ints(other, count);
+    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
+    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_ints(list.data, list.count) : tn_value_ints(other, count);
+}
+static inline tn_value tn_ops_floats(tn_floats list, const double *other, int64_t count)
+{
+    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
+    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_floats(list.data, list.count) : tn_value_floats(other, count);
 }
 static inline tn_value tn_ops_bools(tn_bools list, const uint8_t *other, int64_t count)
 {
-    return list.data ? tn_value_bools(list.data, list.count) : tn_value_bools(other, count);
+    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
+    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_bools(list.data, list.count) : tn_value_bools(other, count);
 }
-static inline tn_value tn_ops_no_ints(tn_ints list)
+static inline tn_value tn_ops_scalars(tn_scalars list, const tn_value *other, int64_t count)
 {
-    static const int64_t none[] = {0};
-    return tn_ops_ints(list, none, 0);
+    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
+    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_scalars(list.data, list.count) : tn_value_scalars(other, count);
 }
+static inline tn_value tn_ops_tensors(tn_tensors list, tn_tensor *const *other, int64_t count)
+{
+    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
+    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_tensors(list.data, list.count) : tn_value_tensors(other, count);
+}
+/* The empty list, where that is a default. */
+static const int64_t tn_ops_nothing[1] = {0};
 """
 
 
-def print_calls(table, opening, text_of):
-    """The opening, then numbers, documentation and text_of(call) of every form."""
+def print_calls(table, opening, text_of, ending):
+    """The opening, then documentation and text_of(call) of every form."""
     out = [opening]
     structs = {}
     for family, doc in table.families:
-        entries = [e for e in table.entries if e.family == family]
-        out.append(f"/* ---- {family}: {doc} */\n")
-        for e in entries:
-            for f in e.forms:
-                out.append(f"#define {f.macro} {f.number}u")
-        out.append("")
+        out.append(f"/* ---- {family}: {doc} */")
         last = None
-        for e in entries:
+        for e in (e for e in table.entries if e.family == family):
             if e.doc != last:
                 out.append(f"/* {e.doc} */")
                 last = e.doc
             for f in e.forms:
-                out += text_of(typed_call(f, structs))
+                out += text_of(Call(f, structs))
         out.append("")
-    out.append("#undef TN_DEFAULT\n#endif\n")
-    return "\n".join(out)
+    return "\n".join(out + [ending])
+
+
+def print_numbers(table):
+    out = [NUMBERS]
+    for family, doc in table.families:
+        out.append(f"/* ---- {family}: {doc} */")
+        out += [f"#define {f.macro} {f.number}u" for e in table.entries if e.family == family for f in e.forms]
+        out.append("")
+    return "\n".join(out + ["#endif\n"])
 
 
 def print_header(table):
-    return print_calls(table, PUBLIC + COMMON, lambda c: c.types + c.head("static inline {}{}") + c.body + c.macros)
+    return print_calls(table, PUBLIC + C_ONLY + PLACE_MACRO + COMMON, public_c, "#endif /* C */\n#endif\n")
+
+
+def print_cpp_header(table):
+    return print_calls(table, CPP + COMMON, public_cpp, "#endif\n")
 
 
 def print_shared_header(table):
     """The same calls as functions that are there once, for the library's own code."""
-    return print_calls(table, SHARED + COMMON, lambda c: c.types + c.head()[:-1] + [c.head()[-1] + ";"] + c.macros)
+    return print_calls(table, SHARED + C_ONLY + COMMON, shared_declaration, "#endif\n")
 
 
 def print_shared_bodies(table):
     structs = {}
-    calls = (typed_call(f, structs) for e in table.entries for f in e.forms)
-    return "\n".join([SHARED_BODIES] + [line for c in calls for line in c.head("{}({})") + c.body]) + "\n"
+    out = [SHARED_BODIES]
+    for e in table.entries:
+        for f in e.forms:
+            c = Call(f, structs)
+            out += c.head(shared_name(c), [], "{}({})") + c.body("NULL, 0")
+    return "\n".join(out) + "\n"

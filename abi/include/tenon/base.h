@@ -115,7 +115,7 @@ enum { TN_STATUS_LIST(TN_STATUS_CONSTANT) TN_STATUS_COUNT = 22 };
 /*
  * An error, made by the host. `message` can be shown as it is: it names the operator, the argument, what was
  * given and what was expected. All strings live as long as the error. `cause` is the error that led to this
- * one, or NULL.
+ * one, or NULL. With a place the message begins with it: "model.c:49: linear: ...".
  */
 typedef struct tn_error {
     uint32_t size;
@@ -127,6 +127,9 @@ typedef struct tn_error {
     const char *plugin;      /* the plugin that reported it, or NULL */
     const char *native_text; /* the vendor's own text, or NULL */
     const struct tn_error *cause;
+    const char *file; /* source file and line of the program's call that failed; NULL and 0 if not known */
+    uint32_t line;
+    uint32_t reserved;
 } tn_error;
 
 /* Opaque objects; their headers say which are reference counted and which belong to a scope. */

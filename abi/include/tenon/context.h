@@ -139,6 +139,15 @@ TN_API tn_context *tn_scope_context(const tn_scope *s);
 TN_API int32_t tn_scope_failed(const tn_scope *s);
 /* First error of the scope, or NULL. Borrowed until the scope closes. */
 TN_API const tn_error *tn_scope_error(const tn_scope *s);
+/*
+ * Says where the program made the call that failed: `file` (copied) and `line` go into the scope's error and to the
+ * start of its message, in place of an earlier place. Does nothing on a scope that has not failed. Typed calls
+ * (ops.h) and the calls of place.h say their own place. A library over Tenon calls it for its functions, if the
+ * scope had not failed before.
+ */
+TN_API void tn_scope_place(tn_scope *s, const char *file, uint32_t line) TN_SCOPE_THREAD;
+/* The same for the last tn_scope_call, if that call was the first to fail on the scope; else does nothing. */
+TN_API void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line) TN_SCOPE_THREAD;
 /* Forgets the error, so that the scope can be used again. */
 TN_API void tn_scope_clear(tn_scope *s);
 /* Records an error in the scope, unless it has one already, and returns `code`. `message` NULL: the text of

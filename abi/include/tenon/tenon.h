@@ -17,5 +17,6 @@
 #include <tenon/inspect.h>
 #include <tenon/trace.h>
 #include <tenon/ops.h>
+#include <tenon/place.h> /* last: calls of the functions above say where they are */
 
 #endif

@@ -52,30 +52,40 @@ static inline const tn_tensor_desc *tn_desc(const tn_tensor *t)
 {
     return (const tn_tensor_desc *)(const void *)t;
 }
+/*
+ * Queries. Of NULL, which a failed call returns: rank 0, dtype 0, device 0, sizes and strides of TN_MAX_RANK zeros,
+ * numel 0.
+ */
 static inline int64_t tn_tensor_rank(const tn_tensor *t)
 {
-    return (int64_t)tn_desc(t)->rank;
+    return t ? (int64_t)tn_desc(t)->rank : 0;
 }
 static inline tn_dtype tn_tensor_dtype(const tn_tensor *t)
 {
-    return tn_desc(t)->dtype;
+    return t ? tn_desc(t)->dtype : 0;
 }
 static inline tn_device tn_tensor_device(const tn_tensor *t)
 {
-    return tn_desc(t)->device;
+    return t ? tn_desc(t)->device : 0;
+}
+static inline const int64_t *tn_no_sizes(void)
+{
+    static const int64_t none[TN_MAX_RANK] = {0};
+    return none;
 }
 static inline const int64_t *tn_tensor_sizes(const tn_tensor *t)
 {
-    return tn_desc(t)->sizes;
+    return t ? tn_desc(t)->sizes : tn_no_sizes();
 }
 static inline const int64_t *tn_tensor_strides(const tn_tensor *t)
 {
-    return tn_desc(t)->strides;
+    return t ? tn_desc(t)->strides : tn_no_sizes();
 }
 static inline int64_t tn_tensor_numel(const tn_tensor *t)
 {
     const tn_tensor_desc *d = tn_desc(t);
     int64_t n = 1;
+    if (!d) return 0;
     for (uint32_t i = 0; i < d->rank; i++) n *= d->sizes[i];
     return n;
 }

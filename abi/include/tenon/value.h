@@ -55,8 +55,10 @@ typedef struct tn_value {
 } tn_value;
 
 /* Lists as typed calls take and return them. {NULL, 0} is absent. */
+/* Compilers name this type when they refuse a plain number in the place of a list. */
+typedef int64_t tn_write_TN_INTS;
 typedef struct tn_ints {
-    const int64_t *data;
+    const tn_write_TN_INTS *data;
     int64_t count;
 } tn_ints;
 typedef struct tn_floats {
@@ -75,6 +77,15 @@ typedef struct tn_scalars {
     const tn_value *data;
     int64_t count;
 } tn_scalars;
+
+/* A list that a failed call returns has count 0, and this many items behind `data`, all NULL, so that a program
+ * that indexes it before it looks for errors gets NULL. */
+#define TN_FAILED_LIST_ITEMS 1024
+/* Item i of a list, or NULL if there is no item i. */
+static inline tn_tensor *tn_list_at(tn_tensors list, int64_t i)
+{
+    return list.data && i >= 0 && i < list.count ? list.data[i] : NULL;
+}
 
 /* Make a value. None of these allocates or fails; spans are borrowed, not copied. */
 static inline tn_value tn_value_make(uint32_t tag, uint32_t count)

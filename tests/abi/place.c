@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The error of a failed call says where the program made it; failed calls return what can be used. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include "nn.h"
+
+static tn_context *ctx;
+static tn_scope *s;
+
+static void begin(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    s = tn_scope_open(ctx);
+}
+
+static void end(void)
+{
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
+TestSuite(place, .init = begin, .fini = end);
+
+/* The scope's error has this line of this file, in its fields and at the start of its message. */
+static void expect_place(int line, const char *text)
+{
+    const tn_error *e = tn_scope_error(s);
+    char start[512];
+    cr_assert_not_null(e);
+    cr_assert_str_eq(e->file, __FILE__);
+    cr_assert_eq(e->line, (uint32_t)line, "line %u: %s", e->line, e->message);
+    snprintf(start, sizeof start, "%s:%d: ", __FILE__, line);
+    cr_assert_eq(strncmp(e->message, start, strlen(start)), 0, "%s", e->message);
+    cr_assert_not_null(strstr(e->message, text), "%s", e->message);
+    cr_assert_null(strstr(e->message + strlen(start), __FILE__), "two places: %s", e->message);
+    tn_scope_clear(s);
+}
+
+static tn_tensor *ones(int64_t rows, int64_t columns)
+{
+    return tn_ones(s, TN_INTS(rows, columns));
+}
+
+Test(place, typed_calls)
+{
+    tn_tensor *a = ones(2, 9), *b = ones(8, 8), *c = ones(2, 9);
+    cr_assert_null(tn_mm(s, a, b));
+    expect_place(__LINE__ - 1, "mat1 and mat2 shapes cannot be multiplied (2x9 and 8x8)");
+    cr_assert_null(tn_add(s, a, b, .alpha = TN_SCALAR(2)));
+    expect_place(__LINE__ - 1, "size of tensor a");
+    cr_assert_null(tn_reshape(s, a, (tn_ints){(const int64_t[]){5, 7}, 2}));
+    expect_place(__LINE__ - 1, "shape '[5, 7]' is invalid");
+    cr_assert_null(tn_add(s,
+                          tn_mul(s, a, c), /* the inner call is well */
+                          b));
+    cr_assert_gt(tn_scope_error(s)->line, (uint32_t)(__LINE__ - 6));
+    cr_assert_leq(tn_scope_error(s)->line, (uint32_t)(__LINE__ - 2));
+    tn_scope_clear(s);
+    cr_assert_eq(tn_equal(s, a, NULL), 0);
+    expect_place(__LINE__ - 1, "must be Tensor, not None");
+    cr_assert_null(tn_max_dim(s, a, 7).values);
+    expect_place(__LINE__ - 1, "Dimension out of range");
+    cr_assert_null(tn_add_with(s, a, &(tn_add_args){.other = b}));
+    expect_place(__LINE__ - 1, "size of tensor a");
+    cr_assert_null(tn_mul_scalar(s, NULL, 2));
+    expect_place(__LINE__ - 1, "must be Tensor");
+}
+
+Test(place, composites_and_layers)
+{
+    /* The operators inside fail; the line is that of the call that the program made. */
+    nn_linear layer = {.weight = ones(8, 8)};
+    tn_tensor *x = ones(2, 9);
+    cr_assert_null(tn_linear(s, x, layer.weight));
+    expect_place(__LINE__ - 1, "(2x9 and 8x8)");
+    cr_assert_null(nn_linear_forward(&layer, s, x, TN_FLOAT32));
+    expect_place(__LINE__ - 1, "(2x9 and 8x8)");
+}
+
+Test(place, functions_of_other_headers)
+{
+    tn_tensor *x = ones(2, 3);
+    float room[6];
+    cr_assert_neq(tn_backward(s, x), TN_OK);
+    expect_place(__LINE__ - 1, "grad");
+    cr_assert_null(tn_index(s, x, TN_AT(2)));
+    expect_place(__LINE__ - 1, "index 2 is out of bounds");
+    tn_item_double(s, x);
+    expect_place(__LINE__ - 1, "cannot be converted to Scalar");
+    cr_assert_null(tn_from_data(s, TN_FLOAT32, TN_INTS(-1), room, TN_CPU));
+    expect_place(__LINE__ - 1, "");
+    cr_assert_neq(tn_to_host(s, x, room, 1), TN_OK);
+    expect_place(__LINE__ - 1, "");
+}
+
+Test(place, is_that_of_the_first_failure)
+{
+    tn_tensor *a = ones(2, 9), *b = ones(8, 8);
+    tn_mm(s, a, b);
+    int line = __LINE__ - 1;
+    tn_add(s, a, b);
+    tn_backward(s, a);
+    expect_place(line, "mat1 and mat2");
+    /* A failure without a place does not get that of a later call. */
+    tn_scope_fail(s, TN_E_ARGUMENT, "the program's own");
+    tn_add(s, a, b);
+    tn_backward(s, a);
+    cr_assert_str_eq(tn_scope_error(s)->message, "the program's own");
+    cr_assert_null(tn_scope_error(s)->file);
+    cr_assert_eq(tn_scope_error(s)->line, 0);
+    tn_scope_clear(s);
+    cr_assert_null((tn_mm)(s, a, b));
+    tn_exp(s, a);
+    cr_assert_null(tn_scope_error(s)->file);
+}
+
+Test(place, moves_to_the_parent)
+{
+    tn_scope *outer = s, *inner = tn_scope_open_child(outer, NULL);
+    tn_mm(inner, ones(2, 9), ones(8, 8));
+    int line = __LINE__ - 1;
+    cr_assert_neq(tn_scope_close(inner), TN_OK);
+    expect_place(line, "mat1 and mat2");
+}
+
+Test(place, outer_place_replaces_the_inner)
+{
+    tn_mm(s, ones(2, 9), ones(8, 8));
+    tn_scope_place(s, "model.c", 7);
+    cr_assert_str_eq(tn_scope_error(s)->file, "model.c");
+    cr_assert_eq(strncmp(tn_scope_error(s)->message, "model.c:7: ", 11), 0, "%s", tn_scope_error(s)->message);
+    cr_assert_null(strstr(tn_scope_error(s)->message, __FILE__));
+    tn_scope_clear(s);
+    tn_scope_place(s, "model.c", 7);
+    cr_assert_null(tn_scope_error(s), "no error, no place");
+    tn_scope_place(NULL, "model.c", 7);
+    tn_scope_call_place(NULL, "model.c", 7);
+}
+
+Test(place, functions_by_name)
+{
+    tn_tensor *(*const table[])(tn_scope *, tn_tensor *) = {tn_exp, tn_neg};
+    cr_assert_eq(tn_item_double(s, tn_sum(s, table[1](s, ones(2, 3)))), -6);
+}
+
+Test(place, failed_lists_can_be_indexed)
+{
+    tn_tensor *x = ones(2, 3);
+    tn_tensors parts = tn_split(s, x, -1, .dim = 7);
+    cr_assert_neq(tn_scope_failed(s), TN_OK);
+    cr_assert_eq(parts.count, 0);
+    for (int64_t i = 0; i < TN_FAILED_LIST_ITEMS; i++) cr_assert_null(parts.data[i]);
+    /* What a program does before it looks for the error. */
+    cr_assert_null(tn_add(s, parts.data[0], parts.data[1]));
+    cr_assert_null(tn_add(s, NULL, NULL));
+    cr_assert_eq(tn_tensor_numel(parts.data[0]), 0);
+    cr_assert_null(tn_list_at(parts, 0));
+    tn_scope_clear(s);
+    parts = tn_split(s, x, 1);
+    cr_assert_eq(parts.count, 2);
+    cr_assert_eq(tn_list_at(parts, 1), parts.data[1]);
+    cr_assert_null(tn_list_at(parts, 2));
+    cr_assert_null(tn_list_at(parts, -1));
+    cr_assert_null(tn_list_at((tn_tensors){0}, 0));
+}
+
+Test(place, queries_of_nothing)
+{
+    cr_assert_eq(tn_tensor_rank(NULL), 0);
+    cr_assert_eq(tn_tensor_dtype(NULL), 0);
+    cr_assert_eq(tn_tensor_device(NULL), 0);
+    cr_assert_eq(tn_tensor_numel(NULL), 0);
+    cr_assert_eq(tn_tensor_size(NULL, 0), 0);
+    for (int i = 0; i < TN_MAX_RANK; i++) {
+        cr_assert_eq(tn_tensor_sizes(NULL)[i], 0);
+        cr_assert_eq(tn_tensor_strides(NULL)[i], 0);
+    }
+}
+
+/* Without optimisation 0, which is a null pointer, compiles in the place of a list; the call is refused. */
+Test(place, zero_is_no_list)
+{
+    volatile int64_t zero = 0;
+    tn_sum_dim_args o = {.dim = {NULL, TN_OPS_UNSET_COUNT + zero}};
+    cr_assert_null(tn_sum_dim_with(s, ones(2, 3), &o));
+    expect_place(__LINE__ - 1, "argument 'dim' (position 2) must be int[1]?, not a plain number: write TN_INTS(...)");
+}
