@@ -176,7 +176,6 @@ void tni_error_native(int32_t code, const char *text)
     link_records(tni_tls.errors);
 }
 
-
 /* The message begins with the operator's name already, or with that of a function of PyTorch. */
 static int32_t names_operator(const char *message, const char *name, uint64_t length)
 {
@@ -309,9 +308,9 @@ tn_error *tni_error_copy(void)
                                      .error_class = TN_CLASS_INTERNAL,
                                      .message = "unknown error"};
     const error_record *last = top();
-    tn_error *copy = copy_chain(last                  ? &last->error
+    tn_error *copy = copy_chain(last                 ? &last->error
                                 : tni_tls.error_lost ? &no_memory_error
-                                                      : &nothing,
+                                                     : &nothing,
                                 NULL, 0);
     return copy ? copy : (tn_error *)&no_memory_error;
 }

@@ -7,11 +7,10 @@
 #include <string.h>
 #include "dispatcher/call.h"
 
-static const char *const tag_names[] = {
-    "None",   "Tensor",       "Tensor[]",  "int",        "float",
-    "bool",   "complex",      "str",       "int[]",      "float[]",
-    "bool[]", "Scalar[]",     "str[]",     "ScalarType", "Layout",
-    "Device", "MemoryFormat", "Generator", "pointer"};
+static const char *const tag_names[] = {"None",   "Tensor",       "Tensor[]",  "int",        "float",
+                                        "bool",   "complex",      "str",       "int[]",      "float[]",
+                                        "bool[]", "Scalar[]",     "str[]",     "ScalarType", "Layout",
+                                        "Device", "MemoryFormat", "Generator", "pointer"};
 
 static int32_t bad_argument(const tni_op *op, uint32_t i, const tn_value *v)
 {

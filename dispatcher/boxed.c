@@ -31,7 +31,9 @@ uint32_t tn_operator_find(tn_context *ctx, const char *name)
 {
     const tni_op *op = name ? tni_op_find(ctx->registry, name) : NULL;
     if (op) return op->number;
-    tni_error(TN_E_NOT_FOUND, "no operator \"%s\"", name ? name : "NULL");
+    char similar[256];
+    tni_error(TN_E_NOT_FOUND, "no operator \"%s\"%s", name ? name : "NULL",
+              tni_suggest(ctx->registry, name ? name : "", similar, sizeof similar));
     return 0;
 }
 

@@ -14,6 +14,10 @@ void tni_kernels_remove(tn_context *ctx, const void *self);
 int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out);
 int32_t tni_namespace_remove(tn_context *ctx, const char *name);
 
+/* "; did you mean aten::add.Tensor?" for a name that no operator has, or "" if none is similar. Accepts names of
+ * the C calls too ("tn_to_dtype"). Returns `out`. */
+const char *tni_suggest(const tni_registry *r, const char *name, char *out, uint64_t bytes);
+
 /* Free the definitions when the registry ends. */
 void tni_define_free(tn_context *ctx, tni_op *op);
 void tni_define_finish(tni_registry *r);

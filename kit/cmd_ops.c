@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tenon ops: the operators of a context; with a name, everything that is known of those it fits. */
+/* tenon ops: the operators of a context; with a name, all details of those that match; the C calls. */
 #include <fnmatch.h>
 #include <string.h>
 #include <tenon/inspect.h>
+#include "c_calls.h"
 #include "cmd.h"
 
-static const char help[] = "usage: tenon ops [--json] [NAME]\n\n"
-                           "Lists the operators. NAME narrows it down and shows schemas, tags and the dtypes "
-                           "of each plugin's kernels; it is a\n"
-                           "full name (aten::add.Tensor), a name (add), a name with overload (add.Tensor), "
-                           "or a glob ('*softmax*').\n\n"
-                           "  --json   the same as JSON\n";
+static const char help[] = "usage: tenon ops [--json | --c] [NAME]\n\n"
+                           "Lists the operators. NAME selects some and shows schemas, tags and the dtypes of "
+                           "each plugin's kernels; it is\n"
+                           "a full name (aten::add.Tensor), a name (add), a name with overload (add.Tensor), "
+                           "a C call (tn_add), or a glob\n"
+                           "('*softmax*').\n\n"
+                           "  --json   the same as JSON\n"
+                           "  --c      the C calls, with their options and defaults\n";
 
 /* `name` is "aten::add.Tensor". */
 static int fits(const char *name, const char *wish)
@@ -95,32 +98,76 @@ static void print_line(tn_context *ctx, const tn_operator_info *op)
            tn_inspect_kernel_count(ctx, op->base));
 }
 
+/* The C call of an operator, or NULL for one that is not built in. */
+static const cmd_c_call *c_call(uint32_t number)
+{
+    for (const cmd_c_call *c = cmd_c_calls; c->number; c++) {
+        if (c->number == number) return c;
+    }
+    return NULL;
+}
+
+/* `wish` is the C name, or its beginning up to '(' as in "tn_sum(s, x)". */
+static int fits_c_name(const cmd_c_call *c, const char *wish)
+{
+    size_t length = wish ? strcspn(wish, "(") : 0;
+    return c && length && strlen(c->name) == length && strncmp(c->name, wish, length) == 0;
+}
+
+/* The operator whose C call `wish` names stands for all operators of its name: tn_sum shows tn_sum_dim, too. */
+static const char *base_of_c_name(tn_context *ctx, const char *wish, char *room, size_t bytes)
+{
+    tn_operator_info op = {.size = sizeof(op)};
+    for (const cmd_c_call *c = cmd_c_calls; c->number; c++) {
+        if (!fits_c_name(c, wish) || tn_inspect_operator_by_number(ctx, c->number, &op) != TN_OK) continue;
+        const char *colon = strstr(op.name, "::"), *plain = colon ? colon + 2 : op.name;
+        snprintf(room, bytes, "%.*s", (int)strcspn(plain, "."), plain);
+        return room;
+    }
+    return wish;
+}
+
+static void print_c_call(const tn_operator_info *op)
+{
+    const cmd_c_call *c = c_call(op->number);
+    if (c) printf("%s    %s\n", c->text, op->name);
+}
+
 int cmd_ops(int argc, char **argv)
 {
-    cmd_options o = {.help = help, .flags = {"--json"}, .max_operands = 1};
+    cmd_options o = {.help = help, .flags = {"--json", "--c"}, .max_operands = 1};
+    char base[128];
     json j = {.file = stdout};
     uint32_t shown = 0;
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
     tn_context *ctx = cmd_context(0);
     if (!ctx) return CMD_FAILED;
+    const char *wish = base_of_c_name(ctx, o.operand, base, sizeof(base));
     if (o.set[0])
         json_open(&j, NULL, '[');
-    else if (!o.operand)
+    else if (!o.operand && !o.set[1])
         printf("%-48s %-14s %-10s %-4s %s\n", "NAME", "KIND", "FORM", "GRAD", "KERNELS");
     for (uint32_t i = 0; i < tn_inspect_operator_count(ctx); i++) {
         tn_operator_info op = {.size = sizeof(op)};
-        if (tn_inspect_operator(ctx, i, &op) != TN_OK || !fits(op.name, o.operand)) continue;
+        if (tn_inspect_operator(ctx, i, &op) != TN_OK || !fits(op.name, wish)) continue;
         shown++;
         if (o.set[0])
             json_operator(&j, ctx, &op);
+        else if (o.set[1])
+            print_c_call(&op);
         else if (o.operand)
             print_details(ctx, &op);
         else
             print_line(ctx, &op);
     }
     if (o.set[0]) json_close(&j, ']');
-    if (shown == 0 && o.operand) fprintf(stderr, "tenon ops: no operator '%s'\n", o.operand);
+    if (shown == 0 && o.operand) {
+        tn_operator_find(ctx, o.operand); /* its error names similar operators */
+        const char *message = tn_last_error() ? tn_last_error()->message : "",
+                   *similar = strstr(message, "; did you mean");
+        fprintf(stderr, "tenon ops: no operator '%s'%s\n", o.operand, similar ? similar : "");
+    }
     tn_context_destroy(ctx);
     return shown > 0 ? CMD_OK : CMD_FAILED;
 }

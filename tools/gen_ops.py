@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from gen.c_calls import print_c_calls
 from gen.doc import print_doc
 from gen.header import print_cpp_header, print_header, print_numbers, print_shared_bodies, print_shared_header
 from gen.schema import Bad
@@ -49,6 +50,7 @@ def main():
     parser.add_argument("--out-calls", metavar="FILE", help="the header that stands for ops.h in the library's own code")
     parser.add_argument("--out-call-bodies", metavar="FILE")
     parser.add_argument("--out-doc", metavar="FILE")
+    parser.add_argument("--out-c-calls", metavar="FILE", help="the C calls that `tenon ops --c` prints")
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
                         help="the public headers, whose names no operator may bear")
     parser.add_argument("--check", action="store_true", help="only look for inconsistencies")
@@ -68,7 +70,7 @@ def main():
                  (args.out_gradients, print_gradients(table)), (args.out_rules, print_rules(table)),
                  (args.out_gradient_rules, print_gradient_rules(table)),
                  (args.out_calls, print_shared_header(table)), (args.out_call_bodies, print_shared_bodies(table)),
-                 (args.out_doc, print_doc(table))]
+                 (args.out_doc, print_doc(table)), (args.out_c_calls, print_c_calls(table))]
         for path, text in texts:
             if path and args.compare:
                 if differs(path, text):

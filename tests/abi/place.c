@@ -52,8 +52,7 @@ Test(place, typed_calls)
     expect_place(__LINE__ - 1, "size of tensor a");
     cr_assert_null(tn_reshape(s, a, (tn_ints){(const int64_t[]){5, 7}, 2}));
     expect_place(__LINE__ - 1, "shape '[5, 7]' is invalid");
-    cr_assert_null(tn_add(s,
-                          tn_mul(s, a, c), /* the inner call is well */
+    cr_assert_null(tn_add(s, tn_mul(s, a, c), /* the inner call is well */
                           b));
     cr_assert_gt(tn_scope_error(s)->line, (uint32_t)(__LINE__ - 6));
     cr_assert_leq(tn_scope_error(s)->line, (uint32_t)(__LINE__ - 2));
@@ -185,5 +184,6 @@ Test(place, zero_is_no_list)
     volatile int64_t zero = 0;
     tn_sum_dim_args o = {.dim = {NULL, TN_OPS_UNSET_COUNT + zero}};
     cr_assert_null(tn_sum_dim_with(s, ones(2, 3), &o));
-    expect_place(__LINE__ - 1, "argument 'dim' (position 2) must be int[1]?, not a plain number: write TN_INTS(...)");
+    expect_place(__LINE__ - 1,
+                 "argument 'dim' (position 2) must be int[1]?, not a plain number: write TN_INTS(...)");
 }

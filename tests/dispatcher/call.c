@@ -176,6 +176,19 @@ Test(call, results)
     cr_assert_eq(tn_call_operator(ctx, op, args, 2, NULL, 1, NULL), TN_E_ARGUMENT);
     cr_assert_eq(tn_operator_find(ctx, "aten::no_such"), 0);
     expect_text(tn_last_error(), TN_E_NOT_FOUND, "no operator \"aten::no_such\"");
+    static const struct {
+        const char *wish, *similar;
+    } guesses[] = {{"tn_to_dtype", "did you mean aten::to.dtype"},
+                   {"tn_set__source_tensor", "did you mean aten::set_.source_Tensor"},
+                   {"aten::add", "did you mean aten::add.Tensor"},
+                   {"aten::sofmax.int", "aten::softmax.int"},
+                   {"layernorm", "aten::layer_norm"}};
+    for (size_t i = 0; i < sizeof guesses / sizeof *guesses; i++) {
+        cr_assert_eq(tn_operator_find(ctx, guesses[i].wish), 0);
+        expect_text(tn_last_error(), TN_E_NOT_FOUND, guesses[i].similar);
+    }
+    cr_assert_eq(tn_operator_find(ctx, "aten::nothing_at_all_like_it"), 0);
+    cr_assert_null(strstr(tn_last_error()->message, "did you mean"), "%s", tn_last_error()->message);
     cr_assert_eq(tn_operator_find(ctx, NULL), 0);
 }
 

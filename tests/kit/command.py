@@ -89,6 +89,25 @@ def check_ops(tool, _):
     expect(done.returncode == 0 and len(json.loads(done.stdout)) > 500, "all operators", done)
     done = run(tool, "ops", "no_such_operator")
     expect(done.returncode == 1 and "no operator 'no_such_operator'" in done.stderr, "an unknown operator", done)
+    for wish, similar in (("tn_to_dtype", "aten::to.dtype"), ("tn_set__source_tensor", "aten::set_.source_Tensor"), ("sofmax", "aten::softmax")):
+        done = run(tool, "ops", "--c", wish)
+        expect(done.returncode == 1 and "did you mean " in done.stderr and similar in done.stderr, f"a guess for {wish}", done)
+
+
+def check_c_calls(tool, _):
+    done = run(tool, "ops", "--c", "layer_norm")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    expect(done.returncode == 0 and lines[0] == "tn_tensor *tn_layer_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape, ...)",
+           "the call", done)
+    for line in (".weight tn_tensor * absent", ".eps double 1e-05", ".cudnn_enable int32_t 1", "aten::layer_norm"):
+        expect(line in lines, line, done)
+    done = run(tool, "ops", "--c", "conv2d")
+    expect(".stride tn_ints TN_INTS(1, 1)" in [" ".join(line.split()) for line in done.stdout.splitlines()], "lists", done)
+    for wish in ("tn_sum", "tn_sum(s, x, .dim = 1)", "sum"):  # the forms with a dim are beside it
+        done = run(tool, "ops", "--c", wish)
+        expect("tn_sum_dim(tn_scope *s, tn_tensor *self, tn_ints dim, ...)" in done.stdout, wish, done)
+    done = run(tool, "ops", "--c", "add.Tensor")
+    expect(".alpha tn_scalar TN_SCALAR(1)" in [" ".join(line.split()) for line in done.stdout.splitlines()], "scalars", done)
 
 
 def check_doctor(tool, _):
@@ -239,7 +258,7 @@ def check_broken(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_golden, check_devices, check_ops, check_doctor, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
     return run_checks(checks, tool, skewed)
 

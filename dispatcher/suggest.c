@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* "did you mean": the operators whose names are closest to one that does not exist. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include "dispatcher/define.h"
+
+#define LONGEST     64 /* longer names are compared up to here */
+#define SUGGESTIONS 3
+
+typedef struct suggestion {
+    uint32_t distance;
+    const char *name; /* up to '(' */
+    uint32_t length;
+} suggestion;
+
+/* The name as C spells it: without namespace and "tn_", in lower case, '_' before the overload. */
+static uint32_t spell(const char *name, uint32_t length, char out[LONGEST])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i + 1 < length; i++) {
+        if (name[i] == ':' && name[i + 1] == ':') {
+            name += i + 2;
+            length -= i + 2;
+            break;
+        }
+    }
+    if (length > 3 && strncmp(name, "tn_", 3) == 0) {
+        name += 3;
+        length -= 3;
+    }
+    for (; n < length && n < LONGEST; n++)
+        out[n] = name[n] == '.' ? '_' : (char)tolower((unsigned char)name[n]);
+    return n;
+}
+
+/* Letters to insert, remove or replace (Levenshtein); `limit` + 1 stands for anything above `limit`. */
+static uint32_t distance(const char *a, uint32_t n, const char *b, uint32_t m, uint32_t limit)
+{
+    uint32_t row[LONGEST + 1];
+    if ((n > m ? n - m : m - n) > limit) return limit + 1;
+    for (uint32_t j = 0; j <= m; j++) row[j] = j;
+    for (uint32_t i = 1; i <= n; i++) {
+        uint32_t diagonal = row[0], least = row[0] = i;
+        for (uint32_t j = 1; j <= m; j++) {
+            uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]),
+                     moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < moved ? replaced : moved;
+            if (row[j] < least) least = row[j];
+        }
+        if (least > limit) return limit + 1;
+    }
+    return row[m];
+}
+
+/* Of the whole name, or of the name without its overload where that is closer. */
+static uint32_t distance_to(const char *wish, uint32_t wish_length, const char *name, uint32_t length,
+                            uint32_t limit)
+{
+    char spelled[LONGEST];
+    uint32_t n = spell(name, length, spelled), best = distance(wish, wish_length, spelled, n, limit);
+    const char *dot = memchr(name, '.', length);
+    if (dot && best) {
+        uint32_t base = distance(wish, wish_length, spelled, n - (uint32_t)(name + length - dot), limit);
+        if (base < best) best = base;
+    }
+    return best;
+}
+
+static void insert(suggestion best[SUGGESTIONS], suggestion s)
+{
+    for (uint32_t i = 0; i < SUGGESTIONS; i++) {
+        if (best[i].name && best[i].distance <= s.distance) continue;
+        suggestion pushed = best[i];
+        best[i] = s;
+        if (!pushed.name) return;
+        s = pushed;
+    }
+}
+
+const char *tni_suggest(const tni_registry *r, const char *name, char *out, uint64_t bytes)
+{
+    suggestion best[SUGGESTIONS] = {0};
+    char wish[LONGEST];
+    uint32_t length = spell(name, (uint32_t)strnlen(name, 4 * LONGEST), wish), limit = length / 4 + 1;
+    uint32_t count = atomic_load_explicit(&r->count, memory_order_acquire);
+    uint64_t used = 0;
+    for (uint32_t number = 1; number < count; number++) {
+        const tni_op *op = tni_op_get(r, number);
+        if (!op || op->removed) continue;
+        const char *full = op->name;
+        uint32_t n = (uint32_t)strcspn(full, "(");
+        uint32_t d = distance_to(wish, length, full, n, limit);
+        if (d <= limit) insert(best, (suggestion){d, full, n});
+    }
+    out[0] = 0;
+    for (uint32_t i = 0; i < SUGGESTIONS && best[i].name && used < bytes; i++) {
+        if (best[i].distance > best[0].distance + 1) break;
+        int n = snprintf(out + used, bytes - used, "%s%.*s", i ? ", " : "; did you mean ",
+                         (int)best[i].length, best[i].name);
+        used += n > 0 ? (uint64_t)n : 0;
+    }
+    if (used && used + 1 < bytes) memcpy(out + used, "?", 2);
+    return out;
+}
