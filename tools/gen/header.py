@@ -496,21 +496,21 @@ static inline tn_value tn_ops_opt_bool(int32_t b) { return b < 0 ? tn_value_none
 /* The value of a scalar option. A plain number set the tag of the one that was unset, and nothing else. */
 static inline tn_value tn_ops_option(tn_value v, tn_value other)
 {
-    if (v.count != TN_OPS_UNSET_COUNT) return v.tag == TN_TAG_NONE ? other : v;
-    if (v.tag == TN_OPS_UNSET_TAG) return other;
 #ifdef TN_OPS_CAN_REFUSE
-    if (__builtin_constant_p(v.count) && __builtin_constant_p(v.tag)) tn_ops_plain_number();
+    const int plain = (v.count == TN_OPS_UNSET_COUNT) & (v.tag != TN_OPS_UNSET_TAG);
+    if (__builtin_constant_p(plain) && plain) tn_ops_plain_number();
 #endif
-    return tn_value_make(TN_TAG_PLAIN, 0);
+    if (v.count != TN_OPS_UNSET_COUNT) return v.tag == TN_TAG_NONE ? other : v;
+    return v.tag == TN_OPS_UNSET_TAG ? other : tn_value_make(TN_TAG_PLAIN, 0);
 }
 /* 1 if a list option was set by a plain number, which sets the address and not the count. */
 static inline int32_t tn_ops_is_plain(const void *data, int64_t count)
 {
-    if (count != TN_OPS_UNSET_COUNT || data == TN_OPS_UNSET_DATA) return 0;
+    const int plain = (count == TN_OPS_UNSET_COUNT) & (data != TN_OPS_UNSET_DATA);
 #ifdef TN_OPS_CAN_REFUSE
-    if (__builtin_constant_p(count) && __builtin_constant_p(data == NULL) && data == NULL) tn_ops_plain_list();
+    if (__builtin_constant_p(plain) && plain) tn_ops_plain_list();
 #endif
-    return 1;
+    return plain;
 }
 /* The value of a list option: the list, the default if it is absent or unset. */
 static inline tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
