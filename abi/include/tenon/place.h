@@ -59,21 +59,21 @@ static inline double tn_item_double_at(const char *file, int32_t line, tn_scope 
 {
     int32_t before = tn_scope_failed(s);
     double value = tn_item_double(s, t);
-    tn_place_failed(s, before, file, line);
+    if (value != value) tn_place_failed(s, before, file, line);
     return value;
 }
 static inline int64_t tn_item_int_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t)
 {
     int32_t before = tn_scope_failed(s);
     int64_t value = tn_item_int(s, t);
-    tn_place_failed(s, before, file, line);
+    if (!value) tn_place_failed(s, before, file, line);
     return value;
 }
 static inline int32_t tn_item_bool_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t)
 {
     int32_t before = tn_scope_failed(s);
     int32_t value = tn_item_bool(s, t);
-    tn_place_failed(s, before, file, line);
+    if (!value) tn_place_failed(s, before, file, line);
     return value;
 }
 static inline int32_t tn_to_host_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t,
