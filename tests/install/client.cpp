@@ -72,8 +72,17 @@ static int error(tn_scope *s)
     const float data[] = {1, 2, 3, 4};
     tn_tensor *a = tn_from_data(s, TN_FLOAT32, tn_ints{three, 1}, data, TN_CPU);
     tn_tensor *b = tn_from_data(s, TN_FLOAT32, tn_ints{four, 1}, data, TN_CPU);
+    const uint32_t line = __LINE__ + 1;
     if (tn_add(s, a, b, tn_add_args{}) || tn_scope_failed(s) != TN_E_SHAPE) return wrong("an error");
     if (!std::strstr(tn_scope_error(s)->message, "size of tensor a (3)")) return wrong("its text");
+    if (tn_scope_error(s)->line != line || std::strcmp(tn_scope_error(s)->file, __FILE__)) return wrong("its place");
+    tn_scope_clear(s);
+    if (tn_mm(s, a, b)) return wrong("a product of vectors");
+    if (tn_scope_error(s)->line != line + 4) return wrong("the place of a call without options");
+    tn_scope_clear(s);
+    if (tn_backward(s, a) == TN_OK || tn_scope_error(s)->line != line + 7) return wrong("the place of backward");
+    tn_scope_clear(s);
+    if (tn_split(s, a, -1).data[0]) return wrong("a list of a failed call");
     tn_scope_clear(s);
     return 0;
 }
