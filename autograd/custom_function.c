@@ -384,13 +384,19 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
 
 /* ---- what forward and backward call ---- */
 
+static int32_t no_call(const char *what)
+{
+    return tni_error(TN_E_ARGUMENT, "%s: the call is NULL", what);
+}
+
 void *tn_function_user(const tn_function_call *call)
 {
-    return call->node->user;
+    return call ? call->node->user : NULL;
 }
 
 int32_t tn_function_save(tn_function_call *call, tn_tensors tensors)
 {
+    if (!call) return no_call("function_save");
     forget_tensors(call);
     if (tensors.count <= 0) return TN_OK;
     tn_tensor **list = tni_alloc(call->node->node.ctx, (uint64_t)tensors.count * sizeof *list);
@@ -403,6 +409,10 @@ int32_t tn_function_save(tn_function_call *call, tn_tensors tensors)
 tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i)
 {
     if (tn_scope_failed(s)) return NULL;
+    if (!call) {
+        tni_scope_record(s, no_call("function_saved"));
+        return NULL;
+    }
     function_node *c = call->node;
     if (i >= c->n_saved || !call->saved) {
         tni_scope_record(s, tni_error(TN_E_INDEX, "%s: there is no saved tensor %u", c->name, i));
@@ -414,7 +424,7 @@ tn_tensor *tn_function_saved(tn_function_call *call, tn_scope *s, uint32_t i)
 
 int32_t tn_function_needs_input_grad(const tn_function_call *call, uint32_t i)
 {
-    return i < call->node->n_ins && call->node->edges && call->node->edges[i].node != NULL;
+    return call && i < call->node->n_ins && call->node->edges && call->node->edges[i].node != NULL;
 }
 
 static int32_t add_to(tn_function_call *call, tni_vector *v, tn_tensor *t)
@@ -427,10 +437,10 @@ static int32_t add_to(tn_function_call *call, tni_vector *v, tn_tensor *t)
 
 int32_t tn_function_mark_dirty(tn_function_call *call, tn_tensor *t)
 {
-    return add_to(call, &call->dirty, t);
+    return call ? add_to(call, &call->dirty, t) : no_call("function_mark_dirty");
 }
 
 int32_t tn_function_mark_non_differentiable(tn_function_call *call, tn_tensor *t)
 {
-    return add_to(call, &call->non_differentiable, t);
+    return call ? add_to(call, &call->non_differentiable, t) : no_call("function_mark_non_differentiable");
 }

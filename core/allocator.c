@@ -13,7 +13,8 @@ int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
     return a->device->type->driver.allocator.size != 0 && a->device->type->driver.allocator.alloc != NULL;
 }
 
-/* Under AddressSanitizer each block of host memory is an allocation, so that it sees accesses out of bounds. */
+/* Under AddressSanitizer each block of host memory is an allocation, so that it sees accesses out of
+ * bounds. */
 static int32_t is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -146,7 +147,7 @@ int32_t tni_block_record(tni_block *b, tn_stream *stream)
     return TN_OK;
 }
 
-/* 1 if the use now has an event to wait for; 0 if nothing is left to wait for. A stream that takes no event is
+/* 1 if the use now has an event to wait for; 0 if nothing is left to wait for. A stream without events is
  * waited for here. */
 static int32_t mark_use(struct tni_allocator *a, tni_use *u)
 {

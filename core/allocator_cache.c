@@ -98,7 +98,8 @@ void tni_cache_flush(struct tni_allocator *a)
     for (uint32_t i = 0; i < TNI_SHARDS; i++) flush_shard(a, &a->shards[i]);
 }
 
-/* Rare work after a block was handed out or given back; `changed` is the shard's change of allocated bytes. */
+/* Rare work after a block was handed out or given back; `changed` is the shard's change of allocated
+ * bytes. */
 static void maintain(struct tni_allocator *a, tni_shard *s, int64_t changed, uint64_t cached)
 {
     if (changed > SETTLE_BYTES || changed < -SETTLE_BYTES) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures: which streams take part, what they may not do meanwhile, and what remains of a refusal. A stream
- * joins by waiting for an event of the capture. Whatever joins is waited for first, so that nothing from
- * before the capture is under way on it: the allocator then needs no events of capturing streams.
+ * Captures: which streams take part, and what they may not do meanwhile. The first refusal is kept, because
+ * it makes the capture invalid. A stream joins by waiting for an event of the capture. It is waited for
+ * first, so that no earlier work is under way on it: the allocator then needs no events of capturing
+ * streams.
  */
 #include "core/capture.h"
 
@@ -42,7 +43,7 @@ int32_t tni_capture_refuse(tn_stream *stream, const char *format, ...)
     return refuse(g, text);
 }
 
-/* The capture under way with a number, or NULL. With the device's lock held. */
+/* The capture with this number that is under way, or NULL. Under the device's lock. */
 static tn_graph *find(const tni_device *d, uint64_t capture)
 {
     tn_graph *g = d->capturing;
@@ -194,7 +195,7 @@ int32_t tni_capture_begin(tn_graph *g, tn_stream *stream)
     return status;
 }
 
-/* What the plugin captured goes where the capture is invalid. */
+/* The error of an invalid capture; what the plugin captured is destroyed. */
 static int32_t refused(const tn_graph *g, void *handle)
 {
     const tni_driver *driver = &g->device->type->driver;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators: what a program hands over is checked here once, with the names of call, tensor and rank; the
+ * Communicators. Arguments are checked here once, and errors name the call, the tensor and the rank; the
  * plugin then queues all ranks. Calls to one plugin come one at a time, so that the ranks of two calls on the
- * same devices can never be queued in different orders.
+ * same devices are always queued in the same order.
  */
 #include <tenon/collectives.h>
 
@@ -100,16 +100,17 @@ void tn_communicator_release(tn_communicator *communicator)
 
 uint32_t tn_communicator_size(const tn_communicator *communicator)
 {
-    return communicator->count;
+    return communicator ? communicator->count : 0;
 }
 
 tn_device tn_communicator_device(const tn_communicator *communicator, uint32_t rank)
 {
-    return rank < communicator->count ? communicator->devices[rank]->id : 0;
+    return communicator && rank < communicator->count ? communicator->devices[rank]->id : 0;
 }
 
 int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype)
 {
+    if (!communicator) return 0;
     for (const tn_dtype *d = slots(communicator)->dtypes; *d; d++) {
         if (*d == dtype) return 1;
     }

@@ -6,34 +6,68 @@
 #include "core/context.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/debug.h"
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/finding.h"
+#include "core/log.h"
 #include "core/thread.h"
 
-#define LOG_LINE_BYTES 2048
-#define DEFAULT_SEED   67280421310721ull /* of default generators, PyTorch's */
-#define KNOWN_FLAGS    (TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES | TN_CONTEXT_TOLERATE_SHIMS)
+#define DEFAULT_SEED 67280421310721ull /* of default generators, PyTorch's */
+#define KNOWN_FLAGS  (TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES | TN_CONTEXT_TOLERATE_SHIMS)
 
-pid_t tni_process;
 static pthread_once_t process_once = PTHREAD_ONCE_INIT;
 static atomic_uint_fast64_t last_context_id;
 
-static void note_process(void)
+/* All contexts of the process, so that a fork can mark them in the child. */
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn_context *contexts;
+
+static void before_fork(void)
 {
-    tni_process = getpid();
+    pthread_mutex_lock(&contexts_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+static void after_fork_in_child(void)
+{
+    for (tn_context *c = contexts; c; c = c->next_of_process)
+        atomic_fetch_or_explicit(&c->flags, TNI_CONTEXT_FORKED, memory_order_relaxed);
+    pthread_mutex_unlock(&contexts_lock);
 }
 
 static void init_process(void)
 {
-    note_process();
-    pthread_atfork(NULL, NULL, note_process);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static void enlist(tn_context *ctx)
+{
+    pthread_mutex_lock(&contexts_lock);
+    ctx->next_of_process = contexts;
+    if (contexts) contexts->previous_of_process = ctx;
+    contexts = ctx;
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+static void delist(tn_context *ctx)
+{
+    pthread_mutex_lock(&contexts_lock);
+    if (ctx->previous_of_process)
+        ctx->previous_of_process->next_of_process = ctx->next_of_process;
+    else
+        contexts = ctx->next_of_process;
+    if (ctx->next_of_process) ctx->next_of_process->previous_of_process = ctx->previous_of_process;
+    pthread_mutex_unlock(&contexts_lock);
 }
 
 static void *default_alloc(void *user, uint64_t bytes)
@@ -56,6 +90,7 @@ static int32_t check_size(uint32_t size, const char *name)
 int32_t tni_struct_write(void *to, const void *from, uint32_t known, const char *name)
 {
     uint32_t size;
+    if (!to) return tni_error(TN_E_ARGUMENT, "%s is NULL", name);
     memcpy(&size, to, sizeof size);
     int32_t status = check_size(size, name);
     if (status) return status;
@@ -129,8 +164,10 @@ static void free_interned(tn_context *ctx)
 /* Frees what is left after the rooms have gone. */
 static void free_context(tn_context *ctx)
 {
+    delist(ctx);
     free_interned(ctx);
     tni_findings_finish(ctx);
+    tni_debug_finish(ctx);
     tni_memory_flush(ctx);
     pthread_mutex_destroy(&ctx->findings_lock);
     pthread_mutex_destroy(&ctx->lock);
@@ -189,12 +226,13 @@ static tn_context *make_context(const tn_context_options *o)
     ctx->flags = o->flags;
     ctx->default_dtype = TN_FLOAT32;
     ctx->threads = default_threads();
-    ctx->pid = tni_process;
+    ctx->pid = getpid();
     ctx->owners = 1;
     ctx->seed = DEFAULT_SEED;
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->findings_lock, NULL);
     tni_host_init(ctx);
+    enlist(ctx);
     return ctx;
 }
 
@@ -207,7 +245,9 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
     pthread_once(&process_once, init_process);
     tn_context *ctx = make_context(&o);
     if (!ctx) return TN_E_OUT_OF_MEMORY;
-    status = init_interned(ctx);
+    tni_log_init(ctx);
+    status = tni_debug_init(ctx); /* before anything is allocated: its flags decide from where */
+    if (status == TN_OK) status = init_interned(ctx);
     if (status == TN_OK) status = init_rooms(ctx, &o);
     if (status == TN_OK) {
         *out = ctx;
@@ -222,7 +262,8 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
 
 void tn_context_destroy(tn_context *ctx)
 {
-    if (!ctx || ctx->pid != tni_process) return;
+    if (!ctx || tni_context_is_forked(ctx)) return;
+    tni_debug_report(ctx);
     atomic_fetch_add_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
     tni_devices_count_storages(ctx);
     atomic_fetch_sub_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
@@ -238,22 +279,23 @@ void tni_context_own(tn_context *ctx)
 void tni_context_unown(tn_context *ctx)
 {
     if (atomic_fetch_sub_explicit(&ctx->owners, 1, memory_order_acq_rel) != 1) return;
-    if (ctx->pid == tni_process) finish_context(ctx);
+    if (!tni_context_is_forked(ctx)) finish_context(ctx);
 }
 
 int32_t tni_context_check(tn_context *ctx)
 {
     if (TNI_UNLIKELY(!ctx))
         return tni_error(TN_E_ARGUMENT, "the context is NULL: making it failed, or it was left out");
-    if (TNI_LIKELY(ctx->pid == tni_process)) return TN_OK;
+    if (TNI_LIKELY(!tni_context_is_forked(ctx))) return TN_OK;
     return tni_error(TN_E_FORKED,
                      "the context was made by process %ld and cannot be used after fork in process %ld",
-                     (long)ctx->pid, (long)tni_process);
+                     (long)ctx->pid, (long)getpid());
 }
 
 uint32_t tn_intern(tn_context *ctx, const char *text)
 {
     uint32_t id = 0;
+    if (tni_context_check(ctx)) return 0;
     if (!text) {
         tni_error(TN_E_ARGUMENT, "tn_intern: text is NULL");
         return 0;
@@ -279,21 +321,11 @@ uint32_t tn_intern(tn_context *ctx, const char *text)
 
 const char *tn_interned(tn_context *ctx, uint32_t id)
 {
+    if (tni_context_check(ctx)) return NULL;
     pthread_mutex_lock(&ctx->lock);
     const char *text = id && id <= ctx->interned.count ? ((char **)ctx->interned.data)[id - 1] : NULL;
     pthread_mutex_unlock(&ctx->lock);
     return text;
-}
-
-void tni_log(tn_context *ctx, int32_t level, const char *format, ...)
-{
-    if (!ctx->log) return;
-    char line[LOG_LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    ctx->log(ctx->log_user, level, line);
 }
 
 tn_dtype tni_default_dtype(const tn_context *ctx)
@@ -306,15 +338,16 @@ int32_t tni_infer_dtype(const tn_context *ctx, tn_value number, tn_dtype *out)
 {
     tn_dtype dtype = tni_default_dtype(ctx);
     if (number.tag == TN_TAG_COMPLEX && dtype == TN_BFLOAT16)
-        return tni_error(TN_E_DTYPE,
-                         "a complex number has no dtype while the default dtype is bfloat16, which has no "
-                         "complex counterpart: name one");
+        return tni_error(
+            TN_E_DTYPE,
+            "a complex number has no default dtype while the default dtype is bfloat16: name its dtype");
     *out = tni_dtype_of_scalar(number, dtype);
     return TN_OK;
 }
 
 int32_t tn_set_default_dtype(tn_context *ctx, tn_dtype dtype)
 {
+    if (!ctx) return tni_context_check(ctx);
     if (dtype != TN_FLOAT16 && dtype != TN_BFLOAT16 && dtype != TN_FLOAT32 && dtype != TN_FLOAT64) {
         return tni_error(TN_E_DTYPE,
                          "only float16, bfloat16, float32 and float64 can be the default dtype, not %s",
@@ -326,25 +359,27 @@ int32_t tn_set_default_dtype(tn_context *ctx, tn_dtype dtype)
 
 tn_dtype tn_get_default_dtype(const tn_context *ctx)
 {
-    return atomic_load_explicit(&ctx->default_dtype, memory_order_relaxed);
+    return ctx ? atomic_load_explicit(&ctx->default_dtype, memory_order_relaxed) : 0;
 }
 
 void tn_set_deterministic(tn_context *ctx, int32_t on)
 {
+    if (!ctx) return;
     atomic_store_explicit(&ctx->deterministic, on != 0, memory_order_relaxed);
 }
 
 int32_t tn_get_deterministic(const tn_context *ctx)
 {
-    return atomic_load_explicit(&ctx->deterministic, memory_order_relaxed);
+    return ctx ? atomic_load_explicit(&ctx->deterministic, memory_order_relaxed) : 0;
 }
 
 void tn_set_num_threads(tn_context *ctx, int32_t threads)
 {
+    if (!ctx) return;
     atomic_store_explicit(&ctx->threads, threads > 0 ? threads : core_count(), memory_order_relaxed);
 }
 
 int32_t tn_get_num_threads(const tn_context *ctx)
 {
-    return atomic_load_explicit(&ctx->threads, memory_order_relaxed);
+    return ctx ? atomic_load_explicit(&ctx->threads, memory_order_relaxed) : 0;
 }

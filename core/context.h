@@ -29,17 +29,28 @@ typedef struct tni_autograd_hooks {
 /* A storage that several tensors show was moved by a resize: from then on calls bring the descriptors of
  * their arguments up to date. */
 #define TNI_CONTEXT_MOVED 0x80000000u
+/* The context was made before a fork, and this process is the child: calls answer TN_E_FORKED. */
+#define TNI_CONTEXT_FORKED 0x40000000u
+/* TENON_DEBUG=leaks: what begins and ends is told to core/debug.h. */
+#define TNI_CONTEXT_LEAKS 0x20000000u
+/* Headers of tensors are no part of a block, because their end matters. */
+#define TNI_CONTEXT_SEPARATE_HEADERS (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_LEAKS)
+/* A scope must be looked at before a call uses it, see tni_scope_check. */
+#define TNI_CONTEXT_CHECKS_SCOPES (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_FORKED | TNI_CONTEXT_LEAKS)
 
 struct tn_context {
     uint64_t id; /* never reused in a process */
     tn_host_allocator allocator;
     tn_log_sink log;
     void *log_user;
-    _Atomic(uint32_t) flags; /* TN_CONTEXT_..., TNI_CONTEXT_MOVED */
+    int32_t log_level;       /* of the library's own sink, see log.c */
+    _Atomic(uint32_t) flags; /* TN_CONTEXT_..., TNI_CONTEXT_... */
     _Atomic(tn_dtype) default_dtype;
     _Atomic(int32_t) deterministic;
     _Atomic(int32_t) threads;
-    pid_t pid; /* of the process that made it: after fork calls answer TN_E_FORKED */
+    pid_t pid;                       /* of the process that made it */
+    tn_context *previous_of_process; /* in the list of all contexts, see context.c */
+    tn_context *next_of_process;
 
     /* 1 for the user, 1 for each live storage: the last one frees it. Storages of the caches are counted
      * there while the user holds the context. */
@@ -54,6 +65,8 @@ struct tn_context {
 
     struct tni_registry *registry; /* dispatcher */
     void *plugins;                 /* dispatcher */
+    void *call_watch;              /* dispatcher; NULL without TENON_DEBUG */
+    struct tni_debug *debug;       /* core/debug.c's; NULL without TENON_DEBUG */
     void *autograd_state;          /* autograd */
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
@@ -68,12 +81,18 @@ struct tn_context {
 /* Keeps the context's memory until tni_context_unown; every storage holds one. */
 void tni_context_own(tn_context *ctx);
 void tni_context_unown(tn_context *ctx);
-/* The process as the context remembers it; a fork changes it in the child. */
-extern pid_t tni_process;
-/* TN_OK, or TN_E_FORKED and an error in a process forked from the one that made the context. */
+/* 1 in a process forked from the one that made the context: its locks are as they happened to be. */
+static inline int32_t tni_context_is_forked(const tn_context *ctx)
+{
+    return (atomic_load_explicit(&ctx->flags, memory_order_relaxed) & TNI_CONTEXT_FORKED) != 0;
+}
+/* TN_OK, or the error of a context that is NULL or was made before a fork. */
 int32_t tni_context_check(tn_context *ctx);
-/* Logs if there is a sink. */
+/* Logs if there is a sink; see log.c. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Records an error, and logs it: a mistake of the program that many of its calls have no status for. */
+int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Copies as much as the caller's struct holds, whose size it keeps. `name` is for the error: size 0. */
 int32_t tni_struct_write(void *to, const void *from, uint32_t known, const char *name);
 /*

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Current devices and streams of a thread: a small table of the thread's own, keyed by context and device.
- * Entries hold no references: a context's number is never used again, and a stream's struct stays readable
- * while its device is open, so an entry that outlived its stream is seen by the number and means "default".
+ * Current devices and streams of a thread: a small table per thread, keyed by context and device. Entries
+ * hold no references: a context's number is never reused, and a stream's struct stays readable while its
+ * device is open. An entry whose stream was released is recognised by the stream's number, and means the
+ * default stream.
  */
 #include "core/current.h"
 #include "core/thread.h"
@@ -47,7 +48,7 @@ static tni_slot *find_or_make(const tn_context *ctx, tn_device key)
         *slot = (tni_slot){ctx->id, key, NULL, 0};
         return slot;
     }
-    /* All are taken, most likely by contexts that have gone: the others begin anew with defaults. */
+    /* All are taken, most likely by contexts that have ended: one of another context is overwritten. */
     for (uint32_t i = 0; i < SLOTS; i++) {
         if (table->slots[i].context == ctx->id) continue;
         table->slots[i] = (tni_slot){ctx->id, key, NULL, 0};

@@ -13,10 +13,10 @@
 int32_t tni_driver_error(const tni_device_type *type, int32_t status, const char *what)
 {
     if (status < 0 || status >= TN_STATUS_COUNT) {
-        tni_error(TN_E_CONTRACT, "plugin %s: %s returned %d, which is no status", type->driver.plugin, what,
-                  status);
-        tni_breach(type->ctx, type->driver.plugin, "no-status", NULL, "%s returned %d, which is no status",
-                   what, status);
+        tni_error(TN_E_CONTRACT, "plugin %s: %s returned %d, which is not a valid status",
+                  type->driver.plugin, what, status);
+        tni_breach(type->ctx, type->driver.plugin, "no-status", NULL,
+                   "%s returned %d, which is not a valid status", what, status);
         status = TN_E_CONTRACT;
     }
     status = tni_error_ensure(status, what);
@@ -277,27 +277,29 @@ tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type)
 static tni_device *no_device(tn_context *ctx, tn_device id, const tni_device_type *type)
 {
     char name[80];
+    const char *missing = id & TN_DEVICE_MISSING ? "missing " : "";
+    tn_device_format(ctx, id, name, sizeof name);
     if (!id)
         tni_error(TN_E_DEVICE, "no device was given");
     else if (TN_DEVICE_TYPE(id) == TN_INTERNED_META)
         tni_error(TN_E_DEVICE, "the 'meta' device holds no data and computes nothing");
     else if (!type)
-        tni_error(TN_E_DEVICE, "device %s: no plugin offers this type",
-                  tn_device_format(ctx, id, name, sizeof name));
+        tni_error(TN_E_DEVICE, "%sdevice %s: no plugin offers this type", missing, name);
     else if (!type->count)
-        tni_error(TN_E_DEVICE, "device %s: %s", tn_device_format(ctx, id, name, sizeof name), type->reason);
+        tni_error(TN_E_DEVICE, "%sdevice %s: %s", missing, name, type->reason);
+    else if (TN_DEVICE_INDEX(id) >= (int32_t)type->count)
+        tni_error(TN_E_DEVICE, "%sdevice %s: there are only %u of this type", missing, name, type->count);
     else
-        tni_error(TN_E_DEVICE, "device %s: there are only %u of this type",
-                  tn_device_format(ctx, id, name, sizeof name), type->count);
+        tni_error(TN_E_DEVICE, "%sdevice %s: it could not be used when it was chosen", missing, name);
     return NULL;
 }
 
 /* The device of an id without opening it. */
 static tni_device *find_device(tn_context *ctx, tn_device id)
 {
-    tni_device_type *type = tni_device_type_find(ctx, TN_DEVICE_TYPE(id));
+    tni_device_type *type = tni_device_type_find(ctx, TN_DEVICE_TYPE(id & ~TN_DEVICE_MISSING));
     int32_t index = TN_DEVICE_INDEX(id);
-    if (!type) return no_device(ctx, id, NULL);
+    if (!type || id & TN_DEVICE_MISSING) return no_device(ctx, id, type);
     if (index == -1) index = tni_current_index(ctx, type->type);
     if ((uint32_t)index >= type->count) return no_device(ctx, id, type);
     return &type->devices[index];
@@ -305,7 +307,7 @@ static tni_device *find_device(tn_context *ctx, tn_device id)
 
 tni_device *tni_device_get(tn_context *ctx, tn_device id)
 {
-    if (TNI_UNLIKELY(ctx->pid != tni_process) && tni_context_check(ctx)) return NULL;
+    if (TNI_UNLIKELY(!ctx || tni_context_is_forked(ctx))) return (void)tni_context_check(ctx), NULL;
     if (TNI_LIKELY(atomic_load_explicit(&ctx->type_count, memory_order_acquire))) {
         const tni_device_type *first =
             ctx->types[0]; /* most calls are for the first device of the first type */
@@ -359,8 +361,8 @@ int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, 
         int32_t status = driver->memory.info(driver->self, d->handle, &free_bytes, &total);
         if (status) return tni_driver_error(d->type, status, "memory information");
     }
-    *out_free = free_bytes;
-    *out_total = total;
+    if (out_free) *out_free = free_bytes;
+    if (out_total) *out_total = total;
     return TN_OK;
 }
 
@@ -372,7 +374,7 @@ int32_t tn_device_current(tn_context *ctx, const char *type)
 
 int32_t tn_device_set_current(tn_context *ctx, tn_device device)
 {
-    tni_device *d = find_device(ctx, device);
-    if (!d) return TN_E_DEVICE;
+    tni_device *d = ctx ? find_device(ctx, device) : NULL;
+    if (!d) return ctx ? TN_E_DEVICE : tni_context_check(ctx);
     return tni_current_set_index(ctx, d->type->type, TN_DEVICE_INDEX(d->id));
 }

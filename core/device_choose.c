@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device to use, and why. Devices are ranked by class, then by what they say of their speed and memory,
- * then in the order in which their plugins came. The rank says nothing about vendors.
+ * Which device to use, and why. Devices are ranked by class, then by their stated speed and memory, then in
+ * the order in which their plugins were loaded. The rank does not depend on the vendor.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include "core/device.h"
 
-#define MOST_DEVICES 256 /* more are there, but not ranked */
+#define MOST_DEVICES 256 /* more are not ranked */
 
 static uint32_t class_rank(uint32_t device_class)
 {
@@ -62,7 +62,7 @@ static uint32_t ranked(tn_context *ctx, tni_device *list[MOST_DEVICES])
 
 tn_device tn_device_at(tn_context *ctx, int32_t i)
 {
-    if (!ctx && tni_context_check(ctx)) return 0;
+    if (tni_context_check(ctx)) return 0;
     tni_device *list[MOST_DEVICES];
     uint32_t count = ranked(ctx, list);
     return i >= 0 && (uint32_t)i < count ? list[i]->id : 0;
@@ -110,7 +110,7 @@ static tn_device choose_best(tn_context *ctx, reason_text *r)
         add(r, "%s", count ? "only virtual devices are there, which must be asked for by name" : "no device");
         add_absent(ctx, r);
         tni_error(TN_E_DEVICE, "no device to choose: %s", r->text);
-        return 0;
+        return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, "best"), -1);
     }
     tni_device *best = list[0];
     add(r, "%s (%s, %s) is the best of %u by class, speed and memory",
@@ -126,12 +126,12 @@ static tn_device choose_best(tn_context *ctx, reason_text *r)
 static tn_device choose_named(tn_context *ctx, const char *wish, const char *who, reason_text *r)
 {
     tn_device id = tn_device_parse(ctx, wish);
-    if (!id) return 0;
+    if (id & TN_DEVICE_MISSING) return id;
     tni_device *d = tni_device_get(ctx, id);
     if (!d) {
         tni_error_wrap(TN_E_DEVICE, "device '%s', asked for by %s, cannot be used: %s", wish, who,
                        tn_last_error()->message);
-        return 0;
+        return id | TN_DEVICE_MISSING;
     }
     add(r, "%s asks for %s", who, wish);
     return d->id;
@@ -139,7 +139,7 @@ static tn_device choose_named(tn_context *ctx, const char *wish, const char *who
 
 tn_device tn_device_choose(tn_context *ctx, const char *wish, const char **reason)
 {
-    if (!ctx && tni_context_check(ctx)) return 0;
+    if (tni_context_check(ctx)) return TN_DEVICE_MISSING;
     reason_text r = {.length = 0};
     const char *who = "the program";
     if (!wish || !wish[0] || !strcmp(wish, "best")) {
@@ -151,6 +151,6 @@ tn_device tn_device_choose(tn_context *ctx, const char *wish, const char **reaso
         device = choose_best(ctx, &r);
     else
         device = choose_named(ctx, wish, who, &r);
-    if (device) give(ctx, &r, reason);
+    if (!(device & TN_DEVICE_MISSING)) give(ctx, &r, reason);
     return device;
 }

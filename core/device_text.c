@@ -39,30 +39,32 @@ tn_device tn_device_parse(tn_context *ctx, const char *text)
 {
     char type[MAX_TYPE_BYTES];
     uint64_t n = 0;
+    if (tni_context_check(ctx)) return TN_DEVICE_MISSING;
     if (!text || !text[0]) {
         tni_error(TN_E_DEVICE, "Device string must not be empty");
-        return 0;
+        return TN_DEVICE_MISSING;
     }
     while (n < sizeof(type) - 1 && (is_letter(text[n]) || (n && is_digit(text[n])))) n++;
     int64_t index = text[n] == ':' ? parse_index(text + n + 1) : 0;
     if (n == 0 || (text[n] && text[n] != ':') || index < 0) {
         tni_error(TN_E_DEVICE, "Invalid device string: '%s'", text);
-        return 0;
+        return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, text), -1);
     }
     memcpy(type, text, n);
     type[n] = 0;
     uint32_t id = tn_intern(ctx, type);
-    if (!id) return 0;
+    if (!id) return TN_DEVICE_MISSING;
     return TN_DEVICE(id, text[n] || is_single(id) ? (int32_t)index : -1);
 }
 
 const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer, uint64_t bytes)
 {
-    const char *type = device ? tn_interned(ctx, TN_DEVICE_TYPE(device)) : "none";
+    if (!buffer || !bytes) return buffer;
+    uint32_t id = TN_DEVICE_TYPE(device & ~TN_DEVICE_MISSING);
+    const char *type = !ctx ? NULL : id ? tn_interned(ctx, id) : "none";
     int32_t index = TN_DEVICE_INDEX(device);
-    if (!bytes) return buffer;
     if (!type) type = "unknown";
-    if (index < 0 || !device || (index == 0 && is_single(TN_DEVICE_TYPE(device)))) {
+    if (index < 0 || !device || (index == 0 && is_single(id))) {
         snprintf(buffer, bytes, "%s", type);
     } else {
         snprintf(buffer, bytes, "%s:%d", type, index);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack, both ways, for memory that the host reads. What is exported keeps its storage, not its tensor; what
- * is imported shares the other side's memory until the last view is gone. Memory that must not be written, or
- * that lies at odd addresses, is copied on import, because tensors have no such states.
+ * DLPack, both ways, for memory that the host reads. An exported capsule keeps the storage, not the tensor.
+ * An imported tensor shares the other side's memory until its last view ends. Memory that is read-only or
+ * misaligned is copied on import, because tensors can be neither.
  */
 #include "core/dlpack.h"
 #include <string.h>
+#include "core/debug.h"
 #include "core/dtype.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -189,6 +190,7 @@ tn_tensor *tn_from_dlpack(tn_scope *s, DLManagedTensorVersioned *managed)
     }
     int32_t status =
         managed ? import(s->ctx, managed, &t) : tni_error(TN_E_ARGUMENT, "tn_from_dlpack: no capsule");
+    if (!status && s->ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_made(t, "tn_from_dlpack");
     if (!status) return tni_scope_own(s, t);
     tni_scope_record(s, status);
     return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events: points in a stream. Where a plugin has none, an event stands for its stream: asking it asks whether
- * the stream is empty, and waiting for it waits for the stream, which is later than needed but never too
+ * Events: points in a stream. If a plugin has no events, an event stands for its stream: a query asks whether
+ * the stream is empty, and a wait waits for the whole stream, which may be later than needed but never too
  * early.
  */
 #include <time.h>
@@ -85,7 +85,8 @@ int32_t tn_event_record(tn_event *event, tn_stream *stream)
     if (stream->device != d)
         return tni_error(TN_E_DEVICE, "an event and the stream it is recorded on are of different devices");
     if (has_events(d)) {
-        const tni_late_mark mark = tni_late_mark_of(stream); /* before: what is found meanwhile counts */
+        const tni_late_mark mark =
+            tni_late_mark_of(stream); /* taken before the recording, so that errors found meanwhile count */
         status = driver->event.record(driver->self, d->handle, event->handle, stream->handle);
         if (status) return tni_driver_error(d->type, status, "recording an event");
         event->mark = mark;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of findings. It has a lock of its own and calls nothing that could find something again, so a
- * finding may be reported from any place, a stream's callback included.
+ * The list of findings. It has a lock of its own and calls nothing that could report a finding, so one may be
+ * reported from anywhere, also from a stream's callback.
  */
 #include "core/finding.h"
 
@@ -141,6 +141,7 @@ void tni_findings_finish(tn_context *ctx)
 
 uint32_t tn_inspect_finding_count(tn_context *ctx)
 {
+    if (!ctx) return 0;
     pthread_mutex_lock(&ctx->findings_lock);
     uint32_t count = ctx->findings.count;
     pthread_mutex_unlock(&ctx->findings_lock);
@@ -149,6 +150,7 @@ uint32_t tn_inspect_finding_count(tn_context *ctx)
 
 uint64_t tn_inspect_finding_dropped(tn_context *ctx)
 {
+    if (!ctx) return 0;
     pthread_mutex_lock(&ctx->findings_lock);
     uint64_t dropped = ctx->findings_dropped;
     pthread_mutex_unlock(&ctx->findings_lock);
@@ -158,6 +160,7 @@ uint64_t tn_inspect_finding_dropped(tn_context *ctx)
 int32_t tn_inspect_finding(tn_context *ctx, uint32_t i, tn_finding *out)
 {
     tn_finding f = {0};
+    if (!ctx) return tni_context_check(ctx);
     pthread_mutex_lock(&ctx->findings_lock);
     if (i < ctx->findings.count) f = *((tn_finding **)ctx->findings.data)[i];
     pthread_mutex_unlock(&ctx->findings_lock);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generators: a Philox seed and how many counters were taken. Every device has a default one, made with the
- * device and seeded like all others. A generator made by a program keeps its context; a device's own does
- * not.
+ * Generators: a Philox seed and the number of counters taken. Each device has a default generator, made when
+ * the device is opened. A generator made by a program keeps its context; a device's does not.
  */
 #include <string.h>
 #include "core/device.h"
@@ -56,6 +55,11 @@ tn_generator *tni_default_generator(tni_device *device)
     return device->generator;
 }
 
+static int32_t check(const tn_generator *generator)
+{
+    return generator ? TN_OK : tni_error(TN_E_ARGUMENT, "a generator is missing");
+}
+
 tn_generator *tn_default_generator(tn_context *ctx, tn_device device)
 {
     tni_device *d = tni_device_get(ctx, device);
@@ -64,6 +68,7 @@ tn_generator *tn_default_generator(tn_context *ctx, tn_device device)
 
 void tn_generator_get_state(tn_generator *generator, tn_generator_state *out)
 {
+    if (check(generator)) return;
     tn_generator_state state = {.size = out->size};
     pthread_mutex_lock(&generator->lock);
     state.seed = generator->seed;
@@ -75,7 +80,8 @@ void tn_generator_get_state(tn_generator *generator, tn_generator_state *out)
 int32_t tn_generator_set_state(tn_generator *generator, const tn_generator_state *state)
 {
     tn_generator_state known;
-    int32_t status = tni_struct_read(&known, sizeof known, state, "tn_generator_state");
+    int32_t status = check(generator);
+    if (!status) status = tni_struct_read(&known, sizeof known, state, "tn_generator_state");
     if (status) return status;
     pthread_mutex_lock(&generator->lock);
     generator->seed = known.seed;
@@ -86,6 +92,7 @@ int32_t tn_generator_set_state(tn_generator *generator, const tn_generator_state
 
 void tn_generator_seed(tn_generator *generator, uint64_t seed)
 {
+    if (check(generator)) return;
     pthread_mutex_lock(&generator->lock);
     generator->seed = seed;
     generator->offset = 0;
@@ -95,6 +102,7 @@ void tn_generator_seed(tn_generator *generator, uint64_t seed)
 /* A device opened from now on takes ctx->seed; those that are open are seeded here. */
 void tn_manual_seed(tn_context *ctx, uint64_t seed)
 {
+    if (tni_context_check(ctx)) return;
     pthread_mutex_lock(&ctx->lock);
     ctx->seed = seed;
     pthread_mutex_unlock(&ctx->lock);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs as programs see them: create, capture, replay, update. What happens on streams while they capture is
- * in capture.c. An executable is made at the first replay, so that a graph that only serves to update another
- * one never costs one.
+ * Graphs as programs see them: create, capture, replay, update. capture.c has the streams that capture. An
+ * executable is made at the first replay, so a graph that only updates another one needs none.
  */
 #include "core/capture.h"
 
@@ -48,7 +47,7 @@ static void destroy_executable(tn_graph *g)
     g->executable = NULL;
 }
 
-/* Gives back what a capture left. The device has been waited for. */
+/* Releases everything that a capture made. The device has been waited for. */
 static void drop_work(tn_graph *g)
 {
     destroy_executable(g);
@@ -170,7 +169,7 @@ int32_t tn_graph_replay(tn_graph *graph)
     return status;
 }
 
-/* The executable follows, or goes: the next replay then makes one. */
+/* Updates the executable, or destroys it: then the next replay makes a new one. */
 static int32_t update_executable(tn_graph *g, const tn_graph *from)
 {
     if (!g->executable) return TN_OK;

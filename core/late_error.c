@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin reports an error of queued work once, to whoever waits for the stream next, and drops the work
- * queued behind it. Two cases need care, or a program would read the results of dropped work without an error:
+ * queued behind it. Two cases need care, or a program would read the results of dropped work without an
+ * error:
  *
  * - The wait is inside a function without a status: a stream is released, or a cache is emptied to find
  *   memory. The error is kept in the device, and the program's next wait for the device reports it.
@@ -129,7 +130,8 @@ int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark)
     return status;
 }
 
-/* 1 if the stream has more errors than at the mark. Asks the plugin: a query reports late errors without waiting. */
+/* 1 if the stream has more errors than at the mark. Asks the plugin: a query reports late errors without
+ * waiting. */
 static int32_t is_late(const tni_late_mark *mark)
 {
     tn_stream *stream = mark->stream;

@@ -35,7 +35,7 @@ typedef struct tni_magazine {
 
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t thread_key; /* value: the first magazine of the thread */
+static pthread_key_t thread_key; /* its value: the first magazine of the thread */
 static int32_t has_key;
 
 static void *allocator_alloc(tn_context *ctx, uint64_t bytes)

@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "core/autocast.h"
+#include "core/debug.h"
 #include "core/thread.h"
 
 #define RESTORE_GRAD_MODE 1u
@@ -22,12 +23,8 @@
 
 _Static_assert(sizeof(tni_scope_chunk) <= CHUNK_HEADER, "chunk header");
 
-static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
+static inline tn_scope *make_scope(tn_context *ctx, tn_scope *parent)
 {
-    if (TNI_UNLIKELY(!ctx || ctx->pid != tni_process)) {
-        tni_context_check(ctx);
-        return NULL;
-    }
     tn_scope *s = tni_alloc(ctx, sizeof(*s));
     if (TNI_UNLIKELY(!s)) return NULL;
     s->host = &ctx->host;
@@ -44,16 +41,38 @@ static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
     return s;
 }
 
+/* With TENON_DEBUG=leaks. */
+static __attribute__((noinline)) tn_scope *open_watched(tn_context *ctx, tn_scope *parent)
+{
+    tn_scope *s = make_scope(ctx, parent);
+    if (s) tni_debug_scope_opened(s);
+    return s;
+}
+
+static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
+{
+    if (TNI_UNLIKELY(!ctx || ctx->flags & (TNI_CONTEXT_FORKED | TNI_CONTEXT_LEAKS))) {
+        if (ctx && !tni_context_is_forked(ctx)) return open_watched(ctx, parent);
+        tni_context_check(ctx);
+        return NULL;
+    }
+    return make_scope(ctx, parent);
+}
+
 int32_t tni_scope_check(const tn_scope *s)
 {
     if (TNI_UNLIKELY(!s))
         return tni_error(TN_E_STATE, "a scope is missing: opening it failed, or NULL was given in its place");
-    if (TNI_LIKELY(!(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES))) return TN_OK;
+    if (TNI_LIKELY(!(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES))) return TN_OK;
+    if (tni_context_is_forked(s->ctx)) return tni_context_check(s->ctx);
+    if (!(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) return TN_OK;
     if (s->restores & CLOSED)
-        return tni_error(TN_E_DEAD_HANDLE, "scope %p was closed and is used again", (const void *)s);
+        return tni_error_logged(s->ctx, TN_E_DEAD_HANDLE, "scope %p was closed and is used again",
+                                (const void *)s);
     if (s->thread == &tni_tls) return TN_OK;
-    return tni_error(TN_E_STATE, "scope %p belongs to the thread that opened it and is used on another one",
-                     (const void *)s);
+    return tni_error_logged(s->ctx, TN_E_STATE,
+                            "scope %p belongs to the thread that opened it and is used on another one",
+                            (const void *)s);
 }
 
 static void keep_dead(tn_scope *s)
@@ -171,7 +190,7 @@ static void free_memory(tn_scope *s)
     }
 }
 
-/* What a scope seldom has: an error, memory, options, many tensors. */
+/* The rare parts of a scope: an error, memory, options, many tensors. */
 static __attribute__((noinline)) void close_rest(tn_scope *s)
 {
     free_memory(s);
@@ -198,9 +217,10 @@ void tni_scope_empty(tn_scope *s)
 int32_t tn_scope_close(tn_scope *s)
 {
     if (!s) return TN_OK;
-    if (TNI_UNLIKELY(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
+    if (TNI_UNLIKELY(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES)) {
         int32_t wrong = tni_scope_check(s);
         if (wrong) return wrong;
+        if (s->ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_scope_closed(s);
     }
     while (s->count) tn_release(s->owned[--s->count]);
     int32_t status = s->status;
@@ -214,7 +234,7 @@ int32_t tn_scope_close(tn_scope *s)
 
 tn_context *tn_scope_context(const tn_scope *s)
 {
-    return s->ctx;
+    return s ? s->ctx : NULL;
 }
 
 int32_t tn_scope_failed(const tn_scope *s)

@@ -38,8 +38,9 @@ struct tn_scope {
 };
 
 /*
- * TN_OK, or the error of a scope that is missing and, with TN_CONTEXT_DEBUG_HANDLES, of one that was closed
- * or belongs to another thread. Such an error is the thread's alone: nothing is written to the scope.
+ * TN_OK, or the error of a scope that is NULL or was opened before a fork and, with TN_CONTEXT_DEBUG_HANDLES,
+ * of one that was closed or belongs to another thread. The error is recorded for the thread only: nothing is
+ * written to the scope.
  */
 int32_t tni_scope_check(const tn_scope *s);
 /* Frees the closed scopes that a context with TN_CONTEXT_DEBUG_HANDLES keeps. */

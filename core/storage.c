@@ -186,7 +186,7 @@ void tni_storage_destroy(tni_storage *s)
         return;
     }
     tni_block *home = tni_block_of_storage(s);
-    if (TNI_UNLIKELY(s->ctx->pid != tni_process)) return; /* forked: the locks are as they happened to be */
+    if (TNI_UNLIKELY(tni_context_is_forked(s->ctx))) return;
     if (TNI_UNLIKELY(s->block != home))
         destroy_moved(s);
     else

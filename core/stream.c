@@ -6,7 +6,7 @@
 #include "core/current.h"
 #include "core/graph.h"
 
-/* A released handle is used again for another stream, unless dead handles are to be found. */
+/* A struct for a new stream: that of a released one, unless the context finds dead handles. */
 static tn_stream *take_struct(tni_device *device)
 {
     int32_t reuse = !(device->ctx->flags & TN_CONTEXT_DEBUG_HANDLES);
@@ -169,7 +169,8 @@ int32_t tni_stream_check(const tn_stream *stream)
 {
     if (!stream) return tni_error(TN_E_ARGUMENT, "a stream is missing");
     if (atomic_load_explicit(&stream->id, memory_order_relaxed) == TNI_DEAD_STREAM)
-        return tni_error(TN_E_DEAD_HANDLE, "the stream was released and is used again");
+        return tni_error_logged(stream->device->ctx, TN_E_DEAD_HANDLE,
+                                "the stream was released and is used again");
     return tni_context_check(stream->device->ctx);
 }
 
@@ -198,17 +199,17 @@ int32_t tn_stream_query(tn_stream *stream)
 
 tn_device tn_stream_device(const tn_stream *stream)
 {
-    return stream->device->id;
+    return stream ? stream->device->id : 0;
 }
 
 uint64_t tn_stream_id(const tn_stream *stream)
 {
-    return atomic_load_explicit(&stream->id, memory_order_relaxed);
+    return stream ? atomic_load_explicit(&stream->id, memory_order_relaxed) : TNI_DEAD_STREAM;
 }
 
 void *tn_stream_native(tn_stream *stream)
 {
-    const tni_driver *driver = &stream->device->type->driver;
-    if (!driver->stream.native) return NULL;
+    const tni_driver *driver = stream ? &stream->device->type->driver : NULL;
+    if (!driver || !driver->stream.native) return NULL;
     return driver->stream.native(driver->self, stream->device->handle, stream->handle);
 }

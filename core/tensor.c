@@ -8,6 +8,7 @@
  */
 #include <string.h>
 #include "core/allocator.h"
+#include "core/debug.h"
 #include "core/shape.h"
 #include "core/thread.h"
 
@@ -64,12 +65,11 @@ static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx,
     return TN_OK;
 }
 
-/* 1 if a new storage of so many bytes may bring a header with it. Headers that are looked at after their end
- * must not go with their block. */
+/* 1 if a new storage of so many bytes may contain the tensor. */
 static inline int32_t can_embed(const tni_device *device, uint64_t bytes, uint32_t rank)
 {
     return device && tni_has_cache(device->allocator, bytes) && rank <= TNI_INLINE_RANK &&
-           !(device->ctx->flags & TN_CONTEXT_DEBUG_HANDLES);
+           !(device->ctx->flags & TNI_CONTEXT_SEPARATE_HEADERS);
 }
 
 static inline int32_t new_embedded(tni_device *device, uint64_t bytes, tn_dtype dtype, uint32_t rank,
@@ -115,13 +115,13 @@ static int32_t fill_checked(tn_tensor *t, uint32_t rank, const int64_t *sizes)
     return status;
 }
 
-/* 0: so narrow that no product of so many sizes, of whose bits `bits` are those in any, overflows. */
+/* 0 if the product of `rank` sizes cannot overflow; `bits` is their OR. */
 static inline int32_t may_overflow(uint64_t bits, uint32_t rank)
 {
     return (64u - (uint32_t)__builtin_clzll(bits)) * rank > 58;
 }
 
-/* Of a row-major tensor; ranks that have channels need a closer look. */
+/* State bits of a row-major tensor; only ranks 4 and 5 have channels to check. */
 static inline uint32_t plain_state(const tn_tensor *t, uint32_t rank)
 {
     return rank - 4 < 2 ? tni_stride_state(rank, t->dims, t->dims + rank) : TNI_CONTIGUOUS | TNI_DENSE;
@@ -204,9 +204,9 @@ static inline int32_t fill_strided(tn_tensor *t, uint32_t rank, const int64_t *s
 {
     int64_t numel = 1, last = 0, row_major = 1;
     uint64_t bits = 1;
-    uint32_t differs = rank - 4 < 2; /* ranks that have channels need a closer look */
+    uint32_t differs = rank - 4 < 2; /* ranks with channels: see tni_stride_state */
     for (uint32_t i = 0; i < rank; i++) bits |= (uint64_t)sizes[i] | (uint64_t)strides[i];
-    /* So narrow that neither products of sizes nor sums of steps can overflow? */
+    /* Can a product of sizes or a sum of steps overflow? `bits` is the OR of all. */
     if (TNI_UNLIKELY((64u - (uint32_t)__builtin_clzll(bits)) * (rank > 3 ? rank : 3) > 60))
         return fill_strided_checked(t, rank, sizes, strides, extent);
     for (uint32_t i = rank; i-- > 0;) {
@@ -283,10 +283,11 @@ static uint32_t mode_state(void)
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
-static int32_t check_dtype(tn_dtype dtype)
+static inline int32_t check_dtype(tn_dtype dtype)
 {
-    if (TNI_LIKELY(dtype && TN_DTYPE_BITS(dtype))) return TN_OK;
-    return tni_error(TN_E_DTYPE, "a tensor needs a dtype, not 0x%x", dtype);
+    if (TNI_LIKELY(tni_dtype_index(dtype) >= 0)) return TN_OK;
+    return dtype ? tni_error(TN_E_DTYPE, "0x%x is not a dtype", dtype)
+                 : tni_error(TN_E_DTYPE, "a tensor needs a dtype, and none was given");
 }
 
 int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
@@ -299,13 +300,13 @@ int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
         return tni_tensor_create(model->ctx, model->desc.device, dtype, rank, model->desc.sizes, NULL, out);
     int32_t status = new_embedded(device, bytes, dtype, rank, &t);
     if (TNI_UNLIKELY(status)) return status;
-    fill_plain(t, rank, model->dims); /* whatever strides the model has where it has one element */
+    fill_plain(t, rank, model->dims); /* not its strides: those of dimensions of size 1 are arbitrary */
     t->state = TNI_EMBEDDED | mode_state() | (model->state & SHAPE_STATE);
     *out = t;
     return TN_OK;
 }
 
-/* The bytes of a row-major tensor; 0: none, or so many that they have to be counted with care. */
+/* The bytes of a row-major tensor; 0 if it has none, or if computing them may overflow. */
 static inline uint64_t plain_bytes(tn_dtype dtype, uint32_t rank, const int64_t *sizes)
 {
     uint64_t numel = 1, bits = 1;
@@ -449,7 +450,7 @@ int32_t tni_tensor_view(tn_tensor *t, uint32_t rank, const int64_t *sizes, const
 int32_t tni_tensor_part(tn_tensor *t, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                         int64_t offset, tn_tensor **out)
 {
-    uint64_t numel, row_major = 1, differs = rank - 4 < 2; /* ranks that have channels: a closer look */
+    uint64_t numel, row_major = 1, differs = rank - 4 < 2; /* ranks with channels: see tni_stride_state */
     tn_tensor *v;
     int32_t status = new_header(t->ctx, t->desc.device, t->desc.dtype, rank, &v);
     if (TNI_UNLIKELY(status)) return status;
@@ -512,7 +513,7 @@ tn_tensor *tn_retain(tn_tensor *t)
     return t;
 }
 
-/* Keeps the header for tni_tensor_check; everything it pointed to is gone but its own dimensions. */
+/* Keeps the header for tni_tensor_check, with its dimensions; all else is released. */
 static void keep_dead(tn_tensor *t)
 {
     tn_context *ctx = t->ctx;
@@ -525,6 +526,17 @@ static void keep_dead(tn_tensor *t)
     while (!atomic_compare_exchange_weak(&ctx->dead, &t->base, t)) continue;
 }
 
+/* Ends a header outside a block, in a context that watches headers. */
+static void end_header(tn_tensor *t)
+{
+    uint32_t flags = t->ctx->flags;
+    if (flags & TNI_CONTEXT_LEAKS) tni_debug_ended(t);
+    if (flags & TN_CONTEXT_DEBUG_HANDLES)
+        keep_dead(t);
+    else
+        free_header(t);
+}
+
 static __attribute__((noinline)) void destroy(tn_tensor *t)
 {
     tn_context *ctx = t->ctx;
@@ -534,8 +546,8 @@ static __attribute__((noinline)) void destroy(tn_tensor *t)
     if (t->base) tn_release(t->base);
     if (t->state & TNI_EMBEDDED)
         s = tni_tensor_restore(t);
-    else if (TNI_UNLIKELY(ctx->flags & TN_CONTEXT_DEBUG_HANDLES))
-        keep_dead(t);
+    else if (TNI_UNLIKELY(ctx->flags & TNI_CONTEXT_SEPARATE_HEADERS))
+        end_header(t);
     else
         free_header(t);
     tni_storage_release(s); /* last: it may be what keeps the context */
@@ -557,7 +569,7 @@ void tn_release(tn_tensor *t)
         destroy(t);
 }
 
-/* After a resize the storage has another block than what the descriptors of its other views say. */
+/* A resize gives the storage another block; descriptors of its other views are updated here. */
 static void follow_storage(const tn_tensor *t)
 {
     if (TNI_LIKELY(!(atomic_load_explicit(&t->ctx->flags, memory_order_relaxed) & TNI_CONTEXT_MOVED))) return;
@@ -573,9 +585,10 @@ int32_t tni_tensor_check(const tn_tensor *t)
     }
     char sizes[256];
     const char *dtype = tn_dtype_name(t->desc.dtype);
-    return tni_error(TN_E_DEAD_HANDLE, "tensor %p of sizes %s and dtype %s was released and is used again",
-                     (const void *)t, tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
-                     dtype ? dtype : "?");
+    return tni_error_logged(t->ctx, TN_E_DEAD_HANDLE,
+                            "tensor %p of sizes %s and dtype %s was released and is used again",
+                            (const void *)t, tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
+                            dtype ? dtype : "?");
 }
 
 void tni_dead_tensors_finish(tn_context *ctx)
@@ -595,7 +608,7 @@ int64_t tni_tensor_offset(const tn_tensor *t)
     return t->offset;
 }
 
-/* Questions are asked of what a failed call gave, too: NULL, and released handles in debug mode. */
+/* Programs also query what a failed call returned: NULL, or a released handle in debug mode. */
 static int32_t has_storage(const tn_tensor *t)
 {
     return t && t->storage;

@@ -5,6 +5,7 @@
  * else from a copy of the part of the storage that the tensor spans.
  */
 #include <string.h>
+#include "core/debug.h"
 #include "core/dtype.h"
 #include "core/graph.h"
 #include "core/scope.h"
@@ -200,7 +201,7 @@ int64_t tn_item_int(tn_scope *s, const tn_tensor *t)
     if (!read_item(s, t, &e) || refuse_complex(s, t, &e)) return 0;
     if (e.is_int) return e.i;
     if (e.re >= -9223372036854775808.0 && e.re < 9223372036854775808.0) return (int64_t)e.re;
-    tni_scope_record(s, tni_error(TN_E_ARGUMENT, "%g is no 64-bit integer", e.re));
+    tni_scope_record(s, tni_error(TN_E_ARGUMENT, "%g is not a 64-bit integer", e.re));
     return 0;
 }
 
@@ -228,8 +229,9 @@ static tn_device device_or_default(tn_device device)
     return tni_tls.default_device ? tni_tls.default_device : TN_CPU;
 }
 
-static tn_tensor *give(tn_scope *s, int32_t status, tn_tensor *t)
+static tn_tensor *give(tn_scope *s, int32_t status, tn_tensor *t, const char *maker)
 {
+    if (!status && TNI_UNLIKELY(s->ctx->flags & TNI_CONTEXT_LEAKS)) tni_debug_made(t, maker);
     if (!status) return tni_scope_own(s, t);
     tni_scope_record(s, status);
     return NULL;
@@ -247,6 +249,8 @@ static int32_t from_data(tn_context *ctx, tn_dtype dtype, tn_ints sizes, const v
 {
     tn_tensor *t;
     int32_t status = check_sizes(sizes);
+    if (!status && tni_dtype_index(dtype) < 0)
+        status = tni_error(TN_E_DTYPE, "tn_from_data: 0x%x is not a dtype", dtype);
     if (!status) status = tni_tensor_create(ctx, device, dtype, (uint32_t)sizes.count, sizes.data, NULL, &t);
     if (status) return status;
     if (!data && t->numel)
@@ -265,7 +269,7 @@ tn_tensor *tn_from_data(tn_scope *s, tn_dtype dtype, tn_ints sizes, const void *
     tn_tensor *t = NULL;
     if (tn_scope_failed(s)) return NULL;
     int32_t status = from_data(s->ctx, dtype, sizes, data, device_or_default(device), &t);
-    return give(s, status, t);
+    return give(s, status, t, "tn_from_data");
 }
 
 static int32_t from_blob(tn_context *ctx, const tn_blob *b, tn_tensor **out)
@@ -274,6 +278,8 @@ static int32_t from_blob(tn_context *ctx, const tn_blob *b, tn_tensor **out)
     tni_storage *storage;
     uint32_t rank = (uint32_t)b->sizes.count;
     int32_t status = check_sizes(b->sizes);
+    if (!status && tni_dtype_index(b->dtype) < 0)
+        status = tni_error(TN_E_DTYPE, "tn_from_blob: 0x%x is not a dtype", b->dtype);
     if (!status && b->strides.data && b->strides.count != b->sizes.count)
         status = tni_error(TN_E_SHAPE, "tn_from_blob: %lld sizes, but %lld strides",
                            (long long)b->sizes.count, (long long)b->strides.count);
@@ -311,7 +317,7 @@ tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob)
         return NULL;
     }
     status = from_blob(s->ctx, &known, &t);
-    return give(s, status, t);
+    return give(s, status, t, "tn_from_blob");
 }
 
 tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_device device)
@@ -322,13 +328,16 @@ tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype, tn_
     int32_t status = TN_OK;
     if (scalar.tag != TN_TAG_INT && scalar.tag != TN_TAG_FLOAT && scalar.tag != TN_TAG_BOOL &&
         scalar.tag != TN_TAG_COMPLEX)
-        status = tni_error(TN_E_ARGUMENT, "tn_scalar_tensor_of: the value is no number (tag %u)", scalar.tag);
+        status =
+            tni_error(TN_E_ARGUMENT, "tn_scalar_tensor_of: the value is not a number (tag %u)", scalar.tag);
     if (!status) {
         if (!dtype) status = tni_infer_dtype(s->ctx, scalar, &dtype);
     }
+    if (!status && tni_dtype_index(dtype) < 0)
+        status = tni_error(TN_E_DTYPE, "tn_scalar_tensor_of: 0x%x is not a dtype", dtype);
     if (!status) {
         tni_scalar_store(element, dtype, scalar);
         status = from_data(s->ctx, dtype, (tn_ints){NULL, 0}, element, device_or_default(device), &t);
     }
-    return give(s, status, t);
+    return give(s, status, t, "tn_scalar_tensor_of");
 }

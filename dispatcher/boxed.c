@@ -29,6 +29,7 @@ void tn_value_release(tn_context *ctx, tn_value *v)
 
 uint32_t tn_operator_find(tn_context *ctx, const char *name)
 {
+    if (tni_context_check(ctx)) return 0;
     const tni_op *op = name ? tni_op_find(ctx->registry, name) : NULL;
     if (op) return op->number;
     char similar[256];
@@ -39,16 +40,19 @@ uint32_t tn_operator_find(tn_context *ctx, const char *name)
 
 int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out)
 {
+    if (!ctx) return tni_context_check(ctx);
     return tni_operator_define(ctx, def, out);
 }
 
 int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                        uint32_t count)
 {
+    if (!ctx) return tni_context_check(ctx);
     return tni_kernels_register(ctx, device_type, "the program", self, rows, count, sizeof(tn_kernel_row));
 }
 
 int32_t tn_namespace_remove(tn_context *ctx, const char *name)
 {
+    if (!ctx) return tni_context_check(ctx);
     return tni_namespace_remove(ctx, name ? name : "");
 }

@@ -238,7 +238,7 @@ int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n
                       uint32_t n_outs)
 {
     int32_t status;
-    if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) {
+    if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES)) {
         status = tn_scope_failed(s);
         if (status && s && s->status) s->wants_place = 0;
         if (status) return tni_no_results(status, outs, n_outs);

@@ -22,8 +22,8 @@ static tni_op *nth(tn_context *ctx, uint32_t i)
 
 uint32_t tn_inspect_operator_count(tn_context *ctx)
 {
-    tni_registry *r = ctx->registry;
-    uint32_t count = atomic_load(&r->count), n = 0;
+    tni_registry *r = ctx ? ctx->registry : NULL;
+    uint32_t count = r ? atomic_load(&r->count) : 0, n = 0;
     for (uint32_t number = 1; number < count; number++) {
         const tni_op *op = tni_op_get(r, number);
         n += op && !op->removed;
@@ -69,13 +69,14 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
 
 int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, tn_operator_info *out)
 {
-    tni_op *op = nth(ctx, i);
+    tni_op *op = ctx ? nth(ctx, i) : NULL;
     if (!op || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no operator at position %u", i);
     return describe(ctx, op, out);
 }
 
 static tni_op *by_number(tn_context *ctx, uint32_t number)
 {
+    if (tni_context_check(ctx)) return NULL;
     tni_op *op = tni_op_get(ctx->registry, number);
     if (op && !op->removed && !tni_op_ready(ctx->registry, op) && !tni_op_ready(ctx->registry, op->base))
         return op;
@@ -169,6 +170,7 @@ static tni_op *nth_fallback(const tni_registry *r, uint32_t i, uint32_t *out_cou
 
 uint32_t tn_inspect_fallback_count(tn_context *ctx)
 {
+    if (!ctx) return 0;
     tni_registry *r = ctx->registry;
     uint32_t count;
     pthread_mutex_lock(&r->lock);
@@ -179,6 +181,7 @@ uint32_t tn_inspect_fallback_count(tn_context *ctx)
 
 int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
 {
+    if (!ctx) return tni_context_check(ctx);
     tni_registry *r = ctx->registry;
     uint32_t count, device = 0;
     tn_fallback_info info = {0};
@@ -200,6 +203,7 @@ int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
 
 void tn_inspect_fallback_reset(tn_context *ctx)
 {
+    if (!ctx) return;
     tni_registry *r = ctx->registry;
     uint32_t count = atomic_load(&r->count);
     pthread_mutex_lock(&r->lock);
@@ -212,5 +216,5 @@ void tn_inspect_fallback_reset(tn_context *ctx)
 
 void tn_set_fallback_policy(tn_context *ctx, uint32_t policy)
 {
-    if (policy <= TN_FALLBACK_ERROR) atomic_store(&ctx->registry->fallback_policy, policy);
+    if (ctx && policy <= TN_FALLBACK_ERROR) atomic_store(&ctx->registry->fallback_policy, policy);
 }

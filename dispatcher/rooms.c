@@ -41,6 +41,7 @@ const tni_room tni_rooms[] = {
     {"registry", tni_registry_init, tni_registry_finish},
     {"fallback", fallback_init, host_finish},
     {"observe", tni_observe_init, host_finish},
+    {"debug", tni_call_watch_init, tni_call_watch_finish},
     {"trace", tni_trace_init, host_finish},
     {"trace file", tni_trace_file_init, tni_trace_file_finish},
     {"autocast", tni_autocast_init, host_finish},

@@ -7,6 +7,9 @@
 
 /* The layer of observers, see observe.c. */
 int32_t tni_observe_init(tn_context *ctx, const tn_context_options *options);
+/* TENON_DEBUG, see debug.c. */
+int32_t tni_call_watch_init(tn_context *ctx, const tn_context_options *options);
+void tni_call_watch_finish(tn_context *ctx);
 /* The layer that records call traces, see trace.c. */
 int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options);
 /* TENON_TRACE, see trace_file.c. */

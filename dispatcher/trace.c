@@ -41,6 +41,7 @@ int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options)
 
 tn_call_trace *tn_call_trace_begin(tn_context *ctx, tn_tensors inputs)
 {
+    if (tni_context_check(ctx)) return NULL;
     if (tni_tls.trace) {
         tni_error(TN_E_STATE, "call_trace_begin: this thread already records a trace");
         return NULL;
@@ -233,11 +234,12 @@ int32_t tn_call_trace_run(tn_scope *s, const tn_call_trace *trace, tn_tensors in
 
 uint32_t tn_call_trace_count(const tn_call_trace *trace)
 {
-    return trace->steps.count;
+    return trace ? trace->steps.count : 0;
 }
 
 int32_t tn_call_trace_get(const tn_call_trace *trace, uint32_t i, tn_call_trace_step *out)
 {
+    if (!trace) return tni_error(TN_E_ARGUMENT, "call_trace_get: the trace is NULL");
     if (i >= trace->steps.count)
         return tni_error(TN_E_INDEX, "call_trace_get: there is no call %u (the trace has %u)", i,
                          trace->steps.count);

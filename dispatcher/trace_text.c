@@ -103,7 +103,7 @@ uint64_t tn_call_trace_text(const tn_call_trace *trace, char *to, uint64_t bytes
 {
     text t = {.to = to, .bytes = to ? bytes : 0};
     if (t.bytes) to[0] = 0;
-    for (uint32_t i = 0; i < trace->steps.count; i++)
+    for (uint32_t i = 0; trace && i < trace->steps.count; i++)
         put_step(&t, trace->ctx, (const tni_trace_op *)trace->steps.data + i);
     return t.length;
 }

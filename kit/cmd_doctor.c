@@ -237,7 +237,7 @@ static void check_wishes(report *r)
         problem(r, "TENON_PLUGIN_PROBE", "is not 'always', 'unknown' or 'never'; 'unknown' is assumed");
     if (tn_device_count(r->ctx, NULL) <= 0) {
         problem(r, "devices", "there are none");
-    } else if (device && *device && !tn_device_choose(r->ctx, NULL, &why)) {
+    } else if (device && *device && tn_device_choose(r->ctx, NULL, &why) & TN_DEVICE_MISSING) {
         const tn_error *error = tn_last_error();
         problem(r, "TENON_DEVICE", error ? error->message : why);
     }

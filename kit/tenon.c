@@ -73,34 +73,20 @@ void cmd_listen(void (*line)(void *user, const char *text), void *user)
     listener_user = user;
 }
 
-static const char *const levels[] = {"error", "warn", "info", "debug"};
-
-/* A word or its number. What is neither is said, and warn is assumed. */
-static int32_t level_of(const char *wish)
-{
-    for (int32_t i = 0; i < 4; i++)
-        if (strcmp(wish, levels[i]) == 0 || (wish[0] == '0' + i && !wish[1])) return i;
-    fprintf(stderr, "tenon: TENON_LOG is '%s' (expected error, warn, info or debug); warn is assumed\n",
-            wish);
-    return TN_LOG_WARN;
-}
-
 static void print_log(void *user, int32_t level, const char *text)
 {
+    (void)user;
     if (listener && level <= TN_LOG_INFO)
         listener(listener_user, text);
-    else if (level <= *(const int32_t *)user)
-        fprintf(stderr, "tenon: %s: %s\n", levels[level < 0 ? 0 : level > 3 ? 3 : level], text);
+    else if (level == TN_LOG_ERROR)
+        fprintf(stderr, "tenon: error: %s\n", text);
 }
 
 tn_context *cmd_context(uint32_t flags)
 {
-    static int32_t level = TN_LOG_ERROR;
-    const char *wish = getenv("TENON_LOG");
-    tn_context_options options = {
-        .size = sizeof(options), .flags = flags, .log = print_log, .log_user = &level};
+    tn_context_options options = {.size = sizeof(options), .flags = flags, .log = print_log};
     tn_context *ctx = NULL;
-    if (wish && *wish) level = level_of(wish);
+    if (getenv("TENON_LOG") && !listener) options.log = NULL; /* the library prints what is asked for */
     if (tn_context_create(&options, &ctx) == TN_OK) return ctx;
     const tn_error *error = tn_last_error();
     fprintf(stderr, "tenon: %s\n", error ? error->message : "no context");

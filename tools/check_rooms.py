@@ -15,6 +15,8 @@ ROOMS = ("abi", "core", "dispatcher", "autograd", "ops", "plugins", "kit", "nn",
 LIBRARY = ("core", "dispatcher", "autograd", "ops", "plugins", "nn", "optim", "data")
 FORBIDDEN = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|err|errx)\s*\("
                        r"|(?<![\w.>])(fprintf|fputs|fputc|vfprintf|fwrite)\s*\([^;]*\bstd(?:out|err)\b")
+# The one function of the library that prints: lines of the log, where the environment asks for them.
+PRINTS = {"core/log.c": "write_to_stderr"}
 # Headers that vendors may not see: they declare functions of the library.
 CLIENT_ONLY = {"tenon.h", "autograd.h", "inspect.h", "io.h", "trace.h"}
 SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cu", ".cl"}
@@ -61,6 +63,8 @@ def check_includes(root, path, code):
 def check_calls(path, code):
     if path.parts[0] not in LIBRARY or path.suffix == ".py":
         return
+    if str(path) in PRINTS:
+        code = re.sub(rf"^static void {PRINTS[str(path)]}\(.*?^}}", blank, code, count=1, flags=re.S | re.M)
     for match in FORBIDDEN.finditer(code):
         number = code.count("\n", 0, match.start()) + 1
         yield f"{path}:{number}: library code may not call {match[1] or match[2]}"

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <tenon/io.h>
 #include <unistd.h>
+#include "core/debug.h"
 #include "core/io/safetensors.h"
 #include "core/scope.h"
 #include "core/thread.h"
@@ -127,7 +128,7 @@ static int32_t parse_sizes(tn_safetensors *f, entry *e, const cJSON *shape)
     cJSON_ArrayForEach(item, shape)
     {
         uint64_t size;
-        if (!parse_number(item, &size)) return corrupt_entry(f, e, "a size is no natural number");
+        if (!parse_number(item, &size)) return corrupt_entry(f, e, "a size is not a non-negative integer");
         e->sizes[i++] = (int64_t)size;
     }
     return TN_OK;
@@ -172,10 +173,11 @@ static int32_t parse_metadata(tn_safetensors *f, cJSON *header)
     const cJSON *item;
     if (!metadata) return TN_OK;
     f->metadata = metadata;
-    if (!cJSON_IsObject(metadata)) return corrupt(f, TNI_SAFETENSORS_METADATA " is no map");
+    if (!cJSON_IsObject(metadata)) return corrupt(f, TNI_SAFETENSORS_METADATA " is not a map");
     cJSON_ArrayForEach(item, metadata)
     {
-        if (!cJSON_IsString(item)) return corrupt(f, TNI_SAFETENSORS_METADATA " has a value that is no text");
+        if (!cJSON_IsString(item))
+            return corrupt(f, TNI_SAFETENSORS_METADATA " has a value that is not text");
     }
     if (cJSON_GetObjectItemCaseSensitive(header, TNI_SAFETENSORS_METADATA))
         return corrupt(f, TNI_SAFETENSORS_METADATA " stands there twice");
@@ -225,7 +227,7 @@ static int32_t check_names(tn_safetensors *f)
 static int32_t parse_header(tn_safetensors *f, cJSON *header)
 {
     const cJSON *item;
-    if (!cJSON_IsObject(header)) return corrupt(f, "the header is no map");
+    if (!cJSON_IsObject(header)) return corrupt(f, "the header is not a map");
     int32_t code = parse_metadata(f, header);
     if (code) return code;
     uint64_t count = (uint64_t)cJSON_GetArraySize(header);
@@ -245,11 +247,11 @@ static int32_t parse_text(tn_safetensors *f, const char *text, uint64_t bytes)
 {
     const char *end = NULL;
     if (!bytes || text[0] != '{') return corrupt(f, "the header does not begin with '{'");
-    if (!tni_utf8_check(text, bytes)) return corrupt(f, "the header is no UTF-8");
+    if (!tni_utf8_check(text, bytes)) return corrupt(f, "the header is not UTF-8");
     int32_t code = check_characters(f, text, bytes);
     if (code) return code;
     cJSON *header = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
-    if (!header) return corrupt(f, "the header is no JSON");
+    if (!header) return corrupt(f, "the header is not JSON");
     while (end < text + bytes && *end == ' ') end++;
     code = end == text + bytes ? parse_header(f, header) : corrupt(f, "text after the header");
     cJSON_Delete(header);
@@ -393,8 +395,13 @@ tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *f, const char *name, 
 {
     tn_tensor *t = NULL;
     if (tn_scope_failed(s)) return NULL;
+    if (!f) {
+        tni_scope_record(s, tni_error(TN_E_ARGUMENT, "tn_safetensors_get: the file is NULL"));
+        return NULL;
+    }
     if (!device) device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
     int32_t status = get(s->ctx, f, name, device, &t);
+    if (!status && s->ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_made(t, "tn_safetensors_get");
     if (!status) return tni_scope_own(s, t);
     tni_scope_record(s, status);
     return NULL;

@@ -180,8 +180,7 @@ static int32_t write_content(const writer *w, const char *header)
     return status;
 }
 
-/* The folder's entry must reach the disk, too. Some file systems cannot do that, and then nothing is lost by
- * it. */
+/* The folder's entry must reach the disk, too. File systems that cannot do it lose nothing. */
 static void sync_folder(const char *path)
 {
     char folder[PATH_MAX];
@@ -213,7 +212,7 @@ static int32_t write_file(writer *w, const char *header)
     struct stat there;
     /* Renaming would put a file in the place of a device, and privileged programs may. */
     if (stat(w->path, &there) == 0 && !S_ISREG(there.st_mode))
-        return tni_error(TN_E_IO, "%s: it is there, and no regular file", w->path);
+        return tni_error(TN_E_IO, "%s: not a regular file", w->path);
     int32_t status = open_temporary(w, temporary);
     if (status) return status;
     status = write_content(w, header);

@@ -367,6 +367,7 @@ static int32_t open_locked(plugins *all, const char *path, tn_library *library)
 
 int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
 {
+    if (!ctx) return tni_context_check(ctx);
     plugins *all = ctx->plugins;
     if (!path || !path[0]) return tni_error(TN_E_ARGUMENT, "library_open: path is NULL or empty");
     tn_library *library = tni_alloc_zeroed(ctx, sizeof(*library));
@@ -428,6 +429,7 @@ int32_t tn_library_close(tn_library *library)
 
 uint32_t tn_inspect_candidate_count(tn_context *ctx)
 {
+    if (!ctx) return 0;
     plugins *all = ctx->plugins;
     pthread_mutex_lock(&all->lock);
     uint32_t count = all->found.candidates.count;
@@ -455,6 +457,7 @@ static tn_candidate_info candidate_info(const tni_candidate *c)
 
 int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out)
 {
+    if (!ctx) return tni_context_check(ctx);
     plugins *all = ctx->plugins;
     tn_candidate_info info;
     uint32_t size = out->size;
@@ -485,6 +488,7 @@ static tni_plugin *loaded_plugin(const plugins *all, uint32_t i)
 /* The plugin logs while it checks itself, and a log sink may ask for candidates: so the lock is not held. */
 int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i)
 {
+    if (!ctx) return tni_context_check(ctx);
     plugins *all = ctx->plugins;
     pthread_mutex_lock(&all->lock);
     int32_t found = i < all->found.candidates.count;
@@ -498,6 +502,7 @@ int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i)
 
 const char *tn_inspect_search_path(tn_context *ctx, uint32_t i)
 {
+    if (!ctx) return NULL;
     const plugins *all = ctx->plugins;
     return i < all->found.folders.count ? ((char **)all->found.folders.data)[i] : NULL;
 }

@@ -53,7 +53,7 @@ static int choose_device(run *r)
                (double)facts.total_memory / (1 << 30));
     }
     r->device = tn_device_choose(r->ctx, r->o->device, &reason);
-    if (!r->device) return failed("device", NULL);
+    if (r->device & TN_DEVICE_MISSING) return failed("device", NULL);
     printf("chosen %s: %s\n", tn_device_format(r->ctx, r->device, name, sizeof name), reason);
     return 0;
 }

@@ -124,7 +124,7 @@ static int choose(check_target *t, char *reason, size_t bytes)
     t->device = tn_device_parse(t->ctx, wish ? wish : c.device_type);
     if (TN_DEVICE_INDEX(t->device) < 0) t->device = TN_DEVICE(TN_DEVICE_TYPE(t->device), 0);
     t->facts.size = sizeof t->facts;
-    if (!t->device || tn_device_get_facts(t->ctx, t->device, &t->facts)) {
+    if (tn_device_get_facts(t->ctx, t->device, &t->facts)) {
         snprintf(reason, bytes, "device '%s': %s", wish ? wish : c.device_type, last_error());
         return 1;
     }

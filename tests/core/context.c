@@ -175,6 +175,26 @@ Test(context, is_refused_after_fork)
     tn_context_destroy(ctx);
 }
 
+/* What a scope owns stays in the parent; the child learns why nothing works. */
+Test(context, scope_is_refused_after_fork)
+{
+    tn_context *ctx = open_plain();
+    tn_scope *s = tn_scope_open(ctx);
+    pid_t child = fork();
+    if (child == 0) {
+        int ok = tn_scope_failed(s) == TN_E_FORKED && strstr(tn_scope_error(s)->message, "after fork") &&
+                 !tn_scope_memory(s, 8) && !tn_scope_open_child(s, NULL) &&
+                 tn_last_error()->code == TN_E_FORKED && tn_scope_close(s) == TN_E_FORKED;
+        _exit(ok ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    cr_assert_eq(status, 0);
+    cr_assert_not_null(tn_scope_memory(s, 8));
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_context_destroy(ctx);
+}
+
 Test(context, device_text)
 {
     tn_context *ctx = open_plain();
@@ -197,7 +217,7 @@ Test(context, device_text)
                                       "cu da",
                                       "cuda:99999999999999999999"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        cr_assert_eq(tn_device_parse(ctx, bad[i]), 0, "%s", bad[i]);
+        cr_assert(tn_device_parse(ctx, bad[i]) & TN_DEVICE_MISSING, "%s", bad[i]);
         cr_assert_eq(tn_last_error()->code, TN_E_DEVICE);
     }
     cr_assert_str_eq(tn_device_format(ctx, TN_CPU, buffer, sizeof(buffer)), "cpu");

@@ -105,8 +105,7 @@ Test(device, rank_and_choice)
     cr_assert_str_eq(why, "TENON_DEVICE asks for gpu:1");
     cr_assert_eq(tn_device_choose(ctx, "test:0", &why), tn_device_parse(ctx, "test:0"));
     cr_assert_str_eq(why, "the program asks for test:0");
-    cr_assert_eq(tn_device_choose(ctx, "gpu:7", &why), 0);
-    cr_assert_eq(tn_device_choose(ctx, "nothing", &why), 0);
+    cr_assert_eq(tn_device_choose(ctx, "gpu:7", &why), TN_DEVICE_MISSING | tn_device_parse(ctx, "gpu:7"));
     cr_assert_eq(tn_last_error()->code, TN_E_DEVICE);
     tn_context_destroy(ctx);
 }
@@ -116,8 +115,35 @@ Test(device, only_virtual_devices_are_not_chosen)
     unsetenv("TENON_DEVICE");
     fake test = {.type = "test", .count = 1, .device_class = TN_DEVICE_VIRTUAL};
     tn_context *ctx = fake_context(NULL, &test);
-    cr_assert_eq(tn_device_choose(ctx, NULL, NULL), 0);
+    cr_assert(tn_device_choose(ctx, NULL, NULL) & TN_DEVICE_MISSING);
     cr_assert_eq(tn_last_error()->code, TN_E_DEVICE);
+    tn_context_destroy(ctx);
+}
+
+/* A program that does not look at what tn_device_choose gave must not run on the CPU unnoticed. */
+Test(device, missing_device_is_refused_by_name)
+{
+    fake cpu = {.type = "cpu", .count = 1},
+         gpu = {.type = "gpu", .count = 0, .reason = "no card", .device_class = TN_DEVICE_DISCRETE};
+    const struct {
+        const char *wish, *text;
+    } cases[] = {{"gpu:7", "missing device gpu:7: no card"},
+                 {"cpu:3", "missing device cpu:3: there are only 1 of this type"},
+                 {"nothing", "missing device nothing: no plugin offers this type"},
+                 {"g p u", "missing device g p u: no plugin offers this type"}};
+    tn_context *ctx = fake_context(&cpu, &gpu);
+    float one = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_scope *s = tn_scope_open(ctx);
+        tn_device d = tn_device_choose(ctx, cases[i].wish, NULL);
+        cr_assert_null(tn_from_data(s, TN_FLOAT32, TN_INTS(1), &one, d));
+        cr_assert_str_eq(tn_scope_error(s)->message, cases[i].text);
+        cr_assert_eq(tn_scope_close(s), TN_E_DEVICE);
+    }
+    cpu.fail_slot = 1; /* opening */
+    tn_device d = tn_device_choose(ctx, "cpu", NULL);
+    cr_assert_null(tni_device_get(ctx, d));
+    cr_assert_str_eq(tn_last_error()->message, "missing device cpu: it could not be used when it was chosen");
     tn_context_destroy(ctx);
 }
 

@@ -104,7 +104,7 @@ Test(safetensors, never_replaces_what_is_no_regular_file)
     const tn_named_tensor one = {"a", tn_from_data(s, TN_FLOAT32, TN_INTS(1), (const float[]){1}, 0)};
     cr_assert_eq(mkfifo(path, 0600), 0);
     cr_assert_eq(tn_safetensors_save(s, path, &one, 1, NULL, 0), TN_E_IO);
-    cr_assert_not_null(strstr(tn_scope_error(s)->message, "no regular file"));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "not a regular file"));
     cr_assert(stat(path, &there) == 0 && S_ISFIFO(there.st_mode), "what was there is still there");
     tn_scope_clear(s);
     cr_assert_eq(tn_safetensors_save(s, folder, &one, 1, NULL, 0), TN_E_IO);
@@ -248,8 +248,8 @@ Test(safetensors, refuses_bad_headers)
         {A_("[2e0]", "[0,8]"), 8, "something else"},
         {A_("[null]", "[0,8]"), 8, "something else"},
         {A_("2", "[0,8]"), 8, "no shape"},
-        {A_("[[2]]", "[0,8]"), 8, "natural number"},
-        {A_("[4611686018427387904,4]", "[0,0]"), 0, "natural number"},
+        {A_("[[2]]", "[0,8]"), 8, "non-negative integer"},
+        {A_("[4611686018427387904,4]", "[0,0]"), 0, "non-negative integer"},
         {A_("[4503599627370496,4503599627370496]", "[0,0]"), 0, "overflow"},
         {"{\"a\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "F33"},
         {"{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "no dtype"},
@@ -258,8 +258,8 @@ Test(safetensors, refuses_bad_headers)
         {"{" ENTRY("a", "[0,4]") "," ENTRY("b", "[0,4]") "}", 4, "overlap"},
         {"{" ENTRY("a", "[0,4]") "," ENTRY("b", "[5,9]") "}", 9, "hole"},
         {"{" ENTRY("a", "[0,4]") "," ENTRY("a", "[4,8]") "}", 8, "twice"},
-        {"{\"__metadata__\":1}", 0, "no map"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "no text"},
+        {"{\"__metadata__\":1}", 0, "not a map"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, "not text"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "twice"},
         {"{\"__metadata__\":{\"a\\u0000b\":\"c\"}}", 0, "NUL"},
     };

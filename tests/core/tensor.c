@@ -7,6 +7,7 @@
 #include "core/scope.h"
 #include "core/thread.h"
 #include "core/transfer.h"
+#include <stdio.h>
 #include "fake_driver.h"
 
 static fake gpu_fake(void)
@@ -19,6 +20,37 @@ static tn_tensor *make(tn_context *ctx, tn_dtype dtype, uint32_t rank, const int
     tn_tensor *t = NULL;
     cr_assert_eq(tni_tensor_create(ctx, TN_CPU, dtype, rank, sizes, NULL, &t), TN_OK);
     return t;
+}
+
+/* Numbers that are not dtypes are refused by every way to make a tensor. */
+Test(tensor, unknown_dtypes_are_refused)
+{
+    fake cpu = {0};
+    tn_context *ctx = fake_context(&cpu, NULL);
+    const tn_dtype dtypes[] = {1, 0x1234, TN_DTYPE(TN_CODE_FLOAT, 24), TN_DTYPE(100, 32),
+                               TN_FLOAT32 + (1u << 16)};
+    float data[2] = {1, 2};
+    int64_t two = 2;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        char text[64];
+        tn_scope *s = tn_scope_open(ctx);
+        tn_tensor *t = NULL;
+        cr_assert_eq(tni_tensor_create(ctx, TN_CPU, dtypes[i], 1, &two, NULL, &t), TN_E_DTYPE);
+        snprintf(text, sizeof text, "0x%x is not a dtype", dtypes[i]);
+        cr_assert_str_eq(tn_last_error()->message, text);
+        cr_assert_null(tn_from_data(s, dtypes[i], TN_INTS(2), data, TN_CPU));
+        snprintf(text, sizeof text, "tn_from_data: 0x%x is not a dtype", dtypes[i]);
+        cr_assert_str_eq(tn_scope_error(s)->message, text);
+        tn_scope_clear(s);
+        const tn_blob blob = {.size = sizeof blob, .data = data, .sizes = TN_INTS(2), .dtype = dtypes[i]};
+        cr_assert_null(tn_from_blob(s, &blob));
+        snprintf(text, sizeof text, "tn_from_blob: 0x%x is not a dtype", dtypes[i]);
+        cr_assert_str_eq(tn_scope_error(s)->message, text);
+        tn_scope_clear(s);
+        cr_assert_null(tn_scalar_tensor_of(s, tn_value_int(1), dtypes[i], TN_CPU));
+        cr_assert_eq(tn_scope_close(s), TN_E_DTYPE);
+    }
+    tn_context_destroy(ctx);
 }
 
 Test(tensor, row_major)

@@ -20,7 +20,7 @@ static double train(tn_context *ctx, tn_scope *s, const char *device)
     tn_device d = tn_device_parse(ctx, device);
     tn_scope_options options = {.size = sizeof options, .device = d};
     tn_scope_options update = {.size = sizeof update, .device = d, .grad_mode = TN_GRAD_OFF};
-    tn_scope *inner = s && d ? tn_scope_open_child(s, &options) : NULL;
+    tn_scope *inner = s && !(d & TN_DEVICE_MISSING) ? tn_scope_open_child(s, &options) : NULL;
     if (!inner) return NAN;
     tn_tensor *x = tn_reshape(inner, tn_arange(inner, 8, .dtype = TN_FLOAT32), TN_INTS(4, 2));
     tn_tensor *w[2] = {tn_full(inner, TN_INTS(3, 2), 0.125, .dtype = TN_FLOAT32),

@@ -43,6 +43,10 @@ typedef struct tn_device_facts {
     char architecture[32];
 } tn_device_facts;
 
+/* Set in a device that tn_device_choose or tn_device_parse could not give: it only has the name that was asked
+ * for, and whatever creates a tensor on it is an error with that name. */
+#define TN_DEVICE_MISSING (1ull << 63)
+
 #ifndef TN_PLUGIN
 /* Number of devices of a type ("cpu", "cuda"); of all types when `type` is NULL. */
 TN_API int32_t tn_device_count(tn_context *ctx, TN_NULLABLE const char *type) TN_ANY_THREAD;
@@ -53,7 +57,8 @@ TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
 /*
  * The device to use: the device that `wish` names ("cuda:1", "cpu", ...). `wish` NULL or "best": the device
  * that TENON_DEVICE names if it is set, else the best by class and facts. `reason` (may be NULL) receives
- * why; the text lives as long as the context.
+ * why; the text lives as long as the context. If the device is not there, the result has the bit
+ * TN_DEVICE_MISSING, and tn_last_error() says why.
  */
 TN_API tn_device tn_device_choose(tn_context *ctx, TN_NULLABLE const char *wish,
                                   TN_OUT TN_NULLABLE const char **reason) TN_ANY_THREAD;

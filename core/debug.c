@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TENON_DEBUG: what is asked for, and the list of tensors and scopes that are alive. A tensor is listed when
+ * the call that made it returns, and taken off when its last reference goes.
+ */
+#include "core/debug.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/scope.h"
+#include "core/shape.h"
+
+#define MAKER_BYTES 64
+#define MAX_LINES   50u /* of one report */
+#define BUCKETS     4096u
+
+/* A tensor or a scope that is alive. */
+typedef struct tni_alive {
+    struct tni_alive *previous, *next;
+    struct tni_alive *chain; /* in its bucket */
+    const void *handle;
+    uint64_t number; /* in the order of making */
+    char maker[MAKER_BYTES];
+} tni_alive;
+
+struct tni_debug {
+    uint32_t wishes; /* TNI_DEBUG_... */
+    pthread_mutex_t lock;
+    uint64_t last_number;
+    tni_alive *tensors, *scopes; /* the last one made first */
+    tni_alive *buckets[BUCKETS]; /* of both, by handle */
+};
+
+static const struct {
+    const char *word;
+    uint32_t wish;
+} words[] = {{"handles", TNI_DEBUG_HANDLES}, {"leaks", TNI_DEBUG_LEAKS}, {"nan", TNI_DEBUG_NAN}};
+
+static int32_t read_wishes(const char *list, uint32_t *out)
+{
+    *out = 0;
+    while (*list) {
+        size_t length = strcspn(list, ","), i = 0;
+        const size_t count = sizeof words / sizeof *words;
+        while (i < count && (strlen(words[i].word) != length || strncmp(list, words[i].word, length) != 0))
+            i++;
+        if (i < count)
+            *out |= words[i].wish;
+        else if (length)
+            return tni_error(TN_E_ARGUMENT, "TENON_DEBUG: '%.*s' is none of handles, leaks and nan",
+                             (int)(length < 200 ? length : 200), list);
+        list += length + (list[length] == ',');
+    }
+    return TN_OK;
+}
+
+int32_t tni_debug_init(tn_context *ctx)
+{
+    uint32_t wishes = 0;
+    const char *list = secure_getenv("TENON_DEBUG");
+    int32_t status = list ? read_wishes(list, &wishes) : TN_OK;
+    if (status || !wishes) return status;
+    if (wishes & TNI_DEBUG_HANDLES) atomic_fetch_or(&ctx->flags, TN_CONTEXT_DEBUG_HANDLES);
+    struct tni_debug *d = tni_alloc_zeroed(ctx, sizeof *d);
+    if (!d) return TN_E_OUT_OF_MEMORY;
+    d->wishes = wishes;
+    pthread_mutex_init(&d->lock, NULL);
+    ctx->debug = d;
+    if (wishes & TNI_DEBUG_LEAKS) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_LEAKS);
+    return TN_OK;
+}
+
+uint32_t tni_debug_wishes(const tn_context *ctx)
+{
+    return ctx->debug ? ctx->debug->wishes : 0;
+}
+
+/* ---- What is alive ------------------------------------------------------------------------------------- */
+
+/* The link to what is known of a handle, or to NULL at the end of its bucket. Under the lock. */
+static tni_alive **find(struct tni_debug *d, const void *handle)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15ull;
+    tni_alive **link = &d->buckets[hash >> 52];
+    while (*link && (*link)->handle != handle) link = &(*link)->chain;
+    return link;
+}
+
+/* Without memory the list is incomplete, and nothing else happens. */
+static void add(tn_context *ctx, tni_alive **list, const void *handle, const char *maker)
+{
+    struct tni_debug *d = ctx->debug;
+    pthread_mutex_lock(&d->lock);
+    tni_alive **link = find(d, handle), *a = *link ? NULL : tni_alloc(ctx, sizeof *a);
+    if (a) {
+        *a = (tni_alive){.next = *list, .handle = handle, .number = ++d->last_number};
+        snprintf(a->maker, sizeof a->maker, "%s", maker);
+        if (a->next) a->next->previous = a;
+        *list = *link = a;
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void drop(tn_context *ctx, tni_alive **list, const void *handle)
+{
+    struct tni_debug *d = ctx->debug;
+    pthread_mutex_lock(&d->lock);
+    tni_alive **link = find(d, handle), *a = *link;
+    if (a) {
+        *link = a->chain;
+        if (a->previous)
+            a->previous->next = a->next;
+        else
+            *list = a->next;
+        if (a->next) a->next->previous = a->previous;
+        tni_free(ctx, a, sizeof *a);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tni_debug_made(const tn_tensor *t, const char *maker)
+{
+    add(t->ctx, &t->ctx->debug->tensors, t, maker);
+}
+
+void tni_debug_ended(const tn_tensor *t)
+{
+    drop(t->ctx, &t->ctx->debug->tensors, t);
+}
+
+void tni_debug_scope_opened(tn_scope *s)
+{
+    add(s->ctx, &s->ctx->debug->scopes, s, s->parent ? "tn_scope_open_child" : "tn_scope_open");
+}
+
+void tni_debug_scope_closed(tn_scope *s)
+{
+    drop(s->ctx, &s->ctx->debug->scopes, s);
+}
+
+/* ---- The report ---------------------------------------------------------------------------------------- */
+
+static void report_tensor(tn_context *ctx, const tni_alive *a)
+{
+    const tn_tensor *t = a->handle;
+    char sizes[256];
+    const char *dtype = tn_dtype_name(t->desc.dtype);
+    uint32_t refs = atomic_load(&t->refs);
+    tni_log(ctx, TN_LOG_ERROR,
+            "TENON_DEBUG: leak: tensor %s %s with %u reference%s, made by %s (number %llu)",
+            tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes), dtype ? dtype : "?", refs,
+            refs == 1 ? "" : "s", a->maker, (unsigned long long)a->number);
+}
+
+static uint32_t count(const tni_alive *a)
+{
+    uint32_t n = 0;
+    for (; a; a = a->next) n++;
+    return n;
+}
+
+void tni_debug_report(tn_context *ctx)
+{
+    struct tni_debug *d = ctx->debug;
+    if (!d || !(d->wishes & TNI_DEBUG_LEAKS)) return;
+    pthread_mutex_lock(&d->lock);
+    uint32_t tensors = count(d->tensors), scopes = count(d->scopes), lines = 0;
+    for (const tni_alive *a = d->scopes; a && lines < MAX_LINES; a = a->next, lines++)
+        tni_log(ctx, TN_LOG_ERROR,
+                "TENON_DEBUG: leak: scope of %s is open and owns %u tensor%s (number %llu)", a->maker,
+                ((const tn_scope *)a->handle)->count, ((const tn_scope *)a->handle)->count == 1 ? "" : "s",
+                (unsigned long long)a->number);
+    for (const tni_alive *a = d->tensors; a && lines < MAX_LINES; a = a->next, lines++) report_tensor(ctx, a);
+    if (tensors + scopes)
+        tni_log(ctx, TN_LOG_ERROR,
+                "TENON_DEBUG: %u tensor%s and %u scope%s are alive when the context is destroyed", tensors,
+                tensors == 1 ? "" : "s", scopes, scopes == 1 ? "" : "s");
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void free_list(tn_context *ctx, tni_alive *list)
+{
+    for (tni_alive *a = list, *next; a; a = next) {
+        next = a->next;
+        tni_free(ctx, a, sizeof *a);
+    }
+}
+
+void tni_debug_finish(tn_context *ctx)
+{
+    struct tni_debug *d = ctx->debug;
+    if (!d) return;
+    free_list(ctx, d->tensors);
+    free_list(ctx, d->scopes);
+    pthread_mutex_destroy(&d->lock);
+    ctx->debug = NULL;
+    tni_free(ctx, d, sizeof *d);
+}

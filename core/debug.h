@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TENON_DEBUG, a comma-separated list, makes a program look for its own mistakes:
+ *
+ *   handles   as TN_CONTEXT_DEBUG_HANDLES: tensors, scopes and streams that are used after their end are errors
+ *   leaks     tensors and scopes that are alive when the context is destroyed are logged, with their makers
+ *   nan       the first NaN and the first infinity that a call produces are logged, with the call
+ *
+ * What is found is logged as an error. The dispatcher watches the calls (dispatcher/debug.c).
+ */
+#ifndef TNI_CORE_DEBUG_H
+#define TNI_CORE_DEBUG_H
+
+#include "core/pointer_map.h"
+#include "core/tensor.h"
+
+#define TNI_DEBUG_HANDLES 1u
+#define TNI_DEBUG_LEAKS   2u
+#define TNI_DEBUG_NAN     4u
+
+/* Reads TENON_DEBUG and sets up what it asks for. A word that is not in the list above is an error. */
+int32_t tni_debug_init(tn_context *ctx);
+/* TNI_DEBUG_..., what was asked for. */
+uint32_t tni_debug_wishes(const tn_context *ctx);
+/* A tensor or a scope begins or ends, in a context with TNI_CONTEXT_LEAKS. `maker` is a call's name. A tensor
+ * that is known keeps its first maker. */
+void tni_debug_made(const tn_tensor *t, const char *maker);
+void tni_debug_ended(const tn_tensor *t);
+void tni_debug_scope_opened(tn_scope *s);
+void tni_debug_scope_closed(tn_scope *s);
+/* Logs what is alive; the program lets go of the context. */
+void tni_debug_report(tn_context *ctx);
+void tni_debug_finish(tn_context *ctx);
+
+#endif

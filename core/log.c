@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines. They go to the context's sink. A context without one is silent, unless the environment asks for
+ * lines: with TENON_LOG=LEVEL, or by asking for a layer that reports something (TENON_VALIDATE, TENON_RECORD,
+ * TENON_INJECT, TENON_DEBUG). Then they go to standard error.
+ */
+#include "core/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/error.h"
+
+#define LINE_BYTES 2048
+
+static const char *const names[] = {"error", "warn", "info", "debug"};
+#define LEVELS (int32_t)(sizeof names / sizeof *names)
+
+/* The only function of the library that prints. `user` is the context. */
+static void write_to_stderr(void *user, int32_t level, const char *text)
+{
+    const tn_context *ctx = user;
+    if (level > ctx->log_level) return;
+    fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level >= LEVELS ? LEVELS - 1 : level], text);
+}
+
+/* 0 to 3, or -1 for a word that is not a level. */
+static int32_t level_of(const char *wish)
+{
+    int32_t level = LEVELS - 1;
+    if (strlen(wish) == 1 && wish[0] >= '0' && wish[0] < '0' + LEVELS) return wish[0] - '0';
+    while (level >= 0 && strcmp(wish, names[level]) != 0) level--;
+    return level;
+}
+
+static int32_t has_layer(void)
+{
+    static const char *const variables[] = {"TENON_VALIDATE", "TENON_RECORD", "TENON_INJECT", "TENON_DEBUG"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = secure_getenv(variables[i]);
+        if (value && value[0]) return 1;
+    }
+    return 0;
+}
+
+void tni_log_init(tn_context *ctx)
+{
+    const char *wish = secure_getenv("TENON_LOG");
+    int32_t asked = wish && wish[0];
+    if (ctx->log || (!asked && !has_layer())) return;
+    int32_t level = asked ? level_of(wish) : TN_LOG_WARN;
+    ctx->log = write_to_stderr;
+    ctx->log_user = ctx;
+    ctx->log_level = level < 0 ? TN_LOG_WARN : level;
+    if (level < 0)
+        tni_log(ctx, TN_LOG_WARN, "TENON_LOG is '%s' (expected error, warn, info or debug); warn is assumed",
+                wish);
+}
+
+void tni_log(tn_context *ctx, int32_t level, const char *format, ...)
+{
+    if (!ctx->log) return;
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    ctx->log(ctx->log_user, level, line);
+}
+
+int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    tni_log(ctx, TN_LOG_ERROR, "%s", text);
+    return tni_error(status, "%s", text);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the environment asks for: TENON_LOG, and TENON_DEBUG's list of what is alive and of dead handles. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/debug.h"
+#include "core/scope.h"
+#include "fake_driver.h"
+
+/* ---- Where lines go ------------------------------------------------------------------------------------ */
+
+/* What `run` writes to standard error. */
+static const char *printed_by(void (*run)(void))
+{
+    static char text[4096];
+    char path[] = "log.XXXXXX";
+    int file = mkstemp(path), before = dup(2);
+    cr_assert(file >= 0 && before >= 0);
+    unlink(path);
+    fflush(stderr);
+    dup2(file, 2);
+    run();
+    fflush(stderr);
+    dup2(before, 2);
+    ssize_t n = pread(file, text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = 0;
+    close(file);
+    close(before);
+    return text;
+}
+
+static void log_all_levels(void)
+{
+    tn_context *ctx = NULL;
+    const tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    if (tn_context_create(&options, &ctx)) return;
+    tni_log(ctx, TN_LOG_ERROR, "a %d", 1);
+    tni_log(ctx, TN_LOG_WARN, "b");
+    tni_log(ctx, TN_LOG_INFO, "c");
+    tni_log(ctx, TN_LOG_DEBUG, "d");
+    tn_context_destroy(ctx);
+}
+
+static void forget_environment(void)
+{
+    static const char *const names[] = {"TENON_LOG", "TENON_VALIDATE", "TENON_RECORD", "TENON_INJECT",
+                                        "TENON_DEBUG"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
+}
+
+TestSuite(debug, .init = forget_environment);
+
+Test(debug, without_a_sink_nothing_is_printed)
+{
+    cr_assert_str_eq(printed_by(log_all_levels), "");
+}
+
+Test(debug, log_prints_up_to_its_level)
+{
+    setenv("TENON_LOG", "error", 1);
+    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\n");
+    setenv("TENON_LOG", "info", 1);
+    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\ntenon: info: c\n");
+    setenv("TENON_LOG", "3", 1);
+    cr_assert_str_eq(printed_by(log_all_levels),
+                     "tenon: error: a 1\ntenon: warn: b\ntenon: info: c\ntenon: debug: d\n");
+    setenv("TENON_LOG", "loud", 1);
+    cr_assert_str_eq(
+        printed_by(log_all_levels),
+        "tenon: warn: TENON_LOG is 'loud' (expected error, warn, info or debug); warn is assumed\n"
+        "tenon: error: a 1\ntenon: warn: b\n");
+}
+
+Test(debug, layer_of_the_environment_prints_warnings)
+{
+    setenv("TENON_DEBUG", "leaks", 1);
+    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\n");
+    setenv("TENON_LOG", "error", 1);
+    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\n");
+}
+
+/* ---- TENON_DEBUG --------------------------------------------------------------------------------------- */
+
+typedef struct lines {
+    char text[4096];
+    int count;
+} lines;
+
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    lines *l = user;
+    size_t n = strlen(l->text);
+    if (level == TN_LOG_ERROR) snprintf(l->text + n, sizeof l->text - n, "%s\n", text);
+    l->count++;
+}
+
+static tn_context *watched(const char *wishes, lines *l, fake *cpu)
+{
+    tn_context *ctx = NULL;
+    const tn_context_options options = {
+        .size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY, .log = keep_line, .log_user = l};
+    setenv("TENON_DEBUG", wishes, 1);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    *cpu = (fake){.type = "cpu", .count = 1};
+    const tni_driver driver = fake_driver(cpu);
+    cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
+    return ctx;
+}
+
+Test(debug, unknown_words_are_refused)
+{
+    tn_context *ctx = NULL;
+    setenv("TENON_DEBUG", "leaks,handels", 1);
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message, "TENON_DEBUG: 'handels' is none of handles, leaks and nan");
+}
+
+Test(debug, words_are_read)
+{
+    fake cpu;
+    lines l = {.count = 0};
+    tn_context *ctx = watched("nan,,leaks,handles", &l, &cpu);
+    cr_assert_eq(tni_debug_wishes(ctx), TNI_DEBUG_HANDLES | TNI_DEBUG_LEAKS | TNI_DEBUG_NAN);
+    tn_context_destroy(ctx);
+    ctx = watched("", &l, &cpu);
+    cr_assert_eq(tni_debug_wishes(ctx), 0);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
+Test(debug, leaks_are_listed_with_their_makers)
+{
+    fake cpu;
+    lines l = {.count = 0};
+    tn_context *ctx = watched("leaks", &l, &cpu);
+    tn_scope *s = tn_scope_open(ctx), *child = tn_scope_open_child(s, NULL);
+    tn_tensor *kept = tn_retain(tn_from_data(child, TN_FLOAT32, TN_INTS(2, 3), (float[6]){0}, TN_CPU));
+    tn_from_data(child, TN_INT64, TN_INTS(1), (int64_t[]){1}, TN_CPU);
+    tn_scope_close(child);
+    tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: leak: scope of tn_scope_open is open and owns 1 tensor (number 1)\n"
+        "TENON_DEBUG: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of (number 5)\n"
+        "TENON_DEBUG: leak: tensor [2, 3] float32 with 1 reference, made by tn_from_data (number 3)\n"
+        "TENON_DEBUG: 2 tensors and 1 scope are alive when the context is destroyed\n");
+    tn_scope_close(s); /* what is alive keeps the context */
+    tn_release(kept);
+    cr_assert_eq(cpu.closed, 1);
+    cr_assert_eq(cpu.live_allocations, 0);
+}
+
+Test(debug, program_without_leaks_is_silent)
+{
+    fake cpu;
+    lines l = {.count = 0};
+    tn_context *ctx = watched("handles,leaks,nan", &l, &cpu);
+    for (int i = 0; i < 3; i++) {
+        tn_scope *s = tn_scope_open(ctx);
+        tn_tensor *t = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
+        cr_assert_eq(tn_scope_close(s), TN_OK);
+        tn_release(t);
+    }
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+    cr_assert_eq(cpu.live_allocations, 0);
+}
+
+Test(debug, use_after_the_end_is_logged)
+{
+    fake cpu;
+    lines l = {.count = 0};
+    tn_context *ctx = watched("handles", &l, &cpu);
+    tn_scope *s = tn_scope_open(ctx), *other = tn_scope_open(ctx);
+    tn_tensor *t = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
+    tn_scope_close(s);
+    tn_release(t);
+    cr_assert_str_eq(l.text, "");
+    tn_release(t);
+    cr_assert_not_null(strstr(l.text, "of sizes [2] and dtype float32 was released and is used again"));
+    l.text[0] = 0;
+    cr_assert(isnan(tn_item_double(other, t)));
+    cr_assert_eq(tn_scope_failed(other), TN_E_DEAD_HANDLE);
+    cr_assert_not_null(strstr(l.text, "was released and is used again"));
+    l.text[0] = 0;
+    cr_assert_null(tn_scope_memory(s, 8));
+    cr_assert_not_null(strstr(l.text, "was closed and is used again"));
+    tn_scope_close(other);
+    tn_context_destroy(ctx);
+}

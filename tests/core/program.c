@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the core promises a program, seen through the whole library: TENON_DEBUG's view of calls, and fork. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+typedef struct lines {
+    char text[8192];
+    int count;
+} lines;
+
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    lines *l = user;
+    size_t n = strlen(l->text);
+    if (level != TN_LOG_ERROR) return;
+    snprintf(l->text + n, sizeof l->text - n, "%s\n", text);
+    l->count++;
+}
+
+static tn_context *watched(const char *wishes, lines *l)
+{
+    tn_context *ctx = NULL;
+    const tn_context_options options = {.size = sizeof options, .log = keep_line, .log_user = l};
+    setenv("TENON_DEBUG", wishes, 1);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    return ctx;
+}
+
+Test(program, first_NaN_and_infinity_are_named)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("nan", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2, 2), (float[]){1, 4, -1, 0}, TN_CPU);
+    tn_tensor *y = tn_sqrt(s, x);
+    cr_assert_eq(l.count, 1, "%s", l.text);
+    cr_assert_not_null(strstr(l.text, "TENON_DEBUG: first NaN: element 2 of result 0 of"));
+    cr_assert_not_null(strstr(l.text, "sqrt"));
+    cr_assert_not_null(strstr(l.text, "float32 [2, 2]"));
+    tn_add(s, y, y); /* not the first one */
+    cr_assert_eq(l.count, 1);
+    l.text[0] = 0;
+    tn_mul(s, tn_reciprocal(s, x), x);
+    cr_assert_eq(l.count, 2);
+    cr_assert_not_null(strstr(l.text, "TENON_DEBUG: first infinity: element 3 of result 0 of"));
+    cr_assert_not_null(strstr(l.text, "reciprocal"));
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_context_destroy(ctx);
+}
+
+Test(program, NaN_of_an_argument_is_said_to_be_one)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("nan", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT64, TN_INTS(1), (double[]){NAN}, TN_CPU);
+    tn_empty(s, TN_INTS(100)); /* memory that nobody has written may hold anything */
+    cr_assert_eq(l.count, 0, "%s", l.text);
+    tn_neg(s, x);
+    cr_assert_not_null(strstr(l.text, "(an argument held one already)"), "%s", l.text);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
+Test(program, leaks_are_listed_with_the_call)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("leaks", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 3)), *w = tn_ones(s, TN_INTS(4, 3));
+    tn_tensor *kept = tn_retain(tn_linear(s, a, w));
+    tn_relu(s, kept);
+    tn_add_(s, kept, kept); /* does not make it */
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 2, "%s", l.text);
+    cr_assert_not_null(strstr(l.text, "leak: tensor [2, 4] float32 with 1 reference, made by"), "%s", l.text);
+    cr_assert_not_null(strstr(l.text, "linear"), "%s", l.text);
+    cr_assert_not_null(strstr(l.text, "1 tensor and 0 scopes are alive"), "%s", l.text);
+    tn_release(kept);
+}
+
+/* A training step does not look like a leak. */
+Test(program, gradients_are_no_leaks)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("handles,leaks,nan", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *w = tn_ones(s, TN_INTS(3, 3));
+    tn_set_requires_grad(w, 1);
+    tn_tensor *parts = tn_split(s, tn_mm(s, w, w), 2).data[0];
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_tanh(s, parts))), TN_OK);
+    cr_assert_not_null(tn_grad_of(s, w));
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
+/* The child of a fork has the memory of its parent, but not its threads: each call says so. */
+Test(program, calls_are_refused_after_fork)
+{
+    tn_context *ctx = NULL;
+    unsetenv("TENON_DEBUG");
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    pid_t child = fork();
+    if (!child) {
+        int ok = !tn_add(s, x, x) && tn_scope_failed(s) == TN_E_FORKED &&
+                 strstr(tn_scope_error(s)->message, "cannot be used after fork") &&
+                 tn_scope_close(s) == TN_E_FORKED;
+        _exit(ok ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(tn_item_double(s, tn_sum(s, tn_add(s, x, x))), 4);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
