@@ -300,7 +300,7 @@ static int32_t scatter_any(const tn_call *call, const char *word, int32_t includ
     c.fn = word ? find_combine(self->dtype, op) : NULL;
     if (word && !c.fn)
         return cpu_error(call, TN_E_UNSUPPORTED,
-                         "scatter: argument 'reduce': the dtype does not support this reduction");
+                         "argument 'reduce': the dtype does not support this reduction");
     int32_t status = check_indices(call, index, dim, cpu_size(self, dim));
     if (status != TN_OK) return status;
     set_index(&w, index, self, src, dim);
@@ -376,7 +376,7 @@ static int32_t index_write(const tn_call *call, int32_t op, tn_value alpha, int3
     c.fn = op >= 0 ? find_combine(self->dtype, op) : NULL;
     if (op >= 0 && !c.fn)
         return cpu_error(call, TN_E_UNSUPPORTED,
-                         "index_reduce: argument 'reduce': the dtype does not support this reduction");
+                         "argument 'reduce': the dtype does not support this reduction");
     set_list(&w, source->rank ? source : self, self, source, dim);
     if (!include_self) {
         char identity[16];
@@ -577,8 +577,7 @@ static int32_t index_put(void *state, const tn_call *call)
     int32_t accumulate = bool_arg(call, 3);
     cpu_walk w = {.shared = 1, .user = &c};
     if (accumulate && !c.fn)
-        return cpu_error(call, TN_E_UNSUPPORTED,
-                         "index_put: argument 'accumulate': the dtype does not support it");
+        return cpu_error(call, TN_E_UNSUPPORTED, "argument 'accumulate': the dtype does not support it");
     int32_t status = index_walk(call, self, values, &w);
     w.fn = accumulate ? combine_row : cpu_put_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
     if (status == TN_OK) cpu_walk_run(call, &w);

@@ -136,7 +136,7 @@ static int32_t run_step(const pass *p, const cpu_onednn_plan_step *step, step_op
     cpu_free(p->call, scratch, step->scratch_bytes);
     if (status == dnnl_success) return TN_OK;
     return cpu_error(p->call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                     "convolution: oneDNN failed with status %d", (int)status);
+                     "oneDNN failed with status %d", (int)status);
 }
 
 static int32_t run_reorder(pass *p, int i)
@@ -193,11 +193,10 @@ static int32_t run_key(const tn_call *call, const cpu_onednn_plan_key *key, cons
               .plan = cpu_onednn_plan_take(dnn, key)};
     int32_t status;
     int threads;
-    if (!p.plan)
-        return cpu_error(call, TN_E_OUT_OF_MEMORY, "convolution: oneDNN could not create the primitive");
+    if (!p.plan) return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN could not create the primitive");
     if (dnn->stream_create(&p.stream, dnn->engine, dnnl_stream_default_flags) != dnnl_success) {
         cpu_onednn_plan_give_back(p.plan);
-        return cpu_error(call, TN_E_OUT_OF_MEMORY, "convolution: oneDNN could not create a stream");
+        return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN could not create a stream");
     }
     threads = cpu_onednn_begin(dnn, call->threads);
     status = run_plan(&p);

@@ -147,11 +147,10 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
     for (uint32_t i = 0; i < INDEX_TENSORS && status == TN_OK; i++)
         status = cpu_indices_open(call, tensor_arg(call, i + 1), i == INDICES ? rows : -1, &lists[i]);
     if (status == TN_OK && bags.mode != CPU_BAG_MAX && lists[BAG_OF].count != lists[INDICES].count)
-        status =
-            cpu_error(call, TN_E_ARGUMENT,
-                      "_embedding_bag_dense_backward: argument 'offset2bag': must have one element for each "
-                      "index (got %lld, expected %lld)",
-                      (long long)lists[BAG_OF].count, (long long)lists[INDICES].count);
+        status = cpu_error(call, TN_E_ARGUMENT,
+                           "argument 'offset2bag': must have one element for each "
+                           "index (got %lld, expected %lld)",
+                           (long long)lists[BAG_OF].count, (long long)lists[INDICES].count);
     if (status == TN_OK && int_arg(call, 6)) {
         bags.frequency = cpu_frequencies(call, &lists[INDICES], rows);
         if (!bags.frequency) status = TN_E_OUT_OF_MEMORY;
