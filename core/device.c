@@ -289,8 +289,11 @@ static tni_device *no_device(tn_context *ctx, tn_device id, const tni_device_typ
         tni_error(TN_E_DEVICE, "%sdevice %s: %s", missing, name, type->reason);
     else if (TN_DEVICE_INDEX(id) >= (int32_t)type->count)
         tni_error(TN_E_DEVICE, "%sdevice %s: there are only %u of this type", missing, name, type->count);
-    else
+    else if (open_device(
+                 &type->devices[TN_DEVICE_INDEX(id) < 0 ? 0 : TN_DEVICE_INDEX(id)])) /* for the reason */
         tni_error(TN_E_DEVICE, "%sdevice %s: it could not be used when it was chosen", missing, name);
+    else
+        tni_error_wrap(TN_E_DEVICE, "%sdevice %s: %s", missing, name, tn_last_error()->message);
     return NULL;
 }
 

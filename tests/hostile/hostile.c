@@ -111,10 +111,10 @@ static int meet(void)
     }
     if (tn_device_count(ctx, "liar") > 0) {
         tn_device device = tn_device_choose(ctx, "liar:0", NULL);
-        if (device)
-            use_device(ctx, device);
-        else
+        if (device & TN_DEVICE_MISSING)
             say_error("device", tn_last_error());
+        else
+            use_device(ctx, device);
     }
     say_findings(ctx);
     context_ends = 1;

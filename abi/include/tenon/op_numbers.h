@@ -3,6 +3,8 @@
 #ifndef TENON_OP_NUMBERS_H
 #define TENON_OP_NUMBERS_H
 
+#include <tenon/base.h>
+
 /* ---- compare: Comparison, tests of elements, logical and bitwise operators. */
 #define TN_OP_EQ 1u
 #define TN_OP_EQ_ 2u
