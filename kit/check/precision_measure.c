@@ -42,8 +42,7 @@ static int32_t make_exact(work *w)
         mpfr_t *out = w->exact + i * w->parts;
         for (int32_t k = 0; k < w->parts; k++) mpfr_init2(out[k], VALUE_BITS);
         load_inputs(w, i);
-        if (w->parts == 2 && w->inputs.classes[i] == PRECISION_SPECIAL)
-            continue; /* judged separately */
+        if (w->parts == 2 && w->inputs.classes[i] == PRECISION_SPECIAL) continue; /* judged separately */
         if (w->parts == 2)
             precision_pairs(f->name, out, w->x);
         else

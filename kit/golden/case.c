@@ -15,9 +15,8 @@ typedef struct call {
     const cJSON *line;
     tn_scope *s;
     golden_result *result;
-    tn_value args[MAX_ARGS]; /* as passed */
-    tn_tensor
-        *leaves[MAX_TENSORS]; /* tensors with gradients, in the order of "grad" */
+    tn_value args[MAX_ARGS];        /* as passed */
+    tn_tensor *leaves[MAX_TENSORS]; /* tensors with gradients, in the order of "grad" */
     uint32_t n_args;
     uint32_t n_leaves;
     tn_value outs[MAX_OUTS];

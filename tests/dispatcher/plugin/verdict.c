@@ -57,7 +57,8 @@ Test(verdict, is_remembered_by_content)
     cr_assert_eq(stat(v.path, &file), 0);
     cr_assert_not_null(gmtime_r(&file.st_mtime, &utc));
     strftime(expected, sizeof(expected),
-             "probe: crashed (probed at %Y-%m-%d %H:%M:%S UTC; 'tenon doctor --forget' deletes the verdict)", &utc);
+             "probe: crashed (probed at %Y-%m-%d %H:%M:%S UTC; 'tenon doctor --forget' deletes the verdict)",
+             &utc);
     cr_assert_str_eq(found.text, expected);
     tni_verdict_write(&v, TN_OK, &reason);
     cr_assert(tni_verdict_read(&v, &status, &found));
