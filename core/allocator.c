@@ -179,21 +179,23 @@ static void mark_uses(struct tni_allocator *a, tni_block *b)
     }
 }
 
-/* An event in error never completes, so an error counts as passed. */
-static int32_t has_passed(const tni_use *u)
+/* An event in error never completes, so an error counts as passed; it is kept for whoever waits for the device. A
+ * stream that captures by now was waited for when the capture began, and must not be asked. */
+static int32_t has_passed(struct tni_allocator *a, const tni_use *u)
 {
     int32_t life = tni_stream_retain_live(u->stream, u->id);
     if (life != TNI_STREAM_LIVE) return life == TNI_STREAM_GONE;
-    int32_t passed = tn_event_query(u->event) != 0;
+    int32_t passed = tni_stream_captures(u->stream) ? 1 : tn_event_query(u->event);
+    if (passed < 0) tni_late_keep(a->device, -passed, "asking a stream that used memory");
     if (u->id) tn_stream_release(u->stream);
-    return passed;
+    return passed != 0;
 }
 
 static void drop_passed_uses(struct tni_allocator *a, tni_block *b)
 {
     for (tni_use **link = &b->uses; *link;) {
         tni_use *u = *link;
-        if (!has_passed(u)) {
+        if (!has_passed(a, u)) {
             link = &u->next;
             continue;
         }

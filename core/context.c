@@ -28,13 +28,16 @@ static atomic_uint_fast64_t last_context_id;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn_context *contexts;
 
+/* Locks of the whole process are free in the child, which may make contexts of its own. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&contexts_lock);
+    tni_memory_lock_for_fork();
 }
 
 static void after_fork_in_parent(void)
 {
+    tni_memory_unlock_after_fork();
     pthread_mutex_unlock(&contexts_lock);
 }
 
@@ -42,6 +45,7 @@ static void after_fork_in_child(void)
 {
     for (tn_context *c = contexts; c; c = c->next_of_process)
         atomic_fetch_or_explicit(&c->flags, TNI_CONTEXT_FORKED, memory_order_relaxed);
+    tni_memory_unlock_after_fork();
     pthread_mutex_unlock(&contexts_lock);
 }
 

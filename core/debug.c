@@ -126,6 +126,7 @@ void tni_debug_made(const tn_tensor *t, const char *maker)
 
 void tni_debug_ended(const tn_tensor *t)
 {
+    if (tni_context_is_forked(t->ctx)) return; /* another thread may have held the lock at the fork */
     drop(t->ctx, &t->ctx->debug->tensors, t);
 }
 

@@ -289,6 +289,8 @@ static tni_device *no_device(tn_context *ctx, tn_device id, const tni_device_typ
         tni_error(TN_E_DEVICE, "%sdevice %s: %s", missing, name, type->reason);
     else if (TN_DEVICE_INDEX(id) >= (int32_t)type->count)
         tni_error(TN_E_DEVICE, "%sdevice %s: there are only %u of this type", missing, name, type->count);
+    else if (!(id & TN_DEVICE_MISSING))
+        tni_error(TN_E_DEVICE, "device %s: the index %d is not one of a device", name, TN_DEVICE_INDEX(id));
     else if (open_device(
                  &type->devices[TN_DEVICE_INDEX(id) < 0 ? 0 : TN_DEVICE_INDEX(id)])) /* for the reason */
         tni_error(TN_E_DEVICE, "%sdevice %s: it could not be used when it was chosen", missing, name);

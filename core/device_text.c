@@ -64,7 +64,7 @@ const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer, ui
     const char *type = !ctx ? NULL : id ? tn_interned(ctx, id) : "none";
     int32_t index = TN_DEVICE_INDEX(device);
     if (!type) type = "unknown";
-    if (index < 0 || !device || (index == 0 && is_single(id))) {
+    if (index < 0 || !id || (index == 0 && is_single(id))) {
         snprintf(buffer, bytes, "%s", type);
     } else {
         snprintf(buffer, bytes, "%s:%d", type, index);

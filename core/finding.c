@@ -141,7 +141,7 @@ void tni_findings_finish(tn_context *ctx)
 
 uint32_t tn_inspect_finding_count(tn_context *ctx)
 {
-    if (!ctx) return 0;
+    if (tni_context_check(ctx)) return 0;
     pthread_mutex_lock(&ctx->findings_lock);
     uint32_t count = ctx->findings.count;
     pthread_mutex_unlock(&ctx->findings_lock);
@@ -150,7 +150,7 @@ uint32_t tn_inspect_finding_count(tn_context *ctx)
 
 uint64_t tn_inspect_finding_dropped(tn_context *ctx)
 {
-    if (!ctx) return 0;
+    if (tni_context_check(ctx)) return 0;
     pthread_mutex_lock(&ctx->findings_lock);
     uint64_t dropped = ctx->findings_dropped;
     pthread_mutex_unlock(&ctx->findings_lock);
@@ -160,7 +160,8 @@ uint64_t tn_inspect_finding_dropped(tn_context *ctx)
 int32_t tn_inspect_finding(tn_context *ctx, uint32_t i, tn_finding *out)
 {
     tn_finding f = {0};
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     pthread_mutex_lock(&ctx->findings_lock);
     if (i < ctx->findings.count) f = *((tn_finding **)ctx->findings.data)[i];
     pthread_mutex_unlock(&ctx->findings_lock);

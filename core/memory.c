@@ -38,6 +38,16 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key; /* its value: the first magazine of the thread */
 static int32_t has_key;
 
+void tni_memory_lock_for_fork(void)
+{
+    pthread_mutex_lock(&attach_lock);
+}
+
+void tni_memory_unlock_after_fork(void)
+{
+    pthread_mutex_unlock(&attach_lock);
+}
+
 static void *allocator_alloc(tn_context *ctx, uint64_t bytes)
 {
     return ctx->allocator.alloc(ctx->allocator.user, bytes);

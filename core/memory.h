@@ -19,6 +19,10 @@ void tni_free(tn_context *ctx, void *memory, uint64_t bytes);
 /* A zero-terminated copy; freed with tni_free and strlen + 1. */
 char *tni_strdup(tn_context *ctx, const char *text);
 
+/* A fork waits for the lock of all magazines, so that it is free in the child. */
+void tni_memory_lock_for_fork(void);
+void tni_memory_unlock_after_fork(void);
+
 /* A growing array of equal items. */
 typedef struct tni_vector {
     void *data;

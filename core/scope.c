@@ -109,6 +109,8 @@ static int32_t check_options(const tn_scope_options *o)
     }
     if (o->autocast_dtype && o->autocast_dtype != TN_FLOAT16 && o->autocast_dtype != TN_BFLOAT16)
         return tni_error(TN_E_DTYPE, "tn_scope_options: autocast_dtype must be float16 or bfloat16");
+    if (o->autocast_device & TN_DEVICE_MISSING)
+        return tni_error(TN_E_DEVICE, "tn_scope_options: autocast_device is a device that is missing");
     tn_dtype d = o->default_dtype;
     if (d && d != TN_FLOAT16 && d != TN_BFLOAT16 && d != TN_FLOAT32 && d != TN_FLOAT64) {
         return tni_error(TN_E_DTYPE,

@@ -40,19 +40,22 @@ uint32_t tn_operator_find(tn_context *ctx, const char *name)
 
 int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     return tni_operator_define(ctx, def, out);
 }
 
 int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                        uint32_t count)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     return tni_kernels_register(ctx, device_type, "the program", self, rows, count, sizeof(tn_kernel_row));
 }
 
 int32_t tn_namespace_remove(tn_context *ctx, const char *name)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     return tni_namespace_remove(ctx, name ? name : "");
 }

@@ -173,7 +173,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
     int32_t status;
     if (TNI_UNLIKELY(!tni_op_is_open(op, n_outs))) {
         status = tni_op_open(ctx->registry, (tni_op *)(uintptr_t)op, n_outs);
-        if (status) return status;
+        if (status) return tni_no_results(status, outs, n_outs);
     }
     tni_frame_init(f, ctx, op, outs, op->n_returns);
     for (uint32_t i = op->n_returns; i < n_outs; i++) outs[i] = tn_value_none();

@@ -88,6 +88,7 @@ static int32_t move_back(tni_frame *f, moved *m, tn_value *result)
         t = tn_retain(tni_arg_tensor(f, 0));
         status = tni_from_cpu(t, cpu);
         tni_bump_version(t);
+        if (status) tn_release(t);
     } else {
         status = tni_tensor_create(f->ctx, f->device, cpu->desc.dtype, cpu->desc.rank, cpu->desc.sizes,
                                    cpu->desc.strides, &t);

@@ -170,7 +170,7 @@ static tni_op *nth_fallback(const tni_registry *r, uint32_t i, uint32_t *out_cou
 
 uint32_t tn_inspect_fallback_count(tn_context *ctx)
 {
-    if (!ctx) return 0;
+    if (tni_context_check(ctx)) return 0;
     tni_registry *r = ctx->registry;
     uint32_t count;
     pthread_mutex_lock(&r->lock);
@@ -181,7 +181,8 @@ uint32_t tn_inspect_fallback_count(tn_context *ctx)
 
 int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     tni_registry *r = ctx->registry;
     uint32_t count, device = 0;
     tn_fallback_info info = {0};
@@ -203,7 +204,7 @@ int32_t tn_inspect_fallback(tn_context *ctx, uint32_t i, tn_fallback_info *out)
 
 void tn_inspect_fallback_reset(tn_context *ctx)
 {
-    if (!ctx) return;
+    if (tni_context_check(ctx)) return;
     tni_registry *r = ctx->registry;
     uint32_t count = atomic_load(&r->count);
     pthread_mutex_lock(&r->lock);

@@ -57,7 +57,8 @@ int32_t tni_observe_init(tn_context *ctx, const tn_context_options *options)
 
 int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *out_handle)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     tni_registry *r = ctx->registry;
     tni_observer_slot *slot = NULL;
     int32_t status = TN_OK;
@@ -90,7 +91,7 @@ int32_t tn_observer_add(tn_context *ctx, const tn_observer *observer, uint64_t *
 
 void tn_observer_remove(tn_context *ctx, uint64_t handle)
 {
-    if (!ctx) return;
+    if (tni_context_check(ctx)) return;
     tni_registry *r = ctx->registry;
     uint32_t left = 0;
     pthread_mutex_lock(&r->lock);

@@ -367,7 +367,8 @@ static int32_t open_locked(plugins *all, const char *path, tn_library *library)
 
 int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     plugins *all = ctx->plugins;
     if (!path || !path[0]) return tni_error(TN_E_ARGUMENT, "library_open: path is NULL or empty");
     tn_library *library = tni_alloc_zeroed(ctx, sizeof(*library));
@@ -429,7 +430,7 @@ int32_t tn_library_close(tn_library *library)
 
 uint32_t tn_inspect_candidate_count(tn_context *ctx)
 {
-    if (!ctx) return 0;
+    if (tni_context_check(ctx)) return 0;
     plugins *all = ctx->plugins;
     pthread_mutex_lock(&all->lock);
     uint32_t count = all->found.candidates.count;
@@ -457,9 +458,11 @@ static tn_candidate_info candidate_info(const tni_candidate *c)
 
 int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     plugins *all = ctx->plugins;
     tn_candidate_info info;
+    if (!out) return tni_error(TN_E_ARGUMENT, "inspect_candidate: out is NULL");
     uint32_t size = out->size;
     if (size < sizeof(size))
         return tni_error(TN_E_ARGUMENT, "inspect_candidate: size is %u; set it to sizeof(tn_candidate_info)",
@@ -488,7 +491,8 @@ static tni_plugin *loaded_plugin(const plugins *all, uint32_t i)
 /* The plugin logs while it checks itself, and a log sink may ask for candidates: so the lock is not held. */
 int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t unusable = tni_context_check(ctx);
+    if (unusable) return unusable;
     plugins *all = ctx->plugins;
     pthread_mutex_lock(&all->lock);
     int32_t found = i < all->found.candidates.count;
@@ -502,7 +506,7 @@ int32_t tn_inspect_self_test(tn_context *ctx, uint32_t i)
 
 const char *tn_inspect_search_path(tn_context *ctx, uint32_t i)
 {
-    if (!ctx) return NULL;
+    if (tni_context_check(ctx)) return NULL;
     const plugins *all = ctx->plugins;
     return i < all->found.folders.count ? ((char **)all->found.folders.data)[i] : NULL;
 }

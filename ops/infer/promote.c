@@ -29,7 +29,7 @@ static int32_t set_dtypes(tni_frame *f, tn_dtype call, tn_dtype out)
     return TN_OK;
 }
 
-/* pow with a scalar, clamp: the scalars take part in promotion. */
+/* pow with a scalar, clamp: scalars take part in promotion. */
 int32_t promote_scalars(tni_frame *f)
 {
     tn_dtype dtype = common_of(f, 0, f->n_args);
@@ -39,7 +39,8 @@ int32_t promote_scalars(tni_frame *f)
         return set_dtypes(f, dtype, dtype);
     }
     if (is_complex(dtype)) return tni_fail(f, TN_E_DTYPE, "clamp is not supported for complex types");
-    if (f->op->base->number == TN_OP_CLAMP && !tni_arg_given(f, 1) && !tni_arg_given(f, 2))
+    uint32_t number = f->op->base->number;
+    if ((number == TN_OP_CLAMP || number == TN_OP_CLAMP_TENSOR) && !tni_arg_given(f, 1) && !tni_arg_given(f, 2))
         return tni_fail(f, TN_E_ARGUMENT, "torch.clamp: At least one of 'min' or 'max' must not be None");
     return set_dtypes(f, dtype, dtype);
 }

@@ -56,6 +56,7 @@ Test(refusals, of_matrices)
             "X1 and X2 must have the same number of columns. X1: 3 X2: 2");
     REFUSED(tn_cdist(s, m, m, .p = -1), "cdist only supports non-negative p values");
     REFUSED(tn_cdist(s, m, m, .compute_mode = 7), "possible modes: 0, 1, 2, but was: 7");
+    REFUSED(tn_clamp_tensor(s, v), "torch.clamp: At least one of 'min' or 'max' must not be None");
     REFUSED(tn_pdist(s, v), "pdist only supports 2D tensors, got: 1D");
     REFUSED(tn_pdist(s, whole), "pdist only supports floating-point dtypes");
     REFUSED(tn_pdist(s, m, .p = -1), "pdist only supports non-negative p values");

@@ -141,7 +141,8 @@ TN_API int32_t tn_scope_failed(const tn_scope *s);
 TN_API const tn_error *tn_scope_error(const tn_scope *s);
 /*
  * Says where the program made the call that failed: `file` (copied) and `line` go into the scope's error and to the
- * start of its message, in place of an earlier place. Does nothing on a scope that has not failed. Typed calls
+ * start of its message, in place of an earlier place. What tn_scope_error gave before is no longer valid. Does
+ * nothing on a scope that has not failed. Typed calls
  * (ops.h) and the calls of place.h say their own place. A library over Tenon calls it for its functions, if the
  * scope had not failed before.
  */
