@@ -40,7 +40,8 @@ int32_t promote_scalars(tni_frame *f)
     }
     if (is_complex(dtype)) return tni_fail(f, TN_E_DTYPE, "clamp is not supported for complex types");
     uint32_t number = f->op->base->number;
-    if ((number == TN_OP_CLAMP || number == TN_OP_CLAMP_TENSOR) && !tni_arg_given(f, 1) && !tni_arg_given(f, 2))
+    if ((number == TN_OP_CLAMP || number == TN_OP_CLAMP_TENSOR) && !tni_arg_given(f, 1) &&
+        !tni_arg_given(f, 2))
         return tni_fail(f, TN_E_ARGUMENT, "torch.clamp: At least one of 'min' or 'max' must not be None");
     return set_dtypes(f, dtype, dtype);
 }

@@ -13,7 +13,7 @@ int32_t nn_run(fixture *f, const char *name, const tn_value *args, uint32_t n_ar
     tn_call call = fixture_call(f, row, args, n_args, outs, n_outs);
     call.flags = flags;
     call.threads = threads;
-    return row->run(f->self, &call);
+    return fixture_run_call(f, row, &call);
 }
 
 void nn_noise(float *to, int64_t count, uint32_t seed)

@@ -260,6 +260,13 @@ tn_call fixture_call(fixture *f, const tn_kernel_row *row, const tn_value *args,
                      .threads = f->threads ? f->threads : 1};
 }
 
+int32_t fixture_run_call(fixture *f, const tn_kernel_row *row, const tn_call *call)
+{
+    int32_t status = row->run(f->self, call);
+    while (f->scratch_count) free(f->scratch[--f->scratch_count]);
+    return status;
+}
+
 int32_t fixture_run(fixture *f, const char *name, const tn_value *args, uint32_t n_args, tn_value *outs,
                     uint32_t n_outs, const tn_nest *nest)
 {
@@ -267,7 +274,5 @@ int32_t fixture_run(fixture *f, const char *name, const tn_value *args, uint32_t
     cr_assert_not_null(row, "%s has a row", name);
     tn_call call = fixture_call(f, row, args, n_args, outs, n_outs);
     call.nest = nest;
-    int32_t status = row->run(f->self, &call);
-    while (f->scratch_count) free(f->scratch[--f->scratch_count]);
-    return status;
+    return fixture_run_call(f, row, &call);
 }

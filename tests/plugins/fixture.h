@@ -81,6 +81,8 @@ const tn_kernel_row *fixture_row(const fixture *f, const char *name);
 /* A call of the row on device and stream of the fixture; what else it needs is set on the result. */
 tn_call fixture_call(fixture *f, const tn_kernel_row *row, const tn_value *args, uint32_t n_args,
                      tn_value *outs, uint32_t n_outs);
+/* Runs the row with a call of fixture_call and frees the workspace that it asked for. */
+int32_t fixture_run_call(fixture *f, const tn_kernel_row *row, const tn_call *call);
 /* Calls it on the fixture's stream. */
 int32_t fixture_run(fixture *f, const char *name, const tn_value *args, uint32_t n_args, tn_value *outs,
                     uint32_t n_outs, const tn_nest *nest);
