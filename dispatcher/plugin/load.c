@@ -161,7 +161,24 @@ static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
  * once: it is unloaded with the last of them, and the threads to ignore are those from before the first.
  */
 static pthread_mutex_t unloadable_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t unloadable_once = PTHREAD_ONCE_INIT;
 static tni_plugin *unloadable;
+
+static void lock_unloadable(void)
+{
+    pthread_mutex_lock(&unloadable_lock);
+}
+
+static void unlock_unloadable(void)
+{
+    pthread_mutex_unlock(&unloadable_lock);
+}
+
+/* A fork waits for the lock, so that it is free in the child. */
+static void watch_forks(void)
+{
+    pthread_atfork(lock_unloadable, unlock_unloadable, unlock_unloadable);
+}
 
 static int32_t copy_threads(tn_context *ctx, const tni_vector *from, tni_vector *to)
 {
@@ -177,6 +194,7 @@ static int32_t copy_threads(tn_context *ctx, const tni_vector *from, tni_vector 
 static int32_t join_unloadable(tni_plugin *p)
 {
     int32_t status = TN_OK;
+    pthread_once(&unloadable_once, watch_forks);
     pthread_mutex_lock(&unloadable_lock);
     const tni_plugin *first = unloadable;
     while (first && first->handle != p->handle) first = first->next_one;
@@ -371,8 +389,5 @@ void tni_plugin_unload(tni_plugin *plugin)
 
 void tni_plugin_abandon(tni_plugin *plugin)
 {
-    /* A thread of the parent may have held the lock at the fork; nobody would release it here. */
-    if (pthread_mutex_trylock(&unloadable_lock)) return;
-    pthread_mutex_unlock(&unloadable_lock);
     leave_unloadable(plugin);
 }

@@ -28,6 +28,10 @@ static int32_t out_like_argument(tni_frame *f, uint32_t argument)
 /* Gradients (grad_output, self, ...). */
 int32_t infer_like_argument_self(tni_frame *f)
 {
+    tn_dtype grad = dtype_of(tni_arg_tensor(f, 0)), self = dtype_of(tni_arg_tensor(f, 1));
+    if (grad != self)
+        return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `grad_output` but got dtype %s",
+                        tni_dtype_error_name(self), tni_dtype_error_name(grad));
     return out_like_argument(f, 1);
 }
 
@@ -63,6 +67,10 @@ int32_t infer_softmax_backward(tni_frame *f)
     tn_dtype dtype = tni_arg_dtype(f, 3);
     int64_t dim;
     TNI_TRY(tni_arg_dim(f, 2, rank_of(grad), &dim));
+    if (dtype && dtype != dtype_of(grad) && (dtype_of(grad) != TN_FLOAT32 || TN_DTYPE_BITS(dtype) != 16))
+        return tni_fail(
+            f, TN_E_DTYPE,
+            "expected input and grad types to match, or input to be at::Half and grad to be at::Float");
     return out_row_major(f, 0, grad, dtype ? dtype : dtype_of(grad));
 }
 

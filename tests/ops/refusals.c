@@ -384,3 +384,18 @@ Test(refusals, of_windows_and_places)
     REFUSED(tn_topk(s, v, 4), "selected index k out of range");
     end();
 }
+
+/* Kernels that gradients are given to read one dtype: another would be taken for it. */
+Test(refusals, of_gradients_of_another_dtype)
+{
+    tn_tensor *g = ones(TN_INTS(1, 2, 2)), *whole = longs(TN_INTS(1, 2, 2));
+    tn_tensor *single = tn_ones(s, TN_INTS(1, 2, 2), .dtype = TN_FLOAT32);
+    REFUSED(tn__adaptive_avg_pool2d_backward(s, g, whole),
+            "expected dtype Long for `grad_output` but got dtype Double");
+    REFUSED(tn_avg_pool2d_backward(s, g, single, TN_INTS(1), TN_INTS(1), TN_INTS(0), 0, 1, TN_NONE),
+            "expected dtype Float for `grad_output` but got dtype Double");
+    REFUSED(tn__log_softmax_backward_data(s, single, single, 0, TN_FLOAT64),
+            "expected input and grad types to match");
+    REFUSED(tn__softmax_backward_data(s, g, g, 0, TN_FLOAT16), "expected input and grad types to match");
+    end();
+}
