@@ -25,19 +25,20 @@ static int32_t host_error_native(void *context, int32_t code, const char *messag
 
 static void host_log(void *context, int32_t level, const char *text) {}
 
-/* The names whose numbers the header fixes; all others are one more. */
-static const char *const interned[] = {"", "cpu", "meta", "strided"};
-
 static uint32_t host_intern(void *context, const char *text)
 {
-    for (uint32_t i = 1; text && i < 4; i++)
-        if (!strcmp(interned[i], text)) return i;
-    return 4;
+    mini_host *h = context;
+    for (uint32_t i = 1; text && i < MINI_HOST_NAMES; i++) {
+        if (!h->names[i][0]) snprintf(h->names[i], sizeof(h->names[i]), "%s", text);
+        if (!strncmp(h->names[i], text, sizeof(h->names[i]) - 1)) return i;
+    }
+    return 0;
 }
 
 static const char *host_interned(void *context, uint32_t id)
 {
-    return id && id < 4 ? interned[id] : NULL;
+    const mini_host *h = context;
+    return id && id < MINI_HOST_NAMES && h->names[id][0] ? h->names[id] : NULL;
 }
 
 static void *host_alloc(void *context, uint64_t bytes)
@@ -50,21 +51,21 @@ static void host_free(void *context, void *memory, uint64_t bytes)
     free(memory);
 }
 
-/* Operators and kernels that init registers are not called. */
+/* Operators and kernels that init registers are never called. */
 static int32_t host_register_operator(void *context, const tn_operator_def *def)
 {
-    return TN_OK;
+    return def && def->schema ? TN_OK : TN_E_ARGUMENT;
 }
 
 static int32_t host_register_kernels(void *context, const char *device_type, void *self,
                                      const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
-    return TN_OK;
+    return device_type && (rows || !count) ? TN_OK : TN_E_ARGUMENT;
 }
 
 static uint32_t host_find_operator(void *context, const char *name)
 {
-    return 0;
+    return name && name[0] ? 1 : 0;
 }
 
 static int32_t host_report(void *context, const tn_finding *finding)
@@ -74,7 +75,9 @@ static int32_t host_report(void *context, const tn_finding *finding)
 
 void mini_host_init(mini_host *h)
 {
-    *h = (mini_host){.host = {.size = sizeof(tn_host),
+    /* The names whose numbers the header fixes come first. */
+    *h = (mini_host){.names = {"", "cpu", "meta", "strided"},
+                     .host = {.size = sizeof(tn_host),
                               .abi_major = TN_ABI_MAJOR,
                               .abi_minor = TN_ABI_MINOR,
                               .context = h,

@@ -22,8 +22,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
                          .memory_kinds = TN_MEMORY_DEVICE,
                          .alignment = 64,
                          .dtypes = acme_dtypes,
-                         .name = "Acme device",
-                         .architecture = "queue"};
+                         .name = "Acme device"};
     memcpy(out, &f, out->size < sizeof(f) ? out->size : sizeof(f));
     return TN_OK;
 }
@@ -38,33 +37,29 @@ static void device_close(void *self, void *device) {}
 
 /* ---- Memory ------------------------------------------------------------------------------------------- */
 
-/* What the handle of an allocation points to. Only the device follows it. */
-typedef struct allocation {
-    char *bytes;
-} allocation;
-
+/* The handle of an allocation points to its address. Only the device follows it. */
 void *acme_address(void *handle, uint64_t offset)
 {
-    return ((allocation *)handle)->bytes + offset;
+    return *(char **)handle + offset;
 }
 
 static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
                             void **out_host)
 {
     const tn_host *host = ((state *)self)->host;
-    allocation *a = malloc(sizeof(*a));
-    if (!a || posix_memalign((void **)&a->bytes, 64, bytes)) {
-        free(a);
+    void **handle = malloc(sizeof(*handle));
+    if (!handle || posix_memalign(handle, 64, bytes)) {
+        free(handle);
         return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
     }
-    *out_allocation = a;
+    *out_allocation = handle;
     *out_host = NULL; /* the host has no address for it */
     return TN_OK;
 }
 
 static void memory_free(void *self, void *device, void *handle, uint64_t bytes)
 {
-    free(((allocation *)handle)->bytes);
+    free(*(void **)handle);
     free(handle);
 }
 
@@ -134,8 +129,7 @@ static int32_t init(const tn_host *host, void **out_self)
 {
     state *s = host->alloc(host->context, sizeof(*s));
     if (!s) return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    *s = (state){.host = host};
-    pthread_mutex_init(&s->lock, NULL);
+    *s = (state){.host = host, .lock = PTHREAD_MUTEX_INITIALIZER};
     *out_self = s;
     return TN_OK;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of the plugin share. plugin.c has the device, its memory and the tables, queue.c the
- * streams and events, kernels.c the kernels.
- */
+/* What the files share: plugin.c (device, memory, tables), queue.c (streams, events), kernels.c (kernels). */
 #ifndef PLUGIN_H
 #define PLUGIN_H
 
@@ -23,7 +20,7 @@ typedef struct acme_event {
 /* The plugin's state in one context. There are no globals: several contexts may live at once. */
 typedef struct state {
     const tn_host *host;
-    pthread_mutex_t lock; /* of the list */
+    pthread_mutex_t lock; /* of the list and the events: one thread may record what another asks */
     acme_stream *streams;
 } state;
 
@@ -38,7 +35,7 @@ void *acme_address(void *allocation, uint64_t offset);
 int32_t acme_enqueue(void *self, const tn_call *call);
 int32_t acme_synchronize(void *self, void *device);
 
-/* A row of kernels.c: schema, dtypes, flags, function, opcode. */
+/* A row of kernels.c: schema, dtypes, flags, opcode, and a function that the stream's thread calls. */
 #define ROW(...) TN_PLAIN_ROW_LATER(acme_enqueue, acme_can_run, __VA_ARGS__)
 
 #endif

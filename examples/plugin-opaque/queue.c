@@ -5,34 +5,14 @@
  */
 #include "plugin.h"
 
-/* ---- Kernels ------------------------------------------------------------------------------------------ */
-
-/* On the stream's thread; `work` is the copy of a call. */
-static int32_t run_call(tn_worker *stream, void *work)
-{
-    tn_call *call = work;
-    call->host = &stream->host; /* its error is a late one */
-    return ((const tn_plain_row *)call->data)->run(NULL, call);
-}
-
-int32_t acme_enqueue(void *self, const tn_call *call)
-{
-    if (((const tn_plain_row *)call->data)->opcode != TN_PLAIN_COUNTS)
-        return tn_worker_call(call->stream, run_call, call, acme_address);
-    /* The size of its result depends on the data: the host must wait for the input. */
-    tn_worker_wait(call->stream, tn_worker_queued(call->stream));
-    int32_t status = tn_worker_report(call->stream);
-    return status ? status : tn_plain_nonzero_at(call, acme_address);
-}
-
 /* ---- tenon.stream ------------------------------------------------------------------------------------- */
 
 static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
 {
     state *s = self;
     acme_stream *made = calloc(1, sizeof(*made));
-    if (!made) return s->host->error(s->host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    int32_t status = tn_worker_start(&made->worker, s->host);
+    int32_t status = made ? tn_worker_start(&made->worker, s->host)
+                          : s->host->error(s->host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
     if (status) {
         free(made);
         return status;
@@ -75,11 +55,29 @@ int32_t acme_synchronize(void *self, void *device)
     state *s = self;
     int32_t status = TN_OK;
     pthread_mutex_lock(&s->lock);
-    for (acme_stream *at = s->streams; at; at = at->next)
-        tn_worker_wait(&at->worker, tn_worker_queued(&at->worker));
-    for (acme_stream *at = s->streams; at && !status; at = at->next) status = tn_worker_report(&at->worker);
+    acme_stream *first = s->streams; /* what the list has stays in it until shutdown */
     pthread_mutex_unlock(&s->lock);
+    for (acme_stream *at = first; at; at = at->next)
+        tn_worker_wait(&at->worker, tn_worker_queued(&at->worker));
+    for (acme_stream *at = first; at && !status; at = at->next) status = tn_worker_report(&at->worker);
     return status;
+}
+
+/* On the stream's thread; `work` is the copy of a call. */
+static int32_t run_call(tn_worker *stream, void *work)
+{
+    tn_call *call = work;
+    call->host = &stream->host; /* its error is a late one */
+    return ((const tn_plain_row *)call->data)->run(NULL, call);
+}
+
+int32_t acme_enqueue(void *self, const tn_call *call)
+{
+    if (((const tn_plain_row *)call->data)->opcode != TN_PLAIN_COUNTS)
+        return tn_worker_call(call->stream, run_call, call, acme_address);
+    /* The size of its result depends on the data: the host must wait for the input. */
+    int32_t status = stream_synchronize(self, NULL, call->stream);
+    return status ? status : tn_plain_nonzero_at(call, acme_address);
 }
 
 /* ---- tenon.event -------------------------------------------------------------------------------------- */
@@ -96,30 +94,41 @@ static void event_destroy(void *self, void *device, void *event)
     free(event); /* work that waits for it has the stream and the number */
 }
 
+/* Reads an event; with a stream, records it there first. */
+static acme_event place_of(void *self, void *event, tn_worker *stream)
+{
+    state *s = self;
+    pthread_mutex_lock(&s->lock);
+    if (stream) *(acme_event *)event = (acme_event){stream, tn_worker_queued(stream)};
+    acme_event e = *(acme_event *)event;
+    pthread_mutex_unlock(&s->lock);
+    return e;
+}
+
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
-    *(acme_event *)event = (acme_event){stream, tn_worker_queued(stream)};
+    place_of(self, event, stream);
     return TN_OK;
 }
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
-    const acme_event *e = event;
-    *out_done = !e->stream || tn_worker_is_done(e->stream, e->number);
+    acme_event e = place_of(self, event, NULL);
+    *out_done = !e.stream || tn_worker_is_done(e.stream, e.number);
     return TN_OK;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
-    const acme_event *e = event;
-    if (e->stream) tn_worker_wait(e->stream, e->number);
+    acme_event e = place_of(self, event, NULL);
+    if (e.stream) tn_worker_wait(e.stream, e.number);
     return TN_OK;
 }
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    const acme_event *e = event;
-    return e->stream ? tn_worker_wait_for(stream, e->stream, e->number) : TN_OK;
+    acme_event e = place_of(self, event, NULL);
+    return e.stream ? tn_worker_wait_for(stream, e.stream, e.number) : TN_OK;
 }
 
 const tn_stream_interface acme_streams = {.size = sizeof(tn_stream_interface),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels and the table of the operators that they serve. The host has checked, promoted, broadcast and
- * allocated before it calls one (tenon/op.h). The table begins with plain kernels of all twelve families
- * (tenon/plain_kernels.h): replace them family by family. What has no row here runs as a composite of
- * operators that have one, or on the CPU, counted.
+ * The kernels and the table of the operators that they serve; plugin.h says when a row's function runs. The
+ * table begins with plain kernels of all twelve families (tenon/plain_kernels.h): replace them family by
+ * family. An operator without a row runs as a composite of others, or on the CPU, counted.
  */
 #include "plugin.h"
 
@@ -27,7 +26,7 @@ static int32_t relu(void *self, const tn_call *call)
     return TN_OK;
 }
 
-/* `tenon ops NAME` prints the schema of an operator. Of several rows that fit, the later runs. */
+/* `tenon ops NAME` prints the schema of an operator. If several rows fit a call, the last of them runs. */
 static const tn_kernel_row rows[] = {
     TN_PLAIN_FILL(ROW),
     TN_PLAIN_COPY(ROW),

@@ -10,7 +10,7 @@
 extern const tn_dtype acme_dtypes[]; /* 0 ends them */
 extern const tn_kernels_interface acme_kernels;
 
-/* A row of kernels.c: schema, dtypes, flags, function, opcode. */
+/* A row of kernels.c: schema, dtypes, flags, function, opcode. The host calls the function itself. */
 #define ROW(...) TN_PLAIN_ROW(acme_can_run, __VA_ARGS__)
 
 /* `return fail(host, TN_E_..., "...")` from any slot or kernel. */

@@ -25,6 +25,22 @@ void hand_close(hand *h)
     if (h->library) dlclose(h->library);
 }
 
+void *hand_alloc(hand *h, uint32_t i, uint64_t bytes, void **out_host, check_result *out)
+{
+    uint32_t kinds = h->target->facts.memory_kinds, kind = kinds & (~kinds + 1u);
+    void *allocation = NULL, *host = NULL;
+    if (!hand_ok(h, out, h->memory->alloc(h->self, h->devices[i], bytes, kind, &allocation, &host),
+                 "memory.alloc"))
+        return NULL;
+    if (out_host) *out_host = host;
+    return allocation;
+}
+
+void hand_free(hand *h, uint32_t i, void *allocation, uint64_t bytes)
+{
+    if (allocation) h->memory->free(h->self, h->devices[i], allocation, bytes);
+}
+
 static int open_plugin(hand *h, check_result *out)
 {
     char reason[160] = "";

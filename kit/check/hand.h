@@ -29,6 +29,10 @@ int hand_open(hand *h, check_target *t, uint32_t devices, check_result *out);
 void hand_close(hand *h);
 /* 1, or 0 and the case fails with what the plugin said. */
 int hand_ok(hand *h, check_result *out, int32_t status, const char *what);
+/* Memory on device i, of the first kind that the facts list; NULL and the case fails. The host's address of the
+ * memory goes to *out_host (NULL: not asked for). */
+void *hand_alloc(hand *h, uint32_t i, uint64_t bytes, void **out_host, check_result *out);
+void hand_free(hand *h, uint32_t i, void *allocation, uint64_t bytes);
 /* Whether a table of any age has a slot. */
 #define HAND_HAS(table, slot)                                                                    \
     ((table) && (table)->size >= offsetof(__typeof__(*(table)), slot) + sizeof((table)->slot) && \

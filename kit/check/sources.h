@@ -8,7 +8,7 @@
 /* tier0.c, tier0_streams.c: what a device is before it computes. */
 void check_tier0(check_target *t, check_list *list);
 void check_tier0_streams(check_target *t, check_list *list);
-/* tier0_slots.c: slots that the library does not call. */
+/* tier0_slots.c: slots called by hand. */
 void check_tier0_slots(check_target *t, check_list *list);
 /* tier0_gate.c: work that is held back must say that it is unfinished. */
 void check_tier0_gate(check_target *t, check_list *list);
@@ -18,6 +18,8 @@ void check_table_cases(check_target *t, check_list *list);
 void check_family_cases(check_target *t, check_list *list);
 /* index.c: indices out of range. */
 void check_index_cases(check_target *t, check_list *list);
+/* late.c: errors found late, and what a kernel borrows until it returns. */
+void check_late_cases(check_target *t, check_list *list);
 /* options.c: each option of each operator that the plugin has. */
 void check_option_cases(check_target *t, check_list *list);
 /* tier2.c: a perceptron learns. */

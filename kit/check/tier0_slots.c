@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tier 0, slots that the library does not call in this version but that a plugin may have. */
+/*
+ * Tier 0, slots called by hand: those that the library does not call in this version, and copies and memory in
+ * forms that its caching allocator never asks for.
+ */
 #include "hand.h"
 #include "sources.h"
 
@@ -13,11 +16,8 @@
 /* An allocation on a device that holds `data`, or NULL. */
 static void *upload(hand *h, uint32_t device, const uint8_t *data, check_result *out)
 {
-    uint32_t kinds = h->target->facts.memory_kinds, kind = kinds & (~kinds + 1u);
-    void *allocation = NULL, *host = NULL;
-    if (!hand_ok(h, out, h->memory->alloc(h->self, h->devices[device], BYTES, kind, &allocation, &host),
-                 "alloc"))
-        return NULL;
+    void *allocation = hand_alloc(h, device, BYTES, NULL, out);
+    if (!allocation) return NULL;
     hand_ok(
         h, out,
         h->copy->host_to_device(h->self, h->devices[device], allocation, 0, data, BYTES, h->streams[device]),
@@ -74,7 +74,7 @@ static void run_fill(check_target *t, const check_case *c, check_result *out)
                     what))
             holds(&h, 0, x, data, what, out);
     }
-    if (x) h.memory->free(h.self, h.devices[0], x, BYTES);
+    hand_free(&h, 0, x, BYTES);
     hand_close(&h);
 }
 
@@ -118,8 +118,137 @@ static void run_peer(check_target *t, const check_case *c, check_result *out)
         if (x[i]) holds(&h, i, x[i], data[i], "what was uploaded", out);
     }
     if (out->outcome == CHECK_PASSED) peer_both_ways(&h, x, data, out);
-    for (uint32_t i = 0; i < h.count; i++)
-        if (x[i]) h.memory->free(h.self, h.devices[i], x[i], BYTES);
+    for (uint32_t i = 0; i < h.count; i++) hand_free(&h, i, x[i], BYTES);
+    hand_close(&h);
+}
+
+/* ---- Copies on one device ------------------------------------------------------------------------------ */
+
+/* Two allocations and what they must hold. The third buffer is the host's side of a copy. */
+typedef struct copies {
+    hand h;
+    void *x[2];
+    uint8_t want[2][BYTES], host[BYTES];
+    check_result *out;
+} copies;
+
+/* One copy of `bytes`, from offset `from` to offset `to`; updates what the target must hold. */
+typedef int32_t copy_fn(copies *c, uint64_t to, uint64_t from, uint64_t bytes);
+
+static int32_t on_device(copies *c, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    memcpy(c->want[0] + to, c->want[1] + from, bytes);
+    return c->h.copy->device_to_device(c->h.self, c->h.devices[0], c->x[0], to, c->x[1], from, bytes,
+                                       c->h.streams[0]);
+}
+
+static int32_t from_host(copies *c, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    memcpy(c->want[0] + to, c->host + from, bytes);
+    return c->h.copy->host_to_device(c->h.self, c->h.devices[0], c->x[0], to, c->host + from, bytes,
+                                     c->h.streams[0]);
+}
+
+/* The bytes of the host around the target must stay. */
+static int32_t to_host(copies *c, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    static uint8_t want[BYTES];
+    memcpy(want, c->host, BYTES);
+    memcpy(want + to, c->want[1] + from, bytes);
+    int32_t status = c->h.copy->device_to_host(c->h.self, c->h.devices[0], c->host + to, c->x[1], from, bytes,
+                                               c->h.streams[0]);
+    if (!status) status = c->h.stream->synchronize(c->h.self, c->h.devices[0], c->h.streams[0]);
+    for (int i = 0; i < BYTES && !status; i++)
+        if (!check_that(c->out, c->host[i] == want[i],
+                        "copy.device_to_host of %u bytes from offset %u: byte %lld of the target is 0x%02x, "
+                        "expected 0x%02x",
+                        (unsigned)bytes, (unsigned)from, (long long)i - (long long)to, c->host[i], want[i]))
+            break;
+    return status;
+}
+
+static const struct {
+    const char *name;
+    copy_fn *run;
+} copy_slots[] = {{"copy.device_to_device", on_device},
+                  {"copy.host_to_device", from_host},
+                  {"copy.device_to_host", to_host}};
+
+/* Every remainder of 4, 8 and 16, at even and odd offsets: wide copies end with a tail. */
+static void copy_all_forms(copies *c, const char *slot, copy_fn *run)
+{
+    static const uint64_t offsets[] = {0, 1, 2, 4, 7, 16, 63, 2048, 4095};
+    enum { OFFSETS = sizeof offsets / sizeof *offsets };
+    for (uint64_t i = 0; i < 4 * OFFSETS && c->out->outcome == CHECK_PASSED; i++) {
+        uint64_t bytes = 1 + i * 5 % 67 + (i % 3 == 0) * 1000, to = offsets[i % OFFSETS],
+                 from = offsets[(i / 4 + i) % OFFSETS];
+        char what[96];
+        snprintf(what, sizeof what, "%s of %u bytes from offset %u to offset %u", slot, (unsigned)bytes,
+                 (unsigned)from, (unsigned)to);
+        if (!hand_ok(&c->h, c->out, run(c, to, from, bytes), what)) return;
+        holds(&c->h, 0, c->x[0], c->want[0], what, c->out);
+    }
+    holds(&c->h, 0, c->x[1], c->want[1], "the source of the copies", c->out);
+}
+
+static void run_copies(check_target *t, const check_case *c, check_result *out)
+{
+    static copies k; /* too large for a stack */
+    k = (copies){.out = out};
+    for (int i = 0; i < 2; i++) pattern(k.want[i], (uint32_t)check_seed(t, c) + (uint32_t)i);
+    pattern(k.host, (uint32_t)check_seed(t, c) + 2);
+    if (hand_open(&k.h, t, 1, out) && k.h.count) {
+        for (int i = 0; i < 2 && out->outcome == CHECK_PASSED; i++) k.x[i] = upload(&k.h, 0, k.want[i], out);
+        if (out->outcome == CHECK_PASSED)
+            copy_all_forms(&k, copy_slots[c->number].name, copy_slots[c->number].run);
+        for (int i = 0; i < 2; i++) hand_free(&k.h, 0, k.x[i], BYTES);
+    }
+    hand_close(&k.h);
+}
+
+/* ---- memory.free --------------------------------------------------------------------------------------- */
+
+enum { BLOCKS = 7 };
+
+/* Fills a block with a pattern of its own, so that another one in the same place would show. */
+static void *new_block(hand *h, uint8_t *want, uint32_t seed, check_result *out)
+{
+    pattern(want, seed);
+    void *x = upload(h, 0, want, out);
+    if (x) holds(h, 0, x, want, "a new allocation", out); /* waits: no work may use a block that is freed */
+    return x;
+}
+
+/* Frees the first block, one in the middle and the last one, in turn; after each a new one is allocated, and all
+ * must hold what they held. */
+static void free_in_turn(hand *h, void **x, uint8_t want[BLOCKS][BYTES], uint32_t seed, check_result *out)
+{
+    static const int order[] = {3, 0, BLOCKS - 1, 2};
+    for (uint32_t i = 0; i < sizeof order / sizeof *order && out->outcome == CHECK_PASSED; i++) {
+        char what[80];
+        hand_free(h, 0, x[order[i]], BYTES);
+        x[order[i]] = new_block(h, want[order[i]], seed + 100 + i, out);
+        for (int k = 0; k < BLOCKS && out->outcome == CHECK_PASSED; k++) {
+            snprintf(what, sizeof what, "allocation %d, after memory.free of %d and a new allocation", k,
+                     order[i]);
+            holds(h, 0, x[k], want[k], what, out);
+        }
+    }
+}
+
+static void run_free(check_target *t, const check_case *c, check_result *out)
+{
+    static uint8_t want[BLOCKS][BYTES];
+    void *x[BLOCKS] = {NULL};
+    uint32_t seed = (uint32_t)check_seed(t, c);
+    hand h;
+    if (hand_open(&h, t, 1, out) && h.count) {
+        for (uint32_t i = 0; i < BLOCKS && out->outcome == CHECK_PASSED; i++)
+            x[i] = new_block(&h, want[i], seed + i, out);
+        if (out->outcome == CHECK_PASSED) free_in_turn(&h, x, want, seed, out);
+        /* After a failure nobody knows which allocations are left. */
+        for (int i = 0; i < BLOCKS && out->outcome == CHECK_PASSED; i++) hand_free(&h, 0, x[i], BYTES);
+    }
     hand_close(&h);
 }
 
@@ -138,6 +267,10 @@ static void run_self_test(check_target *t, const check_case *c, check_result *ou
 void check_tier0_slots(check_target *t, check_list *list)
 {
     check_add(list, &(check_case){.run = run_fill}, "0/slot/memory.fill");
+    check_add(list, &(check_case){.run = run_free, .tags = CHECK_TAG_ALONE}, "0/slot/memory.free");
+    for (size_t i = 0; i < sizeof copy_slots / sizeof *copy_slots; i++)
+        check_add(list, &(check_case){.run = run_copies, .number = (int64_t)i}, "0/slot/%s",
+                  copy_slots[i].name);
     check_add(list, &(check_case){.run = run_peer}, "0/slot/copy.peer");
     check_add(list, &(check_case){.run = run_self_test}, "0/slot/self_test");
 }

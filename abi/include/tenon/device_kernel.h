@@ -6,15 +6,24 @@
  *
  * A device source includes it, or is handed to the compiler behind its text where a device compiler sees no
  * files: clCreateProgramWithSource takes both as two strings. Host code gets it through tenon/kernel.h, so
- * that both sides share one text. Pointers are those of private memory; a kernel reads its arrays itself:
+ * that both sides share one text. Pointers are those of private memory; a kernel reads its arrays itself.
  *
- *     __kernel void add(__global char *out, __global const char *a, __global const char *b, tn_walk walk)
+ * An operand begins `byte_offset` bytes behind its allocation, unless its flags have TN_OPERAND_IMMEDIATE:
+ * then it has no allocation, and the host passes the element that `host` points to (tenon/op.h). So the
+ * kernel of a sum takes both forms of each input:
+ *
+ *     float load(__global const char *memory, ulong at, float immediate, int is_immediate)
+ *     {
+ *         return is_immediate ? immediate : *(__global const float *)(memory + at);
+ *     }
+ *     __kernel void add(__global char *out, ulong out_at, __global const char *a, ulong a_at, float a_value,
+ *                       __global const char *b, ulong b_at, float b_value, int immediates, tn_walk walk)
  *     {
  *         tn_s64 i = (tn_s64)get_global_id(0);
  *         if (i >= walk.numel) return;
- *         *(__global float *)(out + tn_walk_offset(&walk, 0, i)) =
- *             *(__global const float *)(a + tn_walk_offset(&walk, 1, i)) +
- *             *(__global const float *)(b + tn_walk_offset(&walk, 2, i));
+ *         float x = load(a, a_at + (ulong)tn_walk_offset(&walk, 1, i), a_value, immediates & 1);
+ *         float y = load(b, b_at + (ulong)tn_walk_offset(&walk, 2, i), b_value, immediates & 2);
+ *         *(__global float *)(out + out_at + tn_walk_offset(&walk, 0, i)) = x + y;
  *     }
  */
 #ifndef TENON_DEVICE_KERNEL_H

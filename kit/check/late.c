@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tier 1, late work: kernels that are queued behind the gate (gate.h), so that they cannot have run when the
+ * slot returns. What goes wrong then is a late error: whoever waits for the stream is told, once, and events
+ * and host callbacks behind it complete all the same. Whether other work behind it runs is left open.
+ *
+ * What a call borrows may change as soon as the kernel has returned, so it must have been copied by then.
+ */
+#include "gate.h"
+#include "hand_call.h"
+#include "sources.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 3, COLUMNS = 4, CELLS = ROWS * COLUMNS };
+
+static const int64_t shape[] = {ROWS, COLUMNS}, zeros[CELLS]; /* of any dtype */
+
+typedef struct late {
+    desk d;
+    hand_call call;
+} late;
+
+/* ---- A late error -------------------------------------------------------------------------------------- */
+
+/* Queues gather with a position outside, behind the gate. 0: the case has ended. */
+static int queue_failure(late *l)
+{
+    static const float values[CELLS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const int64_t positions[CELLS] = {0, 1, 2, 3, 0, COLUMNS, 2, 3, 0, 1, 2, 3};
+    hand_call *k = &l->call;
+    hand_tensor *self = hand_call_tensor(k, TN_FLOAT32, 2, shape, values),
+                *result = self ? hand_call_tensor(k, TN_FLOAT32, 2, shape, NULL) : NULL;
+    /* The positions arrive behind the gate, too: a kernel that looks at once cannot see the wrong one. */
+    hand_tensor *index = result ? hand_call_tensor(k, TN_INT64, 2, shape, zeros) : NULL;
+    if (!index || !desk_ok(&l->d, l->d.h.stream->synchronize(l->d.h.self, l->d.device, l->d.stream),
+                           "stream.synchronize"))
+        return 0;
+    hand_call_give(k, hand_call_value(self));
+    hand_call_give(k, tn_value_int(1));
+    hand_call_give(k, hand_call_value(index));
+    hand_call_give(k, tn_value_bool(0));
+    k->outs[0] = hand_call_value(result);
+    if (!hand_call_find(k, "aten::gather", TN_FLOAT32) || !desk_hold(&l->d)) return 0;
+    hand_call_write(k, index, positions, sizeof positions);
+    return desk_ok(&l->d, hand_call_run(k), "gather, queued behind a host callback");
+}
+
+/* A host callback and an event behind the error. */
+static int queue_behind(late *l)
+{
+    desk *d = &l->d;
+    const tn_stream_interface *s = d->h.stream;
+    return desk_ok(d, s->host_callback(d->h.self, d->device, d->stream, gate_mark, &d->g),
+                   "stream.host_callback behind work that will fail") &&
+           (!d->event || desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream),
+                                 "event.record behind work that will fail"));
+}
+
+static int is_expected(desk *d, int32_t status, const char *what)
+{
+    return check_that(d->out, status == TN_E_INDEX || status == TN_E_DEVICE_LOST,
+                      "%s after an index out of range that was found late: status %d, expected %d "
+                      "(TN_E_INDEX)%s%s",
+                      what, status, TN_E_INDEX, status ? ": " : "", status ? d->h.mini.error : "");
+}
+
+/* The error has been reported: callback and event are done, it is not reported again, and the stream works. */
+static void look_behind(late *l)
+{
+    static const float again[CELLS] = {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12};
+    static float got[CELLS];
+    desk *d = &l->d;
+    int32_t done = 1;
+    check_that(d->out, gate_read(&d->g, &d->g.passed) == 1,
+               "the host callback behind a late error ran %d times, expected 1",
+               gate_read(&d->g, &d->g.passed));
+    if (d->event && desk_ok(d, d->h.event->query(d->h.self, d->device, d->event, &done), "event.query"))
+        check_that(d->out, done == 1, "the event behind a late error is not done: event.query gave %d", done);
+    if (!desk_ok(d, d->h.stream->synchronize(d->h.self, d->device, d->stream),
+                 "stream.synchronize, after the late error was reported"))
+        return;
+    hand_call_write(&l->call, &l->call.tensors[0], again, sizeof again);
+    if (hand_call_read(&l->call, &l->call.tensors[0], got, sizeof got))
+        check_that(d->out, !memcmp(got, again, sizeof got),
+                   "work that was queued after the late error was reported has not run");
+}
+
+/* Returns the late error, or TN_OK if there was none. */
+typedef int32_t wait_fn(desk *d);
+
+static int32_t synchronize_stream(desk *d)
+{
+    return d->h.stream->synchronize(d->h.self, d->device, d->stream);
+}
+
+static int32_t synchronize_device(desk *d)
+{
+    return d->h.device->synchronize(d->h.self, d->device);
+}
+
+/* Asks until the stream is done or says what went wrong. */
+static int32_t ask_stream(desk *d)
+{
+    enum { PATIENCE = 10000, PAUSE_NS = 1000000 };
+    int32_t done = 0, status = TN_OK;
+    for (int i = 0; i < PATIENCE && !done && !status; i++) {
+        status = d->h.stream->query(d->h.self, d->device, d->stream, &done);
+        if (!done && !status) gate_pause(PAUSE_NS);
+    }
+    /* A query may find the stream done before the error has reached it: the next one must tell. */
+    return status ? status : d->h.stream->query(d->h.self, d->device, d->stream, &done);
+}
+
+static void report(late *l, wait_fn *wait, const char *what)
+{
+    if (!queue_failure(l) || !queue_behind(l)) return;
+    gate_open(&l->d.g);
+    int32_t status = wait(&l->d);
+    if (!is_expected(&l->d, status, what) || status == TN_E_DEVICE_LOST) return;
+    /* A query may tell of the error before the work behind it has been passed over. */
+    if (wait == ask_stream &&
+        !desk_ok(&l->d, synchronize_stream(&l->d), "stream.synchronize after the error"))
+        return;
+    look_behind(l);
+}
+
+static void report_by_stream(late *l)
+{
+    report(l, synchronize_stream, "stream.synchronize");
+}
+
+static void report_by_device(late *l)
+{
+    report(l, synchronize_device, "device.synchronize");
+}
+
+static void report_by_query(late *l)
+{
+    report(l, ask_stream, "stream.query");
+}
+
+/* ---- What a call borrows -------------------------------------------------------------------------------- */
+
+/* Overwrites all that the call borrowed, as a host does that uses the memory again. */
+static void overwrite(hand_call *k)
+{
+    for (uint32_t i = 0; i < k->n_tensors; i++) {
+        hand_tensor *t = &k->tensors[i];
+        memset(t->sizes, 0, sizeof t->sizes);
+        memset(t->strides, 0, sizeof t->strides);
+        t->desc.rank = 0;
+        t->desc.byte_offset = 4;
+    }
+    k->nest.numel = k->nest_sizes[0] = 1;
+    k->nest_strides[0] = 0;
+    for (uint32_t i = 0; i < HAND_TENSORS; i++) k->operands[i].byte_offset = 4;
+    for (uint32_t i = 0; i < HAND_ARGUMENTS; i++) k->args[i] = tn_value_none();
+    k->outs[0] = tn_value_none();
+    k->call.n_args = k->call.n_outs = 0;
+    k->call.args = NULL;
+    k->call.outs = NULL;
+    k->call.nest = NULL;
+}
+
+/* Runs the call behind the gate, with `text` as the contents of its text argument; before its work begins, text
+ * and call are overwritten. */
+static void borrow(late *l, const char *op, hand_tensor *result, char *text, const char *other_text,
+                   const float *want)
+{
+    static float got[CELLS];
+    hand_call *k = &l->call;
+    if (!hand_call_find(k, op, TN_FLOAT32) || !desk_hold(&l->d)) return;
+    int32_t status = hand_call_run(k);
+    overwrite(k);
+    strcpy(text, other_text);
+    gate_open(&l->d.g);
+    if (!desk_ok(&l->d, status, op) || !hand_call_read(k, result, got, sizeof got)) return;
+    for (int i = 0; i < CELLS; i++)
+        if (!check_that(l->d.out, fabsf(got[i] - want[i]) <= 2e-5f * fabsf(want[i]),
+                        "%s: element %d is %.7g, expected %.7g; the call, its text and its shapes were "
+                        "overwritten after the kernel had returned and before its work began",
+                        op, i, (double)got[i], (double)want[i]))
+            return;
+}
+
+static void borrow_scatter(late *l)
+{
+    static const float source[CELLS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const float start[CELLS] = {10, 10, 10, 10, 20, 20, 20, 20, 30, 30, 30, 30};
+    static const int64_t positions[CELLS] = {0, 0, 1, 3, 0, 0, 1, 3, 0, 0, 1, 3};
+    static const float want[CELLS] = {13, 13, 10, 14, 31, 27, 20, 28, 49, 41, 30, 42}; /* sums */
+    char text[8] = "sum";
+    hand_call *k = &l->call;
+    hand_tensor *self = hand_call_tensor(k, TN_FLOAT32, 2, shape, start),
+                *index = self ? hand_call_tensor(k, TN_INT64, 2, shape, positions) : NULL,
+                *from = index ? hand_call_tensor(k, TN_FLOAT32, 2, shape, source) : NULL;
+    if (!from) return;
+    hand_call_give(k, hand_call_value(self));
+    hand_call_give(k, tn_value_int(1));
+    hand_call_give(k, hand_call_value(index));
+    hand_call_give(k, hand_call_value(from));
+    hand_call_give(k, tn_value_string(text));
+    hand_call_give(k, tn_value_bool(1));
+    k->outs[0] = hand_call_value(self);
+    borrow(l, "aten::scatter_reduce_.two", self, text, "prod", want);
+}
+
+/* Pointwise: the operands of the loop nest are borrowed, too. */
+static void borrow_pointwise(late *l, const char *op, const float *a, const float *b, char *text,
+                             const char *other_text, const float *want)
+{
+    hand_call *k = &l->call;
+    hand_tensor *result = hand_call_tensor(k, TN_FLOAT32, 2, shape, NULL);
+    for (int i = 0; i < 2 && result && (i ? b : a); i++) {
+        hand_tensor *x = hand_call_tensor(k, TN_FLOAT32, 2, shape, i ? b : a);
+        if (!x) return;
+        hand_call_give(k, hand_call_value(x));
+    }
+    if (!result) return;
+    hand_call_give(k, tn_value_string(text));
+    k->outs[0] = hand_call_value(result);
+    hand_call_nest(k);
+    borrow(l, op, result, text, other_text, want);
+}
+
+static void borrow_div(late *l)
+{
+    static const float a[CELLS] = {7, -7, 5, -5, 9, -9, 1, -1, 8, -8, 11, -11},
+                       b[CELLS] = {2, 2, 2, 2, 4, 4, 4, 4, 3, 3, 4, 4};
+    static const float want[CELLS] = {3, -3, 2, -2, 2, -2, 0, 0, 2, -2, 2, -2}; /* rounded towards zero */
+    char text[8] = "trunc";
+    borrow_pointwise(l, "aten::div.Tensor_mode", a, b, text, "floor", want);
+}
+
+static void borrow_gelu(late *l)
+{
+    static const float a[CELLS] = {1, 1.5f, 2, 2.5f, 1, 1.5f, 2, 2.5f, 1, 1.5f, 2, 2.5f};
+    static float want[CELLS]; /* the form by tanh differs in the fourth digit */
+    char text[8] = "none";
+    for (int i = 0; i < CELLS; i++) want[i] = (float)((double)a[i] * 0.5 * erfc((double)-a[i] / sqrt(2)));
+    borrow_pointwise(l, "aten::gelu", a, NULL, text, "tanh", want);
+}
+
+/* ---- Results of a size that depends on data -------------------------------------------------------------- */
+
+/* The elements arrive behind the gate, which is opened while the kernel counts them. */
+static void count(late *l)
+{
+    static const float values[CELLS] = {0, 1, 0, 0, 0, 0, 2, 0, 3, 0, 0, 0};
+    static const int64_t want[] = {0, 1, 1, 2, 2, 0}, none[] = {0, 2};
+    int64_t got[6] = {0};
+    pthread_t thread;
+    hand_call *k = &l->call;
+    hand_tensor *self = hand_call_tensor(k, TN_FLOAT32, 2, shape, zeros),
+                *result = self ? hand_call_tensor(k, TN_INT64, 2, none, NULL) : NULL;
+    if (!result || !desk_ok(&l->d, synchronize_stream(&l->d), "stream.synchronize")) return;
+    hand_call_give(k, hand_call_value(self));
+    k->outs[0] = hand_call_value(result);
+    if (!hand_call_find(k, "aten::nonzero", TN_FLOAT32) || !desk_hold(&l->d)) return;
+    hand_call_write(k, self, values, sizeof values);
+    if (gate_open_later(&l->d.g, &thread)) {
+        check_skip(l->d.out, "no thread");
+        return;
+    }
+    int32_t status = hand_call_run(k);
+    pthread_join(thread, NULL);
+    if (!desk_ok(&l->d, status, "nonzero")) return;
+    if (check_that(
+            l->d.out, result->desc.rank == 2 && result->sizes[0] == 3 && result->sizes[1] == 2,
+            "nonzero of a tensor whose contents were still being copied: %lld rows, expected 3; it must "
+            "wait for its stream before it counts",
+            result->desc.rank == 2 ? (long long)result->sizes[0] : -1LL) &&
+        hand_call_read(k, result, got, sizeof got))
+        check_that(l->d.out, !memcmp(got, want, sizeof got), "nonzero: positions of other elements");
+}
+
+/* ---- The list ------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    void (*run)(late *l);
+} cases[] = {
+    {"error/stream.synchronize", report_by_stream},
+    {"error/stream.query", report_by_query},
+    {"error/device.synchronize", report_by_device},
+    {"borrowed/scatter_reduce_", borrow_scatter},
+    {"borrowed/div", borrow_div},
+    {"borrowed/gelu", borrow_gelu},
+    {"waits/nonzero", count},
+};
+
+static void run(check_target *t, const check_case *c, check_result *out)
+{
+    late l = {.call = {.h = &l.d.h, .out = out}};
+    if (desk_open(&l.d, t, out)) cases[c->number].run(&l);
+    gate_open(&l.d.g);
+    if (l.d.stream) synchronize_stream(&l.d);
+    hand_call_finish(&l.call);
+    desk_close(&l.d);
+}
+
+void check_late_cases(check_target *t, check_list *list)
+{
+    if (!check_has_dtype(t, TN_FLOAT32) || !check_has_dtype(t, TN_INT64)) return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_add(list,
+                  &(check_case){.tier = 1,
+                                .tags = CHECK_TAG_OPTIONAL | CHECK_TAG_ALONE, /* it may write anywhere */
+                                .run = run,
+                                .number = (int64_t)i},
+                  "1/late/%s", cases[i].name);
+}
