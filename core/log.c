@@ -2,7 +2,7 @@
 /*
  * Log lines. They go to the context's sink. A context without one is silent, unless the environment asks for
  * lines: with TENON_LOG=LEVEL, or by asking for a layer that reports something (TENON_VALIDATE, TENON_RECORD,
- * TENON_INJECT, TENON_DEBUG). Then they go to standard error.
+ * TENON_INJECT, TENON_DEBUG, TENON_TRACE). Then they go to standard error.
  */
 #include "core/log.h"
 
@@ -17,12 +17,17 @@
 static const char *const names[] = {"error", "warn", "info", "debug"};
 #define LEVELS (int32_t)(sizeof names / sizeof *names)
 
-/* The only function of the library that prints. `user` is the context. */
+/* The only function of the library that prints. */
+static void print_line(int32_t level, const char *text)
+{
+    fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level >= LEVELS ? LEVELS - 1 : level], text);
+}
+
+/* `user` is the context. */
 static void write_to_stderr(void *user, int32_t level, const char *text)
 {
     const tn_context *ctx = user;
-    if (level > ctx->log_level) return;
-    fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level >= LEVELS ? LEVELS - 1 : level], text);
+    if (level <= ctx->log_level) print_line(level, text);
 }
 
 /* 0 to 3, or -1 for a word that is not a level. */
@@ -36,7 +41,8 @@ static int32_t level_of(const char *wish)
 
 static int32_t has_layer(void)
 {
-    static const char *const variables[] = {"TENON_VALIDATE", "TENON_RECORD", "TENON_INJECT", "TENON_DEBUG"};
+    static const char *const variables[] = {"TENON_VALIDATE", "TENON_RECORD", "TENON_INJECT", "TENON_DEBUG",
+                                            "TENON_TRACE"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = secure_getenv(variables[i]);
         if (value && value[0]) return 1;
@@ -53,9 +59,18 @@ void tni_log_init(tn_context *ctx)
     ctx->log = write_to_stderr;
     ctx->log_user = ctx;
     ctx->log_level = level < 0 ? TN_LOG_WARN : level;
-    if (level < 0)
-        tni_log(ctx, TN_LOG_WARN, "TENON_LOG is '%s' (expected error, warn, info or debug); warn is assumed",
-                wish);
+    if (level < 0) tni_log_setting(ctx, "TENON_LOG", wish, "error, warn, info or debug", "warn");
+}
+
+void tni_log_setting(tn_context *ctx, const char *variable, const char *value, const char *expected,
+                     const char *assumed)
+{
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "%s is '%s' (expected %s); %s is assumed", variable, value, expected, assumed);
+    if (ctx->log)
+        ctx->log(ctx->log_user, TN_LOG_WARN, line);
+    else
+        print_line(TN_LOG_WARN, line);
 }
 
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...)

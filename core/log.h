@@ -7,5 +7,9 @@
 
 /* Chooses where lines go; the context's sink is set if its program gave one. */
 void tni_log_init(tn_context *ctx);
+/* Warns about a variable of the environment whose value is not one of the `expected`; `assumed` is used in its place.
+ * Without a sink the line goes to standard error. */
+void tni_log_setting(tn_context *ctx, const char *variable, const char *value, const char *expected,
+                     const char *assumed);
 
 #endif

@@ -327,7 +327,7 @@ int32_t tni_plugins_init(tn_context *ctx, const tn_context_options *options)
     if (!all) return TN_E_OUT_OF_MEMORY;
     pthread_mutex_init(&all->lock, NULL);
     all->found.ctx = ctx;
-    all->settings = tni_plugin_settings_read(options);
+    all->settings = tni_plugin_settings_read(ctx, options);
     ctx->plugins = all;
     status = tni_shim_wishes_read(options, &wishes);
     all->settings.shims = wishes.asked;
@@ -358,7 +358,7 @@ static int32_t open_locked(plugins *all, const char *path, tn_library *library)
     if (status != TN_OK) return status;
     tni_candidate *c = library->candidate;
     if (c->state == TNI_CANDIDATE_READY) {
-        all->settings = tni_plugin_settings_read(NULL);
+        all->settings = tni_plugin_settings_read(all->found.ctx, NULL);
         status = try_candidate(all, c, 1, &library->plugin, &reason);
         return status ? tni_error_wrap(status, "%s: %s", path, reason.text) : TN_OK;
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "plugin/paths.h" /* made by the build */
+#include "core/log.h"
 #include "dispatcher/plugin/trust.h"
 
 /* NULL for a variable that is empty or not set. */
@@ -16,14 +17,23 @@ static const char *environment(const char *name)
     return text && *text ? text : NULL;
 }
 
-tni_plugin_settings tni_plugin_settings_read(const tn_context_options *options)
+/* NULL for a value that is not one of the three, after a warning: then unknown plugins are probed. */
+static const char *probe_setting(tn_context *ctx)
+{
+    const char *text = environment("TENON_PLUGIN_PROBE");
+    if (!text || !strcmp(text, "always") || !strcmp(text, "unknown") || !strcmp(text, "never")) return text;
+    tni_log_setting(ctx, "TENON_PLUGIN_PROBE", text, "always, unknown or never", "unknown");
+    return NULL;
+}
+
+tni_plugin_settings tni_plugin_settings_read(tn_context *ctx, const tn_context_options *options)
 {
     tni_plugin_settings s = {
         .path = environment("TENON_PLUGIN_PATH"),
         .add = environment("TENON_PLUGIN_ADD"),
         .select = environment("TENON_PLUGIN_SELECT"),
         .disable = environment("TENON_PLUGIN_DISABLE"),
-        .probe = environment("TENON_PLUGIN_PROBE"),
+        .probe = probe_setting(ctx),
     };
     if (options && options->plugin_path) s.path = options->plugin_path;
     return s;

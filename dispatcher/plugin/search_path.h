@@ -31,7 +31,7 @@ typedef struct tni_plugin_settings {
 } tni_plugin_settings;
 
 /* From the options (may be NULL) and the environment; strings are borrowed from them. */
-tni_plugin_settings tni_plugin_settings_read(const tn_context_options *options);
+tni_plugin_settings tni_plugin_settings_read(tn_context *ctx, const tn_context_options *options);
 
 /* Called for each place in order. `standard` places may be missing and are trusted. A status other than TN_OK ends
  * the walk. */

@@ -6,6 +6,8 @@
 #include <tenon/inspect.h>
 #include <unistd.h>
 #include "dispatcher/plugin/discovery.h"
+#include "dispatcher/plugin/shims.h"
+#include "dispatcher/plugin/trust.h"
 
 static tn_context *ctx;
 static char folder[PATH_MAX];
@@ -294,10 +296,143 @@ Test(discovery, settings_come_from_options_before_the_environment)
     setenv("TENON_PLUGIN_PATH", "/b", 1);
     setenv("TENON_PLUGIN_ADD", "", 1);
     setenv("TENON_PLUGIN_DISABLE", "x", 1);
-    tni_plugin_settings s = tni_plugin_settings_read(&options);
+    tni_plugin_settings s = tni_plugin_settings_read(ctx, &options);
     cr_assert_str_eq(s.path, "/a");
     cr_assert_null(s.add);
     cr_assert_str_eq(s.disable, "x");
-    s = tni_plugin_settings_read(NULL);
+    s = tni_plugin_settings_read(ctx, NULL);
     cr_assert_str_eq(s.path, "/b");
+}
+
+static char logged[512];
+static void keep_line(void *user, int32_t level, const char *text)
+{
+    snprintf(logged, sizeof logged, "%d %s", level, text);
+}
+
+Test(discovery, a_mistyped_probe_setting_is_said_and_unknown_is_assumed)
+{
+    static const char *const good[] = {"always", "unknown", "never"};
+    const tn_context_options options = {.size = sizeof options, .log = keep_line};
+    tn_context *own = NULL;
+    cr_assert_eq(tn_context_create(&options, &own), TN_OK);
+    for (int i = 0; i < 3; i++) {
+        setenv("TENON_PLUGIN_PROBE", good[i], 1);
+        cr_assert_str_eq(tni_plugin_settings_read(own, NULL).probe, good[i]);
+    }
+    cr_assert_str_eq(logged, "");
+    setenv("TENON_PLUGIN_PROBE", "nevr", 1);
+    cr_assert_null(tni_plugin_settings_read(own, NULL).probe);
+    cr_assert_str_eq(
+        logged, "1 TENON_PLUGIN_PROBE is 'nevr' (expected always, unknown or never); unknown is assumed");
+    tn_context_destroy(own);
+}
+
+/* ---- Places and names at their limits ------------------------------------------------------------------- */
+
+Test(discovery, a_folder_with_too_many_manifests_is_refused)
+{
+    tni_plugin_settings s = {.path = folder};
+    for (int i = 0; i < 1025; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.json", i);
+        write_text(folder, name, "[]");
+    }
+    tni_discovery d = discover(&s);
+    cr_assert_eq(d.candidates.count, 1);
+    expect(&d, 0, "", TN_CANDIDATE_FAILED, "cannot search the folder: too many manifests");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, a_place_that_is_named_twice_is_searched_once)
+{
+    char path[2 * PATH_MAX];
+    tni_plugin_settings s = {.path = path};
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    snprintf(path, sizeof path, "%s:%s", folder, folder);
+    tni_discovery d = discover(&s);
+    cr_assert_eq(d.candidates.count, 1);
+    cr_assert_eq(d.folders.count, 1);
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, all_requirements_are_kept_in_order)
+{
+    tni_plugin_settings s = {.path = folder};
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", ", \"requires\": [\"a\", \"b\", \"c\"]");
+    tni_discovery d = discover(&s);
+    cr_assert_str_eq(tni_candidate_at(&d, 0)->requires, "a,b,c");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, shims_are_loaded_on_request_only)
+{
+    tni_plugin_settings s = {.path = folder};
+    copy_plugin("sound", "libx.so");
+    manifest_for("a.json", "skewed", "libx.so", ", \"shim\": \"validate\"");
+    manifest_for("b.json", "skewed", "libx.so", ", \"shim\": \"unheard_of\"");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_SKIPPED, "a shim, loaded on request only: set TENON_VALIDATE");
+    expect(&d, 1, "skewed", TN_CANDIDATE_SKIPPED, "this library knows no shim 'unheard_of'");
+    tni_discovery_finish(&d);
+    s.shims = 1u << tni_shim_index("validate");
+    d = discover(&s);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
+    tni_discovery_finish(&d);
+}
+
+/* Cut, so that it matches nothing. */
+Test(discovery, a_name_that_is_too_long_selects_nothing)
+{
+    char list[600];
+    tni_plugin_settings s = {.path = folder, .select = list};
+    memset(list, '?', sizeof list - 1);
+    list[sizeof list - 1] = 0;
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_SKIPPED, "not selected: TENON_PLUGIN_SELECT is '????");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, lists_of_allowed_libraries_that_are_not_files)
+{
+    tni_plugin_settings s = {.path = folder};
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    setenv("TENON_PLUGIN_ALLOW", folder, 1);
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "cannot be read: not a regular file");
+    tni_discovery_finish(&d);
+    setenv("TENON_PLUGIN_ALLOW", "", 1); /* as if it were not set */
+    d = discover(&s);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
+    tni_discovery_finish(&d);
+    /* A hash with more digits than a hash has is another one; so is one behind a very long line's beginning. */
+    char line[6000];
+    memset(line, 'x', sizeof line);
+    snprintf(line + 5000, sizeof line - 5000,
+             "\nba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad0\n");
+    write_text(folder, "libx.so", "abc");
+    allow(line);
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "allows no library with the SHA-256");
+    tni_discovery_finish(&d);
+}
+
+Test(discovery, paths_that_are_not_absolute_have_no_folder)
+{
+    tni_reason reason = {""};
+    char path[PATH_MAX + 16];
+    cr_assert_eq(tni_trust_check_folder("libx.so", &reason), TN_E_STATE);
+    cr_assert_str_eq(reason.text, "refused: 'libx.so' is not an absolute path");
+    cr_assert_eq(tni_trust_check_folder("/libx.so", &reason), TN_OK, "the root folder: %s", reason.text);
+    cr_assert_eq(tni_trust_check_folder("/nowhere/libx.so", &reason), TN_E_IO);
+    cr_assert_str_eq(reason.text, "cannot examine the folder '/nowhere': No such file or directory");
+    memset(path, 'x', sizeof path);
+    path[0] = path[sizeof path - 3] = '/';
+    path[sizeof path - 1] = 0;
+    cr_assert_eq(tni_trust_check_folder(path, &reason), TN_E_STATE);
 }

@@ -266,3 +266,245 @@ Test(elf_info, a_plain_plugin_is_fine_in_a_sanitised_host)
     cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_E_VERSION);
     cr_assert_str_eq(reason.text, "sanitizer: the plugin was compiled with address, this process has none");
 }
+
+/* ---- Fields that are wrong, one at a time -------------------------------------------------------------- */
+
+/* A field of a file of 64-bit words: where, how wide, its new value. */
+typedef struct wrong {
+    size_t at;
+    int width;
+    uint64_t value;
+    const char *text;
+} wrong;
+
+static void expect_refusal(const wrong *w, image *f)
+{
+    tni_elf_info found;
+    tni_reason reason = {""};
+    put(f, w->at, w->value, w->width);
+    cr_expect_neq(examine_bytes(f->bytes, sizeof f->bytes, &found, &reason), TN_OK, "%s", w->text);
+    cr_expect_not_null(strstr(reason.text, w->text), "expected '%s' in '%s'", w->text, reason.text);
+}
+
+static void sound_image(image *f)
+{
+    *f = (image){.wide = 1};
+    put_headers(f, 62);
+    put_tables(f);
+    put_block(f, 62);
+}
+
+Test(elf_info, each_wrong_field_of_the_file_has_its_text)
+{
+    static const wrong cases[] = {
+        {4, 1, 3, "corrupt ELF file: class 3"},
+        {5, 1, 0, "corrupt ELF file: byte order 0"},
+        {16, 2, ET_EXEC, "not a shared library: ELF type 2"},
+        {54, 2, 32, "corrupt ELF file: 2 program headers of 32 bytes"},
+        {56, 2, 0, "corrupt ELF file: 0 program headers of 56 bytes"},
+        {56, 2, 513, "corrupt ELF file: 513 program headers of 56 bytes"},
+        {32, 8, UINT64_MAX - 60, "truncated ELF file: a program header at offset 18446744073709551555"},
+        {64 + 32, 8, 4097, "truncated ELF file: a segment needs 4097 bytes at offset 0, the file has 4096"},
+        {64 + 16, 8, 0x9000, "corrupt ELF file: the symbol hash table at address 0x1300 is in no segment"},
+        {0x200, 8, 99, "no dynamic symbols: 'tenon_plugin' is not exported"}, /* no hash table */
+        {0x210, 8, 99, "no dynamic symbols: 'tenon_plugin' is not exported"}, /* no symbols */
+        {0x220, 8, 99, "no dynamic symbols: 'tenon_plugin' is not exported"}, /* no strings */
+        {0x248, 8, 16, "corrupt ELF file: symbols of 16 bytes"},
+        {0x238, 8, 1, "the file exports no symbol 'tenon_plugin': not a plugin"}, /* bytes of strings */
+        {0x238, 8, 8, "the file exports no symbol 'tenon_plugin': not a plugin"},
+        {0x228, 8, 0x1ffa, "the string table lies in .bss"},
+        {0x218, 8, 0x7777, "the symbol table at address 0x778f is in no segment"},
+        {0x300, 4, 0, "the file exports no symbol 'tenon_plugin': not a plugin"}, /* no buckets */
+        {0x308, 4, 0, "the file exports no symbol 'tenon_plugin': not a plugin"}, /* an empty bucket */
+        {0x308, 4, 0x10000000, "the symbol table at address 0x180001400 is in no segment"},
+        {0x418 + 6, 2, SHN_UNDEF, "'tenon_plugin' is imported, not exported"},
+        {0x418 + 4, 1, STT_FUNC, "'tenon_plugin' is not a data object"},
+        {0x418 + 16, 8, 247, "'tenon_plugin' is too small: expected 248 bytes, found 247"},
+        {0x418 + 8, 8, 0x1ff0, "'tenon_plugin' lies in .bss"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        image f;
+        sound_image(&f);
+        expect_refusal(&cases[i], &f);
+    }
+}
+
+/* The name differs in one letter and the chain leads back to itself: the walk ends all the same. */
+Test(elf_info, a_hash_chain_without_an_end_is_refused)
+{
+    const wrong endless = {0x310, 4, 1, "corrupt ELF file: the symbol hash table does not end"};
+    const wrong other = {0x310, 4, 0, "the file exports no symbol 'tenon_plugin': not a plugin"};
+    const wrong outside = {0x310, 4, 0x10000000, "is in no segment"};
+    image f;
+    sound_image(&f);
+    f.bytes[0x501] = 'T';
+    expect_refusal(&endless, &f);
+    expect_refusal(&other, &f);
+    expect_refusal(&outside, &f);
+}
+
+/* The GNU table of a name: one bucket, chains from symbol 1 on. Its hash begins with 5381, times 33 a letter. */
+Test(elf_info, a_gnu_hash_table_is_walked_to_its_end)
+{
+    uint32_t hash = 5381;
+    for (const char *c = "tenon_plugin"; *c; c++) hash = hash * 33 + (unsigned char)*c;
+    image f;
+    sound_image(&f);
+    put(&f, 0x200, DT_GNU_HASH, 8);
+    put(&f, 0x208, 0x1600, 8);
+    put(&f, 0x600, 1, 4);        /* buckets */
+    put(&f, 0x604, 1, 4);        /* the first symbol */
+    put(&f, 0x608, 1, 4);        /* words of the filter */
+    put(&f, 0x618, 1, 4);        /* the bucket, behind the filter */
+    put(&f, 0x61c, hash | 1, 4); /* its chain: one symbol, the last */
+    tni_elf_info found;
+    tni_reason reason = {""};
+    cr_assert_eq(examine_bytes(f.bytes, sizeof f.bytes, &found, &reason), TN_OK, "%s", reason.text);
+    cr_assert_str_eq(found.info.name, "built");
+    image endless = f;
+    const wrong cases[] = {
+        {0x61c, 4, (hash ^ 2) | 1, "the file exports no symbol 'tenon_plugin': not a plugin"},
+        {0x618, 4, 0, "the file exports no symbol 'tenon_plugin': not a plugin"},
+        {0x600, 4, 0, "the file exports no symbol 'tenon_plugin': not a plugin"},
+        {0x608, 4, 0x70000000, "the symbol hash table at address"},
+        {0x208, 8, 0x1ffe, "the symbol hash table lies in .bss"},
+        {0x208, 8, 0x1ffa, "the symbol hash table lies in .bss"},
+        {0x208, 8, 0x1ff6, "the symbol hash table lies in .bss"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        image one = f;
+        expect_refusal(&cases[i], &one);
+    }
+    /* A symbol of the same hash and another name, then the end. */
+    endless.bytes[0x501] = 'T';
+    const wrong other = {0x61c, 4, hash | 1, "the file exports no symbol 'tenon_plugin': not a plugin"};
+    expect_refusal(&other, &endless);
+}
+
+Test(elf_info, a_gnu_chain_without_an_end_is_refused)
+{
+    enum { bytes = 300000 };
+    image f;
+    tni_elf_info found;
+    tni_reason reason = {""};
+    sound_image(&f);
+    put(&f, 0x200, DT_GNU_HASH, 8);
+    put(&f, 0x208, 0x2000, 8);
+    put(&f, 64 + 32, bytes, 8); /* the segment: of the whole file */
+    put(&f, 64 + 40, bytes, 8);
+    unsigned char *large = calloc(bytes, 1); /* zeros: no chain ends */
+    memcpy(large, f.bytes, sizeof f.bytes);
+    large[4096] = large[4096 + 4] = 1;
+    large[4096 + 16] = 1;
+    cr_assert_eq(examine_bytes(large, bytes, &found, &reason), TN_E_CORRUPT);
+    cr_assert_str_eq(reason.text, "corrupt ELF file: the symbol hash table does not end");
+    free(large);
+}
+
+Test(elf_info, more_segments_than_any_library_has)
+{
+    image f;
+    tni_elf_info found;
+    tni_reason reason = {""};
+    sound_image(&f);
+    put(&f, 56, 65, 2);
+    memset(f.bytes + 64 + 112, 0, 63 * 56);
+    for (size_t i = 0; i < 65; i++) put(&f, 64 + 56 * i, PT_LOAD, 4);
+    cr_assert_eq(examine_bytes(f.bytes, sizeof f.bytes, &found, &reason), TN_E_CORRUPT);
+    cr_assert_str_eq(reason.text, "corrupt ELF file: more than 64 segments");
+}
+
+Test(elf_info, a_folder_is_not_a_library)
+{
+    tni_elf_info found;
+    tni_reason reason = {""};
+    int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(tni_elf_info_read(fd, &found, &reason), TN_E_CORRUPT);
+    cr_assert_str_eq(reason.text, "not a regular file");
+    close(fd);
+}
+
+/* ---- Blocks that are wrong ----------------------------------------------------------------------------- */
+
+/* The numbers are those of the ELF specification's list of machines. */
+Test(elf_info, machines_by_name)
+{
+    static const struct {
+        uint32_t number;
+        const char *text;
+    } machines[] = {{3, "found x86 (3)"},           {8, "found MIPS (8)"},
+                    {20, "found PowerPC (20)"},     {21, "found PowerPC64 (21)"},
+                    {22, "found s390 (22)"},        {40, "found ARM (40)"},
+                    {183, "found AArch64 (183)"},   {243, "found RISC-V (243)"},
+                    {258, "found LoongArch (258)"}, {999, "found unknown machine (999)"}};
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        image f;
+        const wrong machine = {18, 2, machines[i].number, machines[i].text};
+        sound_image(&f);
+        expect_refusal(&machine, &f);
+    }
+}
+
+Test(elf_info, each_wrong_field_of_the_block_has_its_text)
+{
+    static const wrong cases[] = {
+        {0x80c, 4, 0x12340001, "stamp mark: expected 21582, found 4660"},
+        {0x810, 4, 0, "ABI generations: 0 to 1 is not a range"},
+        {0x810, 4, 2, "ABI generations: 2 to 1 is not a range"},
+        {0x824, 4, 1 | 2 | 4 | 8,
+         "the plugin was compiled with address thread memory unknown, this process has "},
+        {0x828, 4, 6, "flags: unknown bits 0x6"},
+        {0x82c, 4, 7, "reserved: expected 0, found 7"},
+        {0x830, 1, 0, "name: empty"},
+        {0x850, 1, 0x7f, "version: character 0x7f is not allowed"},
+        {0x850, 1, 0x1f, "version: character 0x1f is not allowed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        image f;
+        sound_image(&f);
+        expect_refusal(&cases[i], &f);
+    }
+}
+
+Test(elf_info, a_host_of_another_byte_order_or_later_generations)
+{
+    tni_elf_info found;
+    tni_reason reason = {""};
+    tni_elf_host host = tni_elf_host_here();
+    cr_assert_eq(examine(skewed("sound"), &found, &reason), TN_OK);
+    host.big_endian = 1;
+    host.abi_min = 2, host.abi_max = 3;
+    cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_E_VERSION);
+    assert_contains(reason.text, "byte order: expected big endian, found little endian");
+    assert_contains(reason.text, "ABI generation: expected 2 to 3, found 1 to 1");
+    host = tni_elf_host_here();
+    found.info.abi_max = 9;
+    cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_OK, "a range that has the host's generation");
+}
+
+Test(elf_info, blocks_that_differ)
+{
+    tni_elf_info found;
+    tni_reason reason = {""};
+    cr_assert_eq(examine(skewed("sound"), &found, &reason), TN_OK);
+    tn_plugin_info other = found.info;
+    cr_assert(tni_elf_info_equal(&found.info, &other, &reason));
+    other.magic[0] = 'X';
+    other.flags = 1;
+    strcpy(other.name, "other");
+    cr_assert_not(tni_elf_info_equal(&found.info, &other, &reason));
+    cr_assert_str_eq(reason.text,
+                     "magic differs; flags: expected 0, found 1; name: 'skewed' in the file, 'other' loaded");
+}
+
+/* A reason is cut where its room ends, and never written past it. */
+Test(elf_info, a_long_reason_is_cut)
+{
+    tni_reason reason = {""};
+    char word[101];
+    memset(word, 'x', 100);
+    word[100] = 0;
+    for (int i = 0; i < 50; i++) tni_reason_add(&reason, "%s", word);
+    cr_assert_eq(strlen(reason.text), sizeof reason.text - 1);
+    cr_assert_eq(strncmp(reason.text + 100, "; xxx", 5), 0);
+}

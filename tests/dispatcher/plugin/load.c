@@ -2,6 +2,9 @@
 /* Plugins of other versions and plugins that are wrong, really loaded. */
 #include "fixture.h"
 
+#include <dlfcn.h>
+#include <tenon/inspect.h>
+#include "../../core/fake_driver.h"
 #include "dispatcher/plugin/load.h"
 
 static tn_context *ctx;
@@ -89,6 +92,13 @@ Test(load, refusals_name_what_is_missing)
         {"no_copy", "the required interface 'tenon.copy' version 1 is missing"},
         {"no_rows", "interface 'tenon.kernels': 3 rows, but 'rows' is NULL"},
         {"no_shutdown", "the plugin's table lacks 'shutdown'"},
+        {"short_rows", "interface 'tenon.kernels': rows of 8 bytes, expected at least "},
+        {"no_init", "the plugin's table lacks 'init'"},
+        {"no_get_interface", "the plugin's table lacks 'get_interface'"},
+        {"no_entry", "'tenon_plugin' has no entry"},
+        {"abi_nine", "entry settled on ABI generation 9, offered was 1"},
+        {"declines_silently", "the plugin declines ABI generation 1: "},
+        {"init_fails_silently", "init failed: "},
         {"abi_zero", "entry settled on no ABI generation (0)"},
         {"declines", "the plugin declines ABI generation 1: this plugin wants generation 9"},
         {"init_fails", "init failed: no licence for this machine"},
@@ -112,4 +122,85 @@ Test(load, the_loaded_block_must_be_the_one_of_the_file)
     strcpy(elf.info.version, "1.1");
     cr_assert_eq(tni_plugin_load(ctx, skewed("sound"), &elf, NULL, &p, &reason), TN_E_CONTRACT);
     assert_contains(reason.text, "version: '1.1");
+}
+
+/* ---- Unloading ----------------------------------------------------------------------------------------- */
+
+static int32_t is_mapped(const char *name)
+{
+    void *handle = dlopen(skewed(name), RTLD_NOW | RTLD_NOLOAD);
+    if (handle) dlclose(handle);
+    return handle != NULL;
+}
+
+Test(load, a_library_is_unloaded_with_the_last_context_that_uses_it)
+{
+    tni_plugin *first, *second;
+    tni_reason reason = {""};
+    cr_assert_eq(load("unloads", &first, &reason), TN_OK, "%s", reason.text);
+    cr_assert_eq(load("unloads", &second, &reason), TN_OK, "%s", reason.text);
+    tni_plugin_unload(first);
+    cr_assert(is_mapped("unloads"));
+    tni_plugin_unload(second);
+    cr_assert_not(is_mapped("unloads"));
+    cr_assert_eq(load("sound", &first, &reason), TN_OK);
+    tni_plugin_unload(first); /* it does not say that it can be unloaded */
+    cr_assert(is_mapped("sound"));
+    tni_plugin_unload(NULL);
+}
+
+Test(load, a_library_that_did_not_come_to_rest_stays)
+{
+    tni_plugin *p;
+    tni_reason reason = {""};
+    cr_assert_eq(load("quiesce_fails", &p, &reason), TN_OK, "%s", reason.text);
+    tni_plugin_unload(p);
+    cr_assert(is_mapped("quiesce_fails"));
+    tn_finding f = {.size = sizeof f};
+    cr_assert_eq(tn_inspect_finding(ctx, 0, &f), TN_OK);
+    cr_assert_str_eq(f.kind, "quiesce-failed");
+    assert_contains(f.text, "quiesce returned");
+    assert_contains(f.text, "the library stays loaded");
+}
+
+/* In the child of a fork nothing of the plugin is called: it is only taken off the list of this process. */
+Test(load, an_abandoned_plugin_is_forgotten)
+{
+    tni_plugin *p, *other;
+    tni_reason reason = {""};
+    cr_assert_eq(load("unloads", &p, &reason), TN_OK);
+    cr_assert_eq(load("unloads", &other, &reason), TN_OK);
+    tni_plugin_abandon(p);
+    tni_plugin_unload(other);
+    cr_assert(is_mapped("unloads"), "the abandoned one still holds the library");
+}
+
+Test(load, without_memory_there_is_no_plugin)
+{
+    tni_elf_info elf;
+    tni_reason reason = {""};
+    counting c = {.fail_at = 0};
+    /* With this flag small blocks go straight to the allocator. */
+    tn_context_options options = {.size = sizeof options,
+                                  .flags = TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES};
+    options.allocator = counting_allocator(&c);
+    tn_context *small = NULL;
+    cr_assert_eq(examine(skewed("unloads"), &elf, &reason), TN_OK);
+    cr_assert_eq(tn_context_create(&options, &small), TN_OK);
+    small->host = (tn_host){.size = sizeof(tn_host), .context = small, .error = host_error};
+    int64_t before = c.live;
+    for (int64_t n = 1;; n++) {
+        tni_plugin *p = NULL;
+        c.fail_at = c.calls + n;
+        int32_t status = tni_plugin_load(small, skewed("unloads"), &elf, NULL, &p, &reason);
+        if (status == TN_OK) {
+            tni_plugin_unload(p);
+            break;
+        }
+        cr_assert_eq(status, TN_E_OUT_OF_MEMORY, "%s", reason.text);
+        cr_assert_str_eq(reason.text, "out of memory");
+        cr_assert_eq(c.live, before, "allocation %lld", (long long)n);
+    }
+    cr_assert_eq(c.live, before);
+    tn_context_destroy(small);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "dispatcher/plugin/manifest.h"
 
 static int32_t parse(const char *text, tni_manifest *out, tni_reason *reason)
@@ -36,6 +39,10 @@ Test(manifest, required_members_are_enough)
     cr_assert_str_eq(m.device_type, "");
 }
 
+#define SOUND         "{\"tenon_manifest\": 1, \"name\": \"a\", \"library\": \"b\""
+#define FOUR_NAMES(n) n ", " n ", " n ", " n
+#define NAMES(n)      FOUR_NAMES(n) ", " FOUR_NAMES(n)
+
 Test(manifest, refusals_say_what_and_where)
 {
     static const char *const cases[][2] = {
@@ -69,6 +76,27 @@ Test(manifest, refusals_say_what_and_where)
          "\"requires\" must be a string, found null"},
         {"{\"tenon_manifest\": 1, \"name\": \"abcdefghijklmnopqrstuvwxyz0123456789\", \"library\": \"b\"}",
          "\"name\" is too long: 36 bytes, at most 31"},
+        {"{\"tenon_manifest\": true}", "\"tenon_manifest\" must be a number, found a boolean"},
+        {"{\"tenon_manifest\": 1, \"tenon_manifest\": 1}", "\"tenon_manifest\" occurs twice"},
+        {"{\"tenon_manifest\": 1, \"name\": \"a\", \"library\": \"b\", \"library\": \"c\"}",
+         "\"library\" occurs twice"},
+        {"{\"tenon_manifest\": 1, \"name\": {}, \"library\": \"b\"}",
+         "\"name\" must be a string, found an object"},
+        {"{\"tenon_manifest\": 1, \"name\": [], \"library\": \"b\"}",
+         "\"name\" must be a string, found an array"},
+        {SOUND ", \"shim\": 1}", "\"shim\" must be a string, found a number"},
+        {SOUND ", \"shim\": \"a b\"}", "found 'a b'"},
+        {SOUND ", \"device_type\": 1}", "\"device_type\" must be a string, found a number"},
+        {SOUND ", \"description\": null}", "\"description\" must be a string, found null"},
+        {SOUND ", \"description\": \"a\x7f\"}", "\"description\" has a control character"},
+        {SOUND ", \"device_type\": \"a\", \"device_type\": \"b\"}", "\"device_type\" occurs twice"},
+        {SOUND ", \"description\": \"\", \"description\": \"\"}", "\"description\" occurs twice"},
+        {SOUND ", \"enabled\": true, \"enabled\": false}", "\"enabled\" occurs twice"},
+        {SOUND ", \"requires\": [], \"requires\": []}", "\"requires\" occurs twice"},
+        {SOUND ", \"shim\": \"a\", \"shim\": \"a\"}", "\"shim\" occurs twice"},
+        {SOUND ", \"requires\": [" NAMES("\"a\"") ", \"a\"]}", "\"requires\" has more than 8 names"},
+        {"{\"a\":\"\\", "unexpected end of JSON at line 1, column 7"},
+        {"}}}}", "bad JSON at line 1, column 1"},
         {"{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[", "nested too deeply at line 1, column 21"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -103,4 +131,19 @@ Test(manifest, every_beginning_of_a_manifest_is_refused)
         cr_assert(reason.text[0]);
         free(exact);
     }
+}
+
+Test(manifest, files_that_are_no_manifests)
+{
+    tni_manifest m;
+    tni_reason reason = {""};
+    int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(tni_manifest_read(fd, &m, &reason), TN_E_CORRUPT);
+    cr_assert_str_eq(reason.text, "manifest: not a regular file");
+    close(fd);
+    fd = memfd_create("manifest", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(fd, 70000), 0);
+    cr_assert_eq(tni_manifest_read(fd, &m, &reason), TN_E_NOT_FOUND);
+    cr_assert_str_eq(reason.text, "not a manifest: 70000 bytes, at most 65536");
+    close(fd);
 }

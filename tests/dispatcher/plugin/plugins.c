@@ -286,6 +286,111 @@ Test(plugins, many_contexts_load_one_plugin_each_for_itself)
     for (int i = 0; i < 8; i++) tn_context_destroy(ctx[i]);
 }
 
+Test(plugins, kernels_without_a_device_need_a_device_type)
+{
+    manifest("a.json", "skewed", "skewed_kernels_only", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
+    cr_assert_str_eq(candidate(ctx, 0).reason,
+                     "kernels without a device: the manifest must name the device_type they are for");
+    tn_context_destroy(ctx);
+    manifest("a.json", "skewed", "skewed_kernels_only", ", \"device_type\": \"acme\"");
+    ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
+    cr_assert_str_eq(candidate(ctx, 0).reason, "kernels of skewed: no device type \"acme\"");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, requirements_that_are_loaded_are_no_obstacle)
+{
+    manifest("a.json", "testlib", "library", ", \"requires\": [\"skewed\", \"other_skewed\"]");
+    manifest("b.json", "skewed", "skewed_sound", "");
+    manifest("c.json", "other_skewed", "skewed_named_skewed", ", \"requires\": [\"skewed\"]");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_LOADED);
+    cr_assert_eq(candidate(ctx, 2).state, TN_CANDIDATE_FAILED, "the device type is taken");
+    cr_assert_str_eq(candidate(ctx, 0).reason, "requires 'other_skewed', which is not loaded");
+    tn_context_destroy(ctx);
+}
+
+/* A manifest that says "shim" and a library that is none, or is more than that. */
+Test(plugins, shims_must_be_shims)
+{
+    static const struct {
+        const char *library, *text;
+    } cases[] = {
+        {"skewed_operators",
+         "the manifest says shim 'validate', but the library has no interface 'tenon.shim'"},
+        {"skewed_shim_with_device", "the manifest says shim 'validate', but the library has a device"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
+        tn_context *ctx = NULL;
+        manifest("a.json", "skewed", cases[i].library, ", \"shim\": \"validate\"");
+        cr_assert_eq(tn_context_create(&options, &ctx), TN_E_CONTRACT);
+        assert_contains(tn_last_error()->message, "shim 'validate' was requested");
+        assert_contains(tn_last_error()->message, cases[i].text);
+    }
+    manifest("a.json", "skewed", "skewed_shim_with_device", "");
+    tn_context *ctx = context_of(folder);
+    assert_contains(candidate(ctx, 0).reason, "a shim: its manifest must have the key");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, a_shim_that_spoils_the_table_costs_the_plugin_behind_it)
+{
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
+    tn_context *ctx = NULL;
+    manifest("a.json", "skewed", "skewed_shim", ", \"shim\": \"validate\"");
+    manifest("b.json", "other_skewed", "skewed_named_skewed", "");
+    manifest("c.json", "skewed", "skewed_operators", ", \"shim\": \"validate\""); /* another of that name */
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED);
+    cr_assert_str_eq(candidate(ctx, 1).reason, "init failed: a shim left the plugin's table incomplete");
+    cr_assert_eq(candidate(ctx, 2).state, TN_CANDIDATE_SKIPPED);
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, a_shim_that_no_folder_offers)
+{
+    char setting[6000] = "record=";
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = setting};
+    tn_context *ctx = NULL;
+    memset(setting + 7, 'x', sizeof setting - 8);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message,
+                    "the setting of shim 'record' is too long: 5992 bytes, at most ");
+    static const char *const bad[] = {";record", "=1", "nothing=1"};
+    for (int i = 0; i < 3; i++) {
+        options.shims = bad[i];
+        cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT, "%s", bad[i]);
+        assert_contains(tn_last_error()->message, "is unknown (expected record=FILE, validate=1 or inject=");
+    }
+    options.shims = ";;validate=0;inject=;"; /* asks for nothing */
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    cr_assert_eq(tn_inspect_candidate_count(ctx), 0);
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, closing_is_refused_for_devices)
+{
+    tn_context *ctx = context_of(folder);
+    tn_library *library = NULL;
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    cr_assert_eq(tn_library_open(ctx, built("skewed_sound"), &library), TN_OK, "%s",
+                 tn_last_error()->message);
+    cr_assert_eq(tn_library_close(library), TN_E_STATE);
+    cr_assert_str_eq(tn_last_error()->message,
+                     "library_close: 'skewed' is a device plugin; it ends with the context");
+    cr_assert_eq(tn_library_open(ctx, NULL, &library), TN_E_ARGUMENT);
+    cr_assert_eq(tn_inspect_candidate(ctx, 0, NULL), TN_E_ARGUMENT);
+    tn_candidate_info unset = {.size = 0};
+    cr_assert_eq(tn_inspect_candidate(ctx, 0, &unset), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message,
+                     "inspect_candidate: size is 0; set it to sizeof(tn_candidate_info)");
+    tn_context_destroy(ctx);
+}
+
 /* The n-th allocation fails, for every n until the context comes to life: no crash, nothing leaked. */
 typedef struct failing {
     uint64_t calls, fail_at;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include "dispatcher/plugin/probe.h"
 
@@ -47,6 +48,64 @@ Test(probe, verdicts)
         assert_contains(reason.text, cases[i][1]);
     }
     expect_no_child();
+}
+
+/* The numbers are Linux's on this architecture, as <signal.h> has them. */
+Test(probe, signals_by_name)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"SEGV", SIGSEGV}, {"BUS", SIGBUS},   {"ILL", SIGILL},   {"FPE", SIGFPE},
+                   {"KILL", SIGKILL}, {"TERM", SIGTERM}, {"TRAP", SIGTRAP}, {"SYS", SIGSYS}};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        char name[32], expected[80];
+        tni_reason reason = {""};
+        snprintf(name, sizeof name, "init_raises_%s", signals[i].name);
+        snprintf(expected, sizeof expected, "probe: crashed with SIG%s (%d) in init", signals[i].name,
+                 signals[i].number);
+        cr_expect_eq(probe(name, 10000, &reason), TN_E_CONTRACT);
+        cr_expect_str_eq(reason.text, expected);
+    }
+    tni_reason reason = {""};
+    cr_expect_eq(probe("init_raises_USR1", 10000, &reason), TN_E_CONTRACT);
+    assert_contains(reason.text, "probe: crashed with a signal (");
+    expect_no_child();
+}
+
+/* A helper that is not ours: what it writes is read to its end and judged all the same. */
+Test(probe, strange_helpers)
+{
+    static const struct {
+        const char *script;
+        int32_t status;
+        const char *text;
+    } cases[] = {
+        {"exit 0", TN_E_CONTRACT, "probe: ended the process with status 0 at start"},
+        {"echo ok >&3; exit 1", TN_E_CONTRACT, "probe: ended the process with status 1 at start"},
+        {"echo ok >&3", TN_OK, ""},
+        {"i=0; while [ $i -lt 600 ]; do echo filler >&3; i=$((i+1)); done; echo ok >&3", TN_E_CONTRACT,
+         "probe: ended the process with status 0 at start"}, /* the report is cut */
+        {"exec 3>&-; sleep 5", TN_E_CONTRACT, "probe: did not end within 700 ms at start"},
+        {"echo 'stage one' >&3; echo 'stage two' >&3; echo 'fail because' >&3; exit 4", TN_E_UNSUPPORTED,
+         "probe: because"},
+    };
+    char path[PATH_MAX], folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", make_folder());
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512], name[16];
+        tni_reason reason = {""};
+        snprintf(text, sizeof text, "#!/bin/sh\n%s\n", cases[i].script);
+        snprintf(name, sizeof name, "helper%zu", i);
+        write_text(folder, name, text);
+        snprintf(path, sizeof path, "%.3000s/%s", folder, name);
+        cr_assert_eq(chmod(path, 0755), 0);
+        cr_expect_eq(tni_probe_run(path, "any", i == 4 ? 700 : 10000, &reason), cases[i].status, "%zu: %s", i,
+                     reason.text);
+        if (cases[i].status) cr_expect_str_eq(reason.text, cases[i].text);
+    }
+    expect_no_child();
+    remove_folder(folder);
 }
 
 Test(probe, a_plugin_that_hangs_is_ended)

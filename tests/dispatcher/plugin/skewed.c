@@ -3,6 +3,7 @@
  * A device plugin that does nothing, compiled once for each way in which a plugin can be wrong or of another
  * version (CASE_...). The tests know by the file's name what the library must say of it.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <tenon/plugin.h>
 #include <unistd.h>
@@ -180,12 +181,42 @@ static const tn_stream_interface stream_interface = {
     .synchronize = synchronize_stream,
 };
 
+#if defined(CASE_short_rows) || defined(CASE_kernels_only) || defined(CASE_shim_with_device)
+static int32_t run(void *self, const tn_call *call)
+{
+    (void)self, (void)call;
+    return TN_OK;
+}
+static const tn_kernel_row rows[] = {
+    {.size = sizeof(tn_kernel_row), .schema = "aten::neg(Tensor self) -> Tensor", .run = run}};
+#endif
+
 static const tn_kernels_interface kernels_interface = {.size = sizeof(tn_kernels_interface),
-#ifdef CASE_no_rows
+#if defined(CASE_no_rows)
                                                        .count = 3,
                                                        .row_bytes = sizeof(tn_kernel_row)
+#elif defined(CASE_short_rows)
+                                                       .count = 1,
+                                                       .row_bytes = 8,
+                                                       .rows = rows
+#elif defined(CASE_kernels_only)
+                                                       .count = 1,
+                                                       .row_bytes = sizeof(tn_kernel_row),
+                                                       .rows = rows
 #endif
 };
+
+#if defined(CASE_shim_with_device) || defined(CASE_shim)
+static int32_t wrap(void *self, const tn_host *host, const tn_shim_target *target, void **out_self,
+                    tn_plugin_table *out)
+{
+    (void)self;
+    int32_t status = target->open(target->next, host, out_self, out);
+    if (status == TN_OK) out->get_interface = NULL; /* what no shim may do */
+    return status;
+}
+static const tn_shim_interface shim_interface = {.size = sizeof(tn_shim_interface), .wrap = wrap};
+#endif
 
 static int32_t equal(const char *a, const char *b)
 {
@@ -199,6 +230,15 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (version != 1) return NULL;
 #ifdef CASE_operators
     return NULL;
+#endif
+#if defined(CASE_shim_with_device) || defined(CASE_shim)
+    if (equal(name, "tenon.shim")) return &shim_interface;
+#endif
+#ifdef CASE_shim
+    return NULL;
+#endif
+#ifdef CASE_kernels_only
+    return equal(name, "tenon.kernels") ? &kernels_interface : NULL;
 #endif
     if (equal(name, "tenon.device")) return &device_interface;
     if (equal(name, "tenon.memory")) return &memory_interface;
@@ -216,8 +256,14 @@ static int32_t init(const tn_host *host, void **out_self)
 #ifdef CASE_init_fails
     return host->error(host->context, TN_E_DEVICE, "no licence for this machine");
 #endif
+#ifdef CASE_init_fails_silently
+    return TN_E_DEVICE;
+#endif
 #ifdef CASE_init_crashes
     abort();
+#endif
+#ifdef CASE_init_raises
+    raise(CASE_init_raises);
 #endif
     (void)host;
     *out_self = &state;
@@ -229,6 +275,14 @@ static void shutdown(void *self)
     (void)self;
 }
 
+#ifdef CASE_quiesce_fails
+static int32_t quiesce(void *self)
+{
+    (void)self;
+    return TN_E_DEVICE_LOST;
+}
+#endif
+
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
 #ifdef CASE_declines
@@ -236,15 +290,28 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
     for (uint32_t i = 0; i < sizeof(reason) && i < offer->reason_bytes; i++) offer->reason[i] = reason[i];
     return TN_E_VERSION;
 #endif
+#ifdef CASE_declines_silently
+    return TN_E_VERSION;
+#endif
     int32_t status = tn_negotiate(offer, out);
     if (status != TN_OK) return status;
+#ifndef CASE_no_init
     out->init = init;
+#endif
+#ifndef CASE_no_get_interface
     out->get_interface = get_interface;
+#endif
+#ifdef CASE_quiesce_fails
+    out->quiesce = quiesce;
+#endif
 #ifndef CASE_no_shutdown
     out->shutdown = shutdown;
 #endif
 #ifdef CASE_abi_zero
     out->abi = 0;
+#endif
+#ifdef CASE_abi_nine
+    out->abi = 9;
 #endif
     return TN_OK;
 }
@@ -316,8 +383,13 @@ const tn_plugin_info tenon_plugin = {
     .pointer_bits = sizeof(void *) * 8,
     .sanitizer = SANITIZER,
     .name = "skewed",
+#ifndef NO_ENTRY
     .entry = entry,
+#endif
 };
 #else
-TN_DEFINE_PLUGIN(PLUGIN_NAME, "1.2", "Tests", 0, entry);
+#ifndef FLAGS
+#define FLAGS 0
+#endif
+TN_DEFINE_PLUGIN(PLUGIN_NAME, "1.2", "Tests", FLAGS, entry);
 #endif

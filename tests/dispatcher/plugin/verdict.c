@@ -167,3 +167,62 @@ Test(verdict, all_are_forgotten_when_asked)
     cr_assert_not(tni_verdict_read(&v, &status, &found));
     remove_folder(folder);
 }
+
+/* The cache lies below XDG_CACHE_HOME, else below HOME; a place that is not absolute or too long is none. */
+Test(verdict, where_verdicts_lie)
+{
+    char folder[PATH_MAX], expected[PATH_MAX + 64], far[PATH_MAX + 16];
+    tni_verdict v;
+    snprintf(folder, sizeof folder, "%s", make_folder());
+    setenv("HOME", folder, 1);
+    const char *const caches[] = {NULL, "relative"};
+    snprintf(expected, sizeof expected, "%s/.cache/tenon/probe/", folder);
+    for (int i = 0; i < 2; i++) {
+        if (caches[i])
+            setenv("XDG_CACHE_HOME", caches[i], 1);
+        else
+            unsetenv("XDG_CACHE_HOME");
+        tni_verdict_locate("/bin/sh", &v);
+        cr_assert_eq(strncmp(v.path, expected, strlen(expected)), 0, "%s", v.path);
+    }
+    memset(far, 'x', sizeof far);
+    far[0] = '/';
+    far[sizeof far - 1] = 0;
+    const char *const homes[] = {NULL, "relative", far};
+    for (int i = 0; i < 3; i++) {
+        if (homes[i])
+            setenv("HOME", homes[i], 1);
+        else
+            unsetenv("HOME");
+        tni_verdict_locate("/bin/sh", &v);
+        cr_assert_str_eq(v.path, "");
+        cr_assert_eq(tn_inspect_forget_probes(), 0);
+    }
+    setenv("HOME", folder, 1);
+    tni_verdict_locate("/nowhere", &v);
+    cr_assert_str_eq(v.path, "");
+    remove_folder(folder);
+}
+
+/* A folder in the cache, or a note of another length, is not one of ours. */
+Test(verdict, foreign_entries_are_passed_over)
+{
+    char folder[PATH_MAX], cache[PATH_MAX + 32], path[PATH_MAX + 64];
+    tni_verdict v, again;
+    tni_reason found = {""};
+    int32_t status;
+    snprintf(folder, sizeof folder, "%s", make_folder());
+    setenv("XDG_CACHE_HOME", folder, 1);
+    write_text(folder, "a", "one");
+    snprintf(path, sizeof path, "%s/a", folder);
+    tni_verdict_locate(path, &v);
+    snprintf(cache, sizeof cache, "%s/tenon/probe/folder", folder);
+    cr_assert_eq(mkdir(cache, 0755), 0);
+    cr_assert_eq(tn_inspect_forget_probes(), 0);
+    again = v;
+    snprintf(again.path, sizeof again.path, "%.3000s", cache);
+    cr_assert_not(tni_verdict_read(&again, &status, &found));
+    tni_verdict_write(&again, TN_OK, &found); /* cannot replace a folder */
+    cr_assert_eq(tn_inspect_forget_probes(), 0, "nothing half-written was left");
+    remove_folder(folder);
+}
