@@ -332,6 +332,12 @@ const char *tn_interned(tn_context *ctx, uint32_t id)
     return text;
 }
 
+const char *tni_interned_name(tn_context *ctx, uint32_t id)
+{
+    const char *text = tn_interned(ctx, id);
+    return text ? text : "unknown";
+}
+
 tn_dtype tni_default_dtype(const tn_context *ctx)
 {
     tn_dtype dtype = tni_tls.default_dtype;

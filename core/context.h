@@ -86,6 +86,8 @@ static inline int32_t tni_context_is_forked(const tn_context *ctx)
 {
     return (atomic_load_explicit(&ctx->flags, memory_order_relaxed) & TNI_CONTEXT_FORKED) != 0;
 }
+/* The text of an interned number for messages, "unknown" for another number. */
+const char *tni_interned_name(tn_context *ctx, uint32_t id);
 /* TN_OK, or the error of a context that is NULL or was made before a fork. */
 int32_t tni_context_check(tn_context *ctx);
 /* Logs if there is a sink; see log.c. */

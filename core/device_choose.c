@@ -62,10 +62,13 @@ static uint32_t ranked(tn_context *ctx, tni_device *list[MOST_DEVICES])
 
 tn_device tn_device_at(tn_context *ctx, int32_t i)
 {
-    if (tni_context_check(ctx)) return 0;
+    if (tni_context_check(ctx)) return TN_DEVICE_MISSING;
     tni_device *list[MOST_DEVICES];
     uint32_t count = ranked(ctx, list);
-    return i >= 0 && (uint32_t)i < count ? list[i]->id : 0;
+    if (i >= 0 && (uint32_t)i < count) return list[i]->id;
+    tni_error(TN_E_INDEX, "device_at: argument 'i': there is no such device (got %d, expected 0 to %lld)", i,
+              (long long)count - 1);
+    return TN_DEVICE_MISSING;
 }
 
 typedef struct reason_text {

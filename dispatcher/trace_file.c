@@ -12,16 +12,24 @@
 #include "dispatcher/backend.h"
 #include "dispatcher/rooms.h"
 
+/* An integer with all its digits, which a double does not have. */
+static cJSON *int_of(int64_t i)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)i);
+    return cJSON_CreateRaw(text);
+}
+
 static cJSON *tensor_of(const tn_tensor *t)
 {
     cJSON *j = cJSON_CreateObject(), *sizes = cJSON_AddArrayToObject(j, "t");
     for (uint32_t d = 0; d < t->desc.rank; d++)
-        cJSON_AddItemToArray(sizes, cJSON_CreateNumber((double)t->desc.sizes[d]));
+        cJSON_AddItemToArray(sizes, int_of(t->desc.sizes[d]));
     cJSON_AddStringToObject(j, "d", tn_dtype_name(t->desc.dtype));
     if (tni_is_contiguous(t)) return j;
     cJSON *strides = cJSON_AddArrayToObject(j, "s");
     for (uint32_t d = 0; d < t->desc.rank; d++)
-        cJSON_AddItemToArray(strides, cJSON_CreateNumber((double)t->desc.strides[d]));
+        cJSON_AddItemToArray(strides, int_of(t->desc.strides[d]));
     return j;
 }
 
@@ -34,14 +42,17 @@ static cJSON *float_of(double f)
     return j;
 }
 
+static cJSON *value_of(const tn_value *v);
+
 static cJSON *list_of(const tn_value *v)
 {
     cJSON *j = cJSON_CreateArray();
     for (uint32_t i = 0; i < v->count; i++) {
         cJSON *item = NULL;
-        if (v->tag == TN_TAG_INTS) item = cJSON_CreateNumber((double)v->as.ints[i]);
+        if (v->tag == TN_TAG_INTS) item = int_of(v->as.ints[i]);
         if (v->tag == TN_TAG_FLOATS) item = float_of(v->as.floats[i]);
         if (v->tag == TN_TAG_BOOLS) item = cJSON_CreateBool(v->as.bools[i]);
+        if (v->tag == TN_TAG_SCALARS) item = value_of(&v->as.values[i]);
         if (v->tag == TN_TAG_TENSORS && v->as.tensors[i]) item = tensor_of(v->as.tensors[i]);
         cJSON_AddItemToArray(j, item ? item : cJSON_CreateNull());
     }
@@ -62,7 +73,7 @@ static cJSON *value_of(const tn_value *v)
     case TN_TAG_TENSOR:
         return tensor_of(v->as.tensor);
     case TN_TAG_INT:
-        return cJSON_CreateNumber((double)v->as.i);
+        return int_of(v->as.i);
     case TN_TAG_BOOL:
         return cJSON_CreateBool((int)v->as.i);
     case TN_TAG_FLOAT:
@@ -74,6 +85,7 @@ static cJSON *value_of(const tn_value *v)
     case TN_TAG_INTS:
     case TN_TAG_FLOATS:
     case TN_TAG_BOOLS:
+    case TN_TAG_SCALARS:
     case TN_TAG_TENSORS:
         return list_of(v);
     default:

@@ -64,7 +64,7 @@ static void put_value(text *t, tn_context *ctx, const tn_value *v)
     case TN_TAG_DTYPE:
         return put(t, "%s", tn_dtype_name((tn_dtype)v->as.i));
     case TN_TAG_LAYOUT:
-        return put(t, "%s", tn_interned(ctx, (uint32_t)v->as.i));
+        return put(t, "%s", tni_interned_name(ctx, (uint32_t)v->as.i));
     case TN_TAG_DEVICE:
         return put_device(t, ctx, v->as.device);
     case TN_TAG_GENERATOR:

@@ -100,7 +100,7 @@ tni_options tni_options_at(tn_scope *s, const tn_value *args, uint32_t at)
 {
     uint32_t layout = arg_layout(args, at + 1);
     if (layout && layout != TN_INTERNED_STRIDED)
-        tni_scope_failf(s, TN_E_UNSUPPORTED, "layout %s is not supported", tn_interned(s->ctx, layout));
+        tni_scope_failf(s, TN_E_UNSUPPORTED, "layout %s is not supported", tni_interned_name(s->ctx, layout));
     else if (arg_bool(args, at + 3))
         tn_scope_fail(s, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
     return (tni_options){arg_dtype(args, at), arg_device(args, at + 2)};

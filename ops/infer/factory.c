@@ -18,7 +18,7 @@ static int32_t read_options(const tni_frame *f, uint32_t first, const tn_tensor 
         o->device = like ? like->desc.device : tni_tls.default_device ? tni_tls.default_device : TN_CPU;
     if (f->args[first + 1].tag == TN_TAG_LAYOUT && f->args[first + 1].as.i != TN_INTERNED_STRIDED)
         return tni_fail(f, TN_E_UNSUPPORTED, "layout %s is not supported",
-                        tn_interned(f->ctx, (uint32_t)f->args[first + 1].as.i));
+                        tni_interned_name(f->ctx, (uint32_t)f->args[first + 1].as.i));
     if (tni_arg_bool(f, first + 3)) return tni_fail(f, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
     return TN_OK;
 }

@@ -6,6 +6,7 @@
 #include "device/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "vendor/openblas.h"
 #ifdef CPU_HAVE_ONEDNN
@@ -87,9 +88,20 @@ static void join_rows(cpu_state *state)
         .size = sizeof state->kernels, .count = n, .row_bytes = sizeof(tn_kernel_row), .rows = state->rows};
 }
 
+/* A mistyped level is an error: programs would run with other kernels than were asked for. */
+static int32_t check_level(const tn_host *host)
+{
+    char text[160];
+    if (cpu_level_is_known()) return TN_OK;
+    snprintf(text, sizeof text, "TENON_CPU_LEVEL is '%.80s' (expected base, avx2 or avx512)",
+             getenv("TENON_CPU_LEVEL"));
+    return host->error(host->context, TN_E_ARGUMENT, text);
+}
+
 static int32_t init(const tn_host *host, void **out_self)
 {
     uint32_t n = count_rows();
+    if (check_level(host)) return TN_E_ARGUMENT;
     cpu_state *state = host->alloc(host->context, sizeof *state);
     if (!state) return host->error(host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");
     memset(state, 0, sizeof *state);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/debug.h"
+#include "core/log.h"
 #include "core/scope.h"
 #include "fake_driver.h"
 
@@ -48,7 +49,7 @@ static void log_all_levels(void)
 static void forget_environment(void)
 {
     static const char *const names[] = {"TENON_LOG", "TENON_VALIDATE", "TENON_RECORD", "TENON_INJECT",
-                                        "TENON_DEBUG"};
+                                        "TENON_DEBUG", "TENON_TRACE"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
@@ -81,6 +82,26 @@ Test(debug, layer_of_the_environment_prints_warnings)
     cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\n");
     setenv("TENON_LOG", "error", 1);
     cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\n");
+}
+
+static void warn_of_a_setting(void)
+{
+    tn_context *ctx = NULL;
+    const tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    if (tn_context_create(&options, &ctx)) return;
+    tni_log_setting(ctx, "TENON_X", "b", "c or d", "c");
+    tn_context_destroy(ctx);
+}
+
+Test(debug, a_wrong_setting_is_always_said)
+{
+    const char *const expected = "tenon: warn: TENON_X is 'b' (expected c or d); c is assumed\n";
+    cr_assert_str_eq(printed_by(warn_of_a_setting), expected);
+    setenv("TENON_TRACE", "/nonexistent/file", 1); /* a layer: its warnings are printed */
+    cr_assert_str_eq(printed_by(warn_of_a_setting), expected);
+    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\n");
+    setenv("TENON_LOG", "error", 1);
+    cr_assert_str_eq(printed_by(warn_of_a_setting), "");
 }
 
 /* ---- TENON_DEBUG --------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device types, opening, rank and choice, current devices, use after fork. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -96,8 +97,15 @@ Test(device, rank_and_choice)
     const char *order[] = {"fast:0", "gpu:0", "gpu:1", "soc:0", "cpu", "test:0"};
     for (int32_t i = 0; i < 6; i++)
         cr_assert_eq(tn_device_at(ctx, i), tn_device_parse(ctx, order[i]), "%s", order[i]);
-    cr_assert_eq(tn_device_at(ctx, 6), 0);
-    cr_assert_eq(tn_device_at(ctx, -1), 0);
+    for (int32_t i = -1; i <= 6; i += 7) {
+        char expected[128];
+        tn_clear_error();
+        cr_assert_eq(tn_device_at(ctx, i), TN_DEVICE_MISSING);
+        snprintf(expected, sizeof expected,
+                 "device_at: argument 'i': there is no such device (got %d, expected 0 to 5)", i);
+        cr_assert_eq(tn_last_error()->code, TN_E_INDEX);
+        cr_assert_str_eq(tn_last_error()->message, expected);
+    }
     cr_assert_eq(tn_device_choose(ctx, NULL, &why), tn_device_parse(ctx, "fast:0"));
     cr_assert(strstr(why, "fast:0") && strstr(why, "accelerator"), "%s", why);
     setenv("TENON_DEVICE", "gpu:1", 1);

@@ -47,7 +47,7 @@ Test(scope, nothing_is_NULL_by_surprise)
     cr_assert_not_null(strstr(tn_last_error()->message, "the context is NULL"));
     cr_assert_null(tn_scope_open_with(NULL, NULL));
     cr_assert_eq(tn_device_count(NULL, NULL), 0);
-    cr_assert_eq(tn_device_at(NULL, 0), 0);
+    cr_assert_eq(tn_device_at(NULL, 0), TN_DEVICE_MISSING);
     cr_assert_eq(tn_device_choose(NULL, NULL, NULL), TN_DEVICE_MISSING);
     cr_assert_eq(tn_device_get_facts(NULL, TN_CPU, NULL), TN_E_ARGUMENT);
     cr_assert_null(tn_tensor_context(NULL));

@@ -357,6 +357,14 @@ Test(call, unknown_devices)
     tn_scope_clear(s);
 }
 
+Test(call, layouts)
+{
+    tn_ones(s, TN_INTS(1), .layout = tn_intern(ctx, "sparse_coo"));
+    expect_error(TN_E_UNSUPPORTED, "layout sparse_coo is not supported");
+    tn_ones(s, TN_INTS(1), .layout = 7777);
+    expect_error(TN_E_UNSUPPORTED, "layout unknown is not supported");
+}
+
 /* ---- Handles ------------------------------------------------------------------------------------------- */
 
 Test(handles, released_tensors)

@@ -123,6 +123,7 @@ def check_doctor(tool, _):
             ("TENON_PLUGIN_SELECT", "cpu,mistake", "no plugin in the search path has the name 'mistake'"),
             ("TENON_PLUGIN_DISABLE", "mistake", "no plugin in the search path has the name 'mistake'"),
             ("TENON_PLUGIN_PROBE", "often", "is not 'always', 'unknown' or 'never'; 'unknown' is assumed"),
+            ("TENON_CPU_LEVEL", "avx3", "init failed: TENON_CPU_LEVEL is 'avx3' (expected base, avx2 or avx512)"),
             ("TENON_PLUGIN_ALLOW", "/nowhere/list", "the list of allowed libraries '/nowhere/list' cannot be read"),
             ("TENON_PLUGIN_ADD", "/nowhere", "cannot search '/nowhere': No such file or directory")):
         done = run(tool, "doctor", "--json", **{name: value})

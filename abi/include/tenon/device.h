@@ -50,7 +50,8 @@ typedef struct tn_device_facts {
 #ifndef TN_PLUGIN
 /* Number of devices of a type ("cpu", "cuda"); of all types when `type` is NULL. */
 TN_API int32_t tn_device_count(tn_context *ctx, TN_NULLABLE const char *type) TN_ANY_THREAD;
-/* Device i of all devices, best first; 0 if there is no device i. */
+/* Device i of all devices, best first. If there is none, the result is TN_DEVICE_MISSING and tn_last_error has the
+ * number of devices. */
 TN_API tn_device tn_device_at(tn_context *ctx, int32_t i) TN_ANY_THREAD;
 TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
                                    TN_OUT tn_device_facts *out) TN_ANY_THREAD;

@@ -28,6 +28,8 @@ typedef struct cpu_state {
 
 /* The level of this process: the highest that the CPU, the build and TENON_CPU_LEVEL allow. Read at load. */
 uint32_t cpu_level(void);
+/* 0: TENON_CPU_LEVEL is not the name of a level. */
+int32_t cpu_level_is_known(void);
 
 /* The slot of a dtype in tables (kernels/dtypes.h), or -1. */
 int32_t cpu_slot(tn_dtype dtype);

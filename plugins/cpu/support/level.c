@@ -23,12 +23,22 @@ static uint32_t level_of_cpu(void)
 }
 #endif
 
+static const char *const level_names[] = {
+    [CPU_LEVEL_BASE] = "base", [CPU_LEVEL_AVX2] = "avx2", [CPU_LEVEL_AVX512] = "avx512"};
+
+/* The level that TENON_CPU_LEVEL names, the highest if it is not set; CPU_LEVEL_COUNT for another text. */
 static uint32_t level_of_environment(void)
 {
     const char *text = getenv("TENON_CPU_LEVEL");
-    if (text && strcmp(text, "base") == 0) return CPU_LEVEL_BASE;
-    if (text && strcmp(text, "avx2") == 0) return CPU_LEVEL_AVX2;
-    return CPU_LEVEL_AVX512;
+    uint32_t level = 0;
+    if (!text || !*text) return CPU_LEVEL_AVX512;
+    while (level < CPU_LEVEL_COUNT && strcmp(text, level_names[level]) != 0) level++;
+    return level;
+}
+
+int32_t cpu_level_is_known(void)
+{
+    return level_of_environment() < CPU_LEVEL_COUNT;
 }
 
 static uint32_t chosen_level;
