@@ -18,16 +18,16 @@ static const char *const names[] = {"error", "warn", "info", "debug"};
 #define LEVELS (int32_t)(sizeof names / sizeof *names)
 
 /* The only function of the library that prints. */
-static void print_line(int32_t level, const char *text)
+static void write_to_stderr(int32_t level, const char *text)
 {
     fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level >= LEVELS ? LEVELS - 1 : level], text);
 }
 
-/* `user` is the context. */
-static void write_to_stderr(void *user, int32_t level, const char *text)
+/* The sink that the environment asks for; `user` is the context. */
+static void write_asked(void *user, int32_t level, const char *text)
 {
     const tn_context *ctx = user;
-    if (level <= ctx->log_level) print_line(level, text);
+    if (level <= ctx->log_level) write_to_stderr(level, text);
 }
 
 /* 0 to 3, or -1 for a word that is not a level. */
@@ -56,7 +56,7 @@ void tni_log_init(tn_context *ctx)
     int32_t asked = wish && wish[0];
     if (ctx->log || (!asked && !has_layer())) return;
     int32_t level = asked ? level_of(wish) : TN_LOG_WARN;
-    ctx->log = write_to_stderr;
+    ctx->log = write_asked;
     ctx->log_user = ctx;
     ctx->log_level = level < 0 ? TN_LOG_WARN : level;
     if (level < 0) tni_log_setting(ctx, "TENON_LOG", wish, "error, warn, info or debug", "warn");
@@ -70,7 +70,7 @@ void tni_log_setting(tn_context *ctx, const char *variable, const char *value, c
     if (ctx->log)
         ctx->log(ctx->log_user, TN_LOG_WARN, line);
     else
-        print_line(TN_LOG_WARN, line);
+        write_to_stderr(TN_LOG_WARN, line);
 }
 
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...)
