@@ -207,14 +207,21 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
     return status;
 }
 
-/* A copy of self for foo_ to write, of the broadcast size of self and mask if there is a mask. */
+/*
+ * A copy of self for foo_ to write, of the broadcast size of self and mask if there is a mask. As in ATen the copy
+ * is row-major where a kernel writes it (scatter, index_add) or a mask selects; else it has the strides of self.
+ */
 static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
 {
-    tn_tensor *self = tni_arg_tensor(f, 0), *mask = f->n_args > 1 ? tni_arg_tensor(f, 1) : NULL;
+    const tni_op *base = f->op->base;
+    tn_tensor *self = tni_arg_tensor(f, 0), *second = f->n_args > 1 ? tni_arg_tensor(f, 1) : NULL;
+    tn_tensor *mask = second && !strcmp(f->op->schema->args[1].name, "mask") ? second : NULL;
     tni_shape shape = {.rank = 0};
     int32_t status;
-    if (!mask || strcmp(f->op->schema->args[1].name, "mask") != 0 || mask->numel == self->numel) {
-        return tni_contiguous_copy(self, self->desc.dtype, TN_PRESERVE_FORMAT, out);
+    if (!mask || mask->numel == self->numel) {
+        int32_t row_major = mask || (base->kind == TNI_KIND_STRUCTURED && !base->copy_operator);
+        return tni_contiguous_copy(self, self->desc.dtype,
+                                   row_major ? TN_CONTIGUOUS_FORMAT : TN_PRESERVE_FORMAT, out);
     }
     status = tni_broadcast(&shape, self->desc.rank, self->desc.sizes);
     if (!status) status = tni_broadcast(&shape, mask->desc.rank, mask->desc.sizes);

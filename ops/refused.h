@@ -7,4 +7,8 @@
     "argument 'pin_memory': page-locked memory is not supported (got True, expected False)"
 #define TNI_NO_SPARSE "argument '%s': sparse gradients are not supported (got True, expected False)"
 
+#define TNI_SHARED_MEMORY                                                                                   \
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single " \
+    "memory location. Please clone() the tensor before performing the operation."
+
 #endif

@@ -8,8 +8,9 @@ void composite_isclose(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *self = arg_tensor(args, 0), *other = arg_tensor(args, 1);
     double rtol = arg_float(args, 2), atol = arg_float(args, 3);
     if (dtype_of(self) != dtype_of(other))
-        return (void)tni_scope_failf(s, TN_E_DTYPE, "%s did not match %s", tn_dtype_name(dtype_of(self)),
-                                     tn_dtype_name(dtype_of(other)));
+        return (void)tni_scope_failf(s, TN_E_DTYPE, "%s did not match %s",
+                                     tni_dtype_error_name(dtype_of(self)),
+                                     tni_dtype_error_name(dtype_of(other)));
     if (rtol < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "rtol must be greater than or equal to zero, but got %g", rtol);

@@ -286,6 +286,19 @@ static tn_tensor *sum_rest(tn_scope *s, const einsum_plan *p, tn_tensor *t)
     return tn_squeeze_dims(s, t, dims);
 }
 
+/* Sums the dimensions of `sums` that only *t has, and removes them from `sums`. Small integers become int64. */
+static void sum_alone(tn_scope *s, tn_tensor **t, const tn_tensor *other, uint64_t *sums)
+{
+    int64_t dims[TN_MAX_RANK], n = 0;
+    if (!*t || !other) return;
+    for (int64_t d = 0; d < rank_of(*t); d++) {
+        if (!(*sums >> d & 1) || tn_tensor_sizes(*t)[d] == 1 || tn_tensor_sizes(other)[d] != 1) continue;
+        dims[n++] = d;
+        *sums &= ~(UINT64_C(1) << d);
+    }
+    if (n) *t = tn_sum_dim(s, *t, (tn_ints){dims, n}, .keepdim = 1);
+}
+
 /* Replaces two operands in `list` by their product, which comes last. */
 static int32_t contract_pair(tn_scope *s, const einsum_plan *p, tn_tensor **list, int64_t count, int64_t a,
                              int64_t b)
@@ -293,6 +306,9 @@ static int32_t contract_pair(tn_scope *s, const einsum_plan *p, tn_tensor **list
     int64_t n = 0;
     uint64_t sums = summable(p, list, count, a, b);
     tn_tensor *product;
+    sum_alone(s, &list[a], list[b], &sums);
+    sum_alone(s, &list[b], list[a], &sums);
+    if (!list[a] || !list[b]) return tn_scope_failed(s);
     if (sums)
         product = tni_product_summed(s, list[a], list[b], sums, 1);
     else

@@ -49,12 +49,7 @@ void composite_hash_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
     uint64_t mask = tni_dims(s, dims, rank);
     if (is_complex(dtype_of(self)))
         return (void)tni_scope_failf(s, TN_E_UNSUPPORTED, "\"xor_sum\" not implemented for '%s'",
-                                     tn_dtype_name(dtype_of(self)));
-    if (!tn_tensor_numel(self) && !dims.count)
-        return (void)tn_scope_fail(
-            s, TN_E_SHAPE,
-            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument.");
+                                     tni_dtype_error_name(dtype_of(self)));
     for (int64_t d = 0; d < rank; d++) {
         if (!(mask >> d & 1))
             out[n++] = sizes.data[d];

@@ -157,7 +157,7 @@ void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
     if (dtype_of(indices) != TN_INT64)
         return (void)tni_scope_failf(s, TN_E_DTYPE,
                                      "torch.take_along_dim(): dtype of indices should be Long but got %s",
-                                     tn_dtype_name(dtype_of(indices)));
+                                     tni_dtype_error_name(dtype_of(indices)));
     if (!arg_given(args, 2)) {
         tn_tensor *row = tni_reshape(s, self, TN_INTS(-1));
         return give(outs, 0,

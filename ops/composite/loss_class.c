@@ -135,6 +135,12 @@ static tn_tensor *nll_nd(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_ten
         tn_scope_fail(s, TN_E_SHAPE, "Expected 1 or more dimensions (got 0)");
         return NULL;
     }
+    if (rank == 1 && rank_of(target) == 1 && tn_tensor_sizes(target)[0] != 1) {
+        tni_scope_failf(s, TN_E_ARGUMENT,
+                        "For 1D input, 1D target must have size 1, but got target size: %lld",
+                        (long long)tn_tensor_sizes(target)[0]);
+        return NULL;
+    }
     if (rank != 1 && (rank_of(target) == 0 || tn_tensor_sizes(self)[0] != tn_tensor_sizes(target)[0])) {
         tni_scope_failf(s, TN_E_ARGUMENT,
                         "Expected input batch_size (%lld) to match target batch_size (%lld).",

@@ -173,8 +173,15 @@ void composite_value_selecting_reduction_backward(tn_scope *s, const tn_value *a
 
 /* ---- covariance ---- */
 
-static int32_t check_frequency(tn_scope *s, const tn_tensor *self, const tn_tensor *w, const char *name,
-                               int64_t observations)
+/* Whether all elements are 0 or more; false on a failed scope. Reads from the device, as ATen does. */
+static int32_t is_non_negative(tn_scope *s, tn_tensor *w)
+{
+    return !tn_tensor_numel(w) || tn_item_int(s, tn_all(s, tn_ge_scalar(s, w, 0)));
+}
+
+/* fweights are integers, aweights floating. */
+static int32_t check_weights(tn_scope *s, tn_tensor *w, const char *name, int32_t floating,
+                             int64_t observations)
 {
     if (!w) return TN_OK;
     if (rank_of(w) > 1)
@@ -187,6 +194,12 @@ static int32_t check_frequency(tn_scope *s, const tn_tensor *self, const tn_tens
                                "cov(): expected %s to have the same numel as there are observations in the "
                                "input but got %lld != %lld",
                                name, (long long)tn_tensor_numel(w), (long long)observations);
+    if (floating ? !is_float(dtype_of(w)) : !is_integer(dtype_of(w)) || dtype_of(w) == TN_BOOL)
+        return tni_scope_failf(s, TN_E_DTYPE, "cov(): expected %s to have %s dtype but got %s with %s dtype",
+                               name, floating ? "floating point" : "integral", name,
+                               tni_dtype_error_name(dtype_of(w)));
+    if (!is_non_negative(s, w))
+        return tni_scope_failf(s, TN_E_ARGUMENT, "cov(): %s cannot be negative", name);
     return TN_OK;
 }
 
@@ -211,9 +224,11 @@ static tn_tensor *covariance(tn_scope *s, tn_tensor *self, int64_t correction, t
     tn_tensor *in = rank_of(self) < 2 ? tni_reshape(s, self, TN_INTS(1, -1)) : self;
     if (!in) return NULL;
     int64_t n = tn_tensor_size(in, 1);
-    if (check_frequency(s, self, frequency, "fweights", n) || check_frequency(s, self, weight, "aweights", n))
+    if (check_weights(s, frequency, "fweights", 0, n) || check_weights(s, weight, "aweights", 1, n))
         return NULL;
     tn_tensor *w = weights_of(s, frequency, weight), *total = w ? tn_sum(s, w) : NULL, *norm;
+    if (total && !tn_item_int(s, tn_ne_scalar(s, total, 0)))
+        return tn_scope_fail(s, TN_E_ARGUMENT, "cov(): weights sum to zero, can't be normalized"), NULL;
     /* The weighted average; integers become the default dtype. */
     tn_tensor *sum = tn_sum_dim(s, w ? tn_mul(s, in, w) : in, TN_INTS(1));
     tn_tensor *mean = w ? tn_div(s, sum, total) : tn_div_scalar(s, sum, n);

@@ -99,7 +99,8 @@ void composite_segment_reduce(tn_scope *s, const tn_value *args, tn_value *outs)
     uint32_t k = 0;
     while (k < 5 && (!name || strcmp(name, kinds[k].name))) k++;
     if (k == 5)
-        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "unsupported reduction given! %s",
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT,
+                                     "reduce argument must be either sum, prod, mean, amax or amin, got %s",
                                      name ? name : "None");
     if (arg_given(args, 3))
         return (void)tn_scope_fail(s, TN_E_UNSUPPORTED,

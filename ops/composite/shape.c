@@ -2,7 +2,7 @@
 /* Composites: joining, rolling and rotating, triangles and diagonals, reorderings of whole dimensions. */
 #include <string.h>
 #include "core/shape.h"
-#include "ops/composite/composite.h"
+#include "ops/composite/compute_dtype.h"
 
 /* ---- joining ---- */
 
@@ -118,7 +118,7 @@ static int32_t check_chunk_cat(tn_scope *s, tn_tensors list, int64_t *dim, int64
                     s, TN_E_SHAPE, "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors");
         }
         if (dtype_of(list.data[i]) != dtype_of(list.data[0]))
-            return tn_scope_fail(s, TN_E_DTYPE, "_chunk_cat expects tensors of one dtype");
+            return tn_scope_fail(s, TN_E_DTYPE, "_chunk_cat expects all input tensors with the same dtype");
     }
     return TN_OK;
 }
@@ -314,8 +314,8 @@ void composite_cartesian_prod(tn_scope *s, const tn_value *args, tn_value *outs)
         return (void)tn_scope_fail(s, TN_E_ARGUMENT, "cartesian_prod expects a non-empty TensorList");
     for (int64_t i = 0; i < list.count; i++) {
         if (rank_of(list.data[i]) != 1)
-            return (void)tni_scope_failf(s, TN_E_SHAPE, "Expect a 1D vector, but got %lldD",
-                                         (long long)rank_of(list.data[i]));
+            return (void)tni_scope_failf(s, TN_E_SHAPE, "Expect a 1D vector, but got shape %s",
+                                         tni_ints_text(s, sizes_of(list.data[i])));
     }
     if (list.count == 1) return give(outs, 0, list.data[0]);
     tn_tensors grids = tn_meshgrid_indexing(s, list, "ij");
@@ -330,8 +330,8 @@ void composite_combinations(tn_scope *s, const tn_value *args, tn_value *outs)
     int64_t r = arg_int(args, 1), n = tn_tensor_numel(self);
     int32_t again = arg_bool(args, 2);
     if (rank_of(self) != 1)
-        return (void)tni_scope_failf(s, TN_E_SHAPE, "Expect a 1D vector, but got %lldD",
-                                     (long long)rank_of(self));
+        return (void)tni_scope_failf(s, TN_E_SHAPE, "Expect a 1D vector, but got shape %s",
+                                     tni_ints_text(s, sizes_of(self)));
     if (r < 0 || r > TN_MAX_RANK)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "Expect a non-negative number, but got %lld",
                                      (long long)r);
@@ -350,6 +350,13 @@ void composite_combinations(tn_scope *s, const tn_value *args, tn_value *outs)
 }
 
 /* ---- channels and space ---- */
+
+/* t with channels last if the strides of self speak for that. */
+static tn_tensor *in_format_of(tn_scope *s, const tn_tensor *self, tn_tensor *t)
+{
+    int32_t format = tni_stride_format(self->desc.rank, self->desc.sizes, self->desc.strides);
+    return t && format != TN_CONTIGUOUS_FORMAT ? tn_contiguous(s, t, .memory_format = format) : t;
+}
 
 void composite_pixel_shuffle(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -382,7 +389,7 @@ void composite_pixel_shuffle(tn_scope *s, const tn_value *args, tn_value *outs)
         tn_permute(s, tni_reshape(s, self, (tn_ints){shape, rank + 2}), (tn_ints){order, rank + 2});
     memcpy(shape + batch, (int64_t[]){c / (f * f), h * f, w * f}, 3 * sizeof(int64_t));
     t = tn_clone(s, t, .memory_format = TN_CONTIGUOUS_FORMAT);
-    give(outs, 0, tni_reshape(s, t, (tn_ints){shape, rank}));
+    give(outs, 0, in_format_of(s, self, tni_reshape(s, t, (tn_ints){shape, rank})));
 }
 
 void composite_pixel_unshuffle(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -417,7 +424,7 @@ void composite_pixel_unshuffle(tn_scope *s, const tn_value *args, tn_value *outs
         tn_permute(s, tni_reshape(s, self, (tn_ints){shape, rank + 2}), (tn_ints){order, rank + 2});
     memcpy(shape + batch, (int64_t[]){c * f * f, h / f, w / f}, 3 * sizeof(int64_t));
     t = tn_clone(s, t, .memory_format = TN_CONTIGUOUS_FORMAT);
-    give(outs, 0, tni_reshape(s, t, (tn_ints){shape, rank}));
+    give(outs, 0, in_format_of(s, self, tni_reshape(s, t, (tn_ints){shape, rank})));
 }
 
 void composite_channel_shuffle(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -440,7 +447,7 @@ void composite_channel_shuffle(tn_scope *s, const tn_value *args, tn_value *outs
         TN_INTS(tn_tensor_size(self, 0), groups, c / groups,
                 c ? self->numel / (tn_tensor_size(self, 0) ? tn_tensor_size(self, 0) : 1) / c : 0));
     t = tn_clone(s, tn_transpose(s, t, 1, 2), .memory_format = TN_CONTIGUOUS_FORMAT);
-    give(outs, 0, tni_reshape(s, t, sizes_of(self)));
+    give(outs, 0, in_format_of(s, self, tni_reshape(s, t, sizes_of(self))));
 }
 
 /* pad_sequence (sequences, batch_first, padding_value, padding_side). */

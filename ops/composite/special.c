@@ -6,6 +6,10 @@
 void composite_polygamma_inplace(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *x = self;
+    if (is_integer(dtype_of(self)))
+        return (void)tni_scope_failf(
+            s, TN_E_DTYPE, "result type %s can't be cast to the desired output type %s",
+            tni_dtype_error_name(float_of(s, dtype_of(self))), tni_dtype_error_name(dtype_of(self)));
     if (tni_wants_grad(self)) x = tn_clone(s, self); /* its gradient needs the overwritten value */
     give(outs, 0, tn_copy_(s, self, tn_polygamma(s, arg_int(args, 1), x)));
 }

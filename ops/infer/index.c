@@ -181,6 +181,7 @@ int32_t infer_index(tni_frame *f)
 int32_t infer_index_put(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *values = tni_arg_tensor(f, 2);
+    tn_tensors list = tn_value_as_tensors(f->args[1]);
     tni_shape shape, joint;
     tni_text a, b;
     int32_t handled;
@@ -192,6 +193,8 @@ int32_t infer_index_put(tni_frame *f)
     TNI_TRY(expand_masks(f, &handled));
     if (handled) return TN_OK;
     TNI_TRY(indexed_sizes(f, self, &shape));
+    TNI_TRY(tni_check_apart(f, self, values, 0));
+    for (int64_t i = 0; i < list.count; i++) TNI_TRY(tni_check_apart(f, self, list.data[i], 0));
     joint = shape;
     if (tni_broadcast(&joint, values->desc.rank, sizes_of(values)) || joint.rank != shape.rank ||
         memcmp(joint.sizes, shape.sizes, shape.rank * sizeof(int64_t)))
@@ -242,6 +245,8 @@ int32_t infer_index_write(tni_frame *f)
         return tni_fail(f, TN_E_DTYPE,
                         "self and source expected to have the same dtype, but got (self) %s and (source) %s",
                         tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(source)));
+    if (f->op->base->number == TN_OP_INDEX_REDUCE_ && dtype_of(self) == TN_BOOL)
+        return tni_fail(f, TN_E_UNSUPPORTED, "\"index_reduce\" not implemented for 'Bool'");
     count = rank_of(source) ? (dim < rank_of(source) ? sizes_of(source)[dim] : -1) : 1;
     if (count != index->numel)
         return tni_fail(f, TN_E_INDEX,
@@ -259,6 +264,8 @@ int32_t infer_index_write(tni_frame *f)
                         "When source and destination are not scalars, their dimensionality must match. "
                         "Source dimensionality (%u), destination dimensionality (%u)",
                         source->desc.rank, self->desc.rank);
+    TNI_TRY(tni_check_apart(f, self, index, 0));
+    TNI_TRY(tni_check_apart(f, self, source, 0));
     f->keep_dtype = UINT32_MAX;
     return tni_out_like(f, 0, self, 0);
 }
@@ -327,6 +334,8 @@ static int32_t check_scatter_reduce(tni_frame *f)
                            ? tni_arg_string(f, 4)
                            : NULL;
     if (!word) return TN_OK;
+    if (two && !strcmp(word, "mean") && dtype_of(tni_arg_tensor(f, 0)) == TN_BOOL)
+        return tni_fail(f, TN_E_UNSUPPORTED, "\"scatter_reduce\" with mean not implemented for 'Bool'");
     for (uint32_t i = 0; i < count; i++) {
         if (!strcmp(word, two ? words[i] : old_words[i])) return TN_OK;
     }
@@ -347,6 +356,8 @@ int32_t infer_scatter(tni_frame *f)
     if (src) TNI_TRY(check_scatter_source(f, self, index, src, dim));
     TNI_TRY(check_gather_shape(f, self, index, dim, "self"));
     TNI_TRY(check_scatter_reduce(f));
+    TNI_TRY(tni_check_apart(f, self, index, 0));
+    TNI_TRY(tni_check_apart(f, self, src, 0));
     f->keep_dtype = UINT32_MAX;
     return tni_out_like(f, 0, self, 0);
 }
@@ -373,6 +384,7 @@ int32_t infer_masked_write(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *source = tni_arg_tensor(f, 2);
     TNI_TRY(check_mask(f, self, tni_arg_tensor(f, 1)));
+    if (!source) TNI_TRY(tni_check_apart(f, self, tni_arg_tensor(f, 1), 1));
     if (source && dtype_of(source) != dtype_of(self))
         return tni_fail(f, TN_E_DTYPE,
                         "masked_scatter: expected self and source to have same dtypes but got %s and %s",

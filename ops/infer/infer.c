@@ -49,6 +49,13 @@ int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int3
                     int32_too ? " or int32" : "", tni_dtype_error_name(dtype));
 }
 
+int32_t tni_check_apart(const tni_frame *f, const tn_tensor *self, const tn_tensor *input, int32_t same_too)
+{
+    int32_t overlap = !input ? TNI_OVERLAP_NONE : self == input ? TNI_OVERLAP_FULL : tni_overlap(self, input);
+    if (overlap == TNI_OVERLAP_NONE || (same_too && overlap == TNI_OVERLAP_FULL)) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT, TNI_SHARED_MEMORY);
+}
+
 int32_t tni_check_sparse(const tni_frame *f, uint32_t i)
 {
     if (!f->wants_grad || !tni_arg_bool(f, i)) return TN_OK;
@@ -77,6 +84,12 @@ static double largest(tn_dtype dtype, const char **name)
         if (types[i].dtype == dtype) return *name = types[i].name, types[i].max;
     }
     return *name = "double", INFINITY;
+}
+
+double tni_largest(tn_dtype dtype)
+{
+    const char *name;
+    return largest(dtype, &name);
 }
 
 /* Unsigned types accept negative integers, which wrap; only floating types accept infinities and NaN. */

@@ -77,6 +77,10 @@ const char *tni_list_text(tn_ints list, tni_text *text);
 
 /* Refuses dtypes other than int64 (or int32 if `int32_too`). */
 int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too);
+/* Refuses an input that shares memory with the written-to tensor; the same tensor passes if `same_too`. */
+int32_t tni_check_apart(const tni_frame *f, const tn_tensor *self, const tn_tensor *input, int32_t same_too);
+/* The largest finite value of a real dtype; infinity for float64. */
+double tni_largest(tn_dtype dtype);
 /* Refuses a scalar that the dtype cannot hold: "value cannot be converted to type float without overflow". */
 int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype);
 /*

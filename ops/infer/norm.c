@@ -25,14 +25,28 @@ static int32_t out_like_argument(tni_frame *f, uint32_t argument)
     return tni_out_channels(f, 0, t, dtype_of(t), rank_of(t), sizes_of(t));
 }
 
+static int32_t check_gradient_dtype(const tni_frame *f)
+{
+    tn_dtype grad = dtype_of(tni_arg_tensor(f, 0)), self = dtype_of(tni_arg_tensor(f, 1));
+    if (grad == self) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `grad_output` but got dtype %s",
+                    tni_dtype_error_name(self), tni_dtype_error_name(grad));
+}
+
 /* Gradients (grad_output, self, ...). */
 int32_t infer_like_argument_self(tni_frame *f)
 {
-    tn_dtype grad = dtype_of(tni_arg_tensor(f, 0)), self = dtype_of(tni_arg_tensor(f, 1));
-    if (grad != self)
-        return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `grad_output` but got dtype %s",
-                        tni_dtype_error_name(self), tni_dtype_error_name(grad));
+    TNI_TRY(check_gradient_dtype(f));
     return out_like_argument(f, 1);
+}
+
+/* The same, row-major whatever the strides of self. */
+int32_t infer_row_major_like_self(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 1);
+    TNI_TRY(check_gradient_dtype(f));
+    keep_integers(f);
+    return out_row_major(f, 0, self, dtype_of(self));
 }
 
 /* _segment_reduce_backward (grad, output, data, ...). */
@@ -336,6 +350,7 @@ static int32_t check_class_weight(tni_frame *f, const tn_tensor *weight, int64_t
 
 static int32_t check_nll(tni_frame *f, const tn_tensor *self, const tn_tensor *target, int32_t spatial)
 {
+    const tn_tensor *weight = tni_arg_tensor(f, 2);
     tni_text a, b;
     int32_t same = 1;
     if (!spatial && (rank_of(self) < 1 || rank_of(self) > 2))
@@ -353,7 +368,7 @@ static int32_t check_nll(tni_frame *f, const tn_tensor *self, const tn_tensor *t
             "only batches of spatial inputs supported (4D tensors), but got input of dimension: %u",
             self->desc.rank);
     if (dtype_of(target) != TN_INT64 && dtype_of(target) != TN_UINT8)
-        return tni_fail(f, TN_E_DTYPE, "expected scalar type Long or Byte but found %s",
+        return tni_fail(f, TN_E_DTYPE, "expected target dtype to be Long or Byte, but got %s",
                         tni_dtype_error_name(dtype_of(target)));
     for (int64_t d = 0; d < rank_of(self) && rank_of(self) > 1; d++) {
         if (d != 1) same &= sizes_of(self)[d] == (rank_of(target) ? sizes_of(target)[d ? d - 1 : 0] : 1);
@@ -361,7 +376,14 @@ static int32_t check_nll(tni_frame *f, const tn_tensor *self, const tn_tensor *t
     if (!same)
         return tni_fail(f, TN_E_SHAPE, "size mismatch (got input: %s, target: %s)", tni_sizes_text(self, &a),
                         tni_sizes_text(target, &b));
-    return check_class_weight(f, tni_arg_tensor(f, 2), sizes_of(self)[rank_of(self) == 1 ? 0 : 1]);
+    TNI_TRY(check_class_weight(f, weight, sizes_of(self)[rank_of(self) == 1 ? 0 : 1]));
+    if (weight && dtype_of(weight) != dtype_of(self))
+        return tni_fail(f, TN_E_DTYPE, "expected scalar type %s but found %s",
+                        tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(weight)));
+    if (!is_float(dtype_of(self)))
+        return tni_fail(f, TN_E_UNSUPPORTED, "\"nll_loss\" not implemented for '%s'",
+                        tni_dtype_error_name(dtype_of(self)));
+    return TN_OK;
 }
 
 /* (self, target, weight, reduction, ignore_index): the loss and the sum of the weights used. */
@@ -393,7 +415,7 @@ int32_t infer_multi_margin_loss(tni_frame *f)
     int64_t rows = rank_of(self) == 2 ? sizes_of(self)[0] : 1, p = tni_arg_int(f, 2);
     tni_text a, b;
     if (p != 1 && p != 2)
-        return tni_fail(f, TN_E_ARGUMENT, "multi_margin_loss: only p == 1 and p == 2 supported");
+        return tni_fail(f, TN_E_ARGUMENT, "only p == 1 and p == 2 supported");
     TNI_TRY(check_margin_input(f, self));
     if (rank_of(target) > 1 || target->numel != rows)
         return tni_fail(f, TN_E_SHAPE, "inconsistent target size, expected %lld but got %s", (long long)rows,

@@ -49,6 +49,37 @@ int32_t infer_no_bool_negation(tni_frame *f)
                      "invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
+/* softshrink (self, lambd): lambd is a finite value of the dtype, not negative. */
+int32_t infer_softshrink(tni_frame *f)
+{
+    double lambd = tn_value_as_float(f->args[1]), most = tni_largest(f->call_dtype);
+    if (lambd >= 0 && lambd <= most) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT, "lambda must be in range [0, %g] for input dtype %s, but found %g",
+                    most, tni_dtype_error_name(f->call_dtype), lambd);
+}
+
+int32_t infer_polygamma(tni_frame *f)
+{
+    if (tni_arg_int(f, 0) >= 0) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT, "polygamma(n, x) does not support negative n.");
+}
+
+/* float_power (self, exponent) of scalars or tensors is a composite: its rule checks the dtype of a given output. */
+int32_t infer_float_power(tni_frame *f)
+{
+    tn_dtype dtype = TN_FLOAT64;
+    for (uint32_t i = 0; i < 2; i++) {
+        const tn_tensor *t = tni_arg_tensor(f, i);
+        if (t ? is_complex(dtype_of(t)) : f->args[i].tag == TN_TAG_COMPLEX) dtype = TN_COMPLEX128;
+    }
+    if (!f->given[0] || dtype_of(f->given[0]) == dtype) return TN_OK;
+    return tni_error(TN_E_DTYPE,
+                     "the %s given to %s has dtype %s but the operation's result requires dtype %s",
+                     f->op->form == TNI_FORM_INPLACE ? "base" : "output",
+                     f->op->form == TNI_FORM_INPLACE ? "float_power_" : "float_power",
+                     tni_dtype_error_name(dtype_of(f->given[0])), tni_dtype_error_name(dtype));
+}
+
 /* bool has the powers 0 and 1 */
 int32_t infer_no_bool(tni_frame *f)
 {

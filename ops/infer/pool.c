@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pooling and resampling. Outputs follow the input's memory format. */
+/* Pooling and resampling. Outputs follow the input's memory format, but for averages and adaptive pools of volumes. */
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
@@ -13,6 +13,14 @@ static int64_t space_of(const tni_frame *f)
         if (*p == 'd' && p[-1] >= '1' && p[-1] <= '3') return p[-1] - '0';
     }
     return 2;
+}
+
+/* Output i of a pool whose results are row-major if they are volumes, as in ATen. */
+static int32_t out_pooled(tni_frame *f, uint32_t i, const tn_tensor *self, tn_dtype dtype, int64_t space,
+                          const int64_t *sizes)
+{
+    if (space == 3) return tni_out(f, i, dtype, self->desc.rank, sizes);
+    return tni_out_channels(f, i, self, dtype, rank_of(self), sizes);
 }
 
 static int32_t check_rank(tni_frame *f, const tn_tensor *self, int64_t space)
@@ -124,7 +132,7 @@ int32_t infer_avg_pool(tni_frame *f)
     TNI_TRY(check_rank(f, self, space));
     TNI_TRY(read_window(f, space, &w));
     TNI_TRY(window_sizes(f, self, space, &w, sizes));
-    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+    return out_pooled(f, 0, self, dtype_of(self), space, sizes);
 }
 
 /* max_pool (self, kernel_size, stride, padding, dilation, ceil_mode): values and their indices. */
@@ -187,7 +195,7 @@ int32_t infer_adaptive_pool(tni_frame *f)
                             space == 2 ? "}" : "");
     }
     TNI_TRY(sized_space(f, self, 1, space, sizes));
-    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+    return out_pooled(f, 0, self, dtype_of(self), space, sizes);
 }
 
 int32_t infer_adaptive_max_pool(tni_frame *f)
@@ -206,8 +214,8 @@ int32_t infer_adaptive_max_pool(tni_frame *f)
             return tni_fail(f, TN_E_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
                             (long long)sizes[d], tni_list_text((tn_ints){sizes, rank_of(self)}, &text));
     }
-    TNI_TRY(tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes));
-    return tni_out_channels(f, 1, self, TN_INT64, rank_of(self), sizes);
+    TNI_TRY(out_pooled(f, 0, self, dtype_of(self), space, sizes));
+    return out_pooled(f, 1, self, TN_INT64, space, sizes);
 }
 
 /* fractional_max_pool (self, kernel_size, output_size, random_samples). */

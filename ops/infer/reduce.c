@@ -307,6 +307,7 @@ int32_t infer_hash_tensor(tni_frame *f)
     f->keepdim = tni_arg_bool(f, 2);
     if (tni_arg_int(f, 3))
         return tni_fail(f, TN_E_ARGUMENT, "Unknown hash_tensor mode: %lld", (long long)tni_arg_int(f, 3));
+    TNI_TRY(check_not_empty(f, tni_arg_ints(f, 1).count > 0, 1));
     f->call_dtype = dtype_of(tni_arg_tensor(f, 0));
     return out_reduced(f, 0, TN_UINT64);
 }

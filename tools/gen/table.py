@@ -84,7 +84,7 @@ class Entry:
             raise Bad(f"{self.name}: promote {promote!r} is unknown")
         if raw.get("autocast", "low") not in AUTOCAST:
             raise Bad(f"{self.name}: autocast {raw['autocast']!r} is not one of {', '.join(AUTOCAST)}")
-        # The infer of a pointwise entry is a check of its arguments beyond promotion.
+        # The infer of a pointwise or composite entry only checks arguments.
         if kind not in ("pointwise", "composite") and "infer" not in raw:
             raise Bad(f"{self.name}: kind {kind} needs infer")
         if kind == "composite" and "composite" not in raw:

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dtypes and strides of results, as PyTorch 2.13 gives them on a CPU. */
+#include "suite.h"
+
+TestSuite(results, .init = begin);
+
+static tn_tensor *ones(tn_ints sizes)
+{
+    return tn_ones(s, sizes, .dtype = TN_FLOAT64);
+}
+
+static void expect_strides(const tn_tensor *t, tn_ints strides, int32_t line)
+{
+    expect_sound(s);
+    cr_assert_eq(tn_tensor_rank(t), strides.count, "line %d", (int)line);
+    for (int64_t d = 0; d < strides.count; d++)
+        cr_expect_eq(tn_tensor_strides(t)[d], strides.data[d], "line %d, dimension %lld: %lld", (int)line,
+                     (long long)d, (long long)tn_tensor_strides(t)[d]);
+}
+#define STRIDES(t, ...) expect_strides(t, TN_INTS(__VA_ARGS__), __LINE__)
+
+/* Functional forms that clone self: row-major where kernels write the clone, else in the order of self. */
+Test(results, strides_of_clones_that_are_written)
+{
+    tn_tensor *x = tn_transpose(s, ones(TN_INTS(2, 3, 4)), 0, 2), *src = ones(TN_INTS(4, 3, 2));
+    tn_tensor *index = tn_zeros(s, TN_INTS(4, 3, 2), .dtype = TN_INT64), *mask = tn_gt_scalar(s, src, 0);
+    tn_tensor *two = tn_arange(s, TN_SCALAR(2)), *part = ones(TN_INTS(2, 3, 2)), *one = ones(TN_NO_INTS);
+    STRIDES(tn_scatter(s, x, 0, index, src), 6, 2, 1);
+    STRIDES(tn_scatter_value(s, x, 0, index, 1), 6, 2, 1);
+    STRIDES(tn_scatter_add(s, x, 0, index, src), 6, 2, 1);
+    STRIDES(tn_scatter_reduce(s, x, 0, index, src, "sum"), 6, 2, 1);
+    STRIDES(tn_index_add(s, x, 0, two, part), 6, 2, 1);
+    STRIDES(tn_index_copy(s, x, 0, two, part), 6, 2, 1);
+    STRIDES(tn_index_reduce(s, x, 0, two, part, "prod"), 6, 2, 1);
+    STRIDES(tn_masked_fill_scalar(s, x, mask, 1), 6, 2, 1);
+    STRIDES(tn_masked_fill(s, x, mask, one), 6, 2, 1);
+    STRIDES(tn_masked_scatter(s, x, mask, src), 6, 2, 1);
+    STRIDES(tn_index_fill(s, x, 0, two, 1), 1, 4, 12);
+    STRIDES(tn_index_put_default(s, x, TN_TENSORS(two), one), 1, 4, 12);
+    STRIDES(tn_put(s, x, two, ones(TN_INTS(2))), 1, 4, 12);
+    end();
+}
+
+/* Of volumes with channels last only max_pool3d keeps the format; averages and adaptive pools are row-major. */
+Test(results, strides_of_pools)
+{
+    tn_tensor *x = tn_contiguous(s, tn_rand(s, TN_INTS(2, 2, 4, 4, 4), .dtype = TN_FLOAT64),
+                                 .memory_format = TN_CHANNELS_LAST_3D);
+    tn_ints two = TN_INTS(2, 2, 2), zero = TN_INTS(0, 0, 0), one = TN_INTS(1, 1, 1);
+    tn_max_pool3d_with_indices_result max = tn_max_pool3d_with_indices(s, x, two);
+    STRIDES(max.result0, 16, 1, 8, 4, 2);
+    STRIDES(max.result1, 16, 1, 8, 4, 2);
+    STRIDES(tn_max_pool3d_with_indices_backward(s, max.result0, x, two, two, zero, one, 0, max.result1), 128,
+            1, 32, 8, 2);
+    tn_tensor *average = tn_avg_pool3d(s, x, two), *adaptive = tn__adaptive_avg_pool3d(s, x, two);
+    STRIDES(average, 16, 8, 4, 2, 1);
+    STRIDES(tn_avg_pool3d_backward(s, average, x, two, two, zero, 0, 1, TN_NONE), 128, 64, 16, 4, 1);
+    STRIDES(adaptive, 16, 8, 4, 2, 1);
+    STRIDES(tn__adaptive_avg_pool3d_backward(s, adaptive, x), 128, 64, 16, 4, 1);
+    tn_adaptive_max_pool3d_result largest = tn_adaptive_max_pool3d(s, x, two);
+    STRIDES(largest.result0, 16, 8, 4, 2, 1);
+    STRIDES(largest.result1, 16, 8, 4, 2, 1);
+    STRIDES(tn_adaptive_max_pool3d_backward(s, largest.result0, x, largest.result1), 128, 64, 16, 4, 1);
+    cr_expect_eq(tn_equal(s, average, tn_avg_pool3d(s, tn_contiguous(s, x), two)), 1);
+    cr_expect_eq(tn_equal(s, adaptive, average), 1);
+    STRIDES(tn_avg_pool2d(s, tn_contiguous(s, ones(TN_INTS(2, 2, 4, 4)), .memory_format = TN_CHANNELS_LAST),
+                          TN_INTS(2, 2)),
+            8, 1, 4, 2);
+    end();
+}
+
+Test(results, strides_of_shuffled_channels)
+{
+    tn_tensor *x = tn_rand(s, TN_INTS(2, 8, 4, 4), .dtype = TN_FLOAT64);
+    tn_tensor *last = tn_contiguous(s, x, .memory_format = TN_CHANNELS_LAST);
+    STRIDES(tn_pixel_shuffle(s, x, 2), 128, 64, 8, 1);
+    STRIDES(tn_pixel_shuffle(s, last, 2), 128, 1, 16, 2);
+    STRIDES(tn_pixel_unshuffle(s, last, 2), 128, 1, 64, 32);
+    STRIDES(tn_channel_shuffle(s, last, 2), 128, 1, 32, 8);
+    STRIDES(tn_pixel_shuffle(s, tn_transpose(s, x, 2, 3), 2), 128, 64, 8, 1);
+    cr_expect_eq(tn_equal(s, tn_pixel_shuffle(s, x, 2), tn_pixel_shuffle(s, last, 2)), 1);
+    cr_expect_eq(tn_equal(s, tn_pixel_unshuffle(s, x, 2), tn_pixel_unshuffle(s, last, 2)), 1);
+    cr_expect_eq(tn_equal(s, tn_channel_shuffle(s, x, 2), tn_channel_shuffle(s, last, 2)), 1);
+    end();
+}
+
+/* A label that one operand alone has is summed there, which makes int64 of small integers. */
+Test(results, dtypes_of_einsum)
+{
+    static const tn_dtype small[] = {TN_UINT8, TN_INT8, TN_INT16, TN_INT32};
+    for (int32_t n = 0; n < 4; n++) {
+        tn_tensor *a = tn_full(s, TN_INTS(2, 3), TN_SCALAR(100), .dtype = small[n]);
+        tn_tensor *row = tn_full(s, TN_INTS(3), TN_SCALAR(100), .dtype = small[n]);
+        tn_tensor *sums = tn_einsum(s, "ij->i", TN_TENSORS(a)),
+                  *products = tn_einsum(s, "ij,k->ij", TN_TENSORS(a, row));
+        cr_expect_eq(tn_tensor_dtype(sums), TN_INT64);
+        EXPECT(s, sums, 300, 300);
+        cr_expect_eq(tn_tensor_dtype(products), TN_INT64);
+        EXPECT(s, products, 30000, 30000, 30000, 30000, 30000, 30000);
+        cr_expect_eq(tn_tensor_dtype(tn_einsum(s, "ij,kj->ik", TN_TENSORS(a, a))), small[n]);
+        cr_expect_eq(tn_tensor_dtype(tn_einsum(s, "ij,ij->ij", TN_TENSORS(a, a))), small[n]);
+        tn_einsum(s, "ij,jk->i", TN_TENSORS(a, tn_ones(s, TN_INTS(3, 2), .dtype = small[n])));
+        expect_error(s, "but found Long");
+    }
+    tn_tensor *x = VECTOR(s, 0, 1, 2), *y = VECTOR(s, 0, 3, 4, 5);
+    EXPECT(s, tn_einsum(s, "i,j->", TN_TENSORS(x, y)), 36);
+    EXPECT(s, tn_einsum(s, "i,j->j", TN_TENSORS(x, y)), 9, 12, 15);
+    end();
+}
+
+/* Sums of bools are true where any is. */
+Test(results, additions_of_bools)
+{
+    tn_tensor *self = tn_zeros(s, TN_INTS(3), .dtype = TN_BOOL), *ones_at = tn_ones_like(s, self);
+    tn_tensor *index = tn_from_data(s, TN_INT64, TN_INTS(3), (int64_t[]){0, 0, 2}, TN_CPU);
+    EXPECT(s, tn_index_add(s, self, 0, index, ones_at), 1, 0, 1);
+    EXPECT(s, tn_scatter_add(s, self, 0, index, ones_at), 1, 0, 1);
+    EXPECT(s, tn_put(s, self, index, ones_at, .accumulate = 1), 1, 0, 1);
+    EXPECT(s, tn_index_put_default(s, self, TN_TENSORS(index), ones_at, .accumulate = 1), 1, 0, 1);
+    end();
+}
+
+Test(results, polygamma_of_small_integers_is_floating)
+{
+    tn_tensor *x = tn_from_data(s, TN_INT8, TN_INTS(3), (int8_t[]){1, 2, 3}, TN_CPU);
+    tn_tensor *y = tn_polygamma(s, 6, x);
+    cr_expect_eq(tn_tensor_dtype(y), TN_FLOAT32);
+    expect_values(s, y, 3, VALUES(-726.0115, -6.0114798, -0.38647974), 1e-4);
+    end();
+}
