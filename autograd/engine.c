@@ -7,9 +7,11 @@
  */
 #include "autograd/engine.h"
 
+#include "core/profile.h"
 #include "core/scope.h"
 #include "dispatcher/registry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <tenon/ops.h>
@@ -296,12 +298,25 @@ static int32_t run_entry(tni_backward_run *run, tn_scope *s, tni_entry *e)
     return status;
 }
 
+/* A node in a profile has the name that tn_format shows, "MulBackward0". */
+static __attribute__((noinline)) uint64_t begin_profile(tn_context *ctx, const tn_node *node)
+{
+    char name[200];
+    snprintf(name, sizeof name, "%s%s", tn_node_name(node), node->is_leaf ? "" : "0");
+    return tni_profile_enter(ctx, &(tni_profile_site){.kind = TN_PROFILE_BACKWARD, .name = name});
+}
+
 static int32_t run_entries(tni_backward_run *run)
 {
     int32_t status = TN_OK;
     tn_scope *s = tn_scope_open_child(run->scope, NULL);
     if (!s) return TN_E_OUT_OF_MEMORY;
-    while (!status && run->heap_count) status = run_entry(run, s, pop(run));
+    while (!status && run->heap_count) {
+        tni_entry *e = pop(run);
+        uint64_t token = TNI_UNLIKELY(tni_is_profiled(run->ctx)) ? begin_profile(run->ctx, e->node) : 0;
+        status = run_entry(run, s, e);
+        if (TNI_UNLIKELY(token)) tni_profile_leave(run->ctx, token);
+    }
     tn_scope_close(s);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/allocator.h"
 #include "core/graph.h"
+#include "core/profile.h"
 
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
 {
@@ -54,9 +55,11 @@ int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
             tni_free(ctx, a, sizeof *a);
             return TN_E_OUT_OF_MEMORY;
         }
+        a->cache_most = TNI_SMALL_BLOCK;
     }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->quiet, NULL);
+    if (tni_profile_flags(ctx) & TN_PROFILE_MEMORY) tni_allocator_watch(a, TNI_WATCH_PROFILE, 1);
     *out = a;
     return TN_OK;
 }
@@ -87,6 +90,36 @@ void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks)
     /* Counts of caches arrive late, so the sum may dip below zero for a moment. */
     if ((int64_t)a->stats.allocated_bytes > (int64_t)a->stats.allocated_peak)
         a->stats.allocated_peak = a->stats.allocated_bytes;
+}
+
+static void tell_watchers(const struct tni_allocator *a, int64_t change)
+{
+    if (a->watchers & TNI_WATCH_PROFILE)
+        tni_profile_memory(a->device, change, a->stats.allocated_bytes, a->stats.reserved_bytes);
+}
+
+void tni_block_count(struct tni_allocator *a, const tni_block *b)
+{
+    tni_allocated_add(a, (int64_t)b->bytes, 1);
+    a->stats.allocations++;
+    if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, (int64_t)b->bytes);
+}
+
+void tni_block_uncount(struct tni_allocator *a, const tni_block *b)
+{
+    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, -(int64_t)b->bytes);
+}
+
+void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on)
+{
+    tni_allocator_enter(a);
+    a->watchers = on ? a->watchers | watcher : a->watchers & ~watcher;
+    if (a->shards) {
+        tni_cache_settle(a);
+        atomic_store(&a->cache_most, a->watchers ? 0 : TNI_SMALL_BLOCK);
+    }
+    tni_allocator_leave(a);
 }
 
 /* ---- Uses by other streams ----------------------------------------------------------------------------- */
@@ -316,9 +349,7 @@ static int32_t take(struct tni_allocator *a, const tni_request *r, tni_block **o
     tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
     *out = pool ? tni_pool_take(a, pool, r->bytes) : NULL;
     if (!*out) return pool ? TN_OK : TN_E_OUT_OF_MEMORY;
-    if (!r->counts) return TN_OK;
-    tni_allocated_add(a, (int64_t)(*out)->bytes, 1);
-    a->stats.allocations++;
+    if (r->counts) tni_block_count(a, *out);
     return TN_OK;
 }
 
@@ -390,7 +421,7 @@ static void central_free(struct tni_allocator *a, tni_block *b)
     int32_t is_captured = b->part_of->is_captured;
     if (b->uses && !is_captured) mark_uses(a, b);
     tni_allocator_enter(a);
-    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    tni_block_uncount(a, b);
     if (is_captured) {
         tni_pool_give_captured(a, b);
     } else if (b->uses) {

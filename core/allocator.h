@@ -48,6 +48,8 @@ typedef struct tni_allocation {
 } tni_allocation;
 
 /* See allocator_cache.c. */
+#define TNI_WATCH_PROFILE 1u
+
 #define TNI_SHARDS     16u
 #define TNI_CACHE_BINS 56u
 typedef struct tni_shard {
@@ -63,7 +65,7 @@ typedef struct tni_shard {
 
 struct tni_allocator {
     tni_device *device;
-    pthread_mutex_t lock; /* of all that follows but `shards`, `empty`, `direct` and `granule` */
+    pthread_mutex_t lock; /* of all that follows but `shards`, `empty`, `direct`, `granule`, `cache_most` */
     pthread_cond_t quiet; /* busy became 0 */
     uint32_t busy;        /* threads that hold blocks or allocations which are in no list */
     uint64_t granule;     /* sizes are multiples of it */
@@ -78,6 +80,8 @@ struct tni_allocator {
     int32_t direct;    /* nothing is cached: each block is a request to the plugin, of the exact size */
     tni_block empty;   /* what a request of 0 bytes gets */
     tni_shard *shards; /* NULL unless the device is synchronous */
+    _Atomic(uint64_t) cache_most; /* blocks up to this come from the shards; 0: none do */
+    uint32_t watchers;            /* TNI_WATCH_..., who is told of each block; then cache_most is 0 */
 };
 
 /* What tni_central_alloc is asked for. */
@@ -94,9 +98,14 @@ static inline void tni_allocator_enter(struct tni_allocator *a)
 }
 /* Unlocks, then gives to the device what has gone from the lists. */
 void tni_allocator_leave(struct tni_allocator *a);
+/* TNI_WATCH_...: someone wants to be told of each block from now on, or no longer. */
+void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on);
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a);
-/* Under the lock. */
+/* Under the lock: adds to the statistics. */
 void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks);
+/* Under the lock: a block is handed out or taken back. */
+void tni_block_count(struct tni_allocator *a, const tni_block *block);
+void tni_block_uncount(struct tni_allocator *a, const tni_block *block);
 int32_t tni_central_alloc(struct tni_allocator *a, const tni_request *request, tni_block **out);
 /* Gives a list of blocks, linked by `next`, back to their pools. They are not counted, and no stream uses
  * them. */
@@ -147,7 +156,7 @@ void tni_uses_free(struct tni_allocator *a, tni_block *block);
 /* 1 if blocks of so many bytes come from the cache. */
 static inline int32_t tni_has_cache(const struct tni_allocator *a, uint64_t bytes)
 {
-    return a->shards && bytes - 1 < TNI_SMALL_BLOCK;
+    return bytes - 1 < atomic_load_explicit(&a->cache_most, memory_order_relaxed);
 }
 /* A block for a storage, which is part of it and begins with tni_storage_start. tni_cache_free_storage takes
  * both back. */

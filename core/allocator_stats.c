@@ -13,6 +13,18 @@ static struct tni_allocator *enter(tn_context *ctx, tn_device device)
     return d->allocator;
 }
 
+void tni_allocators_watch(tn_context *ctx, int32_t on)
+{
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < ctx->types[i]->count; k++) {
+            const tni_device *d = &ctx->types[i]->devices[k];
+            if (atomic_load_explicit(&d->open, memory_order_acquire))
+                tni_allocator_watch(d->allocator, TNI_WATCH_PROFILE, on);
+        }
+    }
+}
+
 int32_t tn_memory_get_stats(tn_context *ctx, tn_device device, tn_memory_stats *out)
 {
     struct tni_allocator *a = enter(ctx, device);

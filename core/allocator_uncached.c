@@ -14,12 +14,6 @@ static tni_block *new_block(struct tni_allocator *a, uint64_t bytes)
     return b;
 }
 
-static void count(struct tni_allocator *a, const tni_block *b)
-{
-    tni_allocated_add(a, (int64_t)b->bytes, 1);
-    a->stats.allocations++;
-}
-
 /* The error of a request that failed; the block's struct goes. */
 static int32_t fail(struct tni_allocator *a, tni_block *b, int32_t status)
 {
@@ -38,7 +32,7 @@ int32_t tni_replaced_alloc(struct tni_allocator *a, const tni_request *r, tni_bl
     if (status) return fail(a, b, tni_driver_error(a->device->type, status, "allocation of device memory"));
     b->stream = tni_stream_retain(r->stream);
     tni_allocator_enter(a);
-    count(a, b);
+    tni_block_count(a, b);
     tni_allocator_leave(a);
     *out = b;
     return TN_OK;
@@ -65,7 +59,7 @@ void tni_replaced_free(struct tni_allocator *a, tni_block *b)
     driver->allocator.free(driver->self, a->device->handle, b->allocation, b->offset, b->bytes,
                            b->stream->handle);
     tni_allocator_enter(a);
-    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    tni_block_uncount(a, b);
     tni_allocator_leave(a);
     tn_stream_release(b->stream);
     tni_free(a->device->ctx, b, sizeof *b);
@@ -81,7 +75,7 @@ int32_t tni_direct_alloc(struct tni_allocator *a, const tni_request *r, tni_bloc
     b->host = host;
     tni_allocator_enter(a);
     tni_device_alloc_count(a);
-    count(a, b);
+    tni_block_count(a, b);
     tni_allocator_leave(a);
     *out = b;
     return TN_OK;
@@ -94,7 +88,7 @@ void tni_direct_free(struct tni_allocator *a, tni_block *b)
     tni_allocator_enter(a);
     a->stats.segments--;
     a->stats.reserved_bytes -= b->bytes;
-    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    tni_block_uncount(a, b);
     tni_allocator_leave(a);
     tni_free(a->device->ctx, b, sizeof *b);
 }

@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/finding.h"
 #include "core/log.h"
+#include "core/profile.h"
 #include "core/thread.h"
 
 #define DEFAULT_SEED 67280421310721ull /* of default generators, PyTorch's */
@@ -267,6 +268,7 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
 void tn_context_destroy(tn_context *ctx)
 {
     if (!ctx || tni_context_is_forked(ctx)) return;
+    tni_profile_close(ctx);
     tni_debug_report(ctx);
     atomic_fetch_add_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
     tni_devices_count_storages(ctx);
@@ -375,12 +377,15 @@ tn_dtype tn_get_default_dtype(const tn_context *ctx)
 void tn_set_deterministic(tn_context *ctx, int32_t on)
 {
     if (!ctx) return;
-    atomic_store_explicit(&ctx->deterministic, on != 0, memory_order_relaxed);
+    if (on)
+        atomic_fetch_or(&ctx->call_flags, TN_CALL_DETERMINISTIC);
+    else
+        atomic_fetch_and(&ctx->call_flags, ~TN_CALL_DETERMINISTIC);
 }
 
 int32_t tn_get_deterministic(const tn_context *ctx)
 {
-    return ctx ? atomic_load_explicit(&ctx->deterministic, memory_order_relaxed) : 0;
+    return ctx ? (int32_t)(atomic_load(&ctx->call_flags) & TN_CALL_DETERMINISTIC) : 0;
 }
 
 void tn_set_num_threads(tn_context *ctx, int32_t threads)

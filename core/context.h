@@ -46,7 +46,7 @@ struct tn_context {
     int32_t log_level;       /* of the library's own sink, see log.c */
     _Atomic(uint32_t) flags; /* TN_CONTEXT_..., TNI_CONTEXT_... */
     _Atomic(tn_dtype) default_dtype;
-    _Atomic(int32_t) deterministic;
+    _Atomic(uint32_t) call_flags; /* TN_CALL_DETERMINISTIC for all calls, TNI_CALL_PROFILED */
     _Atomic(int32_t) threads;
     pid_t pid;                       /* of the process that made it */
     tn_context *previous_of_process; /* in the list of all contexts, see context.c */
@@ -63,11 +63,13 @@ struct tn_context {
     _Atomic(uint32_t) type_count;
     uint64_t seed; /* of default generators */
 
-    struct tni_registry *registry; /* dispatcher */
-    void *plugins;                 /* dispatcher */
-    void *call_watch;              /* dispatcher; NULL without TENON_DEBUG */
-    struct tni_debug *debug;       /* core/debug.c's; NULL without TENON_DEBUG */
-    void *autograd_state;          /* autograd */
+    struct tni_registry *registry;           /* dispatcher */
+    void *plugins;                           /* dispatcher */
+    void *call_watch;                        /* dispatcher; NULL without TENON_DEBUG */
+    struct tni_debug *debug;                 /* core/debug.c's; NULL without TENON_DEBUG */
+    _Atomic(struct tni_profiler *) profiler; /* core/profile.c's; NULL before the first profile */
+    char *profile_path;                      /* of TENON_PROFILE, or NULL */
+    void *autograd_state;                    /* autograd */
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
     _Atomic(tn_scope *) dead_scopes; /* closed ones, kept likewise; linked by `parent` */

@@ -4,6 +4,7 @@
  * executable is made at the first replay, so a graph that only updates another one needs none.
  */
 #include "core/capture.h"
+#include "core/profile.h"
 
 static const tn_graph_interface *slots(const tn_graph *g)
 {
@@ -162,7 +163,10 @@ int32_t tn_graph_replay(tn_graph *graph)
     status = check_captured(graph, "tn_graph_replay"); /* again: another thread may have emptied it */
     if (!status) status = make_executable(graph);
     if (!status) {
+        tni_profile_work work;
+        int32_t measured = tni_profile_measures(d, stream, &work);
         status = slots(graph)->launch(self_of(graph), d->handle, graph->executable, stream->handle);
+        if (measured) tni_profile_work_end(d, stream, "graph replay", &work);
         if (status) status = tni_driver_error(d->type, status, "replaying a graph");
     }
     pthread_mutex_unlock(&graph->lock);

@@ -8,6 +8,7 @@
 #include "core/debug.h"
 #include "core/dtype.h"
 #include "core/graph.h"
+#include "core/profile.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/thread.h"
@@ -31,8 +32,12 @@ int32_t tni_copy_to_device(tni_device *d, void *allocation, uint64_t offset, con
     if (!bytes) return TN_OK;
     int32_t status = tni_capture_refuse(tni_current_stream(d), "a copy from the host to the device");
     if (status) return status;
-    status = driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes,
-                                         tni_current_stream(d)->handle);
+    tn_stream *stream = tni_current_stream(d);
+    tni_profile_work work;
+    int32_t measured = tni_profile_measures(d, stream, &work);
+    status =
+        driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes, stream->handle);
+    if (measured) tni_profile_work_end(d, stream, "copy to the device", &work);
     return finish_copy(d, status, "copy to a device");
 }
 
@@ -42,8 +47,12 @@ int32_t tni_copy_to_host(tni_device *d, void *host, void *allocation, uint64_t o
     if (!bytes) return TN_OK;
     int32_t status = tni_capture_refuse(tni_current_stream(d), "a copy from the device to the host");
     if (status) return status;
-    status = driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes,
-                                         tni_current_stream(d)->handle);
+    tn_stream *stream = tni_current_stream(d);
+    tni_profile_work work;
+    int32_t measured = tni_profile_measures(d, stream, &work);
+    status =
+        driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes, stream->handle);
+    if (measured) tni_profile_work_end(d, stream, "copy to the host", &work);
     return finish_copy(d, status, "copy from a device");
 }
 

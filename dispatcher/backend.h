@@ -90,17 +90,21 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
 {
     return tni_kernel_for(tni_kernel_follower(after), dtype);
 }
-/* Asks can_run, then runs a kernel of the base operator. TN_E_UNSUPPORTED: it refused and wrote nothing;
- * *reason (static) says why. */
+/* Whether the kernel may run. Otherwise the result of the call: a refusal, or the status of a kernel that has run
+ * here because the call is profiled. */
+#define TNI_KERNEL_MAY_RUN (-1)
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason);
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason);
+/* Asks can_run, then runs a kernel of the base operator. TN_E_UNSUPPORTED: it refused and wrote nothing;
+ * *reason (static) says why. */
 static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn_value *args,
                                      const tn_value *outs, const tn_nest *nest, const char **reason)
 {
     tn_context *ctx = f->ctx;
     tn_call *c = &f->call;
     c->size = sizeof *c;
-    c->flags = atomic_load_explicit(&ctx->deterministic, memory_order_relaxed) ? TN_CALL_DETERMINISTIC : 0;
+    uint32_t flags = atomic_load_explicit(&ctx->call_flags, memory_order_relaxed);
+    c->flags = flags & TN_CALL_DETERMINISTIC;
     c->n_args = f->n_args - k->unknown_args;
     c->n_outs = f->op->base->n_returns;
     c->args = args;
@@ -114,9 +118,9 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     c->stream_id = f->stream->id;
     c->threads = atomic_load_explicit(&ctx->threads, memory_order_relaxed);
     c->reserved = 0;
-    if (TNI_UNLIKELY(k->unknown_args || k->row.can_run || c->flags)) {
+    if (TNI_UNLIKELY(k->unknown_args || k->row.can_run || flags)) {
         int32_t answer = tni_kernel_ask(f, k, reason);
-        if (answer) return answer;
+        if (answer != TNI_KERNEL_MAY_RUN) return answer;
     }
     tni_frame_lend(f);
     int32_t status = k->row.run(k->self, c);

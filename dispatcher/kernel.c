@@ -4,6 +4,7 @@
 #include <string.h>
 #include "core/finding.h"
 #include "core/graph.h"
+#include "core/profile.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
 
@@ -94,6 +95,18 @@ static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t stat
     return status;
 }
 
+/* Runs the kernel between two events of its stream, if the device has any to measure work with. */
+static int32_t run_profiled(tni_frame *f, const tni_kernel *k, const char **reason)
+{
+    tni_profile_work work;
+    if (!tni_profile_work_begin(f->open_device, f->stream, &work)) return TNI_KERNEL_MAY_RUN;
+    tni_frame_lend(f);
+    int32_t status = k->row.run(k->self, &f->call);
+    tni_frame_take_back(f);
+    tni_profile_work_end(f->open_device, f->stream, tni_op_name(f->op->base), &work);
+    return tni_kernel_after(f, k, status, reason);
+}
+
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
 {
     const tni_op *op = f->op->base;
@@ -110,7 +123,7 @@ int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
         if (k->row.flags & TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD) f->call.threads = 1;
     }
     if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
-    return TN_OK;
+    return TNI_UNLIKELY(tni_is_profiled(f->ctx)) ? run_profiled(f, k, reason) : TNI_KERNEL_MAY_RUN;
 }
 
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason)

@@ -123,6 +123,7 @@ typedef struct tni_registry {
     atomic_uint_fast64_t sequence;
     void *trace_file; /* of TENON_TRACE, or NULL */
     uint64_t trace_observer;
+    uint64_t profile_observer; /* of the last profile */
 } tni_registry;
 
 /* The operator with a number, or NULL. No lock. */

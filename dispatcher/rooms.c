@@ -44,6 +44,7 @@ const tni_room tni_rooms[] = {
     {"debug", tni_call_watch_init, tni_call_watch_finish},
     {"trace", tni_trace_init, host_finish},
     {"trace file", tni_trace_file_init, tni_trace_file_finish},
+    {"profile", tni_call_profile_init, tni_call_profile_finish},
     {"autocast", tni_autocast_init, host_finish},
     {"autograd", tni_autograd_init, tni_autograd_finish},
     {"plugins", tni_plugins_init, tni_plugins_finish},

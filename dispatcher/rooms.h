@@ -15,6 +15,9 @@ int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options);
 /* TENON_TRACE, see trace_file.c. */
 int32_t tni_trace_file_init(tn_context *ctx, const tn_context_options *options);
 void tni_trace_file_finish(tn_context *ctx);
+/* Profiles of calls and TENON_PROFILE, see profile.c. */
+int32_t tni_call_profile_init(tn_context *ctx, const tn_context_options *options);
+void tni_call_profile_finish(tn_context *ctx);
 /* The layer of mixed precision, see autocast.c. */
 int32_t tni_autocast_init(tn_context *ctx, const tn_context_options *options);
 int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options);

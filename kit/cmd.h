@@ -24,6 +24,7 @@ int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_new_plugin(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_golden(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 

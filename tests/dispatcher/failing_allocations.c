@@ -2,7 +2,7 @@
 /*
  * Each scenario once more with the n-th allocation of the context failing, for n = 1, 2, ... until none fails:
  * it reports an error or does without, nothing leaks, and nothing crashes. These are the parts of the
- * dispatcher that ordinary calls do not reach: definitions, rows, observers, traces, fallbacks, libraries.
+ * dispatcher that ordinary calls do not reach: definitions, rows, observers, traces, profiles, fallbacks, libraries.
  */
 #include <stdio.h>
 #include <string.h>
@@ -130,12 +130,34 @@ static int results_of_every_kind(void)
     return parts.count == 2 && sum && tn_item_double(s, tn_sum(s, given)) == 4;
 }
 
+static int profile(void)
+{
+    const tn_profile_options o = {.size = sizeof o, .flags = TN_PROFILE_SHAPES | TN_PROFILE_MEMORY};
+    tn_profile *p = NULL;
+    tn_profile_summary all = {.size = sizeof all};
+    tn_device d = tn_device_choose(ctx, "reference:0", NULL);
+    if (tn_profile_begin(ctx, &o)) return 0;
+    tn_profile_range_begin(ctx, "all");
+    tn_exp(s, tn_ones(s, TN_INTS(4)));
+    if (!(d & TN_DEVICE_MISSING)) tn_exp(s, tn_ones(s, TN_INTS(4), .device = d));
+    tn_profile_range_end(ctx);
+    if (tn_profile_end(ctx, &p)) return 0;
+    int32_t status = tn_profile_write(p, "/dev/null");
+    tn_profile_get_summary(p, &all);
+    tn_profile_release(p);
+    return !status && !tn_scope_failed(s) && !(d & TN_DEVICE_MISSING) && !all.dropped && !all.unmeasured;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
-} scenarios[] = {
-    {"definitions", define_operators}, {"observers", observe},        {"traces", trace},
-    {"fallback", fall_back},           {"autocast", autocast_a_list}, {"results", results_of_every_kind}};
+} scenarios[] = {{"definitions", define_operators},
+                 {"observers", observe},
+                 {"traces", trace},
+                 {"fallback", fall_back},
+                 {"autocast", autocast_a_list},
+                 {"results", results_of_every_kind},
+                 {"profile", profile}};
 
 /* 1: the scenario gave its result; 0: it reported a failure. `fail_at` counts from after the context is made. */
 static int run_once(int (*scenario)(void), long long fail_at, counting *memory)

@@ -54,6 +54,32 @@ def check_log(tool, skewed):
             expect(("expected error, warn, info or debug" in done.stderr) == (value == "loud"), f"TENON_LOG={value}: the word", done)
 
 
+def check_profile(tool, skewed):
+    """A profile of the tool itself, as of any program; files that are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "profile.json"
+        done = run(tool, "devices", TENON_PROFILE=str(trace))
+        done = run(tool, "profile", str(trace))
+        expect(done.returncode == 0 and "times in milliseconds" in done.stdout, "an empty table", done)
+        row = {"name": "aten::mm", "shapes": "float32 [2, 2]", "calls": 3, "host_total": 4.5e6, "host_self": 1.25e6, "device_self": 2e6}
+        trace.write_text(json.dumps({"tenon_profile": {"nanoseconds": 7e6, "dropped": 2, "rows": [row] * 40}}))
+        done = run(tool, "profile", str(trace))
+        expect(done.returncode == 0 and done.stdout.count("aten::mm") == 30 and "and 10 more" in done.stdout, "thirty rows", done)
+        expect(re.search(r"aten::mm +3 +4\.500 +1\.250 +0\.000 +2\.000 +0  float32 \[2, 2\]", done.stdout), "the numbers of a row", done)
+        expect("2 events were too many" in done.stdout, "what is missing", done)
+        done = run(tool, "profile", "--all", str(trace))
+        expect(done.stdout.count("aten::mm") == 40, "all rows", done)
+        for text in ("", "{", "[]", '{"tenon_profile": {"rows": 3}}', '{"tenon_profile": 1}'):
+            trace.write_text(text)
+            done = run(tool, "profile", str(trace))
+            expect(done.returncode == 1 and "is not a profile of Tenon" in done.stderr, f"a file with {text!r}", done)
+        done = run(tool, "profile", folder + "/absent")
+        expect(done.returncode == 1 and "No such file" in done.stderr, "a missing file", done)
+        done = run(tool, "profile", folder)
+        expect(done.returncode == 1 and "cannot read" in done.stderr, "a folder", done)
+        expect(run(tool, "profile").returncode == 2, "no file", done)
+
+
 def check_golden(tool, _):
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cases").mkdir()
@@ -259,7 +285,7 @@ def check_broken(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
     return run_checks(checks, tool, skewed)
 

@@ -16,6 +16,7 @@
 #include <tenon/io.h>
 #include <tenon/inspect.h>
 #include <tenon/trace.h>
+#include <tenon/profile.h>
 #include <tenon/ops.h>
 #include <tenon/place.h> /* last: calls of the functions above say where they are */
 

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles (tenon/profile.h) inside the library. What happens is told to profile.c by those to whom it happens:
+ * calls by an observer (dispatcher/profile.c), nodes of a backward pass by the engine, device work by whoever
+ * queues it, changes of memory by the allocator. All of them look at tni_is_profiled first, which is one flag.
+ *
+ * Each thread writes to a struct of its own, under that struct's mutex, which is free except when a profile ends.
+ * These structs stay until the context ends, so that a thread may keep a pointer to its own. tn_profile_end takes
+ * what they hold.
+ *
+ * profile.c has the life of a profile and what threads do, profile_work.c the work of devices, profile_table.c the
+ * table, profile_file.c the file.
+ */
+#ifndef TNI_CORE_PROFILE_H
+#define TNI_CORE_PROFILE_H
+
+#include <tenon/profile.h>
+#include "core/device.h"
+
+#define TNI_CALL_PROFILED (1u << 15) /* in ctx->call_flags; kernels do not see it */
+
+static inline int32_t tni_is_profiled(const tn_context *ctx)
+{
+    return (atomic_load_explicit(&ctx->call_flags, memory_order_relaxed) & TNI_CALL_PROFILED) != 0;
+}
+
+/* ---- What is told to the profiler ---------------------------------------------------------------------- */
+
+/* Something that begins on this thread. */
+typedef struct tni_profile_site {
+    uint32_t kind;      /* TN_PROFILE_... */
+    uint32_t number;    /* of the operator; 0: `name` tells it apart */
+    const char *name;   /* copied */
+    const char *shapes; /* from tni_profile_shapes, copied */
+    uint32_t shapes_bytes;
+} tni_profile_site;
+
+/* Writes what tells the sizes and dtypes of a call's tensors apart. Returns its length, at most TNI_PROFILE_SHAPES. */
+#define TNI_PROFILE_SHAPES 1024u
+uint32_t tni_profile_shapes(const tn_value *args, uint32_t count, char out[TNI_PROFILE_SHAPES]);
+/* The flags of the profile that runs, or 0. */
+uint32_t tni_profile_flags(const tn_context *ctx);
+/* Returns what tni_profile_leave wants; 0: nothing was noted. */
+uint64_t tni_profile_enter(tn_context *ctx, const tni_profile_site *site);
+void tni_profile_leave(tn_context *ctx, uint64_t token);
+
+/* A piece of work that is being queued on a stream. `name` must live as long as the context. */
+typedef struct tni_profile_work {
+    tn_event *start;
+    int64_t queued; /* ns */
+} tni_profile_work;
+/* 1 if the work is to be measured: the caller queues it and then calls tni_profile_work_end. The thread's last
+ * error may be replaced. */
+int32_t tni_profile_work_begin(tni_device *device, tn_stream *stream, tni_profile_work *work);
+static inline int32_t tni_profile_measures(tni_device *device, tn_stream *stream, tni_profile_work *work)
+{
+    return TNI_UNLIKELY(tni_is_profiled(device->ctx)) && tni_profile_work_begin(device, stream, work);
+}
+void tni_profile_work_end(tni_device *device, tn_stream *stream, const char *name, tni_profile_work *work);
+
+/* Memory of a device was handed out (change > 0) or taken back. Called under the allocator's lock. */
+void tni_profile_memory(tni_device *device, int64_t change, uint64_t allocated, uint64_t reserved);
+
+/* tn_profile_begin and tn_profile_end without the observer of calls. */
+int32_t tni_profile_start(tn_context *ctx, const tn_profile_options *options);
+int32_t tni_profile_stop(tn_context *ctx, tn_profile **out);
+/* What TENON_PROFILE asks for; ctx->profile_path is NULL if that is nothing. An error if the file cannot be
+ * written. */
+int32_t tni_profile_wish(tn_context *ctx, tn_profile_options *out);
+/* The program lets go of the context: a profile that runs ends, that of TENON_PROFILE is written. */
+void tni_profile_close(tn_context *ctx);
+/* The context ends. */
+void tni_profile_finish(tn_context *ctx);
+
+/* ---- The parts of a profile ---------------------------------------------------------------------------- */
+
+/* A row of a thread's table, or of the whole one. `data` has the name with a zero, the shapes as they tell calls
+ * apart, and in the whole table the shapes as text with a zero. */
+typedef struct tni_profile_entry {
+    struct tni_profile_entry *next; /* in its bucket */
+    tn_profile_row row;
+    uint64_t hash;
+    uint32_t number; /* of the operator, or 0 */
+    uint32_t open;   /* calls in progress: of nested ones only the outermost counts for the totals */
+    uint32_t name_bytes;
+    uint32_t shapes_bytes;
+    uint64_t bytes; /* of the struct */
+    char data[];
+} tni_profile_entry;
+
+#define TNI_PROFILE_BUCKETS 256u
+typedef struct tni_profile_table {
+    tni_profile_entry *buckets[TNI_PROFILE_BUCKETS];
+    uint32_t count;
+} tni_profile_table;
+
+/* A call, node or range that has ended. */
+typedef struct tni_profile_call {
+    int64_t start, end; /* ns, of the host's monotonic clock */
+    const tni_profile_entry *entry;
+} tni_profile_call;
+
+typedef struct tni_profile_change {
+    int64_t at;
+    tn_device device;
+    uint64_t allocated, reserved;
+} tni_profile_change;
+
+/* Device work whose time is known. */
+typedef struct tni_profile_span {
+    int64_t start, end; /* ns, of the device's clock until the profile ends, then of the host's */
+    int64_t queued;
+    uint64_t stream;
+    tn_device device;
+    const char *name;
+    uint32_t thread;
+} tni_profile_span;
+
+/* What one thread did. */
+typedef struct tni_profile_log {
+    uint32_t number;
+    int32_t tid;
+    tni_profile_table table;
+    tni_vector calls;   /* tni_profile_call */
+    tni_vector changes; /* tni_profile_change */
+    uint64_t dropped;
+} tni_profile_log;
+
+struct tn_profile {
+    tn_context *ctx;
+    uint32_t flags;
+    int64_t begin, end;
+    tni_vector logs;  /* tni_profile_log * of threads that did something */
+    tni_vector spans; /* tni_profile_span */
+    uint64_t dropped;
+    uint64_t unmeasured;
+    tni_profile_table table; /* of all threads */
+    tn_profile_row *rows;    /* sorted */
+    uint32_t row_count;
+};
+
+int64_t tni_profile_now(void);
+void tni_profile_log_finish(tn_context *ctx, tni_profile_log *log);
+/* The entry of a site, made if it is new; NULL without memory. */
+tni_profile_entry *tni_profile_entry_find(tn_context *ctx, tni_profile_table *table,
+                                          const tni_profile_site *site);
+void tni_profile_table_finish(tn_context *ctx, tni_profile_table *table);
+/* Makes the table of the whole profile from those of its threads. */
+int32_t tni_profile_tabulate(tn_profile *profile);
+
+/* Of one context, from its first profile on. */
+typedef struct tni_profile_device tni_profile_device;
+typedef struct tni_profiler {
+    tn_context *ctx;
+    pthread_mutex_t lock;         /* of begin and end, of `threads` */
+    _Atomic(uint32_t) generation; /* of the profile that runs; 0: none */
+    uint32_t last_generation;
+    uint32_t flags;
+    uint64_t max_events;
+    int64_t begin;
+    struct tni_profile_thread *threads;
+    uint32_t thread_count;
+    pthread_mutex_t work_lock; /* of what follows; taken after a thread's own */
+    tni_profile_device *devices;
+    tni_vector spans;
+    uint64_t dropped, unmeasured;
+} tni_profiler;
+
+/* The thread's entries that are in progress, each once, innermost first; at most `most`. Returns their number, and
+ * the thread's number; an entry for work outside all calls if there is none. */
+uint32_t tni_profile_open_entries(tni_profiler *p, const char *work, tni_profile_entry **out, uint32_t most,
+                                  uint32_t *out_thread);
+/* Waits for all devices with measured work, and moves their spans to the host's clock and to the profile. */
+void tni_profile_work_collect(tni_profiler *p, tn_profile *to);
+void tni_profile_work_finish(tni_profiler *p);
+
+#endif
