@@ -54,12 +54,21 @@ tn_tensor *call_make(tn_scope *s, const call_tensor *t, uint64_t seed, tn_device
     return x;
 }
 
+static tn_value make_list(tn_scope *s, const call_tensor *t, uint32_t count, uint64_t seed, tn_device device)
+{
+    tn_tensor **list = tn_scope_memory(s, count * sizeof *list);
+    for (uint32_t i = 0; list && i < count; i++) list[i] = call_make(s, t + i, seed + i * 104729u, device);
+    return tn_value_tensors(list, count);
+}
+
 int call_arguments(tn_scope *s, const call_plan *p, tn_device device, tn_value *args)
 {
     for (uint32_t i = 0; i < p->n_args; i++) {
         args[i] = p->args[i];
+        uint64_t seed = p->seed + i * 7919u;
         if (args[i].tag == TN_TAG_POINTER)
-            args[i] = tn_value_tensor(call_make(s, args[i].as.pointer, p->seed + i * 7919u, device));
+            args[i] = args[i].count ? make_list(s, args[i].as.pointer, args[i].count, seed, device)
+                                    : tn_value_tensor(call_make(s, args[i].as.pointer, seed, device));
         if (args[i].tag == TN_TAG_DEVICE) args[i] = tn_value_device(device);
     }
     return tn_scope_failed(s) != TN_OK;
@@ -113,6 +122,7 @@ static int compare_output(const call_plan *p, side *a, side *b, uint32_t i, chec
     if (!got || !want) return check_that(out, got == want, "%s: output %u is missing", p->name, i);
     if (p->positions && !tn_dtype_is_floating(tn_tensor_dtype(want)) && i > 0) return 1;
     if (tolerance.rtol < 0) tolerance = check_tolerance_of(tn_tensor_dtype(want));
+    tolerance.signs = p->tolerance.signs;
     snprintf(what, sizeof what, a->n_outs > 1 ? "%s, output %u" : "%s", p->name, i);
     /* Compared in the scope of one side: an error of the other side must not show here. */
     return check_same(out, a->s, what, got, want, tolerance);
@@ -159,6 +169,11 @@ static void compare_sides(check_target *t, const call_plan *p, side *a, side *b,
 
 void call_compare(check_target *t, const call_plan *p, check_result *out)
 {
+    call_compare_plans(t, p, p, out);
+}
+
+void call_compare_plans(check_target *t, const call_plan *p, const call_plan *on_other, check_result *out)
+{
     side a, b = {0};
     if (!t->other) {
         check_skip(out, "there is no other device to compare with");
@@ -166,7 +181,7 @@ void call_compare(check_target *t, const call_plan *p, check_result *out)
     }
     if (call_on(t, p, t->device, &a)) {
         check_fail(out, "%s: no arguments on %s: %s", p->name, t->name, a.error);
-    } else if (call_on(t, p, t->other, &b)) {
+    } else if (call_on(t, on_other, t->other, &b)) {
         check_fail(out, "%s: no arguments on %s: %s", p->name, t->other_name, b.error);
     } else if (b.way == CHECK_WAY_CPU) {
         check_skip(out, "%s has no kernel to compare with", t->other_name);

@@ -34,16 +34,21 @@ typedef struct call_plan {
     uint32_t op;
     const char *name; /* of the operator, for texts */
     uint64_t seed;
-    tn_value args[CALL_MAX_ARGS]; /* a value of tag POINTER stands for a call_tensor; lists are borrowed */
+    tn_value args[CALL_MAX_ARGS]; /* see call_argument; other lists are borrowed */
     uint32_t n_args;
     check_tolerance tolerance; /* rtol -1: that of each result's dtype */
     int positions;             /* the order among equal inputs may differ: compare values, not indices */
 } call_plan;
-static inline tn_value call_argument(const call_tensor *t)
+/* Stands for a list of `count` tensors among the arguments of a plan; of one tensor if `count` is 0. */
+static inline tn_value call_arguments_list(const call_tensor *t, uint32_t count)
 {
-    tn_value v = tn_value_make(TN_TAG_POINTER, 0);
+    tn_value v = tn_value_make(TN_TAG_POINTER, count);
     v.as.pointer = (void *)(uintptr_t)t;
     return v;
+}
+static inline tn_value call_argument(const call_tensor *t)
+{
+    return call_arguments_list(t, 0);
 }
 
 /* Makes the tensor on a device; NULL and a failed scope otherwise. */
@@ -53,5 +58,7 @@ int call_arguments(tn_scope *s, const call_plan *p, tn_device device, tn_value *
 /* Calls on both devices and compares results and written arguments; sets out->way. Absent when the CPU
  * computed the result; skipped when both devices refuse the call. */
 void call_compare(check_target *t, const call_plan *p, check_result *out);
+/* The same, with another call on the other device. */
+void call_compare_plans(check_target *t, const call_plan *p, const call_plan *on_other, check_result *out);
 
 #endif

@@ -172,6 +172,7 @@ int32_t check_watch_end(check_target *t, check_watch *w);
 
 typedef struct check_tolerance {
     double rtol, atol;
+    int signs; /* zeros must have the same sign */
 } check_tolerance;
 /* ATen's tolerances for a dtype; 0 for integers and bool. */
 check_tolerance check_tolerance_of(tn_dtype dtype);

@@ -13,17 +13,17 @@ check_tolerance check_tolerance_of(tn_dtype dtype)
     switch (dtype) {
     case TN_FLOAT16:
     case TN_COMPLEX32:
-        return (check_tolerance){1e-3, 1e-5};
+        return (check_tolerance){1e-3, 1e-5, 0};
     case TN_BFLOAT16:
-        return (check_tolerance){1.6e-2, 1e-5};
+        return (check_tolerance){1.6e-2, 1e-5, 0};
     case TN_FLOAT32:
     case TN_COMPLEX64:
-        return (check_tolerance){1.3e-6, 1e-5};
+        return (check_tolerance){1.3e-6, 1e-5, 0};
     case TN_FLOAT64:
     case TN_COMPLEX128:
-        return (check_tolerance){1e-7, 1e-7};
+        return (check_tolerance){1e-7, 1e-7, 0};
     default:
-        return (check_tolerance){0, 0};
+        return (check_tolerance){0, 0, 0};
     }
 }
 
@@ -47,13 +47,28 @@ static double read_bfloat(const char *at)
     return (double)value;
 }
 
-static double read_whole(const char *at, tn_dtype dtype)
+static int64_t read_signed(const char *at, tn_dtype dtype)
 {
     uint32_t bits = TN_DTYPE_BITS(dtype);
     uint64_t u = 0;
     memcpy(&u, at, bits / 8);
-    if (TN_DTYPE_CODE(dtype) != TN_CODE_INT) return (double)u;
-    return (double)((int64_t)(u << (64 - bits)) >> (64 - bits));
+    return TN_DTYPE_CODE(dtype) == TN_CODE_INT ? (int64_t)(u << (64 - bits)) >> (64 - bits) : (int64_t)u;
+}
+
+static double read_whole(const char *at, tn_dtype dtype)
+{
+    int64_t i = read_signed(at, dtype);
+    return TN_DTYPE_CODE(dtype) == TN_CODE_INT ? (double)i : (double)(uint64_t)i;
+}
+
+/* All digits: float64 does not hold every integer of 64 bits. */
+static void whole_text(const char *at, tn_dtype dtype, char *text, size_t bytes)
+{
+    int64_t i = read_signed(at, dtype);
+    if (TN_DTYPE_CODE(dtype) == TN_CODE_INT)
+        snprintf(text, bytes, "%lld", (long long)i);
+    else
+        snprintf(text, bytes, "%llu", (unsigned long long)i);
 }
 
 static double read_number(const char *at, tn_dtype dtype)
@@ -109,6 +124,7 @@ static int is_close(double got, double want, check_tolerance tolerance)
 {
     if (isnan(want)) return isnan(got);
     if (isinf(want) || isinf(got)) return got == want;
+    if (tolerance.signs && got == 0 && want == 0) return !signbit(got) == !signbit(want);
     return fabs(got - want) <= tolerance.atol + tolerance.rtol * fabs(want);
 }
 
@@ -172,8 +188,11 @@ static int same_bits(check_result *out, tn_scope *s, const char *what, tn_tensor
     }
     for (int64_t i = 0; i < n; i++, g += size, w += size) {
         if (memcmp(g, w, size) == 0) continue;
-        check_fail(out, "%s: element %lld of %lld is %.17g, expected %.17g", what, (long long)i, (long long)n,
-                   read_whole(g, tn_tensor_dtype(want)), read_whole(w, tn_tensor_dtype(want)));
+        char a[32], b[32];
+        whole_text(g, tn_tensor_dtype(want), a, sizeof a);
+        whole_text(w, tn_tensor_dtype(want), b, sizeof b);
+        check_fail(out, "%s: element %lld of %lld is %s, expected %s", what, (long long)i, (long long)n, a,
+                   b);
         return 0;
     }
     return 1;

@@ -135,9 +135,15 @@ static void build_copy(draft *d, const family_case *c, int64_t class)
     give_tensor(d, from);
 }
 
+/* With a number: from an odd integer that float64 does not hold, in odd steps. */
 static void build_iota(draft *d, const family_case *c, int64_t class)
 {
     give_tensor(d, tensor(d, 0, c->dtype, class));
+    if (c->number) {
+        give(d, tn_value_int(INT64_C(-9007199254740995)));
+        give(d, tn_value_int(INT64_C(9007199254740993)));
+        return;
+    }
     give(d, inexact(c->dtype) ? tn_value_float(-2.5) : tn_value_int(3));
     give(d, inexact(c->dtype) ? tn_value_float(0.25) : tn_value_int(2));
 }
@@ -156,17 +162,25 @@ static const distribution distributions[] = {
 };
 #define DISTRIBUTIONS (int64_t)(sizeof distributions / sizeof *distributions)
 
+/* Where the counters start: far below 2^32, so that they pass it, and with both words used. */
+static const struct {
+    const char *name; /* behind that of the distribution */
+    int64_t offset;
+} starts[] = {{"", 7}, {"-past-32-bits", INT64_C(0xfffffffd)}, {"-far", INT64_C(0x123456789abcd)}};
+#define STARTS (int64_t)(sizeof starts / sizeof *starts)
+
 static void build_random(draft *d, const family_case *c, int64_t class)
 {
-    const distribution *r = &distributions[c->number];
-    int whole = c->number == TN_RANDOM_BITS;
+    int64_t number = c->number / STARTS;
+    const distribution *r = &distributions[number];
+    int whole = number == TN_RANDOM_BITS;
     give_tensor(d, tensor(d, 0, c->dtype, class));
-    give(d, tn_value_int(c->number));
+    give(d, tn_value_int(number));
     give(d, whole ? tn_value_int((int64_t)r->a) : tn_value_float(r->a));
     give(d, whole ? tn_value_int((int64_t)r->b) : tn_value_float(r->b));
     give(d, tn_value_int(123456789012345));
-    give(d, tn_value_int(7));
-    d->plan->tolerance = (check_tolerance){r->rtol, r->atol};
+    give(d, tn_value_int(starts[c->number % STARTS].offset));
+    d->plan->tolerance = (check_tolerance){r->rtol, r->atol, 0};
 }
 
 /* ---- gather, scatter ----------------------------------------------------------------------------------- */
@@ -394,12 +408,19 @@ static void add_variants(const check_target *t, check_list *list, family_case *c
     if (build == build_copy) {
         add_copies(t, list, c);
     } else if (build == build_random) {
-        for (c->number = 0; c->number < DISTRIBUTIONS; c->number++) {
-            c->variant = distributions[c->number].name;
+        for (c->number = 0; c->number < DISTRIBUTIONS * STARTS; c->number++) {
+            const distribution *r = &distributions[c->number / STARTS];
+            const char *start = starts[c->number % STARTS].name;
+            c->variant = check_text(list, "%s%s", r->name, start);
             if (tn_dtype_is_complex(c->dtype) || c->dtype == TN_BOOL) continue;
-            if (tn_dtype_is_floating(c->dtype) || distributions[c->number].whole)
-                add_classes(list, c, c->family->classes);
+            if (tn_dtype_is_floating(c->dtype) || r->whole)
+                add_classes(list, c, *start ? 1u << CONTIGUOUS : c->family->classes);
         }
+    } else if (build == build_iota) {
+        add_classes(list, c, c->family->classes);
+        c->number = 1;
+        c->variant = "beyond-float64";
+        if (c->dtype == TN_INT64) add_classes(list, c, 1u << CONTIGUOUS);
     } else if (build == build_scatter_reduce) {
         for (c->number = 0; c->number < 10; c->number++) {
             c->variant =

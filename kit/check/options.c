@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 1, options: each text, float and scalar option of each operator that the plugin has a kernel for, at
- * values other than the default. A kernel that ignores an option gives the result of another value.
+ * Tier 1, options: each text, float and scalar option and each dimension of each operator that the plugin has a
+ * kernel for, at values other than the default. A kernel that ignores an option gives the result of another
+ * value. And operators on exponentials with large inputs: their kernels must subtract the maximum first.
  *
  * Pointwise operators, reductions and scans take their arguments from table.c. The calls of others are listed
  * here, one word for each argument:
  *
  *     x4,16   a float tensor of that shape       p3   the same, positive       o9   the same, ascending
- *     z3      indices from 0 to 3
+ *     z3      indices from 0 to 3                c3,4 a list of two of x3,4    m3   a tensor as x3, of large numbers
  *     i16     a list of integers                 n3   an integer               b1   a bool
  *     f  s    a float, a scalar that is tried    f.1  s1  one that is not      t    a text that is tried
- *     -       None
+ *     d       a dimension that is tried          e    the dtype                -    None
  */
 #include "table.h"
 
@@ -52,6 +53,58 @@ static const struct {
     {"aten::index_add_", "x5,4 n0 z3 x3,4 s"},
     {"aten::pad", "x4,5,6 i1,2,1,1 t f0"},
     {"aten::norm.ScalarOpt_dim", "x5,4 s i1 b0"},
+    /* Dimensions */
+    {"aten::_softmax", "x3,4,5 d b0"},
+    {"aten::_log_softmax", "x3,4,5 d b0"},
+    {"aten::softmax.int", "x3,4,5 d -"},
+    {"aten::log_softmax.int", "x3,4,5 d -"},
+    {"aten::_softmax_backward_data", "x3,4,5 p3,4,5 d e"},
+    {"aten::_log_softmax_backward_data", "x3,4,5 x3,4,5 d e"},
+    {"aten::logsumexp", "x3,4,5 d b0"},
+    {"aten::norm.ScalarOpt_dim", "x3,4,5 s2 d b0"},
+    {"aten::renorm", "x3,4,5 s2 d s1"},
+    {"aten::glu", "x4,6,8 d"},
+    {"aten::cosine_similarity", "x4,4,4 x4,4,4 d f.1"},
+    {"aten::linalg_cross", "x3,3,3 x3,3,3 d"},
+    {"aten::diff", "x4,4,4 n1 d - -"},
+    {"aten::cumulative_trapezoid.dx", "x3,4,5 s1 d"},
+    {"aten::trapezoid.dx", "x3,4,5 s1 d"},
+    {"aten::gather", "x4,4,4 d z4,4,4 b0"},
+    {"aten::take_along_dim", "x4,4,4 z4,4,4 d"},
+    {"aten::scatter_add_", "x4,4,4 d z4,4,4 x4,4,4"},
+    {"aten::index_select", "x4,4,4 d z4"},
+    {"aten::index_add_", "x4,4,4 d z4 x4,4,4 s1"},
+    {"aten::index_fill_.int_Scalar", "x4,4,4 d z4 s1"},
+    {"aten::cat", "c4,4,4 d"},
+    {"aten::stack", "c4,4,4 d"},
+    {"aten::flip", "x3,4,5 d"},
+    {"aten::roll", "x3,4,5 i1 d"},
+    {"aten::repeat_interleave.self_int", "x3,4,5 n2 d -"},
+    {"aten::sort", "x3,4,5 d b0"},
+    {"aten::sort.stable", "x3,4,5 b1 d b0"},
+    {"aten::argsort", "x3,4,5 d b0"},
+    {"aten::topk", "x3,4,5 n2 d b1 b1"},
+    {"aten::kthvalue", "x3,4,5 n2 d b0"},
+    {"aten::median.dim", "x3,4,5 d b0"},
+    {"aten::nanmedian.dim", "x3,4,5 d b0"},
+    {"aten::mode", "z3,4,5 d b0"},
+    {"aten::unique_dim", "z4,4,4 d b1 b1 b1"},
+};
+
+/* In these the greatest exponent is subtracted before the exponentials, which would overflow. */
+static const struct {
+    const char *op, *arguments;
+} large_calls[] = {
+    {"aten::_softmax", "m4,33 n-1 b0"},
+    {"aten::_log_softmax", "m4,33 n-1 b0"},
+    {"aten::softmax.int", "m4,33 n-1 -"},
+    {"aten::log_softmax.int", "m4,33 n-1 -"},
+    {"aten::logsumexp", "m4,33 i1 b0"},
+    {"aten::logcumsumexp", "m4,33 n-1"},
+    {"aten::_logcumsumexp", "m4,33 n-1"},
+    {"aten::cross_entropy_loss", "m5,4 p5,4 - n1 n-100 f0"},
+    {"aten::binary_cross_entropy_with_logits", "m5,4 p5,4 - - n1"},
+    {"aten::scaled_dot_product_attention", "m2,5,8 m2,7,8 x2,7,8 - f0 b0 f.25"},
 };
 
 /* The texts that an option may have, by its name. */
@@ -70,11 +123,17 @@ static const struct {
 /* None of them is a default, and each is legal where an operator asks for a share, a slope or a weight. */
 static const double floats[] = {0.25, 0.375};
 
+static const int64_t dims[] = {0, 1, 2, -2};
+
+enum { TEXT, NUMBER, DIM, DIM_LIST, NOTHING };
+
 typedef struct option_case {
     table_case table;      /* of operators of the table */
     const char *arguments; /* of the others */
-    const char *text;      /* the value that is tried; NULL: */
+    int kind;              /* of the value that is tried */
+    const char *text;
     double number;
+    int64_t dim;
     uint32_t argument;
 } option_case;
 
@@ -92,21 +151,22 @@ static uint32_t read_list(const char *text, int64_t *out, uint32_t room)
 }
 
 typedef struct draft {
-    call_tensor tensors[CALL_MAX_ARGS];
+    tn_dtype dtype;
+    call_tensor tensors[CALL_MAX_ARGS], pair[2];
     int64_t ints[CALL_MAX_RANK];
     double ascending[CALL_MAX_RANK * 4];
 } draft;
 
-static call_tensor *make_tensor(draft *d, uint32_t i, char kind, const char *shape)
+static call_tensor *make_tensor(draft *d, call_tensor *x, char kind, const char *shape)
 {
-    call_tensor *x = &d->tensors[i];
     int64_t sizes[CALL_MAX_RANK];
     uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
-    *x = (call_tensor){.dtype = kind == 'z' ? TN_INT64 : TN_FLOAT32,
-                       .low = kind == 'x'   ? -1
-                              : kind == 'z' ? 0
-                                            : 0.25,
-                       .high = kind == 'z' ? 4 : 1};
+    *x = (call_tensor){.dtype = kind == 'z' ? TN_INT64 : d->dtype, .low = 0.25, .high = 1};
+    if (kind == 'x') x->low = -1;
+    if (kind == 'z') x->low = 0;
+    if (kind == 'z') x->high = 4;
+    if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
+    if (kind == 'm') x->high = 2000;
     call_shape(x, rank, sizes);
     if (kind != 'o') return x;
     x->count = sizeof d->ascending / sizeof *d->ascending;
@@ -123,7 +183,11 @@ static tn_value make_argument(draft *d, uint32_t i, const char *word)
     case 'p':
     case 'o':
     case 'z':
-        return call_argument(make_tensor(d, i, *word, rest));
+    case 'm':
+        return call_argument(make_tensor(d, &d->tensors[i], *word, rest));
+    case 'c':
+        for (uint32_t k = 0; k < 2; k++) make_tensor(d, &d->pair[k], 'x', rest);
+        return call_arguments_list(d->pair, 2);
     case 'i':
         return tn_value_ints(d->ints, read_list(rest, d->ints, CALL_MAX_RANK));
     case 'n':
@@ -133,8 +197,8 @@ static tn_value make_argument(draft *d, uint32_t i, const char *word)
     case 'f':
     case 's':
         return tn_value_float(*rest && *rest != ' ' ? strtod(rest, NULL) : 0.5);
-    case 't':
-        return tn_value_none();
+    case 'e':
+        return tn_value_dtype(d->dtype);
     default:
         return tn_value_none();
     }
@@ -157,18 +221,21 @@ static void write_down(const option_case *o, call_plan *p, draft *d)
 static void run(check_target *t, const check_case *c, check_result *out)
 {
     const option_case *o = c->data;
-    draft d = {0};
+    draft d = {.dtype = o->table.dtype};
     call_plan p = {.seed = check_seed(t, c)};
     if (o->arguments) {
         p.op = o->table.op;
         p.name = o->table.name;
-        p.tolerance = (check_tolerance){-1, 0};
+        p.tolerance = (check_tolerance){.rtol = -1};
         write_down(o, &p, &d);
     } else {
         int special = strstr(o->table.name, "nan_to_num") != NULL;
         table_plan(t, &o->table, special ? TABLE_SPECIAL : TABLE_CONTIGUOUS, &p, d.tensors);
     }
-    p.args[o->argument] = o->text ? tn_value_string(o->text) : tn_value_float(o->number);
+    if (o->kind == TEXT) p.args[o->argument] = tn_value_string(o->text);
+    if (o->kind == NUMBER) p.args[o->argument] = tn_value_float(o->number);
+    if (o->kind == DIM) p.args[o->argument] = tn_value_int(o->dim);
+    if (o->kind == DIM_LIST) p.args[o->argument] = tn_value_ints(&o->dim, 1);
     call_compare(t, &p, out);
 }
 
@@ -187,6 +254,7 @@ static void add_texts(check_list *list, option_case o, const char *option)
     for (size_t i = 0; i < sizeof vocabulary / sizeof *vocabulary; i++) {
         if (strcmp(vocabulary[i].name, option)) continue;
         for (const char *at = vocabulary[i].texts; *at; at = next_word(at)) {
+            o.kind = TEXT;
             o.text = check_text(list, "%.*s", (int)strcspn(at, " "), at);
             add_case(list, &o, option, o.text);
         }
@@ -198,16 +266,30 @@ static void add_numbers(check_list *list, option_case o, const char *option)
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         char value[32];
         snprintf(value, sizeof value, "%g", floats[i]);
+        o.kind = NUMBER;
         o.number = floats[i];
         add_case(list, &o, option, value);
     }
 }
 
-/* "s" and "f" are tried, "s1" and "f.1" are not. */
+/* Tensors of the table have two dimensions, the others at least three. */
+static void add_dims(check_list *list, option_case o, const tn_argument_info *a)
+{
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        char value[32];
+        if (!o.arguments && dims[i] > 1) continue;
+        snprintf(value, sizeof value, "%lld", (long long)dims[i]);
+        o.kind = a->flags & TN_ARG_LIST ? DIM_LIST : DIM;
+        o.dim = dims[i];
+        add_case(list, &o, a->name, value);
+    }
+}
+
+/* "s", "f", "t" and "d" are tried, "s1" and "f.1" are not. */
 static int is_tried(const char *arguments, uint32_t i)
 {
     for (; i; i--) arguments = next_word(arguments);
-    return strchr("sft", *arguments) && *arguments && (!arguments[1] || arguments[1] == ' ');
+    return strchr("sftd", *arguments) && *arguments && (!arguments[1] || arguments[1] == ' ');
 }
 
 static void add_operator(check_target *t, check_list *list, const option_case *o)
@@ -215,11 +297,14 @@ static void add_operator(check_target *t, check_list *list, const option_case *o
     for (uint32_t i = 0; i < tn_inspect_argument_count(t->ctx, o->table.op, 0); i++) {
         tn_argument_info a = {.size = sizeof a};
         option_case one = *o;
-        if (tn_inspect_argument(t->ctx, o->table.op, 0, i, &a) || i >= CALL_MAX_ARGS || a.flags & TN_ARG_LIST)
-            continue;
+        if (tn_inspect_argument(t->ctx, o->table.op, 0, i, &a) || i >= CALL_MAX_ARGS) continue;
         if (o->arguments && !is_tried(o->arguments, i)) continue;
         one.argument = i;
-        if (!strncmp(a.type, "str", 3))
+        if (!strcmp(a.name, "dim") || !strcmp(a.name, "dims"))
+            add_dims(list, one, &a);
+        else if (a.flags & TN_ARG_LIST)
+            continue;
+        else if (!strncmp(a.type, "str", 3))
             add_texts(list, one, a.name);
         else if (!strncmp(a.type, "float", 5) ||
                  (!strncmp(a.type, "Scalar", 6) && strncmp(a.type, "ScalarType", 10)))
@@ -227,8 +312,26 @@ static void add_operator(check_target *t, check_list *list, const option_case *o
     }
 }
 
+static void add_large(check_target *t, check_list *list)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64};
+    for (size_t i = 0; i < sizeof large_calls / sizeof *large_calls; i++) {
+        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+            uint32_t op = tn_operator_find(t->ctx, large_calls[i].op);
+            if (!op || !check_has_kernel(t, op, t->type, dtypes[k])) continue;
+            option_case *o = check_memory(list, sizeof *o);
+            *o = (option_case){.table = {.op = op, .name = large_calls[i].op, .dtype = dtypes[k]},
+                               .arguments = large_calls[i].arguments,
+                               .kind = NOTHING};
+            check_add(list, &(check_case){.tier = 1, .tags = CHECK_TAG_OPTIONAL, .run = run, .data = o},
+                      "1/large-inputs/%s/%s", o->table.name, tn_dtype_name(o->table.dtype));
+        }
+    }
+}
+
 void check_option_cases(check_target *t, check_list *list)
 {
+    add_large(t, list);
     if (!check_has_dtype(t, TN_FLOAT32)) return;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         option_case o = {

@@ -8,13 +8,14 @@
  */
 #include "table.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const class_names[TABLE_CLASSES] = {"contiguous",    "transposed", "sliced", "broadcast",
-                                                       "channels-last", "0-dim",      "empty",  "large",
-                                                       "host-number",   "conjugated", "special"};
+static const char *const class_names[TABLE_CLASSES] = {
+    "contiguous", "transposed",  "sliced",     "broadcast", "channels-last", "0-dim", "empty",
+    "large",      "host-number", "conjugated", "special",   "denormal",      NULL};
 
 /* The primitives of these three kernels, which a device must have. */
 static const char primitives[] =
@@ -171,16 +172,92 @@ static void set_view(call_tensor *x, const int64_t *strides, int64_t offset)
     x->offset = offset;
 }
 
-static void set_special(call_tensor *x, uint32_t position, uint32_t n_tensors, int pointwise)
+/* A power of two near the end of a dtype's range (times alpha it is finite, in whatever order a kernel
+ * multiplies), the smallest normal number and the smallest one. */
+static void range_of(tn_dtype dtype, double *large, double *normal, double *smallest)
 {
-    static const double values[] = {0.0, -0.0,     1.0, -1.0, 0.5,       -2.0,
-                                    3.0, INFINITY, 2.5, -0.5, -INFINITY, (double)NAN};
-    if (n_tensors == 1)
-        call_shape(x, pointwise ? 1 : 2, pointwise ? (const int64_t[]){12} : (const int64_t[]){6, 4});
-    else
-        call_shape(x, 2, position ? (const int64_t[]){1, 12} : (const int64_t[]){12, 1});
-    x->values = values;
-    x->count = 12;
+    *large = dtype == TN_FLOAT64 ? 0x1p1021 : dtype == TN_FLOAT16 ? 0x1p13 : 0x1p125;
+    *normal = dtype == TN_FLOAT64 ? DBL_MIN : dtype == TN_FLOAT16 ? 0x1p-14 : (double)FLT_MIN;
+    *smallest = dtype == TN_FLOAT64    ? 0x1p-1074
+                : dtype == TN_FLOAT32  ? 0x1p-149
+                : dtype == TN_BFLOAT16 ? 0x1p-133
+                                       : 0x1p-24;
+}
+
+#define SPECIAL_VALUES 18
+
+/* The values of a class for a dtype; lives as long as the process. */
+static const double *special_values(tn_dtype dtype, int64_t class)
+{
+    static double tables[4][3][SPECIAL_VALUES];
+    static const tn_dtype dtypes[] = {TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64};
+    double large, normal, smallest;
+    int row = 0;
+    while (row < 3 && dtypes[row] != dtype) row++;
+    range_of(dtype, &large, &normal, &smallest);
+    double zero = class == TABLE_DENORMAL ? 1 : 0, below = normal - smallest;
+    const double special[SPECIAL_VALUES] = {0.0, -0.0,     1.0, -1.0, 0.5,       -2.0,
+                                            3.0, INFINITY, 2.5, -0.5, -INFINITY, (double)NAN,
+                                            100, -100.0,   20,  -20,  large,     -large};
+    const double tiny[SPECIAL_VALUES] = {0.0,
+                                         -0.0,
+                                         1.0,
+                                         -2.0,
+                                         smallest * zero,
+                                         -smallest * zero,
+                                         2 * smallest * zero,
+                                         -3 * smallest * zero,
+                                         below * zero,
+                                         -below * zero,
+                                         normal,
+                                         -normal,
+                                         normal + smallest,
+                                         4 * normal,
+                                         -4 * normal,
+                                         normal / 2 * zero,
+                                         -normal / 2 * zero,
+                                         0.5};
+    double *values = tables[row][class - TABLE_SPECIAL];
+    memcpy(values, class == TABLE_SPECIAL ? special : tiny, sizeof special);
+    return values;
+}
+
+/* ATen's results at infinity, or near 0, follow from its formulas by accident. */
+static int is_accidental(const char *name, int64_t class)
+{
+    static const char *const at_infinity[] = {"i0", "lerp", "gelu_backward", "mish_backward"};
+    if (base_is(name, "igamma") || base_is(name, "igammac")) return 1;
+    for (size_t i = 0; i < sizeof at_infinity / sizeof *at_infinity && class == TABLE_SPECIAL; i++)
+        if (base_is(name, at_infinity[i])) return 1;
+    return 0;
+}
+
+/* Whether the sign of a zero is a part of the result: ISO C or IEEE 754 says what it is. */
+static int has_signed_zeros(const char *name)
+{
+    static const char *const names[] = {
+        "abs",  "neg",   "add",   "sub",   "rsub",  "mul",      "div", "sqrt",  "rsqrt", "reciprocal",
+        "ceil", "floor", "trunc", "round", "fmod",  "copysign", "sin", "tan",   "asin",  "atan",
+        "sinh", "tanh",  "asinh", "atanh", "expm1", "log1p",    "erf", "atan2", "where", "square"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (base_is(name, names[i])) return 1;
+    return 0;
+}
+
+/* Each value, or with several tensors each combination of values. */
+static void set_special(call_tensor *x, int64_t class, uint32_t position, uint32_t n_tensors, int pointwise)
+{
+    int64_t sizes[CALL_MAX_RANK] = {1, 1, 1, 1, 1, 1};
+    uint32_t rank = n_tensors < CALL_MAX_RANK ? n_tensors : CALL_MAX_RANK;
+    if (!pointwise && n_tensors == 1) {
+        call_shape(x, 2, (const int64_t[]){6, 4});
+    } else {
+        sizes[position % rank] = SPECIAL_VALUES;
+        call_shape(x, rank, sizes);
+    }
+    if (!tn_dtype_is_floating(x->dtype)) return;
+    x->values = special_values(x->dtype, class);
+    x->count = pointwise ? SPECIAL_VALUES : 12;
 }
 
 static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t n_tensors, int pointwise)
@@ -207,7 +284,7 @@ static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t
         x->on_host = 1;
     }
     x->conjugated = class == TABLE_CONJUGATED && tn_dtype_is_complex(x->dtype);
-    if (class == TABLE_SPECIAL) set_special(x, position, n_tensors, pointwise);
+    if (class >= TABLE_SPECIAL) set_special(x, class, position, n_tensors, pointwise);
 }
 
 /* ---- Arguments that are no tensors --------------------------------------------------------------------- */
@@ -269,7 +346,8 @@ uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_pl
     uint32_t n_tensors = count_tensors(t, c->op), position = 0;
     p->op = c->op;
     p->name = c->name;
-    p->tolerance = (check_tolerance){-1, 0};
+    p->tolerance = (check_tolerance){
+        -1, 0, class == TABLE_SPECIAL && !strcmp(c->kind, "pointwise") && has_signed_zeros(c->name)};
     p->n_args = tn_inspect_argument_count(t->ctx, c->op, 0);
     if (p->n_args > CALL_MAX_ARGS) p->n_args = CALL_MAX_ARGS;
     for (uint32_t i = 0; i < p->n_args; i++) {
@@ -282,7 +360,9 @@ uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_pl
         call_tensor *x = &tensors[i];
         x->dtype = !strcmp(a.name, "condition") || !strcmp(a.name, "mask") ? TN_BOOL : c->dtype;
         set_contents(c, x, position);
-        set_shape(x, class, position++, n_tensors, strcmp(c->kind, "pointwise") == 0);
+        /* No result depends on the buffer, nor does the shape. */
+        set_shape(x, class, strcmp(a.name, "buffer") ? position++ : 1, n_tensors,
+                  !strcmp(c->kind, "pointwise"));
         p->args[i] = call_argument(x);
     }
     return n_tensors;
@@ -294,6 +374,21 @@ static void run_table_case(check_target *t, const check_case *c, check_result *o
     call_plan p = {.seed = check_seed(t, c)};
     table_plan(t, c->data, c->number, &p, tensors);
     call_compare(t, &p, out);
+}
+
+/* A device may keep denormal numbers or take them as zeros: then its results are those of zeros. */
+static void run_denormals(check_target *t, const check_case *c, check_result *out)
+{
+    call_tensor tensors[CALL_MAX_ARGS] = {{0}}, zeros[CALL_MAX_ARGS] = {{0}};
+    call_plan p = {.seed = check_seed(t, c)}, flushed = {.seed = p.seed};
+    check_result kept = *out, taken_as_zeros = *out;
+    table_plan(t, c->data, TABLE_DENORMAL, &p, tensors);
+    call_compare(t, &p, &kept);
+    *out = kept;
+    if (kept.outcome != CHECK_FAILED) return;
+    table_plan(t, c->data, TABLE_FLUSHED, &flushed, zeros);
+    call_compare_plans(t, &p, &flushed, &taken_as_zeros);
+    if (taken_as_zeros.outcome != CHECK_FAILED) *out = taken_as_zeros;
 }
 
 /* ---- The list ------------------------------------------------------------------------------------------ */
@@ -309,12 +404,14 @@ static int is_primitive(const char *name)
 static int class_fits(const char *name, int64_t class, int pointwise, int primitive, uint32_t n_tensors,
                       tn_dtype dtype)
 {
-    /* ATen's results at infinity for these follow from its formulas by accident. */
-    int accidental = base_is(name, "i0") || base_is(name, "igamma") || base_is(name, "igammac"),
-        floating = tn_dtype_is_floating(dtype);
+    int floating = tn_dtype_is_floating(dtype);
     if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
     if (class == TABLE_HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
-    if (class == TABLE_SPECIAL) return floating && primitive && n_tensors <= 2 && !accidental;
+    if (class >= TABLE_SPECIAL && is_accidental(name, class)) return 0;
+    if (class == TABLE_SPECIAL && pointwise) return floating;
+    if (class == TABLE_SPECIAL) return floating && primitive && n_tensors <= 2;
+    if (class == TABLE_DENORMAL) return floating && pointwise;
+    if (class == TABLE_FLUSHED) return 0;
     if (primitive) return 1;
     return class == TABLE_CONTIGUOUS || class == TABLE_SLICED || class == TABLE_BROADCAST ||
            class == TABLE_EMPTY;
@@ -341,7 +438,7 @@ static void add_operator(check_target *t, check_list *list, const tn_operator_in
                       &(check_case){.tier = 1,
                                     /* No kernel is called for empty tensors. */
                                     .tags = primitive && class != TABLE_EMPTY ? 0 : CHECK_TAG_OPTIONAL,
-                                    .run = run_table_case,
+                                    .run = class == TABLE_DENORMAL ? run_denormals : run_table_case,
                                     .data = data,
                                     .number = class},
                       "1/%s/%s/%s/%s",

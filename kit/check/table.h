@@ -18,7 +18,9 @@ enum {
     TABLE_LARGE,
     TABLE_HOST_NUMBER, /* 0-dim tensors of the CPU beside one of the device */
     TABLE_CONJUGATED,
-    TABLE_SPECIAL, /* NaN, infinities, zeros of both signs */
+    TABLE_SPECIAL,  /* NaN, infinities, zeros of both signs, numbers near the ends of the range */
+    TABLE_DENORMAL, /* denormal numbers and their neighbours */
+    TABLE_FLUSHED,  /* the same with zeros in their place; no case of its own */
     TABLE_CLASSES
 };
 

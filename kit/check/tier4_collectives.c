@@ -143,7 +143,7 @@ static int compare(const ring *r, const plan *p, uint32_t rank, const tn_tensor 
 {
     const double *got = t ? check_doubles(r->s, t) : NULL;
     check_tolerance tolerance =
-        p->reduction == TN_REDUCE_AVERAGE ? check_tolerance_of(p->dtype) : (check_tolerance){0, 0};
+        p->reduction == TN_REDUCE_AVERAGE ? check_tolerance_of(p->dtype) : (check_tolerance){0};
     int parts = is_complex(p) ? 2 : 1;
     if (!got) {
         check_fail_with_error(r->out, r->s, "reading a result");

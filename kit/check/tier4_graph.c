@@ -145,7 +145,7 @@ static void compare_training(const desk *d)
     train(d, captured);
     if (!end(d, d->graph)) return;
     check_same(d->out, d->s, "a weight after the capture, before any replay", captured[W1], eager[W1],
-               (check_tolerance){0, 0});
+               (check_tolerance){0});
     for (int i = 0; i < 5; i++) {
         train(d, eager);
         replay(d, d->graph);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two kernels with options, for the reference plugin that mutants.py makes: gelu and native_layer_norm, from
- * their definitions. The reference plugin itself has neither, so that the library's composites run on it.
+ * Kernels of layers, for the reference plugin that mutants.py makes: relu, gelu, native_layer_norm and softmax,
+ * from their definitions. The reference plugin itself has none, so that the library's composites run on it.
  */
 #include "kernels.h"
 
@@ -10,6 +10,19 @@
 
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_softmax(const tn_call *call, int32_t is_log, reference_failure *failure);
+
+int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure)
+{
+    const tn_nest *nest = call->nest;
+    int64_t index[TN_MAX_RANK] = {0};
+    do {
+        double x = number_in(DOMAIN_REAL, nest_load(nest, 1, index)).re;
+        nest_store(nest, 0, index, number_real(x < 0 ? 0 : x));
+    } while (nest_next(nest->rank, nest->sizes, index));
+    return TN_OK;
+}
 
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure)
 {
@@ -65,5 +78,33 @@ int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure
     if (tensor_numel(x) == 0) return TN_OK;
     do normalise_row(call, index, outer);
     while (tensor_next(outer, x->sizes, index));
+    return TN_OK;
+}
+
+/* (self, dim, half_to_float); `index` stands at the first element of a line along `dim`. */
+static void softmax_line(const tn_call *call, int64_t *index, int64_t dim, int is_log)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0);
+    double greatest = -INFINITY, sum = 0;
+    int64_t size = tensor_size(x, dim), *at = &index[dim];
+    for (*at = 0; *at < size; ++*at) greatest = fmax(greatest, load(x, index));
+    for (*at = 0; *at < size; ++*at) sum += exp(load(x, index) - greatest);
+    for (*at = 0; *at < size; ++*at) {
+        double shifted = load(x, index) - greatest;
+        tensor_store(tensor_output(call, 0), index,
+                     number_real(is_log ? shifted - log(sum) : exp(shifted) / sum));
+    }
+    *at = 0;
+}
+
+int32_t kernel_softmax(const tn_call *call, int32_t is_log, reference_failure *failure)
+{
+    const tn_tensor_desc *x = tensor_argument(call, 0);
+    int64_t index[TN_MAX_RANK] = {0}, sizes[TN_MAX_RANK] = {0},
+            dim = tensor_dim(x, tn_value_as_int(call->args[1]));
+    for (uint32_t d = 0; d < x->rank; d++) sizes[d] = (int64_t)d == dim ? 1 : x->sizes[d];
+    if (tensor_numel(x) == 0) return TN_OK;
+    do softmax_line(call, index, dim, is_log);
+    while (tensor_next(x->rank, sizes, index));
     return TN_OK;
 }

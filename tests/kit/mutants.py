@@ -22,14 +22,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLUGIN = "plugins/reference"
 
-# The reference plugin has no kernel with text or float options but arithmetic: tests/kit/layers.c has two.
+# The reference plugin has no kernels of layers: those of tests/kit/layers.c are added.
 KERNELS = ("static const tn_kernel_row rows[] = {\n", """\
 int32_t kernel_gelu(const tn_call *call, int32_t opcode, reference_failure *failure);
 int32_t kernel_layer_norm(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_relu(const tn_call *call, int32_t opcode, reference_failure *failure);
+int32_t kernel_softmax(const tn_call *call, int32_t is_log, reference_failure *failure);
 static const tn_kernel_row rows[] = {
     ROW(0, "aten::gelu", "(Tensor self, *, str approximate=\\"none\\") -> Tensor", floats, kernel_gelu, 0, 1),
     ROW(0, "aten::native_layer_norm", "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
         "(Tensor, Tensor, Tensor)", floats, kernel_layer_norm, 0, 0),
+    ROW(0, "aten::relu", "(Tensor self) -> Tensor", floats, kernel_relu, 0, 1),
+    ROW(0, "aten::_softmax", "(Tensor self, int dim, bool half_to_float) -> Tensor", floats, kernel_softmax, 0, 0),
+    ROW(0, "aten::_log_softmax", "(Tensor self, int dim, bool half_to_float) -> Tensor", floats, kernel_softmax, 1, 0),
 """)
 
 # (fault, file, text, replacement, the case that finds it)
@@ -137,6 +142,46 @@ MUTANTS = [
     ("nonzero does not wait for its stream", "sort.c",
      "int32_t status = reference_stream_interface.synchronize(self, call->device, call->stream);", "int32_t status = TN_OK;",
      "1/late/waits/nonzero"),
+    ("isnan is always false", "real.c", "*out = isnan(a);", "*out = 0;", "1/pointwise/aten::isnan/float32/special"),
+    ("isinf is always false", "real.c", "*out = isinf(a) != 0;", "*out = 0;", "1/pointwise/aten::isinf/float16/special"),
+    ("signbit ignores the sign of zero", "real.c", "*out = signbit(a) != 0;", "*out = a < 0;",
+     "1/pointwise/aten::signbit/float64/special"),
+    ("abs keeps the sign of zero", "real.c", "*out = functions[i].run(x);",
+     "*out = opcode == OP_ABS ? x < 0 ? -x : x : functions[i].run(x);", "1/pointwise/aten::abs/float32/special"),
+    ("neg loses the sign of zero", "real.c", "*out = -x;", "*out = 0 - x;", "1/pointwise/aten::neg/float32/special"),
+    ("mul loses the sign of zero", "real.c", "*out = a * b;", "*out = a * b + 0.0;",
+     "1/pointwise/aten::mul.Tensor/bfloat16/special"),
+    ("sqrt loses the sign of zero", "real.c", "*out = functions[i].run(x);",
+     "*out = functions[i].run(x) + (opcode == OP_SQRT ? 0.0 : -0.0);", "1/pointwise/aten::sqrt/float32/special"),
+    ("maximum ignores NaN", "real.c", "return isnan(a) || isnan(b) ? NAN : a > b", "return isnan(a) ? b : isnan(b) ? a : a > b",
+     "1/pointwise/aten::maximum/float32/special"),
+    ("where takes the other branch at NaN", "pointwise.c", "*out = number_is_zero(in[0]) ? in[2] : in[1];",
+     "*out = number_is_zero(in[0]) || (in[1].domain == DOMAIN_REAL && in[1].re != in[1].re) ? in[2] : in[1];",
+     "1/pointwise/aten::where.self/float32/special"),
+    ("relu turns NaN into 0", "layers.c", "x < 0 ? 0 : x", "x > 0 ? x : 0", "1/pointwise/aten::relu/float32/special"),
+    ("the log of a denormal number is NaN", "real.c", "*out = functions[i].run(x);",
+     "*out = opcode == OP_LOG && x > 0 && x < 1e-38 ? NAN : functions[i].run(x);", "1/pointwise/aten::log/float32/denormal"),
+    ("the high word of the random counter is lost", "random.c", "(uint32_t)(counter >> 32), 0, 0}", "0, 0, 0}",
+     "1/random/prim::random/float32/uniform-far-contiguous"),
+    ("the random counter does not carry", "random.c", "philox(d->seed, d->offset + i / (d->wide ? 2 : 4), words);",
+     "philox(d->seed, (d->offset & ~0xffffffffull) + (uint32_t)(d->offset + i / (d->wide ? 2 : 4)), words);",
+     "1/random/prim::random/float64/normal-past-32-bits-contiguous"),
+    ("iota of integers is computed in float64", "basic.c", "number_add(start, number_multiply(number_int(i++), step))",
+     "number_in(start.domain, number_real(number_in(DOMAIN_REAL, start).re + (double)i++ * number_in(DOMAIN_REAL, step).re))",
+     "1/iota/prim::iota/int64/beyond-float64-contiguous"),
+    ("softmax ignores dim", "layers.c", "dim = tensor_dim(x, tn_value_as_int(call->args[1]));", "dim = tensor_dim(x, -1);",
+     "1/options/aten::_softmax/dim=0"),
+    ("log_softmax takes a negative dim for the last", "layers.c", "dim = tensor_dim(x, tn_value_as_int(call->args[1]));",
+     "dim = tn_value_as_int(call->args[1]) < 0 ? tensor_dim(x, -1) : tensor_dim(x, tn_value_as_int(call->args[1]));",
+     "1/options/aten::_log_softmax/dim=-2"),
+    ("softmax does not subtract the maximum", "layers.c", "greatest = fmax(greatest, load(x, index));", "greatest = 0;",
+     "1/large-inputs/aten::_softmax/float32"),
+    ("log_softmax does not subtract the maximum", "layers.c", "greatest = fmax(greatest, load(x, index));", "greatest = 0;",
+     "1/large-inputs/aten::_log_softmax/float32"),
+    ("sort ignores dim", "sort.c", "tensor_dim(t, tn_value_as_int(call->args[first]));", "tensor_dim(t, -1);",
+     "1/options/aten::sort.stable/dim=1"),
+    ("gather ignores dim", "index.c", "int64_t dim = tensor_dim(t, tn_value_as_int(call->args[1]));\n    int64_t index[TN_MAX_RANK] "
+     "= {0}, from", "int64_t dim = 0;\n    int64_t index[TN_MAX_RANK] = {0}, from", "1/options/aten::gather/dim=2"),
 ]
 
 
