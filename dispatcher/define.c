@@ -207,11 +207,12 @@ static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
     return TN_OK;
 }
 
+/* As in ATen, `out` arguments are keyword-only; another argument that is written is state, such as a counter. */
 static uint32_t form_of(const tni_schema *s)
 {
     if (s->n_args && s->args[0].written) return TNI_FORM_INPLACE;
     for (uint32_t i = 0; i < s->n_args; i++) {
-        if (s->args[i].written) return TNI_FORM_OUT;
+        if (s->args[i].written && s->args[i].keyword_only) return TNI_FORM_OUT;
     }
     return TNI_FORM_FUNCTIONAL;
 }

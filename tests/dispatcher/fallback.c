@@ -107,6 +107,23 @@ Test(fallback, written_arguments_come_back_and_device_arguments_say_cpu)
     cr_expect_eq(sum_of(counter), 11);
 }
 
+/* The same on the CPU, with a list in place of a tensor: the result is not the counter. */
+Test(fallback, a_written_argument_is_not_an_out_argument)
+{
+    const char *schema = "test::sum_and_count(Tensor?[] list, Tensor(a!) counter) -> Tensor";
+    uint32_t op = define_with(
+        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer_one});
+    tn_tensor *counter = tn_full(s, TN_INTS(1), 10, .dtype = TN_FLOAT32);
+    tn_tensor *list[] = {tn_full(s, TN_INTS(1), 2, .dtype = TN_FLOAT32),
+                         tn_full(s, TN_INTS(1), 5, .dtype = TN_FLOAT32)};
+    add_row("cpu", schema, 0, add_list, NULL);
+    tn_tensor *sum = CALL(op, tn_value_tensors(list, 2), tn_value_tensor(counter));
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(sum_of(sum), 7);
+    cr_expect_eq(sum_of(counter), 10);
+    cr_expect_neq(sum, counter);
+}
+
 static int32_t increment(void *self, const tn_call *call)
 {
     for (int64_t i = 0; i < tn_tensor_numel(call->outs[0].as.tensor); i++) data_of(call->outs[0])[i] += 1;

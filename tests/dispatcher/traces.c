@@ -60,9 +60,9 @@ Test(traces, arguments_of_every_kind)
                  tn_last_error() ? tn_last_error()->message : "");
     char text[600], few[8];
     uint64_t length = tn_call_trace_text(trace, text, sizeof text);
-    const char *expected =
-        "%1 = test::everything(%0, [%0, None], 5, 0.25, True, 1.5, 1-2j, 'it's', [3, -9007199254740993], [0.5, 2], "
-        "[True, False], [9, 1-2j], float64, strided, cpu, memory_format=2, None)\n";
+    const char *expected = "%1 = test::everything(%0, [%0, None], 5, 0.25, True, 1.5, 1-2j, 'it's', [3, "
+                           "-9007199254740993], [0.5, 2], "
+                           "[True, False], [9, 1-2j], float64, strided, cpu, memory_format=2, None)\n";
     cr_expect_str_eq(text, expected);
     cr_expect_eq(length, strlen(expected));
     cr_expect_eq(tn_call_trace_text(trace, few, sizeof few), length);
@@ -172,7 +172,8 @@ Test(trace_file, the_file_of_calls)
                      "{\"op\":\"test::everything\",\"args\":[{\"t\":[3,2],\"d\":\"float32\",\"s\":[1,3]},"
                      "[{\"t\":[3,2],\"d\":\"float32\",\"s\":[1,3]},null],5,{\"f\":\"0.25\"},true,{\"f\":\"1."
                      "5\"},null,\"it's\","
-                     "[3,-9007199254740993],[{\"f\":\"0.5\"},{\"f\":\"2\"}],[true,false],[9,null],{\"dtype\":\"float64\"},null,"
+                     "[3,-9007199254740993],[{\"f\":\"0.5\"},{\"f\":\"2\"}],[true,false],[9,null],{\"dtype\":"
+                     "\"float64\"},null,"
                      "null,null,null]}\n");
     cr_expect_not_null(strstr(text, "{\"op\":\"aten::ones\",\"args\":[[2,3],"));
 }
