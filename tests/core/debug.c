@@ -48,8 +48,8 @@ static void log_all_levels(void)
 
 static void forget_environment(void)
 {
-    static const char *const names[] = {"TENON_LOG", "TENON_VALIDATE", "TENON_RECORD", "TENON_INJECT",
-                                        "TENON_DEBUG", "TENON_TRACE"};
+    static const char *const names[] = {"TENON_LOG",    "TENON_VALIDATE", "TENON_RECORD",
+                                        "TENON_INJECT", "TENON_DEBUG",    "TENON_TRACE"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 

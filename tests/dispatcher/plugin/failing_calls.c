@@ -21,7 +21,7 @@
 #include "dispatcher/plugin/threads.h"
 #include "dispatcher/plugin/trust.h"
 #include "dispatcher/plugin/verdict.h"
-#include "system_calls.h"
+#include "../../core/system_calls.h"
 
 static char folder[PATH_MAX];
 

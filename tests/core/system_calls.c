@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -71,6 +73,9 @@ CALL(ssize_t, write, (int fd, const void *from, size_t bytes), (fd, from, bytes)
 CALL(int, fstat, (int fd, struct stat *out), (fd, out), FAILED_INT)
 CALL(int, stat, (const char *path, struct stat *out), (path, out), FAILED_INT)
 CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), FAILED_INT)
+CALL(int, fsync, (int fd), (fd), FAILED_INT)
+CALL(int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value), FAILED_STATUS)
+CALL(int, sched_getaffinity, (pid_t process, size_t bytes, cpu_set_t *out), (process, bytes, out), FAILED_INT)
 CALL(int, rename, (const char *from, const char *to), (from, to), FAILED_INT)
 CALL(int, mkostemp, (char *path, int flags), (path, flags), FAILED_INT)
 CALL(int, pipe2, (int ends[2], int flags), (ends, flags), FAILED_INT)

@@ -3,8 +3,8 @@
  * System calls that fail on request. This program's definitions stand before the C library's for the code that is
  * linked statically into it: the n-th call fails, all others go on to the C library.
  */
-#ifndef TESTS_PLUGIN_SYSTEM_CALLS_H
-#define TESTS_PLUGIN_SYSTEM_CALLS_H
+#ifndef TESTS_CORE_SYSTEM_CALLS_H
+#define TESTS_CORE_SYSTEM_CALLS_H
 
 #include <stdint.h>
 

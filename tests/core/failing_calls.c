@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The core with system calls and allocations of the C library that fail: errors that there is no memory for, threads
+ * without memory of their own, files that cannot be read or written to the end.
+ */
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tenon/io.h>
+#include <unistd.h>
+#include "core/error.h"
+#include "core/log.h"
+#include "fake_driver.h"
+#include "system_calls.h"
+
+/* ---- Allocations of the C library ------------------------------------------------------------------------ */
+
+static _Atomic int32_t allocations_left; /* until the one that fails; 0: none fails */
+static _Atomic int32_t all_fail;
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+int __real_posix_memalign(void **out, size_t alignment, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes);
+
+static int32_t allocation_fails(void)
+{
+    return all_fail || (allocations_left > 0 && --allocations_left == 0);
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_calloc(count, bytes);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    return allocation_fails() ? ENOMEM : __real_posix_memalign(out, alignment, bytes);
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------------------ */
+
+static const char no_memory[] = "out of memory, also for the error itself";
+
+static void *error_without_a_slot(void *user)
+{
+    all_fail = 1;
+    const tn_error *none = tn_last_error();
+    int32_t first = tni_error(TN_E_SHAPE, "one"), wrapped = tni_error_wrap(TN_E_DTYPE, "two");
+    const tn_error *last = tn_last_error();
+    tni_error_operator("aten::add"); /* nothing to name */
+    tni_error_plugin("acme");
+    tni_error_native(3, "text");
+    tn_error *copy = tni_error_copy(), *placed = tni_error_placed(copy, "model.c", 3);
+    int32_t good = !none && first == TN_E_SHAPE && wrapped == TN_E_DTYPE &&
+                   last->code == TN_E_OUT_OF_MEMORY && !strcmp(last->message, no_memory) &&
+                   !strcmp(copy->message, no_memory) && placed == copy;
+    tn_error_release(copy);
+    tni_error_restore(copy);
+    tn_clear_error();
+    good = good && !tn_last_error();
+    all_fail = 0;
+    tni_error(TN_E_SHAPE, "now %d", 1);
+    return good && !strcmp(tn_last_error()->message, "now 1") ? user : NULL;
+}
+
+Test(failing_calls, errors_of_a_thread_without_memory)
+{
+    pthread_t thread;
+    void *result = NULL;
+    int token;
+    cr_assert_eq(pthread_create(&thread, NULL, error_without_a_slot, &token), 0);
+    pthread_join(thread, &result);
+    cr_assert_eq(result, &token);
+}
+
+static void *error_of_a_thread_without_a_key(void *user)
+{
+    fail_system_call(1, ENOMEM); /* pthread_setspecific */
+    tni_error(TN_E_SHAPE, "one");
+    int32_t good = system_call_failed() && !strcmp(tn_last_error()->message, no_memory);
+    tn_clear_error();
+    return good ? user : NULL;
+}
+
+Test(failing_calls, a_thread_whose_memory_cannot_be_kept)
+{
+    pthread_t thread;
+    void *result = NULL;
+    int token;
+    cr_assert_eq(pthread_create(&thread, NULL, error_of_a_thread_without_a_key, &token), 0);
+    pthread_join(thread, &result);
+    cr_assert_eq(result, &token);
+}
+
+Test(failing_calls, copies_of_errors)
+{
+    tn_clear_error();
+    tn_error *copy = tni_error_copy();
+    cr_assert_str_eq(copy->message, "unknown error");
+    cr_assert_eq(copy->code, TN_E_INTERNAL);
+    tn_error_release(copy);
+    tni_error(TN_E_SHAPE, "sizes");
+    all_fail = 1;
+    copy = tni_error_copy();
+    all_fail = 0;
+    cr_assert_str_eq(copy->message, no_memory);
+    tn_error_release(copy);
+    copy = tni_error_copy();
+    all_fail = 1;
+    tn_error *placed = tni_error_placed(copy, "model.c", 7); /* keeps what there is */
+    all_fail = 0;
+    cr_assert_eq(placed, copy);
+    cr_assert_str_eq(placed->message, "sizes");
+    placed = tni_error_placed(copy, "model.c", 7);
+    cr_assert_str_eq(placed->message, "model.c:7: sizes");
+    tn_clear_error();
+    tni_error_restore(NULL);
+    cr_assert_null(tn_last_error());
+    tni_error_restore(placed);
+    cr_assert_str_eq(tn_last_error()->message, "sizes");
+    tni_error_restore(tn_last_error()); /* it is there already */
+    cr_assert_str_eq(tn_last_error()->message, "sizes");
+    tn_error_release(placed);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------ */
+
+static void *allocate_without_a_magazine(void *user)
+{
+    tn_context *ctx = user;
+    void *blocks[8];
+    int32_t good = 1;
+    for (int n = 0; n < 8; n++) {
+        if (n == 0) allocations_left = 1;        /* the magazine's */
+        if (n == 1) fail_system_call(1, ENOMEM); /* pthread_setspecific */
+        blocks[n] = tni_alloc(ctx, 48);
+        good = good && blocks[n] && !allocations_left && (n != 1 || system_call_failed());
+        if (blocks[n]) memset(blocks[n], n, 48);
+    }
+    for (int n = 0; n < 8; n++) {
+        good = good && blocks[n] && ((char *)blocks[n])[47] == n;
+        tni_free(ctx, blocks[n], 48);
+    }
+    return good ? user : NULL;
+}
+
+Test(failing_calls, a_thread_without_a_magazine_allocates_all_the_same)
+{
+    counting c = {0};
+    tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    tn_context *ctx = NULL;
+    pthread_t thread;
+    void *result = NULL;
+    options.allocator = counting_allocator(&c);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, allocate_without_a_magazine, ctx), 0);
+    pthread_join(thread, &result);
+    cr_assert_eq(result, ctx);
+    tn_context_destroy(ctx);
+    cr_assert_eq(c.live, 0);
+}
+
+Test(failing_calls, the_allocator_by_default)
+{
+    tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    tn_context *ctx = NULL;
+    all_fail = 1;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_OUT_OF_MEMORY);
+    all_fail = 0;
+    fail_system_call(1, EINVAL); /* sched_getaffinity: more cores than its set has room for */
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    cr_assert(system_call_failed());
+    tn_context_destroy(ctx);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------- */
+
+static char folder[] = "failing.XXXXXX", path[64];
+static fake cpu;
+static tn_context *ctx;
+
+static void open_files(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/x.safetensors", folder);
+    ctx = fake_context(&cpu, NULL);
+}
+
+static void close_files(void)
+{
+    tn_context_destroy(ctx);
+    unlink(path);
+    cr_assert_eq(rmdir(folder), 0, "a file was left");
+}
+
+TestSuite(failing_files, .init = open_files, .fini = close_files);
+
+static int32_t save(float value)
+{
+    const char *metadata[] = {"made by", "a test"};
+    tn_scope *s = tn_scope_open(ctx);
+    tn_named_tensor one = {"x", tn_from_data(s, TN_FLOAT32, TN_INTS(1), &value, TN_CPU)};
+    cr_assert_not_null(one.tensor);
+    int32_t status = tn_safetensors_save(s, path, &one, 1, metadata, 1);
+    tn_scope_close(s);
+    return status;
+}
+
+/* The value in the file, or the negative status. */
+static double load(void)
+{
+    tn_safetensors *f = NULL;
+    float value = 0;
+    tn_scope *s = tn_scope_open(ctx);
+    int32_t status = tn_safetensors_open(ctx, path, &f);
+    tn_tensor *t = status ? NULL : tn_safetensors_get(s, f, "x", TN_CPU);
+    if (!status) status = t ? tn_to_host(s, t, &value, sizeof value) : tn_scope_failed(s);
+    tn_safetensors_close(f);
+    tn_scope_close(s);
+    return status ? -status : (double)value;
+}
+
+/* Whichever call fails, the file has the old value or the new one, and nothing lies beside it. */
+Test(failing_files, saving)
+{
+    int32_t n = 1;
+    cr_assert_eq(save(1), TN_OK);
+    for (int32_t goes_on = 1; goes_on; n++) {
+        fail_system_call(n, EIO);
+        int32_t status = save(2);
+        goes_on = system_call_failed();
+        double value = load();
+        cr_assert(value == 2 || (status && value == 1), "call %d: status %d, value %g", n, status, value);
+        if (status) cr_assert_eq(status, TN_E_IO);
+        cr_assert_eq(save(1), TN_OK);
+    }
+    cr_assert_gt(n, 8);
+    for (int32_t k = 1; k < n; k++) { /* what is interrupted is made again, but for opening */
+        fail_system_call(k, EINTR);
+        int32_t status = save(2);
+        (void)system_call_failed();
+        cr_assert(load() == 2 || status == TN_E_IO, "call %d", k);
+        cr_assert_eq(save(1), TN_OK);
+    }
+}
+
+Test(failing_files, loading)
+{
+    int32_t n = 1, refused = 0;
+    cr_assert_eq(save(3), TN_OK);
+    for (int32_t goes_on = 1; goes_on; n++) {
+        fail_system_call(n, EIO);
+        double value = load();
+        goes_on = system_call_failed();
+        cr_assert(value == 3 || (goes_on && value == -TN_E_IO), "call %d: %g", n, value);
+        refused += value != 3;
+    }
+    cr_assert_gt(refused, 3); /* closing may fail unnoticed */
+    for (int32_t k = 1; k < n; k++) {
+        fail_system_call(k, EINTR);
+        double value = load();
+        cr_assert(value == 3 || value == -TN_E_IO, "call %d: %g", k, value);
+        fail_system_call(k, RETURNS_ZERO); /* the file ends */
+        value = load();
+        (void)system_call_failed();
+        cr_assert(value == 3 || value < 0, "call %d: %g", k, value);
+    }
+}
+
+static void *json_memory(size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_malloc(bytes);
+}
+
+/* The JSON library allocates for itself: a file that cannot be described is not written. */
+Test(failing_files, without_memory_for_the_header)
+{
+    cJSON_Hooks hooks = {json_memory, free};
+    cr_assert_eq(save(4), TN_OK);
+    cJSON_InitHooks(&hooks);
+    int32_t status = TN_E_OUT_OF_MEMORY, n = 1;
+    for (; status; n++) {
+        tn_scope *s = tn_scope_open(ctx);
+        float five = 5;
+        const char *metadata[] = {"made by", "a test"};
+        tn_named_tensor one = {"x", tn_from_data(s, TN_FLOAT32, TN_INTS(1), &five, TN_CPU)};
+        allocations_left = n;
+        status = tn_safetensors_save(s, path, &one, 1, metadata, 1);
+        allocations_left = 0;
+        tn_scope_close(s);
+        cr_assert(status == TN_OK || status == TN_E_OUT_OF_MEMORY, "%d", status);
+        cr_assert_eq(load(), status ? 4 : 5);
+        cr_assert_lt(n, 200);
+    }
+    cr_assert_gt(n, 10);
+    for (n = 1;; n++) {
+        tn_safetensors *f = NULL;
+        allocations_left = n;
+        status = tn_safetensors_open(ctx, path, &f);
+        int32_t all_were_made = allocations_left > 0;
+        allocations_left = 0;
+        tn_safetensors_close(f);
+        if (all_were_made) break;
+        cr_assert_neq(status, TN_OK);
+    }
+    cr_assert_eq(status, TN_OK);
+    cJSON_InitHooks(NULL);
+}
