@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tenon/tensor.h>
 
-/* Operands whose dtypes have no common one; sticks. */
+/* Marks operands that have no common dtype; further operands do not change it. */
 #define CLASH UINT32_MAX
 
 #define DTYPE_VALUE(upper, lower) TN_##upper,
@@ -139,7 +139,7 @@ tn_dtype tn_promote_types(tn_dtype a, tn_dtype b)
     if (i == j) return a;
     if (i > TNI_INDEX_COMPLEX128 || j > TNI_INDEX_COMPLEX128) return 0;
     if (i > j) return tn_promote_types(b, a);
-    /* The list is ordered by category, but for the wide unsigned ones; `a` is not above `b` now. */
+    /* The list is in order of category, except for the wide unsigned dtypes: here a's category is at most b's. */
     int32_t low = tni_dtype_category(a), high = tni_dtype_category(b);
     if (is_wide_unsigned(a)) return high == TNI_CATEGORY_FLOAT ? b : 0;
     if (is_wide_unsigned(b)) return 0;
@@ -181,7 +181,7 @@ static tn_dtype combine(tn_dtype higher, tn_dtype lower)
     if (h == TNI_CATEGORY_COMPLEX) return higher;
     if (h == TNI_CATEGORY_FLOAT) return l == TNI_CATEGORY_COMPLEX ? tni_dtype_to_complex(higher) : higher;
     if (l == TNI_CATEGORY_COMPLEX)
-        return lower; /* of the wide unsigned ones too, which have no promotion to it */
+        return lower; /* also for wide unsigned dtypes, which do not promote to it */
     if (l == TNI_CATEGORY_FLOAT || h == TNI_CATEGORY_BOOL) return promote_present(higher, lower);
     return higher;
 }

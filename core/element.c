@@ -81,7 +81,7 @@ void tni_element_load(const void *from, tn_dtype dtype, tni_element *out)
     }
 }
 
-/* Toward zero; beyond the range its end, NaN gives 0. */
+/* Rounds toward zero. Values out of range become the nearest limit, NaN becomes 0. */
 static int64_t int_of_double(double d)
 {
     if (d >= 9223372036854775808.0) return INT64_MAX;
@@ -89,7 +89,7 @@ static int64_t int_of_double(double d)
     return d == d ? (int64_t)d : 0;
 }
 
-/* The integer that is cut to the width of the dtype. uint64 has the upper half of its range as well. */
+/* The integer whose low bits are stored. For uint64, floats up to 2^64 - 1 keep their value. */
 static uint64_t integer_bits(const tni_element *e, tn_dtype dtype)
 {
     if (e->is_int) return (uint64_t)e->i;
@@ -99,7 +99,7 @@ static uint64_t integer_bits(const tni_element *e, tn_dtype dtype)
     return (uint64_t)int_of_double(e->re);
 }
 
-/* One rounding from an integer. */
+/* An integer is rounded once, not through double. */
 static float float_of_element(const tni_element *e)
 {
     if (!e->is_int) return (float)e->re;

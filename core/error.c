@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors. Each thread has a fixed slot that holds the last error and up to three causes; it is made at the
- * thread's first error and not static thread storage, of which a library that is loaded late gets little. A
- * copy is one block from malloc with all texts and the whole chain of causes in it. When there is no memory
- * for the slot or a copy, a static error that says so stands in its place. This file must not know contexts
- * or scopes.
+ * Errors. Each thread has a slot that holds the last error and up to three causes. The slot is allocated at the
+ * thread's first error, because a library that is loaded late gets little static thread storage. A copy is one
+ * block from malloc with all texts and the whole chain of causes. If there is no memory for the slot or a copy,
+ * a static error says so instead. This file must not know contexts or scopes.
  */
 #include "core/error.h"
 #include "core/thread.h"
@@ -85,7 +84,7 @@ static error_record *top(void)
     return slot && slot->depth ? &slot->records[slot->depth - 1] : NULL;
 }
 
-/* This thread's slot, or NULL without memory for it. */
+/* This thread's slot, or NULL if there is no memory for it. */
 static error_slot *make_slot(void)
 {
     if (!tni_tls.errors) tni_thread_alloc(&tni_tls.errors, sizeof(error_slot));
@@ -273,8 +272,8 @@ static const char *bare_message(const tn_error *e)
     return e->message + place_bytes(e->file, e->line);
 }
 
-/* A copy of an error and its causes in one block; `file` and `line` become the place of the error. NULL when
- * there is no memory. */
+/* A copy of an error and its causes in one block; `file` and `line` become the place of the error. NULL if there is
+ * no memory. */
 static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t line)
 {
     const char *message = bare_message(first);

@@ -57,10 +57,10 @@ static uint32_t encode(float f, const small_format *to)
     int32_t exponent = (int32_t)(magnitude >> 23) - 127 + to->bias;
     uint32_t shift = (uint32_t)(23 - to->mantissa), code;
     if (exponent > 0) {
-        /* Normal there: exponent and mantissa round together, a carry moves into the exponent. */
+        /* Normal in the small format: exponent and mantissa round together, a carry moves into the exponent. */
         code = shift_to_even((uint32_t)exponent << 23 | (magnitude & 0x7fffffu), shift);
     } else {
-        /* Subnormal there; float32's own subnormals are below half of its least step. */
+        /* Subnormal in the small format; float32's own subnormals are below half of its smallest step. */
         uint32_t count = shift + 1u + (uint32_t)-exponent;
         code = count > 24 ? 0 : shift_to_even((magnitude & 0x7fffffu) | 0x800000u, count);
     }
@@ -94,8 +94,7 @@ static uint8_t encode_e8m0(float f)
 {
     uint32_t magnitude = bits_of(f) & 0x7fffffffu, exponent = magnitude >> 23;
     if (exponent == 0xff) return 0xff;
-    /* Above half way to the next power rounds up; half way goes up too, but from the lowest to its neighbour.
-     */
+    /* Above half way to the next power of two rounds up. Half way rounds up too, except from the lowest power. */
     uint32_t fraction = magnitude & 0x7fffffu;
     return (uint8_t)(exponent + (fraction > 0x400000u || (fraction == 0x400000u && exponent)));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text of tensors, as PyTorch prints them. Large tensors are summarised: of a dimension longer than twice the
- * edge items only its ends are read from the device and shown. How numbers look is print_number.c's matter;
- * what is said of gradients comes through autograd's hooks.
+ * edge items, only the ends are read from the device and shown. print_number.c formats numbers; autograd's
+ * hooks describe the gradient.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -201,7 +201,7 @@ static void add_values(printer *p, uint32_t dim, uint64_t indent, const char *da
     add(p, "]");
 }
 
-/* ---- What is said after the values --------------------------------------------------------------------- */
+/* ---- Suffixes ------------------------------------------------------------------------------------------ */
 
 static void add_suffix(printer *p, const char *format, ...) TNI_PRINTF(2, 3);
 static void add_suffix(printer *p, const char *format, ...)
@@ -223,7 +223,7 @@ static void add_suffix(printer *p, const char *format, ...)
     add(p, text);
 }
 
-/* PyTorch takes the line that the values end in as one or two longer than it is, and so do we. */
+/* Like PyTorch, counts one or two columns too many for the line in which the values end. */
 static void begin_suffixes(printer *p)
 {
     if (p->status) return;
@@ -252,7 +252,7 @@ static void add_suffixes(printer *p)
     if (TN_DEVICE_TYPE(t->desc.device) != TN_INTERNED_CPU)
         add_suffix(p, "device='%s'", tn_device_format(p->ctx, t->desc.device, text, sizeof text));
     if (is_meta || (!t->numel && t->desc.rank != 1)) add_size(p);
-    if (!is_meta && t->numel) /* else there are no elements that show what they are */
+    if (!is_meta && t->numel) /* these dtypes can be told from the elements */
         is_usual |= dtype == TN_INT64 || dtype == TN_BOOL ||
                     dtype == (common == TN_FLOAT64 ? TN_COMPLEX128 : TN_COMPLEX64);
     if (!is_usual) add_suffix(p, "dtype=torch.%s", tn_dtype_name(dtype) ? tn_dtype_name(dtype) : "?");
@@ -261,7 +261,7 @@ static void add_suffixes(printer *p)
     if (text[0]) add_suffix(p, "%s", text);
 }
 
-/* ---- All together -------------------------------------------------------------------------------------- */
+/* ---- The text of a tensor ------------------------------------------------------------------------------ */
 
 static int32_t read_options(printer *p, const tn_print_options *options)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arithmetic of strides: memory formats, what a tensor's strides amount to, strides of views and of new
- * tensors that keep an order of dimensions. The rules are ATen's where users can see them.
+ * Arithmetic of strides: memory formats, properties of a tensor's strides, strides of views and of new tensors
+ * that keep the order of dimensions. The rules are ATen's where users can see them.
  */
 #include <string.h>
 #include "core/error.h"
@@ -118,8 +118,8 @@ uint32_t tni_stride_state(uint32_t rank, const int64_t *sizes, const int64_t *st
 }
 
 /*
- * Strides must grow along the order, each at least what the dimensions inside it take. Where the channels'
- * stride equals that of the batch (N111, or N11W sliced along W) row-major is meant.
+ * 1 if the strides grow along the order and each is at least the extent of the dimensions inside it. Equal strides
+ * of channels and batch (N111, or N11W sliced along W) mean row-major.
  */
 static int32_t speaks_for(uint32_t rank, const int64_t *sizes, const int64_t *strides, const uint8_t *order)
 {
@@ -163,7 +163,7 @@ static int32_t compare_dims(tn_tensor *const *inputs, uint32_t count, uint32_t r
     return 0;
 }
 
-/* All of one shape and dense with the same strides: the output is like them. */
+/* The first input if all have this shape and the same dense strides: the output is like it. Else NULL. */
 static const tn_tensor *common_layout(tn_tensor *const *inputs, uint32_t count, uint32_t rank,
                                       const int64_t *sizes)
 {
@@ -180,7 +180,7 @@ static const tn_tensor *common_layout(tn_tensor *const *inputs, uint32_t count, 
     return first;
 }
 
-/* All of the full shape and with a state. */
+/* 1 if all inputs have the full shape and this state. */
 static int32_t all_have(tn_tensor *const *inputs, uint32_t count, uint32_t rank, const int64_t *sizes,
                         uint32_t state)
 {
@@ -194,7 +194,7 @@ static int32_t all_have(tn_tensor *const *inputs, uint32_t count, uint32_t rank,
     return 1;
 }
 
-/* All without dimensions, which decide nothing, or of the full shape with these strides. */
+/* 1 if all inputs have the full shape and these strides; inputs without dimensions do not count. */
 static int32_t all_same(tn_tensor *const *inputs, uint32_t count, uint32_t rank, const int64_t *sizes,
                         const int64_t *strides)
 {
@@ -209,7 +209,7 @@ static int32_t all_same(tn_tensor *const *inputs, uint32_t count, uint32_t rank,
     return 1;
 }
 
-/* A stable insertion sort; what cannot be compared stays and is looked past. */
+/* A stable insertion sort. Dimensions that the inputs leave open keep their place and are skipped. */
 static void sorted_strides(tn_tensor *const *inputs, uint32_t count, uint32_t rank, const int64_t *sizes,
                            int64_t *out)
 {

@@ -175,7 +175,7 @@ Test(context, is_refused_after_fork)
     tn_context_destroy(ctx);
 }
 
-/* What a scope owns stays in the parent; the child learns why nothing works. */
+/* Only the parent frees what a scope owns; in the child every call reports the fork. */
 Test(context, scope_is_refused_after_fork)
 {
     tn_context *ctx = open_plain();

@@ -158,7 +158,7 @@ Test(dlpack, import_shares_until_the_last_view)
     s = tn_scope_open(ctx);
 }
 
-Test(dlpack, what_must_not_be_written_is_copied)
+Test(dlpack, read_only_memory_is_copied)
 {
     int16_t data[] = {1, 2, 3, 4, 5, 6, 7};
     int64_t shape[] = {2, 3}, strides[] = {1, 2};

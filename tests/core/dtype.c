@@ -35,8 +35,8 @@ static const char *const castable[TNI_DTYPE_COUNT] = {
 };
 
 /*
- * Result types of two operands, six letters each: default dtype; kind (d: with dimensions, z: 0-dim, w:
- * number) and dtype of the first; the same of the second; the result.
+ * Result types of two operands, six letters each: default dtype; kind (d: with dimensions, z: 0-dim, w: scalar) and
+ * dtype of the first; the same of the second; the result.
  */
 static const char *const results =
     "lzedcc lzpwpp lzgddd ldmwpp ldizhi ldawaa lzmwam lzhwfh ldlzhl lzjwaj ldfwml lznzg. ldpzmp ldlzll "

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver for tests: host memory in disguise. As a host device it is synchronous and shows its addresses; as
- * any other class its handles are no addresses, and its streams finish work only when told to (fake_finish)
- * or waited for. It counts what is alive, so that tests can look for leaks, and refuses what it is told to
- * refuse.
+ * A driver for tests, over host memory. As a host device it is synchronous and shows its addresses. As any other
+ * class its handles are not addresses, and its streams finish work only when told to (fake_finish) or waited for.
+ * It counts what is alive, so that tests can look for leaks, and fails on request.
  */
 #ifndef TESTS_CORE_FAKE_DRIVER_H
 #define TESTS_CORE_FAKE_DRIVER_H
@@ -27,7 +26,7 @@ typedef struct fake {
     _Atomic int32_t live_allocations, live_streams, live_events;
     _Atomic int32_t synchronizes, trims, waits;
     _Atomic int32_t breaches; /* calls that the contract forbids */
-    /* A lock that no call may come under, and the calls that did. */
+    /* A lock that must not be held when a slot is called, and the number of calls that came under it. */
     pthread_mutex_t *forbidden;
     _Atomic int32_t under_lock;
 } fake;

@@ -87,7 +87,7 @@ Test(program, leaks_are_listed_with_the_call)
 }
 
 /* A training step does not look like a leak. */
-Test(program, gradients_are_no_leaks)
+Test(program, gradients_are_not_leaks)
 {
     lines l = {.count = 0};
     tn_context *ctx = watched("handles,leaks,nan", &l);

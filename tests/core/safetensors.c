@@ -98,7 +98,7 @@ Test(safetensors, reads_what_the_format_says)
     tn_safetensors_close(f);
 }
 
-Test(safetensors, never_replaces_what_is_no_regular_file)
+Test(safetensors, never_replaces_a_file_that_is_not_regular)
 {
     struct stat there;
     const tn_named_tensor one = {"a", tn_from_data(s, TN_FLOAT32, TN_INTS(1), (const float[]){1}, 0)};
@@ -209,7 +209,7 @@ Test(safetensors, a_failed_save_leaves_the_old_file)
     tn_release(meta);
 }
 
-Test(safetensors, no_file)
+Test(safetensors, missing_file)
 {
     cr_assert_eq(try_open(), TN_E_NOT_FOUND);
     tn_safetensors *f = NULL;
@@ -274,7 +274,7 @@ Test(safetensors, refuses_bad_headers)
     cr_assert_eq(try_open(), TN_OK);
 }
 
-/* A tensor of more dimensions than ours have can be listed, but not read; thousands of them are no tensor. */
+/* A tensor with more than TN_MAX_RANK dimensions can be listed but not read; thousands of dimensions are refused. */
 Test(safetensors, absurd_ranks)
 {
     char header[5000];
@@ -335,7 +335,7 @@ Test(safetensors, a_file_that_shrinks_is_an_error)
     }
 }
 
-/* Whatever stands in the file, opening it ends well, and what opens can be read. */
+/* Opening a damaged file is an error or succeeds; what opens can be read. */
 Test(safetensors, damaged_files)
 {
     const char header[] =

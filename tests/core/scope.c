@@ -40,7 +40,7 @@ Test(scope, first_error_stays)
     cr_assert_eq(tn_scope_close(NULL), TN_OK);
 }
 
-/* A program that does not look at what failed gets errors all the way, no crash. */
+/* A program that ignores a failure gets errors from every later call, and no crash. */
 Test(scope, nothing_is_NULL_by_surprise)
 {
     cr_assert_null(tn_scope_open(NULL));

@@ -188,7 +188,7 @@ Test(overlap, cases)
     cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_FULL);
     set_tensor(&b, &one, 1, four, zero, 0);
     cr_assert(tni_overlaps_itself(&b));
-    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_NONE); /* not sure, so it does not count */
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_NONE); /* not known, so it counts as none */
     set_tensor(&a, &one, 1, four, two, 0);
     set_tensor(&b, &one, 1, four, two, 0);
     cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_FULL);

@@ -345,7 +345,8 @@ Test(tensor, strided_reads_from_a_device)
     for (int16_t i = 0; i < 24; i++) data[i] = i;
     tn_tensor *t = tn_from_data(s, TN_INT16, TN_INTS(2, 3, 4), data, tn_device_parse(ctx, "gpu:0")),
               *v = NULL;
-    const int64_t sizes[] = {3, 2, 2}, strides[] = {4, 2, 12}; /* t[:, :, 1::2] with its dimensions turned */
+    const int64_t sizes[] = {3, 2, 2},
+                  strides[] = {4, 2, 12}; /* t[:, :, 1::2] with its dimensions permuted */
     for (int i = 0, n = 0; i < 3; i++)
         for (int j = 0; j < 2; j++)
             for (int k = 0; k < 2; k++) expected[n++] = (int16_t)(1 + 4 * i + 2 * j + 12 * k);
@@ -377,8 +378,8 @@ Test(tensor, meta_has_no_data)
     tn_context_destroy(ctx);
 }
 
-/* The header of a result lies in the block of the storage that it was made with: the block stays taken as
- * long as the header, whatever storage the tensor has been given. */
+/* The header of a result lies in the block of its first storage: the block is in use as long as the header is, even
+ * if the tensor got another storage. */
 Test(tensor, a_header_outlives_its_first_storage)
 {
     fake cpu = {0};
@@ -405,7 +406,7 @@ Test(tensor, a_header_outlives_its_first_storage)
     tn_context_destroy(ctx);
 }
 
-/* What was changed in a header does not show in the next tensor that gets it. */
+/* Changes to a header do not show in the next tensor that reuses it. */
 Test(tensor, a_header_is_used_again_as_new)
 {
     fake cpu = {0};
@@ -415,7 +416,7 @@ Test(tensor, a_header_is_used_again_as_new)
     cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
     const tn_tensor *header = t;
     const void *data = tn_tensor_data(t);
-    uint32_t embedded = t->state & TNI_EMBEDDED; /* not where every block is one of its own */
+    uint32_t embedded = t->state & TNI_EMBEDDED; /* not if blocks are allocated one by one */
     t->desc.flags |= TN_DESC_NEG;
     cr_assert_eq(tni_tensor_set_view(t, 1, &half, (const int64_t[]){1}, 8), TN_OK);
     cr_assert_eq(tni_tensor_set_view(t, 8, ones, ones, 3), TN_OK);
@@ -423,7 +424,7 @@ Test(tensor, a_header_is_used_again_as_new)
     cr_assert_eq(tni_tensor_like(model, TN_FLOAT64, &t), TN_OK);
     tn_release(t);
     cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
-    if (embedded) { /* what was given back last is given out first */
+    if (embedded) { /* the block that was freed last is reused first */
         cr_assert_eq(t, header);
         cr_assert_eq(tn_tensor_data(t), data);
     }

@@ -68,7 +68,7 @@ static int32_t examine_bytes(const unsigned char *bytes, size_t count, tni_elf_i
     return status == TN_OK ? tni_elf_info_check(out, &host, reason) : status;
 }
 
-Test(elf_info, no_elf_file)
+Test(elf_info, a_text_is_not_an_elf_file)
 {
     static const char text[] = "#!/bin/sh\necho this is no library of any kind\n";
     tni_elf_info found;

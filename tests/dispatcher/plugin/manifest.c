@@ -133,7 +133,7 @@ Test(manifest, every_beginning_of_a_manifest_is_refused)
     }
 }
 
-Test(manifest, files_that_are_no_manifests)
+Test(manifest, files_that_are_not_manifests)
 {
     tni_manifest m;
     tni_reason reason = {""};

@@ -42,7 +42,7 @@ Test(shims, the_environment_asks)
     tn_context_destroy(ctx);
 }
 
-Test(shims, one_that_cannot_be_had_is_an_error)
+Test(shims, a_missing_shim_is_an_error)
 {
     const char *temporary = getenv("TMPDIR");
     char folder[4096], path[4200];
@@ -111,7 +111,7 @@ Test(shims, a_mistyped_setting_is_logged)
     assert_contains(line, "no slot 'memory.allocate'");
 }
 
-Test(shims, a_shim_is_no_plugin)
+Test(shims, a_shim_is_not_a_plugin)
 {
     tn_context *ctx = context_with(NULL);
     tn_library *library = NULL;
