@@ -168,6 +168,45 @@ void tni_kernels_remove(tn_context *ctx, const void *self)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* The i-th row that waits for its operator, or NULL; *out_count becomes the number of rows before it. Lock held. */
+static const pending_row *nth_pending(const tni_registry *r, uint32_t i, uint32_t *out_count)
+{
+    *out_count = 0;
+    for (uint32_t k = 0; k < r->pending.count; k++) {
+        const pending_row *p = (const pending_row *)r->pending.data + k;
+        if (p->row.schema[0] && (*out_count)++ == i) return p;
+    }
+    return NULL;
+}
+
+uint32_t tn_inspect_unused_row_count(tn_context *ctx)
+{
+    tni_registry *r = ctx ? ctx->registry : NULL;
+    uint32_t count = 0;
+    if (!r) return 0;
+    pthread_mutex_lock(&r->lock);
+    nth_pending(r, UINT32_MAX, &count);
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}
+
+int32_t tn_inspect_unused_row(tn_context *ctx, uint32_t i, tn_unused_row_info *out)
+{
+    tni_registry *r = ctx ? ctx->registry : NULL;
+    tn_unused_row_info info = {0};
+    uint32_t count;
+    if (!r || !out) return tni_error(TN_E_ARGUMENT, "inspect: an argument is NULL");
+    pthread_mutex_lock(&r->lock);
+    const pending_row *p = nth_pending(r, i, &count);
+    if (p)
+        info = (tn_unused_row_info){.device_type = tn_interned(ctx, ctx->types[p->slot]->type),
+                                    .plugin = p->plugin,
+                                    .schema = p->row.schema};
+    pthread_mutex_unlock(&r->lock);
+    if (!info.schema) return tni_error(TN_E_NOT_FOUND, "inspect: no unused row %u (there are %u)", i, count);
+    return tni_struct_write(out, &info, sizeof info, "tn_unused_row_info");
+}
+
 /* Inserts the rows that waited for this operator. Lock held. */
 static void adopt_pending(tni_registry *r, tni_op *op)
 {

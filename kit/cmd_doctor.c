@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tenon doctor: the search path, every candidate with its state and reason, what loaded plugins say of
- * themselves, the devices, and what is configured but does not work: a plugin that fails, or a device or
- * plugin that a variable names and that does not exist. Absent hardware is not a fault, nor is a plugin that
- * is switched off.
+ * themselves, the devices, and what is configured but does not work: a plugin that fails, a kernel row of an
+ * operator that does not exist, or a device or plugin that a variable names and that does not exist. Absent
+ * hardware is not a fault, nor is a plugin that is switched off.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -11,16 +11,17 @@
 #include <tenon/device.h>
 #include <tenon/inspect.h>
 #include "cmd.h"
+#include "rows.h"
 
 static const char help[] =
     "usage: tenon doctor [--json] [--fallbacks] [--forget]\n\n"
-    "Lists the folders that are searched for plugins, each plugin with what became of it and what it says "
-    "about\n"
-    "itself (such as the libraries that it uses), and the devices. The exit status is 1 if something that "
-    "is\n"
-    "configured does not work: a plugin cannot be loaded or its self-test fails, a variable names a plugin "
-    "or a\n"
-    "device that does not exist, or there is no device at all.\n\n"
+    "Lists the folders that are searched for plugins, each plugin with its state and what it says about "
+    "itself\n"
+    "(such as the libraries that it uses), and the devices. The exit status is 1 if something that is "
+    "configured\n"
+    "does not work: a plugin cannot be loaded or its self-test fails, a kernel row names an operator that "
+    "does not\n"
+    "exist, a variable names a plugin or a device that does not exist, or there is no device at all.\n\n"
     "  --fallbacks  for each device other than the CPU, the operators that would run on the CPU instead\n"
     "  --forget     first deletes the stored verdicts on unknown plugins, so that each is probed again\n"
     "  --json       the same as JSON\n";
@@ -190,6 +191,27 @@ static void report_devices(report *r)
 
 /* ---- What does not work ------------------------------------------------------------------------------- */
 
+typedef struct row_problem {
+    report *r;
+    const char *plugin;
+} row_problem;
+
+static void say_row(void *user, const char *text)
+{
+    const row_problem *p = user;
+    problem(p->r, p->plugin, text);
+}
+
+/* Kernel rows whose operator does not exist. */
+static void check_rows(report *r)
+{
+    for (uint32_t i = 0; i < tn_inspect_candidate_count(r->ctx); i++) {
+        tn_candidate_info c = {.size = sizeof(c)};
+        if (tn_inspect_candidate(r->ctx, i, &c) != TN_OK || c.state != TN_CANDIDATE_LOADED) continue;
+        misspelt_rows(r->ctx, c.name, say_row, &(row_problem){r, c.name});
+    }
+}
+
 static void check_candidates(report *r)
 {
     for (uint32_t i = 0; i < r->n_unwell; i++) problem(r, r->unwell[i], r->why[i]);
@@ -248,6 +270,7 @@ static void report_problems(report *r)
 {
     if (r->j) json_open(r->j, "not_working", '[');
     check_candidates(r);
+    check_rows(r);
     check_wishes(r);
     if (r->j) {
         json_close(r->j, ']');

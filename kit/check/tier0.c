@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tier 0: facts, memory, copies, errors and contexts. No kernel is needed. */
+#include "../rows.h"
 #include "sources.h"
 
 #include <math.h>
@@ -275,6 +276,18 @@ static void run_shutdown(check_target *t, const check_case *c, check_result *out
     }
 }
 
+/* ---- Rows ---------------------------------------------------------------------------------------------- */
+
+static void fail_with(void *user, const char *text)
+{
+    check_fail(user, "%s", text);
+}
+
+static void run_rows(check_target *t, const check_case *c, check_result *out)
+{
+    misspelt_rows(t->ctx, t->plugin, fail_with, out);
+}
+
 /* ---- The list ------------------------------------------------------------------------------------------ */
 
 void check_tier0(check_target *t, check_list *list)
@@ -286,6 +299,7 @@ void check_tier0(check_target *t, check_list *list)
                                       TN_FLOAT64, TN_COMPLEX32, TN_COMPLEX64, TN_COMPLEX128};
     for (uint32_t i = 0; i < t->device_count; i++)
         check_add(list, &(check_case){.run = run_facts, .number = i}, "0/device/facts/%u", i);
+    check_add(list, &(check_case){.run = run_rows}, "0/kernels/names");
     check_add(list, &(check_case){.run = run_information}, "0/memory/info");
     check_add(list, &(check_case){.run = run_alignment}, "0/memory/alignment");
     check_add(list, &(check_case){.run = run_blocks}, "0/memory/blocks");

@@ -44,6 +44,27 @@ Test(definitions, refused)
            .schema = "test::longer(Tensor x) -> Tensor");
 }
 
+Test(definitions, rows_without_an_operator_are_named)
+{
+    tn_unused_row_info row = {.size = sizeof row};
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 0, "of the plugins that are built with this");
+    add_row("cpu", "test::early(Tensor x) -> Tensor", 0, do_nothing, NULL);
+    add_row("cpu", "test::never(Tensor x) -> Tensor", 0, do_nothing, NULL);
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 2);
+    cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+    cr_expect_str_eq(row.schema, "test::early(Tensor x) -> Tensor");
+    cr_expect_str_eq(row.device_type, "cpu");
+    define("test::early(Tensor x) -> Tensor");
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 1);
+    cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+    cr_expect_str_eq(row.schema, "test::never(Tensor x) -> Tensor");
+    cr_expect_eq(tn_inspect_unused_row(ctx, 1, &row), TN_E_NOT_FOUND);
+    expect_last_error(TN_E_NOT_FOUND, "inspect: no unused row 1 (there are 1)");
+    cr_expect_eq(tn_inspect_unused_row(ctx, 0, NULL), TN_E_ARGUMENT);
+    cr_expect_eq(tn_inspect_unused_row(NULL, 0, &row), TN_E_ARGUMENT);
+    cr_expect_eq(tn_inspect_unused_row_count(NULL), 0);
+}
+
 Test(definitions, a_removed_operator_may_be_defined_again)
 {
     const char *schema = "test::again(Tensor x) -> Tensor";

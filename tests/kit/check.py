@@ -73,6 +73,8 @@ def check_faults(suite):
     faults = {"copy": ("0/copy/bytes/4097", "byte 4096 of 4097 is"),
               "alignment": ("0/memory/alignment", "is not aligned to 64 bytes"),
               "fill": ("0/slot/memory.fill", "memory.fill of 3 bytes from 1 on with 0xff: byte 4 is 0xff, expected 0x"),
+              "name": ("0/kernels/names", "no operator has the name 'aten::reluu' of a kernel row, so nothing calls it; "
+                       "did you mean aten::relu"),
               "peer": ("0/slot/copy.peer", "copy.peer of 2 bytes to device 0: byte 4095 is 0x"),
               "self-test": ("0/slot/self_test", "self_test: status 4: wrong: the fan does not turn"),
               "query": ("0/stream/create", "query of an empty stream: 0, expected 1")}
@@ -81,6 +83,7 @@ def check_faults(suite):
         bad = bad_cases(report)
         expect(case in bad, f"{fault}: {case} fails, but {sorted(bad)} did")
         expect(text in bad[case]["reason"], f"{fault}: {bad[case]['reason']}")
+        expect("mylib" not in bad[case]["reason"], f"{fault}: operators of libraries")
         expect(report["status"] == "failed" and report["not_as_expected"] == len(bad), f"{fault}: status")
     done = suite.run(suite.wrong, "--filter", "^0/copy/bytes/1$", expect=1, TENON_TEST_FAULT="close")
     expect("the end of a context" in done.stdout and "Aborted" in done.stdout, "a crash at the end")

@@ -180,6 +180,7 @@ MUTANTS = [
      "1/large-inputs/aten::_log_softmax/float32"),
     ("sort ignores dim", "sort.c", "tensor_dim(t, tn_value_as_int(call->args[first]));", "tensor_dim(t, -1);",
      "1/options/aten::sort.stable/dim=1"),
+    ("the name of an operator is misspelt", "rows.c", 'UNARY("rsqrt",', 'UNARY("rsqtr",', "0/kernels/names"),
     ("gather ignores dim", "index.c", "int64_t dim = tensor_dim(t, tn_value_as_int(call->args[1]));\n    int64_t index[TN_MAX_RANK] "
      "= {0}, from", "int64_t dim = 0;\n    int64_t index[TN_MAX_RANK] = {0}, from", "1/options/aten::gather/dim=2"),
 ]

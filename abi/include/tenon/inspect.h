@@ -68,6 +68,18 @@ TN_API uint32_t tn_inspect_kernel_count(tn_context *ctx, uint32_t op) TN_ANY_THR
 TN_API int32_t tn_inspect_kernel(tn_context *ctx, uint32_t op, uint32_t i,
                                  TN_OUT tn_kernel_info *out) TN_ANY_THREAD;
 
+/* A kernel row whose operator is not defined, so that nothing calls it: the name is misspelt, or belongs to another
+ * version or to an operator library that is not loaded. */
+typedef struct tn_unused_row_info {
+    uint32_t size;
+    uint32_t reserved;
+    const char *device_type;
+    const char *plugin;
+    const char *schema;
+} tn_unused_row_info;
+TN_API uint32_t tn_inspect_unused_row_count(tn_context *ctx) TN_ANY_THREAD;
+TN_API int32_t tn_inspect_unused_row(tn_context *ctx, uint32_t i, TN_OUT tn_unused_row_info *out) TN_ANY_THREAD;
+
 /* A plugin that discovery looked at, loaded or not, with the reason. */
 #define TN_CANDIDATE_LOADED  0u
 #define TN_CANDIDATE_SKIPPED 1u

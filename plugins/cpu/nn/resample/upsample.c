@@ -7,7 +7,7 @@
 #include "resample.h"
 #include <math.h>
 
-enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH, LANCZOS_SMOOTH };
+enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH };
 
 static bool is_double(const tn_call *call)
 {
@@ -112,16 +112,12 @@ static void cubic_taps(const tn_call *call, const cpu_resample_form *form, const
 
 static double filter(int32_t kind, double x)
 {
-    double pi_x = x * 3.14159265358979323846;
-    if (kind == LINEAR_SMOOTH) return fmax(0, 1 - fabs(x));
-    if (kind == CUBIC_SMOOTH) return cubic(x, -0.5);
-    if (fabs(x) >= 3) return 0;
-    return x == 0 ? 1 : 3 * sin(pi_x) * sin(pi_x / 3) / (pi_x * pi_x);
+    return kind == LINEAR_SMOOTH ? fmax(0, 1 - fabs(x)) : cubic(x, -0.5);
 }
 
 static double support_of(int32_t kind, double step)
 {
-    double radius = kind == LINEAR_SMOOTH ? 1 : kind == CUBIC_SMOOTH ? 2 : 3;
+    double radius = kind == LINEAR_SMOOTH ? 1 : 2;
     return step >= 1 ? radius * step : radius;
 }
 
@@ -201,8 +197,6 @@ const tn_kernel_row cpu_upsample_rows[] = {
     LINEAR_ROWS("_upsample_bilinear2d_aa", 2, SCALES_2, "4", smooth_taps, count_smooth, LINEAR_SMOOTH,
                 floats_and_bytes),
     LINEAR_ROWS("_upsample_bicubic2d_aa", 2, SCALES_2, "4", smooth_taps, count_smooth, CUBIC_SMOOTH,
-                floats_and_bytes),
-    LINEAR_ROWS("_upsample_lanczos2d_aa", 2, SCALES_2, "4", smooth_taps, count_smooth, LANCZOS_SMOOTH,
                 floats_and_bytes),
 };
 const uint32_t cpu_upsample_row_count = CPU_ROW_COUNT(cpu_upsample_rows);
