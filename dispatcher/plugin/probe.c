@@ -141,7 +141,7 @@ static int32_t reap(pid_t child, int64_t deadline, int *status)
     for (;;) {
         pid_t ended = waitpid(child, status, WNOHANG);
         if (ended == child) return 1;
-        if (ended < 0 && errno != EINTR) return -1;
+        if (ended < 0 && errno == ECHILD) return -1;
         if (now_ms() >= deadline) return 0;
         poll(NULL, 0, POLL_MS);
     }
@@ -153,7 +153,7 @@ static void end_group(pid_t child)
     int status;
     kill(-child, SIGKILL);
     kill(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    while (waitpid(child, &status, 0) < 0 && errno != ECHILD) continue;
 }
 
 /* ---- Judging ----------------------------------------------------------------------------------------- */
