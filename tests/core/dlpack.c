@@ -5,7 +5,7 @@
 #include <string.h>
 #include "core/dlpack.h"
 #include "core/scope.h"
-#include "fake_driver.h"
+#include "fixture.h"
 
 /* The layout of the specification, on a machine with pointers of 64 bits. */
 _Static_assert(offsetof(DLManagedTensorVersioned, manager_ctx) == 8, "");
@@ -16,26 +16,7 @@ _Static_assert(offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20
 _Static_assert(offsetof(DLTensor, shape) == 24 && offsetof(DLTensor, byte_offset) == 40, "");
 _Static_assert(sizeof(DLManagedTensorVersioned) == 80, "");
 
-static tn_context *ctx;
-static fake cpu, gpu;
-static tn_scope *s;
-
-static void setup(void)
-{
-    gpu = (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
-    ctx = fake_context(&cpu, &gpu);
-    s = tn_scope_open(ctx);
-}
-
-static void finish(void)
-{
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.closed, cpu.opened);
-    cr_assert_eq(cpu.breaches, 0);
-}
-
-TestSuite(dlpack, .init = setup, .fini = finish);
+TestSuite(dlpack, .init = open_fakes, .fini = close_fakes);
 
 Test(dlpack, export_keeps_the_storage)
 {
@@ -61,7 +42,7 @@ Test(dlpack, export_keeps_the_storage)
     cr_assert_eq(cpu.closed, 0);
     m->deleter(m);
     cr_assert_eq(cpu.closed, 1);
-    setup();
+    open_fakes();
 }
 
 Test(dlpack, there_and_back)

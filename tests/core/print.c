@@ -5,27 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/scope.h"
-#include "fake_driver.h"
+#include "fixture.h"
 
-static tn_context *ctx;
-static fake cpu, gpu;
-static tn_scope *s;
-
-static void setup(void)
-{
-    gpu = (fake){.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
-    ctx = fake_context(&cpu, &gpu);
-    s = tn_scope_open(ctx);
-}
-
-static void finish(void)
-{
-    cr_assert_eq(tn_scope_close(s), TN_OK);
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.breaches + gpu.breaches, 0);
-}
-
-TestSuite(print, .init = setup, .fini = finish);
+TestSuite(print, .init = open_fakes, .fini = close_fakes);
 
 #define DATA(type, ...)     ((const type[]){__VA_ARGS__})
 #define EXPECT(tensor, ...) cr_assert_str_eq(tn_format(s, tensor, NULL), __VA_ARGS__)

@@ -13,27 +13,9 @@
 #include "core/finding.h"
 #include "core/scope.h"
 #include "core/transfer.h"
-#include "fake_driver.h"
+#include "fixture.h"
 
-static fake cpu, gpu;
-static tn_context *ctx;
-static tn_scope *s;
-
-static void setup(void)
-{
-    gpu = (fake){.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
-    ctx = fake_context(&cpu, &gpu);
-    s = tn_scope_open(ctx);
-}
-
-static void finish(void)
-{
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.breaches + gpu.breaches, 0);
-}
-
-TestSuite(refusals, .init = setup, .fini = finish);
+TestSuite(refusals, .init = open_fakes, .fini = close_fakes);
 
 static void expect_last(int32_t status, const char *text)
 {
@@ -179,12 +161,10 @@ Test(refusals, dlpack)
 {
     float data[4] = {0};
     int64_t sizes[] = {2, 2}, strides[] = {2, -1}, huge[] = {INT64_MAX / 4, 1};
-    const DLManagedTensorVersioned sound = {.version = {1, 0},
-                                            .dl_tensor = {.data = data,
-                                                          .device = {DLPACK_CPU, 0},
-                                                          .ndim = 2,
-                                                          .dtype = {2, 32, 1},
-                                                          .shape = sizes}};
+    const DLManagedTensorVersioned sound = {
+        .version = {1, 0},
+        .dl_tensor = {
+            .data = data, .device = {DLPACK_CPU, 0}, .ndim = 2, .dtype = {2, 32, 1}, .shape = sizes}};
     struct {
         DLManagedTensorVersioned m;
         int32_t status;
@@ -234,7 +214,8 @@ Test(refusals, options_of_a_scope)
         {{.flags = 8}, "tn_scope_options: unknown flags 0x8"},
         {{.autocast = 9}, "tn_scope_options: autocast 9 is none of TN_SCOPE_AUTOCAST_..."},
         {{.autocast_dtype = TN_FLOAT32}, "tn_scope_options: autocast_dtype must be float16 or bfloat16"},
-        {{.autocast_device = TN_DEVICE_MISSING}, "tn_scope_options: autocast_device is a device that is missing"},
+        {{.autocast_device = TN_DEVICE_MISSING},
+         "tn_scope_options: autocast_device is a device that is missing"},
         {{.default_dtype = TN_INT32},
          "tn_scope_options: default_dtype must be float16, bfloat16, float32 or float64"},
     };
@@ -247,7 +228,8 @@ Test(refusals, options_of_a_scope)
     }
     static const tn_dtype sound[] = {TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64};
     for (int i = 0; i < 4; i++) {
-        const tn_scope_options o = {.size = sizeof o, .default_dtype = sound[i], .autocast_dtype = i < 2 ? sound[i] : 0};
+        const tn_scope_options o = {
+            .size = sizeof o, .default_dtype = sound[i], .autocast_dtype = i < 2 ? sound[i] : 0};
         tn_scope *child = tn_scope_open_with(ctx, &o);
         cr_assert_not(tn_scope_failed(child));
         cr_assert_eq(tni_default_dtype(ctx), sound[i]);
@@ -263,12 +245,18 @@ Test(refusals, drivers_without_a_required_slot)
         size_t slot;
         const char *interface;
     } cases[] = {
-        {offsetof(tni_driver, device.enumerate), "tenon.device"},     {offsetof(tni_driver, device.facts), "tenon.device"},
-        {offsetof(tni_driver, device.open), "tenon.device"},          {offsetof(tni_driver, device.close), "tenon.device"},
-        {offsetof(tni_driver, memory.alloc), "tenon.memory"},         {offsetof(tni_driver, memory.free), "tenon.memory"},
-        {offsetof(tni_driver, copy.host_to_device), "tenon.copy"},    {offsetof(tni_driver, copy.device_to_host), "tenon.copy"},
-        {offsetof(tni_driver, copy.device_to_device), "tenon.copy"},  {offsetof(tni_driver, stream.create), "tenon.stream"},
-        {offsetof(tni_driver, stream.destroy), "tenon.stream"},       {offsetof(tni_driver, stream.query), "tenon.stream"},
+        {offsetof(tni_driver, device.enumerate), "tenon.device"},
+        {offsetof(tni_driver, device.facts), "tenon.device"},
+        {offsetof(tni_driver, device.open), "tenon.device"},
+        {offsetof(tni_driver, device.close), "tenon.device"},
+        {offsetof(tni_driver, memory.alloc), "tenon.memory"},
+        {offsetof(tni_driver, memory.free), "tenon.memory"},
+        {offsetof(tni_driver, copy.host_to_device), "tenon.copy"},
+        {offsetof(tni_driver, copy.device_to_host), "tenon.copy"},
+        {offsetof(tni_driver, copy.device_to_device), "tenon.copy"},
+        {offsetof(tni_driver, stream.create), "tenon.stream"},
+        {offsetof(tni_driver, stream.destroy), "tenon.stream"},
+        {offsetof(tni_driver, stream.query), "tenon.stream"},
         {offsetof(tni_driver, stream.synchronize), "tenon.stream"},
     };
     fake other = {.type = "other", .count = 1};
@@ -367,11 +355,13 @@ Test(refusals, rank_of_devices_of_one_class)
 {
     const char *why = NULL;
     unsetenv("TENON_DEVICE");
-    fake fast = {.type = "fast", .count = 4}, later = {.type = "later", .count = 1}, none = {.type = "none", .count = 0, .reason = "no card"};
+    fake fast = {.type = "fast", .count = 4}, later = {.type = "later", .count = 1},
+         none = {.type = "none", .count = 0, .reason = "no card"};
     tn_context *own = fake_context(NULL, NULL);
     tni_driver d = fake_driver(&none);
     cr_assert_eq(tni_device_type_add(own, &d), TN_OK);
-    cr_assert_eq(tn_device_choose(own, NULL, NULL), TN_DEVICE_MISSING | TN_DEVICE(tn_intern(own, "best"), -1));
+    cr_assert_eq(tn_device_choose(own, NULL, NULL),
+                 TN_DEVICE_MISSING | TN_DEVICE(tn_intern(own, "best"), -1));
     expect_last(TN_E_DEVICE, "no device to choose: no device; none: no card");
     d = fake_driver(&later);
     d.device.facts = facts_of_a_later_class;
@@ -382,7 +372,8 @@ Test(refusals, rank_of_devices_of_one_class)
     d.device.facts = facts_by_index;
     cr_assert_eq(tni_device_type_add(own, &d), TN_OK);
     static const char *const order[] = {"fast:2", "fast:1", "fast:3", "fast:0", "later:0"};
-    for (int32_t i = 0; i < 5; i++) cr_assert_eq(tn_device_at(own, i), tn_device_parse(own, order[i]), "%s", order[i]);
+    for (int32_t i = 0; i < 5; i++)
+        cr_assert_eq(tn_device_at(own, i), tn_device_parse(own, order[i]), "%s", order[i]);
     setenv("TENON_DEVICE", "best", 1);
     cr_assert_eq(tn_device_choose(own, NULL, &why), tn_device_parse(own, "fast:2"));
     cr_assert_not_null(strstr(why, "; none: no card"), "%s", why);
@@ -443,7 +434,8 @@ Test(refusals, findings_are_counted_and_limited)
 /* Each text decides whether two findings are the same. */
 Test(refusals, findings_that_differ_in_one_text)
 {
-    tn_finding base = {.size = sizeof base, .kind = "k", .finder = "f", .plugin = "p", .text = "t", .slot = "s", .op = "o"};
+    tn_finding base = {
+        .size = sizeof base, .kind = "k", .finder = "f", .plugin = "p", .text = "t", .slot = "s", .op = "o"};
     const char **const texts[] = {&base.kind, &base.finder, &base.plugin, &base.text, &base.slot, &base.op};
     cr_assert_eq(tni_report(ctx, &base), TN_OK);
     for (uint32_t i = 0; i < 6; i++) {

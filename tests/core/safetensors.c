@@ -8,11 +8,8 @@
 #include <tenon/io.h>
 #include <unistd.h>
 #include "core/scope.h"
-#include "fake_driver.h"
+#include "fixture.h"
 
-static tn_context *ctx;
-static fake cpu, gpu;
-static tn_scope *s;
 static char folder[512], path[640];
 
 static void setup(void)
@@ -21,17 +18,12 @@ static void setup(void)
     snprintf(folder, sizeof folder, "%s/tenon-safetensors-XXXXXX", temporary ? temporary : P_tmpdir);
     cr_assert_not_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/file", folder);
-    gpu = (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
-    ctx = fake_context(&cpu, &gpu);
-    s = tn_scope_open(ctx);
+    open_fakes();
 }
 
 static void finish(void)
 {
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.closed, cpu.opened);
-    cr_assert_eq(cpu.breaches + gpu.breaches, 0);
+    close_fakes();
     unlink(path);
     cr_assert_eq(rmdir(folder), 0, "a file was left behind");
 }

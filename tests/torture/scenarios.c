@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenarios.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/inspect.h>
@@ -219,6 +220,69 @@ static int share(tn_scope *s, tn_device d)
     return has_sum(s, back, 6);
 }
 
+/* Two steps of a perceptron with one hidden layer; the loss after them, or NaN and a failed scope. */
+static double train(tn_scope *s, tn_device d)
+{
+    tn_scope_options options = {.size = sizeof options, .device = d};
+    tn_scope_options update = {.size = sizeof update, .device = d, .grad_mode = TN_GRAD_OFF};
+    tn_scope *inner = tn_scope_open_child(s, &options);
+    if (!inner) return NAN;
+    tn_tensor *x = tn_reshape(inner, tn_arange(inner, 8, .dtype = TN_FLOAT32), TN_INTS(4, 2));
+    tn_tensor *w[2] = {tn_full(inner, TN_INTS(3, 2), 0.125, .dtype = TN_FLOAT32),
+                       tn_full(inner, TN_INTS(1, 3), 0.5, .dtype = TN_FLOAT32)};
+    tn_tensor *y = tn_select(inner, x, 1, 1), *loss = NULL;
+    for (int i = 0; i < 2 && w[i]; i++) tn_set_requires_grad(w[i], 1);
+    for (int step = 0; step < 3; step++) {
+        tn_tensor *h = tn_linear(inner, tn_tanh(inner, tn_linear(inner, x, w[0])), w[1]);
+        loss = tn_mse_loss(inner, tn_squeeze_dim(inner, h, 1), y);
+        if (step == 2 || tn_backward(inner, loss)) break;
+        for (int i = 0; i < 2; i++) {
+            tn_scope *u = tn_scope_open_child(inner, &update);
+            tn_sub_(u, w[i], tn_mul_scalar(u, tn_grad_of(u, w[i]), 0.01));
+            tn_scope_close(u);
+            tn_set_grad(w[i], NULL);
+        }
+    }
+    double value = tn_item_double(inner, loss);
+    return tn_scope_close(inner) ? NAN : value;
+}
+
+/* The loss in plain arithmetic, in double. */
+static double expected_loss(void)
+{
+    double w0[3][2], w1[3], loss = 0;
+    for (int j = 0; j < 3; j++) w0[j][0] = w0[j][1] = 0.125, w1[j] = 0.5;
+    for (int step = 0; step < 3; step++) {
+        double g0[3][2] = {{0}}, g1[3] = {0};
+        loss = 0;
+        for (int i = 0; i < 4; i++) {
+            double x[2] = {2 * i, 2 * i + 1}, h[3], y = 0;
+            for (int j = 0; j < 3; j++) y += w1[j] * (h[j] = tanh(w0[j][0] * x[0] + w0[j][1] * x[1]));
+            double e = y - x[1];
+            loss += e * e / 4;
+            for (int j = 0; j < 3; j++) {
+                double g = e / 2 * w1[j] * (1 - h[j] * h[j]);
+                g1[j] += e / 2 * h[j];
+                g0[j][0] += g * x[0];
+                g0[j][1] += g * x[1];
+            }
+        }
+        for (int j = 0; j < 3 && step < 2; j++) {
+            w1[j] -= 0.01 * g1[j];
+            w0[j][0] -= 0.01 * g0[j][0];
+            w0[j][1] -= 0.01 * g0[j][1];
+        }
+    }
+    return loss;
+}
+
+static int training(tn_scope *s, tn_device d)
+{
+    double value = train(s, d);
+    if (isnan(value)) return 0;
+    return fabs(value - expected_loss()) <= 1e-5 ? 1 : -1;
+}
+
 /* ---- Streams ------------------------------------------------------------------------------------------- */
 
 static int on_two_streams(tn_scope *s, tn_device d, tn_stream *a, tn_stream *b, tn_event *e)
@@ -360,6 +424,7 @@ const scenario scenarios[] = {{"arithmetic", arithmetic, 0},
                               {"products", products, 0},
                               {"indexing", indexing, 0},
                               {"gradient", gradient, 0},
+                              {"training", training, 0},
                               {"lists", lists, 0},
                               {"reductions", reductions, 0},
                               {"copies", copies, 0},
