@@ -262,8 +262,6 @@ void composite_masked_scatter_backward(tn_scope *s, const tn_value *args, tn_val
     int64_t lacking = tni_numel_of(sizes, UINT64_MAX) - tn_tensor_numel(taken);
     if (lacking > 0)
         taken = tn_cat(s, TN_TENSORS(taken, tni_zeros_on(s, grad, 0, TN_INTS(lacking))));
-    else if (lacking < 0)
-        taken = tni_narrow(s, taken, 0, 0, tn_tensor_numel(taken) + lacking);
     give(outs, 0, tni_reshape(s, taken, sizes));
 }
 

@@ -108,7 +108,9 @@ void composite_pad_circular(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- by mode ---- */
 
-enum { MODE_CONSTANT, MODE_REFLECT, MODE_REPLICATE, MODE_CIRCULAR };
+/* Numbered as in ATen, where _pad_enum takes the number. */
+enum { MODE_REFLECT, MODE_REPLICATE, MODE_CIRCULAR, MODE_CONSTANT, MODE_COUNT };
+static const char *const mode_names[MODE_COUNT] = {"reflect", "replicate", "circular", "constant"};
 
 static tn_tensor *reflect(tn_scope *s, tn_tensor *self, tn_ints pad)
 {
@@ -126,7 +128,6 @@ static tn_tensor *replicate(tn_scope *s, tn_tensor *self, tn_ints pad)
 
 static tn_tensor *pad_by_mode(tn_scope *s, tn_tensor *self, tn_ints pad, int64_t mode, tn_value value)
 {
-    static const char *const names[] = {"constant", "reflect", "replicate", "circular"};
     int64_t rank = rank_of(self), space = pad.count / 2;
     if (pad.count % 2) return tn_scope_fail(s, TN_E_ARGUMENT, "Padding length must be divisible by 2"), NULL;
     if (pad.count > 2 * rank)
@@ -139,7 +140,7 @@ static tn_tensor *pad_by_mode(tn_scope *s, tn_tensor *self, tn_ints pad, int64_t
         return tn_constant_pad_nd(s, self, pad, .value = value.tag ? value : tn_value_float(0));
     if (value.tag != TN_TAG_NONE && tn_value_as_float(value) != 0)
         return tni_scope_failf(s, TN_E_ARGUMENT, "Padding mode \"%s\" doesn't take in value argument",
-                               names[mode]),
+                               mode_names[mode]),
                NULL;
     if (space >= 1 && space <= 3 && (rank == space + 1 || rank == space + 2)) {
         if (mode == MODE_REFLECT) return reflect(s, self, pad);
@@ -155,17 +156,16 @@ static tn_tensor *pad_by_mode(tn_scope *s, tn_tensor *self, tn_ints pad, int64_t
 void composite_pad_enum(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     int64_t mode = arg_int(args, 2);
-    if (mode < MODE_CONSTANT || mode > MODE_CIRCULAR)
+    if (mode < 0 || mode >= MODE_COUNT)
         return (void)tn_scope_fail(s, TN_E_ARGUMENT, "Unrecognised padding mode");
     give(outs, 0, pad_by_mode(s, arg_tensor(args, 0), arg_ints(args, 1), mode, args[3]));
 }
 
 void composite_pad(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    static const char *const names[] = {"constant", "reflect", "replicate", "circular"};
     const char *mode = arg_string(args, 2);
-    for (int64_t i = 0; mode && i < 4; i++) {
-        if (!strcmp(mode, names[i]))
+    for (int64_t i = 0; mode && i < MODE_COUNT; i++) {
+        if (!strcmp(mode, mode_names[i]))
             return give(outs, 0, pad_by_mode(s, arg_tensor(args, 0), arg_ints(args, 1), i, args[3]));
     }
     tni_scope_failf(s, TN_E_ARGUMENT, "Unrecognised padding mode %s", mode ? mode : "None");
