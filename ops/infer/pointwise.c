@@ -72,12 +72,13 @@ int32_t infer_float_power(tni_frame *f)
         const tn_tensor *t = tni_arg_tensor(f, i);
         if (t ? is_complex(dtype_of(t)) : f->args[i].tag == TN_TAG_COMPLEX) dtype = TN_COMPLEX128;
     }
-    if (!f->given[0] || dtype_of(f->given[0]) == dtype) return TN_OK;
+    int32_t inplace = f->op->form == TNI_FORM_INPLACE;
+    const tn_tensor *out = inplace ? tni_arg_tensor(f, 0) : f->given[0];
+    if (!out || dtype_of(out) == dtype) return TN_OK;
     return tni_error(TN_E_DTYPE,
                      "the %s given to %s has dtype %s but the operation's result requires dtype %s",
-                     f->op->form == TNI_FORM_INPLACE ? "base" : "output",
-                     f->op->form == TNI_FORM_INPLACE ? "float_power_" : "float_power",
-                     tni_dtype_error_name(dtype_of(f->given[0])), tni_dtype_error_name(dtype));
+                     inplace ? "base" : "output", inplace ? "float_power_" : "float_power",
+                     tni_dtype_error_name(dtype_of(out)), tni_dtype_error_name(dtype));
 }
 
 /* bool has the powers 0 and 1 */
