@@ -339,7 +339,7 @@ void composite_linalg_qr(tn_scope *s, const tn_value *args, tn_value *outs)
                         mode);
         return;
     }
-    int64_t m = tn_tensor_sizes(a)[rank_of(a) - 2], n = tn_tensor_sizes(a)[rank_of(a) - 1], k = m < n ? m : n;
+    int64_t m = tn_tensor_size(a, -2), n = tn_tensor_size(a, -1), k = m < n ? m : n;
     tn_geqrf_result f = tn_geqrf(s, a);
     r = tn_triu(s, complete ? f.a : tn_narrow(s, f.a, -2, 0, k));
     give(outs, 1, r);

@@ -70,7 +70,7 @@ static double epsilon_of(tn_dtype dtype)
 
 static double default_rtol(const tn_tensor *a)
 {
-    int64_t m = tn_tensor_sizes(a)[rank_of(a) - 2], n = tn_tensor_sizes(a)[rank_of(a) - 1];
+    int64_t m = tn_tensor_size(a, -2), n = tn_tensor_size(a, -1);
     return epsilon_of(dtype_of(a)) * (double)(m > n ? m : n);
 }
 

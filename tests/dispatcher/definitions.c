@@ -240,6 +240,7 @@ static int32_t use_host(void *self, const tn_call *call)
     case 0: /* all allowed */
         if (call->host->workspace(call, 100, &memory, &offset, &host) || !memory) return TN_E_INTERNAL;
         if (call->host->workspace(call, 100, NULL, NULL, NULL)) return TN_E_INTERNAL;
+        if (call->host->workspace(call, 0, &memory, NULL, &host) || memory || host) return TN_E_INTERNAL;
         if (call->host->random_reserve(call, NULL, 4, &seed, &offset)) return TN_E_INTERNAL;
         if (call->host->resize_output(call, 0, 1, fewer)) return TN_E_INTERNAL;
         call_before = call;

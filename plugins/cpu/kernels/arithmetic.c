@@ -38,7 +38,7 @@ KERNEL(add)
         binary_with(p, n, SCALARS, add_elem);
 }
 BINARY_WITH(sub, a - x * b)
-BINARY(mul, a *b)
+BINARY(mul, (a * b))
 #endif
 
 /* ---- What images and masks do not need ----------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 
 BINARY(div, a / b)
 BINARY(div_trunc, FN(trunc)(a / b))
-UNARY_WITH(scale, a *x)
+UNARY_WITH(scale, (a * x))
 UNARY_WITH(scale_down, a / x)
 UNARY(reciprocal, 1 / a)
 UNARY(sqrt, FN(sqrt)(a))
@@ -21,7 +21,7 @@ UNARY(rad2deg, a *(T)57.295779513082320876798154814105)
 UNARY(angle, a != a ? a : a < 0 ? (T)3.14159265358979323846 : 0)
 UNARY(conj_physical, a)
 BINARY(copysign, FN(copysign)(a, b))
-BINARY_WITH(native_dropout_backward, a *b *x)
+BINARY_WITH(native_dropout_backward, (a * b) * x)
 
 #if CPU_IS_HALF
 /* The bits are enough. */
@@ -69,7 +69,7 @@ UNARY(trunc, FN(trunc)(a))
 UNARY(frac, a - FN(trunc)(a))
 
 /* x = 10^|decimals|. Negative powers of ten are not exact, so round_down divides by the positive one. */
-ELEM(T, round_up_elem, (T a, T x, T y, T z), FN(rint)(a *x) / x)
+ELEM(T, round_up_elem, (T a, T x, T y, T z), (FN(rint)(a * x) / x))
 ELEM(T, round_down_elem, (T a, T x, T y, T z), FN(rint)(a / x) * x)
 KERNEL(round_decimals)
 {

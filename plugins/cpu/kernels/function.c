@@ -105,8 +105,8 @@ static void vector_pow(T *o, const T *a, const T *b, int64_t n)
     for (int64_t i = 0; i < n; i++) o[i] = FN(fabs)(t[i]) == INFINITY ? FN(pow)(a[i], b[i]) : t[i];
 }
 LOOP(pow, vector_pow(p[0], p[1], p[2], n))
-ELEM(T, square, (T a), a *a)
-ELEM(T, cube, (T a), a *a *a)
+ELEM(T, square, (T a), (a * a))
+ELEM(T, cube, (T a), (a * a) * a)
 ELEM(T, inverse, (T a), 1 / a)
 ELEM(T, inverse_square, (T a), 1 / (a * a))
 ELEM(T, root, (T a), FN(sqrt)(a))

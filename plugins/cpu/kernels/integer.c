@@ -65,7 +65,7 @@ ALWAYS_INLINE T power_of(T a, T exponent)
     return result;
 }
 BINARY(pow, power_of(a, b))
-UNARY(square, a *a)
+UNARY(square, (a * a))
 ELEM(T, pow_scalar_elem, (T a, T x, T y, T z), power_of(a, x))
 KERNEL(pow_scalar)
 {

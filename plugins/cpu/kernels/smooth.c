@@ -163,7 +163,7 @@ ALWAYS_INLINE T elu_elem(T a, T x, T y, T z)
     T below = less_one(power_of(a * z, 0)) * x, above = a * y;
     return a < 0 ? below : above;
 }
-ELEM(T, positive_elu_elem, (T a, T x, T y, T z), a *y)
+ELEM(T, positive_elu_elem, (T a, T x, T y, T z), (a * y))
 static int32_t any_negative(const E *a, int64_t n)
 {
     int32_t any = 0;
@@ -245,7 +245,7 @@ ALWAYS_INLINE T softplus_slope(T g, T a, T beta, T threshold)
 BINARY_WITH(softplus_backward, softplus_slope(a, b, x, y))
 
 /* From the input alone, since devices differ in what the forward pass keeps in `buffer`. */
-BINARY(log_sigmoid_backward, a *sigmoid_elem(-b))
+BINARY(log_sigmoid_backward, (a * sigmoid_elem(-b)))
 
 POINTWISE_KERNELS(smooth) = {
     ENTRY(exp),
