@@ -12,6 +12,9 @@
 #include "core/shape.h"
 
 #define MAKER_BYTES 64
+#define PLACE_BYTES 192
+#define TEXT_BYTES  640
+#define MAX_WAITING 2u  /* the first NaN and the first infinity */
 #define MAX_LINES   50u /* of one report */
 #define BUCKETS     4096u
 
@@ -20,9 +23,17 @@ typedef struct tni_alive {
     struct tni_alive *previous, *next;
     struct tni_alive *chain; /* in its bucket */
     const void *handle;
-    uint64_t number; /* in the order of making */
+    uint64_t number;    /* in the order of making */
+    const void *thread; /* that made it, by its tni_tls */
     char maker[MAKER_BYTES];
+    char place[PLACE_BYTES]; /* "model.c:49", or "" */
 } tni_alive;
+
+/* A finding that waits for the place of the call that found it. */
+typedef struct waiting {
+    const void *thread; /* NULL: free */
+    char text[TEXT_BYTES];
+} waiting;
 
 struct tni_debug {
     uint32_t wishes; /* TNI_DEBUG_... */
@@ -30,6 +41,7 @@ struct tni_debug {
     uint64_t last_number;
     tni_alive *tensors, *scopes; /* the last one made first */
     tni_alive *buckets[BUCKETS]; /* of both, by handle */
+    waiting found[MAX_WAITING];
 };
 
 static const struct {
@@ -68,6 +80,7 @@ int32_t tni_debug_init(tn_context *ctx)
     pthread_mutex_init(&d->lock, NULL);
     ctx->debug = d;
     if (wishes & TNI_DEBUG_LEAKS) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_LEAKS);
+    if (wishes & (TNI_DEBUG_LEAKS | TNI_DEBUG_NAN)) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_PLACES);
     return TN_OK;
 }
 
@@ -94,7 +107,7 @@ static void add(tn_context *ctx, tni_alive **list, const void *handle, const cha
     pthread_mutex_lock(&d->lock);
     tni_alive **link = find(d, handle), *a = *link ? NULL : tni_alloc(ctx, sizeof *a);
     if (a) {
-        *a = (tni_alive){.next = *list, .handle = handle, .number = ++d->last_number};
+        *a = (tni_alive){.next = *list, .handle = handle, .number = ++d->last_number, .thread = &tni_tls};
         snprintf(a->maker, sizeof a->maker, "%s", maker);
         if (a->next) a->next->previous = a;
         *list = *link = a;
@@ -140,6 +153,62 @@ void tni_debug_scope_closed(tn_scope *s)
     drop(s->ctx, &s->ctx->debug->scopes, s);
 }
 
+/* ---- Where the program made a call --------------------------------------------------------------------- */
+
+void tni_debug_place_begin(tn_scope *s)
+{
+    struct tni_debug *d = s->ctx->debug;
+    pthread_mutex_lock(&d->lock);
+    s->placed_from = d->last_number;
+    pthread_mutex_unlock(&d->lock);
+    tni_tls.place_follows = 1;
+}
+
+static void set_place(tni_alive *a, const char *place)
+{
+    if (!a->place[0]) snprintf(a->place, sizeof a->place, "%s", place);
+}
+
+/* Under the lock. */
+static void log_found(tn_context *ctx, waiting *w, const char *place)
+{
+    tni_log(ctx, TN_LOG_ERROR, "TENON_DEBUG: %s: %s", place, w->text);
+    w->thread = NULL;
+}
+
+void tni_debug_place_end(tn_scope *s, const char *file, uint32_t line)
+{
+    struct tni_debug *d = s->ctx->debug;
+    char place[PLACE_BYTES];
+    tni_tls.place_follows = 0;
+    if (!d) return;
+    snprintf(place, sizeof place, "%s:%u", file, line);
+    pthread_mutex_lock(&d->lock);
+    for (tni_alive *a = d->tensors; a && a->number > s->placed_from; a = a->next) {
+        if (a->thread == &tni_tls) set_place(a, place);
+    }
+    if (*find(d, s)) set_place(*find(d, s), place);
+    for (uint32_t i = 0; i < MAX_WAITING; i++) {
+        if (d->found[i].thread == &tni_tls) log_found(s->ctx, &d->found[i], place);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tni_debug_found(tn_context *ctx, const char *text)
+{
+    struct tni_debug *d = ctx->debug;
+    uint32_t i = 0;
+    pthread_mutex_lock(&d->lock);
+    while (i < MAX_WAITING && d->found[i].thread) i++;
+    if (tni_tls.place_follows && i < MAX_WAITING) {
+        d->found[i].thread = &tni_tls;
+        snprintf(d->found[i].text, sizeof d->found[i].text, "%s", text);
+    } else {
+        tni_log(ctx, TN_LOG_ERROR, "TENON_DEBUG: %s", text);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
 /* ---- The report ---------------------------------------------------------------------------------------- */
 
 static void report_tensor(tn_context *ctx, const tni_alive *a)
@@ -149,9 +218,9 @@ static void report_tensor(tn_context *ctx, const tni_alive *a)
     const char *dtype = tn_dtype_name(t->desc.dtype);
     uint32_t refs = atomic_load(&t->refs);
     tni_log(ctx, TN_LOG_ERROR,
-            "TENON_DEBUG: leak: tensor %s %s with %u reference%s, made by %s (number %llu)",
-            tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes), dtype ? dtype : "?", refs,
-            refs == 1 ? "" : "s", a->maker, (unsigned long long)a->number);
+            "TENON_DEBUG: %s%sleak: tensor %s %s with %u reference%s, made by %s (number %llu)", a->place,
+            a->place[0] ? ": " : "", tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
+            dtype ? dtype : "?", refs, refs == 1 ? "" : "s", a->maker, (unsigned long long)a->number);
 }
 
 static uint32_t count(const tni_alive *a)
@@ -169,7 +238,8 @@ void tni_debug_report(tn_context *ctx)
     uint32_t tensors = count(d->tensors), scopes = count(d->scopes), lines = 0;
     for (const tni_alive *a = d->scopes; a && lines < MAX_LINES; a = a->next, lines++)
         tni_log(ctx, TN_LOG_ERROR,
-                "TENON_DEBUG: leak: scope of %s is open and owns %u tensor%s (number %llu)", a->maker,
+                "TENON_DEBUG: %s%sleak: scope of %s%s is open and owns %u tensor%s (number %llu)", a->place,
+                a->place[0] ? ": " : "", a->maker, a->place[0] ? ", first used here," : "",
                 ((const tn_scope *)a->handle)->count, ((const tn_scope *)a->handle)->count == 1 ? "" : "s",
                 (unsigned long long)a->number);
     for (const tni_alive *a = d->tensors; a && lines < MAX_LINES; a = a->next, lines++) report_tensor(ctx, a);

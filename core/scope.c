@@ -265,8 +265,17 @@ void tn_scope_place(tn_scope *s, const char *file, uint32_t line)
     s->wants_place = 0;
 }
 
+int32_t tn_scope_place_begin(tn_scope *s)
+{
+    int32_t status = tn_scope_failed(s);
+    if (status || TNI_LIKELY(!(s->ctx->flags & TNI_CONTEXT_PLACES))) return status;
+    tni_debug_place_begin(s);
+    return TN_PLACE_WANTED;
+}
+
 void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line)
 {
+    if (TNI_UNLIKELY(tni_tls.place_follows && s && !tni_scope_check(s))) tni_debug_place_end(s, file, line);
     if (s && s->status && s->wants_place) tn_scope_place(s, file, line);
 }
 

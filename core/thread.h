@@ -24,9 +24,10 @@ typedef struct tni_thread {
     struct tni_autocast *autocast;            /* innermost region of casts, see autocast.h */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
     struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
-    uint64_t sequence;   /* autograd's: number of the last node made here */
-    void *errors;        /* error.c's */
-    uint32_t error_lost; /* there was no memory for `errors` */
+    uint64_t sequence;                /* autograd's: number of the last node made here */
+    void *errors;                     /* error.c's */
+    uint16_t error_lost;              /* there was no memory for `errors` */
+    uint16_t place_follows;           /* the place of the call that is running will be told, see debug.h */
     uint32_t observer_count;
     void *profile; /* profile.c's: where this thread's calls are written */
 } tni_thread;

@@ -162,7 +162,7 @@ static inline int32_t run_layers(tni_frame *f, const tni_registry *r, const tni_
     return TNI_LIKELY(!layers) ? tni_run(f) : tni_next(f);
 }
 
-/* Inlined into both entry points. */
+/* Inlined into all entry points. */
 static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const tni_op *op,
                                                           const tn_value *args, uint32_t n_args,
                                                           tn_value *outs, uint32_t n_outs)
@@ -234,14 +234,28 @@ int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs)
     return status;
 }
 
-int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
-                      uint32_t n_outs)
+/* TENON_DEBUG: what the call finds and makes waits for its place. */
+static __attribute__((noinline)) int32_t call_and_want_place(tn_scope *s, uint32_t op, const tn_value *args,
+                                                             uint32_t n_args, tn_value *outs, uint32_t n_outs)
 {
+    int32_t before = tn_scope_place_begin(s), status = tn_scope_call(s, op, args, n_args, outs, n_outs);
+    return status ? status : before;
+}
+
+/* Inlined into both entry points. With `placed` the caller tells the place of the call if it is wanted. */
+static inline __attribute__((always_inline)) int32_t scope_call(tn_scope *s, uint32_t op,
+                                                                const tn_value *args, uint32_t n_args,
+                                                                tn_value *outs, uint32_t n_outs,
+                                                                const int32_t placed)
+{
+    const uint32_t rare = TNI_CONTEXT_CHECKS_SCOPES | (placed ? TNI_CONTEXT_PLACES : 0);
     int32_t status;
-    if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES)) {
+    if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & rare)) {
         status = tn_scope_failed(s);
         if (status && s && s->status) s->wants_place = 0;
         if (status) return tni_no_results(status, outs, n_outs);
+        if (placed && s->ctx->flags & TNI_CONTEXT_PLACES)
+            return call_and_want_place(s, op, args, n_args, outs, n_outs);
     }
     status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
     if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);
@@ -251,6 +265,18 @@ int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n
         return s->status;
     }
     return own_results(s, outs, n_outs);
+}
+
+int32_t tn_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                      uint32_t n_outs)
+{
+    return scope_call(s, op, args, n_args, outs, n_outs, 0);
+}
+
+int32_t tn_scope_call_placed(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                             uint32_t n_outs)
+{
+    return scope_call(s, op, args, n_args, outs, n_outs, 1);
 }
 
 void tni_value_release(tn_context *ctx, tn_value *v)

@@ -96,16 +96,16 @@ static int32_t was_given(const tn_call_info *info, int32_t nan)
 static void report(tni_call_watch *w, const tn_call_info *info, uint32_t i, const tn_tensor *t, int32_t nan,
                    int64_t element)
 {
-    char sizes[256];
+    char sizes[256], text[640];
     if (atomic_exchange(nan ? &w->has_nan : &w->has_infinity, 1)) return;
     const char *origin = is_given(info, t)      ? " (written in place)"
                          : was_given(info, nan) ? " (an argument held one already)"
                                                 : "";
-    tni_log(w->ctx, TN_LOG_ERROR,
-            "TENON_DEBUG: first %s: element %lld of result %u of %s, call %llu, %s %s%s",
-            nan ? "NaN" : "infinity", (long long)element, i, info->name, (unsigned long long)info->sequence,
-            tn_dtype_name(t->desc.dtype), tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
-            origin);
+    snprintf(text, sizeof text, "first %s: element %lld of result %u of %s, call %llu, %s %s%s",
+             nan ? "NaN" : "infinity", (long long)element, i, info->name, (unsigned long long)info->sequence,
+             tn_dtype_name(t->desc.dtype), tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
+             origin);
+    tni_debug_found(w->ctx, text);
 }
 
 /* Results of these are memory that nobody has written. */

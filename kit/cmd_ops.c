@@ -5,13 +5,15 @@
 #include <tenon/inspect.h>
 #include "c_calls.h"
 #include "cmd.h"
+#include "similar.h"
 
-static const char help[] = "usage: tenon ops [--json | --c] [NAME]\n\n"
+static const char help[] = "usage: tenon ops [--json] [NAME]\n"
+                           "       tenon ops --c NAME\n\n"
                            "Lists the operators. NAME selects some and shows schemas, tags and the dtypes of "
-                           "each plugin's kernels; it is\n"
-                           "a full name (aten::add.Tensor), a name (add), a name with overload (add.Tensor), "
-                           "a C call (tn_add), or a glob\n"
-                           "('*softmax*').\n\n"
+                           "each plugin's kernels.\n"
+                           "NAME is a full name (aten::add.Tensor), a name (add), a name with overload "
+                           "(add.Tensor), a C call (tn_add),\n"
+                           "or a glob ('*softmax*').\n\n"
                            "  --json   the same as JSON\n"
                            "  --c      the C calls, with their options and defaults\n";
 
@@ -133,6 +135,17 @@ static void print_c_call(const tn_operator_info *op)
     if (c) printf("%s    %s\n", c->text, op->name);
 }
 
+/* "did you mean": C names and schema names that resemble `wish`. */
+static void print_similar(tn_context *ctx, const char *wish)
+{
+    cmd_similar similar[CMD_MAX_SIMILAR];
+    uint32_t n = cmd_find_similar(ctx, wish, similar);
+    fprintf(stderr, "tenon ops: no operator '%s'", wish);
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(stderr, "%s %s (%s)", i ? "," : "; did you mean", similar[i].c_name, similar[i].name);
+    fprintf(stderr, "%s\n", n ? "?" : "");
+}
+
 int cmd_ops(int argc, char **argv)
 {
     cmd_options o = {.help = help, .flags = {"--json", "--c"}, .max_operands = 1};
@@ -141,6 +154,12 @@ int cmd_ops(int argc, char **argv)
     uint32_t shown = 0;
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
+    if (o.set[1] && !o.operand) {
+        fputs(
+            "tenon ops: --c needs the NAME of an operator (tenon ops --c layer_norm); a glob shows several\n",
+            stderr);
+        return CMD_USAGE;
+    }
     tn_context *ctx = cmd_context(0);
     if (!ctx) return CMD_FAILED;
     const char *wish = base_of_c_name(ctx, o.operand, base, sizeof(base));
@@ -162,12 +181,7 @@ int cmd_ops(int argc, char **argv)
             print_line(ctx, &op);
     }
     if (o.set[0]) json_close(&j, ']');
-    if (shown == 0 && o.operand) {
-        tn_operator_find(ctx, o.operand); /* its error names similar operators */
-        const char *message = tn_last_error() ? tn_last_error()->message : "",
-                   *similar = strstr(message, "; did you mean");
-        fprintf(stderr, "tenon ops: no operator '%s'%s\n", o.operand, similar ? similar : "");
-    }
+    if (shown == 0 && o.operand) print_similar(ctx, o.operand);
     tn_context_destroy(ctx);
     return shown > 0 ? CMD_OK : CMD_FAILED;
 }

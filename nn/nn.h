@@ -54,32 +54,48 @@ typedef struct nn_batch_norm {
 void nn_batch_norm_init(nn_batch_norm *l, nn_store *store, tn_scope *s, const char *name, int64_t channels);
 tn_tensor *nn_batch_norm_forward(const nn_batch_norm *l, tn_scope *s, tn_tensor *x, int32_t training);
 
-/* The error of a failed forward says where the program called it. */
+/* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES
-static inline tn_tensor *nn_conv2d_forward_at(const char *file, int32_t line, const nn_conv2d *l, tn_scope *s,
-                                              tn_tensor *x, tn_dtype dtype)
+static inline int32_t nn_store_save_at(const char *file, int32_t line, const nn_store *store, tn_scope *scope,
+                                       const char *path)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *y = nn_conv2d_forward(l, s, x, dtype);
-    if (!y) tn_place_failed(s, before, file, line);
-    return y;
+    int32_t before = tn_scope_place_begin(scope), status = nn_store_save(store, scope, path);
+    if (status || before) tn_place_after(scope, before, file, line);
+    return status;
 }
-static inline tn_tensor *nn_linear_forward_at(const char *file, int32_t line, const nn_linear *l, tn_scope *s,
-                                              tn_tensor *x, tn_dtype dtype)
+static inline int32_t nn_store_load_at(const char *file, int32_t line, nn_store *store, tn_scope *scope,
+                                       const char *path)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *y = nn_linear_forward(l, s, x, dtype);
-    if (!y) tn_place_failed(s, before, file, line);
-    return y;
+    int32_t before = tn_scope_place_begin(scope), status = nn_store_load(store, scope, path);
+    if (status || before) tn_place_after(scope, before, file, line);
+    return status;
+}
+static inline tn_tensor *nn_conv2d_forward_at(const char *file, int32_t line, const nn_conv2d *l,
+                                              tn_scope *scope, tn_tensor *x, tn_dtype dtype)
+{
+    int32_t before = tn_scope_place_begin(scope);
+    tn_tensor *t = nn_conv2d_forward(l, scope, x, dtype);
+    if (!t || before) tn_place_after(scope, before, file, line);
+    return t;
+}
+static inline tn_tensor *nn_linear_forward_at(const char *file, int32_t line, const nn_linear *l,
+                                              tn_scope *scope, tn_tensor *x, tn_dtype dtype)
+{
+    int32_t before = tn_scope_place_begin(scope);
+    tn_tensor *t = nn_linear_forward(l, scope, x, dtype);
+    if (!t || before) tn_place_after(scope, before, file, line);
+    return t;
 }
 static inline tn_tensor *nn_batch_norm_forward_at(const char *file, int32_t line, const nn_batch_norm *l,
-                                                  tn_scope *s, tn_tensor *x, int32_t training)
+                                                  tn_scope *scope, tn_tensor *x, int32_t training)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *y = nn_batch_norm_forward(l, s, x, training);
-    if (!y) tn_place_failed(s, before, file, line);
-    return y;
+    int32_t before = tn_scope_place_begin(scope);
+    tn_tensor *t = nn_batch_norm_forward(l, scope, x, training);
+    if (!t || before) tn_place_after(scope, before, file, line);
+    return t;
 }
+#define nn_store_save(...)         nn_store_save_at(__FILE__, __LINE__, __VA_ARGS__)
+#define nn_store_load(...)         nn_store_load_at(__FILE__, __LINE__, __VA_ARGS__)
 #define nn_conv2d_forward(...)     nn_conv2d_forward_at(__FILE__, __LINE__, __VA_ARGS__)
 #define nn_linear_forward(...)     nn_linear_forward_at(__FILE__, __LINE__, __VA_ARGS__)
 #define nn_batch_norm_forward(...) nn_batch_norm_forward_at(__FILE__, __LINE__, __VA_ARGS__)

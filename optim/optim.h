@@ -41,4 +41,22 @@ void optim_adamw_finish(optim_adamw *o);
 /* Learning rate that rises linearly over `warm_up` of all steps and falls along half a cosine to 0. */
 double optim_warm_up_cosine(double peak, int64_t step, int64_t steps, double warm_up);
 
+/* The error of a failed step says where the program called it. */
+#ifndef TN_NO_PLACES
+static inline int32_t optim_sgd_step_at(const char *file, int32_t line, optim_sgd *o, tn_scope *scope)
+{
+    int32_t before = tn_scope_place_begin(scope), status = optim_sgd_step(o, scope);
+    if (status || before) tn_place_after(scope, before, file, line);
+    return status;
+}
+static inline int32_t optim_adamw_step_at(const char *file, int32_t line, optim_adamw *o, tn_scope *scope)
+{
+    int32_t before = tn_scope_place_begin(scope), status = optim_adamw_step(o, scope);
+    if (status || before) tn_place_after(scope, before, file, line);
+    return status;
+}
+#define optim_sgd_step(...)   optim_sgd_step_at(__FILE__, __LINE__, __VA_ARGS__)
+#define optim_adamw_step(...) optim_adamw_step_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
 #endif

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What include paths cannot show of the rooms of the house, and what library code may never call.
+"""Checks of the rooms that include paths cannot make, and of calls that the library may not make.
 
-The top meson.build gives each room an include path with the rooms that it may see. Left for this check: includes that
-climb out of a room ("../core/x.h"), client headers in plugins, and calls that print or end the process. Prints every
-breach; exits with 1 if there is one.
+The top meson.build gives each room an include path with the rooms that it may see. This script looks for the rest:
+includes that climb out of a room ("../core/x.h"), client headers in plugins, and calls that print or end the process.
+Prints every breach; exits with 1 if there is one.
 """
 import re
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows what another compiler warns of: check_warnings.py FOLDER [--compiler clang] [-j JOBS]
+"""Prints the warnings of another compiler: check_warnings.py FOLDER [--compiler clang] [-j JOBS]
 
-Each C file of the build FOLDER is read once for every set of macros it is compiled with (levels of the CPU plugin aside: the
-first stands for all), by the options it is compiled with, and nothing is made of it: a fraction of a build. Any warning is a
-failure.
+The compiler reads each C file of the build FOLDER with the options that it is built with, once for every set of macros,
+and writes no object file, so this takes a fraction of a build. Of the levels of the CPU plugin only the first is read. Any
+warning is a failure.
 """
 import argparse
 import json
@@ -15,12 +15,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-KEPT = ("-I", "-D", "-W", "-m", "-std", "-isystem", "-pthread", "-fopenmp")  # what decides what a file says
+KEPT = ("-I", "-D", "-W", "-m", "-std", "-isystem", "-pthread", "-fopenmp")  # options that change what the compiler reads
 WITH_OUTPUT = {"-o", "-MF", "-MQ", "-MT"}
 
 
 def options_of(command):
-    """What the reading of a file depends on, in the order of the command line."""
+    """The options of a compilation that matter here, in the order of the command line."""
     kept, words = [], iter(shlex.split(command))
     for word in words:
         if word in WITH_OUTPUT:
@@ -31,7 +31,7 @@ def options_of(command):
 
 
 def readings(folder):
-    """{(file, macros): options}: one for all targets that compile a file alike."""
+    """{(file, macros): options}: one for all targets that compile a file with the same macros."""
     found = {}
     for entry in json.loads((folder / "compile_commands.json").read_text()):
         if entry["file"].endswith(".c"):

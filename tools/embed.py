@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def literal(data):
-    """The bytes as C string literals of at most 96 bytes a line, whatever they are."""
+    """The bytes as C string literals of at most 96 bytes a line, with escapes where needed."""
     for start in range(0, len(data), 96):
         piece = data[start:start + 96]
         yield '"' + "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in piece) + '"'

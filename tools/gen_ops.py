@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Prints what is made from the table of operators (ops/table/*.toml): the typed calls, the built-in registrations,
-the list of gradient rules and the table in the documentation. It decides nothing: what is not in the table or
-in numbers.txt is an error here, never a guess. docs/operators-naming.md states the rule for C names. The parts
-are in gen/.
+Prints the files that are generated from the table of operators (ops/table/*.toml): the typed calls, the built-in
+registrations, the list of gradient rules and the table in the documentation. It decides nothing: what is missing in the
+table or in numbers.txt is an error, never a guess. docs/operators-naming.md has the rule for C names. The modules are
+in gen/.
 """
 import argparse
 import os
@@ -20,7 +20,7 @@ from gen.tables import print_gradient_rules, print_gradients, print_rules, print
 
 
 def write(path, text):
-    """Leaves a file alone whose text is the same, so that a build does not start over."""
+    """Does not write a file that has the text already, so that nothing is built again."""
     if os.path.exists(path):
         with open(path) as f:
             if f.read() == text:
@@ -38,7 +38,7 @@ def differs(path, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Prints what is made from the table of operators.")
+    parser = argparse.ArgumentParser(description="Prints the files that are generated from the table of operators.")
     parser.add_argument("--table", default=os.path.join(os.path.dirname(__file__), "..", "ops", "table"))
     parser.add_argument("--out-header", metavar="FILE")
     parser.add_argument("--out-cpp-header", metavar="FILE")
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--out-doc", metavar="FILE")
     parser.add_argument("--out-c-calls", metavar="FILE", help="the C calls that `tenon ops --c` prints")
     parser.add_argument("--headers", metavar="DIR", default=os.path.join(os.path.dirname(__file__), "..", "abi", "include", "tenon"),
-                        help="the public headers, whose names no operator may bear")
+                        help="the public headers, whose names no operator may have")
     parser.add_argument("--check", action="store_true", help="only look for inconsistencies")
     parser.add_argument("--families", metavar="NAME", nargs="+", help="fail unless these are the files of the table, as the build depends on each")
     parser.add_argument("--compare", action="store_true", help="write nothing; fail where a file differs from what would be written")

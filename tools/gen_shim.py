@@ -5,9 +5,9 @@
     gen_shim.py INCLUDE_FOLDER OUT.h OUT.c
 
 For every slot of every interface, of the plugin's table and of the host's: its number, what its arguments are (by the
-types, names and notes in the header), and one function that makes a shim_call, lets the tool see it, and calls what is
-behind. For every function of a tn_operator_def (op.h): its number and what stands for it. What cannot be understood is
-refused, so that a slot that is appended to the header cannot be missed in silence.
+types, names and notes in the header), and one function that makes a shim_call, shows it to the tool, and calls the
+plugin's or host's function. For every function of a tn_operator_def (op.h): its number and the function that replaces it.
+A declaration that the script does not understand is an error, so that no slot that is appended to the header is missed.
 """
 import re
 import sys
@@ -21,7 +21,7 @@ import scan  # noqa: E402
 INTERFACES = ["device", "memory", "copy", "stream", "event", "layout", "random", "autocast", "allocator", "graph",
               "collectives"]
 NOT_WRAPPED = {"kernels", "shim"}
-# What a pointer of that name is. Numbers are known by their type, and by these names.
+# The kind of a pointer, by the name of the argument. The kind of a number follows from its type, and from NUMBERS.
 POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", "out_device": "DEVICE",
             "stream": "STREAM", "out_stream": "STREAM",
             "event": "EVENT", "out_event": "EVENT", "start": "EVENT", "end": "EVENT",
@@ -32,7 +32,7 @@ POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", 
             "meta": "META", "user": "USER", "out_self": "SELF", "pointer": "USER", "self": "SELF"}
 NUMBERS = {"bytes": "BYTES", "offset": "OFFSET", "to_offset": "OFFSET", "from_offset": "OFFSET"}
 WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "double": 8, "tn_dtype": 4, "tn_device": 8}
-# Results that are no status although they are an int32_t.
+# int32_t results that are not a status.
 VALUES = {"autocast.classify"}
 NOTES = ["OUT", "TAKES", "NULLABLE", "ANY_THREAD", "HOST_THREAD", "IN_KERNEL", "IN_CALLBACK"]
 
@@ -184,7 +184,7 @@ def read_definition(folder):
     fields = re.search(r"typedef struct tn_operator_def \{(.*?)\} tn_operator_def;", text, re.S).group(1)
     found = re.findall(r"tn_kernel_fn (\w+);", fields)
     if "(*" in fields or not found:
-        raise scan.ScanError("tn_operator_def: a function that is no tn_kernel_fn; tell tools/gen_shim.py")
+        raise scan.ScanError("tn_operator_def: a function that is not a tn_kernel_fn; tell tools/gen_shim.py")
     return found
 
 

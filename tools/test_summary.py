@@ -14,7 +14,7 @@ from pathlib import Path
 
 SYNTHESIS = re.compile(r"Synthesis: Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)")
 SKIPPED = re.compile(r"\[SKIP\] (.*)")
-FINDING = re.compile(r"ERROR: |runtime error: |WARNING: ThreadSanitizer|ERROR SUMMARY: [1-9]") # what else they write are remarks
+FINDING = re.compile(r"ERROR: |runtime error: |WARNING: ThreadSanitizer|ERROR SUMMARY: [1-9]") # their other lines are remarks
 OWN_SUM = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 GOOD, SKIP = ("OK", "EXPECTEDFAIL"), ("SKIP",)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a test of the build with Valgrind's memcheck: under_valgrind.py FOLDER COMMAND...
 
-The programs of the build FOLDER run under it, and what they start. Where the test is a script, the interpreter does not:
-each argument of it that is a program is replaced by one that starts that program under memcheck. Findings go into files
-of FOLDER/valgrind, one a process; a process without any leaves an empty one.
+The programs of the build FOLDER run under it, and the programs that they start. If the test is a script, its interpreter
+does not: each argument that is a program of FOLDER is replaced by a script that starts it under memcheck. Findings go into
+FOLDER/valgrind, one file for each process, which is empty if there are none.
 """
 import os
 import shlex

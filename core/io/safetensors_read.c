@@ -350,6 +350,19 @@ static const entry *find(const tn_safetensors *f, const char *name)
     return NULL;
 }
 
+/* A bool tensor holds the bytes 0 and 1 only. `data` is that of n elements from element `first` on. */
+static int32_t check_bools(const tn_safetensors *f, const entry *e, const unsigned char *data, uint64_t first,
+                           uint64_t n)
+{
+    for (uint64_t i = 0; e->dtype == TN_BOOL && i < n; i++) {
+        if (data[i] > 1)
+            return tni_error(TN_E_CORRUPT,
+                             "%s: tensor '%s': element %llu is the byte %u (expected 0 or 1, as bool)",
+                             f->path, e->name, (unsigned long long)(first + i), data[i]);
+    }
+    return TN_OK;
+}
+
 /* In pieces through host memory, for devices whose memory the host does not see. */
 static int32_t read_to_device(const tn_safetensors *f, const entry *e, tn_tensor *t)
 {
@@ -359,6 +372,7 @@ static int32_t read_to_device(const tn_safetensors *f, const entry *e, tn_tensor
     for (uint64_t done = 0; done < bytes && !code; done += chunk) {
         uint64_t n = bytes - done < chunk ? bytes - done : chunk;
         code = read_at(f, f->data + e->begin + done, buffer, n);
+        if (!code) code = check_bools(f, e, (const unsigned char *)buffer, done, n);
         if (!code)
             code = tni_copy_to_device(t->storage->device, t->desc.allocation, t->desc.byte_offset + done,
                                       buffer, n);
@@ -379,10 +393,12 @@ static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, t
     int32_t status = tni_tensor_create(ctx, device, e->dtype, e->rank, e->sizes, NULL, &t);
     if (status) return status;
     if (t->storage->device && e->begin < e->end) {
-        if (t->storage->device->synchronous)
+        if (t->storage->device->synchronous) {
             status = read_at(f, f->data + e->begin, t->desc.host, e->end - e->begin);
-        else
+            if (!status) status = check_bools(f, e, t->desc.host, 0, e->end - e->begin);
+        } else {
             status = read_to_device(f, e, t);
+        }
     }
     if (status)
         tn_release(t);

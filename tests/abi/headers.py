@@ -11,7 +11,7 @@ from pathlib import Path
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wundef", "-Wshadow", "-Werror", "-fsyntax-only"]
 LANGUAGES = [("c", "c11"), ("c", "c17"), ("c++", "c++17")]
 VENDOR = ["plugin.h", "op.h", "ops.h", "value.h", "base.h", "device.h", "graph.h", "collectives.h",
-          "random.h", "tensor.h", "context.h", "kernel.h", "device_kernel.h", "plain_kernels.h", "worker.h"]
+          "random.h", "tensor.h", "context.h", "kernel.h", "device_kernel.h", "plain_kernels.h", "worker.h", "typed_call.h"]
 
 
 def compile_alone(job):
@@ -99,7 +99,8 @@ def main():
     compilers = [c for c in ("gcc", "clang") if shutil.which(c)]
     jobs = [(include, h, c, *l, d) for h in headers for c in compilers for l in LANGUAGES
             for d in ([[], ["-DTN_PLUGIN"]] if h in VENDOR else [[]])]
-    jobs += [(include, "ops.hpp", c, "c++", standard, d) for c in compilers for standard in ("c++14", "c++17", "c++20")
+    jobs += [(include, h, c, "c++", standard, d) for h in ("ops.hpp", "cplusplus.hpp", "place.h") for c in compilers
+             for standard in ("c++14", "c++17", "c++20")
              for d in ([], ["-DTN_PLUGIN"], ["-DTN_NO_PLACES"])]
     with ThreadPoolExecutor(2) as pool:
         failures = [f for f in pool.map(compile_alone, jobs) if f]

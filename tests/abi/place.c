@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
+#include "idx.h"
 #include "nn.h"
+#include "optim.h"
 
 static tn_context *ctx;
 static tn_scope *s;
@@ -92,6 +94,88 @@ Test(place, functions_of_other_headers)
     expect_place(__LINE__ - 1, "");
     cr_assert_neq(tn_to_host(s, x, room, 1), TN_OK);
     expect_place(__LINE__ - 1, "");
+}
+
+static int line_inside;
+
+static int32_t fails_inside(tn_function_call *call, tn_scope *scope, tn_tensors inputs, tn_tensor **out)
+{
+    (void)call;
+    line_inside = __LINE__ + 1;
+    out[0] = tn_mm(scope, inputs.data[0], inputs.data[0]);
+    return tn_scope_failed(scope);
+}
+
+static int32_t fails_with_status(tn_function_call *call, tn_scope *scope, tn_tensors inputs, tn_tensor **out)
+{
+    (void)call, (void)scope, (void)inputs, (void)out;
+    return TN_E_UNSUPPORTED;
+}
+
+static int32_t no_gradient(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    (void)call, (void)scope;
+    out[0] = grads.data[0];
+    return TN_OK;
+}
+
+static int32_t identity(void *user, tn_scope *scope, tn_tensors inputs, tn_tensor **out)
+{
+    (void)user;
+    out[0] = tn_mul_scalar(scope, inputs.data[0], 1);
+    return tn_scope_failed(scope);
+}
+
+Test(place, functions_that_run_functions_of_the_program)
+{
+    tn_tensor *x = ones(2, 3), *out;
+    tn_function f = {.size = sizeof f, .name = "f", .forward = fails_inside, .backward = no_gradient};
+    cr_assert_neq(tn_function_apply(s, &f, NULL, (tn_tensors){&x, 1}, &out, 1), TN_OK);
+    expect_place(line_inside, "mat1 and mat2");
+    f.forward = fails_with_status;
+    cr_assert_neq(tn_function_apply(s, &f, NULL, (tn_tensors){&x, 1}, &out, 1), TN_OK);
+    expect_place(__LINE__ - 1, "");
+    cr_assert_neq(tn_gradcheck(s, identity, NULL, (tn_tensors){&x, 1}, NULL), TN_OK);
+    expect_place(__LINE__ - 1, "requires_grad");
+}
+
+Test(place, functions_of_files_and_other_libraries)
+{
+    tn_tensor *x = ones(2, 3);
+    double pair[2];
+    cr_assert_neq(tn_item_complex(s, x, pair), TN_OK);
+    expect_place(__LINE__ - 1, "cannot be converted to Scalar");
+    cr_assert_neq(tn_safetensors_save(s, "/nowhere/a", (tn_named_tensor[]){{"x", x}}, 1, NULL, 0), TN_OK);
+    expect_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_null(tn_from_dlpack(s, NULL));
+    expect_place(__LINE__ - 1, "no capsule");
+    cr_assert_null(tn_scalar_tensor_of(s, tn_value_none(), 0, TN_CPU));
+    expect_place(__LINE__ - 1, "");
+}
+
+Test(place, layers_optimisers_and_data)
+{
+    nn_store store = {.ctx = ctx, .device = TN_CPU};
+    cr_assert_neq(nn_store_load(&store, s, "/nowhere/a"), TN_OK);
+    expect_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_neq(nn_store_save(&store, s, "/nowhere/a"), TN_OK);
+    expect_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_null(data_read_idx(s, "/nowhere/a"));
+    expect_place(__LINE__ - 1, "/nowhere/a");
+    tn_tensor *w = ones(2, 3), *wrong = tn_to_dtype_layout(s, ones(2, 3), .dtype = TN_FLOAT32);
+    optim_sgd sgd;
+    optim_adamw adamw;
+    cr_assert_eq(optim_sgd_init(&sgd, &w, 1, 0.1, 0.9, 0), TN_OK);
+    cr_assert_eq(optim_adamw_init(&adamw, &w, 1, 0.1, 0), TN_OK);
+    cr_assert_eq(tn_set_grad(w, wrong), TN_OK);
+    sgd.velocity[0] = tn_retain(ones(5, 5));
+    adamw.mean[0] = tn_retain(ones(5, 5));
+    cr_assert_neq(optim_sgd_step(&sgd, s), TN_OK);
+    expect_place(__LINE__ - 1, "size of tensor");
+    cr_assert_neq(optim_adamw_step(&adamw, s), TN_OK);
+    expect_place(__LINE__ - 1, "size of tensor");
+    optim_sgd_finish(&sgd);
+    optim_adamw_finish(&adamw);
 }
 
 Test(place, is_that_of_the_first_failure)

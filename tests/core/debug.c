@@ -18,7 +18,7 @@
 static const char *printed_by(void (*run)(void))
 {
     static char text[4096];
-    char path[] = "log.XXXXXX";
+    char path[] = P_tmpdir "/tenon-log-XXXXXX";
     int file = mkstemp(path), before = dup(2);
     cr_assert(file >= 0 && before >= 0);
     unlink(path);

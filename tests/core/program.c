@@ -32,6 +32,16 @@ static tn_context *watched(const char *wishes, lines *l)
     return ctx;
 }
 
+/* The line of the log that begins with this place, or fails. */
+static const char *line_at(const lines *l, int line)
+{
+    char start[256];
+    snprintf(start, sizeof start, "TENON_DEBUG: %s:%d: ", __FILE__, line);
+    const char *found = strstr(l->text, start);
+    cr_assert_not_null(found, "no '%s' in:\n%s", start, l->text);
+    return found + strlen(start);
+}
+
 Test(program, first_NaN_and_infinity_are_named)
 {
     lines l = {.count = 0};
@@ -40,7 +50,7 @@ Test(program, first_NaN_and_infinity_are_named)
     tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2, 2), (float[]){1, 4, -1, 0}, TN_CPU);
     tn_tensor *y = tn_sqrt(s, x);
     cr_assert_eq(l.count, 1, "%s", l.text);
-    cr_assert_not_null(strstr(l.text, "TENON_DEBUG: first NaN: element 2 of result 0 of"));
+    cr_assert_eq(strncmp(line_at(&l, __LINE__ - 2), "first NaN: element 2 of result 0 of", 35), 0);
     cr_assert_not_null(strstr(l.text, "sqrt"));
     cr_assert_not_null(strstr(l.text, "float32 [2, 2]"));
     tn_add(s, y, y); /* not the first one */
@@ -48,7 +58,7 @@ Test(program, first_NaN_and_infinity_are_named)
     l.text[0] = 0;
     tn_mul(s, tn_reciprocal(s, x), x);
     cr_assert_eq(l.count, 2);
-    cr_assert_not_null(strstr(l.text, "TENON_DEBUG: first infinity: element 3 of result 0 of"));
+    cr_assert_eq(strncmp(line_at(&l, __LINE__ - 2), "first infinity: element 3 of result 0 of", 40), 0);
     cr_assert_not_null(strstr(l.text, "reciprocal"));
     cr_assert_eq(tn_scope_close(s), TN_OK);
     tn_context_destroy(ctx);
@@ -75,15 +85,80 @@ Test(program, leaks_are_listed_with_the_call)
     tn_scope *s = tn_scope_open(ctx);
     tn_tensor *a = tn_ones(s, TN_INTS(2, 3)), *w = tn_ones(s, TN_INTS(4, 3));
     tn_tensor *kept = tn_retain(tn_linear(s, a, w));
+    int line = __LINE__ - 1;
     tn_relu(s, kept);
     tn_add_(s, kept, kept); /* does not make it */
     tn_scope_close(s);
     tn_context_destroy(ctx);
     cr_assert_eq(l.count, 2, "%s", l.text);
-    cr_assert_not_null(strstr(l.text, "leak: tensor [2, 4] float32 with 1 reference, made by"), "%s", l.text);
+    cr_assert_eq(strncmp(line_at(&l, line), "leak: tensor [2, 4] float32 with 1 reference, made by", 53), 0,
+                 "%s", l.text);
     cr_assert_not_null(strstr(l.text, "linear"), "%s", l.text);
     cr_assert_not_null(strstr(l.text, "1 tensor and 0 scopes are alive"), "%s", l.text);
     tn_release(kept);
+}
+
+/* Also of functions that are not operators, and of calls without a place. */
+Test(program, places_of_leaks)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("leaks", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *data = tn_retain(tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){3}, TN_CPU));
+    int line = __LINE__ - 1;
+    tn_tensor *item = tn_retain(tn_index(s, data, TN_AT(0)));
+    tn_tensor *nowhere = tn_retain((tn_neg)(s, data));
+    tn_context_destroy(ctx);
+    cr_assert_eq(strncmp(line_at(&l, line), "leak: scope of tn_scope_open, first used here, is open", 54), 0);
+    cr_assert_not_null(
+        strstr(line_at(&l, line), "leak: tensor [1] int64 with 3 references, made by tn_from_data"), "%s",
+        l.text);
+    cr_assert_eq(strncmp(line_at(&l, line + 2), "leak: tensor [] int64", 21), 0, "%s", l.text);
+    cr_assert_not_null(strstr(l.text, "TENON_DEBUG: leak: tensor [1] int64"), "%s", l.text);
+    tn_scope_close(s);
+    tn_release(data);
+    tn_release(item);
+    tn_release(nowhere);
+}
+
+static int line_inside;
+
+static int32_t log_inside(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **out)
+{
+    (void)call;
+    line_inside = __LINE__ + 1;
+    out[0] = tn_log(s, inputs.data[0]);
+    return tn_scope_failed(s);
+}
+
+static int32_t no_gradient(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out)
+{
+    (void)call, (void)s;
+    out[0] = grads.data[0];
+    return TN_OK;
+}
+
+/* A call inside a function of the program has its own place; a composite has that of the program's call. */
+Test(program, places_of_the_first_NaN)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("nan", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, -1}, TN_CPU), *out;
+    const tn_function f = {
+        .size = sizeof f, .name = "log_inside", .forward = log_inside, .backward = no_gradient};
+    cr_assert_eq(tn_function_apply(s, &f, NULL, (tn_tensors){&x, 1}, &out, 1), TN_OK);
+    cr_assert_eq(strncmp(line_at(&l, line_inside), "first NaN: element 1", 20), 0, "%s", l.text);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    l.text[0] = 0;
+    ctx = watched("nan", &l);
+    s = tn_scope_open(ctx);
+    x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, -1}, TN_CPU);
+    tn_item_double(s, tn_sum(s, tn_logit(s, x)));
+    cr_assert_eq(strncmp(line_at(&l, __LINE__ - 1), "first NaN: element 1", 20), 0, "%s", l.text);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
 }
 
 /* A training step does not look like a leak. */

@@ -90,6 +90,34 @@ Test(safetensors, reads_what_the_format_says)
     tn_safetensors_close(f);
 }
 
+/* Kernels rely on bool elements being 0 or 1. */
+Test(safetensors, bools_are_0_or_1)
+{
+    const char header[] = "{\"good\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                          "\"bad\":{\"dtype\":\"BOOL\",\"shape\":[2,2],\"data_offsets\":[3,7]},"
+                          "\"bytes\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[7,11]}}";
+    const unsigned char data[] = {0, 1, 1, 1, 0, 2, 1, 3, 2, 1, 0};
+    put(header, sizeof header - 1, data, sizeof data);
+    tn_safetensors *f = NULL;
+    cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK);
+    const tn_device devices[] = {TN_CPU, tn_device_parse(ctx, "gpu:0")};
+    for (int i = 0; i < 2; i++) {
+        unsigned char out[4];
+        cr_assert_eq(tn_to_host(s, tn_safetensors_get(s, f, "good", devices[i]), out, 3), TN_OK);
+        cr_assert_arr_eq(out, data, 3);
+        cr_assert_eq(tn_to_host(s, tn_safetensors_get(s, f, "bytes", devices[i]), out, 4), TN_OK);
+        cr_assert_arr_eq(out, data + 7, 4);
+        cr_assert_null(tn_safetensors_get(s, f, "bad", devices[i]));
+        cr_assert_eq(tn_scope_failed(s), TN_E_CORRUPT);
+        const char *message = tn_scope_error(s)->message;
+        cr_assert_not_null(
+            strstr(message, "tensor 'bad': element 2 is the byte 2 (expected 0 or 1, as bool)"), "%s",
+            message);
+        tn_scope_clear(s);
+    }
+    tn_safetensors_close(f);
+}
+
 Test(safetensors, never_replaces_a_file_that_is_not_regular)
 {
     struct stat there;
@@ -136,16 +164,20 @@ Test(safetensors, every_dtype_comes_back)
     unsigned char data[48];
     tn_named_tensor list[32];
     for (uint32_t i = 0; i < 48; i++) data[i] = (unsigned char)(i * 5 + 1);
-    for (uint32_t i = 0; i < count; i++)
-        list[i] =
-            (tn_named_tensor){tn_dtype_name(dtypes[i]), tn_from_data(s, dtypes[i], TN_INTS(2, 3), data, 0)};
+    const unsigned char bools[] = {1, 0, 0, 1, 1, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        const void *elements = dtypes[i] == TN_BOOL ? bools : data;
+        list[i].name = tn_dtype_name(dtypes[i]);
+        list[i].tensor = tn_from_data(s, dtypes[i], TN_INTS(2, 3), elements, 0);
+    }
     cr_assert_eq(tn_safetensors_save(s, path, list, count, NULL, 0), TN_OK);
     tn_safetensors *f = NULL;
     cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK);
     for (uint32_t i = 0; i < count; i++) {
         tn_tensor *t = tn_safetensors_get(s, f, tn_dtype_name(dtypes[i]), 0);
         cr_assert_eq(tn_tensor_dtype(t), dtypes[i]);
-        cr_assert_arr_eq(tn_tensor_data(t), data, (uint64_t)(6 * tn_dtype_bytes(dtypes[i])));
+        cr_assert_arr_eq(tn_tensor_data(t), dtypes[i] == TN_BOOL ? bools : data,
+                         (uint64_t)(6 * tn_dtype_bytes(dtypes[i])));
     }
     tn_safetensors_close(f);
 }

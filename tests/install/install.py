@@ -353,15 +353,20 @@ def whole_program(block):
 
 
 def check_documents(house):
-    """Every C block of the documents compiles and runs; where a comment says what it prints, it does."""
+    """Every block of C and C++ in the documents compiles and runs; where a comment says what it prints, it does. Whole
+    programs say what went wrong when their context cannot be made."""
     folder, programs = house.folder("documents"), 0
     documents = [house.source / "README.md", *sorted((house.source / "docs").rglob("*.md")),
                  *sorted((house.source / "examples").rglob("*.md"))]
     for document in documents:
-        for block in re.findall(r"^```c\n(.*?)^```", document.read_text(), re.M | re.S):
-            source = folder / f"program{programs}.c"
+        for ending, block in re.findall(r"^```(c|cpp)\n(.*?)^```", document.read_text(), re.M | re.S):
+            source = folder / f"program{programs}.{ending}"
             source.write_text(whole_program(block))
-            output = house.use(house.program(source, f"program{programs}"))
+            program = house.program(source, f"program{programs}", language="c++" if ending == "cpp" else "c")
+            output = house.run([program], folder, LD_LIBRARY_PATH=str(house.library))
+            if "main(" in block:
+                refused = house.run([program], folder, expect=1, LD_LIBRARY_PATH=str(house.library), TENON_FALLBACK="eror")
+                expect("TENON_FALLBACK" in refused, f"{document.name}: a program says why it ends", refused)
             for said in re.findall(r"/\* (tensor\(.*\)) \*/", block):
                 expect("".join(output.split()) == "".join(said.split()), f"{document.name} says {said}", output)
             programs += 1

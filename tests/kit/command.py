@@ -118,6 +118,16 @@ def check_ops(tool, _):
     for wish, similar in (("tn_to_dtype", "aten::to.dtype"), ("tn_set__source_tensor", "aten::set_.source_Tensor"), ("sofmax", "aten::softmax")):
         done = run(tool, "ops", "--c", wish)
         expect(done.returncode == 1 and "did you mean " in done.stderr and similar in done.stderr, f"a guess for {wish}", done)
+    for wish, first in (("cross_entropy", "tn_cross_entropy_loss (aten::cross_entropy_loss)"), ("nll", "tn_nll_loss (aten::nll_loss)"),
+                        ("tn_matmull", "tn_matmul "), ("max_pool", "tn_max_pool"), ("entropy_with_logits", "tn_binary_cross_entropy_with_logits "),
+                        ("attention", "tn_scaled_dot_product_attention "), ("cast", "tn_to "), ("Conv", "tn_conv")):
+        for options in ((), ("--c",)):
+            done = run(tool, "ops", *options, wish)
+            expect(done.returncode == 1 and f"; did you mean {first}" in done.stderr, f"the first guess for {wish}", done)
+    done = run(tool, "ops", "--c", "qqqqqqqqqq")
+    expect(done.stderr == "tenon ops: no operator 'qqqqqqqqqq'\n", "nothing is similar", done)
+    done = run(tool, "ops", "--c")
+    expect(done.returncode == 2 and not done.stdout and "--c needs the NAME of an operator" in done.stderr, "--c alone", done)
 
 
 def check_c_calls(tool, _):

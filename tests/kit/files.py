@@ -303,12 +303,13 @@ def check_options(tenon, plugins, seed, count):
 
 
 def main():
-    tenon, step, plugins = sys.argv[1:4]
+    tenon, step, plugins = map(os.path.abspath, sys.argv[1:4])
     seed = sys.argv[4] if len(sys.argv) > 4 else "1"
     times = 40 if LONG else 1
     done, failures = 0, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        os.chdir(folder)  # options name files that are then written
         kinds = make_kinds(tenon, step, plugins, folder)
         failures += [f for f in (k.undamaged() for k in kinds) if f]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:

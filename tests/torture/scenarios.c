@@ -185,7 +185,7 @@ static int mixed_precision(tn_scope *s, tn_device d)
 
 static int file(tn_scope *s, tn_device d)
 {
-    char path[] = "torture.XXXXXX";
+    char path[] = P_tmpdir "/tenon-torture-XXXXXX";
     int fd = mkstemp(path), result = 0;
     tn_named_tensor one = {"x", numbers(s, d, 2, 3, TN_FLOAT32)};
     tn_safetensors *f = NULL;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what the tests reached: report.py FOLDER [--missed WORD...]
+"""Prints the coverage of the tests: report.py FOLDER [--missed WORD...]
 
 One line for each room of the tree: the shares of lines and of branches that the runs in the build FOLDER executed.
 --missed lists what was not executed instead, in files whose path contains one of the words ("" for all): the line's number,

@@ -24,6 +24,14 @@ def c_type(t):
     return table[t.base]
 
 
+def cpp_member_type(t):
+    """The type of a member of the options: a list copies what TN_INTS and the like make."""
+    if not t.list:
+        return c_type(t)
+    item, list_ = ("tn_tensor *", "tn_tensors") if t.is_tensor else CPP_LISTS[t.base]
+    return f"tn_list<{list_}, {item}> "
+
+
 def is_scalar(t):
     return t.base == "Scalar" and not t.list
 
@@ -86,6 +94,10 @@ def c_name(name):
 
 
 LIST_KINDS = {"int": "ints", "SymInt": "ints", "float": "floats", "bool": "bools", "Scalar": "scalars"}
+
+
+CPP_LISTS = {"int": ("int64_t", "tn_ints"), "SymInt": ("int64_t", "tn_ints"), "float": ("double", "tn_floats"),
+             "bool": ("uint8_t", "tn_bools"), "Scalar": ("tn_value", "tn_scalars")}
 
 
 def pack(arg, x, option):
@@ -185,7 +197,8 @@ class Call:
             members = []
             for a in self.fields:
                 d = c_default(a) if defaults and a.default is not None else None
-                members.append(f"{c_type(a.type)}{c_name(a.name)}{f' = {d}' if d else '{}' if defaults else ''};")
+                type_ = cpp_member_type(a.type) if defaults else c_type(a.type)
+                members.append(f"{type_}{c_name(a.name)}{f' = {d}' if d else '{}' if defaults else ''};")
             head, tail = (f"struct {self.options} {{", "};") if defaults else \
                 (f"typedef struct {self.options} {{", f"}} {self.options};")
             lines += wrap_members(head, members, tail)
@@ -196,35 +209,61 @@ class Call:
         params = ["tn_scope *s"] + self.params + ([f"const {self.options} *o"] if self.fields else []) + place
         return c_lines(form.format(self.result, name) + "(", params, end=")")
 
-    def body(self, place):
-        """`place` says where the program made the call: two expressions."""
-        out = ["{"]
+    def list_defaults(self):
+        """The lists that are the defaults of arguments, as static arrays."""
+        lines = []
         for a in self.args:
             values = list_default(a)
             if values:
                 item = {"bool": "uint8_t", "float": "double"}.get(a.type.base, "int64_t")
                 words = {"True": "1", "False": "0"}
-                out.append(f"    static const {item} d_{a.name}[] = {{{', '.join(words.get(v, v) for v in values)}}};")
+                lines.append(f"    static const {item} d_{a.name}[] = {{{', '.join(words.get(v, v) for v in values)}}};")
+        return lines
+
+    def values(self):
+        """The values of the arguments, in the order of the schema."""
         members = {id(a) for a in self.fields}
-        values = [pack(a, f"o->{c_name(a.name)}" if id(a) in members else c_name(a.name), id(a) in members) for a in self.args]
-        out += c_lines("    const tn_value v[] = {", values, end="};")
+        return [pack(a, f"o->{c_name(a.name)}" if id(a) in members else c_name(a.name), id(a) in members) for a in self.args]
+
+    def caller(self):
+        """The function that makes the call, and the one that reads its result, or "". For at most one result."""
+        if not self.returns:
+            return "tn_ops_call", ""
+        t = self.returns[0].type
+        if t.is_tensor:
+            return "tn_ops_list" if t.list else "tn_ops_tensor", ""
+        return "tn_ops_value", RESULT[t.base][1] if t.base != "Scalar" else ""
+
+    def body(self, place):
+        """`place` says where the program made the call: two expressions."""
+        values = self.values()
+        out = ["{"] + self.list_defaults() + c_lines("    const tn_value v[] = {", values, end="};")
         call, n = f"s, {self.form.macro}, v, {len(values)}", len(self.returns)
-        if n == 0:
-            out.append(f"    return tn_ops_call({call}, NULL, 0, {place});")
-        elif n == 1:
-            t = self.returns[0].type
-            function = ("tn_ops_list" if t.list else "tn_ops_tensor") if t.is_tensor else "tn_ops_value"
-            reader = RESULT[t.base][1] if not t.is_tensor and t.base != "Scalar" else ""
-            value = f"{function}({call}, {place})"
-            out.append(f"    return {reader}({value});" if reader else f"    return {value};")
-        else:
-            out.append(f"    {self.result}result; tn_value r[{n}];")
-            out.append(f"    tn_ops_call({call}, r, {n}, {place});")
-            sets = [f"result.{c_name(r.name or f'result{i}')} = {'tn_ops_items' if r.type.list else 'tn_value_as_tensor'}(r[{i}]);"
-                    for i, r in enumerate(self.returns)]
-            out += wrap_members("   ", sets[:-1], sets[-1])
-            out.append("    return result;")
-        return out + ["}"]
+        if n > 1:
+            return out + self.several_results(call, n, place)
+        function, reader = self.caller()
+        value = f"{function}({call}, {place})" if n else f"{function}({call}, NULL, 0, {place})"
+        return out + [f"    return {reader}({value});" if reader else f"    return {value};", "}"]
+
+    def several_results(self, call, n, place):
+        sets = [f"result.{c_name(r.name or f'result{i}')} = {'tn_ops_items' if r.type.list else 'tn_value_as_tensor'}(r[{i}]);"
+                for i, r in enumerate(self.returns)]
+        return [f"    {self.result}result; tn_value r[{n}];", f"    tn_ops_call({call}, r, {n}, {place});",
+                *wrap_members("   ", sets[:-1], sets[-1]), "    return result;", "}"]
+
+    def cpp_body(self):
+        """The same in C++, where the values are an argument."""
+        if len(self.returns) > 1:
+            return self.body("at.file, at.line")
+        function, reader = self.caller()
+        items = self.values()
+        items[0] = "{" + items[0]
+        items[-1] += "}"
+        head, end = (f"return {reader}(", ", at)); }") if reader else ("return ", ", at); }")
+        defaults = self.list_defaults()
+        lines = c_lines(("    " if defaults else "{ ") + f"{head}{function}(s, {self.form.macro}, ", items,
+                        end=end[:-2] if defaults else end)
+        return ["{", *defaults, *lines, "}"] if defaults else lines
 
     def wrapped(self):
         return [f"TN_SCALAR({c_name(a.name)})" if is_scalar(a.type) else c_name(a.name) for a in self.direct]
@@ -265,7 +304,7 @@ def public_c(c):
 def public_cpp(c):
     """In C++ a default argument says the place."""
     plain, at = f"{c.name}_with" if c.fields else c.name, "tn_place at = tn_place::here()"
-    out = c.types(True) + c.head(plain, [at], "static inline {}{}") + c.body("at.file, at.line")
+    out = c.types(True) + c.head(plain, [at], "static inline {}{}") + c.cpp_body()
     if c.fields:
         params = ["tn_scope *s"] + c.params + [f"{c_type(c.fields[0].type)}{c.last}", f"{c.options} o = {{}}", at]
         out += c_lines(f"static inline {c.result}{c.name}(", params, end=")")
@@ -330,11 +369,7 @@ PUBLIC = LICENCE + """/*
 #include <tenon/ops.hpp>
 #else
 
-#include <tenon/op.h>
-#include <tenon/op_numbers.h>
-#ifdef TN_PLUGIN
-#include <tenon/plugin.h> /* the calls go through the host's table */
-#endif
+#include <tenon/typed_call.h>
 """
 
 SHARED = LICENCE + """/*
@@ -344,8 +379,7 @@ SHARED = LICENCE + """/*
 #ifndef TENON_OPS_H
 #define TENON_OPS_H
 
-#include <tenon/op.h>
-#include <tenon/op_numbers.h>
+#include <tenon/typed_call.h>
 """
 
 SHARED_BODIES = LICENCE + """/* The functions of ops_calls.h. The linker drops those that nobody calls. Generated by tools/gen_ops.py; do not edit. */
@@ -357,191 +391,13 @@ CPP = LICENCE + """/*
  * ops/table; do not edit. docs/operators-naming.md says how a schema becomes a name and how arguments are passed.
  *
  * Required arguments are positional, optional ones are members of a struct, which has the defaults:
- *     tn_conv2d_args o; o.bias = b; tn_conv2d(s, x, w, o);
+ *     tn_conv2d_args o; o.bias = b; o.padding = TN_INTS(1, 1); tn_conv2d(s, x, w, o);
  * A scalar is any number. The last parameter of each call is the place of the call, which the error of a failed one has.
  */
 #ifndef TENON_OPS_HPP
 #define TENON_OPS_HPP
 
-#include <tenon/op.h>
-#include <tenon/op_numbers.h>
-#ifdef TN_PLUGIN
-#include <tenon/plugin.h> /* the calls go through the host's table */
-#endif
-
-/* A scalar as the calls take it: any number. */
-struct tn_scalar {
-    tn_value value;
-    double pair[2]; /* what a complex value points to */
-    template <class T> tn_scalar(T *) = delete; /* a pointer would be true */
-    tn_scalar(decltype(nullptr)) = delete;
-    tn_scalar() : value(tn_value_none()), pair() {}
-    tn_scalar(bool x) : value(tn_value_bool(x)), pair() {}
-    tn_scalar(int x) : value(tn_value_int(x)), pair() {}
-    tn_scalar(long x) : value(tn_value_int(x)), pair() {}
-    tn_scalar(long long x) : value(tn_value_int(x)), pair() {}
-    tn_scalar(unsigned x) : value(tn_value_int(x)), pair() {}
-    tn_scalar(unsigned long x) : value(tn_value_int((int64_t)x)), pair() {}
-    tn_scalar(unsigned long long x) : value(tn_value_int((int64_t)x)), pair() {}
-    tn_scalar(double x) : value(tn_value_float(x)), pair() {}
-    tn_scalar(long double x) : value(tn_value_float((double)x)), pair() {}
-    tn_scalar(tn_value x) : value(x), pair()
-    {
-        if (x.tag == TN_TAG_COMPLEX) { pair[0] = x.as.floats[0]; pair[1] = x.as.floats[1]; }
-    }
-    /* std::complex, without its header. */
-    template <class T, class = decltype(T().imag())>
-    tn_scalar(const T &x) : value(tn_value_complex(NULL)), pair{(double)x.real(), (double)x.imag()} {}
-    operator tn_value() const { return value.tag == TN_TAG_COMPLEX ? tn_value_complex(pair) : value; }
-};
-#define TN_SCALAR(x) tn_scalar(x)
-
-/* The place of a call in the program. As a default argument it is that of the call. */
-struct tn_place {
-    const char *file;
-    uint32_t line;
-#if defined(__GNUC__) && !defined(TN_NO_PLACES) && !defined(TN_PLUGIN)
-    static constexpr tn_place here(const char *f = __builtin_FILE(), uint32_t l = __builtin_LINE()) { return {f, l}; }
-#else
-    static constexpr tn_place here() { return {nullptr, 0}; }
-#endif
-};
-"""
-
-C_ONLY = r"""
-typedef tn_value tn_scalar;
-
-/* The first argument becomes a scalar; the options follow it. */
-#define TN_OPS_SCALAR_FIRST(x, ...) TN_SCALAR(x), __VA_ARGS__
-
-/*
- * Around a call with options. A default that the caller overrides is intended, so the warning is off for the length of
- * the call; an integer where a list (a pointer) is wanted is an error. Compilers show the name of this macro beside it.
- */
-#ifdef __GNUC__
-#define TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(call)                                         \
-    __extension__({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
-        _Pragma("GCC diagnostic error \"-Wint-conversion\"") call; _Pragma("GCC diagnostic pop") })
-#else
-#define TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(call) call
-#endif
-
-/* What scalar and list options are until the caller sets them. A plain number sets the first member only. */
-#define TN_OPS_UNSET {TN_OPS_UNSET_TAG, TN_OPS_UNSET_COUNT, {0}}
-#define TN_OPS_UNSET_LIST {TN_OPS_UNSET_DATA, TN_OPS_UNSET_COUNT}
-#if defined(__has_attribute)
-#if __has_attribute(error)
-#define TN_OPS_CAN_REFUSE
-void tn_ops_plain_number(void) __attribute__((error("a scalar option is written TN_SCALAR(x), not as a plain number")));
-void tn_ops_plain_list(void) __attribute__((error("a list option is written TN_INTS(...), not as a plain number")));
-#endif
-#endif
-"""
-
-PLACE_MACRO = """
-/* Where the program makes a call. TN_NO_PLACES, defined before this header, leaves the places out; operator libraries
- * have none, so that an error says where the program called the operator. */
-#ifndef TN_PLACE
-#if defined(TN_NO_PLACES) || defined(TN_PLUGIN)
-#define TN_PLACE NULL, 0
-#else
-#define TN_PLACE __FILE__, __LINE__
-#endif
-#endif
-"""
-
-COMMON = """
-/* No maker of values gives this tag or count, and no program has this address. */
-#define TN_OPS_UNSET_TAG 0x80706050u
-#define TN_OPS_UNSET_COUNT 0x8f7f6f5fu
-#define TN_OPS_UNSET_DATA ((const void *)(uintptr_t)TN_OPS_UNSET_TAG)
-
-/* Used by the calls below only. After a failure results are absent. */
-static inline int32_t tn_ops_call(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, tn_value *r, uint32_t n_results,
-        const char *file, uint32_t line)
-{
-    for (uint32_t i = 0; i < n_results; i++) r[i] = tn_value_none();
-    int32_t status = tn_scope_call(s, op, v, n, r, n_results);
-    if (status == 0) return status;
-    for (uint32_t i = 0; i < n_results; i++) r[i] = tn_value_none();
-#ifdef TN_PLUGIN
-    (void)file;
-    (void)line;
-#else
-    if (file) tn_scope_call_place(s, file, line);
-#endif
-    return status;
-}
-static inline tn_value tn_ops_value(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, const char *file, uint32_t line)
-{
-    tn_value r;
-    tn_ops_call(s, op, v, n, &r, 1, file, line);
-    return r;
-}
-static inline tn_tensor *tn_ops_tensor(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, const char *file, uint32_t line)
-{
-    return tn_value_as_tensor(tn_ops_value(s, op, v, n, file, line));
-}
-/* A list of results. After a failure its items are NULL. */
-static inline tn_tensors tn_ops_items(tn_value v)
-{
-    static tn_tensor *none[TN_FAILED_LIST_ITEMS];
-    tn_tensors list = tn_value_as_tensors(v);
-    if (!list.data) list.data = none;
-    return list;
-}
-static inline tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, const char *file, uint32_t line)
-{
-    return tn_ops_items(tn_ops_value(s, op, v, n, file, line));
-}
-static inline tn_value tn_ops_opt_bool(int32_t b) { return b < 0 ? tn_value_none() : tn_value_bool(b); }
-/* The value of a scalar option. A plain number set the tag of the one that was unset, and nothing else. */
-static inline tn_value tn_ops_option(tn_value v, tn_value other)
-{
-#ifdef TN_OPS_CAN_REFUSE
-    const int plain = (v.count == TN_OPS_UNSET_COUNT) & (v.tag != TN_OPS_UNSET_TAG);
-    if (__builtin_constant_p(plain) && plain) tn_ops_plain_number();
-#endif
-    if (v.count != TN_OPS_UNSET_COUNT) return v.tag == TN_TAG_NONE ? other : v;
-    return v.tag == TN_OPS_UNSET_TAG ? other : tn_value_make(TN_TAG_PLAIN, 0);
-}
-/* 1 if a list option was set by a plain number, which sets the address and not the count. */
-static inline int32_t tn_ops_is_plain(const void *data, int64_t count)
-{
-    const int plain = (count == TN_OPS_UNSET_COUNT) & (data != TN_OPS_UNSET_DATA);
-#ifdef TN_OPS_CAN_REFUSE
-    if (__builtin_constant_p(plain) && plain) tn_ops_plain_list();
-#endif
-    return plain;
-}
-/* The value of a list option: the list, the default if it is absent or unset. */
-static inline tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
-{
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_ints(list.data, list.count) : tn_value_ints(other, count);
-}
-static inline tn_value tn_ops_floats(tn_floats list, const double *other, int64_t count)
-{
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_floats(list.data, list.count) : tn_value_floats(other, count);
-}
-static inline tn_value tn_ops_bools(tn_bools list, const uint8_t *other, int64_t count)
-{
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_bools(list.data, list.count) : tn_value_bools(other, count);
-}
-static inline tn_value tn_ops_scalars(tn_scalars list, const tn_value *other, int64_t count)
-{
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_scalars(list.data, list.count) : tn_value_scalars(other, count);
-}
-static inline tn_value tn_ops_tensors(tn_tensors list, tn_tensor *const *other, int64_t count)
-{
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_tensors(list.data, list.count) : tn_value_tensors(other, count);
-}
-/* The empty list, where that is a default. */
-static const int64_t tn_ops_nothing[1] = {0};
+#include <tenon/typed_call.h>
 """
 
 
@@ -572,16 +428,16 @@ def print_numbers(table):
 
 
 def print_header(table):
-    return print_calls(table, PUBLIC + C_ONLY + PLACE_MACRO + COMMON, public_c, "#endif /* C */\n#endif\n")
+    return print_calls(table, PUBLIC, public_c, "#endif /* C */\n#endif\n")
 
 
 def print_cpp_header(table):
-    return print_calls(table, CPP + COMMON, public_cpp, "#endif\n")
+    return print_calls(table, CPP, public_cpp, "#endif\n")
 
 
 def print_shared_header(table):
     """The same calls as functions that are there once, for the library's own code."""
-    return print_calls(table, SHARED + C_ONLY + COMMON, shared_declaration, "#endif\n")
+    return print_calls(table, SHARED, shared_declaration, "#endif\n")
 
 
 def print_shared_bodies(table):

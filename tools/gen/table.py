@@ -16,16 +16,16 @@ UNRECORDED = ("constant", "detach", "forbidden")
 TAGS = ("core", "pointwise", "reduction", "view_copy", "nondeterministic_seeded", "data_dependent_output",
         "dynamic_output_shape", "inplace_view", "maybe_aliasing_or_mutating", "inplace", "out")
 
-# The overload that bears the plain name: the first of these that the operator has.
+# The overload that gets the plain name: the first of these that the operator has.
 MAIN = ("self", "", "self_Tensor", "Tensor", "Tensor_Tensor", "src", "int", "dtype", "x", "sections", "scalarint",
         "bin_ct", "int_Scalar", "input", "Scalar", "float", "memory_format")
-# Overload names that are shortened, or lengthened because another operator bears the name.
+# Overload names that are shortened, or lengthened because another operator has the name.
 SHORT = {"scatter.reduce": "src_reduce", "dim_IntList": "dim", "dim_int": "dim", "ScalarOpt_dim": "dim", "ScalarOpt_dim_dtype": "dim_dtype",
          "ScalarOpt_dtype": "dtype", "int_Scalar": "scalar", "int_Tensor": "tensor"}
-# Names of the runtime itself, and prefixes that it keeps. An operator that would bear one gets its overload appended,
-# and tn_aten_ where that is no help. The headers are searched as well, so that a clash cannot slip in.
 # Classes of mixed precision where the device has no opinion, see docs/mixed-precision.md.
 AUTOCAST = ("low", "full", "widest")
+# Names and prefixes that the runtime itself uses. An operator that would have one gets its overload appended; if that does
+# not help, its prefix is tn_aten_. Names in the headers are refused as well.
 RESERVED = re.compile(r"tn_(retain|release|drop|backward|copy|detach|index|index_put|version|can_cast|promote_types"
                       r"|(scope|tensor|item|context|device|stream|event|generator|library|plugin)_.*"
                       r"|value_(as|make|none|same|opt|tensor|int|float|bool|complex|string|scalar|dtype|layout|device|memory).*)$")

@@ -19,7 +19,7 @@ PREAMBLE = """/* SPDX-License-Identifier: Apache-2.0 */
 
 
 def names_of(table, key, prefix):
-    """Functions that the table names. What calls one other operator needs no composite: the dispatcher does it."""
+    """Functions that the table names. An operator that only calls another one needs no composite: the dispatcher makes the call."""
     if key == "gradient":
         return sorted({prefix + e.gradient for e in table.entries if e.gradient})
     return sorted({prefix + e.raw[key] for e in table.entries if key in e.raw and not (key == "composite" and e.callee)})
@@ -74,7 +74,7 @@ def print_table(table):
              "promote_rule": promotions(table)}
     types = {"infer": "tni_infer_fn", "composite": "tni_composite_fn", "promote_rule": "tni_promote_fn"}
     parts = list(dict.fromkeys(p for f in forms for p in f.schema.parts))
-    # Parts and names first: their places have 16 bits.
+    # Parts and names come first, because their places have 16 bits.
     texts = Texts(parts + [f.schema.name for f in forms] + [f.entry.doc for f in forms])
     part_numbers = {p: i for i, p in enumerate(parts)}
     signatures, flat = {}, []

@@ -37,7 +37,7 @@ TN_API const char *tn_safetensors_name(const tn_safetensors *file, uint64_t i);
 /* Value of a metadata key, or NULL; lives as long as the file. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file, const char *key);
 /* A copy of one tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for an
- * unknown name. */
+ * unknown name, TN_E_CORRUPT for a bool tensor with a byte other than 0 and 1. */
 TN_API TN_SCOPED tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *file, const char *name,
                                                tn_device device);
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that say where the program made them, so that the error of a failed one has file and line. The typed calls
- * of ops.h do so by themselves; here are the functions of the other headers. Each is a macro over an inline
- * function, in C and C++; its name without parentheses is the function itself. Defined away by TN_NO_PLACES.
+ * Calls that say where the program made them, so that the error of a failed one has file and line, and what
+ * TENON_DEBUG logs has them, too. The typed calls of ops.h do so by themselves; here are the functions of the other
+ * headers. Each is a macro over an inline function, in C and C++; its name without parentheses is the function
+ * itself. Defined away by TN_NO_PLACES.
  *
- * A library over Tenon does the same for its functions: take the status of the scope before, and call
- * tn_scope_place if the scope had not failed before and has now.
+ * A library over Tenon does the same for its functions: tn_scope_place_begin before the call, tn_place_after
+ * behind it.
  */
 #ifndef TENON_PLACE_H
 #define TENON_PLACE_H
@@ -19,130 +20,223 @@
 
 TN_BEGIN_DECLS
 
-/* The place of a call that was made on a scope with status `before`, if it was the first to fail. */
-static inline void tn_place_failed(tn_scope *s, int32_t before, const char *file, int32_t line)
+/* The place of a call that has returned. `before` is what tn_scope_place_begin gave before it. */
+static inline void tn_place_after(tn_scope *s, int32_t before, const char *file, int32_t line)
 {
-    if (!before && s && tn_scope_failed(s)) tn_scope_place(s, file, (uint32_t)line);
+    if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, (uint32_t)line);
+    if (before <= 0 && s && tn_scope_failed(s)) tn_scope_place(s, file, (uint32_t)line);
+}
+/* The same for a function that runs functions of the program: the place of a call inside them is kept. */
+static inline void tn_place_inner(tn_scope *s, int32_t before, const char *file, int32_t line)
+{
+    if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, (uint32_t)line);
+    if (before <= 0 && s && tn_scope_failed(s) && !tn_scope_error(s)->file)
+        tn_scope_place(s, file, (uint32_t)line);
 }
 static inline tn_tensor *tn_from_data_at(const char *file, int32_t line, tn_scope *s, tn_dtype dtype,
                                          tn_ints sizes, const void *data, tn_device device)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *t = tn_from_data(s, dtype, sizes, data, device);
-    if (!t) tn_place_failed(s, before, file, line);
-    return t;
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_from_data(s, dtype, sizes, data, device);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
 }
 static inline tn_tensor *tn_from_blob_at(const char *file, int32_t line, tn_scope *s, const tn_blob *blob)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *t = tn_from_blob(s, blob);
-    if (!t) tn_place_failed(s, before, file, line);
-    return t;
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_from_blob(s, blob);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
+}
+static inline tn_tensor *tn_scalar_tensor_of_at(const char *file, int32_t line, tn_scope *s, tn_value scalar,
+                                                tn_dtype dtype, tn_device device)
+{
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_scalar_tensor_of(s, scalar, dtype, device);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
+}
+static inline tn_tensor *tn_from_dlpack_at(const char *file, int32_t line, tn_scope *s,
+                                           struct DLManagedTensorVersioned *managed)
+{
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_from_dlpack(s, managed);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
 }
 static inline tn_tensor *tn_index_items_at(const char *file, int32_t line, tn_scope *s, tn_tensor *x,
                                            const tn_index_item *items, int64_t count)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *t = tn_index_items(s, x, items, count);
-    if (!t) tn_place_failed(s, before, file, line);
-    return t;
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_index_items(s, x, items, count);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
 }
 static inline tn_tensor *tn_index_put_items_at(const char *file, int32_t line, tn_scope *s, tn_tensor *x,
                                                tn_tensor *value, const tn_index_item *items, int64_t count)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *t = tn_index_put_items(s, x, value, items, count);
-    if (!t) tn_place_failed(s, before, file, line);
-    return t;
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_index_put_items(s, x, value, items, count);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
 }
 static inline double tn_item_double_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t)
 {
-    int32_t before = tn_scope_failed(s);
+    int32_t before = tn_scope_place_begin(s);
     double value = tn_item_double(s, t);
-    if (value != value) tn_place_failed(s, before, file, line);
+    if (value != value || before) tn_place_after(s, before, file, line);
     return value;
 }
 static inline int64_t tn_item_int_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t)
 {
-    int32_t before = tn_scope_failed(s);
+    int32_t before = tn_scope_place_begin(s);
     int64_t value = tn_item_int(s, t);
-    if (!value) tn_place_failed(s, before, file, line);
+    if (!value || before) tn_place_after(s, before, file, line);
     return value;
 }
 static inline int32_t tn_item_bool_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t)
 {
-    int32_t before = tn_scope_failed(s);
-    int32_t value = tn_item_bool(s, t);
-    if (!value) tn_place_failed(s, before, file, line);
+    int32_t before = tn_scope_place_begin(s), value = tn_item_bool(s, t);
+    if (!value || before) tn_place_after(s, before, file, line);
     return value;
+}
+static inline int32_t tn_item_complex_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t,
+                                         double *out)
+{
+    int32_t before = tn_scope_place_begin(s), status = tn_item_complex(s, t, out);
+    if (status || before) tn_place_after(s, before, file, line);
+    return status;
 }
 static inline int32_t tn_to_host_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t,
                                     void *out, uint64_t bytes)
 {
-    int32_t before = tn_scope_failed(s), status = tn_to_host(s, t, out, bytes);
-    if (status) tn_place_failed(s, before, file, line);
+    int32_t before = tn_scope_place_begin(s), status = tn_to_host(s, t, out, bytes);
+    if (status || before) tn_place_after(s, before, file, line);
     return status;
 }
 static inline const char *tn_format_at(const char *file, int32_t line, tn_scope *s, const tn_tensor *t,
                                        const tn_print_options *options)
 {
-    int32_t before = tn_scope_failed(s);
+    int32_t before = tn_scope_place_begin(s);
     const char *text = tn_format(s, t, options);
-    if (!text) tn_place_failed(s, before, file, line);
+    if (!text || before) tn_place_after(s, before, file, line);
     return text;
 }
 static inline int32_t tn_backward_at(const char *file, int32_t line, tn_scope *s, tn_tensor *root)
 {
-    int32_t before = tn_scope_failed(s), status = tn_backward(s, root);
-    if (status) tn_place_failed(s, before, file, line);
+    int32_t before = tn_scope_place_begin(s), status = tn_backward(s, root);
+    if (status || before) tn_place_inner(s, before, file, line);
     return status;
 }
 static inline int32_t tn_backward_with_at(const char *file, int32_t line, tn_scope *s, tn_tensors roots,
                                           const tn_backward_options *options)
 {
-    int32_t before = tn_scope_failed(s), status = tn_backward_with(s, roots, options);
-    if (status) tn_place_failed(s, before, file, line);
+    int32_t before = tn_scope_place_begin(s), status = tn_backward_with(s, roots, options);
+    if (status || before) tn_place_inner(s, before, file, line);
     return status;
 }
 static inline int32_t tn_grad_at(const char *file, int32_t line, tn_scope *s, tn_tensors roots,
                                  tn_tensors inputs, const tn_backward_options *options, tn_tensor **out)
 {
-    int32_t before = tn_scope_failed(s), status = tn_grad(s, roots, inputs, options, out);
-    if (status) tn_place_failed(s, before, file, line);
+    int32_t before = tn_scope_place_begin(s), status = tn_grad(s, roots, inputs, options, out);
+    if (status || before) tn_place_inner(s, before, file, line);
+    return status;
+}
+static inline int32_t tn_function_apply_at(const char *file, int32_t line, tn_scope *s,
+                                           const tn_function *function, void *user, tn_tensors inputs,
+                                           tn_tensor **out, uint32_t n_outs)
+{
+    int32_t before = tn_scope_place_begin(s),
+            status = tn_function_apply(s, function, user, inputs, out, n_outs);
+    if (status || before) tn_place_inner(s, before, file, line);
+    return status;
+}
+static inline int32_t tn_gradcheck_at(const char *file, int32_t line, tn_scope *s, tn_check_fn f, void *user,
+                                      tn_tensors inputs, const tn_gradcheck_options *options)
+{
+    int32_t before = tn_scope_place_begin(s), status = tn_gradcheck(s, f, user, inputs, options);
+    if (status || before) tn_place_inner(s, before, file, line);
+    return status;
+}
+static inline int32_t tn_safetensors_save_at(const char *file, int32_t line, tn_scope *s, const char *path,
+                                             const tn_named_tensor *tensors, uint64_t count,
+                                             const char *const *metadata, uint64_t n_metadata)
+{
+    int32_t before = tn_scope_place_begin(s),
+            status = tn_safetensors_save(s, path, tensors, count, metadata, n_metadata);
+    if (status || before) tn_place_after(s, before, file, line);
     return status;
 }
 static inline tn_tensor *tn_safetensors_get_at(const char *file, int32_t line, tn_scope *s,
                                                tn_safetensors *tensors, const char *name, tn_device device)
 {
-    int32_t before = tn_scope_failed(s);
-    tn_tensor *t = tn_safetensors_get(s, tensors, name, device);
-    if (!t) tn_place_failed(s, before, file, line);
-    return t;
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_safetensors_get(s, tensors, name, device);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
 }
 static inline int32_t tn_call_trace_run_at(const char *file, int32_t line, tn_scope *s,
                                            const tn_call_trace *trace, tn_tensors inputs, tn_tensor **outs)
 {
-    int32_t before = tn_scope_failed(s), status = tn_call_trace_run(s, trace, inputs, outs);
-    if (status) tn_place_failed(s, before, file, line);
+    int32_t before = tn_scope_place_begin(s), status = tn_call_trace_run(s, trace, inputs, outs);
+    if (status || before) tn_place_after(s, before, file, line);
     return status;
 }
 
 TN_END_DECLS
 
-#define tn_from_data(...)       tn_from_data_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_from_blob(...)       tn_from_blob_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_index_items(...)     tn_index_items_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_index_put_items(...) tn_index_put_items_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_item_double(...)     tn_item_double_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_item_int(...)        tn_item_int_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_item_bool(...)       tn_item_bool_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_to_host(...)         tn_to_host_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_format(...)          tn_format_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_backward(...)        tn_backward_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_backward_with(...)   tn_backward_with_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_grad(...)            tn_grad_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_safetensors_get(...) tn_safetensors_get_at(__FILE__, __LINE__, __VA_ARGS__)
-#define tn_call_trace_run(...)  tn_call_trace_run_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_from_data(...)        tn_from_data_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_from_blob(...)        tn_from_blob_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_scalar_tensor_of(...) tn_scalar_tensor_of_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_from_dlpack(...)      tn_from_dlpack_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_index_items(...)      tn_index_items_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_index_put_items(...)  tn_index_put_items_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_item_double(...)      tn_item_double_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_item_int(...)         tn_item_int_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_item_bool(...)        tn_item_bool_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_item_complex(...)     tn_item_complex_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_to_host(...)          tn_to_host_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_format(...)           tn_format_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_backward(...)         tn_backward_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_backward_with(...)    tn_backward_with_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_grad(...)             tn_grad_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_function_apply(...)   tn_function_apply_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_gradcheck(...)        tn_gradcheck_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_safetensors_save(...) tn_safetensors_save_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_safetensors_get(...)  tn_safetensors_get_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_call_trace_run(...)   tn_call_trace_run_at(__FILE__, __LINE__, __VA_ARGS__)
+
+#ifdef __cplusplus
+/* Indexing, as the macros of tensor.h do it in C. */
+template <size_t N>
+tn_tensor *tn_index_at(const char *file, int32_t line, tn_scope *s, tn_tensor *x,
+                       const tn_index_item (&items)[N])
+{
+    return tn_index_items_at(file, line, s, x, items, (int64_t)N);
+}
+template <size_t N>
+tn_tensor *tn_index_assign_at(const char *file, int32_t line, tn_scope *s, tn_tensor *x, tn_tensor *value,
+                              const tn_index_item (&items)[N])
+{
+    return tn_index_put_items_at(file, line, s, x, value, items, (int64_t)N);
+}
+#define tn_index(s, x, ...)               tn_index_at(__FILE__, __LINE__, s, x, {__VA_ARGS__})
+#define tn_index_assign(s, x, value, ...) tn_index_assign_at(__FILE__, __LINE__, s, x, value, {__VA_ARGS__})
+#endif
+
+#elif defined(__cplusplus) && !defined(TN_PLUGIN)
+/* Without places. */
+template <size_t N> tn_tensor *tn_index(tn_scope *s, tn_tensor *x, const tn_index_item (&items)[N])
+{
+    return tn_index_items(s, x, items, (int64_t)N);
+}
+template <size_t N>
+tn_tensor *tn_index_assign(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item (&items)[N])
+{
+    return tn_index_put_items(s, x, value, items, (int64_t)N);
+}
+#define tn_index(s, x, ...)               tn_index(s, x, {__VA_ARGS__})
+#define tn_index_assign(s, x, value, ...) tn_index_assign(s, x, value, {__VA_ARGS__})
 #endif
 
 #endif

@@ -214,14 +214,26 @@ TN_API TN_SCOPED tn_tensor *tn_index_items(tn_scope *s, tn_tensor *x, const tn_i
 /* x[items] = value, broadcast and cast to x; returns x. */
 TN_API tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item *items,
                                      int64_t count);
-#ifndef __cplusplus
-#define TN_SLICE_3(a, b, c, ...) ((tn_index_item){TN_INDEX_SLICE, 0, (a), (b), (c), NULL})
+static inline tn_index_item tn_index_item_of(uint32_t kind, int64_t start, int64_t stop, int64_t step,
+                                             tn_tensor *tensor)
+{
+    tn_index_item item;
+    item.kind = kind;
+    item.reserved = 0;
+    item.start = start;
+    item.stop = stop;
+    item.step = step;
+    item.tensor = tensor;
+    return item;
+}
+#define TN_SLICE_3(a, b, c, ...) tn_index_item_of(TN_INDEX_SLICE, (a), (b), (c), NULL)
 #define TN_SLICE(...)            TN_SLICE_3(__VA_ARGS__, 1, 1)
-#define TN_ALL                   ((tn_index_item){TN_INDEX_SLICE, 0, TN_NONE, TN_NONE, 1, NULL})
-#define TN_AT(i)                 ((tn_index_item){TN_INDEX_AT, 0, (i), 0, 1, NULL})
-#define TN_BY(t)                 ((tn_index_item){TN_INDEX_TENSOR, 0, 0, 0, 1, (t)})
-#define TN_NEW_DIM               ((tn_index_item){TN_INDEX_NONE, 0, 0, 0, 1, NULL})
-#define TN_ELLIPSIS              ((tn_index_item){TN_INDEX_ELLIPSIS, 0, 0, 0, 1, NULL})
+#define TN_ALL                   tn_index_item_of(TN_INDEX_SLICE, TN_NONE, TN_NONE, 1, NULL)
+#define TN_AT(i)                 tn_index_item_of(TN_INDEX_AT, (i), 0, 1, NULL)
+#define TN_BY(t)                 tn_index_item_of(TN_INDEX_TENSOR, 0, 0, 1, (t))
+#define TN_NEW_DIM               tn_index_item_of(TN_INDEX_NONE, 0, 0, 1, NULL)
+#define TN_ELLIPSIS              tn_index_item_of(TN_INDEX_ELLIPSIS, 0, 0, 1, NULL)
+#ifndef __cplusplus /* place.h has them for C++ */
 #define TN_INDEX_LIST(...)                \
     (const tn_index_item[]){__VA_ARGS__}, \
         (int64_t)(sizeof((const tn_index_item[]){__VA_ARGS__}) / sizeof(tn_index_item))

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "similar.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/inspect.h>
+#include "c_calls.h"
+
+#define LONGEST 64 /* longer names are compared up to here */
+
+/* Ranks: the smaller the better. Letters that differ are added to OTHER_LETTERS. */
+enum {
+    SAME,
+    SAME_FUNCTION,
+    WHOLE_WORDS_FIRST,
+    FIRST_LETTERS,
+    WHOLE_WORDS_INSIDE,
+    INSIDE,
+    OTHER_LETTERS,
+    NOT_SIMILAR = 99
+};
+
+/* Names in Python, NumPy and elsewhere of functions that ATen calls otherwise. */
+static const struct {
+    const char *known, *name;
+} aliases[] = {
+    {"adaptive_pool", "adaptive_avg_pool2d"},
+    {"astype", "to"},
+    {"attention", "scaled_dot_product_attention"},
+    {"bce", "binary_cross_entropy"},
+    {"bce_with_logits", "binary_cross_entropy_with_logits"},
+    {"cast", "to"},
+    {"cross_entropy", "cross_entropy_loss"},
+    {"dense", "linear"},
+    {"expand_dims", "unsqueeze"},
+    {"interpolate", "upsample_bilinear2d"},
+    {"interpolate", "upsample_nearest2d"},
+    {"minus", "sub"},
+    {"plus", "add"},
+    {"power", "pow_tensor_scalar"},
+    {"reduce_sum", "sum"},
+    {"resize", "upsample_bilinear2d"},
+    {"sdpa", "scaled_dot_product_attention"},
+    {"times", "mul"},
+};
+
+/* Letters in lower case, without namespace and "tn_", '_' for '.'; ends before '('. */
+static uint32_t spell(const char *name, char out[LONGEST + 1])
+{
+    const char *colon = strstr(name, "::");
+    uint32_t n = 0;
+    if (colon) name = colon + 2;
+    if (strncmp(name, "tn_", 3) == 0) name += 3;
+    for (; name[n] && name[n] != '(' && n < LONGEST; n++)
+        out[n] = name[n] == '.' ? '_' : (char)tolower((unsigned char)name[n]);
+    out[n] = 0;
+    return n;
+}
+
+/* Letters to insert, remove or replace (Levenshtein); `limit` + 1 stands for anything above `limit`. */
+static uint32_t different_letters(const char *a, uint32_t n, const char *b, uint32_t m, uint32_t limit)
+{
+    uint32_t row[LONGEST + 1];
+    if ((n > m ? n - m : m - n) > limit) return limit + 1;
+    for (uint32_t j = 0; j <= m; j++) row[j] = j;
+    for (uint32_t i = 1; i <= n; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= m; j++) {
+            uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]),
+                     moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < moved ? replaced : moved;
+        }
+    }
+    return row[m] <= limit ? row[m] : limit + 1;
+}
+
+static uint32_t rank_of(const char *wish, uint32_t length, const char *name)
+{
+    char spelled[LONGEST + 1];
+    uint32_t n = spell(name, spelled), limit = length / 4 + (length > 3);
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if (strcmp(aliases[i].known, wish) == 0 && strcmp(aliases[i].name, spelled) == 0)
+            return SAME_FUNCTION;
+    }
+    if (strcmp(spelled, wish) == 0) return SAME;
+    const char *at = length > 1 ? strstr(spelled, wish) : NULL;
+    if (at) {
+        int whole = !isalpha((unsigned char)at[length]);
+        if (at == spelled) return whole ? WHOLE_WORDS_FIRST : FIRST_LETTERS;
+        return whole && at[-1] == '_' ? WHOLE_WORDS_INSIDE : INSIDE;
+    }
+    uint32_t d = different_letters(wish, length, spelled, n, limit);
+    return d <= limit ? OTHER_LETTERS + d : NOT_SIMILAR;
+}
+
+/* 1 for the forms beside an operator, which its own call shows too. */
+static int is_side_form(const tn_operator_info *op)
+{
+    return strcmp(op->form, "functional") != 0 || strncmp(op->name, "prim::", 6) == 0 ||
+           strstr(op->name, "::_") || strstr(op->name, "_backward") || strstr(op->name, "_forward");
+}
+
+static int is_better(const cmd_similar *a, const cmd_similar *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->length < b->length;
+}
+
+uint32_t cmd_find_similar(tn_context *ctx, const char *wish, cmd_similar out[CMD_MAX_SIMILAR])
+{
+    char spelled[LONGEST + 1];
+    uint32_t length = spell(wish, spelled), count = 0;
+    for (const cmd_c_call *c = cmd_c_calls; c->number; c++) {
+        tn_operator_info op = {.size = sizeof(op)};
+        if (tn_inspect_operator_by_number(ctx, c->number, &op) != TN_OK) continue;
+        uint32_t rank = rank_of(spelled, length, c->name), other = rank_of(spelled, length, op.name);
+        cmd_similar s = {
+            .rank = rank < other ? rank : other, .length = (uint32_t)strlen(c->name), .c_name = c->name};
+        uint32_t i = count;
+        if (s.rank == NOT_SIMILAR || (s.rank != SAME && is_side_form(&op))) continue;
+        snprintf(s.name, sizeof s.name, "%.*s", (int)strcspn(op.name, "("), op.name);
+        if (i == CMD_MAX_SIMILAR && !is_better(&s, &out[--i])) continue;
+        for (; i > 0 && is_better(&s, &out[i - 1]); i--) out[i] = out[i - 1];
+        out[i] = s;
+        count += count < CMD_MAX_SIMILAR;
+    }
+    /* Names with other letters are for mistyped ones, not for those that stand in other names. */
+    while (count && out[count - 1].rank >= OTHER_LETTERS && out[count - 1].rank > out[0].rank + 1) count--;
+    return count;
+}
