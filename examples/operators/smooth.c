@@ -5,11 +5,10 @@
  * devices, and a gradient. It uses the installed headers and links nothing of Tenon.
  */
 #define TN_PLUGIN
+#include <tenon/operator_library.h>
 #include <tenon/ops.h>
-#include <tenon/plugin.h>
 
 #include <math.h>
-#include <stdlib.h>
 
 static int32_t fail(const tn_call *call, int32_t code, const char *message)
 {
@@ -42,7 +41,7 @@ static int32_t infer(void *self, const tn_call *call)
 /* ---- Kernel for the CPU: row-major tensors of float32 or float64 ---- */
 
 /* max + log1p(exp(-beta |a - b|)) / beta: large arguments do not overflow. */
-static double smooth_max_one(double a, double b, double beta)
+static double smooth_max_elem(double a, double b, double beta)
 {
     return fmax(a, b) + log1p(exp(-beta * fabs(a - b))) / beta;
 }
@@ -56,11 +55,11 @@ static int32_t forward(void *self, const tn_call *call)
     if (tn_tensor_dtype(x) == TN_FLOAT32) {
         const float *a = tn_desc(x)->host, *b = tn_desc(y)->host;
         float *c = tn_desc(out)->host;
-        for (int64_t i = 0; i < n; i++) c[i] = (float)smooth_max_one((double)a[i], (double)b[i], beta);
+        for (int64_t i = 0; i < n; i++) c[i] = (float)smooth_max_elem((double)a[i], (double)b[i], beta);
     } else {
         const double *a = tn_desc(x)->host, *b = tn_desc(y)->host;
         double *c = tn_desc(out)->host;
-        for (int64_t i = 0; i < n; i++) c[i] = smooth_max_one(a[i], b[i], beta);
+        for (int64_t i = 0; i < n; i++) c[i] = smooth_max_elem(a[i], b[i], beta);
     }
     return TN_OK;
 }
@@ -117,27 +116,13 @@ static const tn_operator_def smooth_max = {
 
 static int32_t init(const tn_host *host, void **out_self)
 {
-    int32_t status = host->register_operator(host->context, &smooth_max);
-    if (!status) status = host->register_kernels(host->context, "cpu", NULL, rows, 1, sizeof(tn_kernel_row));
     *out_self = NULL;
-    return status;
+    return tn_operators_register(host, &smooth_max, 1, "cpu", rows, 1);
 }
-
-static const void *get_interface(void *self, const char *name, uint32_t version)
-{
-    return NULL;
-}
-
-static void shutdown_library(void *self) {}
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown_library;
-    return TN_OK;
+    return tn_operators_entry(offer, out, init);
 }
 
 TN_DEFINE_PLUGIN("smooth", "1.0", "mylib", 0, entry);

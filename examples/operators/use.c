@@ -44,7 +44,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: use LIBRARY.so\n");
         return 2;
     }
-    if (tn_context_create(NULL, &ctx)) return 1;
+    if (tn_context_create(NULL, &ctx)) {
+        fprintf(stderr, "use: %s\n", tn_last_error()->message);
+        return 1;
+    }
     if (!tn_library_open(ctx, argv[1], NULL)) smooth_max = tn_operator_find(ctx, "mylib::smooth_max");
     if (smooth_max)
         status = run(ctx);

@@ -65,6 +65,10 @@ Test(place, typed_calls)
     expect_place(__LINE__ - 1, "Dimension out of range");
     cr_assert_null(tn_add_with(s, a, &(tn_add_args){.other = b}));
     expect_place(__LINE__ - 1, "size of tensor a");
+    const tn_value values[] = {tn_value_tensor(a), tn_value_tensor(b)};
+    tn_value out;
+    cr_assert_neq(tn_scope_call(s, TN_OP_MM, values, 2, &out, 1), TN_OK);
+    expect_place(__LINE__ - 1, "mat1 and mat2");
     cr_assert_null(tn_mul_scalar(s, NULL, 2));
     expect_place(__LINE__ - 1, "must be Tensor");
 }

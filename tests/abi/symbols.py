@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "abi"))
 import scan  # noqa: E402
 
-# What tools put into libraries of their own accord.
+# Symbols that compilers and their tools add.
 TOLERATED = ("__asan_", "__ubsan_", "__tsan_", "__odr_asan", "__start_", "__stop_", "_init", "_fini", "__gcov", "__llvm")
 
 

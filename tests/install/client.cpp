@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client in C++17: typed calls with option structs, lists from braces, gradients, errors. */
+/* A client in C++17: typed calls with option structs, lists, indices, gradients, errors. */
 #include <complex>
 #include <cstdio>
 #include <cstring>
@@ -66,6 +66,37 @@ static int scalars(tn_scope *s)
     return 0;
 }
 
+static tn_conv2d_args of_stride(int64_t stride)
+{
+    tn_conv2d_args o;
+    o.stride = TN_INTS(stride, stride); /* the option keeps the items */
+    return o;
+}
+
+/* Lists and indices are written as in C. */
+static int lists(tn_scope *s)
+{
+    const size_t rows = 3;
+    auto sizes = TN_INTS(rows, 4); /* kept to the end of the block */
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 12), sizes);
+    if (tn_item_int(s, tn_index(s, x, TN_AT(1), TN_AT(-1))) != 7) return wrong("an index");
+    tn_tensor *part = tn_index(s, x, TN_SLICE(0, 2), TN_ELLIPSIS, TN_SLICE(1, TN_NONE, 2), TN_NEW_DIM);
+    if (tn_tensor_rank(part) != 3 || tn_tensor_numel(part) != 4) return wrong("slices");
+    tn_index_assign(s, x, tn_zeros(s, TN_INTS(1)), TN_BY(tn_gt_scalar(s, x, 5)));
+    if (tn_item_int(s, tn_sum(s, x)) != 15) return wrong("an assignment");
+    tn_tensor *both = tn_cat(s, TN_TENSORS(x, x, tn_index(s, x, TN_ALL)));
+    if (tn_tensor_size(both, 0) != 9) return wrong("a list of tensors");
+    if (tn_tensor_numel(tn_sum_dim(s, x, TN_INTS(0))) != 4 || tn_tensor_numel(tn_sum_dim(s, x, TN_NO_INTS)) != 1)
+        return wrong("dimensions");
+    tn_tensor *image = tn_ones(s, TN_INTS(1, 1, 6, 6)), *filter = tn_ones(s, TN_INTS(1, 1, 2, 2));
+    tn_conv2d_args o = of_stride(2), copy = o;
+    if (tn_tensor_numel(tn_conv2d(s, image, filter, copy)) != 9) return wrong("a list that an option keeps");
+    const uint32_t line = __LINE__ + 1;
+    if (tn_index(s, x, TN_AT(3)) || tn_scope_error(s)->line != line) return wrong("the place of an index");
+    tn_scope_clear(s);
+    return tn_scope_failed(s);
+}
+
 static int error(tn_scope *s)
 {
     const int64_t three[] = {3}, four[] = {4};
@@ -92,7 +123,7 @@ int main()
     tn_context *ctx = nullptr;
     if (tn_context_create(nullptr, &ctx) != TN_OK) return wrong("context");
     tn_scope *s = tn_scope_open(ctx);
-    int status = convolution(s) || gradient(s) || scalars(s) || error(s);
+    int status = convolution(s) || gradient(s) || scalars(s) || lists(s) || error(s);
     if (tn_scope_failed(s)) std::printf("%s\n", tn_scope_error(s)->message);
     tn_scope_close(s);
     tn_context_destroy(ctx);

@@ -4,8 +4,8 @@
  * copy x, times two where that matters, for tensors of float64.
  */
 #define TN_PLUGIN
+#include <tenon/operator_library.h>
 #include <tenon/ops.h>
-#include <tenon/plugin.h>
 
 static const tn_dtype doubles[] = {TN_FLOAT64, 0};
 
@@ -162,31 +162,14 @@ static const tn_kernel_row rows[] = {ROW("right", doubled), ROW("mutates", mutat
 
 static int32_t init(const tn_host *host, void **out_self)
 {
-    int32_t status = TN_OK;
-    for (uint32_t i = 0; i < sizeof operators / sizeof *operators && !status; i++)
-        status = host->register_operator(host->context, &operators[i]);
-    if (!status)
-        status = host->register_kernels(host->context, "cpu", NULL, rows, sizeof rows / sizeof *rows,
-                                        sizeof(tn_kernel_row));
     *out_self = NULL;
-    return status;
+    return tn_operators_register(host, operators, sizeof operators / sizeof *operators, "cpu", rows,
+                                 sizeof rows / sizeof *rows);
 }
-
-static const void *get_interface(void *self, const char *name, uint32_t version)
-{
-    return NULL;
-}
-
-static void shutdown_library(void *self) {}
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown_library;
-    return TN_OK;
+    return tn_operators_entry(offer, out, init);
 }
 
 TN_DEFINE_PLUGIN("wrong_operators", "1.0", "tenon tests", 0, entry);

@@ -2,8 +2,8 @@
 /*
  * Calls that say where the program made them, so that the error of a failed one has file and line, and what
  * TENON_DEBUG logs has them, too. The typed calls of ops.h do so by themselves; here are the functions of the other
- * headers. Each is a macro over an inline function, in C and C++; its name without parentheses is the function
- * itself. Defined away by TN_NO_PLACES.
+ * headers, tn_scope_call among them. Each is a macro over an inline function, in C and C++; its name without
+ * parentheses is the function itself. Defined away by TN_NO_PLACES.
  *
  * A library over Tenon does the same for its functions: tn_scope_place_begin before the call, tn_place_after
  * behind it.
@@ -32,6 +32,13 @@ static inline void tn_place_inner(tn_scope *s, int32_t before, const char *file,
     if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, (uint32_t)line);
     if (before <= 0 && s && tn_scope_failed(s) && !tn_scope_error(s)->file)
         tn_scope_place(s, file, (uint32_t)line);
+}
+static inline int32_t tn_scope_call_at(const char *file, int32_t line, tn_scope *s, uint32_t op,
+                                       const tn_value *args, uint32_t n_args, tn_value *outs, uint32_t n_outs)
+{
+    int32_t status = tn_scope_call_placed(s, op, args, n_args, outs, n_outs);
+    if (status) tn_scope_call_place(s, file, (uint32_t)line);
+    return status == TN_PLACE_WANTED ? TN_OK : status;
 }
 static inline tn_tensor *tn_from_data_at(const char *file, int32_t line, tn_scope *s, tn_dtype dtype,
                                          tn_ints sizes, const void *data, tn_device device)
@@ -185,6 +192,7 @@ static inline int32_t tn_call_trace_run_at(const char *file, int32_t line, tn_sc
 
 TN_END_DECLS
 
+#define tn_scope_call(...)       tn_scope_call_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_from_data(...)        tn_from_data_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_from_blob(...)        tn_from_blob_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_scalar_tensor_of(...) tn_scalar_tensor_of_at(__FILE__, __LINE__, __VA_ARGS__)

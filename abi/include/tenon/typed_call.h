@@ -132,45 +132,37 @@ static inline tn_value tn_ops_option(tn_value v, tn_value other)
     if (v.count != TN_OPS_UNSET_COUNT) return v.tag == TN_TAG_NONE ? other : v;
     return v.tag == TN_OPS_UNSET_TAG ? other : tn_value_make(TN_TAG_PLAIN, 0);
 }
-/* 1 if a list option was set by a plain number, which sets the address and not the count. */
-static inline int32_t tn_ops_is_plain(const void *data, int64_t count)
+/* The value of a list option: the list, or the default if it is absent or unset. A plain number set the address of
+ * the one that was unset, and not the count. */
+static inline tn_value tn_ops_option_list(tn_value list, tn_value other)
 {
-    const int plain = (count == TN_OPS_UNSET_COUNT) & (data != TN_OPS_UNSET_DATA);
+    const int unset = list.as.pointer == TN_OPS_UNSET_DATA,
+              plain = (list.count == TN_OPS_UNSET_COUNT) & !unset;
 #ifdef TN_OPS_CAN_REFUSE
     if (__builtin_constant_p(plain) && plain) tn_ops_plain_list();
 #endif
-    return plain;
+    if (plain) return tn_value_make(TN_TAG_PLAIN, 0);
+    return list.tag == TN_TAG_NONE || unset ? other : list;
 }
-/* The value of a list option: the list, the default if it is absent or unset. */
 static inline tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
 {
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_ints(list.data, list.count)
-                                                       : tn_value_ints(other, count);
+    return tn_ops_option_list(tn_value_ints(list.data, list.count), tn_value_ints(other, count));
 }
 static inline tn_value tn_ops_floats(tn_floats list, const double *other, int64_t count)
 {
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_floats(list.data, list.count)
-                                                       : tn_value_floats(other, count);
+    return tn_ops_option_list(tn_value_floats(list.data, list.count), tn_value_floats(other, count));
 }
 static inline tn_value tn_ops_bools(tn_bools list, const uint8_t *other, int64_t count)
 {
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_bools(list.data, list.count)
-                                                       : tn_value_bools(other, count);
+    return tn_ops_option_list(tn_value_bools(list.data, list.count), tn_value_bools(other, count));
 }
 static inline tn_value tn_ops_scalars(tn_scalars list, const tn_value *other, int64_t count)
 {
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_scalars(list.data, list.count)
-                                                       : tn_value_scalars(other, count);
+    return tn_ops_option_list(tn_value_scalars(list.data, list.count), tn_value_scalars(other, count));
 }
 static inline tn_value tn_ops_tensors(tn_tensors list, tn_tensor *const *other, int64_t count)
 {
-    if (tn_ops_is_plain(list.data, list.count)) return tn_value_make(TN_TAG_PLAIN, 0);
-    return list.data && list.data != TN_OPS_UNSET_DATA ? tn_value_tensors(list.data, list.count)
-                                                       : tn_value_tensors(other, count);
+    return tn_ops_option_list(tn_value_tensors(list.data, list.count), tn_value_tensors(other, count));
 }
 /* The empty list, where that is a default. */
 static const int64_t tn_ops_nothing[1] = {0};
