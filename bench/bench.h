@@ -2,7 +2,7 @@
 /*
  * Shared by all benchmark programs. A program is a table of cases; run.py starts it and asks for samples over
  * its standard streams, so that samples of Tenon and of its peer alternate in time. Each request and each
- * answer is one line of JSON:
+ * answer is one line of JSON.
  *
  * {"open": "add", ...}: prepares a case; the other members are the case's own. The answer is {"first": ns},
  * the time of a first run, or {"absent": "why"}.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the notation of recorded calls: `((T([2, 3], f16, stride=(1, 2)), 0.5), {'dtype': f32})`.
 
-A call becomes the request that bench_operator and peer.py take. Tensors of integers hold positions or offsets; which
-values are valid there, only the operator says, so that is said here.
+A call becomes a request to bench_operator and peer.py. Which values an integer tensor may hold (positions, offsets)
+depends on the operator; limit_positions knows it.
 """
 import math
 
@@ -86,7 +86,7 @@ def operator_name(text):
 
 def request(operator, arguments):
     """`operator` as in aten.add.Tensor, `arguments` in the notation."""
-    # The text is of tables that the user names; it sees only the names above.
+    # The text comes from tables that the user names, and sees only the names above.
     args, kwargs = eval(arguments, dict(NAMES))  # pylint: disable=eval-used
     name, args = operator_name(operator), [encode(value) for value in args]
     limit_positions(name, args)
@@ -105,7 +105,7 @@ def tensors(call):
 
 
 def call_bytes(call):
-    """Bytes that the call must move: every tensor in its arguments once, one that is changed in place twice."""
+    """Bytes that the call moves at least: each tensor argument once, twice if it is changed in place."""
     found = sum(math.prod(t["t"]) * BYTES[t["d"]] for t in tensors(call))
     base = call["op"].split("::")[1].split(".")[0]
     if base.endswith("_") and base != "copy_":
@@ -120,7 +120,7 @@ def table(path):
 
 
 def main():
-    """Lines of JSON from a table: operator, how often it was called, its arguments. What `tenon check` replays."""
+    """Prints a table (operator, number of calls, arguments) as the lines of JSON that `tenon check` replays."""
     import gzip  # pylint: disable=import-outside-toplevel
     import json  # pylint: disable=import-outside-toplevel
     import sys   # pylint: disable=import-outside-toplevel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of calls.c as PyTorch's C++ interface has them. peer.py compiles this where it can, so that calls are
-// compared without the cost of an interpreter.
+// The cases of calls.c in PyTorch's C++ interface. peer.py compiles this file if there is a compiler, so that the
+// comparison is without the cost of an interpreter.
 #include <torch/torch.h>
 
 #include <cstring>

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the benchmarks and prints their tables; `./dev bench` starts it.
 
-Samples of Tenon and of its peers alternate, round by round, and medians are shown: these figures are for comparison
-within one run, on a machine that may have other work. The peer is PyTorch, where a Python that has it is found:
-TENON_PEER_PYTHON, else python3, else .venv/bin/python of the checkout.
+Samples of Tenon and of its peers alternate, round by round, and the tables show medians. Compare figures of one run
+only: the machine may have other work. The peer is PyTorch, if one of these Pythons has it: TENON_PEER_PYTHON, else
+python3, else .venv/bin/python of the checkout.
 """
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -60,7 +61,7 @@ class Worker:
 
 
 def find_peer():
-    """A Python that has torch, and torch's version, or two times None."""
+    """A Python that has torch, and torch's version, or None and None."""
     named = os.environ.get("TENON_PEER_PYTHON")
     for python in [named] if named else ["python3", ROOT / ".venv/bin/python"]:
         try:
@@ -90,7 +91,7 @@ class Bench:
         return Worker(self.python, "-W", "ignore", HERE / "peer.py", "--calls", library) if self.python else None
 
     def compare(self, workers, requests, rounds=None, seconds=None, long_run=math.inf):
-        """Median nanoseconds for each worker (None where it cannot), and why not. A request None is passed over.
+        """Median nanoseconds for each worker, or None and the reason. A request None is skipped.
         A case whose first run takes more than `long_run` seconds is not run again."""
         reasons, samples = [None] * len(workers), [[] for _ in workers]
         for i, (worker, request) in enumerate(zip(workers, requests)):
@@ -127,6 +128,16 @@ class Bench:
             totals.append(int(found[1]))
         return (totals[1] - totals[0]) / (9 * n)
 
+    @contextlib.contextmanager
+    def workers(self, *names):
+        """The programs of these names; "peer" is PyTorch's."""
+        workers = [self.peer() if name == "peer" else self.program(name) for name in names]
+        try:
+            yield workers
+        finally:
+            for worker in filter(None, workers):
+                worker.close()
+
     def keep(self, table, row):
         self.results.setdefault(table, []).append(row)
 
@@ -157,6 +168,21 @@ def print_table(title, heads, rows):
     sys.stdout.flush()
 
 
+class Report:
+    """A table of one benchmark: rows, and what could not be measured."""
+
+    def __init__(self, title, heads):
+        self.title, self.heads, self.rows, self.absent = title, heads, [], []
+
+    def add(self, row, reason=None):
+        self.rows.append(row)
+        self.absent.append((row[0], reason))
+
+    def show(self):
+        print_table(self.title, self.heads, self.rows)
+        note_absent(self.absent)
+
+
 def note_absent(reasons):
     for name, reason in reasons:
         if reason and reason != "not asked for":
@@ -167,30 +193,24 @@ def note_absent(reasons):
 
 def bench_calls(b):
     cases = ["add", "add_kept", "add_out", "add_", "mul_scalar", "unsqueeze", "select", "transpose", "empty", "item", "scope"]
-    workers, rows, absent = [b.program("calls"), b.peer()], [], []
-    for case in cases:
-        (ours, theirs), reasons = b.compare(workers, [{"open": case}, {"open": case} if case != "scope" else None])
-        count = b.instructions("calls", case) if ours else None
-        rows.append([case, figure(ours, 0), figure(count, 0), figure(theirs, 0), figure(ratio(theirs, ours), 2)])
-        b.keep("calls", {"case": case, "ns": ours, "instructions": count, "torch_ns": theirs})
-        absent.append((case, reasons[0]))
-    for worker in filter(None, workers):
-        worker.close()
-    print_table("calls: one element, nanoseconds a call",
-                ["case", "tenon ns", "instructions", "torch ns", "torch/tenon"], rows)
-    note_absent(absent)
+    report = Report("calls: one element, nanoseconds a call", ["case", "tenon ns", "instructions", "torch ns", "torch/tenon"])
+    with b.workers("calls", "peer") as workers:
+        for case in cases:
+            (ours, theirs), reasons = b.compare(workers, [{"open": case}, {"open": case} if case != "scope" else None])
+            count = b.instructions("calls", case) if ours else None
+            report.add([case, figure(ours, 0), figure(count, 0), figure(theirs, 0), figure(ratio(theirs, ours), 2)], reasons[0])
+            b.keep("calls", {"case": case, "ns": ours, "instructions": count, "torch_ns": theirs})
+    report.show()
 
 
 def bench_recording(b):
     cases = ["chain", "chain_recorded", "chain_backward"]
-    workers, found = [b.program("calls"), b.peer()], {}
-    for case in cases:
-        times, reasons = b.compare(workers, [{"open": case}] * 2)
-        found[case] = times + [b.instructions("calls", case) if times[0] else None]
-        note_absent([(case, reasons[0])])
-    for worker in filter(None, workers):
-        worker.close()
-    rows = []
+    found, rows = {}, []
+    with b.workers("calls", "peer") as workers:
+        for case in cases:
+            times, reasons = b.compare(workers, [{"open": case}] * 2)
+            found[case] = times + [b.instructions("calls", case) if times[0] else None]
+            note_absent([(case, reasons[0])])
     for name, after, before in [("a product, not recorded", "chain", None),
                                 ("extra of recording", "chain_recorded", "chain"),
                                 ("a step backward", "chain_backward", "chain_recorded")]:
@@ -202,31 +222,31 @@ def bench_recording(b):
                 ["case", "tenon ns", "instructions", "torch ns", "torch/tenon"], rows)
 
 
+def table_calls(file):
+    """The cases of a table of this folder: name and request."""
+    return [(name, notation.request(operator, arguments)) for name, operator, arguments in notation.table(HERE / file)]
+
+
 # ---- Kernels -----------------------------------------------------------------------------------------------------
 
 def bench_pointwise(b):
     size = 16 * 1024 * 1024
-    workers, rows, absent = [b.program("operator"), b.peer(), b.program("native")], [], []
-    for name, operator, arguments in notation.table(HERE / "pointwise.tsv"):
-        call = notation.request(operator, arguments)
-        requests = [call, call, {"open": "memcpy", "m": size}]
-        (ours, theirs, copy), reasons = b.compare(workers, requests)
-        volume = notation.call_bytes(call)
-        speeds = [volume / t if t else None for t in (ours, theirs)]
-        memcpy = ratio(8 * size, copy)
-        rows.append([name, figure(speeds[0]), percent(speeds[0], memcpy), figure(speeds[1]), percent(speeds[1], memcpy),
-                     figure(ratio(theirs, ours), 2)])
-        b.keep("pointwise", {"case": name, "ns": ours, "torch_ns": theirs, "bytes": volume, "memcpy_gbs": memcpy})
-        absent.append((name, reasons[0]))
-    for worker in filter(None, workers):
-        worker.close()
-    print_table("pointwise: 64 MiB tensors, GB/s and share of memcpy with as many threads",
-                ["case", "tenon GB/s", "of memcpy", "torch GB/s", "of memcpy", "torch/tenon"], rows)
-    note_absent(absent)
+    report = Report("pointwise: 64 MiB tensors, GB/s and share of memcpy with as many threads",
+                    ["case", "tenon GB/s", "of memcpy", "torch GB/s", "of memcpy", "torch/tenon"])
+    with b.workers("operator", "peer", "native") as workers:
+        for name, call in table_calls("pointwise.tsv"):
+            (ours, theirs, copy), reasons = b.compare(workers, [call, call, {"open": "memcpy", "m": size}])
+            volume = notation.call_bytes(call)
+            speeds = [volume / t if t else None for t in (ours, theirs)]
+            memcpy = ratio(8 * size, copy)
+            report.add([name, figure(speeds[0]), percent(speeds[0], memcpy), figure(speeds[1]), percent(speeds[1], memcpy),
+                        figure(ratio(theirs, ours), 2)], reasons[0])
+            b.keep("pointwise", {"case": name, "ns": ours, "torch_ns": theirs, "bytes": volume, "memcpy_gbs": memcpy})
+    report.show()
 
 
 def product_of(call):
-    """Batch and sizes of a product, for the libraries called directly; None where they have not its dtype."""
+    """Batch and sizes of a product, for the libraries called directly; "single" is false for a dtype that they do not have."""
     left, right = call["args"][:2]
     *batch, m, k = left["t"]
     return {"batch": math.prod(batch), "m": m, "n": right["t"][-1], "k": k, "transposed": "s" in right,
@@ -234,25 +254,21 @@ def product_of(call):
 
 
 def bench_gemm(b):
-    workers, rows, absent = [b.program("operator"), b.peer(), b.program("native"), b.program("native")], [], []
-    for name, operator, arguments in notation.table(HERE / "gemm.tsv"):
-        call = notation.request(operator, arguments)
-        p = product_of(call)
-        direct = [{"open": library, **p} if p["single"] else None for library in ("openblas", "onednn")]
-        times, reasons = b.compare(workers, [call, call] + direct)
-        flops = 2 * p["batch"] * p["m"] * p["n"] * p["k"]
-        speeds = [flops / t if t else None for t in times]
-        best = max([s for s in speeds[2:] if s], default=None)
-        rows.append([name, figure(speeds[0]), figure(speeds[2]), figure(speeds[3]), percent(speeds[0], best),
-                     figure(speeds[1]), figure(ratio(times[1], times[0]), 2)])
-        b.keep("gemm", {"case": name, "ns": times[0], "torch_ns": times[1], "openblas_ns": times[2],
-                        "onednn_ns": times[3], "flops": flops})
-        absent.append((name, reasons[0]))
-    for worker in filter(None, workers):
-        worker.close()
-    print_table("gemm: GFLOP/s, and share of the best library called directly",
-                ["product", "tenon", "OpenBLAS", "oneDNN", "of best", "torch", "torch/tenon"], rows)
-    note_absent(absent)
+    report = Report("gemm: GFLOP/s, and share of the best library called directly",
+                    ["product", "tenon", "OpenBLAS", "oneDNN", "of best", "torch", "torch/tenon"])
+    with b.workers("operator", "peer", "native", "native") as workers:
+        for name, call in table_calls("gemm.tsv"):
+            p = product_of(call)
+            direct = [{"open": library, **p} if p["single"] else None for library in ("openblas", "onednn")]
+            times, reasons = b.compare(workers, [call, call] + direct)
+            flops = 2 * p["batch"] * p["m"] * p["n"] * p["k"]
+            speeds = [flops / t if t else None for t in times]
+            best = max([s for s in speeds[2:] if s], default=None)
+            report.add([name, figure(speeds[0]), figure(speeds[2]), figure(speeds[3]), percent(speeds[0], best),
+                        figure(speeds[1]), figure(ratio(times[1], times[0]), 2)], reasons[0])
+            b.keep("gemm", {"case": name, "ns": times[0], "torch_ns": times[1], "openblas_ns": times[2],
+                            "onednn_ns": times[3], "flops": flops})
+    report.show()
 
 
 def convolution_flops(call):
@@ -268,48 +284,44 @@ def convolution_flops(call):
 
 
 def bench_conv(b):
-    workers, rows, absent = [b.program("operator"), b.peer()], [], []
-    for name, operator, arguments in notation.table(HERE / "conv.tsv"):
-        call = notation.request(operator, arguments)
-        (ours, theirs), reasons = b.compare(workers, [call, call])
-        flops = convolution_flops(call)
-        rows.append([name, figure(ours / 1e6 if ours else None, 2), figure(ratio(flops, ours)),
-                     figure(theirs / 1e6 if theirs else None, 2), figure(ratio(flops, theirs)),
-                     figure(ratio(theirs, ours), 2)])
-        b.keep("conv", {"case": name, "ns": ours, "torch_ns": theirs, "flops": flops})
-        absent.append((name, reasons[0]))
-    for worker in filter(None, workers):
-        worker.close()
-    print_table("conv: milliseconds and GFLOP/s",
-                ["convolution", "tenon ms", "GFLOP/s", "torch ms", "GFLOP/s", "torch/tenon"], rows)
-    note_absent(absent)
+    report = Report("conv: milliseconds and GFLOP/s",
+                    ["convolution", "tenon ms", "GFLOP/s", "torch ms", "GFLOP/s", "torch/tenon"])
+    with b.workers("operator", "peer") as workers:
+        for name, call in table_calls("conv.tsv"):
+            (ours, theirs), reasons = b.compare(workers, [call, call])
+            flops = convolution_flops(call)
+            report.add([name, figure(ours / 1e6 if ours else None, 2), figure(ratio(flops, ours)),
+                        figure(theirs / 1e6 if theirs else None, 2), figure(ratio(flops, theirs)),
+                        figure(ratio(theirs, ours), 2)], reasons[0])
+            b.keep("conv", {"case": name, "ns": ours, "torch_ns": theirs, "flops": flops})
+    report.show()
 
 
 # ---- Whole programs ----------------------------------------------------------------------------------------------
 
 def bench_step(b):
-    rows = []
+    report = Report("step: a training step of the demo's network, batch 128; peak memory in MiB, whole and since start",
+                    ["case", "tenon ms", "torch ms", "torch/tenon", "peak", "torch", "growth", "torch"])
     for case in ("step", "step_bfloat16"):
-        workers = [b.program("step"), b.peer()]
-        times, reasons = b.compare(workers, [{"open": case}] * 2, rounds=3 * b.rounds)
-        peaks = []
-        for worker, took in zip(workers, times):
-            if not took:
-                peaks.append({})
-                continue
-            worker.ask(time=max(took * 60e-9, 0.1))  # past 50 steps in any case
-            peaks.append(worker.ask(memory=True))
-        for worker in filter(None, workers):
-            worker.close()
+        with b.workers("step", "peer") as workers:
+            times, reasons = b.compare(workers, [{"open": case}] * 2, rounds=3 * b.rounds)
+            peaks = [peak_after(worker, took) for worker, took in zip(workers, times)]
         mib = [peak.get("peak") and peak["peak"] / 2**20 for peak in peaks]
         own = [peak.get("peak") and (peak["peak"] - peak["start"]) / 2**20 for peak in peaks]
-        rows.append([case, figure(times[0] and times[0] / 1e6, 2), figure(times[1] and times[1] / 1e6, 2),
-                     figure(ratio(times[1], times[0]), 2), figure(mib[0]), figure(mib[1]), figure(own[0]), figure(own[1])])
+        report.add([case, figure(times[0] and times[0] / 1e6, 2), figure(times[1] and times[1] / 1e6, 2),
+                    figure(ratio(times[1], times[0]), 2), figure(mib[0]), figure(mib[1]), figure(own[0]), figure(own[1])],
+                   reasons[0])
         b.keep("step", {"case": case, "ns": times[0], "torch_ns": times[1], "peak_mib": mib[0], "torch_peak_mib": mib[1],
                         "growth_mib": own[0], "torch_growth_mib": own[1]})
-        note_absent([(case, reasons[0])])
-    print_table("step: a training step of the demo's network, batch 128; peak memory in MiB, whole and since start",
-                ["case", "tenon ms", "torch ms", "torch/tenon", "peak", "torch", "growth", "torch"], rows)
+    report.show()
+
+
+def peak_after(worker, took):
+    """The memory of a worker after at least 50 steps of `took` nanoseconds, {} if it cannot make them."""
+    if not took:
+        return {}
+    worker.ask(time=max(took * 60e-9, 0.1))
+    return worker.ask(memory=True)
 
 
 def start_seconds(command):
@@ -355,18 +367,17 @@ def bench_workload(b):
         return
     calls = notation.table(path)
     seconds = b.options.workload_seconds / len(calls) / 4
-    workers, found, absent = [b.program("operator"), b.peer()], {}, {}
-    for operator, _, arguments in calls:
-        call = notation.request(operator, arguments)
-        (ours, theirs), reasons = b.compare(workers, [call, call], rounds=2, seconds=seconds, long_run=2 * seconds)
-        b.keep("workload", {"operator": operator, "arguments": arguments, "ns": ours, "torch_ns": theirs,
-                            "absent": reasons[0] if not ours else None})
-        if not ours:
-            absent.setdefault(f"{operator}: {reasons[0]}", []).append(arguments)
-        else:
-            found.setdefault(operator, []).append((ours, theirs))
-    for worker in filter(None, workers):
-        worker.close()
+    found, absent = {}, {}
+    with b.workers("operator", "peer") as workers:
+        for operator, _, arguments in calls:
+            call = notation.request(operator, arguments)
+            (ours, theirs), reasons = b.compare(workers, [call, call], rounds=2, seconds=seconds, long_run=2 * seconds)
+            b.keep("workload", {"operator": operator, "arguments": arguments, "ns": ours, "torch_ns": theirs,
+                                "absent": reasons[0] if not ours else None})
+            if not ours:
+                absent.setdefault(f"{operator}: {reasons[0]}", []).append(arguments)
+            else:
+                found.setdefault(operator, []).append((ours, theirs))
     print_workload(calls, found, absent)
 
 
@@ -405,7 +416,7 @@ def main():
     parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
     parser.add_argument("--threads", type=int, default=2, help="threads of every side (2)")
-    parser.add_argument("--cpu-time", action="store_true", help="the processes' own time instead of the wall's; for one "
+    parser.add_argument("--cpu-time", action="store_true", help="the processes' own CPU time instead of wall time, for one "
                         "thread on a busy machine")
     options = parser.parse_args()
     os.environ["TENON_BENCH_THREADS"] = str(options.threads)

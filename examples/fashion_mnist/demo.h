@@ -9,11 +9,12 @@
 #define CLASSES 10
 
 typedef struct options {
-    const char *device;                           /* NULL: the best */
-    const char *data;                             /* folder of the four files */
-    const char *output;                           /* folder for the curve and the weights */
+    const char *device; /* NULL: the best */
+    const char *data;   /* folder of the four files */
+    const char *output; /* folder for the curve and the weights */
+    const char *dtype_name;
     int64_t epochs, batch, train_images, threads; /* 0 images: all; 0 threads: all cores */
-    uint64_t seed;
+    int64_t seed;
     double lr, weight_decay;
     tn_dtype dtype;
 } options;

@@ -155,7 +155,7 @@ static int train(run *r, tn_scope *s)
 {
     uint32_t n = 0;
     int status = 0;
-    tn_manual_seed(r->ctx, r->o->seed);
+    tn_manual_seed(r->ctx, (uint64_t)r->o->seed);
     model_init(&r->m, s, r->ctx, r->device, r->o->dtype);
     if (tn_scope_failed(s)) return failed("model", s);
     for (uint32_t i = 0; i < r->m.store.count; i++) {

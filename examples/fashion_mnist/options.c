@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,90 +18,76 @@ static const char usage[] =
     "  --data DIR       folder with the four files (default /usr/share/datasets/fashion-mnist)\n"
     "  --output DIR     where loss.svg and weights.safetensors go (default demo-output)\n";
 
-static int wrong(const char *what)
+/* An option is a text or, with `most`, a whole number from `least` to `most`. */
+static const struct {
+    const char *name;
+    size_t place; /* in options */
+    int64_t least, most;
+} rows[] = {
+    {"--device", offsetof(options, device), 0, 0},
+    {"--dtype", offsetof(options, dtype_name), 0, 0},
+    {"--data", offsetof(options, data), 0, 0},
+    {"--output", offsetof(options, output), 0, 0},
+    {"--epochs", offsetof(options, epochs), 1, 100000},
+    {"--batch", offsetof(options, batch), 1, 1 << 20},
+    {"--seed", offsetof(options, seed), 0, INT64_MAX},
+    {"--threads", offsetof(options, threads), 1, 4096},
+    {"--images", offsetof(options, train_images), 1, INT64_MAX},
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+static int wrong(const char *what, const char *word)
 {
-    fprintf(stderr, "fashion_mnist: %s\n%s", what, usage);
+    fprintf(stderr, "fashion_mnist: %s%s\n%s", what, word, usage);
     return 2;
 }
 
-static int wrong_value(const char *name, const char *value, const char *expected)
+/* 0, or the exit code after a message. */
+static int take(options *o, size_t row, const char *value)
 {
-    fprintf(stderr, "fashion_mnist: --%s '%s': %s is expected\n", name, value, expected);
-    return 2;
-}
-
-/* A whole number from `least` to `most`: 0 and the number, or 1. */
-static int whole(const char *text, int64_t least, int64_t most, int64_t *out)
-{
+    void *place = (char *)o + rows[row].place;
     char *end;
-    errno = 0;
-    int64_t n = strtoll(text, &end, 10);
-    if (errno || end == text || *end || n < least || n > most) return 1;
-    *out = n;
-    return 0;
-}
-
-static const char *take(options *o, int letter, const char *value)
-{
-    int64_t seed = 0;
-    switch (letter) {
-    case 'd':
-        o->device = value;
-        return NULL;
-    case 'e':
-        return whole(value, 1, 100000, &o->epochs) ? "a number from 1 to 100000" : NULL;
-    case 'b':
-        return whole(value, 1, 1 << 20, &o->batch) ? "a number from 1 to 1048576" : NULL;
-    case 'i':
-        return whole(value, 1, INT64_MAX, &o->train_images) ? "a number of at least 1" : NULL;
-    case 't':
-        return whole(value, 1, 4096, &o->threads) ? "a number from 1 to 4096" : NULL;
-    case 's':
-        if (whole(value, 0, INT64_MAX, &seed)) return "a number from 0 to 9223372036854775807";
-        o->seed = (uint64_t)seed;
-        return NULL;
-    case 'D':
-        o->data = value;
-        return NULL;
-    case 'o':
-        o->output = value;
-        return NULL;
-    default:
-        o->dtype = tn_dtype_parse(strcmp(value, "bf16") == 0 ? "bfloat16" : value);
-        return o->dtype == TN_FLOAT32 || o->dtype == TN_BFLOAT16 ? NULL : "float32 or bf16";
+    if (!rows[row].most) {
+        memcpy(place, &value, sizeof value);
+        return 0;
     }
+    errno = 0;
+    int64_t n = strtoll(value, &end, 10);
+    if (errno || end == value || *end || n < rows[row].least || n > rows[row].most) {
+        fprintf(stderr, "fashion_mnist: %s '%s': a number from %lld to %lld is expected\n", rows[row].name,
+                value, (long long)rows[row].least, (long long)rows[row].most);
+        return 2;
+    }
+    memcpy(place, &n, sizeof n);
+    return 0;
 }
 
 int options_read(options *o, int argc, char **argv)
 {
-    static const struct option names[] = {{"device", required_argument, NULL, 'd'},
-                                          {"epochs", required_argument, NULL, 'e'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"dtype", required_argument, NULL, 'T'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"images", required_argument, NULL, 'i'},
-                                          {"data", required_argument, NULL, 'D'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    const char *expected;
-    int letter, which = 0;
     *o = (options){.data = "/usr/share/datasets/fashion-mnist",
                    .output = "demo-output",
+                   .dtype_name = "float32",
                    .epochs = 3,
                    .batch = 128,
                    .seed = 1,
                    .lr = 4e-3,
-                   .weight_decay = 1e-2,
-                   .dtype = TN_FLOAT32};
-    while ((letter = getopt_long(argc, argv, "h", names, &which)) != -1) {
-        if (letter == 'h') {
+                   .weight_decay = 1e-2};
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i], *value;
+        size_t length = strcspn(word, "="), row = 0; /* "--seed 1" or "--seed=1" */
+        if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
             fputs(usage, stdout);
             exit(0);
         }
-        if (letter == '?') return wrong("an option that is not known, or without its value");
-        if ((expected = take(o, letter, optarg))) return wrong_value(names[which].name, optarg, expected);
+        while (row < ROWS && (strlen(rows[row].name) != length || strncmp(word, rows[row].name, length) != 0))
+            row++;
+        if (row == ROWS) return wrong("there is no option ", word);
+        value = word[length] ? word + length + 1 : argv[++i];
+        if (!value) return wrong("a value is missing after ", word);
+        int status = take(o, row, value);
+        if (status) return status;
     }
-    return optind < argc ? wrong("arguments are not expected") : 0;
+    o->dtype = tn_dtype_parse(strcmp(o->dtype_name, "bf16") == 0 ? "bfloat16" : o->dtype_name);
+    if (o->dtype == TN_FLOAT32 || o->dtype == TN_BFLOAT16) return 0;
+    return wrong("--dtype is float32 or bf16, not ", o->dtype_name);
 }

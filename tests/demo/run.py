@@ -26,9 +26,12 @@ def refused(program, arguments, *words):
 
 
 def bad_options(program, folder):
-    yield "a seed that is no number", refused(program, ["--seed", "1x"], "--seed", "1x")
+    yield "a seed that is not a number", refused(program, ["--seed", "1x"], "--seed", "1x")
     yield "a seed beyond 64 bits", refused(program, ["--seed", "99999999999999999999"], "--seed", "99999999999999999999")
     yield "an empty number", refused(program, ["--epochs", ""], "--epochs")
+    yield "an unknown option", refused(program, ["--epoch", "1"], "--epoch")
+    yield "an option without its value", refused(program, ["--epochs"], "--epochs")
+    yield "a number after an equals sign", refused(program, ["--batch=x"], "--batch", "'x'")
     yield "no epochs", refused(program, ["--epochs", "0"], "--epochs", "from 1")
     yield "a dtype that it does not train in", refused(program, ["--dtype", "int8"], "--dtype", "int8", "bf16")
     yield "a batch of more than there is", refused(program, ["--images", "64", "--device", "cpu", "--output", folder], "128", "64")

@@ -49,7 +49,7 @@ class House:
         text = file.read_text()
         prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
         self.prefix = self.root / "tree" / prefix.lstrip("/")
-        # The tree was moved: whoever moves one changes this line, and no other.
+        # The tree was moved, so the prefix changes; no other line has to.
         file.write_text(re.sub(r"^prefix=.*$", f"prefix={self.prefix}", text, flags=re.M))
         self.environment["PKG_CONFIG_PATH"] = str(file.parent)
         self.library = Path(self.config("--variable=libdir")[0])
@@ -100,7 +100,7 @@ SMOOTH = ["tensor([1.0635, 3.0000, 0.8466], dtype=torch.float64)", "gradient is 
 
 
 def check_tree(house):
-    """What the README promises: headers, library, plugins with manifests, the command, the pkg-config file."""
+    """The README promises these: headers, library, plugins with manifests, the command, the pkg-config file."""
     plugins = Path(house.config("--variable=plugindir")[0])
     expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
     for name in ("cpu", "reference"):

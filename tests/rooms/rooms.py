@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows that a room's include path has the rooms of docs/map.md and no others: rooms.py BUILD
 
-For each room one of its files is taken from the compilation database; in its place, with its options, a file is compiled
-that includes one header of another room. It must compile where the arrow is allowed, and must not find the header elsewhere.
+For each room it takes the compiler options of one source file, and compiles with them a file that includes one header of
+another room. That must succeed where the map allows the include; elsewhere the header must not be found.
 """
 import json
 import shlex
