@@ -56,6 +56,7 @@
     X(im2col)                               \
     X(margin_loss)                          \
     X(distance)                             \
+    X(fft)                                  \
     X(gate)
 
 #define DECLARE_ROWS(name)                          \

@@ -4755,6 +4755,711 @@ static inline tn_tensor *tn__efficientzerotensor_with(tn_scope *s, const tn__eff
         tn__efficientzerotensor_at(s, &(tn__efficientzerotensor_args){.size = TN_OPS_UNSET_LIST, .pin_memory = -1, \
         .size = __VA_ARGS__}, TN_PLACE))
 
+/* ---- fft: Fourier transforms. */
+/* Fourier transform of complex dimensions. */
+static inline tn_tensor *tn__fft_c2c_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t forward, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(forward)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2C, v, 4, file, line);
+}
+static inline tn_tensor *tn__fft_c2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t forward)
+{ return tn__fft_c2c_at(s, self, dim, normalization, forward, NULL, 0); }
+#define tn__fft_c2c(...) tn__fft_c2c_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn__fft_c2c_out_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t forward, tn_tensor *out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(forward), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2C_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn__fft_c2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t forward, tn_tensor *out)
+{ return tn__fft_c2c_out_at(s, self, dim, normalization, forward, out, NULL, 0); }
+#define tn__fft_c2c_out(...) tn__fft_c2c_out_at(__VA_ARGS__, TN_PLACE)
+/* Fourier transform of a real signal. */
+static inline tn_tensor *tn__fft_r2c_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t onesided, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(onesided)};
+    return tn_ops_tensor(s, TN_OP__FFT_R2C, v, 4, file, line);
+}
+static inline tn_tensor *tn__fft_r2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t onesided)
+{ return tn__fft_r2c_at(s, self, dim, normalization, onesided, NULL, 0); }
+#define tn__fft_r2c(...) tn__fft_r2c_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn__fft_r2c_out_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t onesided, tn_tensor *out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(onesided), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__FFT_R2C_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn__fft_r2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t onesided, tn_tensor *out)
+{ return tn__fft_r2c_out_at(s, self, dim, normalization, onesided, out, NULL, 0); }
+#define tn__fft_r2c_out(...) tn__fft_r2c_out_at(__VA_ARGS__, TN_PLACE)
+/* Real signal with half a spectrum. */
+static inline tn_tensor *tn__fft_c2r_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int64_t last_dim_size, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_int(last_dim_size)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2R, v, 4, file, line);
+}
+static inline tn_tensor *tn__fft_c2r(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int64_t last_dim_size)
+{ return tn__fft_c2r_at(s, self, dim, normalization, last_dim_size, NULL, 0); }
+#define tn__fft_c2r(...) tn__fft_c2r_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn__fft_c2r_out_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int64_t last_dim_size, tn_tensor *out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_int(last_dim_size), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2R_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn__fft_c2r_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int64_t last_dim_size, tn_tensor *out)
+{ return tn__fft_c2r_out_at(s, self, dim, normalization, last_dim_size, out, NULL, 0); }
+#define tn__fft_c2r_out(...) tn__fft_c2r_out_at(__VA_ARGS__, TN_PLACE)
+/* Fourier transform of one dimension. */
+typedef struct tn_fft_fft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_fft_args;
+static inline tn_tensor *tn_fft_fft_at(tn_scope *s, const tn_fft_fft_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_fft_with(tn_scope *s, const tn_fft_fft_args *o)
+{ return tn_fft_fft_at(s, o, NULL, 0); }
+#define tn_fft_fft_with(...) tn_fft_fft_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fft(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fft_at(s, \
+        &(tn_fft_fft_args){.n = TN_NONE, .dim = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_fft_out_args { tn_tensor *out; int64_t n; int64_t dim; const char *norm; } tn_fft_fft_out_args;
+static inline tn_tensor *tn_fft_fft_out_at(tn_scope *s, tn_tensor *self, const tn_fft_fft_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_fft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fft_out_args *o)
+{ return tn_fft_fft_out_at(s, self, o, NULL, 0); }
+#define tn_fft_fft_out_with(...) tn_fft_fft_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fft_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fft_out_at(s, self, \
+        &(tn_fft_fft_out_args){.n = TN_NONE, .dim = -1, .out = __VA_ARGS__}, TN_PLACE))
+/* Inverse Fourier transform of one dimension. */
+typedef struct tn_fft_ifft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_ifft_args;
+static inline tn_tensor *tn_fft_ifft_at(tn_scope *s, const tn_fft_ifft_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_ifft_with(tn_scope *s, const tn_fft_ifft_args *o)
+{ return tn_fft_ifft_at(s, o, NULL, 0); }
+#define tn_fft_ifft_with(...) tn_fft_ifft_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifft(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifft_at(s, \
+        &(tn_fft_ifft_args){.n = TN_NONE, .dim = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_ifft_out_args { tn_tensor *out; int64_t n; int64_t dim; const char *norm;
+    } tn_fft_ifft_out_args;
+static inline tn_tensor *tn_fft_ifft_out_at(tn_scope *s, tn_tensor *self, const tn_fft_ifft_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_ifft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifft_out_args *o)
+{ return tn_fft_ifft_out_at(s, self, o, NULL, 0); }
+#define tn_fft_ifft_out_with(...) tn_fft_ifft_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifft_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifft_out_at(s, self, \
+        &(tn_fft_ifft_out_args){.n = TN_NONE, .dim = -1, .out = __VA_ARGS__}, TN_PLACE))
+/* Half the spectrum of a real signal, of one dimension. */
+typedef struct tn_fft_rfft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_rfft_args;
+static inline tn_tensor *tn_fft_rfft_at(tn_scope *s, const tn_fft_rfft_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_rfft_with(tn_scope *s, const tn_fft_rfft_args *o)
+{ return tn_fft_rfft_at(s, o, NULL, 0); }
+#define tn_fft_rfft_with(...) tn_fft_rfft_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfft(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfft_at(s, \
+        &(tn_fft_rfft_args){.n = TN_NONE, .dim = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_rfft_out_args { tn_tensor *out; int64_t n; int64_t dim; const char *norm;
+    } tn_fft_rfft_out_args;
+static inline tn_tensor *tn_fft_rfft_out_at(tn_scope *s, tn_tensor *self, const tn_fft_rfft_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_rfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfft_out_args *o)
+{ return tn_fft_rfft_out_at(s, self, o, NULL, 0); }
+#define tn_fft_rfft_out_with(...) tn_fft_rfft_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfft_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfft_out_at(s, self, \
+        &(tn_fft_rfft_out_args){.n = TN_NONE, .dim = -1, .out = __VA_ARGS__}, TN_PLACE))
+/* Real signal with half a spectrum, of one dimension. */
+typedef struct tn_fft_irfft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_irfft_args;
+static inline tn_tensor *tn_fft_irfft_at(tn_scope *s, const tn_fft_irfft_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_irfft_with(tn_scope *s, const tn_fft_irfft_args *o)
+{ return tn_fft_irfft_at(s, o, NULL, 0); }
+#define tn_fft_irfft_with(...) tn_fft_irfft_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_irfft(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_irfft_at(s, \
+        &(tn_fft_irfft_args){.n = TN_NONE, .dim = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_irfft_out_args { tn_tensor *out; int64_t n; int64_t dim; const char *norm;
+    } tn_fft_irfft_out_args;
+static inline tn_tensor *tn_fft_irfft_out_at(tn_scope *s, tn_tensor *self, const tn_fft_irfft_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_irfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfft_out_args *o)
+{ return tn_fft_irfft_out_at(s, self, o, NULL, 0); }
+#define tn_fft_irfft_out_with(...) tn_fft_irfft_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_irfft_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_irfft_out_at(s, self, \
+        &(tn_fft_irfft_out_args){.n = TN_NONE, .dim = -1, .out = __VA_ARGS__}, TN_PLACE))
+/* Real spectrum of half a Hermitian signal, of one dimension. */
+typedef struct tn_fft_hfft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_hfft_args;
+static inline tn_tensor *tn_fft_hfft_at(tn_scope *s, const tn_fft_hfft_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_hfft_with(tn_scope *s, const tn_fft_hfft_args *o)
+{ return tn_fft_hfft_at(s, o, NULL, 0); }
+#define tn_fft_hfft_with(...) tn_fft_hfft_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_hfft(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_hfft_at(s, \
+        &(tn_fft_hfft_args){.n = TN_NONE, .dim = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_hfft_out_args { tn_tensor *out; int64_t n; int64_t dim; const char *norm;
+    } tn_fft_hfft_out_args;
+static inline tn_tensor *tn_fft_hfft_out_at(tn_scope *s, tn_tensor *self, const tn_fft_hfft_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_hfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfft_out_args *o)
+{ return tn_fft_hfft_out_at(s, self, o, NULL, 0); }
+#define tn_fft_hfft_out_with(...) tn_fft_hfft_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_hfft_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_hfft_out_at(s, self, \
+        &(tn_fft_hfft_out_args){.n = TN_NONE, .dim = -1, .out = __VA_ARGS__}, TN_PLACE))
+/* Half a Hermitian signal with a real spectrum, of one dimension. */
+typedef struct tn_fft_ihfft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_ihfft_args;
+static inline tn_tensor *tn_fft_ihfft_at(tn_scope *s, const tn_fft_ihfft_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_ihfft_with(tn_scope *s, const tn_fft_ihfft_args *o)
+{ return tn_fft_ihfft_at(s, o, NULL, 0); }
+#define tn_fft_ihfft_with(...) tn_fft_ihfft_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ihfft(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ihfft_at(s, \
+        &(tn_fft_ihfft_args){.n = TN_NONE, .dim = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_ihfft_out_args { tn_tensor *out; int64_t n; int64_t dim; const char *norm;
+    } tn_fft_ihfft_out_args;
+static inline tn_tensor *tn_fft_ihfft_out_at(tn_scope *s, tn_tensor *self, const tn_fft_ihfft_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_ihfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfft_out_args *o)
+{ return tn_fft_ihfft_out_at(s, self, o, NULL, 0); }
+#define tn_fft_ihfft_out_with(...) tn_fft_ihfft_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ihfft_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ihfft_out_at(s, self, \
+        &(tn_fft_ihfft_out_args){.n = TN_NONE, .dim = -1, .out = __VA_ARGS__}, TN_PLACE))
+/* Fourier transform of two dimensions. */
+typedef struct tn_fft_fft2_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_fft2_args;
+static inline tn_tensor *tn_fft_fft2_at(tn_scope *s, const tn_fft_fft2_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT2, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_fft2_with(tn_scope *s, const tn_fft_fft2_args *o)
+{ return tn_fft_fft2_at(s, o, NULL, 0); }
+#define tn_fft_fft2_with(...) tn_fft_fft2_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fft2(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fft2_at(s, \
+        &(tn_fft_fft2_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_fft2_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_fft2_out_args;
+static inline tn_tensor *tn_fft_fft2_out_at(tn_scope *s, tn_tensor *self, const tn_fft_fft2_out_args *o,
+        const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT2_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_fft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fft2_out_args *o)
+{ return tn_fft_fft2_out_at(s, self, o, NULL, 0); }
+#define tn_fft_fft2_out_with(...) tn_fft_fft2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fft2_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fft2_out_at(s, self, \
+        &(tn_fft_fft2_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Inverse Fourier transform of two dimensions. */
+typedef struct tn_fft_ifft2_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_ifft2_args;
+static inline tn_tensor *tn_fft_ifft2_at(tn_scope *s, const tn_fft_ifft2_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT2, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_ifft2_with(tn_scope *s, const tn_fft_ifft2_args *o)
+{ return tn_fft_ifft2_at(s, o, NULL, 0); }
+#define tn_fft_ifft2_with(...) tn_fft_ifft2_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifft2(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifft2_at(s, \
+        &(tn_fft_ifft2_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_ifft2_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_ifft2_out_args;
+static inline tn_tensor *tn_fft_ifft2_out_at(tn_scope *s, tn_tensor *self, const tn_fft_ifft2_out_args *o,
+        const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT2_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_ifft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifft2_out_args *o)
+{ return tn_fft_ifft2_out_at(s, self, o, NULL, 0); }
+#define tn_fft_ifft2_out_with(...) tn_fft_ifft2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifft2_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifft2_out_at(s, self, \
+        &(tn_fft_ifft2_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Half the spectrum of a real signal, of two dimensions. */
+typedef struct tn_fft_rfft2_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_rfft2_args;
+static inline tn_tensor *tn_fft_rfft2_at(tn_scope *s, const tn_fft_rfft2_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT2, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_rfft2_with(tn_scope *s, const tn_fft_rfft2_args *o)
+{ return tn_fft_rfft2_at(s, o, NULL, 0); }
+#define tn_fft_rfft2_with(...) tn_fft_rfft2_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfft2(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfft2_at(s, \
+        &(tn_fft_rfft2_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_rfft2_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_rfft2_out_args;
+static inline tn_tensor *tn_fft_rfft2_out_at(tn_scope *s, tn_tensor *self, const tn_fft_rfft2_out_args *o,
+        const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT2_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_rfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfft2_out_args *o)
+{ return tn_fft_rfft2_out_at(s, self, o, NULL, 0); }
+#define tn_fft_rfft2_out_with(...) tn_fft_rfft2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfft2_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfft2_out_at(s, self, \
+        &(tn_fft_rfft2_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Real signal with half a spectrum, of two dimensions. */
+typedef struct tn_fft_irfft2_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_irfft2_args;
+static inline tn_tensor *tn_fft_irfft2_at(tn_scope *s, const tn_fft_irfft2_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_irfft2_with(tn_scope *s, const tn_fft_irfft2_args *o)
+{ return tn_fft_irfft2_at(s, o, NULL, 0); }
+#define tn_fft_irfft2_with(...) tn_fft_irfft2_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_irfft2(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_irfft2_at(s, \
+        &(tn_fft_irfft2_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_irfft2_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_irfft2_out_args;
+static inline tn_tensor *tn_fft_irfft2_out_at(tn_scope *s, tn_tensor *self, const tn_fft_irfft2_out_args *o,
+        const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_irfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfft2_out_args *o)
+{ return tn_fft_irfft2_out_at(s, self, o, NULL, 0); }
+#define tn_fft_irfft2_out_with(...) tn_fft_irfft2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_irfft2_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_irfft2_out_at(s, \
+        self, &(tn_fft_irfft2_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, \
+        TN_PLACE))
+/* Real spectrum of half a Hermitian signal, of two dimensions. */
+typedef struct tn_fft_hfft2_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_hfft2_args;
+static inline tn_tensor *tn_fft_hfft2_at(tn_scope *s, const tn_fft_hfft2_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT2, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_hfft2_with(tn_scope *s, const tn_fft_hfft2_args *o)
+{ return tn_fft_hfft2_at(s, o, NULL, 0); }
+#define tn_fft_hfft2_with(...) tn_fft_hfft2_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_hfft2(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_hfft2_at(s, \
+        &(tn_fft_hfft2_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_hfft2_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_hfft2_out_args;
+static inline tn_tensor *tn_fft_hfft2_out_at(tn_scope *s, tn_tensor *self, const tn_fft_hfft2_out_args *o,
+        const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT2_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_hfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfft2_out_args *o)
+{ return tn_fft_hfft2_out_at(s, self, o, NULL, 0); }
+#define tn_fft_hfft2_out_with(...) tn_fft_hfft2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_hfft2_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_hfft2_out_at(s, self, \
+        &(tn_fft_hfft2_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Half a Hermitian signal with a real spectrum, of two dimensions. */
+typedef struct tn_fft_ihfft2_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_ihfft2_args;
+static inline tn_tensor *tn_fft_ihfft2_at(tn_scope *s, const tn_fft_ihfft2_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_ihfft2_with(tn_scope *s, const tn_fft_ihfft2_args *o)
+{ return tn_fft_ihfft2_at(s, o, NULL, 0); }
+#define tn_fft_ihfft2_with(...) tn_fft_ihfft2_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ihfft2(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ihfft2_at(s, \
+        &(tn_fft_ihfft2_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_ihfft2_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_ihfft2_out_args;
+static inline tn_tensor *tn_fft_ihfft2_out_at(tn_scope *s, tn_tensor *self, const tn_fft_ihfft2_out_args *o,
+        const char *file, uint32_t line)
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_ihfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfft2_out_args *o)
+{ return tn_fft_ihfft2_out_at(s, self, o, NULL, 0); }
+#define tn_fft_ihfft2_out_with(...) tn_fft_ihfft2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ihfft2_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ihfft2_out_at(s, \
+        self, &(tn_fft_ihfft2_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, \
+        TN_PLACE))
+/* Fourier transform of several dimensions. */
+typedef struct tn_fft_fftn_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_fftn_args;
+static inline tn_tensor *tn_fft_fftn_at(tn_scope *s, const tn_fft_fftn_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTN, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_fftn_with(tn_scope *s, const tn_fft_fftn_args *o)
+{ return tn_fft_fftn_at(s, o, NULL, 0); }
+#define tn_fft_fftn_with(...) tn_fft_fftn_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fftn(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fftn_at(s, \
+        &(tn_fft_fftn_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_fftn_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_fftn_out_args;
+static inline tn_tensor *tn_fft_fftn_out_at(tn_scope *s, tn_tensor *self, const tn_fft_fftn_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTN_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_fftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fftn_out_args *o)
+{ return tn_fft_fftn_out_at(s, self, o, NULL, 0); }
+#define tn_fft_fftn_out_with(...) tn_fft_fftn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fftn_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fftn_out_at(s, self, \
+        &(tn_fft_fftn_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Inverse Fourier transform of several dimensions. */
+typedef struct tn_fft_ifftn_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_ifftn_args;
+static inline tn_tensor *tn_fft_ifftn_at(tn_scope *s, const tn_fft_ifftn_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFTN, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_ifftn_with(tn_scope *s, const tn_fft_ifftn_args *o)
+{ return tn_fft_ifftn_at(s, o, NULL, 0); }
+#define tn_fft_ifftn_with(...) tn_fft_ifftn_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifftn(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifftn_at(s, \
+        &(tn_fft_ifftn_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_ifftn_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_ifftn_out_args;
+static inline tn_tensor *tn_fft_ifftn_out_at(tn_scope *s, tn_tensor *self, const tn_fft_ifftn_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFTN_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_ifftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifftn_out_args *o)
+{ return tn_fft_ifftn_out_at(s, self, o, NULL, 0); }
+#define tn_fft_ifftn_out_with(...) tn_fft_ifftn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifftn_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifftn_out_at(s, self, \
+        &(tn_fft_ifftn_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Half the spectrum of a real signal, of several dimensions. */
+typedef struct tn_fft_rfftn_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_rfftn_args;
+static inline tn_tensor *tn_fft_rfftn_at(tn_scope *s, const tn_fft_rfftn_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTN, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_rfftn_with(tn_scope *s, const tn_fft_rfftn_args *o)
+{ return tn_fft_rfftn_at(s, o, NULL, 0); }
+#define tn_fft_rfftn_with(...) tn_fft_rfftn_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfftn(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfftn_at(s, \
+        &(tn_fft_rfftn_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_rfftn_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_rfftn_out_args;
+static inline tn_tensor *tn_fft_rfftn_out_at(tn_scope *s, tn_tensor *self, const tn_fft_rfftn_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTN_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_rfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfftn_out_args *o)
+{ return tn_fft_rfftn_out_at(s, self, o, NULL, 0); }
+#define tn_fft_rfftn_out_with(...) tn_fft_rfftn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfftn_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfftn_out_at(s, self, \
+        &(tn_fft_rfftn_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Real signal with half a spectrum, of several dimensions. */
+typedef struct tn_fft_irfftn_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_irfftn_args;
+static inline tn_tensor *tn_fft_irfftn_at(tn_scope *s, const tn_fft_irfftn_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFTN, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_irfftn_with(tn_scope *s, const tn_fft_irfftn_args *o)
+{ return tn_fft_irfftn_at(s, o, NULL, 0); }
+#define tn_fft_irfftn_with(...) tn_fft_irfftn_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_irfftn(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_irfftn_at(s, \
+        &(tn_fft_irfftn_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_irfftn_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_irfftn_out_args;
+static inline tn_tensor *tn_fft_irfftn_out_at(tn_scope *s, tn_tensor *self, const tn_fft_irfftn_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFTN_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_irfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfftn_out_args *o)
+{ return tn_fft_irfftn_out_at(s, self, o, NULL, 0); }
+#define tn_fft_irfftn_out_with(...) tn_fft_irfftn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_irfftn_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_irfftn_out_at(s, \
+        self, &(tn_fft_irfftn_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, \
+        TN_PLACE))
+/* Real spectrum of half a Hermitian signal, of several dimensions. */
+typedef struct tn_fft_hfftn_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_hfftn_args;
+static inline tn_tensor *tn_fft_hfftn_at(tn_scope *s, const tn_fft_hfftn_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFTN, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_hfftn_with(tn_scope *s, const tn_fft_hfftn_args *o)
+{ return tn_fft_hfftn_at(s, o, NULL, 0); }
+#define tn_fft_hfftn_with(...) tn_fft_hfftn_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_hfftn(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_hfftn_at(s, \
+        &(tn_fft_hfftn_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_hfftn_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_hfftn_out_args;
+static inline tn_tensor *tn_fft_hfftn_out_at(tn_scope *s, tn_tensor *self, const tn_fft_hfftn_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFTN_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_hfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfftn_out_args *o)
+{ return tn_fft_hfftn_out_at(s, self, o, NULL, 0); }
+#define tn_fft_hfftn_out_with(...) tn_fft_hfftn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_hfftn_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_hfftn_out_at(s, self, \
+        &(tn_fft_hfftn_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, TN_PLACE))
+/* Half a Hermitian signal with a real spectrum, of several dimensions. */
+typedef struct tn_fft_ihfftn_args { tn_tensor *self; tn_ints s_; tn_ints dim; const char *norm; } tn_fft_ihfftn_args;
+static inline tn_tensor *tn_fft_ihfftn_at(tn_scope *s, const tn_fft_ihfftn_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFTN, v, 4, file, line);
+}
+static inline tn_tensor *tn_fft_ihfftn_with(tn_scope *s, const tn_fft_ihfftn_args *o)
+{ return tn_fft_ihfftn_at(s, o, NULL, 0); }
+#define tn_fft_ihfftn_with(...) tn_fft_ihfftn_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ihfftn(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ihfftn_at(s, \
+        &(tn_fft_ihfftn_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_ihfftn_out_args { tn_tensor *out; tn_ints s_; tn_ints dim; const char *norm;
+    } tn_fft_ihfftn_out_args;
+static inline tn_tensor *tn_fft_ihfftn_out_at(tn_scope *s, tn_tensor *self, const tn_fft_ihfftn_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFTN_OUT, v, 5, file, line);
+}
+static inline tn_tensor *tn_fft_ihfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfftn_out_args *o)
+{ return tn_fft_ihfftn_out_at(s, self, o, NULL, 0); }
+#define tn_fft_ihfftn_out_with(...) tn_fft_ihfftn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ihfftn_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ihfftn_out_at(s, \
+        self, &(tn_fft_ihfftn_out_args){.s_ = TN_OPS_UNSET_LIST, .dim = TN_OPS_UNSET_LIST, .out = __VA_ARGS__}, \
+        TN_PLACE))
+/* Frequencies of the elements of a spectrum. */
+typedef struct tn_fft_fftfreq_args { int64_t n; double d; tn_dtype dtype; uint32_t layout; tn_device device;
+    int32_t pin_memory; } tn_fft_fftfreq_args;
+static inline tn_tensor *tn_fft_fftfreq_at(tn_scope *s, const tn_fft_fftfreq_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
+        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ, v, 6, file, line);
+}
+static inline tn_tensor *tn_fft_fftfreq_with(tn_scope *s, const tn_fft_fftfreq_args *o)
+{ return tn_fft_fftfreq_at(s, o, NULL, 0); }
+#define tn_fft_fftfreq_with(...) tn_fft_fftfreq_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fftfreq(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fftfreq_at(s, \
+        &(tn_fft_fftfreq_args){.d = 1.0, .pin_memory = -1, .n = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_fftfreq_out_args { tn_tensor *out; double d; } tn_fft_fftfreq_out_args;
+static inline tn_tensor *tn_fft_fftfreq_out_at(tn_scope *s, int64_t n, const tn_fft_fftfreq_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_int(n), tn_value_float(o->d), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ_OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn_fft_fftfreq_out_with(tn_scope *s, int64_t n, const tn_fft_fftfreq_out_args *o)
+{ return tn_fft_fftfreq_out_at(s, n, o, NULL, 0); }
+#define tn_fft_fftfreq_out_with(...) tn_fft_fftfreq_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fftfreq_out(s, n, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fftfreq_out_at(s, n, \
+        &(tn_fft_fftfreq_out_args){.d = 1.0, .out = __VA_ARGS__}, TN_PLACE))
+/* Frequencies of the elements of half a spectrum. */
+typedef struct tn_fft_rfftfreq_args { int64_t n; double d; tn_dtype dtype; uint32_t layout; tn_device device;
+    int32_t pin_memory; } tn_fft_rfftfreq_args;
+static inline tn_tensor *tn_fft_rfftfreq_at(tn_scope *s, const tn_fft_rfftfreq_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
+        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ, v, 6, file, line);
+}
+static inline tn_tensor *tn_fft_rfftfreq_with(tn_scope *s, const tn_fft_rfftfreq_args *o)
+{ return tn_fft_rfftfreq_at(s, o, NULL, 0); }
+#define tn_fft_rfftfreq_with(...) tn_fft_rfftfreq_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfftfreq(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfftfreq_at(s, \
+        &(tn_fft_rfftfreq_args){.d = 1.0, .pin_memory = -1, .n = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_fft_rfftfreq_out_args { tn_tensor *out; double d; } tn_fft_rfftfreq_out_args;
+static inline tn_tensor *tn_fft_rfftfreq_out_at(tn_scope *s, int64_t n, const tn_fft_rfftfreq_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_int(n), tn_value_float(o->d), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ_OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn_fft_rfftfreq_out_with(tn_scope *s, int64_t n, const tn_fft_rfftfreq_out_args *o)
+{ return tn_fft_rfftfreq_out_at(s, n, o, NULL, 0); }
+#define tn_fft_rfftfreq_out_with(...) tn_fft_rfftfreq_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_rfftfreq_out(s, n, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_rfftfreq_out_at(s, n, \
+        &(tn_fft_rfftfreq_out_args){.d = 1.0, .out = __VA_ARGS__}, TN_PLACE))
+/* Rolls the frequency zero to the middle. */
+typedef struct tn_fft_fftshift_args { tn_tensor *self; tn_ints dim; } tn_fft_fftshift_args;
+static inline tn_tensor *tn_fft_fftshift_at(tn_scope *s, const tn_fft_fftshift_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTSHIFT, v, 2, file, line);
+}
+static inline tn_tensor *tn_fft_fftshift_with(tn_scope *s, const tn_fft_fftshift_args *o)
+{ return tn_fft_fftshift_at(s, o, NULL, 0); }
+#define tn_fft_fftshift_with(...) tn_fft_fftshift_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_fftshift(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_fftshift_at(s, \
+        &(tn_fft_fftshift_args){.dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+/* Rolls the frequency zero from the middle to the front. */
+typedef struct tn_fft_ifftshift_args { tn_tensor *self; tn_ints dim; } tn_fft_ifftshift_args;
+static inline tn_tensor *tn_fft_ifftshift_at(tn_scope *s, const tn_fft_ifftshift_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFTSHIFT, v, 2, file, line);
+}
+static inline tn_tensor *tn_fft_ifftshift_with(tn_scope *s, const tn_fft_ifftshift_args *o)
+{ return tn_fft_ifftshift_at(s, o, NULL, 0); }
+#define tn_fft_ifftshift_with(...) tn_fft_ifftshift_at(__VA_ARGS__, TN_PLACE)
+#define tn_fft_ifftshift(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fft_ifftshift_at(s, \
+        &(tn_fft_ifftshift_args){.dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+/* Spectra of overlapping parts of a signal. */
+typedef struct tn_stft_args { int64_t n_fft; int64_t hop_length; int64_t win_length; tn_tensor *window;
+    int32_t normalized; int32_t onesided; int32_t return_complex; int32_t align_to_window; } tn_stft_args;
+static inline tn_tensor *tn_stft_at(tn_scope *s, tn_tensor *self, const tn_stft_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->normalized),
+        tn_ops_opt_bool(o->onesided), tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)};
+    return tn_ops_tensor(s, TN_OP_STFT, v, 9, file, line);
+}
+static inline tn_tensor *tn_stft_with(tn_scope *s, tn_tensor *self, const tn_stft_args *o)
+{ return tn_stft_at(s, self, o, NULL, 0); }
+#define tn_stft_with(...) tn_stft_at(__VA_ARGS__, TN_PLACE)
+#define tn_stft(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_stft_at(s, self, \
+        &(tn_stft_args){.hop_length = TN_NONE, .win_length = TN_NONE, .onesided = -1, .return_complex = -1, \
+        .align_to_window = -1, .n_fft = __VA_ARGS__}, TN_PLACE))
+/* Spectra of overlapping parts of a signal, padded at both ends. */
+typedef struct tn_stft_center_args { int64_t n_fft; int64_t hop_length; int64_t win_length; tn_tensor *window;
+    int32_t center; const char *pad_mode; int32_t normalized; int32_t onesided; int32_t return_complex;
+    int32_t align_to_window; } tn_stft_center_args;
+static inline tn_tensor *tn_stft_center_at(tn_scope *s, tn_tensor *self, const tn_stft_center_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->center),
+        tn_value_string(o->pad_mode), tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided),
+        tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)};
+    return tn_ops_tensor(s, TN_OP_STFT_CENTER, v, 11, file, line);
+}
+static inline tn_tensor *tn_stft_center_with(tn_scope *s, tn_tensor *self, const tn_stft_center_args *o)
+{ return tn_stft_center_at(s, self, o, NULL, 0); }
+#define tn_stft_center_with(...) tn_stft_center_at(__VA_ARGS__, TN_PLACE)
+#define tn_stft_center(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_stft_center_at(s, self, \
+        &(tn_stft_center_args){.hop_length = TN_NONE, .win_length = TN_NONE, .center = 1, .pad_mode = "reflect", \
+        .onesided = -1, .return_complex = -1, .align_to_window = -1, .n_fft = __VA_ARGS__}, TN_PLACE))
+/* Signal with given spectra of its overlapping parts. */
+typedef struct tn_istft_args { int64_t n_fft; int64_t hop_length; int64_t win_length; tn_tensor *window;
+    int32_t center; int32_t normalized; int32_t onesided; int64_t length; int32_t return_complex; } tn_istft_args;
+static inline tn_tensor *tn_istft_at(tn_scope *s, tn_tensor *self, const tn_istft_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->center),
+        tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided), tn_value_opt_int(o->length),
+        tn_value_bool(o->return_complex)};
+    return tn_ops_tensor(s, TN_OP_ISTFT, v, 10, file, line);
+}
+static inline tn_tensor *tn_istft_with(tn_scope *s, tn_tensor *self, const tn_istft_args *o)
+{ return tn_istft_at(s, self, o, NULL, 0); }
+#define tn_istft_with(...) tn_istft_at(__VA_ARGS__, TN_PLACE)
+#define tn_istft(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_istft_at(s, self, \
+        &(tn_istft_args){.hop_length = TN_NONE, .win_length = TN_NONE, .center = 1, .onesided = -1, .length = TN_NONE, \
+        .n_fft = __VA_ARGS__}, TN_PLACE))
+
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
 static inline tn_tensor *tn_index_tensor_at(tn_scope *s, tn_tensor *self, tn_tensors indices, const char *file,

@@ -2590,6 +2590,576 @@ static inline tn_tensor *tn__efficientzerotensor(tn_scope *s, tn_ints size, tn__
         tn_place at = tn_place::here())
 { o.size = size; return tn__efficientzerotensor_with(s, &o, at); }
 
+/* ---- fft: Fourier transforms. */
+/* Fourier transform of complex dimensions. */
+static inline tn_tensor *tn__fft_c2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t forward, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(forward)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2C, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn__fft_c2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t forward, tn_tensor *out, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(forward), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2C_OUT, v, 5, at.file, at.line);
+}
+/* Fourier transform of a real signal. */
+static inline tn_tensor *tn__fft_r2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t onesided, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(onesided)};
+    return tn_ops_tensor(s, TN_OP__FFT_R2C, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn__fft_r2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int32_t onesided, tn_tensor *out, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_bool(onesided), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__FFT_R2C_OUT, v, 5, at.file, at.line);
+}
+/* Real signal with half a spectrum. */
+static inline tn_tensor *tn__fft_c2r(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int64_t last_dim_size, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_int(last_dim_size)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2R, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn__fft_c2r_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
+        int64_t last_dim_size, tn_tensor *out, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
+        tn_value_int(last_dim_size), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__FFT_C2R_OUT, v, 5, at.file, at.line);
+}
+/* Fourier transform of one dimension. */
+struct tn_fft_fft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_fft_with(tn_scope *s, const tn_fft_fft_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fft(tn_scope *s, tn_tensor *self, tn_fft_fft_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_fft_with(s, &o, at); }
+struct tn_fft_fft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_fft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fft_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_fft_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_fft_out_with(s, self, &o, at); }
+/* Inverse Fourier transform of one dimension. */
+struct tn_fft_ifft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_ifft_with(tn_scope *s, const tn_fft_ifft_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifft(tn_scope *s, tn_tensor *self, tn_fft_ifft_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ifft_with(s, &o, at); }
+struct tn_fft_ifft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_ifft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifft_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ifft_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_ifft_out_with(s, self, &o, at); }
+/* Half the spectrum of a real signal, of one dimension. */
+struct tn_fft_rfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_rfft_with(tn_scope *s, const tn_fft_rfft_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfft(tn_scope *s, tn_tensor *self, tn_fft_rfft_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_rfft_with(s, &o, at); }
+struct tn_fft_rfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_rfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfft_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_rfft_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_rfft_out_with(s, self, &o, at); }
+/* Real signal with half a spectrum, of one dimension. */
+struct tn_fft_irfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_irfft_with(tn_scope *s, const tn_fft_irfft_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_irfft(tn_scope *s, tn_tensor *self, tn_fft_irfft_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_irfft_with(s, &o, at); }
+struct tn_fft_irfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_irfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfft_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_irfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_irfft_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_irfft_out_with(s, self, &o, at); }
+/* Real spectrum of half a Hermitian signal, of one dimension. */
+struct tn_fft_hfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_hfft_with(tn_scope *s, const tn_fft_hfft_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_hfft(tn_scope *s, tn_tensor *self, tn_fft_hfft_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_hfft_with(s, &o, at); }
+struct tn_fft_hfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_hfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfft_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_hfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_hfft_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_hfft_out_with(s, self, &o, at); }
+/* Half a Hermitian signal with a real spectrum, of one dimension. */
+struct tn_fft_ihfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_ihfft_with(tn_scope *s, const tn_fft_ihfft_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ihfft(tn_scope *s, tn_tensor *self, tn_fft_ihfft_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ihfft_with(s, &o, at); }
+struct tn_fft_ihfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
+static inline tn_tensor *tn_fft_ihfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfft_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ihfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ihfft_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_ihfft_out_with(s, self, &o, at); }
+/* Fourier transform of two dimensions. */
+struct tn_fft_fft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_fft2_with(tn_scope *s, const tn_fft_fft2_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT2, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fft2(tn_scope *s, tn_tensor *self, tn_fft_fft2_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_fft2_with(s, &o, at); }
+struct tn_fft_fft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_fft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fft2_out_args *o,
+        tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFT2_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_fft2_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_fft2_out_with(s, self, &o, at); }
+/* Inverse Fourier transform of two dimensions. */
+struct tn_fft_ifft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ifft2_with(tn_scope *s, const tn_fft_ifft2_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT2, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifft2(tn_scope *s, tn_tensor *self, tn_fft_ifft2_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ifft2_with(s, &o, at); }
+struct tn_fft_ifft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ifft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifft2_out_args *o,
+        tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT2_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ifft2_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_ifft2_out_with(s, self, &o, at); }
+/* Half the spectrum of a real signal, of two dimensions. */
+struct tn_fft_rfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_rfft2_with(tn_scope *s, const tn_fft_rfft2_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT2, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfft2(tn_scope *s, tn_tensor *self, tn_fft_rfft2_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_rfft2_with(s, &o, at); }
+struct tn_fft_rfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_rfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfft2_out_args *o,
+        tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT2_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_rfft2_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_rfft2_out_with(s, self, &o, at); }
+/* Real signal with half a spectrum, of two dimensions. */
+struct tn_fft_irfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_irfft2_with(tn_scope *s, const tn_fft_irfft2_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_irfft2(tn_scope *s, tn_tensor *self, tn_fft_irfft2_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_irfft2_with(s, &o, at); }
+struct tn_fft_irfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_irfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfft2_out_args *o,
+        tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_irfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_fft_irfft2_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_irfft2_out_with(s, self, &o, at); }
+/* Real spectrum of half a Hermitian signal, of two dimensions. */
+struct tn_fft_hfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_hfft2_with(tn_scope *s, const tn_fft_hfft2_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT2, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_hfft2(tn_scope *s, tn_tensor *self, tn_fft_hfft2_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_hfft2_with(s, &o, at); }
+struct tn_fft_hfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_hfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfft2_out_args *o,
+        tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT2_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_hfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_hfft2_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_hfft2_out_with(s, self, &o, at); }
+/* Half a Hermitian signal with a real spectrum, of two dimensions. */
+struct tn_fft_ihfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ihfft2_with(tn_scope *s, const tn_fft_ihfft2_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ihfft2(tn_scope *s, tn_tensor *self, tn_fft_ihfft2_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ihfft2_with(s, &o, at); }
+struct tn_fft_ihfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ihfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfft2_out_args *o,
+        tn_place at = tn_place::here())
+{
+    static const int64_t d_dim[] = {-2, -1};
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ihfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_fft_ihfft2_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_ihfft2_out_with(s, self, &o, at); }
+/* Fourier transform of several dimensions. */
+struct tn_fft_fftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_fftn_with(tn_scope *s, const tn_fft_fftn_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTN, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fftn(tn_scope *s, tn_tensor *self, tn_fft_fftn_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_fftn_with(s, &o, at); }
+struct tn_fft_fftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_fftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fftn_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTN_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_fftn_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_fftn_out_with(s, self, &o, at); }
+/* Inverse Fourier transform of several dimensions. */
+struct tn_fft_ifftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ifftn_with(tn_scope *s, const tn_fft_ifftn_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFTN, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifftn(tn_scope *s, tn_tensor *self, tn_fft_ifftn_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ifftn_with(s, &o, at); }
+struct tn_fft_ifftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ifftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifftn_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFTN_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ifftn_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_ifftn_out_with(s, self, &o, at); }
+/* Half the spectrum of a real signal, of several dimensions. */
+struct tn_fft_rfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_rfftn_with(tn_scope *s, const tn_fft_rfftn_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTN, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfftn(tn_scope *s, tn_tensor *self, tn_fft_rfftn_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_rfftn_with(s, &o, at); }
+struct tn_fft_rfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_rfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfftn_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTN_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_rfftn_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_rfftn_out_with(s, self, &o, at); }
+/* Real signal with half a spectrum, of several dimensions. */
+struct tn_fft_irfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_irfftn_with(tn_scope *s, const tn_fft_irfftn_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFTN, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_irfftn(tn_scope *s, tn_tensor *self, tn_fft_irfftn_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_irfftn_with(s, &o, at); }
+struct tn_fft_irfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_irfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfftn_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFTN_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_irfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_fft_irfftn_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_irfftn_out_with(s, self, &o, at); }
+/* Real spectrum of half a Hermitian signal, of several dimensions. */
+struct tn_fft_hfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_hfftn_with(tn_scope *s, const tn_fft_hfftn_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFTN, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_hfftn(tn_scope *s, tn_tensor *self, tn_fft_hfftn_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_hfftn_with(s, &o, at); }
+struct tn_fft_hfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_hfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfftn_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_HFFTN_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_hfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_hfftn_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_hfftn_out_with(s, self, &o, at); }
+/* Half a Hermitian signal with a real spectrum, of several dimensions. */
+struct tn_fft_ihfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ihfftn_with(tn_scope *s, const tn_fft_ihfftn_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFTN, v, 4, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ihfftn(tn_scope *s, tn_tensor *self, tn_fft_ihfftn_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ihfftn_with(s, &o, at); }
+struct tn_fft_ihfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+static inline tn_tensor *tn_fft_ihfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfftn_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
+        tn_value_string(o->norm), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFTN_OUT, v, 5, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ihfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
+        tn_fft_ihfftn_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_ihfftn_out_with(s, self, &o, at); }
+/* Frequencies of the elements of a spectrum. */
+struct tn_fft_fftfreq_args { int64_t n{}; double d = 1.0; tn_dtype dtype{}; uint32_t layout{}; tn_device device{};
+    int32_t pin_memory = -1; };
+static inline tn_tensor *tn_fft_fftfreq_with(tn_scope *s, const tn_fft_fftfreq_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
+        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ, v, 6, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fftfreq(tn_scope *s, int64_t n, tn_fft_fftfreq_args o = {},
+        tn_place at = tn_place::here())
+{ o.n = n; return tn_fft_fftfreq_with(s, &o, at); }
+struct tn_fft_fftfreq_out_args { tn_tensor *out{}; double d = 1.0; };
+static inline tn_tensor *tn_fft_fftfreq_out_with(tn_scope *s, int64_t n, const tn_fft_fftfreq_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_int(n), tn_value_float(o->d), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ_OUT, v, 3, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fftfreq_out(tn_scope *s, int64_t n, tn_tensor *out, tn_fft_fftfreq_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_fftfreq_out_with(s, n, &o, at); }
+/* Frequencies of the elements of half a spectrum. */
+struct tn_fft_rfftfreq_args { int64_t n{}; double d = 1.0; tn_dtype dtype{}; uint32_t layout{}; tn_device device{};
+    int32_t pin_memory = -1; };
+static inline tn_tensor *tn_fft_rfftfreq_with(tn_scope *s, const tn_fft_rfftfreq_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
+        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ, v, 6, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfftfreq(tn_scope *s, int64_t n, tn_fft_rfftfreq_args o = {},
+        tn_place at = tn_place::here())
+{ o.n = n; return tn_fft_rfftfreq_with(s, &o, at); }
+struct tn_fft_rfftfreq_out_args { tn_tensor *out{}; double d = 1.0; };
+static inline tn_tensor *tn_fft_rfftfreq_out_with(tn_scope *s, int64_t n, const tn_fft_rfftfreq_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_int(n), tn_value_float(o->d), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ_OUT, v, 3, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_rfftfreq_out(tn_scope *s, int64_t n, tn_tensor *out, tn_fft_rfftfreq_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn_fft_rfftfreq_out_with(s, n, &o, at); }
+/* Rolls the frequency zero to the middle. */
+struct tn_fft_fftshift_args { tn_tensor *self{}; tn_ints dim{}; };
+static inline tn_tensor *tn_fft_fftshift_with(tn_scope *s, const tn_fft_fftshift_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)};
+    return tn_ops_tensor(s, TN_OP_FFT_FFTSHIFT, v, 2, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_fftshift(tn_scope *s, tn_tensor *self, tn_fft_fftshift_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_fftshift_with(s, &o, at); }
+/* Rolls the frequency zero from the middle to the front. */
+struct tn_fft_ifftshift_args { tn_tensor *self{}; tn_ints dim{}; };
+static inline tn_tensor *tn_fft_ifftshift_with(tn_scope *s, const tn_fft_ifftshift_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)};
+    return tn_ops_tensor(s, TN_OP_FFT_IFFTSHIFT, v, 2, at.file, at.line);
+}
+static inline tn_tensor *tn_fft_ifftshift(tn_scope *s, tn_tensor *self, tn_fft_ifftshift_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_fft_ifftshift_with(s, &o, at); }
+/* Spectra of overlapping parts of a signal. */
+struct tn_stft_args { int64_t n_fft{}; int64_t hop_length = TN_NONE; int64_t win_length = TN_NONE;
+    tn_tensor *window{}; int32_t normalized{}; int32_t onesided = -1; int32_t return_complex = -1;
+    int32_t align_to_window = -1; };
+static inline tn_tensor *tn_stft_with(tn_scope *s, tn_tensor *self, const tn_stft_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->normalized),
+        tn_ops_opt_bool(o->onesided), tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)};
+    return tn_ops_tensor(s, TN_OP_STFT, v, 9, at.file, at.line);
+}
+static inline tn_tensor *tn_stft(tn_scope *s, tn_tensor *self, int64_t n_fft, tn_stft_args o = {},
+        tn_place at = tn_place::here())
+{ o.n_fft = n_fft; return tn_stft_with(s, self, &o, at); }
+/* Spectra of overlapping parts of a signal, padded at both ends. */
+struct tn_stft_center_args { int64_t n_fft{}; int64_t hop_length = TN_NONE; int64_t win_length = TN_NONE;
+    tn_tensor *window{}; int32_t center = 1; const char *pad_mode = "reflect"; int32_t normalized{};
+    int32_t onesided = -1; int32_t return_complex = -1; int32_t align_to_window = -1; };
+static inline tn_tensor *tn_stft_center_with(tn_scope *s, tn_tensor *self, const tn_stft_center_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->center),
+        tn_value_string(o->pad_mode), tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided),
+        tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)};
+    return tn_ops_tensor(s, TN_OP_STFT_CENTER, v, 11, at.file, at.line);
+}
+static inline tn_tensor *tn_stft_center(tn_scope *s, tn_tensor *self, int64_t n_fft, tn_stft_center_args o = {},
+        tn_place at = tn_place::here())
+{ o.n_fft = n_fft; return tn_stft_center_with(s, self, &o, at); }
+/* Signal with given spectra of its overlapping parts. */
+struct tn_istft_args { int64_t n_fft{}; int64_t hop_length = TN_NONE; int64_t win_length = TN_NONE;
+    tn_tensor *window{}; int32_t center = 1; int32_t normalized{}; int32_t onesided = -1; int64_t length = TN_NONE;
+    int32_t return_complex{}; };
+static inline tn_tensor *tn_istft_with(tn_scope *s, tn_tensor *self, const tn_istft_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->center),
+        tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided), tn_value_opt_int(o->length),
+        tn_value_bool(o->return_complex)};
+    return tn_ops_tensor(s, TN_OP_ISTFT, v, 10, at.file, at.line);
+}
+static inline tn_tensor *tn_istft(tn_scope *s, tn_tensor *self, int64_t n_fft, tn_istft_args o = {},
+        tn_place at = tn_place::here())
+{ o.n_fft = n_fft; return tn_istft_with(s, self, &o, at); }
+
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
 static inline tn_tensor *tn_index_tensor(tn_scope *s, tn_tensor *self, tn_tensors indices,
