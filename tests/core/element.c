@@ -322,3 +322,28 @@ Test(element, complex_numbers)
     tni_scalar_store(bytes, TN_INT8, tn_value_complex(pair));
     cr_assert_eq((int8_t)bytes[0], 1);
 }
+
+/* The codes of NaN are those of IEEE 754 and of the OCP specification; formats without a sign of zero have one NaN. */
+Test(element, NaN_of_narrow_formats)
+{
+    static const struct {
+        tn_dtype dtype;
+        uint8_t plus, minus;
+    } cases[] = {{TN_FLOAT8_E4M3FN, 0x7f, 0xff},
+                 {TN_FLOAT8_E4M3FNUZ, 0x80, 0x80},
+                 {TN_FLOAT8_E5M2, 0x7f, 0xff},
+                 {TN_FLOAT8_E5M2FNUZ, 0x80, 0x80},
+                 {TN_FLOAT8_E8M0FNU, 0xff, 0xff}};
+    const float nan = NAN, minus_nan = copysignf(NAN, -1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_expect_eq(tni_float_to_float8(nan, cases[i].dtype), cases[i].plus, "%zu", i);
+        cr_expect_eq(tni_float_to_float8(minus_nan, cases[i].dtype), cases[i].minus, "%zu", i);
+        cr_expect(isnan(tni_float8_to_float(cases[i].plus, cases[i].dtype)), "%zu", i);
+    }
+    cr_expect_eq(tni_float_to_half(nan), 0x7e00);
+    cr_expect_eq(tni_float_to_half(minus_nan), 0xfe00);
+    cr_expect(isnan(tni_half_to_float(0x7e01)) && isnan(tni_half_to_float(0x7c01)) &&
+              isnan(tni_half_to_float(0xfe00)));
+    cr_expect(signbit(tni_half_to_float(0xfe00)) && !signbit(tni_half_to_float(0x7e00)));
+    cr_expect(isinf(tni_float8_to_float(0x7c, TN_FLOAT8_E5M2)) && isinf(tni_half_to_float(0xfc00)));
+}

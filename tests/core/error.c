@@ -123,3 +123,32 @@ Test(error, status_texts)
     cr_assert_str_eq(tn_status_text(1000), "unknown status");
     cr_assert_str_eq(tn_version(), "0.1.0");
 }
+
+Test(error, odd_statuses_and_names)
+{
+    char name[300];
+    cr_assert_eq(tni_error(9999, "x"), 9999);
+    cr_assert_eq(tn_last_error()->error_class, TN_CLASS_INTERNAL);
+    cr_assert_eq(tni_error(-1, "x"), -1);
+    cr_assert_eq(tn_last_error()->error_class, TN_CLASS_INTERNAL);
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = 0;
+    tni_error(TN_E_SHAPE, "sizes");
+    tni_error_operator(NULL);
+    tni_error_plugin(NULL);
+    cr_assert_null(tn_last_error()->op);
+    tni_error_operator(name); /* too long to stand before the message, and cut */
+    tni_error_plugin(name);
+    cr_assert_str_eq(tn_last_error()->message, "sizes");
+    cr_assert_eq(strlen(tn_last_error()->op), 127);
+    cr_assert_eq(strlen(tn_last_error()->plugin), 127);
+    tni_error_no_memory(NULL, 5);
+    cr_assert_str_eq(tn_last_error()->message, "out of memory: the library needs 5 bytes");
+    tn_clear_error();
+    tni_error_plugin("acme"); /* nothing to add to */
+    cr_assert_eq(tni_error_ensure(TN_E_IO, NULL), TN_E_IO);
+    cr_assert_eq(strncmp(tn_last_error()->message, "a call failed: ", 15), 0);
+    cr_assert_eq(tni_error_ensure(TN_E_SHAPE, "x"), TN_E_SHAPE);
+    cr_assert_eq(tn_last_error()->code, TN_E_SHAPE);
+    cr_assert_eq(tni_error_ensure(TN_OK, "x"), TN_OK);
+}

@@ -10,7 +10,9 @@
 #include <tenon/plugin.h>
 #include "core/current.h"
 #include "core/dlpack.h"
+#include "core/dtype.h"
 #include "core/finding.h"
+#include "core/io/safetensors.h"
 #include "core/scope.h"
 #include "core/transfer.h"
 #include "fixture.h"
@@ -471,4 +473,87 @@ Test(refusals, slots_of_the_host_without_a_scope)
     cr_assert_eq(host->scope_failed(s), TN_E_SHAPE);
     tn_scope_clear(s);
     cr_assert_str_eq(memory, "1234567");
+}
+
+Test(refusals, findings_without_memory)
+{
+    counting c = {0};
+    tn_context_options options = {.size = sizeof options,
+                                  .flags = TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES};
+    tn_context *own = NULL;
+    options.allocator = counting_allocator(&c);
+    cr_assert_eq(tn_context_create(&options, &own), TN_OK);
+    const tn_finding f = {
+        .size = sizeof f, .kind = "k", .text = "t", .op = "o", .slot = "s", .place = "p", .other = ""};
+    int64_t before = c.live;
+    int32_t n = 1;
+    for (; n < 100; n++) {
+        c.fail_at = c.calls + n;
+        int32_t status = tni_report(own, &f);
+        if (status == TN_OK) break;
+        cr_assert_eq(status, TN_E_OUT_OF_MEMORY);
+        cr_assert_eq(c.live, before);
+        cr_assert_eq(tn_inspect_finding_count(own), 0);
+    }
+    cr_assert_gt(n, 5);
+    cr_assert_eq(tn_inspect_finding_count(own), 1);
+    const tn_finding later = {.size = 4};
+    cr_assert_neq(tni_report(own, &later), TN_OK);
+    const tn_finding no_text = {.size = sizeof no_text, .text = "t"};
+    cr_assert_eq(tni_report(own, &no_text), TN_E_ARGUMENT);
+    tn_context_destroy(own);
+    cr_assert_eq(c.live, 0);
+}
+
+/* ---- Text and numbers ------------------------------------------------------------------------------------------ */
+
+/* Well-formed bytes are those of table 3-7 of the Unicode standard. */
+Test(refusals, bytes_that_are_not_utf8)
+{
+    static const char *const good[] = {"",
+                                       "a",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xe1\x80\xbf",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf3\xbf\xbf\xbf",
+                                       "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xc2",
+                                      "\xc2\x41",
+                                      "\xc2\xc0",
+                                      "\xe0\x9f\xbf",
+                                      "\xed\xa0\x80",
+                                      "\xe1\x80",
+                                      "\xe1\x80\x41",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff",
+                                      "\xf1\x80\x80",
+                                      "\xf1\x80\x80\x41"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cr_expect(tni_utf8_check(good[i], strlen(good[i])), "%zu", i);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_expect_not(tni_utf8_check(bad[i], strlen(bad[i])), "%zu", i);
+    cr_expect_not(tni_utf8_check("a\0b", 3));
+}
+
+Test(refusals, numbers_that_are_not_dtypes)
+{
+    const tn_dtype odd = 77, wide = TN_DTYPE(TN_CODE_COMPLEX, 8);
+    cr_assert_not(tn_dtype_is_floating(odd));
+    cr_assert_not(tn_dtype_is_complex(wide));
+    cr_assert_eq(tn_promote_types(odd, TN_FLOAT32), 0);
+    cr_assert_eq(tn_promote_types(TN_FLOAT32, odd), 0);
+    cr_assert_not(tn_can_cast(odd, TN_FLOAT32));
+    cr_assert_not(tn_can_cast(TN_FLOAT32, odd));
+    cr_assert_str_eq(tni_dtype_error_name(odd), "an unknown dtype");
+    cr_assert_str_eq(tni_dtype_error_name(TN_FLOAT8_E5M2), "float8_e5m2");
 }

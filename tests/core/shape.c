@@ -195,4 +195,28 @@ Test(overlap, cases)
     set_tensor(&a, &one, 2, square, rows, 0);
     set_tensor(&b, &one, 2, square, columns, 0);
     cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_PARTIAL); /* x and its transpose */
+    /* Elements of another width in the same bytes, a part of them, none, tensors without dimensions. */
+    static const int64_t eight[] = {8}, six[] = {6}, none[] = {0};
+    set_tensor(&a, &one, 1, four, unit, 0);
+    set_tensor(&b, &one, 1, eight, unit, 0);
+    b.desc.dtype = TN_INT16;
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_FULL);
+    set_tensor(&b, &one, 1, six, unit, 0);
+    b.desc.dtype = TN_INT16;
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_PARTIAL);
+    set_tensor(&b, &one, 1, none, unit, 0);
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_NONE);
+    cr_assert_eq(tni_overlap(&b, &a), TNI_OVERLAP_NONE);
+    set_tensor(&a, &one, 0, none, unit, 0);
+    set_tensor(&b, &one, 0, none, unit, 0);
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_FULL);
+    b.desc.dtype = TN_INT32;
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_FULL);
+    set_tensor(&b, &one, 0, none, unit, 1);
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_NONE);
+    set_tensor(&a, &one, 1, four, two, 0);
+    set_tensor(&b, &one, 1, four, two, 0);
+    b.desc.dtype = TN_INT16;
+    cr_assert_eq(tni_overlap(&a, &b), TNI_OVERLAP_NONE); /* not dense: not known */
+    cr_assert_not(tni_overlaps_itself(&a));
 }

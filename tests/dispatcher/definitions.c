@@ -482,3 +482,28 @@ Test(definitions, boxed_calls_with_null)
     expect_last_error(TN_E_ARGUMENT, "outs are NULL");
     tn_value_release(ctx, NULL);
 }
+
+/* A list that was written as a plain number: the text says how to write it. */
+Test(definitions, plain_numbers_in_place_of_lists)
+{
+    static const struct {
+        const char *schema, *text;
+    } cases[] = {
+        {"test::plain_t(Tensor x, Tensor[] l) -> Tensor",
+         "must be Tensor[], not a plain number: write TN_TENSORS(...)"},
+        {"test::plain_f(Tensor x, float[] l) -> Tensor",
+         "must be float[], not a plain number: write TN_FLOATS(...)"},
+        {"test::plain_b(Tensor x, bool[] l) -> Tensor",
+         "must be bool[], not a plain number: write TN_BOOLS(...)"},
+        {"test::plain_i(Tensor x, int[] l) -> Tensor",
+         "must be int[], not a plain number: write TN_INTS(...)"},
+        {"test::plain_s(Tensor x, Scalar l) -> Tensor",
+         "must be Scalar, not a plain number: write TN_SCALAR(x)"},
+    };
+    tn_tensor *x = tn_ones(s, TN_INTS(1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t op = define(cases[i].schema);
+        cr_expect_null(CALL(op, tn_value_tensor(x), tn_value_make(TN_TAG_PLAIN, 3)));
+        expect_failure(TN_E_ARGUMENT, cases[i].text);
+    }
+}

@@ -74,6 +74,16 @@ def source_of(path):
     return (ROOT / path).read_text().splitlines() if (ROOT / path).exists() else []
 
 
+def numbers_of(source, text):
+    """The numbers of the lines that an entry means: those that contain its text, or all of a function."""
+    if not text.startswith("function "):
+        return [n for n, line in enumerate(source, 1) if text in line]
+    name = re.compile(rf"^\S.*\b{re.escape(text.split()[1])}\(")
+    first = next((n for n, line in enumerate(source, 1) if name.search(line)), len(source) + 1)
+    last = next((n for n in range(first, len(source) + 1) if source[n - 1] == "}"), 0)
+    return range(first, last + 1)
+
+
 def exclude(counts, entries):
     """Removes what the rules and the entries name. Returns how many lines and branches these are, and the entries that
     name nothing that is missed."""
@@ -84,7 +94,7 @@ def exclude(counts, entries):
                 drop(lines, number, excluded)
     for path, text in entries:
         lines = counts.get(path, {})
-        numbers = [n for n, line in enumerate(source_of(path), 1) if text in line and n in lines]
+        numbers = [n for n in numbers_of(source_of(path), text) if n in lines]
         if not sum(drop(lines, number, excluded) for number in numbers):
             errors.append(f"excluded.txt: nothing is missed at '{path}: {text}'")
     return excluded, errors
