@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tenon check`: the conformance suite. The options; what they ask for is in check/. */
+/* `tenon check`, the conformance suite: reads the options. The suite itself is in check/. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -14,17 +14,19 @@ static const char help[] =
     "usage: tenon check PLUGIN.so [OPTIONS]\n"
     "       tenon check --device D [OPTIONS]          a plugin that is installed\n"
     "       tenon check LIB.so --op NS::NAME [OPTIONS]  a custom operator of a library\n\n"
-    "Says what a device plugin does rightly, wrongly, and not at all. It is loaded beside the CPU plugin, "
-    "with\n"
-    "which its results are compared; the CPU plugin itself is compared with the reference device.\n\n"
-    "  --mode M                 test (default); gradient: rules against finite differences; speed: operators "
-    "of the\n"
-    "                           workload; coverage: what of it runs where, what to write next; precision: "
-    "ULP\n"
+    "Checks a device plugin. It is loaded beside the CPU plugin, and its results are compared with the "
+    "CPU's; the\n"
+    "CPU plugin itself is compared with the reference device.\n\n"
+    "  --mode M                 test (default): all tiers; gradient: against finite differences; speed: "
+    "operators\n"
+    "                           of the workload; coverage: which of them run where, and what to write next;\n"
+    "                           precision: errors in units of the last place (ULP)\n"
     "  --device D               acme:1; default: the first of the plugin\n"
-    "  --tier N                 only tiers 0 to N, and what is absent there fails; default: all, absence is "
-    "told\n"
-    "  --filter RE              only cases whose names match, e.g. '^1/reduce/.*float16'\n"
+    "  --tier N                 only tiers 0 to N, and a missing kernel fails; default: all tiers, and it "
+    "does not\n"
+    "  --filter RE              only cases whose names match: '^1/reduce/.*float16'; precision: "
+    "'/exp/float32$',\n"
+    "                           '::gelu.approximate=tanh./'; speed: '^speed/aten::mm/'. --all prints names\n"
     "  --seed N                 of the inputs (default 1)\n"
     "  --jobs N                 processes at once (default: the number of cores); 0: in this one, for a "
     "debugger\n"
@@ -32,26 +34,35 @@ static const char help[] =
     "  --timeout S              seconds for one case (default 120)\n"
     "  --unsupported FILE       cases that are not run, for good: a pattern ('1/*/float64/*') and a reason a "
     "line\n"
-    "  --expected-failures FILE cases that may fail, for now; one that passes fails\n"
+    "  --expected-failures FILE cases that may fail, for now; one that passes fails the run\n"
     "  --golden DIR             the recorded calls in DIR/cases, too (tier 1)\n"
     "  --trace FILE             calls to replay (speed, coverage; default: the installed workload)\n"
     "  --json FILE              everything, for programs; '-' is standard output, without the text\n"
     "  --html FILE              everything, as one page\n"
-    "  --op NS::NAME            whether that operator keeps its schema, has its gradient, shape rule and "
-    "composite right\n"
+    "  --op NS::NAME            checks the schema, gradient, shape rule and composite of that operator\n"
     "  --args JSON              its arguments, [{\"t\": [2, 3], \"d\": \"float64\"}, 1], or a file of them "
     "or of\n"
     "                           {\"calls\": [...]}; default: guessed from the schema\n"
-    "  --against FILE           an earlier JSON report: what moved (precision)\n"
-    "  --max-ulp N              greatest error that is demanded: who meets it (precision)\n"
+    "  --against FILE           an earlier JSON report: what changed (precision)\n"
+    "  --max-ulp N              the greatest error that is allowed; rows above it fail (precision)\n"
     "  --samples N              inputs of each class (precision; default 1000, and all of 16-bit types)\n"
     "  --max-bytes N            the largest call that is measured (speed; default 48 MiB); larger ones are "
-    "made "
-    "smaller\n"
+    "made\n"
+    "                           smaller\n"
+    "  --max-seconds N          for all samples together (speed; default 60)\n"
     "  --full-size              no smaller calls in place of recorded ones (coverage; slow devices take "
     "minutes)\n"
     "  --all                    print cases that are as expected, too\n\n"
-    "Status 0: as expected, 1: not, 2: called wrongly.\n";
+    "Columns of the precision table: max, p99 and mean are the greatest, the 99th percentile and the signed "
+    "mean\n"
+    "error over all classes of input but denormal; small to denormal (uniform to many for sums) the greatest "
+    "of\n"
+    "each class; gradient that of the gradient; special values and denormals the behaviour there; same bits "
+    "says\n"
+    "whether repeats, streams and threads agree; other is the device compared with; before the report of "
+    "--against;\n"
+    "OpenCL the bound of its full profile.\n\n"
+    "Status 0: as expected, 1: not, 2: wrong arguments.\n";
 
 typedef struct mode {
     const char *name;
@@ -84,6 +95,7 @@ enum {
     MAX_ULP,
     SAMPLES,
     MAX_BYTES,
+    MAX_SECONDS,
     OP,
     ARGS
 };
@@ -108,6 +120,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"args", required_argument, NULL, ARGS},
                                       {"samples", required_argument, NULL, SAMPLES},
                                       {"max-bytes", required_argument, NULL, MAX_BYTES},
+                                      {"max-seconds", required_argument, NULL, MAX_SECONDS},
                                       {"full-size", no_argument, NULL, FULL_SIZE},
                                       {"all", no_argument, NULL, ALL},
                                       {"help", no_argument, NULL, 'h'},
@@ -138,7 +151,7 @@ static int small(const char *text, uint32_t least, uint32_t most, uint32_t *out)
     return 0;
 }
 
-/* Where the text of an option goes; NULL for an option that is no text. */
+/* Where the text of an option is stored; NULL for options of other types. */
 static const char **text_place(check_options *o, int letter)
 {
     switch (letter) {
@@ -201,6 +214,9 @@ static int take(check_options *o, int letter, const char *text)
     case MAX_BYTES:
         o->max_bytes = strtod(text, &end);
         return *end || end == text || !(o->max_bytes >= 1);
+    case MAX_SECONDS:
+        o->max_seconds = strtod(text, &end);
+        return *end || end == text || !(o->max_seconds > 0);
     case FULL_SIZE:
         o->full_size = 1;
         return 0;
@@ -235,22 +251,23 @@ int cmd_check(int argc, char **argv)
                        .max_tier = 4,
                        .jobs = cores > 0 && cores < 64 ? (uint32_t)cores : 1,
                        .timeout = 120,
-                       .max_bytes = 48.0 * 1048576.0};
+                       .max_bytes = 48.0 * 1048576.0,
+                       .max_seconds = 60};
     int letter, jobs_given = 0;
     while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
         if (letter == 'h') {
             fputs(help, stdout);
             return CMD_OK;
         }
-        if (letter == '?') return wrong("an option that is not known, or without its argument", NULL);
+        if (letter == '?') return wrong("unknown option, or an option without its argument", NULL);
         jobs_given |= letter == JOBS;
-        if (take(&o, letter, optarg)) return wrong("an argument that cannot be:", optarg);
+        if (take(&o, letter, optarg)) return wrong("invalid argument", optarg);
     }
     if (!jobs_given && !strcmp(o.mode, "speed")) o.jobs = 1; /* nothing else may run beside a sample */
-    if (optind + 1 < argc) return wrong("one plugin, please; what is", argv[optind + 1]);
+    if (optind + 1 < argc) return wrong("one plugin at a time; unexpected argument", argv[optind + 1]);
     if (optind < argc) o.plugin = argv[optind];
-    if (!o.plugin && !o.device) return wrong("which plugin?", NULL);
-    if (o.args && !o.op) return wrong("--args are those of an operator; which one is --op", NULL);
+    if (!o.plugin && !o.device) return wrong("name a plugin, or --device", NULL);
+    if (o.args && !o.op) return wrong("--args needs --op", NULL);
     if (o.op) {
         o.mode = "op";
         return run_mode(&(mode){"op", check_custom}, &o);
@@ -258,5 +275,5 @@ int cmd_check(int argc, char **argv)
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (strcmp(modes[i].name, o.mode) == 0) return run_mode(&modes[i], &o);
     }
-    return wrong("no mode", o.mode);
+    return wrong("unknown mode", o.mode);
 }

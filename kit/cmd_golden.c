@@ -19,8 +19,9 @@ static const char help[] =
     "  --timeout S     seconds for one file of cases (default 300)\n"
     "  --failures      print each failure with its case\n"
     "  --all           print operators without failures, too\n\n"
-    "Status 0: all passed that are there, 1: some did not, 2: a wrong call, nothing to run, or "
-    "a file that could not be read or written.\n";
+    "Status 0: all cases passed, 1: some did not, 2: wrong arguments, nothing to run, or a file that could "
+    "not\n"
+    "be read or written.\n";
 
 static int whole(const char *text, uint32_t least, uint32_t most, uint32_t *out)
 {
@@ -81,9 +82,10 @@ int cmd_golden(int argc, char **argv)
         default:
             return wrong("unknown option");
         }
-        if (bad) return wrong("a number is out of range");
+        if (bad) return wrong("a number is out of range or not a number");
     }
-    if (optind + 1 != argc) return wrong(optind < argc ? "one folder, please" : "which folder?");
+    if (optind + 1 != argc)
+        return wrong(optind < argc ? "one folder at a time" : "name the folder of recorded calls");
     o.folder = argv[optind];
     return golden_run(&o);
 }

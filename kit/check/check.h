@@ -37,6 +37,7 @@ typedef struct check_options {
     const char *trace;             /* calls to replay; NULL: the installed workload */
     double max_ulp;                /* demanded accuracy; 0: none */
     double max_bytes;              /* speed: the largest call that is measured */
+    double max_seconds;            /* speed: for all samples together */
     uint64_t samples;              /* precision: inputs of each class; 0: 1000 */
     uint64_t seed;
     uint32_t max_tier; /* highest tier that runs */
@@ -200,8 +201,9 @@ typedef struct check_run {
     uint32_t count;
     cJSON *tables; /* of check_table, in order */
     char fatal[512];
-    uint32_t bad;  /* cases that are not as expected */
-    int32_t unmet; /* a demand of the mode is not met (precision: --max-ulp) */
+    char note[512]; /* what the tables of a mode mean for the outcome; the text report prints it below them */
+    uint32_t bad;   /* cases that are not as expected */
+    int32_t unmet;  /* a demand of the mode is not met (precision: --max-ulp) */
 } check_run;
 
 /* Runs the cases of the sources. 0; or 1 and run->fatal when the plugin cannot be used at all. */
@@ -224,7 +226,7 @@ void check_table_row(cJSON *table, cJSON *row);
 
 /* ---- Reporting ----------------------------------------------------------------------------------------- */
 
-/* Progress on a terminal, while cases run. */
+/* Progress while cases run: a line that changes on a terminal, else a line on stderr now and then. */
 void check_progress(const check_run *run, uint32_t done, const char *name);
 void check_progress_end(void);
 /* Text on stdout, JSON and HTML where the options ask. 1 if a file could not be written. */

@@ -295,6 +295,26 @@ static void table_of_demand(check_run *run)
     run->unmet = unmet > 0;
 }
 
+/* Measurements are no verdict unless --max-ulp makes them one. */
+static void note_meaning(check_run *run)
+{
+    uint32_t rows = 0, special = 0, bounds = 0;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const cJSON *data = run->entries[i].result.data, *device = member(data, "device");
+        if (!data) continue;
+        rows++;
+        special += number(member(device, "special"), "unexpected") > 0;
+        bounds += number(data, "opencl") < number(device, "max");
+    }
+    snprintf(run->note, sizeof(run->note),
+             "Of %u rows, %u have special values that differ from their definitions, and %u exceed OpenCL's "
+             "bound.\n%s",
+             rows, special, bounds,
+             run->options->max_ulp > 0
+                 ? "The outcome depends on --max-ulp alone."
+                 : "These are measurements: none of them fails a case. --max-ulp N fails rows above N.");
+}
+
 int32_t check_precision(check_run *run)
 {
     static const check_source sources[] = {check_precision_functions, check_precision_sums};
@@ -310,6 +330,7 @@ int32_t check_precision(check_run *run)
         table_of_surprises(run);
         if (report) table_of_moves(run, report);
         if (run->options->max_ulp > 0) table_of_demand(run);
+        note_meaning(run);
     }
     cJSON_Delete(report);
     return check_verdict(run);

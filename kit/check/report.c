@@ -61,16 +61,22 @@ static int progress_on(void)
     return on;
 }
 
+#define LINE_SECONDS 10 /* between two lines of progress where there is no terminal */
+
 void check_progress(const check_run *run, uint32_t done, const char *name)
 {
     static double last;
     struct timespec now;
-    if (!progress_on()) return;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    if (seconds - last < 0.05 && done != run->count) return;
+    if (!last) last = progress_on() ? 0 : seconds;
+    if (seconds - last < (progress_on() ? 0.05 : LINE_SECONDS) && (done != run->count || !progress_on()))
+        return;
     last = seconds;
-    fprintf(stderr, "\r\033[K%u of %u, %u wrong  %.60s", done, run->count, run->bad, name);
+    fprintf(stderr,
+            progress_on() ? "\r\033[K%u of %u, %u not as expected  %.60s"
+                          : "%u of %u, %u not as expected; %.60s\n",
+            done, run->count, run->bad, name);
     fflush(stderr);
 }
 
@@ -247,9 +253,13 @@ static void print_text(const check_run *run)
     }
     check_tiers_finish(tiers);
     cJSON_ArrayForEach(table, run->tables) print_table(table);
+    if (run->note[0]) printf("\n%s\n", run->note);
     if (!run->fatal[0])
         printf("%s%s%s: %u cases, %u not as expected\n", check_verdict(run) ? RED : GREEN,
-               check_verdict(run) ? "failed" : "passed", PLAIN, run->count, run->bad);
+               check_verdict(run) ? "failed"
+               : run->note[0]     ? "measured"
+                                  : "passed",
+               PLAIN, run->count, run->bad);
 }
 
 static int32_t write_json(const check_run *run)

@@ -224,6 +224,9 @@ def check_modes(suite):
     report = suite.report(suite.wrong, "--mode", "speed", "--trace", large, "--max-bytes", "65536", "--filter", "add.Tensor")
     rows = report["tables"]["speed"]["rows"]
     expect(len(rows) == 1 and 0 < rows[0][3] <= 65.6 and rows[0][4] > 0, f"a cap on the bytes of a call: {rows}")
+    report = suite.report(suite.wrong, "--mode", "speed", "--trace", calls, "--max-seconds", "0.001")
+    expect(len(report["tables"]["speed"]["rows"]) == 3, "a cap on the time leaves one sample of each")
+    suite.run(suite.wrong, "--mode", "speed", "--max-seconds", "0", expect=2)
     report = suite.report(suite.cpu, "--mode", "speed", "--filter", "^speed/aten::neg/")
     expect(report["cases"], "the installed workload is found")
     report = suite.report(suite.reference, "--mode", "gradient", "--filter", "^gradient/aten::(mul.Tensor|exp|sum|cumsum)/")

@@ -67,6 +67,10 @@ def main():
         done = run(tool, plugin, "--filter", "aten::softmax.int/float32$", "--max-ulp", "0.1", "--against", str(sums), samples=20)
         expect(done.returncode == 1 and "does not meet" in done.stdout, "a demand on sums", done)
 
+        done = run(tool, plugin, "--filter", "aten::exp/float32$", samples=20)
+        expect(done.returncode == 0 and "\nmeasured: 1 cases, 0 not as expected" in done.stdout, "measured, not passed", done)
+        expect("These are measurements: none of them fails a case." in done.stdout, "what the table means", done)
+
         old = json.loads(first.read_text())
         for case in old["cases"]:
             if case["name"] == "1/precision/aten::exp/float32":
