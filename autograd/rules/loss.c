@@ -26,13 +26,21 @@ static void broadcast(tn_scope *s, const tni_grad *g, tn_tensor **x, tn_tensor *
     *y = both.count == 2 ? both.data[1] : NULL;
 }
 
-void grad_mse_loss(tn_scope *s, tni_grad *g)
+/* A loss (self, target, reduction) in which the two may change places. */
+static void grad_symmetric(tn_scope *s, tni_grad *g,
+                           tn_tensor *(*backward)(tn_scope *s, tn_tensor *grad, tn_tensor *self,
+                                                  tn_tensor *target, int64_t reduction))
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     int64_t reduction = int_arg(g, 2);
     broadcast(s, g, &x, &y);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_mse_loss_backward(s, grad, x, y, reduction));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_mse_loss_backward(s, grad, y, x, reduction));
+    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, backward(s, grad, x, y, reduction));
+    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, backward(s, grad, y, x, reduction));
+}
+
+void grad_mse_loss(tn_scope *s, tni_grad *g)
+{
+    grad_symmetric(s, g, tn_mse_loss_backward);
 }
 
 void grad_smooth_l1_loss(tn_scope *s, tni_grad *g)
@@ -95,11 +103,7 @@ void grad_huber_loss_backward(tn_scope *s, tni_grad *g)
 
 void grad_soft_margin_loss(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
-    int64_t reduction = int_arg(g, 2);
-    broadcast(s, g, &x, &y);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_soft_margin_loss_backward(s, grad, x, y, reduction));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_soft_margin_loss_backward(s, grad, y, x, reduction));
+    grad_symmetric(s, g, tn_soft_margin_loss_backward);
 }
 
 /* With p = sigmoid(-x y) the slope is -y p, and p' = -y p (1 - p). */

@@ -17,24 +17,23 @@ void grad_div_mode(tn_scope *s, tni_grad *g)
     set_zero(s, g, 1);
 }
 
-void grad_remainder(tn_scope *s, tni_grad *g)
+/* self - n * other, where n is the quotient, rounded in a mode. */
+static void grad_rest(tn_scope *s, tni_grad *g, const char *mode)
 {
     tn_tensor *grad = tni_grad_out(g, 0);
     tni_grad_set(g, 0, grad);
-    if (tni_grad_needs(g, 1)) {
-        tn_tensor *count = tn_div_tensor_mode(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1), "floor");
-        tni_grad_set(g, 1, neg(s, mul(s, grad, count)));
-    }
+    if (!tni_grad_needs(g, 1)) return;
+    tn_tensor *count = tn_div_tensor_mode(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1), mode);
+    tni_grad_set(g, 1, neg(s, mul(s, grad, count)));
 }
 
+void grad_remainder(tn_scope *s, tni_grad *g)
+{
+    grad_rest(s, g, "floor");
+}
 void grad_fmod(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0);
-    tni_grad_set(g, 0, grad);
-    if (tni_grad_needs(g, 1)) {
-        tn_tensor *count = tn_div_tensor_mode(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1), "trunc");
-        tni_grad_set(g, 1, neg(s, mul(s, grad, count)));
-    }
+    grad_rest(s, g, "trunc");
 }
 
 /* 0 ^ x is constant for x >= 0, so its gradient is 0 there and not 0 * -inf. */

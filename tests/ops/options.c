@@ -270,8 +270,7 @@ Test(options, of_layers_change_the_result)
 {
     tn_tensor *image = ramp(TN_INTS(1, 2, 5, 5)), *line = ramp(TN_INTS(1, 2, 6)),
               *cube = ramp(TN_INTS(1, 1, 3, 3, 3));
-    tn_tensor *table = ramp(TN_INTS(4, 2)), *index = LONGS(4, 0, 1, 1, 2), *offsets = LONGS(2, 0, 2);
-    tn_tensor *logits = ramp(TN_INTS(2, 3)), *classes = LONGS(2, 0, 1), *theta = ramp(TN_INTS(1, 2, 3));
+    tn_tensor *theta = ramp(TN_INTS(1, 2, 3));
     CHANGES(tn_max_pool2d(s, image, TN_INTS(2, 2)), tn_max_pool2d(s, image, TN_INTS(2, 2), .ceil_mode = 1));
     CHANGES(tn_max_pool1d(s, line, TN_INTS(2)), tn_max_pool1d(s, line, TN_INTS(2), .dilation = TN_INTS(2)));
     CHANGES(tn_conv2d_padding(s, image, ramp(TN_INTS(2, 2, 2, 2)), .padding = "valid"),
@@ -300,6 +299,13 @@ Test(options, of_layers_change_the_result)
             tn__upsample_bilinear2d_aa(s, image, TN_INTS(3, 3), 0, .scales_h = 0.4));
     CHANGES(tn__upsample_bicubic2d_aa(s, image, TN_INTS(3, 3), 0),
             tn__upsample_bicubic2d_aa(s, image, TN_INTS(3, 3), 1));
+    end();
+}
+
+Test(options, of_tables_and_losses_change_the_result)
+{
+    tn_tensor *table = ramp(TN_INTS(4, 2)), *index = LONGS(4, 0, 1, 1, 2), *offsets = LONGS(2, 0, 2);
+    tn_tensor *logits = ramp(TN_INTS(2, 3)), *classes = LONGS(2, 0, 1);
     CHANGES(tn_embedding_bag(s, table, index, offsets).result0,
             tn_embedding_bag(s, table, index, offsets, .mode = 1).result0);
     CHANGES(tn_embedding_bag(s, table, index, LONGS(3, 0, 2, 4)).result0,
@@ -322,6 +328,11 @@ Test(options, of_layers_change_the_result)
             tn_triplet_margin_loss(s, logits, tn_neg(s, logits), logits, .eps = 1));
     CHANGES(tn_cosine_embedding_loss(s, logits, logits, VECTOR(s, 0, -1, -1)),
             tn_cosine_embedding_loss(s, logits, logits, VECTOR(s, 0, -1, -1), .margin = 0.5));
+    end();
+}
+
+Test(options, of_attention_change_the_result)
+{
     tn_tensor *q = ramp(TN_INTS(1, 4, 3, 2)), *k = tn_div_scalar(s, ramp(TN_INTS(1, 2, 3, 2)), 8);
     CHANGES(tn_scaled_dot_product_attention(s, q, k, k),
             tn_scaled_dot_product_attention(s, q, k, k, .enable_gqa = 1));

@@ -36,6 +36,12 @@ Test(refusals, of_matrices)
     REFUSED(tn_pdist(s, v), "pdist only supports 2D tensors, got: 1D");
     REFUSED(tn_pdist(s, whole), "pdist only supports floating-point dtypes");
     REFUSED(tn_pdist(s, m, .p = -1), "pdist only supports non-negative p values");
+    end();
+}
+
+Test(refusals, of_contractions)
+{
+    tn_tensor *v = ones(TN_INTS(3)), *m = ones(TN_INTS(3, 3)), *whole = longs(TN_INTS(3, 3));
     REFUSED(tn_einsum(s, "i.j", TN_TENSORS(m)), "found '.' for an operand that is not part of any ellipsis");
     REFUSED(tn_einsum(s, "i,j", TN_TENSORS(v)), "fewer operands were provided than specified");
     REFUSED(tn_einsum(s, "i", TN_TENSORS(v, v)), "more operands were provided than specified");

@@ -248,6 +248,32 @@ static void *address_of(void *allocation, uint64_t offset)
     return allocation == &device_memory[1] ? device_memory + offset : NULL; /* the handle is no address */
 }
 
+/* What the test below put into its call; device addresses are resolved. */
+static void expect_copied(const tn_call *copy)
+{
+    const tn_value *v = copy->args;
+    const tn_tensor_desc *t = tn_desc(v[0].as.tensor);
+    cr_assert_eq(t->host, device_memory + 8);
+    cr_assert_eq(t->sizes[1], 3);
+    cr_assert_eq(t->strides[0], 5);
+    cr_assert_eq(*(float *)tn_desc(v[1].as.tensor)->host, 7);
+    cr_assert_eq(tn_desc(v[2].as.tensors[0])->sizes[0], 2);
+    cr_assert_null(v[2].as.tensors[1]);
+    cr_assert_eq(v[3].as.ints[1], 5);
+    cr_assert_eq(v[4].as.floats[0], 1.5);
+    cr_assert_str_eq(v[5].as.string, "tanh");
+    cr_assert_eq(v[6].as.bools[2], 1);
+    cr_assert_eq(v[7].as.values[0].as.i, 9);
+    cr_assert_eq(v[7].as.values[1].as.floats[0], 1.5);
+    cr_assert_str_eq(v[8].as.strings[0], "word");
+    cr_assert_eq(v[9].as.floats[0], 0.5);
+    cr_assert_eq(tn_desc(copy->outs[0].as.tensor)->host, device_memory + 8);
+    cr_assert_eq(copy->nest->sizes[0], 3);
+    cr_assert_eq(copy->nest->operands[0].host, device_memory);
+    cr_assert_eq(*(float *)(void *)copy->nest->operands[1].host, 7);
+    cr_assert_eq(copy->nest->operands[1].strides[0], 4);
+}
+
 /* A call with a value of every kind is copied; then the original is overwritten, and the copy read. */
 Test(kernel, a_copied_call_stands_alone)
 {
@@ -300,28 +326,7 @@ Test(kernel, a_copied_call_stands_alone)
     memset(&on_host, 0xff, sizeof on_host);
     memset(scalars, 0xff, sizeof scalars);
     memset(outs, 0xff, sizeof outs);
-    const tn_call *copy = (const tn_call *)(void *)memory;
-    const tn_value *v = copy->args;
     memset(args, 0xff, sizeof args);
-    const tn_tensor_desc *t = tn_desc(v[0].as.tensor);
-    cr_assert_eq(t->host, device_memory + 8);
-    cr_assert_eq(t->sizes[1], 3);
-    cr_assert_eq(t->strides[0], 5);
-    cr_assert_eq(*(float *)tn_desc(v[1].as.tensor)->host, 7);
-    cr_assert_eq(tn_desc(v[2].as.tensors[0])->sizes[0], 2);
-    cr_assert_null(v[2].as.tensors[1]);
-    cr_assert_eq(v[3].as.ints[1], 5);
-    cr_assert_eq(v[4].as.floats[0], 1.5);
-    cr_assert_str_eq(v[5].as.string, "tanh");
-    cr_assert_eq(v[6].as.bools[2], 1);
-    cr_assert_eq(v[7].as.values[0].as.i, 9);
-    cr_assert_eq(v[7].as.values[1].as.floats[0], 1.5);
-    cr_assert_str_eq(v[8].as.strings[0], "word");
-    cr_assert_eq(v[9].as.floats[0], 0.5);
-    cr_assert_eq(tn_desc(copy->outs[0].as.tensor)->host, device_memory + 8);
-    cr_assert_eq(copy->nest->sizes[0], 3);
-    cr_assert_eq(copy->nest->operands[0].host, device_memory);
-    cr_assert_eq(*(float *)(void *)copy->nest->operands[1].host, 7);
-    cr_assert_eq(copy->nest->operands[1].strides[0], 4);
+    expect_copied((const tn_call *)(void *)memory);
     free(memory);
 }
