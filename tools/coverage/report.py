@@ -43,7 +43,7 @@ def read_counts(folder):
 
 
 def read_excluded():
-    """[(path, text, branches only)]; see the head of excluded.txt."""
+    """[(path, text, whether it must name something)]; see the head of excluded.txt."""
     entries, errors = [], []
     for number, line in enumerate(EXCLUDED.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -53,7 +53,7 @@ def read_excluded():
         if not reason.strip() or not text.strip():
             errors.append(f"excluded.txt:{number}: not 'PATH: TEXT -- REASON'")
         else:
-            entries.append((path, text.strip()))
+            entries.append((path, text.strip(), not reason.strip().startswith("sometimes:")))
     return entries, errors
 
 
@@ -92,10 +92,10 @@ def exclude(counts, entries):
         for number, text in enumerate(source_of(path), 1):
             if number in lines and lines[number][0] and any(rule.search(text) for rule, _ in RULES):
                 drop(lines, number, excluded)
-    for path, text in entries:
+    for path, text, must in entries:
         lines = counts.get(path, {})
         numbers = [n for n in numbers_of(source_of(path), text) if n in lines]
-        if not sum(drop(lines, number, excluded) for number in numbers):
+        if not sum(drop(lines, number, excluded) for number in numbers) and must:
             errors.append(f"excluded.txt: nothing is missed at '{path}: {text}'")
     return excluded, errors
 
