@@ -2,7 +2,7 @@
 /*
  * tenon new-plugin: writes a plugin to begin with. Its two templates, examples/plugin and
  * examples/plugin-opaque, are plugins named "acme" that are built and tested with Tenon; the files are
- * written with another name in place of that one.
+ * written with the name of the new plugin instead.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -29,7 +29,7 @@ static const char help[] =
     "  --memory KIND    host: the host can read the device's memory, and work is done when a call returns\n"
     "                   (default); opaque: the host has handles only, and streams work later, as on a GPU\n"
     "  --dir DIR        an empty or a new folder (default: ./tenon-NAME)\n"
-    "  --vendor TEXT    who makes it (default: NAME with a capital letter)\n"
+    "  --vendor TEXT    the maker (default: NAME with a capital letter)\n"
     "  --license SPDX   licence identifier for all files (default: Apache-2.0)\n";
 
 /* A text of the template and its replacement. The first one that matches is used, so longer ones come first;
@@ -88,7 +88,8 @@ static int check_text(const char *what, const char *text, const char *allowed)
     if (strlen(text) > MAX_VENDOR) return wrong(what, text, "is longer than 63 bytes");
     for (const char *c = text; *c; c++) {
         int plain = isalnum((unsigned char)*c) || strchr(allowed, *c) || (unsigned char)*c >= 0x80;
-        if (!plain) return wrong(what, text, "may have letters, digits, blanks and simple punctuation only");
+        if (!plain)
+            return wrong(what, text, "may contain letters, digits, blanks and simple punctuation only");
     }
     return CMD_OK;
 }

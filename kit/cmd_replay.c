@@ -27,7 +27,7 @@ static const char help[] =
     "  --timeout S         seconds that one call may take (default 120)\n"
     "  --list              print the calls\n"
     "\n"
-    "Status 0: all as recorded, 1: not, or the file is damaged, 2: called wrongly.\n";
+    "Status 0: all as recorded, 1: not, or the file is damaged, 2: wrong arguments.\n";
 
 typedef struct request {
     const char *file, *plugin, *of, *seconds;
@@ -113,7 +113,7 @@ static void list_record(const replay_record *record)
 
 /* ---- Playing ----------------------------------------------------------------------------------------- */
 
-/* Index of the plugin whose calls are played, -1 when there is none of that name. */
+/* Index of the plugin whose calls are played, -1 if no plugin has that name. */
 static int64_t choose(const replay_file *f, const char *wish, const char *own, char *out_name, size_t room)
 {
     uint64_t calls[64] = {0}; /* kernels count most */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenon-probe PLUGIN: loads one plugin as the library would, with a host in miniature, and
- * reports each step on descriptor 3. If the plugin crashes or hangs, this process does, and not the
- * program. dispatcher/plugin/probe.h has the protocol. Links nothing of Tenon.
+ * tenon-probe PLUGIN: loads one plugin as the library would, with a host in miniature, and reports each step on
+ * descriptor 3. If the plugin crashes or hangs, this process ends and the program goes on.
+ * dispatcher/plugin/probe.h has the protocol. Links nothing of Tenon.
  */
 #include <dlfcn.h>
 #include <signal.h>

@@ -17,7 +17,7 @@ typedef struct fill_wish {
 
 /* Complex numbers have both parts in [low, high). NULL on failure, recorded in the scope. */
 tn_tensor *fill_tensor(tn_scope *s, const fill_wish *wish);
-/* Writes one number in a dtype that is not complex (or one part of a complex one). */
+/* Writes a number in a dtype that is not complex; a complex element takes two. */
 void fill_store(void *at, tn_dtype dtype, double value);
 /* The value of a float16. */
 double fill_half(uint16_t bits);

@@ -109,7 +109,7 @@ typedef struct check_result {
     char log[CHECK_LOG_BYTES]; /* what the library and the plugin logged during the case, a line each */
 } check_result;
 
-#define CHECK_TAG_OPTIONAL         1u /* an absent kernel is no failure: it would only be faster */
+#define CHECK_TAG_OPTIONAL         1u /* an absent kernel does not fail: it would only be faster */
 #define CHECK_TAG_NONDETERMINISTIC 2u
 #define CHECK_TAG_DATA_DEPENDENT   4u
 #define CHECK_TAG_RANDOM           8u

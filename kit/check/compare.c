@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares tensors of two devices on the host, without running any operator: what converts the values must
- * not be what is under test. */
+/* Compares tensors of two devices on the host, without running any operator: code that is under
+ * test must not convert the values. */
 #include "check.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
 
 #define MAX_INPUTS 16
 
-/* ---- 3: the gradient is registered rightly ------------------------------------------------------------- */
+/* ---- 3: the gradient is registered correctly ------------------------------------------------------------- */
 
 static int takes_gradient(const tn_tensor *t)
 {

@@ -109,7 +109,7 @@ static int32_t ask_stream(desk *d)
         status = d->h.stream->query(d->h.self, d->device, d->stream, &done);
         if (!done && !status) gate_pause(PAUSE_NS);
     }
-    /* A query may find the stream done before the error has reached it: the next one must tell. */
+    /* A query may find the stream done before the error has reached it: the next one must report it. */
     return status ? status : d->h.stream->query(d->h.self, d->device, d->stream, &done);
 }
 
@@ -119,7 +119,7 @@ static void report(late *l, wait_fn *wait, const char *what)
     gate_open(&l->d.g);
     int32_t status = wait(&l->d);
     if (!is_expected(&l->d, status, what) || status == TN_E_DEVICE_LOST) return;
-    /* A query may tell of the error before the work behind it has been passed over. */
+    /* A query may report the error before the work behind it has been passed over. */
     if (wait == ask_stream &&
         !desk_ok(&l->d, synchronize_stream(&l->d), "stream.synchronize after the error"))
         return;

@@ -120,7 +120,7 @@ static const struct {
     {"indexing", "ij xy"},
 };
 
-/* None of them is a default, and each is legal where an operator asks for a share, a slope or a weight. */
+/* No operator has these as a default, and all accept them: shares, slopes, weights. */
 static const double floats[] = {0.25, 0.375};
 
 static const int64_t dims[] = {0, 1, 2, -2};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `tenon check --mode precision`: tables of the measurements, beside the other device, OpenCL's bounds and
- * an earlier report, and who meets --max-ulp. Measures nothing itself.
+ * an earlier report, and which rows meet --max-ulp. The measurements are made elsewhere.
  */
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static const char *text(const cJSON *j, const char *key)
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-/* An error as text; "-" if there is none. */
+/* An error as text; "-" for NaN. */
 static cJSON *error_cell(double x)
 {
     char buffer[32];
@@ -268,7 +268,7 @@ static void table_of_moves(check_run *run, const cJSON *report)
     }
 }
 
-/* Who meets the demand, in one line. */
+/* How many rows meet --max-ulp, and which do not; one row. */
 static void table_of_demand(check_run *run)
 {
     static const char *const columns[] = {"demand", "met by", "not met by", "of these", NULL};
@@ -295,7 +295,7 @@ static void table_of_demand(check_run *run)
     run->unmet = unmet > 0;
 }
 
-/* Measurements are no verdict unless --max-ulp makes them one. */
+/* A measurement fails no case unless --max-ulp is given. */
 static void note_meaning(check_run *run)
 {
     uint32_t rows = 0, special = 0, bounds = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cases of the precision report, one for each operator and dtype of the device. A case measures and stores
- * its numbers as data, of which precision.c makes tables. Numbers that JSON cannot express are texts.
+ * its numbers as data; precision.c makes tables of them. Numbers that JSON cannot express are texts.
  */
 #include <math.h>
 #include <stdio.h>

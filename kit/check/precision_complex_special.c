@@ -2,7 +2,7 @@
 /*
  * What complex functions are at zeros, infinities and NaN, part by part. Where a part is infinite or NaN the
  * tables of ISO C, Annex G.6, say it (functions that it lacks are judged where they follow from those that it
- * has, and otherwise by one rule: what is not a number stays none). At zeros of both signs it is the limit
+ * has, and otherwise by one rule: NaN stays NaN). At zeros of both signs it is the limit
  * from their side, for which the exact function is asked at a tiny number. Knows nothing of devices.
  */
 #include <math.h>

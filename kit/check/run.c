@@ -227,7 +227,7 @@ static int alone(const runner *r, int64_t number)
     return r->run->options->isolate || r->run->entries[number].tags & CHECK_TAG_ALONE;
 }
 
-/* Gives a worker its next case; 0 when there is none. */
+/* Gives a worker its next case; 0 if no case is left. */
 static int feed(runner *r, worker *w)
 {
     int64_t number = next_case(r);

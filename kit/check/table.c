@@ -287,7 +287,7 @@ static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t
     if (class >= TABLE_SPECIAL) set_special(x, class, position, n_tensors, pointwise);
 }
 
-/* ---- Arguments that are no tensors --------------------------------------------------------------------- */
+/* ---- Arguments other than tensors ----------------------------------------------------------------------- */
 
 static tn_value number_argument(const table_case *c, const tn_argument_info *a)
 {

@@ -201,7 +201,7 @@ int check_has_kernel(const check_target *t, uint32_t op, const char *device_type
 
 /* ---- Ways ---------------------------------------------------------------------------------------------- */
 
-/* The dtype of the first tensor among the arguments, 0 when there is none. */
+/* The dtype of the first tensor among the arguments, 0 if no argument is one. */
 static tn_dtype first_dtype(const tn_call_info *info)
 {
     for (uint32_t i = 0; i < info->n_args; i++) {

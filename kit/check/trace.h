@@ -10,11 +10,12 @@
 #include "check.h"
 
 typedef struct trace_form {
-    const char *op;    /* "aten::add.Tensor" */
-    const char *text;  /* the smallest call of the form, a line of JSON */
-    const char *large; /* the largest one up to --max-bytes, for measurements; the smallest when none is */
-    const char *key;   /* text that describes the form */
-    uint64_t calls;    /* number of calls in the program */
+    const char *op;   /* "aten::add.Tensor" */
+    const char *text; /* the smallest call of the form, a line of JSON */
+    const char
+        *large;      /* the largest one up to --max-bytes, for measurements; the smallest if all are larger */
+    const char *key; /* text that describes the form */
+    uint64_t calls;  /* number of calls in the program */
     uint32_t distinct;
     double bytes;       /* of the tensors among the arguments, of all calls together */
     double text_bytes;  /* of the call in `text` */

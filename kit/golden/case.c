@@ -82,7 +82,7 @@ static int32_t make_arguments(call *c)
     return tn_scope_failed(c->s) ? fail(c, scope_text(c)) : 1;
 }
 
-/* The place of an argument's tensor, with `index` of one in a list; NULL if there is none. */
+/* Where an argument's tensor is stored (in a list: tensor `index`); NULL for other arguments. */
 static tn_tensor **tensor_place(tn_value *arg, const cJSON *index)
 {
     if (!index) return arg->tag == TN_TAG_TENSOR ? &arg->as.tensor : NULL;

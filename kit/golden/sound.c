@@ -25,7 +25,7 @@ static int are_integers(const cJSON *list)
     return 1;
 }
 
-/* {"tensor": key or null, "dtype": text, "shape": integers, "strides": as many} */
+/* {"tensor": key or null, "dtype": text, "shape": integers, "strides": the same number of them} */
 static int is_tensor(const cJSON *entry)
 {
     const cJSON *key = field(entry, "tensor"), *shape = field(entry, "shape"),

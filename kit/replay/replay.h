@@ -51,7 +51,7 @@ typedef struct replay_file {
     replay_blob *blobs; /* by id, ascending */
     uint64_t n_blobs;
     int32_t whole;     /* every record is there and sound */
-    char problem[160]; /* what is wrong with it otherwise */
+    char problem[160]; /* if not `whole`: why */
 } replay_file;
 /* 0, or -1 with a message in `problem`. A file that is cut off or damaged is read as far as it is sound. */
 int replay_open(replay_file *f, const char *path);
@@ -69,7 +69,7 @@ typedef struct replay_handle {
     uint64_t recorded;
     void *here;
     void *device; /* here; NULL for devices */
-    void *host;   /* allocations: address for the host of what is at offset 0, or NULL */
+    void *host;   /* allocations: the host's address of offset 0, or NULL */
     uint64_t from;
     uint64_t offset;
     uint64_t bytes;

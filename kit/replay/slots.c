@@ -28,7 +28,7 @@ int32_t replay_made(replay_player *p, const replay_call *s, int32_t status, int3
 
 /* ---- Devices, streams, events ------------------------------------------------------------------------ */
 
-/* If there are fewer devices than recorded, one stands for several. */
+/* If there are fewer devices than recorded, one device replaces several. */
 static int32_t device_open(replay_player *p, const replay_call *s)
 {
     uint32_t index = (uint32_t)s->values[0], again = index >= p->n_devices;
