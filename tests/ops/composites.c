@@ -3,7 +3,7 @@
 #include <math.h>
 #include "suite.h"
 
-TestSuite(bodies, .init = begin);
+TestSuite(composites, .init = begin);
 
 static tn_tensor *matrix(int64_t rows, int64_t columns, const double *values)
 {
@@ -18,7 +18,7 @@ static tn_tensor *classes(int64_t first, int64_t second)
 
 /* ---- products ---- */
 
-Test(bodies, matmul_of_all_ranks)
+Test(composites, matmul_of_all_ranks)
 {
     tn_tensor *v = VECTOR(s, 0, 1, 2), *m = matrix(2, 2, VALUES(1, 2, 3, 4));
     tn_tensor *batch = make(s, TN_INTS(2, 1, 2), VALUES(1, 0, 0, 1), 0);
@@ -34,7 +34,7 @@ Test(bodies, matmul_of_all_ranks)
     end();
 }
 
-Test(bodies, matmul_refuses_what_does_not_fit)
+Test(composites, matmul_refuses_what_does_not_fit)
 {
     tn_tensor *number = tn_sum(s, VECTOR(s, 0, 1)), *m = matrix(2, 2, VALUES(1, 2, 3, 4));
     tn_matmul(s, number, m);
@@ -44,7 +44,7 @@ Test(bodies, matmul_refuses_what_does_not_fit)
     end();
 }
 
-Test(bodies, einsum)
+Test(composites, einsum)
 {
     tn_tensor *m = matrix(2, 2, VALUES(1, 2, 3, 4)), *v = VECTOR(s, 0, 10, 1);
     EXPECT(s, tn_einsum(s, "ij,j->i", TN_TENSORS(m, v)), 12, 34);
@@ -57,7 +57,7 @@ Test(bodies, einsum)
     end();
 }
 
-Test(bodies, contractions)
+Test(composites, contractions)
 {
     tn_tensor *m = matrix(2, 2, VALUES(1, 2, 3, 4)), *v = VECTOR(s, 0, 1, 2);
     EXPECT(s, tn_tensordot(s, m, m, TN_INTS(0), TN_INTS(0)), 10, 14, 14, 20);
@@ -69,7 +69,7 @@ Test(bodies, contractions)
     end();
 }
 
-Test(bodies, distances)
+Test(composites, distances)
 {
     tn_tensor *a = matrix(1, 2, VALUES(0, 0)), *b = matrix(2, 2, VALUES(3, 4, 1, 1));
     EXPECT(s, tn_cdist(s, a, b), 5, sqrt(2));
@@ -82,7 +82,7 @@ Test(bodies, distances)
 
 /* ---- losses over classes: rows of logits whose log softmax is known ---- */
 
-Test(bodies, cross_entropy)
+Test(composites, cross_entropy)
 {
     tn_tensor *x = make(s, TN_INTS(2, 2), VALUES(0, log(3), log(4), 0), 1);
     double first = log(4.0 / 3), second = log(5);
@@ -100,7 +100,7 @@ Test(bodies, cross_entropy)
     end();
 }
 
-Test(bodies, losses_with_a_margin)
+Test(composites, losses_with_a_margin)
 {
     tn_tensor *x = matrix(1, 3, VALUES(0.1, 0.2, 0.9)), *y = tn_to(s, VECTOR(s, 0, 2), TN_INT64);
     EXPECT(s, tn_multi_margin_loss(s, x, y), (0.2 + 0.3) / 3);
@@ -112,7 +112,7 @@ Test(bodies, losses_with_a_margin)
 
 /* ---- normalisation and attention ---- */
 
-Test(bodies, running_statistics)
+Test(composites, running_statistics)
 {
     tn_tensor *x = matrix(2, 1, VALUES(1, 3)), *mean = VECTOR(s, 0, 0), *var = VECTOR(s, 0, 1);
     EXPECT(s, tn_batch_norm(s, x, NULL, NULL, mean, var, 1, 0.5, 3, 0), -0.5, 0.5);
@@ -126,7 +126,7 @@ Test(bodies, running_statistics)
     end();
 }
 
-Test(bodies, norms_of_features)
+Test(composites, norms_of_features)
 {
     tn_tensor *x = matrix(1, 2, VALUES(3, 4));
     EXPECT(s, tn_rms_norm(s, x, TN_INTS(2), .eps = 0), 3 / sqrt(12.5), 4 / sqrt(12.5));
@@ -135,7 +135,7 @@ Test(bodies, norms_of_features)
     end();
 }
 
-Test(bodies, attention)
+Test(composites, attention)
 {
     tn_tensor *q = make(s, TN_INTS(1, 1, 2, 1), VALUES(0, 0), 0),
               *v = make(s, TN_INTS(1, 1, 2, 1), VALUES(2, 4), 0);
@@ -148,7 +148,7 @@ Test(bodies, attention)
 
 /* ---- convolution, pooling, resizing ---- */
 
-Test(bodies, convolution_keeps_sizes)
+Test(composites, convolution_keeps_sizes)
 {
     tn_tensor *x = make(s, TN_INTS(1, 4), VALUES(1, 2, 3, 4), 0),
               *w = make(s, TN_INTS(1, 1, 2), VALUES(1, 10), 0);
@@ -160,7 +160,7 @@ Test(bodies, convolution_keeps_sizes)
     end();
 }
 
-Test(bodies, pooling_of_one_dimension)
+Test(composites, pooling_of_one_dimension)
 {
     tn_tensor *x = make(s, TN_INTS(1, 4), VALUES(1, 4, 2, 3), 0);
     EXPECT(s, tn_max_pool1d(s, x, TN_INTS(2)), 4, 3);
@@ -171,7 +171,7 @@ Test(bodies, pooling_of_one_dimension)
     end();
 }
 
-Test(bodies, resizing_by_factors)
+Test(composites, resizing_by_factors)
 {
     tn_tensor *x = make(s, TN_INTS(1, 1, 2), VALUES(1, 2), 0);
     EXPECT(s, tn_upsample_nearest1d_vec(s, x, (tn_ints){NULL, 0}, TN_FLOATS(2)), 1, 1, 2, 2);
@@ -182,7 +182,7 @@ Test(bodies, resizing_by_factors)
 }
 
 /* Norms below eps are replaced by it in the value, while the gradient is that of the norms. */
-Test(bodies, cosine_similarity_of_tiny_vectors)
+Test(composites, cosine_similarity_of_tiny_vectors)
 {
     tn_tensor *x = matrix(1, 2, VALUES(3e-9, 4e-9)), *y = matrix(1, 2, VALUES(1, 2));
     tn_set_requires_grad(x, 1);

@@ -107,7 +107,7 @@ Test(acme_opaque, an_error_is_late_drops_what_is_behind_it_and_is_reported_once)
     tn_value scatter[] = {out, tn_value_int(0), fixture_value(&index), tn_value_float(3)};
     cr_assert_eq(fixture_run(&f, "aten::scatter_.value", scatter, 4, &out, 1, NULL), TN_OK);
     cr_assert_eq(fixture_run(&f, "prim::fill", fill, 2, &out, 1, NULL), TN_OK);
-    close_gate(&f, &behind); /* callbacks happen behind an error, too */
+    close_gate(&f, &behind); /* callbacks run after an error, too */
     open_gate(&behind);
     open_gate(&g);
     f.error_message[0] = 0;
@@ -123,7 +123,7 @@ Test(acme_opaque, an_error_is_late_drops_what_is_behind_it_and_is_reported_once)
     fixture_close(&f);
 }
 
-/* A query reports the error while the work behind it is still held back: that work is dropped all the same. */
+/* A query reports the error while later work is still held back. That work is dropped, too. */
 Test(acme_opaque, work_behind_a_reported_error_is_dropped)
 {
     const int64_t sizes[] = {2}, outside[] = {0, 9};

@@ -24,7 +24,7 @@ static const shape shapes[] = {
     {2, 2, 16, 32, {14, 14}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
 };
 
-/* The row of a name that runs first. */
+/* The row that the host tries first for a name. */
 static const tn_kernel_row *first_row(const fixture *f, const char *name)
 {
     const tn_kernel_row *best = NULL;
@@ -39,7 +39,7 @@ static const tn_kernel_row *first_row(const fixture *f, const char *name)
     return best;
 }
 
-/* Calls the first row of a name if it is willing; true when it was. */
+/* Calls the first row of a name if its can_run accepts the call. True if it did. */
 static int run_first(fixture *f, const char *name, tn_value *args, uint32_t n_args, tn_value *outs,
                      uint32_t n_outs, int32_t threads, uint32_t flags)
 {
@@ -140,7 +140,7 @@ static void free_operands(fixture *f, operands *o)
     free(o->expected_bias);
 }
 
-/* How many of the two calls were taken. */
+/* How many of the two calls the row accepted. */
 static int check(fixture *f, const shape *s, operands *o, int32_t threads, uint32_t flags)
 {
     const int64_t none[2] = {0, 0};

@@ -164,7 +164,7 @@ Test(cpu_sort, searchsorted_on_either_side)
     fixture_close(&f);
 }
 
-/* Zeros of either sign are equal and the first stands; NaNs are each for themselves. */
+/* Zeros of either sign are equal and the first stands; each NaN is unequal to all others. */
 static void neighbours(tn_dtype dtype, const void *x, int64_t n, const void *want, int64_t found,
                        const int64_t *want_inverse, const int64_t *want_counts)
 {

@@ -38,7 +38,7 @@ static double get(const void *data, tn_dtype dtype, int64_t i)
     return (double)single;
 }
 
-/* A tensor of so many elements in memory, seen with strides of its own. */
+/* A tensor over `elements` numbers in memory with the given strides. */
 static fixture_tensor make(fixture *f, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                            const int64_t *strides, int64_t elements)
 {

@@ -43,7 +43,7 @@ static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_al
 {
     fixture *f = call->state;
     cr_assert_lt(f->scratch_count, 16);
-    void *memory = bytes ? host_alloc(f, bytes) : NULL; /* no workspace has no address */
+    void *memory = bytes ? host_alloc(f, bytes) : NULL; /* 0 bytes give NULL */
     if (memory) f->scratch[f->scratch_count++] = memory;
     *out_allocation = memory;
     *out_offset = 0;
@@ -106,7 +106,7 @@ void fixture_close(fixture *f)
     if (f->table.quiesce) cr_assert_eq(f->table.quiesce(f->self), TN_OK);
     if (f->device) f->device_interface->close(f->self, f->device);
     f->table.shutdown(f->self);
-    /* A plugin that does not say so may leave threads behind whose code must stay. */
+    /* Threads of a plugin without the flag may still run its code: it stays loaded. */
     if (f->info->flags & TN_PLUGIN_CAN_UNLOAD) dlclose(f->library);
 }
 
@@ -138,7 +138,7 @@ fixture_tensor fixture_tensor_make(fixture *f, tn_dtype dtype, uint32_t rank, co
             TN_OK);
     else
         cr_assert_eq(f->memory->fill(f->self, f->device, t.desc.allocation, 0, t.bytes, 0, f->stream), TN_OK);
-    /* The data may be the caller's temporary. */
+    /* `data` may be a temporary of the caller. */
     cr_assert_eq(f->streams->synchronize(f->self, f->device, f->stream), TN_OK);
     return t;
 }

@@ -86,7 +86,7 @@ Test(kernel, numbers_wrap_and_are_cut_off)
     cr_assert_eq(tn_number_of(tn_value_none()).i, 0);
 }
 
-/* Rows of three in memory for five, of which every second one is taken. */
+/* A view of every second element: rows of three in rows of five elements of memory. */
 static tn_tensor_desc rows(const int64_t *sizes, const int64_t *strides, float *data)
 {
     return (tn_tensor_desc){.size = sizeof(tn_tensor_desc),
@@ -144,7 +144,7 @@ Test(kernel, an_index_picks_along_a_dimension)
     cr_assert_null(tn_strided_pick(&a, 0, &by, 0));
 }
 
-/* A host may know more of an operand than this header: they are stepped over by what it says. */
+/* The host's operands may be larger than this header's: the step is operand_bytes of the nest. */
 Test(kernel, operands_of_a_nest)
 {
     struct {
@@ -185,7 +185,7 @@ Test(kernel, dtypes_of_a_call)
     cr_assert_eq(tn_call_dtypes_in(&call, list), 0);
 }
 
-/* Every float16 and bfloat16, and what lies between two of them, against the conversions of tn_number. */
+/* All float16 and bfloat16 values, and values between neighbours, against the conversions of tn_number. */
 Test(kernel, device_halves_are_those_of_the_host)
 {
     for (uint32_t bits = 0; bits < 65536; bits++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The null plugin: no device and a reason, or a device whose memory is the host's; all slots, no rows. */
+/* The null plugin: either no device and a reason, or a device in host memory with all slots and no rows. */
 #include "fixture.h"
 
 #include <criterion/criterion.h>
@@ -240,7 +240,7 @@ Test(null, collectives_move_bytes)
     cr_assert_eq(c->dtypes[0], 0);
     for (uint32_t i = 0; i < 2; i++) cr_assert_eq(f.device_interface->open(f.self, i, &devices[i]), TN_OK);
     cr_assert_eq(c->create(f.self, devices, 2, &communicator), TN_OK);
-    /* The host may know more of a rank than this header. */
+    /* The host's structures may be larger than this header's. */
     struct {
         tn_collective_rank rank;
         char more[16];
