@@ -2,6 +2,7 @@
 #include "scenarios.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/inspect.h>
