@@ -208,12 +208,27 @@ int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot)
     return tni_set_history(self, tni_node_retain(node), 0);
 }
 
+/* Steps of optimisers and the like write lists of tensors, and have no gradient. */
+static int32_t check_written_lists(const tni_frame *f)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < f->op->n_args; i++) {
+        tn_value v = f->args[i];
+        for (uint32_t k = 0;
+             v.tag == TN_TAG_TENSORS && f->op->schema->args[i].written && k < v.count && !status; k++)
+            status = tni_check_inplace(v.as.tensors[k]);
+    }
+    return status;
+}
+
 static int32_t record_inplace(tni_frame *f, const tni_gradient_entry *rule)
 {
     uint32_t which = f->op->returns_self < f->n_args ? f->op->returns_self : 0;
     tn_tensor *self = tn_value_as_tensor(f->args[which]);
+    int32_t status = self ? TN_OK : check_written_lists(f);
+    if (status) return status;
     if (!self || !tni_is_differentiable(self->desc.dtype)) return tni_run_unrecorded(f);
-    int32_t status = tni_check_inplace(self);
+    status = tni_check_inplace(self);
     if (status) return status;
     tni_op_node *node;
     status = tni_op_node_create(f, rule, &self, 1, 1, &node);
@@ -281,7 +296,7 @@ static int32_t run_composite(tni_frame *f)
         int32_t status = check_out_form(f);
         return status ? status : tni_run_unrecorded(f);
     }
-    if (op == op->base) return tni_next(f);
+    if (op == op->base || op->kind == TNI_KIND_FOREACH) return tni_next(f);
     if (op->entry && op->entry->calls) return call_other(f, op->entry->calls);
     /* foo of foo_: the composite writes a clone */
     return op->form == TNI_FORM_INPLACE ? copy_into_self(f) : call_on_clone(f, op->base, f->outs, f->n_outs);
@@ -295,7 +310,7 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
 {
     const tni_op_entry *entry = f->op->base->entry;
     int32_t inplace = f->op->form == TNI_FORM_INPLACE;
-    if (f->op->base->kind == TNI_KIND_COMPOSITE) return run_composite(f);
+    if (f->op->base->kind >= TNI_KIND_COMPOSITE) return run_composite(f);
     if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {

@@ -137,6 +137,8 @@ void tni_fallback_count(tn_context *ctx, const tni_op *op, tn_device device, uin
 
 /* Composites that only call another operator ("scalar_other", "view_copy"), see redirect.c. */
 void tni_composite_redirect(tn_scope *s, const tni_op *op, const tn_value *args, tn_value *outs);
+/* Operators that call another one for each item of lists, see foreach.c. */
+void tni_composite_foreach(tni_frame *f, tn_scope *s, tn_value *outs);
 /* Operators that are not built in, see custom.c. */
 int32_t tni_custom_infer(tni_frame *f);
 void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs);

@@ -28,6 +28,7 @@ enum {
     TNI_KIND_RANDOM,
     TNI_KIND_FACTORY,
     TNI_KIND_COMPOSITE,
+    TNI_KIND_FOREACH, /* a composite that calls one operator for each item of lists, see foreach.c */
     TNI_KIND_COUNT
 };
 

@@ -6,7 +6,7 @@
 #include "dispatcher/registry.h"
 
 static const char *const kinds[] = {"pointwise",      "reduction", "scan",    "view",     "structured",
-                                    "data_dependent", "random",    "factory", "composite"};
+                                    "data_dependent", "random",    "factory", "composite", "composite"};
 static const char *const forms[] = {"functional", "inplace", "out"};
 
 static tni_op *nth(tn_context *ctx, uint32_t i)
@@ -62,7 +62,7 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
                               .tags = tags_text(ctx, op->tags),
                               .doc = op->entry->doc ? op->entry->doc : "",
                               .base = base->number};
-    info.has_gradient = base->gradient != NULL || base->kind == TNI_KIND_COMPOSITE ||
+    info.has_gradient = base->gradient != NULL || base->kind >= TNI_KIND_COMPOSITE ||
                         base->kind == TNI_KIND_VIEW || (op->def && op->def->backward);
     return tni_struct_write(out, &info, sizeof info, "tn_operator_info");
 }

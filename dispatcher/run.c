@@ -59,13 +59,16 @@ int32_t tni_run_composite(tni_frame *f)
 {
     const tni_op_entry *e = f->op->base->entry;
     tn_value results[TNI_MAX_OUTPUTS], taken[TNI_MAX_OUTPUTS];
-    uint32_t n = f->op->base->n_returns;
+    int32_t foreach = f->op->kind == TNI_KIND_FOREACH;
+    uint32_t n = foreach ? f->op->n_returns : f->op->base->n_returns;
     tn_scope *s = tn_scope_open(f->ctx);
     int32_t status;
     if (!s) return TN_E_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < n; i++) results[i] = taken[i] = tn_value_none();
     if (f->op->base->def)
         tni_custom_composite(f, s, results);
+    else if (foreach)
+        tni_composite_foreach(f, s, results);
     else if (e->calls)
         tni_composite_redirect(s, f->op->base, f->args, results);
     else
@@ -117,6 +120,8 @@ static int32_t run_kind(tni_frame *f)
             int32_t status = f->op->base->entry->infer(f);
             if (status) return status;
         }
+        return tni_run_composite(f);
+    case TNI_KIND_FOREACH:
         return tni_run_composite(f);
     default:
         return tni_run_structured(f);

@@ -140,7 +140,11 @@ static int32_t is_written(const tni_frame *f, uint32_t i)
 static void bump_written(const tni_frame *f)
 {
     for (uint32_t i = 0; i < f->n_args; i++) {
-        if (is_written(f, i)) tni_bump_version(f->args[i].as.tensor);
+        tn_value v = f->args[i];
+        if (is_written(f, i)) tni_bump_version(v.as.tensor);
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && f->op->base->schema->args[i].written && k < v.count;
+             k++)
+            tni_bump_version(v.as.tensors[k]);
     }
 }
 
@@ -203,7 +207,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
         if (!status) status = write_back(f, &p);
         tni_prepared_finish(&p);
     }
-    if (!status) tni_bump_version(self);
+    if (!status) bump_written(f);
     return status;
 }
 
@@ -263,7 +267,8 @@ int32_t tni_run_structured(tni_frame *f)
     const tni_op *base = f->op->base;
     const char *reason = "no kernel";
     const tni_kernel *k = NULL;
-    int32_t writing = base->form == TNI_FORM_INPLACE, status;
+    int32_t writing = base->form == TNI_FORM_INPLACE && base->n_returns,
+            status; /* else argument 0 is a list */
     if (writing && f->op != base) return run_on_clone(f);
     if (base->copy_operator && writing) {
         f->device = tni_arg_tensor(f, 0)->desc.device; /* the other arguments may be on any device */

@@ -57,6 +57,7 @@
     X(margin_loss)                          \
     X(distance)                             \
     X(fft)                                  \
+    X(fused)                                \
     X(gate)
 
 #define DECLARE_ROWS(name)                          \

@@ -144,9 +144,11 @@ def derive_functional(base, name):
 
 
 def derive_inplace(base, name):
-    if not base.args or base.args[0].type.plain != "Tensor" or len(base.returns) != 1:
+    if not base.args or base.args[0].type.plain not in ("Tensor", "Tensor[]") or len(base.returns) != 1:
         raise Bad(f"{base.name}: no in-place form can be derived")
     args = [Arg(a.type.with_alias("(a!)") if i == 0 else a.type, a.name, a.default, a.keyword) for i, a in enumerate(base.args)]
+    if base.args[0].type.list:
+        return Schema(name, args, [], True)
     return Schema(name, args, [Arg(Type("Tensor(a!)"), "")])
 
 

@@ -61,6 +61,7 @@ class Entry:
         else:
             self.check(raw)
         self.kind = raw.get("kind")
+        self.is_foreach = raw.get("composite") == "foreach"
         for tag in raw.get("tags", []):
             if tag not in TAGS:
                 raise Bad(f"{self.name}: unknown tag {tag}")
@@ -168,13 +169,30 @@ class Entry:
 
     def called(self, form):
         """What a composite over one other operator calls for a form of its own. A view has nothing but itself."""
-        return self.callee.forms[0] if self.callee.kind == "view" else self.callee.form(form.kind)
+        functional = self.is_foreach and form.kind == "out" # what each call returns is copied
+        return self.callee.forms[0] if self.callee.kind == "view" else self.callee.form("functional" if functional else form.kind)
 
     def form(self, kind):
         for form in self.forms:
             if form.kind == kind:
                 return form
         return None
+
+
+def expand(blocks):
+    """
+    Entries of a block `foreach`, whose `schema`, `calls` and `doc` name each of `names` as NAME: composites that call one
+    operator for each item of their lists.
+    """
+    entries = []
+    for block in blocks:
+        names = block.get("names")
+        if not names or "calls" not in block:
+            raise Bad("a block foreach needs names and calls")
+        for name in names:
+            entry = {k: v.replace("NAME", name) if isinstance(v, str) else v for k, v in block.items() if k != "names"}
+            entries.append({"kind": "composite", "composite": "foreach"} | entry)
+    return entries
 
 
 class Table:
@@ -188,11 +206,11 @@ class Table:
                     data = tomllib.load(f)
                 except tomllib.TOMLDecodeError as e:
                     raise Bad(f"{file}: {e}")
-            if set(data) - {"family", "op"}:
-                raise Bad(f"{file}: only family and op belong here")
+            if set(data) - {"family", "op", "foreach"}:
+                raise Bad(f"{file}: only family, op and foreach belong here")
             family = file[:-5]
             self.families.append((family, data.get("family", "")))
-            self.entries += [Entry(family, raw) for raw in data.get("op", [])]
+            self.entries += [Entry(family, raw) for raw in data.get("op", []) + expand(data.get("foreach", []))]
         self.public = public
         self.by_name = {}
         for form in self.all_forms():

@@ -100,7 +100,8 @@ def print_table(table):
         owner = e.target or e
         raw = owner.raw
         row = [f".number = {f.number}", f".name = {texts.places[f.schema.name]}",
-               f".signature = {signatures[tuple(part_numbers[p] for p in f.schema.parts)]}", f".kind = TNI_KIND_{owner.kind.upper()}",
+               f".signature = {signatures[tuple(part_numbers[p] for p in f.schema.parts)]}",
+               f".kind = TNI_KIND_{'FOREACH' if owner.is_foreach else owner.kind.upper()}",
                f".form = TNI_FORM_{form_of(f).upper()}", f".base = {owner.forms[0].number}"]
         promote = raw.get("promote")
         if promote and promote.startswith("custom:"):

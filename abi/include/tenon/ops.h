@@ -5460,6 +5460,2118 @@ static inline tn_tensor *tn_istft_with(tn_scope *s, tn_tensor *self, const tn_is
         &(tn_istft_args){.hop_length = TN_NONE, .win_length = TN_NONE, .center = 1, .onesided = -1, .length = TN_NONE, \
         .n_fft = __VA_ARGS__}, TN_PLACE))
 
+/* ---- foreach: One operator for each tensor of a list. */
+/* Greater element of each pair of tensors. */
+static inline tn_tensors tn__foreach_maximum_list_at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MAXIMUM_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_maximum_list(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_maximum_list_at(s, self, other, NULL, 0); }
+#define tn__foreach_maximum_list(...) tn__foreach_maximum_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_maximum_list__at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_maximum_list_(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_maximum_list__at(s, self, other, NULL, 0); }
+#define tn__foreach_maximum_list_(...) tn__foreach_maximum_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_maximum_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_maximum_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out)
+{ return tn__foreach_maximum_list_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_maximum_list_out(...) tn__foreach_maximum_list_out_at(__VA_ARGS__, TN_PLACE)
+/* Greater element of each tensor and a number. */
+static inline tn_tensors tn__foreach_maximum_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_MAXIMUM, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_maximum(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_maximum_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_maximum(s, self, scalar) tn__foreach_maximum_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_maximum__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_maximum_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_maximum__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_maximum_(s, self, scalar) tn__foreach_maximum__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_maximum_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_maximum_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_maximum_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_maximum_out(s, self, scalar, out) tn__foreach_maximum_out_at(s, self, TN_SCALAR(scalar), out, \
+        TN_PLACE)
+/* Greater element of each tensor and its number. */
+static inline tn_tensors tn__foreach_maximum_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MAXIMUM_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_maximum_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_maximum_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_maximum_scalarlist(...) tn__foreach_maximum_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_maximum_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_maximum_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_maximum_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_maximum_scalarlist_(...) tn__foreach_maximum_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_maximum_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_maximum_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out)
+{ return tn__foreach_maximum_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_maximum_scalarlist_out(...) tn__foreach_maximum_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+/* Lesser element of each pair of tensors. */
+static inline tn_tensors tn__foreach_minimum_list_at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MINIMUM_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_minimum_list(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_minimum_list_at(s, self, other, NULL, 0); }
+#define tn__foreach_minimum_list(...) tn__foreach_minimum_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_minimum_list__at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_minimum_list_(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_minimum_list__at(s, self, other, NULL, 0); }
+#define tn__foreach_minimum_list_(...) tn__foreach_minimum_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_minimum_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_minimum_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out)
+{ return tn__foreach_minimum_list_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_minimum_list_out(...) tn__foreach_minimum_list_out_at(__VA_ARGS__, TN_PLACE)
+/* Lesser element of each tensor and a number. */
+static inline tn_tensors tn__foreach_minimum_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_MINIMUM, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_minimum(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_minimum_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_minimum(s, self, scalar) tn__foreach_minimum_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_minimum__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_minimum_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_minimum__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_minimum_(s, self, scalar) tn__foreach_minimum__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_minimum_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_minimum_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_minimum_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_minimum_out(s, self, scalar, out) tn__foreach_minimum_out_at(s, self, TN_SCALAR(scalar), out, \
+        TN_PLACE)
+/* Lesser element of each tensor and its number. */
+static inline tn_tensors tn__foreach_minimum_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MINIMUM_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_minimum_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_minimum_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_minimum_scalarlist(...) tn__foreach_minimum_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_minimum_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_minimum_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_minimum_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_minimum_scalarlist_(...) tn__foreach_minimum_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_minimum_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_minimum_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out)
+{ return tn__foreach_minimum_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_minimum_scalarlist_out(...) tn__foreach_minimum_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+/* Applies an operator to each tensor. */
+static inline tn_tensors tn__foreach_abs_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ABS, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_abs(tn_scope *s, tn_tensors self)
+{ return tn__foreach_abs_at(s, self, NULL, 0); }
+#define tn__foreach_abs(...) tn__foreach_abs_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_abs__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ABS_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_abs_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_abs__at(s, self, NULL, 0); }
+#define tn__foreach_abs_(...) tn__foreach_abs__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_abs_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ABS_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_abs_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_abs_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_abs_out(...) tn__foreach_abs_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_acos_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ACOS, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_acos(tn_scope *s, tn_tensors self)
+{ return tn__foreach_acos_at(s, self, NULL, 0); }
+#define tn__foreach_acos(...) tn__foreach_acos_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_acos__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ACOS_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_acos_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_acos__at(s, self, NULL, 0); }
+#define tn__foreach_acos_(...) tn__foreach_acos__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_acos_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ACOS_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_acos_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_acos_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_acos_out(...) tn__foreach_acos_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_asin_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ASIN, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_asin(tn_scope *s, tn_tensors self)
+{ return tn__foreach_asin_at(s, self, NULL, 0); }
+#define tn__foreach_asin(...) tn__foreach_asin_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_asin__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ASIN_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_asin_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_asin__at(s, self, NULL, 0); }
+#define tn__foreach_asin_(...) tn__foreach_asin__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_asin_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ASIN_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_asin_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_asin_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_asin_out(...) tn__foreach_asin_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_atan_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ATAN, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_atan(tn_scope *s, tn_tensors self)
+{ return tn__foreach_atan_at(s, self, NULL, 0); }
+#define tn__foreach_atan(...) tn__foreach_atan_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_atan__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ATAN_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_atan_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_atan__at(s, self, NULL, 0); }
+#define tn__foreach_atan_(...) tn__foreach_atan__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_atan_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ATAN_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_atan_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_atan_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_atan_out(...) tn__foreach_atan_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_ceil_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_CEIL, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_ceil(tn_scope *s, tn_tensors self)
+{ return tn__foreach_ceil_at(s, self, NULL, 0); }
+#define tn__foreach_ceil(...) tn__foreach_ceil_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_ceil__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CEIL_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_ceil_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_ceil__at(s, self, NULL, 0); }
+#define tn__foreach_ceil_(...) tn__foreach_ceil__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_ceil_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CEIL_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_ceil_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_ceil_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_ceil_out(...) tn__foreach_ceil_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_cos_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_COS, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_cos(tn_scope *s, tn_tensors self)
+{ return tn__foreach_cos_at(s, self, NULL, 0); }
+#define tn__foreach_cos(...) tn__foreach_cos_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_cos__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_COS_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_cos_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_cos__at(s, self, NULL, 0); }
+#define tn__foreach_cos_(...) tn__foreach_cos__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_cos_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_COS_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_cos_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_cos_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_cos_out(...) tn__foreach_cos_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_cosh_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_COSH, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_cosh(tn_scope *s, tn_tensors self)
+{ return tn__foreach_cosh_at(s, self, NULL, 0); }
+#define tn__foreach_cosh(...) tn__foreach_cosh_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_cosh__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_COSH_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_cosh_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_cosh__at(s, self, NULL, 0); }
+#define tn__foreach_cosh_(...) tn__foreach_cosh__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_cosh_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_COSH_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_cosh_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_cosh_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_cosh_out(...) tn__foreach_cosh_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_erf_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ERF, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_erf(tn_scope *s, tn_tensors self)
+{ return tn__foreach_erf_at(s, self, NULL, 0); }
+#define tn__foreach_erf(...) tn__foreach_erf_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_erf__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ERF_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_erf_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_erf__at(s, self, NULL, 0); }
+#define tn__foreach_erf_(...) tn__foreach_erf__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_erf_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ERF_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_erf_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_erf_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_erf_out(...) tn__foreach_erf_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_erfc_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ERFC, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_erfc(tn_scope *s, tn_tensors self)
+{ return tn__foreach_erfc_at(s, self, NULL, 0); }
+#define tn__foreach_erfc(...) tn__foreach_erfc_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_erfc__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ERFC_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_erfc_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_erfc__at(s, self, NULL, 0); }
+#define tn__foreach_erfc_(...) tn__foreach_erfc__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_erfc_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ERFC_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_erfc_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_erfc_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_erfc_out(...) tn__foreach_erfc_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_exp_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_EXP, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_exp(tn_scope *s, tn_tensors self)
+{ return tn__foreach_exp_at(s, self, NULL, 0); }
+#define tn__foreach_exp(...) tn__foreach_exp_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_exp__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_EXP_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_exp_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_exp__at(s, self, NULL, 0); }
+#define tn__foreach_exp_(...) tn__foreach_exp__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_exp_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_EXP_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_exp_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_exp_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_exp_out(...) tn__foreach_exp_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_expm1_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_EXPM1, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_expm1(tn_scope *s, tn_tensors self)
+{ return tn__foreach_expm1_at(s, self, NULL, 0); }
+#define tn__foreach_expm1(...) tn__foreach_expm1_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_expm1__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_EXPM1_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_expm1_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_expm1__at(s, self, NULL, 0); }
+#define tn__foreach_expm1_(...) tn__foreach_expm1__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_expm1_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_EXPM1_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_expm1_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_expm1_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_expm1_out(...) tn__foreach_expm1_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_floor_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_FLOOR, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_floor(tn_scope *s, tn_tensors self)
+{ return tn__foreach_floor_at(s, self, NULL, 0); }
+#define tn__foreach_floor(...) tn__foreach_floor_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_floor__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_FLOOR_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_floor_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_floor__at(s, self, NULL, 0); }
+#define tn__foreach_floor_(...) tn__foreach_floor__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_floor_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_FLOOR_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_floor_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_floor_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_floor_out(...) tn__foreach_floor_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_frac_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_FRAC, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_frac(tn_scope *s, tn_tensors self)
+{ return tn__foreach_frac_at(s, self, NULL, 0); }
+#define tn__foreach_frac(...) tn__foreach_frac_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_frac__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_FRAC_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_frac_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_frac__at(s, self, NULL, 0); }
+#define tn__foreach_frac_(...) tn__foreach_frac__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_frac_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_FRAC_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_frac_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_frac_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_frac_out(...) tn__foreach_frac_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_lgamma_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LGAMMA, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_lgamma(tn_scope *s, tn_tensors self)
+{ return tn__foreach_lgamma_at(s, self, NULL, 0); }
+#define tn__foreach_lgamma(...) tn__foreach_lgamma_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_lgamma__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LGAMMA_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lgamma_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_lgamma__at(s, self, NULL, 0); }
+#define tn__foreach_lgamma_(...) tn__foreach_lgamma__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_lgamma_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LGAMMA_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lgamma_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_lgamma_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_lgamma_out(...) tn__foreach_lgamma_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_log_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LOG, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_log(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log_at(s, self, NULL, 0); }
+#define tn__foreach_log(...) tn__foreach_log_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log__at(s, self, NULL, 0); }
+#define tn__foreach_log_(...) tn__foreach_log__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_log_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_log_out(...) tn__foreach_log_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_log10_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LOG10, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_log10(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log10_at(s, self, NULL, 0); }
+#define tn__foreach_log10(...) tn__foreach_log10_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log10__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG10_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log10_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log10__at(s, self, NULL, 0); }
+#define tn__foreach_log10_(...) tn__foreach_log10__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log10_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG10_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log10_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_log10_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_log10_out(...) tn__foreach_log10_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_log1p_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LOG1P, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_log1p(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log1p_at(s, self, NULL, 0); }
+#define tn__foreach_log1p(...) tn__foreach_log1p_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log1p__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG1P_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log1p_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log1p__at(s, self, NULL, 0); }
+#define tn__foreach_log1p_(...) tn__foreach_log1p__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log1p_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG1P_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log1p_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_log1p_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_log1p_out(...) tn__foreach_log1p_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_log2_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LOG2, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_log2(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log2_at(s, self, NULL, 0); }
+#define tn__foreach_log2(...) tn__foreach_log2_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log2__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG2_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log2_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_log2__at(s, self, NULL, 0); }
+#define tn__foreach_log2_(...) tn__foreach_log2__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_log2_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LOG2_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_log2_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_log2_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_log2_out(...) tn__foreach_log2_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_neg_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_NEG, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_neg(tn_scope *s, tn_tensors self)
+{ return tn__foreach_neg_at(s, self, NULL, 0); }
+#define tn__foreach_neg(...) tn__foreach_neg_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_neg__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_NEG_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_neg_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_neg__at(s, self, NULL, 0); }
+#define tn__foreach_neg_(...) tn__foreach_neg__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_neg_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_NEG_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_neg_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_neg_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_neg_out(...) tn__foreach_neg_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_reciprocal_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_RECIPROCAL, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_reciprocal(tn_scope *s, tn_tensors self)
+{ return tn__foreach_reciprocal_at(s, self, NULL, 0); }
+#define tn__foreach_reciprocal(...) tn__foreach_reciprocal_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_reciprocal__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_RECIPROCAL_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_reciprocal_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_reciprocal__at(s, self, NULL, 0); }
+#define tn__foreach_reciprocal_(...) tn__foreach_reciprocal__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_reciprocal_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_RECIPROCAL_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_reciprocal_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_reciprocal_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_reciprocal_out(...) tn__foreach_reciprocal_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_round_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ROUND, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_round(tn_scope *s, tn_tensors self)
+{ return tn__foreach_round_at(s, self, NULL, 0); }
+#define tn__foreach_round(...) tn__foreach_round_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_round__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ROUND_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_round_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_round__at(s, self, NULL, 0); }
+#define tn__foreach_round_(...) tn__foreach_round__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_round_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ROUND_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_round_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_round_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_round_out(...) tn__foreach_round_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_rsqrt_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_RSQRT, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_rsqrt(tn_scope *s, tn_tensors self)
+{ return tn__foreach_rsqrt_at(s, self, NULL, 0); }
+#define tn__foreach_rsqrt(...) tn__foreach_rsqrt_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_rsqrt__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_RSQRT_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_rsqrt_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_rsqrt__at(s, self, NULL, 0); }
+#define tn__foreach_rsqrt_(...) tn__foreach_rsqrt__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_rsqrt_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_RSQRT_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_rsqrt_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_rsqrt_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_rsqrt_out(...) tn__foreach_rsqrt_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_sigmoid_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_SIGMOID, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_sigmoid(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sigmoid_at(s, self, NULL, 0); }
+#define tn__foreach_sigmoid(...) tn__foreach_sigmoid_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sigmoid__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SIGMOID_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sigmoid_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sigmoid__at(s, self, NULL, 0); }
+#define tn__foreach_sigmoid_(...) tn__foreach_sigmoid__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sigmoid_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SIGMOID_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sigmoid_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_sigmoid_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_sigmoid_out(...) tn__foreach_sigmoid_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_sign_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_SIGN, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_sign(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sign_at(s, self, NULL, 0); }
+#define tn__foreach_sign(...) tn__foreach_sign_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sign__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SIGN_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sign_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sign__at(s, self, NULL, 0); }
+#define tn__foreach_sign_(...) tn__foreach_sign__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sign_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SIGN_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sign_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_sign_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_sign_out(...) tn__foreach_sign_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_sin_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_SIN, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_sin(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sin_at(s, self, NULL, 0); }
+#define tn__foreach_sin(...) tn__foreach_sin_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sin__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SIN_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sin_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sin__at(s, self, NULL, 0); }
+#define tn__foreach_sin_(...) tn__foreach_sin__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sin_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SIN_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sin_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_sin_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_sin_out(...) tn__foreach_sin_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_sinh_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_SINH, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_sinh(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sinh_at(s, self, NULL, 0); }
+#define tn__foreach_sinh(...) tn__foreach_sinh_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sinh__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SINH_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sinh_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sinh__at(s, self, NULL, 0); }
+#define tn__foreach_sinh_(...) tn__foreach_sinh__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sinh_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SINH_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sinh_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_sinh_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_sinh_out(...) tn__foreach_sinh_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_sqrt_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_SQRT, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_sqrt(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sqrt_at(s, self, NULL, 0); }
+#define tn__foreach_sqrt(...) tn__foreach_sqrt_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sqrt__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SQRT_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sqrt_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_sqrt__at(s, self, NULL, 0); }
+#define tn__foreach_sqrt_(...) tn__foreach_sqrt__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sqrt_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SQRT_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sqrt_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_sqrt_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_sqrt_out(...) tn__foreach_sqrt_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_tan_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_TAN, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_tan(tn_scope *s, tn_tensors self)
+{ return tn__foreach_tan_at(s, self, NULL, 0); }
+#define tn__foreach_tan(...) tn__foreach_tan_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_tan__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_TAN_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_tan_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_tan__at(s, self, NULL, 0); }
+#define tn__foreach_tan_(...) tn__foreach_tan__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_tan_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_TAN_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_tan_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_tan_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_tan_out(...) tn__foreach_tan_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_tanh_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_TANH, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_tanh(tn_scope *s, tn_tensors self)
+{ return tn__foreach_tanh_at(s, self, NULL, 0); }
+#define tn__foreach_tanh(...) tn__foreach_tanh_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_tanh__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_TANH_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_tanh_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_tanh__at(s, self, NULL, 0); }
+#define tn__foreach_tanh_(...) tn__foreach_tanh__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_tanh_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_TANH_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_tanh_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_tanh_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_tanh_out(...) tn__foreach_tanh_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_trunc_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_TRUNC, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_trunc(tn_scope *s, tn_tensors self)
+{ return tn__foreach_trunc_at(s, self, NULL, 0); }
+#define tn__foreach_trunc(...) tn__foreach_trunc_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_trunc__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_TRUNC_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_trunc_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_trunc__at(s, self, NULL, 0); }
+#define tn__foreach_trunc_(...) tn__foreach_trunc__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_trunc_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_TRUNC_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_trunc_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_trunc_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_trunc_out(...) tn__foreach_trunc_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_max_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MAX, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_max(tn_scope *s, tn_tensors self)
+{ return tn__foreach_max_at(s, self, NULL, 0); }
+#define tn__foreach_max(...) tn__foreach_max_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_max_out_at(tn_scope *s, tn_tensors self, tn_tensors out, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MAX_OUT, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_max_out(tn_scope *s, tn_tensors self, tn_tensors out)
+{ return tn__foreach_max_out_at(s, self, out, NULL, 0); }
+#define tn__foreach_max_out(...) tn__foreach_max_out_at(__VA_ARGS__, TN_PLACE)
+/* Copies each tensor. */
+typedef struct tn__foreach_clone_args { tn_tensors self; int32_t memory_format; } tn__foreach_clone_args;
+static inline tn_tensors tn__foreach_clone_at(tn_scope *s, const tn__foreach_clone_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_ops_tensors(o->self, NULL, 0), tn_value_memory_format(o->memory_format)};
+    return tn_ops_list(s, TN_OP__FOREACH_CLONE, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clone_with(tn_scope *s, const tn__foreach_clone_args *o)
+{ return tn__foreach_clone_at(s, o, NULL, 0); }
+#define tn__foreach_clone_with(...) tn__foreach_clone_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_clone(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_clone_at(s, \
+        &(tn__foreach_clone_args){.self = TN_OPS_UNSET_LIST, .memory_format = -1, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_clone_out_args { tn_tensors out; int32_t memory_format; } tn__foreach_clone_out_args;
+static inline int32_t tn__foreach_clone_out_at(tn_scope *s, tn_tensors self, const tn__foreach_clone_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_memory_format(o->memory_format),
+        tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLONE_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clone_out_with(tn_scope *s, tn_tensors self, const tn__foreach_clone_out_args *o)
+{ return tn__foreach_clone_out_at(s, self, o, NULL, 0); }
+#define tn__foreach_clone_out_with(...) tn__foreach_clone_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_clone_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_clone_out_at(s, self, &(tn__foreach_clone_out_args){.out = TN_OPS_UNSET_LIST, .memory_format = -1, \
+        .out = __VA_ARGS__}, TN_PLACE))
+/* Applies an operator to each pair of tensors. */
+typedef struct tn__foreach_add_list_args { tn_tensors other; tn_scalar alpha; } tn__foreach_add_list_args;
+static inline tn_tensors tn__foreach_add_list_at(tn_scope *s, tn_tensors self, const tn__foreach_add_list_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_tensors(o->other, NULL, 0),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_list(s, TN_OP__FOREACH_ADD_LIST, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_add_list_with(tn_scope *s, tn_tensors self, const tn__foreach_add_list_args *o)
+{ return tn__foreach_add_list_at(s, self, o, NULL, 0); }
+#define tn__foreach_add_list_with(...) tn__foreach_add_list_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_add_list(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_add_list_at(s, self, &(tn__foreach_add_list_args){.other = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .other = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_add_list__args { tn_tensors other; tn_scalar alpha; } tn__foreach_add_list__args;
+static inline int32_t tn__foreach_add_list__at(tn_scope *s, tn_tensors self, const tn__foreach_add_list__args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_tensors(o->other, NULL, 0),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_LIST_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_list__with(tn_scope *s, tn_tensors self, const tn__foreach_add_list__args *o)
+{ return tn__foreach_add_list__at(s, self, o, NULL, 0); }
+#define tn__foreach_add_list__with(...) tn__foreach_add_list__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_add_list_(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_add_list__at(s, self, &(tn__foreach_add_list__args){.other = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .other = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_add_list_out_args { tn_tensors out; tn_scalar alpha; } tn__foreach_add_list_out_args;
+static inline int32_t tn__foreach_add_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other,
+        const tn__foreach_add_list_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_ops_option(o->alpha, tn_value_int(1)), tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_LIST_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_list_out_with(tn_scope *s, tn_tensors self, tn_tensors other,
+        const tn__foreach_add_list_out_args *o)
+{ return tn__foreach_add_list_out_at(s, self, other, o, NULL, 0); }
+#define tn__foreach_add_list_out_with(...) tn__foreach_add_list_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_add_list_out(s, self, other, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_add_list_out_at(s, self, other, &(tn__foreach_add_list_out_args){.out = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_sub_list_args { tn_tensors other; tn_scalar alpha; } tn__foreach_sub_list_args;
+static inline tn_tensors tn__foreach_sub_list_at(tn_scope *s, tn_tensors self, const tn__foreach_sub_list_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_tensors(o->other, NULL, 0),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_list(s, TN_OP__FOREACH_SUB_LIST, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_sub_list_with(tn_scope *s, tn_tensors self, const tn__foreach_sub_list_args *o)
+{ return tn__foreach_sub_list_at(s, self, o, NULL, 0); }
+#define tn__foreach_sub_list_with(...) tn__foreach_sub_list_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_sub_list(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_sub_list_at(s, self, &(tn__foreach_sub_list_args){.other = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .other = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_sub_list__args { tn_tensors other; tn_scalar alpha; } tn__foreach_sub_list__args;
+static inline int32_t tn__foreach_sub_list__at(tn_scope *s, tn_tensors self, const tn__foreach_sub_list__args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_tensors(o->other, NULL, 0),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_call(s, TN_OP__FOREACH_SUB_LIST_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sub_list__with(tn_scope *s, tn_tensors self, const tn__foreach_sub_list__args *o)
+{ return tn__foreach_sub_list__at(s, self, o, NULL, 0); }
+#define tn__foreach_sub_list__with(...) tn__foreach_sub_list__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_sub_list_(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_sub_list__at(s, self, &(tn__foreach_sub_list__args){.other = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .other = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_sub_list_out_args { tn_tensors out; tn_scalar alpha; } tn__foreach_sub_list_out_args;
+static inline int32_t tn__foreach_sub_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other,
+        const tn__foreach_sub_list_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_ops_option(o->alpha, tn_value_int(1)), tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_SUB_LIST_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sub_list_out_with(tn_scope *s, tn_tensors self, tn_tensors other,
+        const tn__foreach_sub_list_out_args *o)
+{ return tn__foreach_sub_list_out_at(s, self, other, o, NULL, 0); }
+#define tn__foreach_sub_list_out_with(...) tn__foreach_sub_list_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_sub_list_out(s, self, other, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_sub_list_out_at(s, self, other, &(tn__foreach_sub_list_out_args){.out = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
+static inline tn_tensors tn__foreach_div_list_at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_DIV_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_div_list(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_div_list_at(s, self, other, NULL, 0); }
+#define tn__foreach_div_list(...) tn__foreach_div_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_div_list__at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_list_(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_div_list__at(s, self, other, NULL, 0); }
+#define tn__foreach_div_list_(...) tn__foreach_div_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_div_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out)
+{ return tn__foreach_div_list_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_div_list_out(...) tn__foreach_div_list_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_mul_list_at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MUL_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_mul_list(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_mul_list_at(s, self, other, NULL, 0); }
+#define tn__foreach_mul_list(...) tn__foreach_mul_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_mul_list__at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_list_(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_mul_list__at(s, self, other, NULL, 0); }
+#define tn__foreach_mul_list_(...) tn__foreach_mul_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_mul_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out)
+{ return tn__foreach_mul_list_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_mul_list_out(...) tn__foreach_mul_list_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_clamp_max_list_at(tn_scope *s, tn_tensors self, tn_tensors other,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MAX_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clamp_max_list(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_clamp_max_list_at(s, self, other, NULL, 0); }
+#define tn__foreach_clamp_max_list(...) tn__foreach_clamp_max_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_max_list__at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_max_list_(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_clamp_max_list__at(s, self, other, NULL, 0); }
+#define tn__foreach_clamp_max_list_(...) tn__foreach_clamp_max_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_max_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_max_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out)
+{ return tn__foreach_clamp_max_list_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_clamp_max_list_out(...) tn__foreach_clamp_max_list_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_clamp_min_list_at(tn_scope *s, tn_tensors self, tn_tensors other,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MIN_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clamp_min_list(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_clamp_min_list_at(s, self, other, NULL, 0); }
+#define tn__foreach_clamp_min_list(...) tn__foreach_clamp_min_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_min_list__at(tn_scope *s, tn_tensors self, tn_tensors other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_min_list_(tn_scope *s, tn_tensors self, tn_tensors other)
+{ return tn__foreach_clamp_min_list__at(s, self, other, NULL, 0); }
+#define tn__foreach_clamp_min_list_(...) tn__foreach_clamp_min_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_min_list_out_at(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(other.data, other.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_min_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out)
+{ return tn__foreach_clamp_min_list_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_clamp_min_list_out(...) tn__foreach_clamp_min_list_out_at(__VA_ARGS__, TN_PLACE)
+/* Applies an operator to each tensor and a number. */
+static inline tn_tensors tn__foreach_clamp_max_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MAX, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clamp_max(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_clamp_max_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_clamp_max(s, self, scalar) tn__foreach_clamp_max_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_clamp_max__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_max_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_clamp_max__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_clamp_max_(s, self, scalar) tn__foreach_clamp_max__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_clamp_max_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_max_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_clamp_max_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_clamp_max_out(s, self, scalar, out) tn__foreach_clamp_max_out_at(s, self, TN_SCALAR(scalar), out, \
+        TN_PLACE)
+static inline tn_tensors tn__foreach_clamp_min_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MIN, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clamp_min(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_clamp_min_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_clamp_min(s, self, scalar) tn__foreach_clamp_min_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_clamp_min__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_min_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_clamp_min__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_clamp_min_(s, self, scalar) tn__foreach_clamp_min__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_clamp_min_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_min_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_clamp_min_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_clamp_min_out(s, self, scalar, out) tn__foreach_clamp_min_out_at(s, self, TN_SCALAR(scalar), out, \
+        TN_PLACE)
+static inline tn_tensors tn__foreach_add_scalar_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_ADD_SCALAR, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_add_scalar(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_add_scalar_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_add_scalar(s, self, scalar) tn__foreach_add_scalar_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_add_scalar__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALAR_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_scalar_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_add_scalar__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_add_scalar_(s, self, scalar) tn__foreach_add_scalar__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_add_scalar_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALAR_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_scalar_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_add_scalar_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_add_scalar_out(s, self, scalar, out) tn__foreach_add_scalar_out_at(s, self, TN_SCALAR(scalar), \
+        out, TN_PLACE)
+static inline tn_tensors tn__foreach_div_scalar_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_DIV_SCALAR, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_div_scalar(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_div_scalar_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_div_scalar(s, self, scalar) tn__foreach_div_scalar_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_div_scalar__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALAR_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_scalar_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_div_scalar__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_div_scalar_(s, self, scalar) tn__foreach_div_scalar__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_div_scalar_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALAR_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_scalar_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_div_scalar_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_div_scalar_out(s, self, scalar, out) tn__foreach_div_scalar_out_at(s, self, TN_SCALAR(scalar), \
+        out, TN_PLACE)
+static inline tn_tensors tn__foreach_mul_scalar_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_MUL_SCALAR, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_mul_scalar(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_mul_scalar_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_mul_scalar(s, self, scalar) tn__foreach_mul_scalar_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_mul_scalar__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALAR_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_scalar_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_mul_scalar__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_mul_scalar_(s, self, scalar) tn__foreach_mul_scalar__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_mul_scalar_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALAR_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_scalar_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_mul_scalar_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_mul_scalar_out(s, self, scalar, out) tn__foreach_mul_scalar_out_at(s, self, TN_SCALAR(scalar), \
+        out, TN_PLACE)
+static inline tn_tensors tn__foreach_sub_at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_list(s, TN_OP__FOREACH_SUB, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_sub(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_sub_at(s, self, scalar, NULL, 0); }
+#define tn__foreach_sub(s, self, scalar) tn__foreach_sub_at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_sub__at(tn_scope *s, tn_tensors self, tn_scalar scalar, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar};
+    return tn_ops_call(s, TN_OP__FOREACH_SUB_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sub_(tn_scope *s, tn_tensors self, tn_scalar scalar)
+{ return tn__foreach_sub__at(s, self, scalar, NULL, 0); }
+#define tn__foreach_sub_(s, self, scalar) tn__foreach_sub__at(s, self, TN_SCALAR(scalar), TN_PLACE)
+static inline int32_t tn__foreach_sub_out_at(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), scalar, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SUB_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sub_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out)
+{ return tn__foreach_sub_out_at(s, self, scalar, out, NULL, 0); }
+#define tn__foreach_sub_out(s, self, scalar, out) tn__foreach_sub_out_at(s, self, TN_SCALAR(scalar), out, TN_PLACE)
+/* Applies an operator to each tensor and its number. */
+static inline tn_tensors tn__foreach_clamp_max_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MAX_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clamp_max_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_clamp_max_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_clamp_max_scalarlist(...) tn__foreach_clamp_max_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_max_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_max_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_clamp_max_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_clamp_max_scalarlist_(...) tn__foreach_clamp_max_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_max_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_max_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out)
+{ return tn__foreach_clamp_max_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_clamp_max_scalarlist_out(...) tn__foreach_clamp_max_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_clamp_min_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MIN_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_clamp_min_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_clamp_min_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_clamp_min_scalarlist(...) tn__foreach_clamp_min_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_min_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_min_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_clamp_min_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_clamp_min_scalarlist_(...) tn__foreach_clamp_min_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_clamp_min_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_clamp_min_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out)
+{ return tn__foreach_clamp_min_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_clamp_min_scalarlist_out(...) tn__foreach_clamp_min_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_add_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ADD_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_add_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_add_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_add_scalarlist(...) tn__foreach_add_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_add_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_add_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_add_scalarlist_(...) tn__foreach_add_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_add_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out)
+{ return tn__foreach_add_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_add_scalarlist_out(...) tn__foreach_add_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_div_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_DIV_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_div_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_div_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_div_scalarlist(...) tn__foreach_div_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_div_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_div_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_div_scalarlist_(...) tn__foreach_div_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_div_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out)
+{ return tn__foreach_div_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_div_scalarlist_out(...) tn__foreach_div_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_mul_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MUL_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_mul_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_mul_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_mul_scalarlist(...) tn__foreach_mul_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_mul_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_mul_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_mul_scalarlist_(...) tn__foreach_mul_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_mul_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out)
+{ return tn__foreach_mul_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_mul_scalarlist_out(...) tn__foreach_mul_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_sub_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_SUB_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_sub_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_sub_scalarlist_at(s, self, scalars, NULL, 0); }
+#define tn__foreach_sub_scalarlist(...) tn__foreach_sub_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sub_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SUB_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sub_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars)
+{ return tn__foreach_sub_scalarlist__at(s, self, scalars, NULL, 0); }
+#define tn__foreach_sub_scalarlist_(...) tn__foreach_sub_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_sub_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_SUB_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_sub_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out)
+{ return tn__foreach_sub_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
+#define tn__foreach_sub_scalarlist_out(...) tn__foreach_sub_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+/* Applies an operator to each tensor and another one. */
+typedef struct tn__foreach_add_args { tn_tensor *other; tn_scalar alpha; } tn__foreach_add_args;
+static inline tn_tensors tn__foreach_add_at(tn_scope *s, tn_tensors self, const tn__foreach_add_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(o->other),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_list(s, TN_OP__FOREACH_ADD, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_add_with(tn_scope *s, tn_tensors self, const tn__foreach_add_args *o)
+{ return tn__foreach_add_at(s, self, o, NULL, 0); }
+#define tn__foreach_add_with(...) tn__foreach_add_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_add(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_add_at(s, self, \
+        &(tn__foreach_add_args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_add__args { tn_tensor *other; tn_scalar alpha; } tn__foreach_add__args;
+static inline int32_t tn__foreach_add__at(tn_scope *s, tn_tensors self, const tn__foreach_add__args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(o->other),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add__with(tn_scope *s, tn_tensors self, const tn__foreach_add__args *o)
+{ return tn__foreach_add__at(s, self, o, NULL, 0); }
+#define tn__foreach_add__with(...) tn__foreach_add__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_add_(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_add__at(s, self, \
+        &(tn__foreach_add__args){.alpha = TN_OPS_UNSET, .other = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_add_out_args { tn_tensors out; tn_scalar alpha; } tn__foreach_add_out_args;
+static inline int32_t tn__foreach_add_out_at(tn_scope *s, tn_tensors self, tn_tensor *other,
+        const tn__foreach_add_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other),
+        tn_ops_option(o->alpha, tn_value_int(1)), tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADD_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_add_out_with(tn_scope *s, tn_tensors self, tn_tensor *other,
+        const tn__foreach_add_out_args *o)
+{ return tn__foreach_add_out_at(s, self, other, o, NULL, 0); }
+#define tn__foreach_add_out_with(...) tn__foreach_add_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_add_out(s, self, other, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_add_out_at(s, self, other, &(tn__foreach_add_out_args){.out = TN_OPS_UNSET_LIST, \
+        .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
+static inline tn_tensors tn__foreach_div_at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other)};
+    return tn_ops_list(s, TN_OP__FOREACH_DIV, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_div(tn_scope *s, tn_tensors self, tn_tensor *other)
+{ return tn__foreach_div_at(s, self, other, NULL, 0); }
+#define tn__foreach_div(...) tn__foreach_div_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_div__at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_(tn_scope *s, tn_tensors self, tn_tensor *other)
+{ return tn__foreach_div__at(s, self, other, NULL, 0); }
+#define tn__foreach_div_(...) tn__foreach_div__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_div_out_at(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_DIV_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_div_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out)
+{ return tn__foreach_div_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_div_out(...) tn__foreach_div_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_mul_at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other)};
+    return tn_ops_list(s, TN_OP__FOREACH_MUL, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_mul(tn_scope *s, tn_tensors self, tn_tensor *other)
+{ return tn__foreach_mul_at(s, self, other, NULL, 0); }
+#define tn__foreach_mul(...) tn__foreach_mul_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_mul__at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_(tn_scope *s, tn_tensors self, tn_tensor *other)
+{ return tn__foreach_mul__at(s, self, other, NULL, 0); }
+#define tn__foreach_mul_(...) tn__foreach_mul__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_mul_out_at(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(other),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_MUL_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_mul_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out)
+{ return tn__foreach_mul_out_at(s, self, other, out, NULL, 0); }
+#define tn__foreach_mul_out(...) tn__foreach_mul_out_at(__VA_ARGS__, TN_PLACE)
+/* Applies an operator to each three tensors. */
+typedef struct tn__foreach_addcdiv_scalar_args { tn_tensors tensor2; tn_scalar value;
+    } tn__foreach_addcdiv_scalar_args;
+static inline tn_tensors tn__foreach_addcdiv_scalar_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcdiv_scalar_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_ops_tensors(o->tensor2, NULL, 0), tn_ops_option(o->value, tn_value_int(1))};
+    return tn_ops_list(s, TN_OP__FOREACH_ADDCDIV_SCALAR, v, 4, file, line);
+}
+static inline tn_tensors tn__foreach_addcdiv_scalar_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcdiv_scalar_args *o)
+{ return tn__foreach_addcdiv_scalar_at(s, self, tensor1, o, NULL, 0); }
+#define tn__foreach_addcdiv_scalar_with(...) tn__foreach_addcdiv_scalar_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcdiv_scalar(s, self, tensor1, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_addcdiv_scalar_at(s, self, tensor1, \
+        &(tn__foreach_addcdiv_scalar_args){.tensor2 = TN_OPS_UNSET_LIST, .value = TN_OPS_UNSET, \
+        .tensor2 = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_addcdiv_scalar__args { tn_tensors tensor2; tn_scalar value;
+    } tn__foreach_addcdiv_scalar__args;
+static inline int32_t tn__foreach_addcdiv_scalar__at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcdiv_scalar__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_ops_tensors(o->tensor2, NULL, 0), tn_ops_option(o->value, tn_value_int(1))};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALAR_, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcdiv_scalar__with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcdiv_scalar__args *o)
+{ return tn__foreach_addcdiv_scalar__at(s, self, tensor1, o, NULL, 0); }
+#define tn__foreach_addcdiv_scalar__with(...) tn__foreach_addcdiv_scalar__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcdiv_scalar_(s, self, tensor1, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_addcdiv_scalar__at(s, self, tensor1, \
+        &(tn__foreach_addcdiv_scalar__args){.tensor2 = TN_OPS_UNSET_LIST, .value = TN_OPS_UNSET, \
+        .tensor2 = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_addcdiv_scalar_out_args { tn_tensors out; tn_scalar value;
+    } tn__foreach_addcdiv_scalar_out_args;
+static inline int32_t tn__foreach_addcdiv_scalar_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, const tn__foreach_addcdiv_scalar_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_ops_option(o->value, tn_value_int(1)),
+        tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALAR_OUT, v, 5, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcdiv_scalar_out_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, const tn__foreach_addcdiv_scalar_out_args *o)
+{ return tn__foreach_addcdiv_scalar_out_at(s, self, tensor1, tensor2, o, NULL, 0); }
+#define tn__foreach_addcdiv_scalar_out_with(...) tn__foreach_addcdiv_scalar_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcdiv_scalar_out(s, self, tensor1, tensor2, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_addcdiv_scalar_out_at(s, self, tensor1, tensor2, \
+        &(tn__foreach_addcdiv_scalar_out_args){.out = TN_OPS_UNSET_LIST, .value = TN_OPS_UNSET, .out = __VA_ARGS__}, \
+        TN_PLACE))
+typedef struct tn__foreach_addcmul_scalar_args { tn_tensors tensor2; tn_scalar value;
+    } tn__foreach_addcmul_scalar_args;
+static inline tn_tensors tn__foreach_addcmul_scalar_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcmul_scalar_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_ops_tensors(o->tensor2, NULL, 0), tn_ops_option(o->value, tn_value_int(1))};
+    return tn_ops_list(s, TN_OP__FOREACH_ADDCMUL_SCALAR, v, 4, file, line);
+}
+static inline tn_tensors tn__foreach_addcmul_scalar_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcmul_scalar_args *o)
+{ return tn__foreach_addcmul_scalar_at(s, self, tensor1, o, NULL, 0); }
+#define tn__foreach_addcmul_scalar_with(...) tn__foreach_addcmul_scalar_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcmul_scalar(s, self, tensor1, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_addcmul_scalar_at(s, self, tensor1, \
+        &(tn__foreach_addcmul_scalar_args){.tensor2 = TN_OPS_UNSET_LIST, .value = TN_OPS_UNSET, \
+        .tensor2 = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_addcmul_scalar__args { tn_tensors tensor2; tn_scalar value;
+    } tn__foreach_addcmul_scalar__args;
+static inline int32_t tn__foreach_addcmul_scalar__at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcmul_scalar__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_ops_tensors(o->tensor2, NULL, 0), tn_ops_option(o->value, tn_value_int(1))};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALAR_, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcmul_scalar__with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcmul_scalar__args *o)
+{ return tn__foreach_addcmul_scalar__at(s, self, tensor1, o, NULL, 0); }
+#define tn__foreach_addcmul_scalar__with(...) tn__foreach_addcmul_scalar__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcmul_scalar_(s, self, tensor1, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_addcmul_scalar__at(s, self, tensor1, \
+        &(tn__foreach_addcmul_scalar__args){.tensor2 = TN_OPS_UNSET_LIST, .value = TN_OPS_UNSET, \
+        .tensor2 = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_addcmul_scalar_out_args { tn_tensors out; tn_scalar value;
+    } tn__foreach_addcmul_scalar_out_args;
+static inline int32_t tn__foreach_addcmul_scalar_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, const tn__foreach_addcmul_scalar_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_ops_option(o->value, tn_value_int(1)),
+        tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALAR_OUT, v, 5, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcmul_scalar_out_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, const tn__foreach_addcmul_scalar_out_args *o)
+{ return tn__foreach_addcmul_scalar_out_at(s, self, tensor1, tensor2, o, NULL, 0); }
+#define tn__foreach_addcmul_scalar_out_with(...) tn__foreach_addcmul_scalar_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcmul_scalar_out(s, self, tensor1, tensor2, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_addcmul_scalar_out_at(s, self, tensor1, tensor2, \
+        &(tn__foreach_addcmul_scalar_out_args){.out = TN_OPS_UNSET_LIST, .value = TN_OPS_UNSET, .out = __VA_ARGS__}, \
+        TN_PLACE))
+/* Applies an operator to each three tensors and a number. */
+static inline tn_tensors tn__foreach_addcdiv_scalarlist_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ADDCDIV_SCALARLIST, v, 4, file, line);
+}
+static inline tn_tensors tn__foreach_addcdiv_scalarlist(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars)
+{ return tn__foreach_addcdiv_scalarlist_at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcdiv_scalarlist(...) tn__foreach_addcdiv_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcdiv_scalarlist__at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALARLIST_, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcdiv_scalarlist_(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars)
+{ return tn__foreach_addcdiv_scalarlist__at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcdiv_scalarlist_(...) tn__foreach_addcdiv_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcdiv_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALARLIST_OUT, v, 5, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcdiv_scalarlist_out(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_tensors out)
+{ return tn__foreach_addcdiv_scalarlist_out_at(s, self, tensor1, tensor2, scalars, out, NULL, 0); }
+#define tn__foreach_addcdiv_scalarlist_out(...) tn__foreach_addcdiv_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_addcmul_scalarlist_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ADDCMUL_SCALARLIST, v, 4, file, line);
+}
+static inline tn_tensors tn__foreach_addcmul_scalarlist(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars)
+{ return tn__foreach_addcmul_scalarlist_at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcmul_scalarlist(...) tn__foreach_addcmul_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcmul_scalarlist__at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_scalars(scalars.data, scalars.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALARLIST_, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcmul_scalarlist_(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars)
+{ return tn__foreach_addcmul_scalarlist__at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcmul_scalarlist_(...) tn__foreach_addcmul_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcmul_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_scalars(scalars.data, scalars.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALARLIST_OUT, v, 5, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcmul_scalarlist_out(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_tensors out)
+{ return tn__foreach_addcmul_scalarlist_out_at(s, self, tensor1, tensor2, scalars, out, NULL, 0); }
+#define tn__foreach_addcmul_scalarlist_out(...) tn__foreach_addcmul_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_addcdiv_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_tensor(scalars)};
+    return tn_ops_list(s, TN_OP__FOREACH_ADDCDIV, v, 4, file, line);
+}
+static inline tn_tensors tn__foreach_addcdiv(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars)
+{ return tn__foreach_addcdiv_at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcdiv(...) tn__foreach_addcdiv_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcdiv__at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_tensor(scalars)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcdiv_(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars)
+{ return tn__foreach_addcdiv__at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcdiv_(...) tn__foreach_addcdiv__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcdiv_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_tensor(scalars),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_OUT, v, 5, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcdiv_out(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_tensors out)
+{ return tn__foreach_addcdiv_out_at(s, self, tensor1, tensor2, scalars, out, NULL, 0); }
+#define tn__foreach_addcdiv_out(...) tn__foreach_addcdiv_out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensors tn__foreach_addcmul_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_tensor(scalars)};
+    return tn_ops_list(s, TN_OP__FOREACH_ADDCMUL, v, 4, file, line);
+}
+static inline tn_tensors tn__foreach_addcmul(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars)
+{ return tn__foreach_addcmul_at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcmul(...) tn__foreach_addcmul_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcmul__at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_tensor(scalars)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcmul_(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars)
+{ return tn__foreach_addcmul__at(s, self, tensor1, tensor2, scalars, NULL, 0); }
+#define tn__foreach_addcmul_(...) tn__foreach_addcmul__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_addcmul_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensor1.data, tensor1.count),
+        tn_value_tensors(tensor2.data, tensor2.count), tn_value_tensor(scalars),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_OUT, v, 5, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_addcmul_out(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_tensors out)
+{ return tn__foreach_addcmul_out_at(s, self, tensor1, tensor2, scalars, out, NULL, 0); }
+#define tn__foreach_addcmul_out(...) tn__foreach_addcmul_out_at(__VA_ARGS__, TN_PLACE)
+/* Product of each pair of matrices. */
+static inline tn_tensors tn__foreach_mm_at(tn_scope *s, tn_tensors self, tn_tensors mat2, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(mat2.data, mat2.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_MM, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_mm(tn_scope *s, tn_tensors self, tn_tensors mat2)
+{ return tn__foreach_mm_at(s, self, mat2, NULL, 0); }
+#define tn__foreach_mm(...) tn__foreach_mm_at(__VA_ARGS__, TN_PLACE)
+/* Norm of each tensor. */
+typedef struct tn__foreach_norm_args { tn_tensors self; tn_scalar ord; tn_dtype dtype; } tn__foreach_norm_args;
+static inline tn_tensors tn__foreach_norm_at(tn_scope *s, const tn__foreach_norm_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_ops_tensors(o->self, NULL, 0), tn_ops_option(o->ord, tn_value_int(2)),
+        tn_value_dtype(o->dtype)};
+    return tn_ops_list(s, TN_OP__FOREACH_NORM, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_norm_with(tn_scope *s, const tn__foreach_norm_args *o)
+{ return tn__foreach_norm_at(s, o, NULL, 0); }
+#define tn__foreach_norm_with(...) tn__foreach_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_norm(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_norm_at(s, \
+        &(tn__foreach_norm_args){.self = TN_OPS_UNSET_LIST, .ord = TN_OPS_UNSET, .self = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__foreach_norm_out_args { tn_tensors out; tn_scalar ord; tn_dtype dtype; } tn__foreach_norm_out_args;
+static inline int32_t tn__foreach_norm_out_at(tn_scope *s, tn_tensors self, const tn__foreach_norm_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_option(o->ord, tn_value_int(2)),
+        tn_value_dtype(o->dtype), tn_ops_tensors(o->out, NULL, 0)};
+    return tn_ops_call(s, TN_OP__FOREACH_NORM_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_norm_out_with(tn_scope *s, tn_tensors self, const tn__foreach_norm_out_args *o)
+{ return tn__foreach_norm_out_at(s, self, o, NULL, 0); }
+#define tn__foreach_norm_out_with(...) tn__foreach_norm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_norm_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__foreach_norm_out_at(s, self, &(tn__foreach_norm_out_args){.out = TN_OPS_UNSET_LIST, .ord = TN_OPS_UNSET, \
+        .out = __VA_ARGS__}, TN_PLACE))
+/* Applies an operator to each three tensors. */
+static inline tn_tensors tn__foreach_lerp_list_at(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_tensors weights, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        tn_value_tensors(weights.data, weights.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LERP_LIST, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_lerp_list(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights)
+{ return tn__foreach_lerp_list_at(s, self, tensors1, weights, NULL, 0); }
+#define tn__foreach_lerp_list(...) tn__foreach_lerp_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_lerp_list__at(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        tn_value_tensors(weights.data, weights.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LERP_LIST_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lerp_list_(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights)
+{ return tn__foreach_lerp_list__at(s, self, tensors1, weights, NULL, 0); }
+#define tn__foreach_lerp_list_(...) tn__foreach_lerp_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_lerp_list_out_at(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_tensors weights, tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        tn_value_tensors(weights.data, weights.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LERP_LIST_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lerp_list_out(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights,
+        tn_tensors out)
+{ return tn__foreach_lerp_list_out_at(s, self, tensors1, weights, out, NULL, 0); }
+#define tn__foreach_lerp_list_out(...) tn__foreach_lerp_list_out_at(__VA_ARGS__, TN_PLACE)
+/* Applies an operator to each pair of tensors and a number. */
+static inline tn_tensors tn__foreach_lerp_at(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        weight};
+    return tn_ops_list(s, TN_OP__FOREACH_LERP, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_lerp(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight)
+{ return tn__foreach_lerp_at(s, self, tensors1, weight, NULL, 0); }
+#define tn__foreach_lerp(s, self, tensors1, weight) tn__foreach_lerp_at(s, self, tensors1, TN_SCALAR(weight), \
+        TN_PLACE)
+static inline int32_t tn__foreach_lerp__at(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        weight};
+    return tn_ops_call(s, TN_OP__FOREACH_LERP_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lerp_(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight)
+{ return tn__foreach_lerp__at(s, self, tensors1, weight, NULL, 0); }
+#define tn__foreach_lerp_(s, self, tensors1, weight) tn__foreach_lerp__at(s, self, tensors1, TN_SCALAR(weight), \
+        TN_PLACE)
+static inline int32_t tn__foreach_lerp_out_at(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        weight, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LERP_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lerp_out(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        tn_tensors out)
+{ return tn__foreach_lerp_out_at(s, self, tensors1, weight, out, NULL, 0); }
+#define tn__foreach_lerp_out(s, self, tensors1, weight, out) tn__foreach_lerp_out_at(s, self, tensors1, \
+        TN_SCALAR(weight), out, TN_PLACE)
+/* Applies an operator to each pair of tensors and its number. */
+static inline tn_tensors tn__foreach_lerp_scalarlist_at(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        tn_value_scalars(weight.data, weight.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_LERP_SCALARLIST, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_lerp_scalarlist(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight)
+{ return tn__foreach_lerp_scalarlist_at(s, self, tensors1, weight, NULL, 0); }
+#define tn__foreach_lerp_scalarlist(...) tn__foreach_lerp_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_lerp_scalarlist__at(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        tn_value_scalars(weight.data, weight.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LERP_SCALARLIST_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lerp_scalarlist_(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight)
+{ return tn__foreach_lerp_scalarlist__at(s, self, tensors1, weight, NULL, 0); }
+#define tn__foreach_lerp_scalarlist_(...) tn__foreach_lerp_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_lerp_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(tensors1.data, tensors1.count),
+        tn_value_scalars(weight.data, weight.count), tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_LERP_SCALARLIST_OUT, v, 4, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_lerp_scalarlist_out(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, tn_tensors out)
+{ return tn__foreach_lerp_scalarlist_out_at(s, self, tensors1, weight, out, NULL, 0); }
+#define tn__foreach_lerp_scalarlist_out(...) tn__foreach_lerp_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+/* Each tensor to the power of another one. */
+static inline tn_tensors tn__foreach_pow_list_at(tn_scope *s, tn_tensors self, tn_tensors exponent, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(exponent.data, exponent.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_POW_LIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_pow_list(tn_scope *s, tn_tensors self, tn_tensors exponent)
+{ return tn__foreach_pow_list_at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow_list(...) tn__foreach_pow_list_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_pow_list__at(tn_scope *s, tn_tensors self, tn_tensors exponent, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(exponent.data, exponent.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_POW_LIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_pow_list_(tn_scope *s, tn_tensors self, tn_tensors exponent)
+{ return tn__foreach_pow_list__at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow_list_(...) tn__foreach_pow_list__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_pow_list_out_at(tn_scope *s, tn_tensors self, tn_tensors exponent, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(exponent.data, exponent.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_POW_LIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_pow_list_out(tn_scope *s, tn_tensors self, tn_tensors exponent, tn_tensors out)
+{ return tn__foreach_pow_list_out_at(s, self, exponent, out, NULL, 0); }
+#define tn__foreach_pow_list_out(...) tn__foreach_pow_list_out_at(__VA_ARGS__, TN_PLACE)
+/* Each tensor to the power of a number. */
+static inline tn_tensors tn__foreach_pow_at(tn_scope *s, tn_tensors self, tn_scalar exponent, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), exponent};
+    return tn_ops_list(s, TN_OP__FOREACH_POW, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_pow(tn_scope *s, tn_tensors self, tn_scalar exponent)
+{ return tn__foreach_pow_at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow(s, self, exponent) tn__foreach_pow_at(s, self, TN_SCALAR(exponent), TN_PLACE)
+static inline int32_t tn__foreach_pow__at(tn_scope *s, tn_tensors self, tn_scalar exponent, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), exponent};
+    return tn_ops_call(s, TN_OP__FOREACH_POW_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_pow_(tn_scope *s, tn_tensors self, tn_scalar exponent)
+{ return tn__foreach_pow__at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow_(s, self, exponent) tn__foreach_pow__at(s, self, TN_SCALAR(exponent), TN_PLACE)
+static inline int32_t tn__foreach_pow_out_at(tn_scope *s, tn_tensors self, tn_scalar exponent, tn_tensors out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), exponent, tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_POW_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_pow_out(tn_scope *s, tn_tensors self, tn_scalar exponent, tn_tensors out)
+{ return tn__foreach_pow_out_at(s, self, exponent, out, NULL, 0); }
+#define tn__foreach_pow_out(s, self, exponent, out) tn__foreach_pow_out_at(s, self, TN_SCALAR(exponent), out, \
+        TN_PLACE)
+/* Each tensor to the power of its number. */
+static inline tn_tensors tn__foreach_pow_scalarlist_at(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(exponent.data, exponent.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_POW_SCALARLIST, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_pow_scalarlist(tn_scope *s, tn_tensors self, tn_scalars exponent)
+{ return tn__foreach_pow_scalarlist_at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow_scalarlist(...) tn__foreach_pow_scalarlist_at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_pow_scalarlist__at(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(exponent.data, exponent.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_POW_SCALARLIST_, v, 2, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_pow_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars exponent)
+{ return tn__foreach_pow_scalarlist__at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow_scalarlist_(...) tn__foreach_pow_scalarlist__at(__VA_ARGS__, TN_PLACE)
+static inline int32_t tn__foreach_pow_scalarlist_out_at(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        tn_tensors out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_scalars(exponent.data, exponent.count),
+        tn_value_tensors(out.data, out.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_POW_SCALARLIST_OUT, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_pow_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        tn_tensors out)
+{ return tn__foreach_pow_scalarlist_out_at(s, self, exponent, out, NULL, 0); }
+#define tn__foreach_pow_scalarlist_out(...) tn__foreach_pow_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+/* A number to the power of each tensor. */
+static inline tn_tensors tn__foreach_pow_scalarandtensor_at(tn_scope *s, tn_scalar self, tn_tensors exponent,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {self, tn_value_tensors(exponent.data, exponent.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_POW_SCALARANDTENSOR, v, 2, file, line);
+}
+static inline tn_tensors tn__foreach_pow_scalarandtensor(tn_scope *s, tn_scalar self, tn_tensors exponent)
+{ return tn__foreach_pow_scalarandtensor_at(s, self, exponent, NULL, 0); }
+#define tn__foreach_pow_scalarandtensor(s, self, exponent) tn__foreach_pow_scalarandtensor_at(s, TN_SCALAR(self), \
+        exponent, TN_PLACE)
+/* Copies each tensor into another one. */
+typedef struct tn__foreach_copy__args { tn_tensors src; int32_t non_blocking; } tn__foreach_copy__args;
+static inline int32_t tn__foreach_copy__at(tn_scope *s, tn_tensors self, const tn__foreach_copy__args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_tensors(o->src, NULL, 0),
+        tn_value_bool(o->non_blocking)};
+    return tn_ops_call(s, TN_OP__FOREACH_COPY_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_copy__with(tn_scope *s, tn_tensors self, const tn__foreach_copy__args *o)
+{ return tn__foreach_copy__at(s, self, o, NULL, 0); }
+#define tn__foreach_copy__with(...) tn__foreach_copy__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_copy_(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_copy__at(s, \
+        self, &(tn__foreach_copy__args){.src = TN_OPS_UNSET_LIST, .src = __VA_ARGS__}, TN_PLACE))
+/* Sets all elements of each tensor to 0. */
+static inline int32_t tn__foreach_zero__at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_call(s, TN_OP__FOREACH_ZERO_, v, 1, NULL, 0, file, line);
+}
+static inline int32_t tn__foreach_zero_(tn_scope *s, tn_tensors self)
+{ return tn__foreach_zero__at(s, self, NULL, 0); }
+#define tn__foreach_zero_(...) tn__foreach_zero__at(__VA_ARGS__, TN_PLACE)
+
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
 static inline tn_tensor *tn_index_tensor_at(tn_scope *s, tn_tensor *self, tn_tensors indices, const char *file,
@@ -8847,6 +10959,213 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
         tn_tensor *grad_w, tn_tensor *saved_v, tn_tensor *saved_g, tn_tensor *saved_norms, int64_t dim)
 { return tn__weight_norm_interface_backward_at(s, grad_w, saved_v, saved_g, saved_norms, dim, NULL, 0); }
 #define tn__weight_norm_interface_backward(...) tn__weight_norm_interface_backward_at(__VA_ARGS__, TN_PLACE)
+
+/* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
+/* Step of stochastic gradient descent. */
+typedef struct tn__fused_sgd__args { int32_t is_first_step; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_sgd__args;
+static inline int32_t tn__fused_sgd__at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_float(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_SGD_, v, 12, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_sgd__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd__args *o)
+{ return tn__fused_sgd__at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, o, NULL, 0); }
+#define tn__fused_sgd__with(...) tn__fused_sgd__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_sgd_(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_sgd__at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, \
+        maximize, &(tn__fused_sgd__args){.is_first_step = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_sgd_tensor_lr__args { int32_t is_first_step; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_sgd_tensor_lr__args;
+static inline int32_t tn__fused_sgd_tensor_lr__at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd_tensor_lr__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_tensor(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_SGD_TENSOR_LR_, v, 12, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_sgd_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd_tensor_lr__args *o)
+{ return tn__fused_sgd_tensor_lr__at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, o, NULL, 0); }
+#define tn__fused_sgd_tensor_lr__with(...) tn__fused_sgd_tensor_lr__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_sgd_tensor_lr_(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_sgd_tensor_lr__at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, \
+        nesterov, maximize, &(tn__fused_sgd_tensor_lr__args){.is_first_step = __VA_ARGS__}, TN_PLACE))
+/* Step of Adam. */
+typedef struct tn__fused_adam__args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adam__args;
+static inline int32_t tn__fused_adam__at(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adam__args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_ADAM_, v, 15, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_adam__with(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adam__args *o)
+{ return tn__fused_adam__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adam__with(...) tn__fused_adam__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adam_(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adam__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, \
+        weight_decay, eps, amsgrad, &(tn__fused_adam__args){.maximize = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_adam_tensor_lr__args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adam_tensor_lr__args;
+static inline int32_t tn__fused_adam_tensor_lr__at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad,
+        const tn__fused_adam_tensor_lr__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_ADAM_TENSOR_LR_, v, 15, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_adam_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad,
+        const tn__fused_adam_tensor_lr__args *o)
+{ return tn__fused_adam_tensor_lr__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adam_tensor_lr__with(...) tn__fused_adam_tensor_lr__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adam_tensor_lr_(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adam_tensor_lr__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, \
+        beta2, weight_decay, eps, amsgrad, &(tn__fused_adam_tensor_lr__args){.maximize = __VA_ARGS__}, TN_PLACE))
+/* Step of Adam with decoupled weight decay. */
+typedef struct tn__fused_adamw__args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adamw__args;
+static inline int32_t tn__fused_adamw__at(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adamw__args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_ADAMW_, v, 15, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_adamw__with(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adamw__args *o)
+{ return tn__fused_adamw__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adamw__with(...) tn__fused_adamw__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adamw_(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adamw__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, \
+        weight_decay, eps, amsgrad, &(tn__fused_adamw__args){.maximize = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_adamw_tensor_lr__args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adamw_tensor_lr__args;
+static inline int32_t tn__fused_adamw_tensor_lr__at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad,
+        const tn__fused_adamw_tensor_lr__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_ADAMW_TENSOR_LR_, v, 15, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_adamw_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad,
+        const tn__fused_adamw_tensor_lr__args *o)
+{ return tn__fused_adamw_tensor_lr__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adamw_tensor_lr__with(...) tn__fused_adamw_tensor_lr__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adamw_tensor_lr_(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adamw_tensor_lr__at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, \
+        beta2, weight_decay, eps, amsgrad, &(tn__fused_adamw_tensor_lr__args){.maximize = __VA_ARGS__}, TN_PLACE))
+/* Step of Adagrad. */
+typedef struct tn__fused_adagrad__args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adagrad__args;
+static inline int32_t tn__fused_adagrad__at(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors state_sums,
+        tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        const tn__fused_adagrad__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(state_sums.data, state_sums.count), tn_value_tensors(state_steps.data, state_steps.count),
+        tn_value_float(lr), tn_value_float(lr_decay), tn_value_float(weight_decay), tn_value_float(eps),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_ADAGRAD_, v, 11, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_adagrad__with(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors state_sums,
+        tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        const tn__fused_adagrad__args *o)
+{ return tn__fused_adagrad__at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, o, NULL, 0); }
+#define tn__fused_adagrad__with(...) tn__fused_adagrad__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adagrad_(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adagrad__at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, \
+        &(tn__fused_adagrad__args){.maximize = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_adagrad_tensor_lr__args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adagrad_tensor_lr__args;
+static inline int32_t tn__fused_adagrad_tensor_lr__at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay, double weight_decay,
+        double eps, const tn__fused_adagrad_tensor_lr__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(state_sums.data, state_sums.count), tn_value_tensors(state_steps.data, state_steps.count),
+        tn_value_tensor(lr), tn_value_float(lr_decay), tn_value_float(weight_decay), tn_value_float(eps),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    return tn_ops_call(s, TN_OP__FUSED_ADAGRAD_TENSOR_LR_, v, 11, NULL, 0, file, line);
+}
+static inline int32_t tn__fused_adagrad_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay, double weight_decay,
+        double eps, const tn__fused_adagrad_tensor_lr__args *o)
+{ return tn__fused_adagrad_tensor_lr__at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, o, NULL, 0); }
+#define tn__fused_adagrad_tensor_lr__with(...) tn__fused_adagrad_tensor_lr__at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adagrad_tensor_lr_(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adagrad_tensor_lr__at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, \
+        &(tn__fused_adagrad_tensor_lr__args){.maximize = __VA_ARGS__}, TN_PLACE))
+/* Multiplies gradients by a factor and notes whether one is not finite. */
+static inline int32_t tn__amp_foreach_non_finite_check_and_unscale__at(tn_scope *s, tn_tensors self,
+        tn_tensor *found_inf, tn_tensor *inv_scale, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(found_inf),
+        tn_value_tensor(inv_scale)};
+    return tn_ops_call(s, TN_OP__AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_, v, 3, NULL, 0, file, line);
+}
+static inline int32_t tn__amp_foreach_non_finite_check_and_unscale_(tn_scope *s, tn_tensors self,
+        tn_tensor *found_inf, tn_tensor *inv_scale)
+{ return tn__amp_foreach_non_finite_check_and_unscale__at(s, self, found_inf, inv_scale, NULL, 0); }
+#define tn__amp_foreach_non_finite_check_and_unscale_(...) tn__amp_foreach_non_finite_check_and_unscale__at(__VA_ARGS__, TN_PLACE)
+/* Adapts the scale of gradients to whether they were finite. */
+static inline tn_tensor *tn__amp_update_scale__at(tn_scope *s, tn_tensor *self, tn_tensor *growth_tracker,
+        tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(growth_tracker), tn_value_tensor(found_inf),
+        tn_value_float(scale_growth_factor), tn_value_float(scale_backoff_factor), tn_value_int(growth_interval)};
+    return tn_ops_tensor(s, TN_OP__AMP_UPDATE_SCALE_, v, 6, file, line);
+}
+static inline tn_tensor *tn__amp_update_scale_(tn_scope *s, tn_tensor *self, tn_tensor *growth_tracker,
+        tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval)
+{ return tn__amp_update_scale__at(s, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval, NULL, 0); }
+#define tn__amp_update_scale_(...) tn__amp_update_scale__at(__VA_ARGS__, TN_PLACE)
 
 /* ---- pad: Padding. */
 /* Pads with a scalar; negative amounts crop. */

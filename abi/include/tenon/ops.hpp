@@ -2594,453 +2594,375 @@ static inline tn_tensor *tn__efficientzerotensor(tn_scope *s, tn_ints size, tn__
 /* Fourier transform of complex dimensions. */
 static inline tn_tensor *tn__fft_c2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t forward, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
-        tn_value_bool(forward)};
-    return tn_ops_tensor(s, TN_OP__FFT_C2C, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP__FFT_C2C, {tn_value_tensor(self), tn_value_ints(dim.data, dim.count),
+        tn_value_int(normalization), tn_value_bool(forward)}, at); }
 static inline tn_tensor *tn__fft_c2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t forward, tn_tensor *out, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
-        tn_value_bool(forward), tn_value_tensor(out)};
-    return tn_ops_tensor(s, TN_OP__FFT_C2C_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP__FFT_C2C_OUT, {tn_value_tensor(self), tn_value_ints(dim.data, dim.count),
+        tn_value_int(normalization), tn_value_bool(forward), tn_value_tensor(out)}, at); }
 /* Fourier transform of a real signal. */
 static inline tn_tensor *tn__fft_r2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t onesided, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
-        tn_value_bool(onesided)};
-    return tn_ops_tensor(s, TN_OP__FFT_R2C, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP__FFT_R2C, {tn_value_tensor(self), tn_value_ints(dim.data, dim.count),
+        tn_value_int(normalization), tn_value_bool(onesided)}, at); }
 static inline tn_tensor *tn__fft_r2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t onesided, tn_tensor *out, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
-        tn_value_bool(onesided), tn_value_tensor(out)};
-    return tn_ops_tensor(s, TN_OP__FFT_R2C_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP__FFT_R2C_OUT, {tn_value_tensor(self), tn_value_ints(dim.data, dim.count),
+        tn_value_int(normalization), tn_value_bool(onesided), tn_value_tensor(out)}, at); }
 /* Real signal with half a spectrum. */
 static inline tn_tensor *tn__fft_c2r(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int64_t last_dim_size, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
-        tn_value_int(last_dim_size)};
-    return tn_ops_tensor(s, TN_OP__FFT_C2R, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP__FFT_C2R, {tn_value_tensor(self), tn_value_ints(dim.data, dim.count),
+        tn_value_int(normalization), tn_value_int(last_dim_size)}, at); }
 static inline tn_tensor *tn__fft_c2r_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int64_t last_dim_size, tn_tensor *out, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(dim.data, dim.count), tn_value_int(normalization),
-        tn_value_int(last_dim_size), tn_value_tensor(out)};
-    return tn_ops_tensor(s, TN_OP__FFT_C2R_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP__FFT_C2R_OUT, {tn_value_tensor(self), tn_value_ints(dim.data, dim.count),
+        tn_value_int(normalization), tn_value_int(last_dim_size), tn_value_tensor(out)}, at); }
 /* Fourier transform of one dimension. */
 struct tn_fft_fft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_fft_with(tn_scope *s, const tn_fft_fft_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFT, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFT, {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_fft(tn_scope *s, tn_tensor *self, tn_fft_fft_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_fft_with(s, &o, at); }
 struct tn_fft_fft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_fft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fft_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFT_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFT_OUT, {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_fft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_fft_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_fft_out_with(s, self, &o, at); }
 /* Inverse Fourier transform of one dimension. */
 struct tn_fft_ifft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_ifft_with(tn_scope *s, const tn_fft_ifft_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFT, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IFFT, {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_ifft(tn_scope *s, tn_tensor *self, tn_fft_ifft_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ifft_with(s, &o, at); }
 struct tn_fft_ifft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_ifft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifft_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFT_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IFFT_OUT, {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_ifft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ifft_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_ifft_out_with(s, self, &o, at); }
 /* Half the spectrum of a real signal, of one dimension. */
 struct tn_fft_rfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_rfft_with(tn_scope *s, const tn_fft_rfft_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFT, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_RFFT, {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_rfft(tn_scope *s, tn_tensor *self, tn_fft_rfft_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_rfft_with(s, &o, at); }
 struct tn_fft_rfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_rfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfft_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFT_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_RFFT_OUT, {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_rfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_rfft_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_rfft_out_with(s, self, &o, at); }
 /* Real signal with half a spectrum, of one dimension. */
 struct tn_fft_irfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_irfft_with(tn_scope *s, const tn_fft_irfft_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IRFFT, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IRFFT, {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_irfft(tn_scope *s, tn_tensor *self, tn_fft_irfft_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_irfft_with(s, &o, at); }
 struct tn_fft_irfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_irfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfft_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IRFFT_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IRFFT_OUT, {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_irfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_irfft_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_irfft_out_with(s, self, &o, at); }
 /* Real spectrum of half a Hermitian signal, of one dimension. */
 struct tn_fft_hfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_hfft_with(tn_scope *s, const tn_fft_hfft_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_HFFT, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_HFFT, {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_hfft(tn_scope *s, tn_tensor *self, tn_fft_hfft_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_hfft_with(s, &o, at); }
 struct tn_fft_hfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_hfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfft_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_HFFT_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_HFFT_OUT, {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_hfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_hfft_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_hfft_out_with(s, self, &o, at); }
 /* Half a Hermitian signal with a real spectrum, of one dimension. */
 struct tn_fft_ihfft_args { tn_tensor *self{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_ihfft_with(tn_scope *s, const tn_fft_ihfft_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IHFFT, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IHFFT, {tn_value_tensor(o->self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_ihfft(tn_scope *s, tn_tensor *self, tn_fft_ihfft_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ihfft_with(s, &o, at); }
 struct tn_fft_ihfft_out_args { tn_tensor *out{}; int64_t n = TN_NONE; int64_t dim = -1; const char *norm{}; };
 static inline tn_tensor *tn_fft_ihfft_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfft_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IHFFT_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IHFFT_OUT, {tn_value_tensor(self), tn_value_opt_int(o->n), tn_value_int(o->dim),
+        tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_ihfft_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ihfft_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_ihfft_out_with(s, self, &o, at); }
 /* Fourier transform of two dimensions. */
-struct tn_fft_fft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_fft2_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_fft2_with(tn_scope *s, const tn_fft_fft2_args *o, tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFT2, v, 4, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_FFT2, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm)}, at);
 }
 static inline tn_tensor *tn_fft_fft2(tn_scope *s, tn_tensor *self, tn_fft_fft2_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_fft2_with(s, &o, at); }
-struct tn_fft_fft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_fft2_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_fft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fft2_out_args *o,
         tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFT2_OUT, v, 5, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_FFT2_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm), tn_value_tensor(o->out)}, at);
 }
 static inline tn_tensor *tn_fft_fft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_fft2_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_fft2_out_with(s, self, &o, at); }
 /* Inverse Fourier transform of two dimensions. */
-struct tn_fft_ifft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ifft2_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ifft2_with(tn_scope *s, const tn_fft_ifft2_args *o, tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFT2, v, 4, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT2, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm)}, at);
 }
 static inline tn_tensor *tn_fft_ifft2(tn_scope *s, tn_tensor *self, tn_fft_ifft2_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ifft2_with(s, &o, at); }
-struct tn_fft_ifft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ifft2_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ifft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifft2_out_args *o,
         tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFT2_OUT, v, 5, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_IFFT2_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm), tn_value_tensor(o->out)}, at);
 }
 static inline tn_tensor *tn_fft_ifft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ifft2_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_ifft2_out_with(s, self, &o, at); }
 /* Half the spectrum of a real signal, of two dimensions. */
-struct tn_fft_rfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_rfft2_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_rfft2_with(tn_scope *s, const tn_fft_rfft2_args *o, tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFT2, v, 4, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT2, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm)}, at);
 }
 static inline tn_tensor *tn_fft_rfft2(tn_scope *s, tn_tensor *self, tn_fft_rfft2_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_rfft2_with(s, &o, at); }
-struct tn_fft_rfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_rfft2_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_rfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfft2_out_args *o,
         tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFT2_OUT, v, 5, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_RFFT2_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm), tn_value_tensor(o->out)}, at);
 }
 static inline tn_tensor *tn_fft_rfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_rfft2_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_rfft2_out_with(s, self, &o, at); }
 /* Real signal with half a spectrum, of two dimensions. */
-struct tn_fft_irfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_irfft2_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_irfft2_with(tn_scope *s, const tn_fft_irfft2_args *o, tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2, v, 4, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm)}, at);
 }
 static inline tn_tensor *tn_fft_irfft2(tn_scope *s, tn_tensor *self, tn_fft_irfft2_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_irfft2_with(s, &o, at); }
-struct tn_fft_irfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_irfft2_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_irfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfft2_out_args *o,
         tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2_OUT, v, 5, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_IRFFT2_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm), tn_value_tensor(o->out)}, at);
 }
 static inline tn_tensor *tn_fft_irfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_fft_irfft2_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_fft_irfft2_out_with(s, self, &o, at); }
 /* Real spectrum of half a Hermitian signal, of two dimensions. */
-struct tn_fft_hfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_hfft2_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_hfft2_with(tn_scope *s, const tn_fft_hfft2_args *o, tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_HFFT2, v, 4, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT2, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm)}, at);
 }
 static inline tn_tensor *tn_fft_hfft2(tn_scope *s, tn_tensor *self, tn_fft_hfft2_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_hfft2_with(s, &o, at); }
-struct tn_fft_hfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_hfft2_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_hfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfft2_out_args *o,
         tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_HFFT2_OUT, v, 5, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_HFFT2_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm), tn_value_tensor(o->out)}, at);
 }
 static inline tn_tensor *tn_fft_hfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_hfft2_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_hfft2_out_with(s, self, &o, at); }
 /* Half a Hermitian signal with a real spectrum, of two dimensions. */
-struct tn_fft_ihfft2_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ihfft2_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ihfft2_with(tn_scope *s, const tn_fft_ihfft2_args *o, tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2, v, 4, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm)}, at);
 }
 static inline tn_tensor *tn_fft_ihfft2(tn_scope *s, tn_tensor *self, tn_fft_ihfft2_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ihfft2_with(s, &o, at); }
-struct tn_fft_ihfft2_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ihfft2_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ihfft2_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfft2_out_args *o,
         tn_place at = tn_place::here())
 {
     static const int64_t d_dim[] = {-2, -1};
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, d_dim, 2),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2_OUT, v, 5, at.file, at.line);
+    return tn_ops_tensor(s, TN_OP_FFT_IHFFT2_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, d_dim, 2), tn_value_string(o->norm), tn_value_tensor(o->out)}, at);
 }
 static inline tn_tensor *tn_fft_ihfft2_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_fft_ihfft2_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_fft_ihfft2_out_with(s, self, &o, at); }
 /* Fourier transform of several dimensions. */
-struct tn_fft_fftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_fftn_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_fftn_with(tn_scope *s, const tn_fft_fftn_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFTN, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFTN, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_fftn(tn_scope *s, tn_tensor *self, tn_fft_fftn_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_fftn_with(s, &o, at); }
-struct tn_fft_fftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_fftn_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_fftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_fftn_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFTN_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFTN_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_fftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_fftn_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_fftn_out_with(s, self, &o, at); }
 /* Inverse Fourier transform of several dimensions. */
-struct tn_fft_ifftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ifftn_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ifftn_with(tn_scope *s, const tn_fft_ifftn_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFTN, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IFFTN, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_ifftn(tn_scope *s, tn_tensor *self, tn_fft_ifftn_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ifftn_with(s, &o, at); }
-struct tn_fft_ifftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ifftn_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ifftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ifftn_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFTN_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IFFTN_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_ifftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_ifftn_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_ifftn_out_with(s, self, &o, at); }
 /* Half the spectrum of a real signal, of several dimensions. */
-struct tn_fft_rfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_rfftn_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_rfftn_with(tn_scope *s, const tn_fft_rfftn_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFTN, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_RFFTN, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_rfftn(tn_scope *s, tn_tensor *self, tn_fft_rfftn_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_rfftn_with(s, &o, at); }
-struct tn_fft_rfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_rfftn_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_rfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_rfftn_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFTN_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_RFFTN_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_rfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_rfftn_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_rfftn_out_with(s, self, &o, at); }
 /* Real signal with half a spectrum, of several dimensions. */
-struct tn_fft_irfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_irfftn_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_irfftn_with(tn_scope *s, const tn_fft_irfftn_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IRFFTN, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IRFFTN, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_irfftn(tn_scope *s, tn_tensor *self, tn_fft_irfftn_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_irfftn_with(s, &o, at); }
-struct tn_fft_irfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_irfftn_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_irfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_irfftn_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IRFFTN_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IRFFTN_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_irfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_fft_irfftn_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_fft_irfftn_out_with(s, self, &o, at); }
 /* Real spectrum of half a Hermitian signal, of several dimensions. */
-struct tn_fft_hfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_hfftn_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_hfftn_with(tn_scope *s, const tn_fft_hfftn_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_HFFTN, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_HFFTN, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_hfftn(tn_scope *s, tn_tensor *self, tn_fft_hfftn_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_hfftn_with(s, &o, at); }
-struct tn_fft_hfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_hfftn_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_hfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_hfftn_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_HFFTN_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_HFFTN_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_hfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out, tn_fft_hfftn_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_hfftn_out_with(s, self, &o, at); }
 /* Half a Hermitian signal with a real spectrum, of several dimensions. */
-struct tn_fft_ihfftn_args { tn_tensor *self{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ihfftn_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ihfftn_with(tn_scope *s, const tn_fft_ihfftn_args *o, tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm)};
-    return tn_ops_tensor(s, TN_OP_FFT_IHFFTN, v, 4, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IHFFTN, {tn_value_tensor(o->self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm)}, at); }
 static inline tn_tensor *tn_fft_ihfftn(tn_scope *s, tn_tensor *self, tn_fft_ihfftn_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ihfftn_with(s, &o, at); }
-struct tn_fft_ihfftn_out_args { tn_tensor *out{}; tn_ints s_{}; tn_ints dim{}; const char *norm{}; };
+struct tn_fft_ihfftn_out_args { tn_tensor *out{}; tn_list<tn_ints, int64_t> s_{}; tn_list<tn_ints, int64_t> dim{};
+    const char *norm{}; };
 static inline tn_tensor *tn_fft_ihfftn_out_with(tn_scope *s, tn_tensor *self, const tn_fft_ihfftn_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0), tn_ops_ints(o->dim, NULL, 0),
-        tn_value_string(o->norm), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_IHFFTN_OUT, v, 5, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IHFFTN_OUT, {tn_value_tensor(self), tn_ops_ints(o->s_, NULL, 0),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_string(o->norm), tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_ihfftn_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_fft_ihfftn_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_fft_ihfftn_out_with(s, self, &o, at); }
@@ -3049,21 +2971,16 @@ struct tn_fft_fftfreq_args { int64_t n{}; double d = 1.0; tn_dtype dtype{}; uint
     int32_t pin_memory = -1; };
 static inline tn_tensor *tn_fft_fftfreq_with(tn_scope *s, const tn_fft_fftfreq_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
-        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ, v, 6, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ, {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
+        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)}, at); }
 static inline tn_tensor *tn_fft_fftfreq(tn_scope *s, int64_t n, tn_fft_fftfreq_args o = {},
         tn_place at = tn_place::here())
 { o.n = n; return tn_fft_fftfreq_with(s, &o, at); }
 struct tn_fft_fftfreq_out_args { tn_tensor *out{}; double d = 1.0; };
 static inline tn_tensor *tn_fft_fftfreq_out_with(tn_scope *s, int64_t n, const tn_fft_fftfreq_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_int(n), tn_value_float(o->d), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ_OUT, v, 3, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFTFREQ_OUT, {tn_value_int(n), tn_value_float(o->d),
+        tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_fftfreq_out(tn_scope *s, int64_t n, tn_tensor *out, tn_fft_fftfreq_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_fftfreq_out_with(s, n, &o, at); }
@@ -3072,43 +2989,32 @@ struct tn_fft_rfftfreq_args { int64_t n{}; double d = 1.0; tn_dtype dtype{}; uin
     int32_t pin_memory = -1; };
 static inline tn_tensor *tn_fft_rfftfreq_with(tn_scope *s, const tn_fft_rfftfreq_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
-        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ, v, 6, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ, {tn_value_int(o->n), tn_value_float(o->d), tn_value_dtype(o->dtype),
+        tn_value_layout(o->layout), tn_value_device(o->device), tn_ops_opt_bool(o->pin_memory)}, at); }
 static inline tn_tensor *tn_fft_rfftfreq(tn_scope *s, int64_t n, tn_fft_rfftfreq_args o = {},
         tn_place at = tn_place::here())
 { o.n = n; return tn_fft_rfftfreq_with(s, &o, at); }
 struct tn_fft_rfftfreq_out_args { tn_tensor *out{}; double d = 1.0; };
 static inline tn_tensor *tn_fft_rfftfreq_out_with(tn_scope *s, int64_t n, const tn_fft_rfftfreq_out_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_int(n), tn_value_float(o->d), tn_value_tensor(o->out)};
-    return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ_OUT, v, 3, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_RFFTFREQ_OUT, {tn_value_int(n), tn_value_float(o->d),
+        tn_value_tensor(o->out)}, at); }
 static inline tn_tensor *tn_fft_rfftfreq_out(tn_scope *s, int64_t n, tn_tensor *out, tn_fft_rfftfreq_out_args o = {},
         tn_place at = tn_place::here())
 { o.out = out; return tn_fft_rfftfreq_out_with(s, n, &o, at); }
 /* Rolls the frequency zero to the middle. */
-struct tn_fft_fftshift_args { tn_tensor *self{}; tn_ints dim{}; };
+struct tn_fft_fftshift_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> dim{}; };
 static inline tn_tensor *tn_fft_fftshift_with(tn_scope *s, const tn_fft_fftshift_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)};
-    return tn_ops_tensor(s, TN_OP_FFT_FFTSHIFT, v, 2, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_FFTSHIFT, {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)}, at); }
 static inline tn_tensor *tn_fft_fftshift(tn_scope *s, tn_tensor *self, tn_fft_fftshift_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_fftshift_with(s, &o, at); }
 /* Rolls the frequency zero from the middle to the front. */
-struct tn_fft_ifftshift_args { tn_tensor *self{}; tn_ints dim{}; };
+struct tn_fft_ifftshift_args { tn_tensor *self{}; tn_list<tn_ints, int64_t> dim{}; };
 static inline tn_tensor *tn_fft_ifftshift_with(tn_scope *s, const tn_fft_ifftshift_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)};
-    return tn_ops_tensor(s, TN_OP_FFT_IFFTSHIFT, v, 2, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_FFT_IFFTSHIFT, {tn_value_tensor(o->self), tn_ops_ints(o->dim, NULL, 0)}, at); }
 static inline tn_tensor *tn_fft_ifftshift(tn_scope *s, tn_tensor *self, tn_fft_ifftshift_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_fft_ifftshift_with(s, &o, at); }
@@ -3118,12 +3024,9 @@ struct tn_stft_args { int64_t n_fft{}; int64_t hop_length = TN_NONE; int64_t win
     int32_t align_to_window = -1; };
 static inline tn_tensor *tn_stft_with(tn_scope *s, tn_tensor *self, const tn_stft_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
+{ return tn_ops_tensor(s, TN_OP_STFT, {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
         tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->normalized),
-        tn_ops_opt_bool(o->onesided), tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)};
-    return tn_ops_tensor(s, TN_OP_STFT, v, 9, at.file, at.line);
-}
+        tn_ops_opt_bool(o->onesided), tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)}, at); }
 static inline tn_tensor *tn_stft(tn_scope *s, tn_tensor *self, int64_t n_fft, tn_stft_args o = {},
         tn_place at = tn_place::here())
 { o.n_fft = n_fft; return tn_stft_with(s, self, &o, at); }
@@ -3133,13 +3036,10 @@ struct tn_stft_center_args { int64_t n_fft{}; int64_t hop_length = TN_NONE; int6
     int32_t onesided = -1; int32_t return_complex = -1; int32_t align_to_window = -1; };
 static inline tn_tensor *tn_stft_center_with(tn_scope *s, tn_tensor *self, const tn_stft_center_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
-        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->center),
-        tn_value_string(o->pad_mode), tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided),
-        tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)};
-    return tn_ops_tensor(s, TN_OP_STFT_CENTER, v, 11, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_STFT_CENTER, {tn_value_tensor(self), tn_value_int(o->n_fft),
+        tn_value_opt_int(o->hop_length), tn_value_opt_int(o->win_length), tn_value_tensor(o->window),
+        tn_value_bool(o->center), tn_value_string(o->pad_mode), tn_value_bool(o->normalized),
+        tn_ops_opt_bool(o->onesided), tn_ops_opt_bool(o->return_complex), tn_ops_opt_bool(o->align_to_window)}, at); }
 static inline tn_tensor *tn_stft_center(tn_scope *s, tn_tensor *self, int64_t n_fft, tn_stft_center_args o = {},
         tn_place at = tn_place::here())
 { o.n_fft = n_fft; return tn_stft_center_with(s, self, &o, at); }
@@ -3149,16 +3049,862 @@ struct tn_istft_args { int64_t n_fft{}; int64_t hop_length = TN_NONE; int64_t wi
     int32_t return_complex{}; };
 static inline tn_tensor *tn_istft_with(tn_scope *s, tn_tensor *self, const tn_istft_args *o,
         tn_place at = tn_place::here())
-{
-    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->n_fft), tn_value_opt_int(o->hop_length),
-        tn_value_opt_int(o->win_length), tn_value_tensor(o->window), tn_value_bool(o->center),
-        tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided), tn_value_opt_int(o->length),
-        tn_value_bool(o->return_complex)};
-    return tn_ops_tensor(s, TN_OP_ISTFT, v, 10, at.file, at.line);
-}
+{ return tn_ops_tensor(s, TN_OP_ISTFT, {tn_value_tensor(self), tn_value_int(o->n_fft),
+        tn_value_opt_int(o->hop_length), tn_value_opt_int(o->win_length), tn_value_tensor(o->window),
+        tn_value_bool(o->center), tn_value_bool(o->normalized), tn_ops_opt_bool(o->onesided),
+        tn_value_opt_int(o->length), tn_value_bool(o->return_complex)}, at); }
 static inline tn_tensor *tn_istft(tn_scope *s, tn_tensor *self, int64_t n_fft, tn_istft_args o = {},
         tn_place at = tn_place::here())
 { o.n_fft = n_fft; return tn_istft_with(s, self, &o, at); }
+
+/* ---- foreach: One operator for each tensor of a list. */
+/* Greater element of each pair of tensors. */
+static inline tn_tensors tn__foreach_maximum_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MAXIMUM_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_maximum_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_maximum_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Greater element of each tensor and a number. */
+static inline tn_tensors tn__foreach_maximum(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MAXIMUM, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_maximum_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_maximum_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Greater element of each tensor and its number. */
+static inline tn_tensors tn__foreach_maximum_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MAXIMUM_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_maximum_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_maximum_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAXIMUM_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Lesser element of each pair of tensors. */
+static inline tn_tensors tn__foreach_minimum_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MINIMUM_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_minimum_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_minimum_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Lesser element of each tensor and a number. */
+static inline tn_tensors tn__foreach_minimum(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MINIMUM, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_minimum_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_minimum_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Lesser element of each tensor and its number. */
+static inline tn_tensors tn__foreach_minimum_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MINIMUM_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_minimum_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_minimum_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each tensor. */
+static inline tn_tensors tn__foreach_abs(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ABS, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_abs_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ABS_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_abs_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ABS_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_acos(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ACOS, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_acos_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ACOS_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_acos_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ACOS_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_asin(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ASIN, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_asin_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ASIN_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_asin_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ASIN_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_atan(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ATAN, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_atan_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ATAN_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_atan_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ATAN_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_ceil(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CEIL, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_ceil_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CEIL_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_ceil_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CEIL_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_cos(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_COS, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_cos_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_COS_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_cos_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_COS_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_cosh(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_COSH, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_cosh_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_COSH_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_cosh_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_COSH_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_erf(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ERF, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_erf_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ERF_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_erf_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ERF_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_erfc(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ERFC, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_erfc_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ERFC_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_erfc_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ERFC_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_exp(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_EXP, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_exp_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_EXP_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_exp_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_EXP_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_expm1(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_EXPM1, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_expm1_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_EXPM1_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_expm1_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_EXPM1_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_floor(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_FLOOR, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_floor_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_FLOOR_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_floor_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_FLOOR_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_frac(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_FRAC, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_frac_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_FRAC_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_frac_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_FRAC_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_lgamma(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LGAMMA, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_lgamma_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LGAMMA_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_lgamma_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LGAMMA_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_log(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LOG, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_log10(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LOG10, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log10_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG10_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log10_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG10_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_log1p(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LOG1P, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log1p_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG1P_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log1p_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG1P_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_log2(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LOG2, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log2_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG2_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_log2_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LOG2_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_neg(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_NEG, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_neg_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_NEG_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_neg_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_NEG_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_reciprocal(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_RECIPROCAL, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_reciprocal_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_RECIPROCAL_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_reciprocal_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_RECIPROCAL_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_round(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ROUND, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_round_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ROUND_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_round_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ROUND_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_rsqrt(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_RSQRT, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_rsqrt_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_RSQRT_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_rsqrt_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_RSQRT_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sigmoid(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SIGMOID, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sigmoid_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SIGMOID_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sigmoid_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SIGMOID_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sign(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SIGN, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sign_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SIGN_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sign_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SIGN_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sin(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SIN, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sin_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SIN_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sin_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SIN_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sinh(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SINH, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sinh_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SINH_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sinh_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SINH_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sqrt(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SQRT, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sqrt_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SQRT_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_sqrt_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SQRT_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_tan(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_TAN, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_tan_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_TAN_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_tan_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_TAN_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_tanh(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_TANH, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_tanh_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_TANH_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_tanh_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_TANH_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_trunc(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_TRUNC, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_trunc_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_TRUNC_, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_trunc_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_TRUNC_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_max(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MAX, {tn_value_tensors(self.data, self.count)}, at); }
+static inline int32_t tn__foreach_max_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MAX_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Copies each tensor. */
+struct tn__foreach_clone_args { tn_list<tn_tensors, tn_tensor *> self{}; int32_t memory_format = -1; };
+static inline tn_tensors tn__foreach_clone_with(tn_scope *s, const tn__foreach_clone_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLONE, {tn_ops_tensors(o->self, NULL, 0),
+        tn_value_memory_format(o->memory_format)}, at); }
+static inline tn_tensors tn__foreach_clone(tn_scope *s, tn_tensors self, tn__foreach_clone_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__foreach_clone_with(s, &o, at); }
+struct tn__foreach_clone_out_args { tn_list<tn_tensors, tn_tensor *> out{}; int32_t memory_format = -1; };
+static inline int32_t tn__foreach_clone_out_with(tn_scope *s, tn_tensors self, const tn__foreach_clone_out_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLONE_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_memory_format(o->memory_format), tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_clone_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn__foreach_clone_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_clone_out_with(s, self, &o, at); }
+/* Applies an operator to each pair of tensors. */
+struct tn__foreach_add_list_args { tn_list<tn_tensors, tn_tensor *> other{}; tn_scalar alpha{}; };
+static inline tn_tensors tn__foreach_add_list_with(tn_scope *s, tn_tensors self, const tn__foreach_add_list_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADD_LIST, {tn_value_tensors(self.data, self.count),
+        tn_ops_tensors(o->other, NULL, 0), tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline tn_tensors tn__foreach_add_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn__foreach_add_list_args o = {}, tn_place at = tn_place::here())
+{ o.other = other; return tn__foreach_add_list_with(s, self, &o, at); }
+struct tn__foreach_add_list__args { tn_list<tn_tensors, tn_tensor *> other{}; tn_scalar alpha{}; };
+static inline int32_t tn__foreach_add_list__with(tn_scope *s, tn_tensors self, const tn__foreach_add_list__args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_ops_tensors(o->other, NULL, 0), tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline int32_t tn__foreach_add_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn__foreach_add_list__args o = {}, tn_place at = tn_place::here())
+{ o.other = other; return tn__foreach_add_list__with(s, self, &o, at); }
+struct tn__foreach_add_list_out_args { tn_list<tn_tensors, tn_tensor *> out{}; tn_scalar alpha{}; };
+static inline int32_t tn__foreach_add_list_out_with(tn_scope *s, tn_tensors self, tn_tensors other,
+        const tn__foreach_add_list_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_add_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn__foreach_add_list_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_add_list_out_with(s, self, other, &o, at); }
+struct tn__foreach_sub_list_args { tn_list<tn_tensors, tn_tensor *> other{}; tn_scalar alpha{}; };
+static inline tn_tensors tn__foreach_sub_list_with(tn_scope *s, tn_tensors self, const tn__foreach_sub_list_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SUB_LIST, {tn_value_tensors(self.data, self.count),
+        tn_ops_tensors(o->other, NULL, 0), tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline tn_tensors tn__foreach_sub_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn__foreach_sub_list_args o = {}, tn_place at = tn_place::here())
+{ o.other = other; return tn__foreach_sub_list_with(s, self, &o, at); }
+struct tn__foreach_sub_list__args { tn_list<tn_tensors, tn_tensor *> other{}; tn_scalar alpha{}; };
+static inline int32_t tn__foreach_sub_list__with(tn_scope *s, tn_tensors self, const tn__foreach_sub_list__args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SUB_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_ops_tensors(o->other, NULL, 0), tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline int32_t tn__foreach_sub_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn__foreach_sub_list__args o = {}, tn_place at = tn_place::here())
+{ o.other = other; return tn__foreach_sub_list__with(s, self, &o, at); }
+struct tn__foreach_sub_list_out_args { tn_list<tn_tensors, tn_tensor *> out{}; tn_scalar alpha{}; };
+static inline int32_t tn__foreach_sub_list_out_with(tn_scope *s, tn_tensors self, tn_tensors other,
+        const tn__foreach_sub_list_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SUB_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_sub_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn__foreach_sub_list_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_sub_list_out_with(s, self, other, &o, at); }
+static inline tn_tensors tn__foreach_div_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_DIV_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_div_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_div_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_mul_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MUL_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_mul_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_mul_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_clamp_max_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MAX_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_clamp_max_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_clamp_max_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_clamp_min_list(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MIN_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_clamp_min_list_(tn_scope *s, tn_tensors self, tn_tensors other,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count)}, at); }
+static inline int32_t tn__foreach_clamp_min_list_out(tn_scope *s, tn_tensors self, tn_tensors other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(other.data, other.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each tensor and a number. */
+static inline tn_tensors tn__foreach_clamp_max(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MAX, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_clamp_max_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_clamp_max_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_clamp_min(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MIN, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_clamp_min_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_clamp_min_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_add_scalar(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADD_SCALAR, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_add_scalar_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALAR_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_add_scalar_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALAR_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_div_scalar(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_DIV_SCALAR, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_div_scalar_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALAR_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_div_scalar_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALAR_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_mul_scalar(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MUL_SCALAR, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_mul_scalar_(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALAR_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_mul_scalar_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALAR_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sub(tn_scope *s, tn_tensors self, tn_scalar scalar,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SUB, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_sub_(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SUB_, {tn_value_tensors(self.data, self.count), scalar}, at); }
+static inline int32_t tn__foreach_sub_out(tn_scope *s, tn_tensors self, tn_scalar scalar, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SUB_OUT, {tn_value_tensors(self.data, self.count), scalar,
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each tensor and its number. */
+static inline tn_tensors tn__foreach_clamp_max_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MAX_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_clamp_max_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_clamp_max_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MAX_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_clamp_min_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_CLAMP_MIN_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_clamp_min_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_clamp_min_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_CLAMP_MIN_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_add_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADD_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_add_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_add_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_div_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_DIV_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_div_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_div_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_mul_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MUL_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_mul_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_mul_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_sub_scalarlist(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_SUB_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_sub_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars scalars,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SUB_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_sub_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars scalars, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_SUB_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each tensor and another one. */
+struct tn__foreach_add_args { tn_tensor *other{}; tn_scalar alpha{}; };
+static inline tn_tensors tn__foreach_add_with(tn_scope *s, tn_tensors self, const tn__foreach_add_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADD, {tn_value_tensors(self.data, self.count), tn_value_tensor(o->other),
+        tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline tn_tensors tn__foreach_add(tn_scope *s, tn_tensors self, tn_tensor *other, tn__foreach_add_args o = {},
+        tn_place at = tn_place::here())
+{ o.other = other; return tn__foreach_add_with(s, self, &o, at); }
+struct tn__foreach_add__args { tn_tensor *other{}; tn_scalar alpha{}; };
+static inline int32_t tn__foreach_add__with(tn_scope *s, tn_tensors self, const tn__foreach_add__args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_, {tn_value_tensors(self.data, self.count), tn_value_tensor(o->other),
+        tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline int32_t tn__foreach_add_(tn_scope *s, tn_tensors self, tn_tensor *other, tn__foreach_add__args o = {},
+        tn_place at = tn_place::here())
+{ o.other = other; return tn__foreach_add__with(s, self, &o, at); }
+struct tn__foreach_add_out_args { tn_list<tn_tensors, tn_tensor *> out{}; tn_scalar alpha{}; };
+static inline int32_t tn__foreach_add_out_with(tn_scope *s, tn_tensors self, tn_tensor *other,
+        const tn__foreach_add_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADD_OUT, {tn_value_tensors(self.data, self.count), tn_value_tensor(other),
+        tn_ops_option(o->alpha, tn_value_int(1)), tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_add_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
+        tn__foreach_add_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_add_out_with(s, self, other, &o, at); }
+static inline tn_tensors tn__foreach_div(tn_scope *s, tn_tensors self, tn_tensor *other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_DIV, {tn_value_tensors(self.data, self.count), tn_value_tensor(other)}, at); }
+static inline int32_t tn__foreach_div_(tn_scope *s, tn_tensors self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_, {tn_value_tensors(self.data, self.count), tn_value_tensor(other)}, at); }
+static inline int32_t tn__foreach_div_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_DIV_OUT, {tn_value_tensors(self.data, self.count), tn_value_tensor(other),
+        tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_mul(tn_scope *s, tn_tensors self, tn_tensor *other,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MUL, {tn_value_tensors(self.data, self.count), tn_value_tensor(other)}, at); }
+static inline int32_t tn__foreach_mul_(tn_scope *s, tn_tensors self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_, {tn_value_tensors(self.data, self.count), tn_value_tensor(other)}, at); }
+static inline int32_t tn__foreach_mul_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_MUL_OUT, {tn_value_tensors(self.data, self.count), tn_value_tensor(other),
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each three tensors. */
+struct tn__foreach_addcdiv_scalar_args { tn_list<tn_tensors, tn_tensor *> tensor2{}; tn_scalar value{}; };
+static inline tn_tensors tn__foreach_addcdiv_scalar_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcdiv_scalar_args *o, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADDCDIV_SCALAR, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_ops_tensors(o->tensor2, NULL, 0),
+        tn_ops_option(o->value, tn_value_int(1))}, at); }
+static inline tn_tensors tn__foreach_addcdiv_scalar(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn__foreach_addcdiv_scalar_args o = {}, tn_place at = tn_place::here())
+{ o.tensor2 = tensor2; return tn__foreach_addcdiv_scalar_with(s, self, tensor1, &o, at); }
+struct tn__foreach_addcdiv_scalar__args { tn_list<tn_tensors, tn_tensor *> tensor2{}; tn_scalar value{}; };
+static inline int32_t tn__foreach_addcdiv_scalar__with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcdiv_scalar__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALAR_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_ops_tensors(o->tensor2, NULL, 0),
+        tn_ops_option(o->value, tn_value_int(1))}, at); }
+static inline int32_t tn__foreach_addcdiv_scalar_(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn__foreach_addcdiv_scalar__args o = {}, tn_place at = tn_place::here())
+{ o.tensor2 = tensor2; return tn__foreach_addcdiv_scalar__with(s, self, tensor1, &o, at); }
+struct tn__foreach_addcdiv_scalar_out_args { tn_list<tn_tensors, tn_tensor *> out{}; tn_scalar value{}; };
+static inline int32_t tn__foreach_addcdiv_scalar_out_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, const tn__foreach_addcdiv_scalar_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALAR_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_ops_option(o->value, tn_value_int(1)), tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_addcdiv_scalar_out(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_tensors out, tn__foreach_addcdiv_scalar_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_addcdiv_scalar_out_with(s, self, tensor1, tensor2, &o, at); }
+struct tn__foreach_addcmul_scalar_args { tn_list<tn_tensors, tn_tensor *> tensor2{}; tn_scalar value{}; };
+static inline tn_tensors tn__foreach_addcmul_scalar_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcmul_scalar_args *o, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADDCMUL_SCALAR, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_ops_tensors(o->tensor2, NULL, 0),
+        tn_ops_option(o->value, tn_value_int(1))}, at); }
+static inline tn_tensors tn__foreach_addcmul_scalar(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn__foreach_addcmul_scalar_args o = {}, tn_place at = tn_place::here())
+{ o.tensor2 = tensor2; return tn__foreach_addcmul_scalar_with(s, self, tensor1, &o, at); }
+struct tn__foreach_addcmul_scalar__args { tn_list<tn_tensors, tn_tensor *> tensor2{}; tn_scalar value{}; };
+static inline int32_t tn__foreach_addcmul_scalar__with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        const tn__foreach_addcmul_scalar__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALAR_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_ops_tensors(o->tensor2, NULL, 0),
+        tn_ops_option(o->value, tn_value_int(1))}, at); }
+static inline int32_t tn__foreach_addcmul_scalar_(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn__foreach_addcmul_scalar__args o = {}, tn_place at = tn_place::here())
+{ o.tensor2 = tensor2; return tn__foreach_addcmul_scalar__with(s, self, tensor1, &o, at); }
+struct tn__foreach_addcmul_scalar_out_args { tn_list<tn_tensors, tn_tensor *> out{}; tn_scalar value{}; };
+static inline int32_t tn__foreach_addcmul_scalar_out_with(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, const tn__foreach_addcmul_scalar_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALAR_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_ops_option(o->value, tn_value_int(1)), tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_addcmul_scalar_out(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_tensors out, tn__foreach_addcmul_scalar_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_addcmul_scalar_out_with(s, self, tensor1, tensor2, &o, at); }
+/* Applies an operator to each three tensors and a number. */
+static inline tn_tensors tn__foreach_addcdiv_scalarlist(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADDCDIV_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_addcdiv_scalarlist_(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_addcdiv_scalarlist_out(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_addcmul_scalarlist(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADDCMUL_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_addcmul_scalarlist_(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_scalars(scalars.data, scalars.count)}, at); }
+static inline int32_t tn__foreach_addcmul_scalarlist_out(tn_scope *s, tn_tensors self, tn_tensors tensor1,
+        tn_tensors tensor2, tn_scalars scalars, tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_addcdiv(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADDCDIV, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_tensor(scalars)}, at); }
+static inline int32_t tn__foreach_addcdiv_(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_tensor(scalars)}, at); }
+static inline int32_t tn__foreach_addcdiv_out(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCDIV_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_tensor(scalars), tn_value_tensors(out.data, out.count)}, at); }
+static inline tn_tensors tn__foreach_addcmul(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ADDCMUL, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_tensor(scalars)}, at); }
+static inline int32_t tn__foreach_addcmul_(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_tensor(scalars)}, at); }
+static inline int32_t tn__foreach_addcmul_out(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
+        tn_tensor *scalars, tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ADDCMUL_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensor1.data, tensor1.count), tn_value_tensors(tensor2.data, tensor2.count),
+        tn_value_tensor(scalars), tn_value_tensors(out.data, out.count)}, at); }
+/* Product of each pair of matrices. */
+static inline tn_tensors tn__foreach_mm(tn_scope *s, tn_tensors self, tn_tensors mat2, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_MM, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(mat2.data, mat2.count)}, at); }
+/* Norm of each tensor. */
+struct tn__foreach_norm_args { tn_list<tn_tensors, tn_tensor *> self{}; tn_scalar ord{}; tn_dtype dtype{}; };
+static inline tn_tensors tn__foreach_norm_with(tn_scope *s, const tn__foreach_norm_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_NORM, {tn_ops_tensors(o->self, NULL, 0),
+        tn_ops_option(o->ord, tn_value_int(2)), tn_value_dtype(o->dtype)}, at); }
+static inline tn_tensors tn__foreach_norm(tn_scope *s, tn_tensors self, tn__foreach_norm_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__foreach_norm_with(s, &o, at); }
+struct tn__foreach_norm_out_args { tn_list<tn_tensors, tn_tensor *> out{}; tn_scalar ord{}; tn_dtype dtype{}; };
+static inline int32_t tn__foreach_norm_out_with(tn_scope *s, tn_tensors self, const tn__foreach_norm_out_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_NORM_OUT, {tn_value_tensors(self.data, self.count),
+        tn_ops_option(o->ord, tn_value_int(2)), tn_value_dtype(o->dtype), tn_ops_tensors(o->out, NULL, 0)}, at); }
+static inline int32_t tn__foreach_norm_out(tn_scope *s, tn_tensors self, tn_tensors out,
+        tn__foreach_norm_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__foreach_norm_out_with(s, self, &o, at); }
+/* Applies an operator to each three tensors. */
+static inline tn_tensors tn__foreach_lerp_list(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LERP_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), tn_value_tensors(weights.data, weights.count)}, at); }
+static inline int32_t tn__foreach_lerp_list_(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LERP_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), tn_value_tensors(weights.data, weights.count)}, at); }
+static inline int32_t tn__foreach_lerp_list_out(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_tensors weights,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LERP_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), tn_value_tensors(weights.data, weights.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each pair of tensors and a number. */
+static inline tn_tensors tn__foreach_lerp(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LERP, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), weight}, at); }
+static inline int32_t tn__foreach_lerp_(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LERP_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), weight}, at); }
+static inline int32_t tn__foreach_lerp_out(tn_scope *s, tn_tensors self, tn_tensors tensors1, tn_scalar weight,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LERP_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), weight, tn_value_tensors(out.data, out.count)}, at); }
+/* Applies an operator to each pair of tensors and its number. */
+static inline tn_tensors tn__foreach_lerp_scalarlist(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_LERP_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), tn_value_scalars(weight.data, weight.count)}, at); }
+static inline int32_t tn__foreach_lerp_scalarlist_(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LERP_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), tn_value_scalars(weight.data, weight.count)}, at); }
+static inline int32_t tn__foreach_lerp_scalarlist_out(tn_scope *s, tn_tensors self, tn_tensors tensors1,
+        tn_scalars weight, tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_LERP_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(tensors1.data, tensors1.count), tn_value_scalars(weight.data, weight.count),
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Each tensor to the power of another one. */
+static inline tn_tensors tn__foreach_pow_list(tn_scope *s, tn_tensors self, tn_tensors exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_POW_LIST, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(exponent.data, exponent.count)}, at); }
+static inline int32_t tn__foreach_pow_list_(tn_scope *s, tn_tensors self, tn_tensors exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_POW_LIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(exponent.data, exponent.count)}, at); }
+static inline int32_t tn__foreach_pow_list_out(tn_scope *s, tn_tensors self, tn_tensors exponent, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_POW_LIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(exponent.data, exponent.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Each tensor to the power of a number. */
+static inline tn_tensors tn__foreach_pow(tn_scope *s, tn_tensors self, tn_scalar exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_POW, {tn_value_tensors(self.data, self.count), exponent}, at); }
+static inline int32_t tn__foreach_pow_(tn_scope *s, tn_tensors self, tn_scalar exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_POW_, {tn_value_tensors(self.data, self.count), exponent}, at); }
+static inline int32_t tn__foreach_pow_out(tn_scope *s, tn_tensors self, tn_scalar exponent, tn_tensors out,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_POW_OUT, {tn_value_tensors(self.data, self.count), exponent,
+        tn_value_tensors(out.data, out.count)}, at); }
+/* Each tensor to the power of its number. */
+static inline tn_tensors tn__foreach_pow_scalarlist(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_POW_SCALARLIST, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(exponent.data, exponent.count)}, at); }
+static inline int32_t tn__foreach_pow_scalarlist_(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_POW_SCALARLIST_, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(exponent.data, exponent.count)}, at); }
+static inline int32_t tn__foreach_pow_scalarlist_out(tn_scope *s, tn_tensors self, tn_scalars exponent,
+        tn_tensors out, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_POW_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
+        tn_value_scalars(exponent.data, exponent.count), tn_value_tensors(out.data, out.count)}, at); }
+/* A number to the power of each tensor. */
+static inline tn_tensors tn__foreach_pow_scalarandtensor(tn_scope *s, tn_scalar self, tn_tensors exponent,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_POW_SCALARANDTENSOR, {self,
+        tn_value_tensors(exponent.data, exponent.count)}, at); }
+/* Copies each tensor into another one. */
+struct tn__foreach_copy__args { tn_list<tn_tensors, tn_tensor *> src{}; int32_t non_blocking{}; };
+static inline int32_t tn__foreach_copy__with(tn_scope *s, tn_tensors self, const tn__foreach_copy__args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_COPY_, {tn_value_tensors(self.data, self.count),
+        tn_ops_tensors(o->src, NULL, 0), tn_value_bool(o->non_blocking)}, at); }
+static inline int32_t tn__foreach_copy_(tn_scope *s, tn_tensors self, tn_tensors src, tn__foreach_copy__args o = {},
+        tn_place at = tn_place::here())
+{ o.src = src; return tn__foreach_copy__with(s, self, &o, at); }
+/* Sets all elements of each tensor to 0. */
+static inline int32_t tn__foreach_zero_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FOREACH_ZERO_, {tn_value_tensors(self.data, self.count)}, at); }
 
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
@@ -5096,6 +5842,147 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
     result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
     return result;
 }
+
+/* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
+/* Step of stochastic gradient descent. */
+struct tn__fused_sgd__args { int32_t is_first_step{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_sgd__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_SGD_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_float(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_sgd_(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors momentum_buffer_list,
+        double weight_decay, double momentum, double lr, double dampening, int32_t nesterov, int32_t maximize,
+        int32_t is_first_step, tn__fused_sgd__args o = {}, tn_place at = tn_place::here())
+{ o.is_first_step = is_first_step; return tn__fused_sgd__with(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, &o, at); }
+struct tn__fused_sgd_tensor_lr__args { int32_t is_first_step{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_sgd_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd_tensor_lr__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_SGD_TENSOR_LR_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_tensor(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_sgd_tensor_lr_(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr, double dampening,
+        int32_t nesterov, int32_t maximize, int32_t is_first_step, tn__fused_sgd_tensor_lr__args o = {},
+        tn_place at = tn_place::here())
+{ o.is_first_step = is_first_step; return tn__fused_sgd_tensor_lr__with(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, &o, at); }
+/* Step of Adam. */
+struct tn__fused_adam__args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_adam__with(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adam__args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_ADAM_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count), tn_value_tensors(exp_avgs.data, exp_avgs.count),
+        tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_adam_(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize, tn__fused_adam__args o = {},
+        tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adam__with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+struct tn__fused_adam_tensor_lr__args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_adam_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad,
+        const tn__fused_adam_tensor_lr__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_ADAM_TENSOR_LR_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count), tn_value_tensors(exp_avgs.data, exp_avgs.count),
+        tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_adam_tensor_lr_(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, tn_tensor *lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize,
+        tn__fused_adam_tensor_lr__args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adam_tensor_lr__with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+/* Step of Adam with decoupled weight decay. */
+struct tn__fused_adamw__args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_adamw__with(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adamw__args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_ADAMW_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count), tn_value_tensors(exp_avgs.data, exp_avgs.count),
+        tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_adamw_(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize,
+        tn__fused_adamw__args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adamw__with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+struct tn__fused_adamw_tensor_lr__args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_adamw_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad,
+        const tn__fused_adamw_tensor_lr__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_ADAMW_TENSOR_LR_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count), tn_value_tensors(exp_avgs.data, exp_avgs.count),
+        tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_adamw_tensor_lr_(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors exp_avgs,
+        tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, tn_tensor *lr, double beta1,
+        double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize,
+        tn__fused_adamw_tensor_lr__args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adamw_tensor_lr__with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+/* Step of Adagrad. */
+struct tn__fused_adagrad__args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_adagrad__with(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors state_sums,
+        tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        const tn__fused_adagrad__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_ADAGRAD_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count), tn_value_tensors(state_sums.data, state_sums.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(lr_decay),
+        tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_adagrad_(tn_scope *s, tn_tensors self, tn_tensors grads, tn_tensors state_sums,
+        tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps, int32_t maximize,
+        tn__fused_adagrad__args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adagrad__with(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, &o, at); }
+struct tn__fused_adagrad_tensor_lr__args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline int32_t tn__fused_adagrad_tensor_lr__with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay, double weight_decay,
+        double eps, const tn__fused_adagrad_tensor_lr__args *o, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__FUSED_ADAGRAD_TENSOR_LR_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensors(grads.data, grads.count), tn_value_tensors(state_sums.data, state_sums.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(lr_decay),
+        tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)}, at); }
+static inline int32_t tn__fused_adagrad_tensor_lr_(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay, double weight_decay,
+        double eps, int32_t maximize, tn__fused_adagrad_tensor_lr__args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adagrad_tensor_lr__with(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, &o, at); }
+/* Multiplies gradients by a factor and notes whether one is not finite. */
+static inline int32_t tn__amp_foreach_non_finite_check_and_unscale_(tn_scope *s, tn_tensors self,
+        tn_tensor *found_inf, tn_tensor *inv_scale, tn_place at = tn_place::here())
+{ return tn_ops_call(s, TN_OP__AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_, {tn_value_tensors(self.data, self.count),
+        tn_value_tensor(found_inf), tn_value_tensor(inv_scale)}, at); }
+/* Adapts the scale of gradients to whether they were finite. */
+static inline tn_tensor *tn__amp_update_scale_(tn_scope *s, tn_tensor *self, tn_tensor *growth_tracker,
+        tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__AMP_UPDATE_SCALE_, {tn_value_tensor(self), tn_value_tensor(growth_tracker),
+        tn_value_tensor(found_inf), tn_value_float(scale_growth_factor), tn_value_float(scale_backoff_factor),
+        tn_value_int(growth_interval)}, at); }
 
 /* ---- pad: Padding. */
 /* Pads with a scalar; negative amounts crop. */
