@@ -5,69 +5,45 @@
  * computed in int32 for them and for the other small integers, which gives the same bits. Operators of floats
  * alone are in float.c, those of integers alone in integer.c.
  */
-#include "extremes.h"
 #include "loops.h"
 
-/* ---- All dtypes ---------------------------------------------------------------------------------------- */
+#if defined(DTYPE_B8)
+#define FORMULAS_SMALL 1
+#elif defined(DTYPE_U8)
+#define FORMULAS_SMALL 2
+#else
+#define FORMULAS_SMALL 0
+#endif
+#include "extremes.h"
+#include "arithmetic_formulas.h"
 
-COMPARE(eq, a == b)
-COMPARE(ne, a != b)
-COMPARE(lt, a < b)
-COMPARE(le, a <= b)
-COMPARE(gt, a > b)
-COMPARE(ge, a >= b)
-COMPARE(logical_and, (a != 0) & (b != 0))
-COMPARE(logical_or, (a != 0) | (b != 0))
-COMPARE(logical_xor, (a != 0) ^ (b != 0))
-TEST(logical_not, a == 0)
 LOOP(where, choose(p, n))
-BINARY(maximum, larger(a, b))
-BINARY(minimum, smaller(a, b))
-
-/* ---- All but bool -------------------------------------------------------------------------------------- */
 
 #if !defined(DTYPE_B8)
-/* alpha (x) is 1 in nearly all calls of add. */
-BINARY(plain_add, a + b)
-ELEM(T, add_elem, (T a, T b, T x, T y, T z), a + x * b)
+/* alpha is 1 in nearly all calls of add. */
 KERNEL(add)
 {
     if (scalar(s, 0) == 1)
         plain_add_kernel(p, n, s);
     else
-        binary_with(p, n, SCALARS, add_elem);
+        scaled_add_kernel(p, n, s);
 }
-BINARY_WITH(sub, a - x * b)
-BINARY(mul, (a * b))
 #endif
 
-/* ---- What images and masks do not need ----------------------------------------------------------------- */
-
 #if !defined(DTYPE_B8) && !defined(DTYPE_U8)
-BINARY_WITH(rsub, b - x * a)
-UNARY(sign, (T)((a > 0) - (a < 0)))
-TERNARY_WITH(addcmul, a + x * b * c)
-BINARY(heaviside, a == 0 ? b : (T)(a > 0))
-UNARY_WITH(threshold, a <= x ? y : a)
-BINARY_WITH(threshold_backward, b <= x ? 0 : a)
-
-ELEM(T, clamp_elem, (T a, T x, T y, T z), clamped(a, x, y))
-ELEM(T, clamp_between_elem, (T a, T x, T y, T z), clamped_between(a, x, y))
 ALWAYS_INLINE void clamp_to(void *const *p, int64_t n, T low, T high)
 {
     if (!is_nan(low) && !is_nan(high))
         unary_with(p, n, low, high, 0, clamp_between_elem);
     else
-        unary_with(p, n, low, high, 0, clamp_elem);
+        unary_with(p, n, low, high, 0, clamp_any_elem);
 }
 LOOP(hardtanh, clamp_to(p, n, scalar(s, 0), scalar(s, 1)))
 LOOP(clamp, clamp_to(p, n, s->absent[0] ? LOWEST : scalar(s, 0), s->absent[1] ? HIGHEST : scalar(s, 1)))
-UNARY_WITH(clamp_min, larger(a, x))
-UNARY_WITH(clamp_max, smaller(a, x))
 KERNEL(clamp_tensor)
 {
     if (s->count == 0)
-        ternary(p, n, clamped);
+        clamp_both_kernel(p, n, s);
     else if (s->absent_first)
         binary(p, n, smaller);
     else
@@ -98,9 +74,6 @@ KERNEL(relu)
         o[i].bits = bits <= (int16_t)(INT16_MIN + INFINITE_BITS) ? 0 : a[i].bits;
     }
 }
-#else
-UNARY(neg, -a)
-UNARY(relu, a <= 0 ? 0 : a)
 #endif
 #endif
 

@@ -237,7 +237,8 @@ ALWAYS_INLINE T scalar(const cpu_scalars *s, int i)
 
 /* ---- What kernel files are written with ---------------------------------------------------------------- */
 
-#define KERNEL(name) static void name##_kernel(void *const *p, int64_t n, const cpu_scalars *s)
+#define KERNEL(name) \
+    static __attribute__((unused)) void name##_kernel(void *const *p, int64_t n, const cpu_scalars *s)
 
 /* The function of one element, and a kernel that is one call of a loop. */
 #define ELEM(result, elem, parameters, formula) \
@@ -277,6 +278,9 @@ ALWAYS_INLINE T scalar(const cpu_scalars *s, int i)
 #define COMPARE(name, formula)                      \
     ELEM(int32_t, name##_elem, (T a, T b), formula) \
     LOOP(name, compare(p, n, name##_elem))
+
+/* What the shared formulas ask for; see arithmetic_formulas.h. */
+#define FORMULAS_BITS CPU_IS_HALF
 
 /* A file's list of kernels. ENTRY_BY(sgn, sign): operator sgn is computed by sign_kernel. */
 #define POINTWISE_KERNELS(file)                              \

@@ -19,7 +19,7 @@
      .dtypes = cpu_##op_dtypes##_dtypes,                          \
      .grain = thousand * 1024,                                    \
      .schema = op_schema},
-static const cpu_pointwise_op ops[] = {CPU_POINTWISE_OPS(DEFINE_OP)};
+static const cpu_pointwise_op ops[] = {POINTWISE_OPS(DEFINE_OP)};
 
 /* By operator and slot. Filled once at load: base kernels first, then higher levels over them. */
 static cpu_pointwise_fn kernels[CPU_OP_COUNT][CPU_SLOT_COUNT];
@@ -397,5 +397,5 @@ static int32_t run_pointwise(void *self, const tn_call *call)
      .dtypes = cpu_##op_dtypes##_dtypes,                           \
      .run = run_pointwise,                                         \
      .data = &ops[CPU_OP_##name]},
-const tn_kernel_row cpu_pointwise_rows[] = {CPU_POINTWISE_OPS(DEFINE_ROW)};
+const tn_kernel_row cpu_pointwise_rows[] = {POINTWISE_OPS(DEFINE_ROW)};
 const uint32_t cpu_pointwise_row_count = CPU_ROW_COUNT(cpu_pointwise_rows);

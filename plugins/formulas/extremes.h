@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The larger and the smaller of two real numbers, and what is clamped between two. */
-#ifndef TENON_CPU_EXTREMES_H
-#define TENON_CPU_EXTREMES_H
-
-#include "vocabulary.h"
+/*
+ * The larger and the smaller of two real numbers, and what is clamped between two. The includer has T, is_nan
+ * and ALWAYS_INLINE.
+ */
+#ifndef TENON_FORMULAS_EXTREMES_H
+#define TENON_FORMULAS_EXTREMES_H
 
 /* The result is NaN if an operand is NaN. */
 ALWAYS_INLINE T larger(T a, T b)

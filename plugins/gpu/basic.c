@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fill, copy, iota and random numbers. */
+#include "gpu.h"
+
+/* 1 if the elements of operand k are contiguous in the nest's order. */
+static int32_t is_contiguous(const gpu_nest *nest, uint32_t k, uint32_t bytes)
+{
+    int64_t stride = bytes;
+    for (uint32_t d = 0; d < nest->rank; d++) {
+        if (nest->sizes[d] != 1 && nest->strides[k][d] != stride) return 0;
+        stride *= nest->sizes[d];
+    }
+    return 1;
+}
+
+/* prim::fill(Tensor(a!) self, Scalar value) */
+static int32_t fill(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *t = gpu_tensor(call->outs[0]);
+    gpu_device *d = gpu_device_of(call);
+    uint32_t bytes = gpu_bytes(t->dtype);
+    gpu_nest nest;
+    gpu_nest_of_tensor(&nest, t);
+    gpu_element_bits(t->dtype, call->args[1], nest.values);
+    gpu_nest_merge(&nest, 0, 1);
+    if (!nest.numel) return TN_OK;
+    if (is_contiguous(&nest, 0, bytes))
+        return gpu_the_driver.fill(d->handle, gpu_stream_of(call)->queue, t->allocation, t->byte_offset,
+                                   (uint64_t)nest.numel * bytes, nest.values, bytes);
+    nest.opcode = bytes;
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "fill");
+    gpu_give_memory(&job, t->allocation);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+}
+
+/* prim::copy(Tensor(a!) self, Tensor src) */
+static int32_t copy(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *to = gpu_tensor(call->outs[0]), *from = gpu_tensor(call->args[1]);
+    gpu_device *d = gpu_device_of(call);
+    uint32_t bytes = gpu_bytes(to->dtype);
+    gpu_nest nest;
+    gpu_nest_of_tensor(&nest, to);
+    gpu_nest_add(&nest, 1, from);
+    gpu_nest_merge(&nest, 0, 2);
+    if (!nest.numel) return TN_OK;
+    int32_t moves = to->dtype == from->dtype;
+    if (moves && is_contiguous(&nest, 0, bytes) && is_contiguous(&nest, 1, bytes))
+        return gpu_the_driver.copy(d->handle, gpu_stream_of(call)->queue, to->allocation, to->byte_offset,
+                                   from->allocation, from->byte_offset, (uint64_t)nest.numel * bytes);
+    nest.opcode = bytes;
+    gpu_job job = moves ? gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy")
+                        : gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(from->dtype), "convert");
+    gpu_give_memory(&job, to->allocation);
+    gpu_give_memory(&job, from->allocation);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+}
+
+static const char *can_copy(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *to = gpu_tensor(call->args[0]), *from = gpu_tensor(call->args[1]);
+    return to->dtype == from->dtype ? gpu_can_move(self, call) : gpu_can_run(self, call);
+}
+
+/* prim::iota(Tensor(a!) self, Scalar start, Scalar step) */
+static int32_t iota(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *t = gpu_tensor(call->outs[0]);
+    int32_t is_real = call->args[1].tag == TN_TAG_FLOAT || call->args[2].tag == TN_TAG_FLOAT;
+    uint8_t type = !is_real ? 1 : gpu_device_of(call)->properties.has_double ? 64 : 32;
+    gpu_nest nest;
+    gpu_nest_of_tensor(&nest, t);
+    for (uint32_t k = 0; k < 2; k++) nest.scalars[k] = gpu_number_bits(type, tn_number_of(call->args[1 + k]));
+    if (!nest.numel) return TN_OK;
+    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, type, "iota");
+    gpu_give_memory(&job, t->allocation);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+}
+
+/* prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) */
+static int32_t draw(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *t = gpu_tensor(call->outs[0]);
+    int64_t distribution = call->args[1].as.i;
+    tn_number a = tn_number_of(call->args[2]), b = tn_number_of(call->args[3]);
+    int32_t is_bits = distribution == TN_RANDOM_BITS;
+    uint8_t type = is_bits ? 1 : TN_DTYPE_BITS(t->dtype) == 64 ? 64 : 32;
+    gpu_nest nest;
+    gpu_nest_of_tensor(&nest, t);
+    if (!nest.numel) return TN_OK;
+    uint64_t range = (uint64_t)b.i;
+    int32_t is_wide =
+        is_bits ? TN_DTYPE_BITS(t->dtype) == 64 || range == 0 || range > (uint64_t)1 << 32 : type == 64;
+    nest.opcode = (uint32_t)distribution;
+    nest.values[0] = gpu_number_bits(type, a);
+    nest.values[1] = gpu_number_bits(type, b);
+    nest.values[2] = (uint64_t)is_wide;
+    nest.scalars[0] = (uint64_t)call->args[4].as.i;
+    nest.scalars[1] = (uint64_t)call->args[5].as.i;
+    gpu_job job = gpu_job_of(call, GPU_FILE_RANDOM, type, "random_numbers");
+    gpu_give_memory(&job, t->allocation);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, (nest.numel + (is_wide ? 1u : 3u)) / (is_wide ? 2u : 4u), GPU_LIGHT);
+}
+
+static const char *can_draw(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *t = gpu_tensor(call->args[0]);
+    const char *reason = gpu_can_run(self, call);
+    int32_t wants_double = TN_DTYPE_BITS(t->dtype) == 64 && call->args[1].as.i != TN_RANDOM_BITS;
+    if (!reason && wants_double && !gpu_device_of(call)->properties.has_double)
+        return "the device has no float64, in which these numbers are computed";
+    return reason;
+}
+
+#define ROW(text, list, function, can)                                                            \
+    {                                                                                             \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = text, .dtypes = list, \
+        .run = function, .can_run = can                                                           \
+    }
+static const tn_kernel_row rows[] = {
+    ROW(TN_SCHEMA_FILL, NULL, fill, gpu_can_move),
+    ROW(TN_SCHEMA_COPY, NULL, copy, can_copy),
+    ROW(TN_SCHEMA_IOTA, gpu_all_dtypes, iota, gpu_can_run),
+    ROW(TN_SCHEMA_RANDOM, gpu_all_dtypes, draw, can_draw),
+};
+const gpu_rows gpu_basic_rows = GPU_ROW_LIST(rows);

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words that device code is written in, so that one text is OpenCL C, CUDA and HIP, and plain C or C++
+ * for checks on the host. docs/gpu-dialect.md has the rules.
+ *
+ *   GPU_KERNEL, GPU_GLOBAL, GPU_LOCAL   qualifiers of kernels and pointers
+ *   GPU_FUNCTION                        what every helper function is
+ *   GPU_INDEPENDENT                     before a loop: no iteration reads what another one writes
+ *   gpu_item()                          the number of the work item; gpu_group_item(), its number in the group
+ *   GPU_ATOMIC_CAS(p, expected, value)  32 bits in global memory; gives what was there
+ *
+ * A program is compiled for one computation type, GPU_TYPE:
+ *
+ *   32, 64   T is float or double; half types are computed in float
+ *   1        T is int64_t: integers and bool
+ *   0        no type: elements are moved as bits
+ */
+#ifndef TENON_GPU_DIALECT_H
+#define TENON_GPU_DIALECT_H
+
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+#define GPU_KERNEL            __kernel
+#define GPU_GLOBAL            __global
+#define GPU_LOCAL             __local
+#define GPU_FUNCTION          static inline
+#define GPU_INDEPENDENT       _Pragma("clang loop vectorize(assume_safety)")
+#define gpu_item()            ((uint32_t)get_global_id(0))
+#define gpu_group_item()      ((uint32_t)get_local_id(0))
+#define GPU_BARRIER()         barrier(CLK_LOCAL_MEM_FENCE)
+#define GPU_ATOMIC_CAS        atomic_cmpxchg
+#define gpu_half_load(p)      vload_half(0, (GPU_GLOBAL const half *)(p))
+#define gpu_half_store(p, f)  vstore_half_rte(f, 0, (GPU_GLOBAL half *)(p))
+#define gpu_bits_of_float(f)  as_uint(f)
+#define gpu_float_of_bits(b)  as_float(b)
+#define gpu_bits_of_double(f) as_ulong(f)
+#define gpu_double_of_bits(b) as_double(b)
+#if defined(cl_khr_fp64)
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define GPU_HAS_DOUBLE 1
+#else
+#define GPU_HAS_DOUBLE 0
+#endif
+#pragma OPENCL FP_CONTRACT OFF
+typedef uchar uint8_t;
+typedef char int8_t;
+typedef ushort uint16_t;
+typedef short int16_t;
+typedef uint uint32_t;
+typedef int int32_t;
+typedef ulong uint64_t;
+typedef long int64_t;
+#define FN(name) name
+#else
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#define GPU_GLOBAL
+#define GPU_HAS_DOUBLE 1
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define GPU_KERNEL                         extern "C" __global__
+#define GPU_LOCAL                          __shared__
+#define GPU_FUNCTION                       static __device__ inline
+#define gpu_item()                         ((uint32_t)(blockIdx.x * blockDim.x + threadIdx.x))
+#define gpu_group_item()                   ((uint32_t)threadIdx.x)
+#define GPU_BARRIER()                      __syncthreads()
+#define GPU_ATOMIC_CAS(p, expected, value) atomicCAS((int *)(p), expected, value)
+#define GPU_INDEPENDENT
+#else /* one work item after the other, for checks */
+extern uint32_t gpu_current_item;
+#define GPU_KERNEL
+#define GPU_LOCAL
+#define GPU_FUNCTION                       static inline
+#define gpu_item()                         gpu_current_item
+#define gpu_group_item()                   0u
+#define GPU_BARRIER()                      ((void)0)
+#define GPU_ATOMIC_CAS(p, expected, value) gpu_plain_cas(p, expected, value)
+#define GPU_INDEPENDENT
+static inline int32_t gpu_plain_cas(int32_t *p, int32_t expected, int32_t value)
+{
+    int32_t old = *p;
+    if (old == expected) *p = value;
+    return old;
+}
+#endif
+#define TN_DEVICE_FUNCTION GPU_FUNCTION
+#define FN(name)           name
+#define GPU_BITS_OF(name, from, to)         \
+    GPU_FUNCTION to name(from value)        \
+    {                                       \
+        to bits;                            \
+        memcpy(&bits, &value, sizeof bits); \
+        return bits;                        \
+    }
+GPU_BITS_OF(gpu_bits_of_float, float, uint32_t)
+GPU_BITS_OF(gpu_float_of_bits, uint32_t, float)
+GPU_BITS_OF(gpu_bits_of_double, double, uint64_t)
+GPU_BITS_OF(gpu_double_of_bits, uint64_t, double)
+#define gpu_half_load(p)     tn_float_of_half(*(const uint16_t *)(p))
+#define gpu_half_store(p, f) (*(uint16_t *)(p) = tn_half_of_float(f))
+#endif
+
+#include "device_kernel.h"
+#include "arguments.h"
+
+/* ---- The computation type ------------------------------------------------------------------------------ */
+
+#if GPU_TYPE == 32
+typedef float T;
+#define gpu_value(bits) gpu_float_of_bits((uint32_t)(bits))
+#define gpu_bits(value) ((uint64_t)gpu_bits_of_float(value))
+#define GPU_LOWEST      (-INFINITY)
+#define GPU_HIGHEST     INFINITY
+#elif GPU_TYPE == 64
+typedef double T;
+#define gpu_value(bits) gpu_double_of_bits(bits)
+#define gpu_bits(value) gpu_bits_of_double(value)
+#define GPU_LOWEST      (-INFINITY)
+#define GPU_HIGHEST     INFINITY
+#else
+typedef int64_t T;
+#define gpu_value(bits) ((T)(bits))
+#define gpu_bits(value) ((uint64_t)(value))
+#define GPU_LOWEST      ((int64_t)1 << 63)
+#define GPU_HIGHEST     (~((int64_t)1 << 63))
+#endif
+#define GPU_IS_FLOAT (GPU_TYPE == 32 || GPU_TYPE == 64)
+typedef T R;
+#define ALWAYS_INLINE GPU_FUNCTION
+#define is_nan(x)     ((x) != (x))
+
+/* Truncated; the lowest number for NaN and for what int64 cannot hold. */
+#define GPU_WHOLE(f) \
+    ((f) >= -9223372036854775808.0f && (f) < 9223372036854775808.0f ? (int64_t)(f) : (int64_t)1 << 63)
+#if GPU_IS_FLOAT
+#define gpu_whole(x) GPU_WHOLE(x)
+#define gpu_from(f)  ((T)(f))
+#else
+#define gpu_whole(x) (x)
+#define gpu_from(f)  GPU_WHOLE(f)
+#endif
+
+/* An element of a dtype (GPU_F32, ...) as T. Where the dtype is a constant, nothing but the load remains. */
+GPU_FUNCTION T gpu_load(GPU_GLOBAL const uint8_t *p, uint32_t dtype)
+{
+    switch (dtype) {
+    case GPU_I8:
+        return (T) * (GPU_GLOBAL const int8_t *)p;
+    case GPU_I16:
+        return (T) * (GPU_GLOBAL const int16_t *)p;
+    case GPU_I32:
+        return (T) * (GPU_GLOBAL const int32_t *)p;
+    case GPU_I64:
+        return (T) * (GPU_GLOBAL const int64_t *)p;
+    case GPU_U16:
+        return (T) * (GPU_GLOBAL const uint16_t *)p;
+    case GPU_U32:
+        return (T) * (GPU_GLOBAL const uint32_t *)p;
+    case GPU_F16:
+        return gpu_from(gpu_half_load(p));
+    case GPU_BF16:
+        return gpu_from(tn_float_of_bfloat16(*(GPU_GLOBAL const uint16_t *)p));
+    case GPU_F32:
+        return gpu_from(*(GPU_GLOBAL const float *)p);
+#if GPU_HAS_DOUBLE
+    case GPU_F64:
+        return gpu_from(*(GPU_GLOBAL const double *)p);
+#endif
+    default: /* GPU_BOOL, GPU_U8 */
+        return (T)*p;
+    }
+}
+
+/* Floats round to the nearest, integers wrap, bool is 0 or 1. */
+GPU_FUNCTION void gpu_store(GPU_GLOBAL uint8_t *p, uint32_t dtype, T x)
+{
+    switch (dtype) {
+    case GPU_BOOL:
+        *p = x != 0;
+        break;
+    case GPU_I16:
+    case GPU_U16:
+        *(GPU_GLOBAL int16_t *)p = (int16_t)gpu_whole(x);
+        break;
+    case GPU_I32:
+    case GPU_U32:
+        *(GPU_GLOBAL int32_t *)p = (int32_t)gpu_whole(x);
+        break;
+    case GPU_I64:
+        *(GPU_GLOBAL int64_t *)p = gpu_whole(x);
+        break;
+    case GPU_F16:
+        gpu_half_store(p, (float)x);
+        break;
+    case GPU_BF16:
+        *(GPU_GLOBAL uint16_t *)p = tn_bfloat16_of_float((float)x);
+        break;
+    case GPU_F32:
+        *(GPU_GLOBAL float *)p = (float)x;
+        break;
+#if GPU_HAS_DOUBLE
+    case GPU_F64:
+        *(GPU_GLOBAL double *)p = (double)x;
+        break;
+#endif
+    default: /* GPU_U8, GPU_I8 */
+        *p = (uint8_t)gpu_whole(x);
+    }
+}
+
+/* Moves an element of 1, 2, 4, 8 or 16 bytes. */
+GPU_FUNCTION void gpu_move(GPU_GLOBAL uint8_t *to, GPU_GLOBAL const uint8_t *from, uint32_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        *to = *from;
+        break;
+    case 2:
+        *(GPU_GLOBAL uint16_t *)to = *(GPU_GLOBAL const uint16_t *)from;
+        break;
+    case 4:
+        *(GPU_GLOBAL uint32_t *)to = *(GPU_GLOBAL const uint32_t *)from;
+        break;
+    case 16:
+        *(GPU_GLOBAL uint64_t *)(to + 8) = *(GPU_GLOBAL const uint64_t *)(from + 8);
+        /* fall through */
+    default:
+        *(GPU_GLOBAL uint64_t *)to = *(GPU_GLOBAL const uint64_t *)from;
+    }
+}
+
+/* ---- Faults: what a kernel finds wrong with its data, which the host reports late ----------------------- */
+
+GPU_FUNCTION void gpu_fault(GPU_GLOBAL int32_t *fault, int32_t code, int32_t operation, int64_t index,
+                            int64_t size)
+{
+    if (GPU_ATOMIC_CAS(fault, 0, code)) return; /* the first one stays */
+    fault[1] = operation;
+    fault[2] = (int32_t)index;
+    fault[3] = (int32_t)(index >> 32);
+    fault[4] = (int32_t)size;
+    fault[5] = (int32_t)(size >> 32);
+}
+
+/* ---- The walk over a nest -------------------------------------------------------------------------------- */
+
+/* Adds the offset of element i to the places of the first `count` operands; gives what is left of i. */
+#define GPU_WALK(nest, first, last, i, places, count)                                 \
+    for (uint32_t walk_d = (first); walk_d < (last); walk_d++) {                      \
+        uint32_t walk_index = (i) % (nest).sizes[walk_d];                             \
+        (i) /= (nest).sizes[walk_d];                                                  \
+        for (uint32_t walk_k = 0; walk_k < (count); walk_k++)                         \
+            (places)[walk_k] += (int64_t)walk_index * (nest).strides[walk_k][walk_d]; \
+    }
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The formulas of pointwise operators as functions of one signature: NAME_formula(a, b, c, x, y, z), operands
+ * first, then scalar arguments. GPU_GROUP chooses which are compiled; most come from the formulas that all
+ * plugins share.
+ */
+#ifndef TENON_GPU_FORMULAS_H
+#define TENON_GPU_FORMULAS_H
+
+#include "dialect.h"
+#include "operators.h"
+
+#define GPU_SIGNATURE T a, T b, T c, T x, T y, T z
+/* `name` is pasted first, since the functions of some compilers are macros. */
+#define GPU_DEFINE(elem, whole, parameters, arguments, formula) \
+    GPU_FUNCTION T elem parameters                              \
+    {                                                           \
+        return formula;                                         \
+    }                                                           \
+    GPU_FUNCTION T whole(GPU_SIGNATURE)                         \
+    {                                                           \
+        return elem arguments;                                  \
+    }
+#define UNARY(name, formula)   GPU_DEFINE(name##_elem, name##_formula, (T a), (a), formula)
+#define BINARY(name, formula)  GPU_DEFINE(name##_elem, name##_formula, (T a, T b), (a, b), formula)
+#define TERNARY(name, formula) GPU_DEFINE(name##_elem, name##_formula, (T a, T b, T c), (a, b, c), formula)
+#define UNARY_WITH(name, formula) \
+    GPU_DEFINE(name##_elem, name##_formula, (T a, T x, T y, T z), (a, x, y, z), formula)
+#define BINARY_WITH(name, formula) \
+    GPU_DEFINE(name##_elem, name##_formula, (T a, T b, T x, T y, T z), (a, b, x, y, z), formula)
+#define TERNARY_WITH(name, formula) \
+    GPU_DEFINE(name##_elem, name##_formula, (GPU_SIGNATURE), (a, b, c, x, y, z), formula)
+#define TEST(name, formula)    GPU_DEFINE(name##_elem, name##_formula, (T a), (a), (T)(formula))
+#define COMPARE(name, formula) GPU_DEFINE(name##_elem, name##_formula, (T a, T b), (a, b), (T)(formula))
+
+#define FORMULAS_SMALL 0
+#define FORMULAS_BITS  0
+#define fused(a, b, c) FN(fma)(a, b, c)
+/* Integers are computed in int64, but shifts and lcm depend on the width of the dtype: the host gives it as x. */
+#define TYPE_BITS 64
+
+#include "extremes.h"
+
+#if GPU_GROUP == GPU_GROUP_ARITHMETIC
+#include "arithmetic_formulas.h"
+TERNARY(choose, a != 0 ? b : c)
+#if GPU_IS_FLOAT
+#include "float_formulas.h"
+/* The remainder has the divisor's sign. */
+ALWAYS_INLINE T signed_remainder(T a, T b)
+{
+    T rest = FN(fmod)(a, b);
+    return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+}
+/* As in Python: (a - remainder) / b, corrected where rounding missed the integer. */
+ALWAYS_INLINE T floored_quotient(T a, T b)
+{
+    T rest = FN(fmod)(a, b), quotient = (a - rest) / b, ratio = a / b;
+    quotient -= rest != 0 && (b < 0) != (rest < 0) ? (T)1 : (T)0;
+    T whole = FN(floor)(quotient);
+    whole += quotient - whole > (T)0.5 ? (T)1 : (T)0;
+    return b == 0 ? ratio : quotient == 0 ? FN(copysign)((T)0, ratio) : whole;
+}
+BINARY(fmod, FN(fmod)(a, b))
+BINARY(remainder, signed_remainder(a, b))
+BINARY(floor_divide, floored_quotient(a, b))
+#else
+#include "integer_formulas.h"
+/* As if computed in int32 where x is 32. */
+ALWAYS_INLINE T least_multiple_of_width(T a, T b, T x)
+{
+    T divisor = greatest_divisor(a, b), multiple = divisor == 0 ? 0 : a / divisor * b;
+    if (x == 32) multiple = (int32_t)multiple;
+    return multiple < 0 ? -multiple : multiple;
+}
+BINARY_WITH(lcm_of_width, least_multiple_of_width(a, b, x))
+BINARY_WITH(shift_left, b < 0 || b >= x ? 0 : a << b)
+BINARY_WITH(shift_right, a >> (b < 0 || b >= x ? x - 1 : b))
+#endif
+#endif
+
+#if GPU_GROUP == GPU_GROUP_ACTIVATION
+#include "activation_formulas.h"
+#define LOGISTIC(v) (1 / (1 + FN(exp)(-(v))))
+#define ROOT_HALF   ((T)0.70710678118654752440) /* sqrt(1 / 2) */
+#define NORMAL_AT_0 ((T)0.39894228040143267794) /* 1 / sqrt(2 pi) */
+#define TANH_LINEAR ((T)0.79788456080286535588) /* sqrt(2 / pi) */
+#define TANH_CUBIC  ((T)0.044715)
+UNARY(sigmoid, LOGISTIC(a))
+UNARY(tanh, FN(tanh)(a))
+UNARY(silu, a *LOGISTIC(a))
+ALWAYS_INLINE T silu_slope(T g, T a)
+{
+    T sigma = LOGISTIC(a);
+    return g * sigma * (1 + a * (1 - sigma));
+}
+BINARY(silu_backward, silu_slope(a, b))
+UNARY(gelu, a *(T)0.5 * (FN(erfc)(-a * ROOT_HALF)))
+BINARY(gelu_backward, a *((T)0.5 * FN(erfc)(-b * ROOT_HALF) + b * NORMAL_AT_0 * FN(exp)(b * b * (T)-0.5)))
+UNARY(gelu_tanh, (T)0.5 * a * (1 + FN(tanh)(TANH_LINEAR * (a + TANH_CUBIC * a * a * a))))
+ALWAYS_INLINE T gelu_tanh_slope(T g, T a)
+{
+    T t = FN(tanh)(TANH_LINEAR * (a + TANH_CUBIC * a * a * a));
+    T inner = TANH_LINEAR * (1 + 3 * TANH_CUBIC * a * a);
+    return g * ((T)0.5 * (1 + t) + (T)0.5 * a * (1 - t * t) * inner);
+}
+BINARY(gelu_tanh_backward, gelu_tanh_slope(a, b))
+/* x: factor of the result below 0; y: factor of the number above 0; z: factor of the number below 0. */
+UNARY_WITH(elu, a < 0 ? FN(expm1)(a * z) * x : a * y)
+/* x: beta; y: threshold. */
+UNARY_WITH(softplus, a * x > y ? a : FN(log1p)(FN(exp)(a * x)) / x)
+BINARY_WITH(softplus_backward, b * x > y ? a : a * LOGISTIC(b * x))
+#endif
+
+#if GPU_GROUP == GPU_GROUP_FUNCTION
+#define FUNCTION(name) GPU_DEFINE(name##_elem, name##_formula, (T a), (a), FN(name)(a))
+FUNCTION(exp)
+FUNCTION(exp2)
+FUNCTION(expm1)
+FUNCTION(log)
+FUNCTION(log2)
+FUNCTION(log10)
+FUNCTION(log1p)
+FUNCTION(sin)
+FUNCTION(cos)
+FUNCTION(tan)
+FUNCTION(asin)
+FUNCTION(acos)
+FUNCTION(atan)
+FUNCTION(erf)
+FUNCTION(erfc)
+#endif
+
+#if GPU_GROUP == GPU_GROUP_RARE
+#define FUNCTION(name) GPU_DEFINE(name##_elem, name##_formula, (T a), (a), FN(name)(a))
+FUNCTION(sinh)
+FUNCTION(cosh)
+FUNCTION(asinh)
+FUNCTION(acosh)
+FUNCTION(atanh)
+FUNCTION(lgamma)
+BINARY(pow, FN(pow)(a, b))
+BINARY(atan2, FN(atan2)(a, b))
+BINARY(hypot, FN(hypot)(a, b))
+/* Exponents for which ATen has a formula of its own have the same one here. */
+ALWAYS_INLINE T power_of(T a, T x)
+{
+    if (x == 2) return a * a;
+    if (x == 3) return a * a * a;
+    if (x == (T)0.5) return FN(sqrt)(a);
+    if (x == (T)-0.5) return 1 / FN(sqrt)(a);
+    if (x == -1) return 1 / a;
+    if (x == -2) return 1 / (a * a);
+    return FN(pow)(a, x);
+}
+UNARY_WITH(power, power_of(a, x))
+BINARY(xlogy, b != b ? b : a == 0 ? 0 : a * FN(log)(b))
+ALWAYS_INLINE T log_of_sum(T a, T b)
+{
+    T most = a < b ? b : a, apart = a < b ? a - b : b - a;
+    return a == b && (a == INFINITY || a == -INFINITY) ? a : most + FN(log1p)(FN(exp)(apart));
+}
+BINARY(logaddexp, log_of_sum(a, b))
+#endif
+
+#define GPU_CASE(op, formula) \
+    case GPU_OP_##op:         \
+        return formula##_formula(a, b, c, x, y, z);
+GPU_FUNCTION T gpu_compute(uint32_t opcode, GPU_SIGNATURE)
+{
+    switch (opcode) {
+#if GPU_GROUP == GPU_GROUP_ARITHMETIC
+        GPU_BASIC_OPS(GPU_CASE)
+#if GPU_IS_FLOAT
+        GPU_FLOAT_OPS(GPU_CASE)
+#else
+        GPU_INTEGER_OPS(GPU_CASE)
+        GPU_TRIVIAL_OPS(GPU_CASE)
+#endif
+#elif GPU_GROUP == GPU_GROUP_ACTIVATION
+        GPU_ACTIVATION_OPS(GPU_CASE)
+#elif GPU_GROUP == GPU_GROUP_FUNCTION
+        GPU_FUNCTION_OPS(GPU_CASE)
+#else
+        GPU_RARE_OPS(GPU_CASE)
+#endif
+    default:
+        return a;
+    }
+}
+
+#endif

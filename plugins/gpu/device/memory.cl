@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What moves elements of any dtype as bits: fill, copy, gather, scatter that overwrites, and the passes of
+ * nonzero. An element an item unless a kernel says more. nest.opcode is the size of an element in bytes.
+ */
+#include "dialect.h"
+
+/* values[0], values[1]: the element. */
+GPU_KERNEL void fill(GPU_GLOBAL uint8_t *out, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[1] = {nest.offsets[0]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 1)
+    switch (nest.opcode) {
+    case 1:
+        out[at[0]] = (uint8_t)nest.values[0];
+        break;
+    case 2:
+        *(GPU_GLOBAL uint16_t *)(out + at[0]) = (uint16_t)nest.values[0];
+        break;
+    case 4:
+        *(GPU_GLOBAL uint32_t *)(out + at[0]) = (uint32_t)nest.values[0];
+        break;
+    case 16:
+        *(GPU_GLOBAL uint64_t *)(out + at[0] + 8) = nest.values[1];
+        /* fall through */
+    default:
+        *(GPU_GLOBAL uint64_t *)(out + at[0]) = nest.values[0];
+    }
+}
+
+GPU_KERNEL void copy(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[2] = {nest.offsets[0], nest.offsets[1]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 2)
+    gpu_move(out + at[0], in + at[1], nest.opcode);
+}
+
+/*
+ * Sizes are those of the index. Operands: out, self, index. The stride of self in the dimension of the index
+ * is 0 in the nest and scalars[0] here; scalars[1] is its size, scalars[2] names the operation in a fault.
+ */
+GPU_KERNEL void gather(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *index,
+                       GPU_GLOBAL int32_t *fault, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 3)
+    int64_t position = gpu_load(index + at[2], nest.dtypes[2]), size = (int64_t)nest.scalars[1];
+    if (position < 0 || position >= size)
+        gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
+    else
+        gpu_move(out + at[0], in + at[1] + position * (int64_t)nest.scalars[0], nest.opcode);
+}
+
+/*
+ * An item is a line along the dimension of the index, which is dimension 0 of the nest, so equal positions
+ * have an order: the last one counts. Operands: out, index, source, as above; with bit 2 of `immediate` the
+ * element is values[0], values[1].
+ */
+GPU_KERNEL void scatter(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index, GPU_GLOBAL const uint8_t *source,
+                        GPU_GLOBAL int32_t *fault, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
+    if (i >= nest.numel / nest.sizes[0]) return;
+    GPU_WALK(nest, 1, nest.rank, rest, at, 3)
+    for (uint32_t k = 0; k < nest.sizes[0]; k++) {
+        int64_t position = gpu_load(index + at[1], nest.dtypes[1]);
+        if (position < 0 || position >= size)
+            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
+        else
+            gpu_move(out + at[0] + position * (int64_t)nest.scalars[0], source + at[2], nest.opcode);
+        at[1] += nest.strides[1][0];
+        at[2] += nest.strides[2][0];
+    }
+}
+
+/* ---- nonzero: an item is a part of the row-major elements, scalars[0] of them ---------------------------- */
+
+GPU_FUNCTION int gpu_is_nonzero(GPU_GLOBAL const uint8_t *p, uint32_t dtype, uint32_t bytes)
+{
+    uint64_t bits = 0;
+    switch (bytes) {
+    case 1:
+        return *p != 0;
+    case 2:
+        bits = *(GPU_GLOBAL const uint16_t *)p;
+        return (dtype == GPU_F16 || dtype == GPU_BF16 ? bits & 0x7fffu : bits) != 0;
+    case 4:
+        bits = *(GPU_GLOBAL const uint32_t *)p;
+        return (dtype == GPU_F32 ? bits & 0x7fffffffu : bits) != 0;
+    default:
+        bits = *(GPU_GLOBAL const uint64_t *)p;
+        return (dtype == GPU_F64 ? bits << 1 : bits) != 0;
+    }
+}
+
+GPU_KERNEL void nonzero_count(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *counts, int64_t first, gpu_nest nest)
+{
+    uint32_t part = gpu_item(), length = (uint32_t)nest.scalars[0], begin = part * length, count = 0;
+    uint32_t end = nest.numel - begin < length ? nest.numel : begin + length;
+    if (part >= (uint32_t)nest.scalars[1]) return;
+    for (uint32_t i = begin; i < end; i++) {
+        uint32_t rest = i;
+        int64_t at[1] = {nest.offsets[0]};
+        GPU_WALK(nest, 0, nest.rank, rest, at, 1)
+        count += gpu_is_nonzero(in + at[0], nest.dtypes[0], nest.opcode) ? 1u : 0u;
+    }
+    counts[first + part] = count;
+}
+
+/* One item: counts become the positions of the parts, and the total follows them. */
+GPU_KERNEL void nonzero_sum(GPU_GLOBAL int64_t *counts, int64_t first, int64_t parts)
+{
+    int64_t total = 0;
+    if (gpu_item() != 0) return;
+    for (int64_t i = 0; i < parts; i++) {
+        int64_t count = counts[first + i];
+        counts[first + i] = total;
+        total += count;
+    }
+    counts[first + parts] = total;
+}
+
+/* Row p of the result has nest.rank coordinates, the outermost dimension first. */
+GPU_KERNEL void nonzero_write(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const int64_t *counts, int64_t first,
+                              GPU_GLOBAL uint8_t *out, gpu_nest nest)
+{
+    uint32_t part = gpu_item(), length = (uint32_t)nest.scalars[0], begin = part * length;
+    uint32_t end = nest.numel - begin < length ? nest.numel : begin + length;
+    if (part >= (uint32_t)nest.scalars[1]) return;
+    int64_t row = counts[first + part];
+    for (uint32_t i = begin; i < end; i++) {
+        uint32_t rest = i;
+        int64_t at[1] = {nest.offsets[0]};
+        GPU_WALK(nest, 0, nest.rank, rest, at, 1)
+        if (!gpu_is_nonzero(in + at[0], nest.dtypes[0], nest.opcode)) continue;
+        rest = i;
+        for (uint32_t d = 0; d < nest.rank; d++) {
+            int64_t place = row * (int64_t)nest.scalars[2] + (int64_t)(nest.rank - 1 - d) * (int64_t)nest.scalars[3];
+            *(GPU_GLOBAL int64_t *)(out + nest.offsets[1] + place) = (int64_t)(rest % nest.sizes[d]);
+            rest /= nest.sizes[d];
+        }
+        row++;
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What computes a little on elements of type T: copies that convert, iota, scatter that combines, products. */
+#include "dialect.h"
+
+GPU_KERNEL void convert(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[2] = {nest.offsets[0], nest.offsets[1]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 2)
+    gpu_store(out + at[0], nest.dtypes[0], gpu_load(in + at[1], nest.dtypes[1]));
+}
+
+/* scalars: start, step. */
+GPU_KERNEL void iota(GPU_GLOBAL uint8_t *out, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[1] = {nest.offsets[0]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 1)
+    gpu_store(out + at[0], nest.dtypes[0], gpu_value(nest.scalars[0]) + (T)i * gpu_value(nest.scalars[1]));
+}
+
+/* As `scatter` of memory.cl, but the source is combined with what is there; nest.opcode is a reduction. */
+GPU_KERNEL void scatter_combine(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index,
+                                GPU_GLOBAL const uint8_t *source, GPU_GLOBAL int32_t *fault, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
+    if (i >= nest.numel / nest.sizes[0]) return;
+    GPU_WALK(nest, 1, nest.rank, rest, at, 3)
+    for (uint32_t k = 0; k < nest.sizes[0]; k++) {
+        int64_t position = nest.dtypes[1] == GPU_I32 ? (int64_t)*(GPU_GLOBAL const int32_t *)(index + at[1])
+                                                     : *(GPU_GLOBAL const int64_t *)(index + at[1]);
+        GPU_GLOBAL uint8_t *to = out + at[0] + position * (int64_t)nest.scalars[0];
+        T x = nest.immediate & 4u ? gpu_value(nest.values[2]) : gpu_load(source + at[2], nest.dtypes[2]);
+        at[1] += nest.strides[1][0];
+        at[2] += nest.strides[2][0];
+        if (position < 0 || position >= size) {
+            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
+            continue;
+        }
+        T old = gpu_load(to, nest.dtypes[0]);
+        if (nest.opcode == GPU_SUM) x = old + x;
+        if (nest.opcode == GPU_PROD) x = old * x;
+        if (nest.opcode == GPU_MAX) x = is_nan(old) || old > x ? old : x;
+        if (nest.opcode == GPU_MIN) x = is_nan(old) || old < x ? old : x;
+        gpu_store(to, nest.dtypes[0], x);
+    }
+}
+
+/*
+ * Products of matrices, batched: dimensions of the nest are column, row, batch; operands out, left, right.
+ * scalars: the inner size, the strides of left and right along it.
+ */
+GPU_KERNEL void product(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const uint8_t *right,
+                        gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 3)
+    T sum = 0;
+    for (uint64_t k = 0; k < nest.scalars[0]; k++) {
+        T x = gpu_load(left + at[1], nest.dtypes[1]), y = gpu_load(right + at[2], nest.dtypes[2]);
+#if GPU_IS_FLOAT
+        sum = FN(fma)(x, y, sum);
+#else
+        sum += x * y;
+#endif
+        at[1] += (int64_t)nest.scalars[1];
+        at[2] += (int64_t)nest.scalars[2];
+    }
+    gpu_store(out + at[0], nest.dtypes[0], sum);
+}

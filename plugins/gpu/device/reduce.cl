@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions and scans in passes. A line has the elements that become one result (a scan: that follow each
+ * other); it is cut into parts, so that few long lines keep a device busy too. Item i works on part i % parts
+ * of line i / parts and keeps a state of two words, value and position, in `states`. nest.opcode is the
+ * operation. The first `kept` dimensions of the nest count the lines:
+ *
+ *   scalars[0]  kept            scalars[2]  parts of a line
+ *   scalars[1]  lines           scalars[3]  elements of a part
+ *
+ * Operands: out, in, and of cummax and cummin the positions.
+ */
+#include "dialect.h"
+
+typedef struct gpu_state {
+    T value;
+    T rest; /* of a sum of floats: what rounding has lost */
+    int64_t position;
+} gpu_state;
+
+GPU_FUNCTION gpu_state gpu_start(uint32_t opcode)
+{
+    gpu_state s;
+    s.value = opcode == GPU_PROD || opcode == GPU_ALL ? (T)1 : (T)0;
+    s.rest = 0;
+    s.position = -1; /* nothing seen */
+    return s;
+}
+
+/* 1 if x, which comes later, takes the place of the best element so far. The first NaN stays. */
+GPU_FUNCTION int gpu_replaces(uint32_t opcode, T x, T best)
+{
+    switch (opcode) {
+    case GPU_MAX:
+    case GPU_ARGMAX:
+        return x > best || (is_nan(x) && !is_nan(best));
+    case GPU_MIN:
+    case GPU_ARGMIN:
+        return x < best || (is_nan(x) && !is_nan(best));
+    case GPU_LAST_MAX:
+        return x >= best || is_nan(x);
+    default:
+        return x <= best || is_nan(x);
+    }
+}
+
+GPU_FUNCTION gpu_state gpu_take(uint32_t opcode, gpu_state s, T x, int64_t position)
+{
+    switch (opcode) {
+    case GPU_SUM:
+    case GPU_MEAN: {
+#if GPU_IS_FLOAT
+        /* Neumaier 1974: the rounding error of each addition is kept. */
+        T sum = s.value + x;
+        s.rest += FN(fabs)(s.value) >= FN(fabs)(x) ? (s.value - sum) + x : (x - sum) + s.value;
+        s.value = sum;
+#else
+        s.value += x;
+#endif
+        break;
+    }
+    case GPU_PROD:
+        s.value *= x;
+        break;
+    case GPU_ANY:
+        s.value = s.value != 0 || x != 0;
+        break;
+    case GPU_ALL:
+        s.value = s.value != 0 && x != 0;
+        break;
+    case GPU_COUNT:
+        s.value += x != 0;
+        break;
+    default:
+        if (s.position < 0 || gpu_replaces(opcode, x, s.value)) {
+            s.value = x;
+            s.position = position;
+        }
+        return s;
+    }
+    s.position = position;
+    return s;
+}
+
+GPU_FUNCTION T gpu_total(gpu_state s)
+{
+#if GPU_IS_FLOAT
+    return s.rest - s.rest == 0 ? s.value + s.rest : s.value; /* infinite sums have no error */
+#else
+    return s.value;
+#endif
+}
+
+GPU_FUNCTION void gpu_keep(GPU_GLOBAL int64_t *states, uint32_t i, gpu_state s)
+{
+    states[2u * i] = (int64_t)gpu_bits(gpu_total(s));
+    states[2u * i + 1u] = s.position;
+}
+
+/* Merges a state that was kept; those of no elements change nothing. */
+GPU_FUNCTION gpu_state gpu_merge(uint32_t opcode, gpu_state s, GPU_GLOBAL const int64_t *states, uint32_t i)
+{
+    T x = gpu_value((uint64_t)states[2u * i]);
+    if (states[2u * i + 1u] < 0) return s;
+    if (opcode == GPU_COUNT) opcode = GPU_SUM;
+    return gpu_take(opcode, s, x, states[2u * i + 1u]);
+}
+
+GPU_FUNCTION void gpu_finish(GPU_GLOBAL uint8_t *out, uint32_t dtype, uint32_t opcode, gpu_state s, int64_t count)
+{
+    T value = gpu_total(s);
+    if (opcode == GPU_ARGMAX || opcode == GPU_ARGMIN) {
+        *(GPU_GLOBAL int64_t *)out = s.position;
+        return;
+    }
+#if GPU_IS_FLOAT
+    if (opcode == GPU_MEAN) value /= (T)count;
+#endif
+    gpu_store(out, dtype, value);
+}
+
+/* The place of element `k` of a line whose first element is at `line`, and of those after it. */
+#define GPU_LINE(at, nest, kept, operand, line, k)                                       \
+    int64_t at = (line);                                                                 \
+    {                                                                                    \
+        uint32_t line_rest = (k);                                                        \
+        for (uint32_t line_d = (kept); line_d < (nest).rank; line_d++) {                 \
+            at += (int64_t)(line_rest % (nest).sizes[line_d]) * (nest).strides[operand][line_d]; \
+            line_rest /= (nest).sizes[line_d];                                           \
+        }                                                                                \
+    }
+
+/* Adds up one part. With one part in a line that is the result. */
+GPU_KERNEL void reduce(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states, int64_t first,
+                       gpu_nest nest)
+{
+    uint32_t item = gpu_item(), parts = (uint32_t)nest.scalars[2], kept = (uint32_t)nest.scalars[0];
+    uint32_t lines = (uint32_t)nest.scalars[1], size = nest.numel / lines, length = (uint32_t)nest.scalars[3];
+    uint32_t rest = item / parts, begin = item % parts * length, end = size - begin < length ? size : begin + length;
+    int64_t at[2] = {nest.offsets[0], nest.offsets[1]};
+    if (item >= lines * parts) return;
+    GPU_WALK(nest, 0, kept, rest, at, 2)
+    gpu_state s = gpu_start(nest.opcode);
+    uint32_t run = kept < nest.rank ? nest.sizes[kept] : 1;
+    for (uint32_t k = begin; k < end;) {
+        GPU_LINE(from, nest, kept, 1, at[1], k)
+        uint32_t stop = k + (run - k % run) < end ? k + (run - k % run) : end;
+        int64_t step = kept < nest.rank ? nest.strides[1][kept] : 0;
+        for (; k < stop; k++, from += step) s = gpu_take(nest.opcode, s, gpu_load(in + from, nest.dtypes[1]), k);
+    }
+    if (parts == 1)
+        gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, size);
+    else
+        gpu_keep(states + first, item, s);
+}
+
+/* An item a line: merges its parts, which are in order. */
+GPU_KERNEL void reduce_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *states, int64_t first, gpu_nest nest)
+{
+    uint32_t line = gpu_item(), parts = (uint32_t)nest.scalars[2], kept = (uint32_t)nest.scalars[0];
+    uint32_t lines = (uint32_t)nest.scalars[1], rest = line;
+    int64_t at[1] = {nest.offsets[0]};
+    if (line >= lines) return;
+    GPU_WALK(nest, 0, kept, rest, at, 1)
+    gpu_state s = gpu_start(nest.opcode);
+    for (uint32_t p = 0; p < parts; p++) s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
+    gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, nest.numel / lines);
+}
+
+/* An item a line: the state of each part becomes that of all before it. */
+GPU_KERNEL void scan_parts(GPU_GLOBAL int64_t *states, int64_t first, gpu_nest nest)
+{
+    uint32_t line = gpu_item(), parts = (uint32_t)nest.scalars[2];
+    if (line >= (uint32_t)nest.scalars[1]) return;
+    gpu_state s = gpu_start(nest.opcode);
+    for (uint32_t p = 0; p < parts; p++) {
+        gpu_state before = s;
+        s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
+        gpu_keep(states + first, line * parts + p, before);
+    }
+}
+
+/* Writes the running results of one part, from the state before it. */
+GPU_KERNEL void scan(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *positions,
+                     GPU_GLOBAL const int64_t *states, int64_t first, gpu_nest nest)
+{
+    uint32_t item = gpu_item(), parts = (uint32_t)nest.scalars[2], kept = nest.rank - 1;
+    uint32_t lines = (uint32_t)nest.scalars[1], size = nest.numel / lines, length = (uint32_t)nest.scalars[3];
+    uint32_t rest = item / parts, begin = item % parts * length, end = size - begin < length ? size : begin + length;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
+    if (item >= lines * parts) return;
+    GPU_WALK(nest, 0, kept, rest, at, 3)
+    for (uint32_t k = 0; k < 3; k++) at[k] += (int64_t)begin * nest.strides[k][kept];
+    gpu_state s = gpu_start(nest.opcode);
+    if (parts > 1) s = gpu_merge(nest.opcode, s, states + first, item);
+    for (uint32_t k = begin; k < end; k++) {
+        s = gpu_take(nest.opcode, s, gpu_load(in + at[1], nest.dtypes[1]), k);
+        gpu_store(out + at[0], nest.dtypes[0], gpu_total(s));
+        if (nest.opcode == GPU_LAST_MAX || nest.opcode == GPU_LAST_MIN)
+            *(GPU_GLOBAL int64_t *)(positions + at[2]) = s.position;
+        for (uint32_t o = 0; o < 3; o++) at[o] += nest.strides[o][kept];
+    }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the family of GPU plugins needs of a vendor's runtime: memory by handles, queues, events, programs from
+ * source and launches. One driver is linked into each plugin, as `gpu_the_driver`; it knows nothing of operators
+ * and little of Tenon. Slots return a status and record details by gpu_error (gpu.h).
+ */
+#ifndef TENON_GPU_DRIVER_H
+#define TENON_GPU_DRIVER_H
+
+#define TN_PLUGIN
+#include <tenon/plugin.h>
+
+typedef struct gpu_plugin gpu_plugin;
+
+/* What the family wants to know of a device. Numbers that are not known are 0. */
+typedef struct gpu_properties {
+    uint32_t device_class; /* TN_DEVICE_... */
+    uint32_t compute_units;
+    uint64_t memory_bytes;
+    uint64_t largest_allocation;
+    uint32_t alignment;
+    uint32_t is_processor; /* its kernels run on the host's kind of processor: long runs, wide vectors */
+    uint32_t has_double;
+    char name[64];
+    char architecture[32];
+    char identity[256]; /* of device, driver and compiler: cached programs of others are not used */
+} gpu_properties;
+
+/* An argument of a kernel: a value, or the handle of an allocation (NULL: no memory). */
+typedef struct gpu_argument {
+    uint32_t is_memory;
+    uint32_t bytes;
+    const void *value;
+} gpu_argument;
+
+/* Compiled code as bytes, of malloc; whoever receives it frees it. */
+typedef struct gpu_binary {
+    void *bytes;
+    size_t size;
+} gpu_binary;
+
+/*
+ * `device` is what open gave; queues, events, memory and programs belong to it. Slots may be called by several
+ * threads at once, except launch, which is called by one at a time for each device.
+ */
+typedef struct gpu_driver {
+    const char *type; /* the device type: "opencl" */
+    const char *version;
+    /* Loads the runtime and finds devices. Without one: TN_OK, 0, and a text that lives as long as the plugin. */
+    int32_t (*find)(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason);
+    void (*forget)(gpu_plugin *plugin);
+    void (*describe)(gpu_plugin *plugin, uint32_t index, gpu_properties *out);
+    int32_t (*open)(gpu_plugin *plugin, uint32_t index, void **out_device);
+    void (*close)(void *device);
+
+    int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
+    void (*free)(void *device, void *memory);
+
+    int32_t (*queue_create)(void *device, void **out_queue);
+    void (*queue_destroy)(void *device, void *queue);
+    int32_t (*queue_query)(void *device, void *queue, int32_t *out_done);
+    int32_t (*queue_finish)(void *device, void *queue);
+    /* Later work of the queue waits for the event, which may be of another queue. */
+    int32_t (*queue_wait)(void *device, void *queue, void *event);
+    int32_t (*queue_callback)(void *device, void *queue, void (*callback)(void *user), void *user);
+    void *(*queue_native)(void *device, void *queue);
+
+    /* An event is made when it is recorded. Queued waits keep what they need of it. */
+    int32_t (*event_record)(void *device, void *queue, void **out_event);
+    void (*event_release)(void *device, void *event);
+    int32_t (*event_query)(void *device, void *event, int32_t *out_done);
+    int32_t (*event_wait)(void *device, void *event);
+    int32_t (*event_elapsed)(void *device, void *start, void *end, double *out_ms);
+
+    /* Queued copies. `fill` writes a pattern of 1, 2, 4, 8 or 16 bytes; offset and bytes are multiples of it. */
+    int32_t (*write)(void *device, void *queue, void *memory, uint64_t offset, const void *host,
+                     uint64_t bytes);
+    int32_t (*read)(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
+    int32_t (*copy)(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
+                    uint64_t bytes);
+    int32_t (*fill)(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
+                    const void *pattern, uint32_t pattern_bytes);
+
+    /*
+     * Compiles `source` with `options`, or takes `binary`, which was given for the same source, options and device;
+     * *out_binary (may be NULL) receives it. The error of a source that does not compile has the compiler's log.
+     */
+    int32_t (*program_create)(void *device, const char *source, const char *options, const gpu_binary *binary,
+                              void **out_program, gpu_binary *out_binary);
+    void (*program_destroy)(void *device, void *program);
+    int32_t (*kernel_create)(void *device, void *program, const char *name, void **out_kernel);
+    void (*kernel_destroy)(void *device, void *kernel);
+    /* `items` is a multiple of `group`. */
+    int32_t (*launch)(void *device, void *queue, void *kernel, const gpu_argument *arguments,
+                      uint32_t n_arguments, uint64_t items, uint32_t group);
+} gpu_driver;
+
+extern const gpu_driver gpu_the_driver;
+
+/* Records an error of the plugin: "opencl: " and the text. A vendor's number and its name may be given. */
+int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
+                         const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* The driver's own state, which find makes and forget frees. */
+void **gpu_driver_state(gpu_plugin *plugin);
+
+#endif

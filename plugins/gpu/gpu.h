@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the family share. plugin.c has the tables of the contract, launch.c programs and launches,
+ * nest.c arguments; the others have operators. All of it is host code over a driver (driver.h) and device code
+ * (device/), and the same for every vendor.
+ */
+#ifndef TENON_GPU_GPU_H
+#define TENON_GPU_GPU_H
+
+#include "driver.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <tenon/kernel.h>
+
+#include "device/arguments.h"
+
+typedef struct gpu_device gpu_device;
+typedef struct gpu_stream gpu_stream;
+
+/* The plugin's state in one context. */
+struct gpu_plugin {
+    const tn_host *host;
+    void *driver_state;
+    uint32_t n_devices;
+    uint32_t n_rows;
+    tn_kernel_row *rows;
+    tn_kernels_interface kernels;
+    tn_device_interface device_interface; /* with the driver's type */
+    pthread_mutex_t lock;                 /* of the list of devices */
+    gpu_device *devices;
+};
+
+/* The source files of device code: a program each. */
+enum {
+    GPU_FILE_MEMORY,
+    GPU_FILE_NUMBERS,
+    GPU_FILE_POINTWISE,
+    GPU_FILE_REDUCE,
+    GPU_FILE_SORT,
+    GPU_FILE_RANDOM,
+    GPU_FILES
+};
+typedef struct gpu_source {
+    const char *name;
+    const char *text;
+} gpu_source;
+extern const gpu_source gpu_sources[]; /* made by tools/gen_device.py, in the order above */
+
+/* What is compiled: a file with these parameters. The options of the compiler follow from it. */
+typedef struct gpu_program_key {
+    uint16_t file;
+    uint8_t type; /* GPU_TYPE */
+    uint8_t group;
+} gpu_program_key;
+
+#define GPU_PROGRAM_KERNELS 8
+typedef struct gpu_program {
+    struct gpu_program *next;
+    gpu_program_key key;
+    void *program;
+    uint32_t n_kernels;
+    struct {
+        const char *name; /* a literal */
+        void *kernel;
+    } kernels[GPU_PROGRAM_KERNELS];
+} gpu_program;
+
+struct gpu_device {
+    gpu_plugin *plugin;
+    gpu_device *next;
+    void *handle; /* the driver's */
+    gpu_properties properties;
+    uint64_t allocated;   /* bytes; changed atomically */
+    pthread_mutex_t lock; /* of the programs, launches and the list of streams */
+    gpu_program *programs;
+    gpu_stream *streams;
+};
+
+struct gpu_stream {
+    gpu_device *device;
+    gpu_stream *next;
+    void *queue;
+    void *faults;           /* device memory into which kernels write what they find wrong */
+    int32_t may_have_fault; /* a kernel that looks for faults was queued; under the device's lock */
+};
+
+/* The entry of the plugin, which the driver's file names in TN_DEFINE_PLUGIN. */
+int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
+
+/* ---- Elements and calls -------------------------------------------------------------------------------- */
+
+/* The code of a dtype (GPU_F32, ...), or -1. */
+int32_t gpu_dtype(tn_dtype dtype);
+/* The computation type of a dtype: 32, 64 or 1. */
+uint8_t gpu_type(tn_dtype dtype);
+/* The bits of a T with the value of a number. */
+uint64_t gpu_number_bits(uint8_t type, tn_number n);
+/* The bits of an element of any dtype with a scalar's value, complex ones in two words. */
+void gpu_element_bits(tn_dtype dtype, tn_value value, uint64_t out[2]);
+
+/* The dtypes that a device computes in, zero-terminated. */
+const tn_dtype *gpu_device_dtypes(const gpu_device *device);
+const char *gpu_can_run(void *self, const tn_call *call);
+/* The same for rows that move elements of any dtype as bits. */
+const char *gpu_can_move(void *self, const tn_call *call);
+
+static inline gpu_stream *gpu_stream_of(const tn_call *call)
+{
+    return (gpu_stream *)call->stream;
+}
+static inline gpu_device *gpu_device_of(const tn_call *call)
+{
+    return (gpu_device *)call->device;
+}
+static inline const tn_tensor_desc *gpu_tensor(tn_value v)
+{
+    return tn_desc(v.as.tensor);
+}
+static inline uint32_t gpu_bytes(tn_dtype dtype)
+{
+    return (TN_DTYPE_BITS(dtype) + 7u) / 8u;
+}
+
+/* ---- Nests --------------------------------------------------------------------------------------------- */
+
+/* A nest of these tensors' sizes, with the first tensor as operand 0; others must be broadcast to it already. */
+void gpu_nest_of_tensor(gpu_nest *nest, const tn_tensor_desc *t);
+/* Operand k: a tensor that is broadcast to the nest's sizes. */
+void gpu_nest_add(gpu_nest *nest, uint32_t k, const tn_tensor_desc *t);
+/* A loop nest of the host as it is; operands beyond `count` are left out. */
+void gpu_nest_of_call(gpu_nest *nest, const tn_nest *from, uint32_t count);
+/* Merges adjacent dimensions where all of the first `count` operands allow it, from dimension `first` on. */
+void gpu_nest_merge(gpu_nest *nest, uint32_t first, uint32_t count);
+
+/* ---- Launches ------------------------------------------------------------------------------------------ */
+
+#define GPU_ARGUMENTS 12
+
+/* A launch in preparation. */
+typedef struct gpu_job {
+    const tn_call *call;
+    gpu_program_key program;
+    const char *kernel;
+    uint32_t n_arguments;
+    uint32_t looks_for_faults;
+    gpu_argument arguments[GPU_ARGUMENTS];
+} gpu_job;
+
+gpu_job gpu_job_of(const tn_call *call, uint32_t file, uint8_t type, const char *kernel);
+void gpu_give_memory(gpu_job *job, void *allocation);
+/* `value` is borrowed until the launch. */
+void gpu_give(gpu_job *job, const void *value, uint32_t bytes);
+/* The stream's memory for faults. */
+void gpu_give_faults(gpu_job *job);
+/*
+ * Queues the kernel for that many items. Items are HEAVY if each has a loop over many elements: then a processor
+ * gets one in a group, so that few items still use all cores.
+ */
+int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy);
+#define GPU_LIGHT 0
+#define GPU_HEAVY 1
+
+/* How many items a device needs to be busy. */
+uint64_t gpu_items_wanted(const gpu_device *device);
+
+/* Temporary memory for a call. */
+int32_t gpu_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset);
+
+/* Frees all programs of a device. */
+void gpu_programs_destroy(gpu_device *device);
+/* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */
+int32_t gpu_stream_faults(gpu_stream *stream);
+/* Operations that a fault names. */
+enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_DIVISION };
+
+/* ---- The cache of compiled programs --------------------------------------------------------------------- */
+
+/* Looks for a program; *out is NULL bytes if there is none. `key` and the source name all that it was made from. */
+void gpu_cache_read(const char *type, const char *key, const char *source, gpu_binary *out);
+/* Stores it, or not: a program works without. */
+void gpu_cache_write(const char *type, const char *key, const char *source, const gpu_binary *binary);
+
+/* ---- Rows ---------------------------------------------------------------------------------------------- */
+
+/* Makes plugin->rows from the tables of the operator files. */
+int32_t gpu_rows_make(gpu_plugin *plugin);
+
+typedef struct gpu_rows {
+    const tn_kernel_row *rows;
+    uint32_t count;
+} gpu_rows;
+extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows;
+/* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
+uint32_t gpu_pointwise_rows(tn_kernel_row *out);
+
+#define GPU_ROW_LIST(list)                                 \
+    {                                                      \
+        list, (uint32_t)(sizeof(list) / sizeof((list)[0])) \
+    }
+
+/* Sets of dtypes for rows. */
+extern const tn_dtype gpu_all_dtypes[], gpu_number_dtypes[], gpu_float_dtypes[], gpu_integer_dtypes[],
+    gpu_integral_dtypes[];
+
+#endif

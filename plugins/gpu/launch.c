@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs and launches. A program is compiled when a call first needs it, under the device's lock, and kept
+ * until the device closes; its binary goes to the user's cache. The lock is held while arguments are set and the
+ * kernel is queued, since drivers keep arguments in the kernel. A compilation makes other threads wait.
+ */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Programs ------------------------------------------------------------------------------------------ */
+
+static int32_t same_key(gpu_program_key a, gpu_program_key b)
+{
+    return a.file == b.file && a.type == b.type && a.group == b.group;
+}
+
+static int32_t compile(gpu_device *d, gpu_program_key key, void **out_program)
+{
+    const gpu_source *source = &gpu_sources[key.file];
+    gpu_binary cached = {0}, made = {0};
+    char options[128], name[512];
+    snprintf(options, sizeof options, "-DGPU_TYPE=%d -DGPU_GROUP=%d%s", key.type, key.group,
+             key.type == 32 ? " -cl-single-precision-constant" : "");
+    snprintf(name, sizeof name, "%s\n%s\n%s", d->properties.identity, source->name, options);
+    gpu_cache_read(gpu_the_driver.type, name, source->text, &cached);
+    int32_t status =
+        gpu_the_driver.program_create(d->handle, source->text, options, cached.bytes ? &cached : NULL,
+                                      out_program, cached.bytes ? NULL : &made);
+    if (status && cached.bytes) /* a binary that the driver no longer takes */
+        status = gpu_the_driver.program_create(d->handle, source->text, options, NULL, out_program, &made);
+    if (!status && made.bytes) gpu_cache_write(gpu_the_driver.type, name, source->text, &made);
+    free(cached.bytes);
+    free(made.bytes);
+    return status;
+}
+
+static int32_t find_program(gpu_device *d, gpu_program_key key, gpu_program **out)
+{
+    gpu_program *p = d->programs;
+    while (p && !same_key(p->key, key)) p = p->next;
+    if (p) {
+        *out = p;
+        return TN_OK;
+    }
+    p = calloc(1, sizeof *p);
+    if (!p) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    p->key = key;
+    int32_t status = compile(d, key, &p->program);
+    if (status) {
+        free(p);
+        return status;
+    }
+    p->next = d->programs;
+    d->programs = p;
+    *out = p;
+    return TN_OK;
+}
+
+static int32_t find_kernel(gpu_device *d, const gpu_job *job, void **out)
+{
+    gpu_program *p = NULL;
+    int32_t status = find_program(d, job->program, &p);
+    if (status) return status;
+    uint32_t i = 0;
+    while (i < p->n_kernels && strcmp(p->kernels[i].name, job->kernel) != 0) i++;
+    if (i == p->n_kernels) {
+        if (i == GPU_PROGRAM_KERNELS)
+            return gpu_error(d->plugin, TN_E_INTERNAL, "too many kernels in a program");
+        status = gpu_the_driver.kernel_create(d->handle, p->program, job->kernel, &p->kernels[i].kernel);
+        if (status) return status;
+        p->kernels[i].name = job->kernel;
+        p->n_kernels++;
+    }
+    *out = p->kernels[i].kernel;
+    return TN_OK;
+}
+
+void gpu_programs_destroy(gpu_device *d)
+{
+    for (gpu_program *p = d->programs, *next; p; p = next) {
+        next = p->next;
+        for (uint32_t i = 0; i < p->n_kernels; i++)
+            gpu_the_driver.kernel_destroy(d->handle, p->kernels[i].kernel);
+        gpu_the_driver.program_destroy(d->handle, p->program);
+        free(p);
+    }
+    d->programs = NULL;
+}
+
+/* ---- Launches ------------------------------------------------------------------------------------------ */
+
+gpu_job gpu_job_of(const tn_call *call, uint32_t file, uint8_t type, const char *kernel)
+{
+    return (gpu_job){.call = call, .program = {.file = (uint16_t)file, .type = type}, .kernel = kernel};
+}
+
+void gpu_give_memory(gpu_job *job, void *allocation)
+{
+    job->arguments[job->n_arguments++] = (gpu_argument){.is_memory = 1, .value = allocation};
+}
+
+void gpu_give(gpu_job *job, const void *value, uint32_t bytes)
+{
+    job->arguments[job->n_arguments++] = (gpu_argument){.bytes = bytes, .value = value};
+}
+
+void gpu_give_faults(gpu_job *job)
+{
+    job->looks_for_faults = 1;
+    gpu_give_memory(job, gpu_stream_of(job->call)->faults);
+}
+
+/* Few sizes of groups: some drivers compile a kernel again for each. */
+static uint32_t group_of(const gpu_device *d, int32_t is_heavy)
+{
+    if (d->properties.is_processor) return is_heavy ? 1 : 64;
+    return 128;
+}
+
+int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
+{
+    gpu_device *d = gpu_device_of(job->call);
+    gpu_stream *stream = gpu_stream_of(job->call);
+    uint32_t group = group_of(d, is_heavy);
+    void *kernel = NULL;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = find_kernel(d, job, &kernel);
+    if (!status)
+        status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
+                                       (items + group - 1) / group * group, group);
+    if (!status && job->looks_for_faults) stream->may_have_fault = 1;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+uint64_t gpu_items_wanted(const gpu_device *d)
+{
+    uint64_t units = d->properties.compute_units ? d->properties.compute_units : 1;
+    return units * (d->properties.is_processor ? 4 : 1024);
+}
+
+int32_t gpu_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset)
+{
+    void *host;
+    return call->host->workspace(call, bytes, out_allocation, out_offset, &host);
+}
+
+/* ---- Faults -------------------------------------------------------------------------------------------- */
+
+int32_t gpu_stream_faults(gpu_stream *stream)
+{
+    static const char *const operations[] = {
+        [GPU_BY_GATHER] = "gather", [GPU_BY_SCATTER] = "scatter", [GPU_BY_SCATTER_ADD] = "scatter_add"};
+    static const int32_t none[GPU_FAULT_WORDS];
+    gpu_device *d = stream->device;
+    int32_t fault[GPU_FAULT_WORDS];
+    int64_t index, size;
+    pthread_mutex_lock(&d->lock);
+    int32_t may = stream->may_have_fault;
+    stream->may_have_fault = 0;
+    pthread_mutex_unlock(&d->lock);
+    if (!may) return TN_OK;
+    int32_t status = gpu_the_driver.read(d->handle, stream->queue, fault, stream->faults, 0, sizeof fault);
+    if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);
+    if (status || fault[0] == GPU_FAULT_NONE) return status;
+    status = gpu_the_driver.write(d->handle, stream->queue, stream->faults, 0, none, sizeof none);
+    if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);
+    if (status) return status;
+    if (fault[0] == GPU_FAULT_DIVISION) return gpu_error(d->plugin, TN_E_ARGUMENT, "ZeroDivisionError");
+    memcpy(&index, fault + 2, sizeof index);
+    memcpy(&size, fault + 4, sizeof size);
+    return gpu_error(d->plugin, TN_E_INDEX, "%s: index %lld is out of bounds for dimension with size %lld",
+                     operations[fault[1]], (long long)index, (long long)size);
+}

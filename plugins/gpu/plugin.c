@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract (tenon/plugin.h) over a driver: devices, memory, copies, streams and events. The only file of the
+ * family that knows the tables; read it from the bottom.
+ */
+#include "gpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const gpu_driver *const driver = &gpu_the_driver;
+
+/* ---- Errors ---------------------------------------------------------------------------------------------- */
+
+#define GPU_TEXT 4096 /* room for an error with a compiler's log */
+
+static void write_text(char *out, const char *format, va_list list)
+{
+    int n = snprintf(out, GPU_TEXT, "%s: ", driver->type);
+    vsnprintf(out + n, GPU_TEXT - (size_t)n, format, list);
+}
+
+int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, ...)
+{
+    char text[GPU_TEXT];
+    va_list list;
+    va_start(list, format);
+    write_text(text, format, list);
+    va_end(list);
+    return plugin->host->error(plugin->host->context, status, text);
+}
+
+int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
+                         const char *format, ...)
+{
+    char text[GPU_TEXT];
+    va_list list;
+    va_start(list, format);
+    write_text(text, format, list);
+    va_end(list);
+    return plugin->host->error_native(plugin->host->context, status, text, native, native_name);
+}
+
+void **gpu_driver_state(gpu_plugin *plugin)
+{
+    return &plugin->driver_state;
+}
+
+/* ---- Devices --------------------------------------------------------------------------------------------- */
+
+static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    gpu_plugin *p = self;
+    int32_t status = driver->find(p, out_count, out_reason);
+    if (!status) p->n_devices = *out_count;
+    return status;
+}
+
+static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    gpu_plugin *p = self;
+    gpu_properties of;
+    if (index >= p->n_devices) return gpu_error(p, TN_E_DEVICE, "there is no device %u", index);
+    driver->describe(p, index, &of);
+    gpu_device described = {.properties = of};
+    tn_device_facts f = {.size = out->size,
+                         .device_class = of.device_class,
+                         .memory_kinds = TN_MEMORY_DEVICE,
+                         .compute_units = of.compute_units,
+                         .total_memory = of.memory_bytes,
+                         .alignment = of.alignment,
+                         .dtypes = gpu_device_dtypes(&described)};
+    memcpy(f.name, of.name, sizeof f.name);
+    memcpy(f.architecture, of.architecture, sizeof f.architecture);
+    memcpy(out, &f, out->size < sizeof f ? out->size : sizeof f);
+    return TN_OK;
+}
+
+static int32_t device_open(void *self, uint32_t index, void **out_device)
+{
+    gpu_plugin *p = self;
+    if (index >= p->n_devices) return gpu_error(p, TN_E_DEVICE, "there is no device %u", index);
+    gpu_device *d = calloc(1, sizeof *d);
+    if (!d) return gpu_error(p, TN_E_OUT_OF_MEMORY, "out of host memory");
+    d->plugin = p;
+    driver->describe(p, index, &d->properties);
+    int32_t status = driver->open(p, index, &d->handle);
+    if (status) {
+        free(d);
+        return status;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_lock(&p->lock);
+    d->next = p->devices;
+    p->devices = d;
+    pthread_mutex_unlock(&p->lock);
+    *out_device = d;
+    return TN_OK;
+}
+
+static void device_close(void *self, void *device)
+{
+    gpu_plugin *p = self;
+    gpu_device *d = device, **at = &p->devices;
+    pthread_mutex_lock(&p->lock);
+    while (*at && *at != d) at = &(*at)->next;
+    if (*at) *at = d->next;
+    pthread_mutex_unlock(&p->lock);
+    gpu_programs_destroy(d);
+    driver->close(d->handle);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+/* ---- Streams ---------------------------------------------------------------------------------------------- */
+
+static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+{
+    static const int32_t no_fault[GPU_FAULT_WORDS];
+    gpu_device *d = device;
+    gpu_stream *s = calloc(1, sizeof *s);
+    if (!s) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    s->device = d;
+    int32_t status = driver->queue_create(d->handle, &s->queue);
+    if (!status) status = driver->alloc(d->handle, sizeof no_fault, &s->faults);
+    if (!status) status = driver->write(d->handle, s->queue, s->faults, 0, no_fault, sizeof no_fault);
+    if (!status) status = driver->queue_finish(d->handle, s->queue);
+    if (status) {
+        if (s->faults) driver->free(d->handle, s->faults);
+        if (s->queue) driver->queue_destroy(d->handle, s->queue);
+        free(s);
+        return status;
+    }
+    pthread_mutex_lock(&d->lock);
+    s->next = d->streams;
+    d->streams = s;
+    pthread_mutex_unlock(&d->lock);
+    *out_stream = s;
+    return TN_OK;
+}
+
+static void stream_destroy(void *self, void *device, void *stream)
+{
+    gpu_device *d = device;
+    gpu_stream *s = stream, **at = &d->streams;
+    pthread_mutex_lock(&d->lock);
+    while (*at && *at != s) at = &(*at)->next;
+    if (*at) *at = s->next;
+    pthread_mutex_unlock(&d->lock);
+    driver->queue_destroy(d->handle, s->queue);
+    driver->free(d->handle, s->faults);
+    free(s);
+}
+
+static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
+{
+    gpu_stream *s = stream;
+    int32_t done, status = driver->queue_query(s->device->handle, s->queue, &done);
+    if (!status && done) status = gpu_stream_faults(s);
+    if (!status) *out_done = done;
+    return status;
+}
+
+static int32_t stream_synchronize(void *self, void *device, void *stream)
+{
+    gpu_stream *s = stream;
+    int32_t status = driver->queue_finish(s->device->handle, s->queue);
+    return status ? status : gpu_stream_faults(s);
+}
+
+static int32_t stream_wait_event(void *self, void *device, void *stream, void *event);
+
+static void *stream_native(void *self, void *device, void *stream)
+{
+    gpu_stream *s = stream;
+    return driver->queue_native(s->device->handle, s->queue);
+}
+
+static int32_t stream_host_callback(void *self, void *device, void *stream, void (*callback)(void *user),
+                                    void *user)
+{
+    gpu_stream *s = stream;
+    return driver->queue_callback(s->device->handle, s->queue, callback, user);
+}
+
+/* The streams stay: the host destroys none while it synchronises their device. */
+static int32_t device_synchronize(void *self, void *device)
+{
+    gpu_device *d = device;
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&d->lock);
+    gpu_stream *s = d->streams;
+    pthread_mutex_unlock(&d->lock);
+    for (; s && !status; s = s->next) status = stream_synchronize(self, device, s);
+    return status;
+}
+
+/* ---- Events ----------------------------------------------------------------------------------------------- */
+
+/* What the driver recorded last, or NULL. */
+typedef struct gpu_event {
+    gpu_device *device;
+    pthread_mutex_t lock;
+    void *recorded;
+} gpu_event;
+
+static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
+{
+    gpu_event *e = calloc(1, sizeof *e);
+    if (!e) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    e->device = device;
+    pthread_mutex_init(&e->lock, NULL);
+    *out_event = e;
+    return TN_OK;
+}
+
+static void event_destroy(void *self, void *device, void *event)
+{
+    gpu_event *e = event;
+    if (e->recorded) driver->event_release(e->device->handle, e->recorded);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+static int32_t event_record(void *self, void *device, void *event, void *stream)
+{
+    gpu_event *e = event;
+    gpu_stream *s = stream;
+    void *recorded;
+    int32_t status = driver->event_record(s->device->handle, s->queue, &recorded);
+    if (status) return status;
+    pthread_mutex_lock(&e->lock);
+    void *before = e->recorded;
+    e->recorded = recorded;
+    pthread_mutex_unlock(&e->lock);
+    if (before) driver->event_release(e->device->handle, before);
+    return TN_OK;
+}
+
+static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
+{
+    gpu_event *e = event;
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&e->lock);
+    if (e->recorded)
+        status = driver->event_query(e->device->handle, e->recorded, out_done);
+    else
+        *out_done = 1;
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static int32_t event_synchronize(void *self, void *device, void *event)
+{
+    gpu_event *e = event;
+    pthread_mutex_lock(&e->lock);
+    int32_t status = e->recorded ? driver->event_wait(e->device->handle, e->recorded) : TN_OK;
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
+{
+    gpu_event *from = start, *to = end;
+    if (!from->recorded || !to->recorded)
+        return gpu_error(self, TN_E_STATE, "elapsed: both events must have been recorded");
+    return driver->event_elapsed(from->device->handle, from->recorded, to->recorded, out_ms);
+}
+
+static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
+{
+    gpu_stream *s = stream;
+    gpu_event *e = event;
+    pthread_mutex_lock(&e->lock);
+    int32_t status = TN_OK;
+    if (e->recorded && e->device == s->device)
+        status = driver->queue_wait(s->device->handle, s->queue, e->recorded);
+    else if (e->recorded) /* of another device, with a context of its own */
+        status = driver->event_wait(e->device->handle, e->recorded);
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+/* ---- Memory and copies ------------------------------------------------------------------------------------ */
+
+static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
+                            void **out_host)
+{
+    gpu_device *d = device;
+    if (kind != TN_MEMORY_DEVICE)
+        return gpu_error(self, TN_E_UNSUPPORTED, "there is no memory of kind %u", kind);
+    if (d->properties.largest_allocation && bytes > d->properties.largest_allocation)
+        return gpu_error(self, TN_E_OUT_OF_MEMORY,
+                         "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
+                         (unsigned long long)bytes, (unsigned long long)d->properties.largest_allocation);
+    int32_t status = driver->alloc(d->handle, bytes, out_allocation);
+    if (status) return status;
+    __atomic_fetch_add(&d->allocated, bytes, __ATOMIC_RELAXED);
+    *out_host = NULL;
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    __atomic_fetch_sub(&((gpu_device *)device)->allocated, bytes, __ATOMIC_RELAXED);
+    driver->free(((gpu_device *)device)->handle, allocation);
+}
+
+static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                           uint32_t value, void *stream)
+{
+    uint8_t pattern = (uint8_t)value;
+    return driver->fill(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, allocation, offset,
+                        bytes, &pattern, 1);
+}
+
+/* Drivers do not say how much is free: it is what this context has not taken. */
+static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    gpu_device *d = device;
+    uint64_t total = d->properties.memory_bytes, taken = __atomic_load_n(&d->allocated, __ATOMIC_RELAXED);
+    *out_free = total > taken ? total - taken : 0;
+    *out_total = total;
+    return TN_OK;
+}
+
+static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
+                              uint64_t bytes, void *stream)
+{
+    return driver->write(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, allocation, offset,
+                         host, bytes);
+}
+
+static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
+                              uint64_t bytes, void *stream)
+{
+    return driver->read(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, host, allocation,
+                        offset, bytes);
+}
+
+static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
+                                uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    return driver->copy(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, to, to_offset, from,
+                        from_offset, bytes);
+}
+
+/* ---- Tables ----------------------------------------------------------------------------------------------- */
+
+static const tn_device_interface device_interface_of_type = {.size = sizeof(tn_device_interface),
+                                                             .type = NULL,
+                                                             .enumerate = enumerate,
+                                                             .facts = facts,
+                                                             .open = device_open,
+                                                             .close = device_close,
+                                                             .synchronize = device_synchronize};
+static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
+                                                     .alloc = memory_alloc,
+                                                     .free = memory_free,
+                                                     .fill = memory_fill,
+                                                     .info = memory_info};
+static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
+                                                 .host_to_device = host_to_device,
+                                                 .device_to_host = device_to_host,
+                                                 .device_to_device = device_to_device};
+static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
+                                                     .create = stream_create,
+                                                     .destroy = stream_destroy,
+                                                     .query = stream_query,
+                                                     .synchronize = stream_synchronize,
+                                                     .wait_event = stream_wait_event,
+                                                     .native = stream_native,
+                                                     .host_callback = stream_host_callback};
+static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
+                                                   .create = event_create,
+                                                   .destroy = event_destroy,
+                                                   .record = event_record,
+                                                   .query = event_query,
+                                                   .synchronize = event_synchronize,
+                                                   .elapsed = event_elapsed};
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    gpu_plugin *p = self;
+    if (version != 1) return NULL;
+    if (!strcmp(name, "tenon.device")) return &p->device_interface;
+    if (!strcmp(name, "tenon.memory")) return &memory_interface;
+    if (!strcmp(name, "tenon.copy")) return &copy_interface;
+    if (!strcmp(name, "tenon.stream")) return &stream_interface;
+    if (!strcmp(name, "tenon.event")) return &event_interface;
+    return strcmp(name, "tenon.kernels") ? NULL : &p->kernels;
+}
+
+static void shutdown(void *self)
+{
+    gpu_plugin *p = self;
+    const tn_host *host = p->host;
+    driver->forget(p);
+    pthread_mutex_destroy(&p->lock);
+    if (p->rows) host->free(host->context, p->rows, p->n_rows * sizeof *p->rows);
+    host->free(host->context, p, sizeof *p);
+}
+
+static int32_t init(const tn_host *host, void **out_self)
+{
+    gpu_plugin *p = host->alloc(host->context, sizeof *p);
+    if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *p = (gpu_plugin){.host = host, .device_interface = device_interface_of_type};
+    p->device_interface.type = driver->type;
+    pthread_mutex_init(&p->lock, NULL);
+    int32_t status = gpu_rows_make(p);
+    if (status)
+        shutdown(p);
+    else
+        *out_self = p;
+    return status;
+}
+
+int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+    out->shutdown = shutdown;
+    return TN_OK;
+}

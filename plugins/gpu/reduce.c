@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions and scans: lines are cut into parts, as many as keep the device busy (device/reduce.cl). */
+#include "gpu.h"
+
+typedef struct reduction {
+    uint32_t opcode;
+    uint32_t is_scan;
+} reduction;
+
+#define LEAST_PART 1024 /* elements for which an item and its state are worth their cost */
+
+/* The parts of a line: enough items for the device, none too short. */
+static void cut(const gpu_device *d, gpu_nest *nest, uint32_t kept, uint64_t lines)
+{
+    uint64_t size = nest->numel / lines, wanted = gpu_items_wanted(d), parts = (wanted + lines - 1) / lines;
+    uint64_t most = (size + LEAST_PART - 1) / LEAST_PART;
+    if (parts > most) parts = most;
+    if (parts < 1) parts = 1;
+    uint64_t length = (size + parts - 1) / parts;
+    nest->scalars[0] = kept;
+    nest->scalars[1] = lines;
+    nest->scalars[2] = (size + length - 1) / length;
+    nest->scalars[3] = length;
+}
+
+/* The type to compute in: that of the result for sums and products, else that of the elements. */
+static uint8_t type_of(uint32_t opcode, tn_dtype in, tn_dtype out)
+{
+    if (opcode > GPU_PROD || out == TN_BOOL || in == TN_FLOAT64) return gpu_type(in);
+    return gpu_type(out);
+}
+
+typedef struct pass {
+    const tn_call *call;
+    gpu_nest nest;
+    uint8_t type;
+    void *states;
+    int64_t first_state; /* in words */
+} pass;
+
+static gpu_job job_of(const pass *p, const char *kernel)
+{
+    return gpu_job_of(p->call, GPU_FILE_REDUCE, p->type, kernel);
+}
+
+static int32_t make_states(pass *p, uint64_t items)
+{
+    uint64_t offset;
+    int32_t status = gpu_workspace(p->call, items * 16, &p->states, &offset);
+    p->first_state = (int64_t)offset / 8;
+    return status;
+}
+
+/* Queues `reduce` over all parts. */
+static int32_t reduce_all_parts(pass *p, const tn_operand *out, const tn_operand *in, uint64_t items)
+{
+    gpu_job job = job_of(p, "reduce");
+    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, in->allocation);
+    gpu_give_memory(&job, p->states);
+    gpu_give(&job, &p->first_state, sizeof p->first_state);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    return gpu_launch(&job, items, p->nest.numel / items >= 64 ? GPU_HEAVY : GPU_LIGHT);
+}
+
+static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
+{
+    const tn_operand *out = tn_nest_operand(call->nest, 0), *in = tn_nest_operand(call->nest, 1);
+    uint64_t parts = p->nest.scalars[2];
+    int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
+    if (!status) status = reduce_all_parts(p, out, in, lines * parts);
+    if (status || parts == 1) return status;
+    gpu_job job = job_of(p, "reduce_parts");
+    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, p->states);
+    gpu_give(&job, &p->first_state, sizeof p->first_state);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    return gpu_launch(&job, lines, GPU_LIGHT);
+}
+
+static int32_t scan(const tn_call *call, pass *p, uint64_t lines)
+{
+    const tn_operand *out = tn_nest_operand(call->nest, 0);
+    const tn_operand *in = tn_nest_operand(call->nest, call->nest->n_outputs);
+    const tn_operand *positions = tn_nest_operand(call->nest, call->nest->n_outputs - 1);
+    uint64_t parts = p->nest.scalars[2];
+    int32_t status = TN_OK;
+    if (parts > 1) {
+        status = make_states(p, lines * parts);
+        if (!status) status = reduce_all_parts(p, out, in, lines * parts);
+        gpu_job job = job_of(p, "scan_parts");
+        gpu_give_memory(&job, p->states);
+        gpu_give(&job, &p->first_state, sizeof p->first_state);
+        gpu_give(&job, &p->nest, sizeof p->nest);
+        if (!status) status = gpu_launch(&job, lines, GPU_LIGHT);
+    }
+    gpu_job job = job_of(p, "scan");
+    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, in->allocation);
+    gpu_give_memory(&job, positions->allocation);
+    gpu_give_memory(&job, p->states);
+    gpu_give(&job, &p->first_state, sizeof p->first_state);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    return status ? status
+                  : gpu_launch(&job, lines * parts,
+                               p->nest.numel / (lines * parts) >= 64 ? GPU_HEAVY : GPU_LIGHT);
+}
+
+/* Operands of the device's nest: out, in, and the positions of cummax and cummin. */
+static void arrange(pass *p, const tn_nest *nest)
+{
+    uint32_t in = nest->n_outputs;
+    gpu_nest_of_call(&p->nest, nest, in + 1);
+    if (in != 2) return;
+    gpu_nest n = p->nest;
+    memcpy(n.strides[1], p->nest.strides[2], sizeof n.strides[1]);
+    memcpy(n.strides[2], p->nest.strides[1], sizeof n.strides[2]);
+    n.offsets[1] = p->nest.offsets[2];
+    n.offsets[2] = p->nest.offsets[1];
+    n.dtypes[1] = p->nest.dtypes[2];
+    n.dtypes[2] = p->nest.dtypes[1];
+    p->nest = n;
+}
+
+static int32_t run(void *self, const tn_call *call)
+{
+    const reduction *r = call->data;
+    const tn_nest *nest = call->nest;
+    tn_dtype out = tn_nest_operand(nest, 0)->dtype, in = tn_nest_operand(nest, nest->n_outputs)->dtype;
+    uint64_t lines = 1;
+    pass p = {.call = call, .type = type_of(r->opcode, in, out)};
+    for (uint32_t d = 0; d < nest->kept; d++) lines *= (uint64_t)nest->sizes[d];
+    arrange(&p, nest);
+    p.nest.opcode = r->opcode;
+    if (out == TN_BOOL && r->opcode == GPU_SUM) p.nest.opcode = GPU_ANY;
+    if (out == TN_BOOL && r->opcode == GPU_PROD) p.nest.opcode = GPU_ALL;
+    cut(gpu_device_of(call), &p.nest, nest->kept, lines);
+    return r->is_scan ? scan(call, &p, lines) : reduce(call, &p, lines);
+}
+
+#define ROW(text, ...)                                                                           \
+    {                                                                                            \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text,       \
+        .dtypes = gpu_all_dtypes, .run = run, .can_run = gpu_can_run, .data = &(const reduction) \
+        {                                                                                        \
+            .opcode = __VA_ARGS__                                                                \
+        }                                                                                        \
+    }
+#define DIMS  "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
+#define TOTAL "(Tensor self, *, ScalarType? dtype=None) -> Tensor"
+static const tn_kernel_row rows[] = {
+    ROW("sum" TOTAL, GPU_SUM),
+    ROW("sum.dim_IntList" DIMS, GPU_SUM),
+    ROW("mean" TOTAL, GPU_MEAN),
+    ROW("mean.dim" DIMS, GPU_MEAN),
+    ROW("prod" TOTAL, GPU_PROD),
+    ROW("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        GPU_PROD),
+    ROW("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", GPU_MAX),
+    ROW("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", GPU_MIN),
+    ROW("any(Tensor self) -> Tensor", GPU_ANY),
+    ROW("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", GPU_ANY),
+    ROW("all(Tensor self) -> Tensor", GPU_ALL),
+    ROW("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", GPU_ALL),
+    ROW("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", GPU_ARGMAX),
+    ROW("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", GPU_ARGMIN),
+    ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_SUM, .is_scan = 1),
+    ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_PROD, .is_scan = 1),
+    ROW("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", GPU_LAST_MAX, .is_scan = 1),
+    ROW("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", GPU_LAST_MIN, .is_scan = 1),
+};
+const gpu_rows gpu_reduce_rows = GPU_ROW_LIST(rows);

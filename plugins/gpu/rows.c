@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel rows of all operator files as one table. */
+#include "gpu.h"
+
+int32_t gpu_rows_make(gpu_plugin *plugin)
+{
+    static const gpu_rows *const lists[] = {&gpu_basic_rows, &gpu_reduce_rows, &gpu_index_rows,
+                                            &gpu_product_rows, &gpu_sort_rows};
+    uint32_t count = gpu_pointwise_rows(NULL), at = count;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) count += lists[i]->count;
+    plugin->rows = plugin->host->alloc(plugin->host->context, count * sizeof(tn_kernel_row));
+    if (!plugin->rows) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    plugin->n_rows = count;
+    gpu_pointwise_rows(plugin->rows);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        memcpy(plugin->rows + at, lists[i]->rows, lists[i]->count * sizeof(tn_kernel_row));
+        at += lists[i]->count;
+    }
+    plugin->kernels = (tn_kernels_interface){.size = sizeof(tn_kernels_interface),
+                                             .count = count,
+                                             .row_bytes = sizeof(tn_kernel_row),
+                                             .rows = plugin->rows};
+    return TN_OK;
+}

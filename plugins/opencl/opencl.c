@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OpenCL driver of the GPU family: any device with OpenCL 1.2, found through the ICD loader. Memory is a
+ * cl_mem, and kernels get its start and offsets, because sub-buffers would have to be aligned. A stream is an
+ * in-order queue. Read it from the bottom.
+ */
+#include "gpu.h"
+#include "symbols.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOADER   "libOpenCL.so.1"
+#define MOST     16 /* platforms, and devices of one platform */
+#define MOST_LOG 3500
+
+/* ---- The loader, devices and statuses --------------------------------------------------------------------- */
+
+typedef struct found_device {
+    cl_platform_id platform;
+    cl_device_id id;
+} found_device;
+
+typedef struct opencl_state {
+    opencl_symbols cl;
+    void *loader;
+    uint32_t count;
+    found_device devices[MOST * MOST];
+    char reason[256];
+} opencl_state;
+
+typedef struct opencl_device {
+    gpu_plugin *plugin;
+    const opencl_symbols *cl;
+    cl_device_id id;
+    cl_context context;
+    char options[96]; /* of every program */
+} opencl_device;
+
+typedef struct opencl_queue {
+    cl_command_queue queue;
+    pthread_mutex_t lock; /* of the rest */
+    uint64_t queued;      /* pieces of work so far */
+    uint64_t finished;    /* of these, the first ones that are known to have finished */
+    uint64_t marked;      /* of these, the first ones that the marker stands behind */
+    cl_event marker;      /* for queries, or NULL */
+} opencl_queue;
+
+static const char *status_name(cl_int status)
+{
+    switch (status) {
+#define CASE(name) \
+    case name:     \
+        return #name;
+        OPENCL_STATUSES(CASE)
+#undef CASE
+    default:
+        return "unknown status";
+    }
+}
+
+static int32_t status_of(cl_int status)
+{
+    if (status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
+        status == CL_OUT_OF_HOST_MEMORY)
+        return TN_E_OUT_OF_MEMORY;
+    return status == CL_DEVICE_NOT_AVAILABLE ? TN_E_DEVICE_LOST : TN_E_INTERNAL;
+}
+
+/* Turns a status of OpenCL into one of ours; `what` failed. */
+static int32_t check(const opencl_device *d, cl_int status, const char *what)
+{
+    if (status == CL_SUCCESS) return TN_OK;
+    return gpu_error_native(d->plugin, status_of(status), status, status_name(status), "%s failed: %s", what,
+                            status_name(status));
+}
+
+static opencl_state *state_of(gpu_plugin *plugin)
+{
+    return *gpu_driver_state(plugin);
+}
+
+static int32_t load(opencl_state *s)
+{
+    s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
+    if (!s->loader) {
+        snprintf(s->reason, sizeof s->reason, "the ICD loader " LOADER " is not installed");
+        return 0;
+    }
+#define LOAD(name)                                                                                      \
+    *(void **)(void *)&s->cl.name = dlsym(s->loader, #name);                                            \
+    if (!s->cl.name) {                                                                                  \
+        snprintf(s->reason, sizeof s->reason, LOADER " has no " #name ": it is older than OpenCL 1.2"); \
+        return 0;                                                                                       \
+    }
+    OPENCL_REQUIRED(LOAD)
+#undef LOAD
+    return 1;
+}
+
+static void find_devices(opencl_state *s)
+{
+    cl_platform_id platforms[MOST];
+    cl_device_id ids[MOST];
+    cl_uint n_platforms = 0, n = 0;
+    cl_int status = s->cl.clGetPlatformIDs(MOST, platforms, &n_platforms);
+    if (status != CL_SUCCESS || !n_platforms) {
+        snprintf(s->reason, sizeof s->reason, LOADER " found no driver (ICD)");
+        return;
+    }
+    if (n_platforms > MOST) n_platforms = MOST;
+    for (cl_uint p = 0; p < n_platforms; p++) {
+        if (s->cl.clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MOST, ids, &n) != CL_SUCCESS) continue;
+        for (cl_uint i = 0; i < n && i < MOST; i++)
+            s->devices[s->count++] = (found_device){platforms[p], ids[i]};
+    }
+    if (!s->count)
+        snprintf(s->reason, sizeof s->reason, LOADER " found %u driver%s (ICD) without a device", n_platforms,
+                 n_platforms == 1 ? "" : "s");
+}
+
+static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
+{
+    opencl_state *s = calloc(1, sizeof *s);
+    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *gpu_driver_state(plugin) = s;
+    if (load(s)) find_devices(s);
+    *out_count = s->count;
+    *out_reason = s->count ? NULL : s->reason;
+    return TN_OK;
+}
+
+/* The loader stays loaded: drivers have threads and exit handlers of their own. */
+static void forget(gpu_plugin *plugin)
+{
+    free(state_of(plugin));
+    *gpu_driver_state(plugin) = NULL;
+}
+
+static void device_text(const opencl_state *s, cl_device_id id, cl_device_info what, char *out, size_t bytes)
+{
+    char text[512] = "";
+    s->cl.clGetDeviceInfo(id, what, sizeof text, text, NULL);
+    snprintf(out, bytes, "%.*s", (int)bytes - 1, text);
+}
+
+/* Numbers of 4 or 8 bytes. */
+static uint64_t device_number(const opencl_state *s, cl_device_id id, cl_device_info what)
+{
+    uint64_t number = 0; /* little-endian, as all hosts are */
+    return s->cl.clGetDeviceInfo(id, what, sizeof number, &number, NULL) == CL_SUCCESS ? number : 0;
+}
+
+static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
+{
+    const opencl_state *s = state_of(plugin);
+    cl_device_id id = s->devices[index].id;
+    cl_device_type type = device_number(s, id, CL_DEVICE_TYPE);
+    char platform[64] = "", driver_version[48], version[64];
+    s->cl.clGetPlatformInfo(s->devices[index].platform, CL_PLATFORM_VERSION, sizeof platform, platform, NULL);
+    device_text(s, id, CL_DRIVER_VERSION, driver_version, sizeof driver_version);
+    device_text(s, id, CL_DEVICE_VERSION, version, sizeof version);
+    *out = (gpu_properties){
+        .is_processor = (type & CL_DEVICE_TYPE_CPU) != 0,
+        .compute_units = (uint32_t)device_number(s, id, CL_DEVICE_MAX_COMPUTE_UNITS),
+        .memory_bytes = device_number(s, id, CL_DEVICE_GLOBAL_MEM_SIZE),
+        .largest_allocation = device_number(s, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
+        .alignment = (uint32_t)device_number(s, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8,
+        .has_double = device_number(s, id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
+    };
+    int32_t is_shared = (int32_t)device_number(s, id, CL_DEVICE_HOST_UNIFIED_MEMORY);
+    out->device_class = out->is_processor              ? TN_DEVICE_VIRTUAL
+                        : !(type & CL_DEVICE_TYPE_GPU) ? TN_DEVICE_ACCELERATOR
+                        : is_shared                    ? TN_DEVICE_INTEGRATED
+                                                       : TN_DEVICE_DISCRETE;
+    if (out->alignment < 64 || out->alignment & (out->alignment - 1)) out->alignment = 64;
+    device_text(s, id, CL_DEVICE_NAME, out->name, sizeof out->name);
+    device_text(s, id, CL_DEVICE_VERSION, out->architecture, sizeof out->architecture);
+    snprintf(out->identity, sizeof out->identity, "%s|%s|%s|%s", platform, out->name, version,
+             driver_version);
+}
+
+static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
+{
+    const opencl_state *s = state_of(plugin);
+    cl_int status;
+    opencl_device *d = calloc(1, sizeof *d);
+    if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *d = (opencl_device){.plugin = plugin, .cl = &s->cl, .id = s->devices[index].id};
+    int32_t rounds =
+        (device_number(s, d->id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s",
+             rounds ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+    d->context = s->cl.clCreateContext(NULL, 1, &d->id, NULL, NULL, &status);
+    if (status != CL_SUCCESS) {
+        int32_t failed = check(d, status, "clCreateContext");
+        free(d);
+        return failed;
+    }
+    *out_device = d;
+    return TN_OK;
+}
+
+static void close_device(void *device)
+{
+    opencl_device *d = device;
+    d->cl->clReleaseContext(d->context);
+    free(d);
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------------------- */
+
+static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
+{
+    opencl_device *d = device;
+    cl_int status;
+    cl_mem memory = d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &status);
+    if (status == CL_INVALID_BUFFER_SIZE) status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (status != CL_SUCCESS)
+        return gpu_error_native(d->plugin, status_of(status), status, status_name(status),
+                                "cannot allocate %llu bytes: %s", (unsigned long long)bytes,
+                                status_name(status));
+    *out_memory = memory;
+    return TN_OK;
+}
+
+static void free_memory(void *device, void *memory)
+{
+    opencl_device *d = device;
+    d->cl->clReleaseMemObject(memory);
+}
+
+/* ---- Queues ----------------------------------------------------------------------------------------------- */
+
+/* To be called after something was queued: the driver begins, and queries know of it. */
+static int32_t queued(opencl_device *d, opencl_queue *q, cl_int status, const char *what)
+{
+    if (status == CL_SUCCESS) status = d->cl->clFlush(q->queue);
+    pthread_mutex_lock(&q->lock);
+    q->queued++;
+    pthread_mutex_unlock(&q->lock);
+    return check(d, status, what);
+}
+
+static int32_t queue_create(void *device, void **out_queue)
+{
+    opencl_device *d = device;
+    cl_int status;
+    opencl_queue *q = calloc(1, sizeof *q);
+    if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    q->queue = d->cl->clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &status);
+    if (status != CL_SUCCESS) {
+        free(q);
+        return check(d, status, "clCreateCommandQueue");
+    }
+    pthread_mutex_init(&q->lock, NULL);
+    *out_queue = q;
+    return TN_OK;
+}
+
+static void queue_destroy(void *device, void *queue)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    if (q->marker) d->cl->clReleaseEvent(q->marker);
+    d->cl->clReleaseCommandQueue(q->queue);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+}
+
+static int32_t event_state(opencl_device *d, cl_event event, int32_t *out_done)
+{
+    cl_int state = CL_QUEUED;
+    cl_int status =
+        d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    if (status == CL_SUCCESS && state < 0) status = state; /* the command was ended by this error */
+    if (status == CL_SUCCESS) *out_done = state == CL_COMPLETE;
+    return check(d, status, "queued work");
+}
+
+/* Puts a marker behind all work, in place of an earlier one; under the lock. */
+static int32_t mark(opencl_device *d, opencl_queue *q)
+{
+    cl_event marker;
+    cl_int status = d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker);
+    if (status == CL_SUCCESS) {
+        if (q->marker) d->cl->clReleaseEvent(q->marker);
+        q->marker = marker;
+        q->marked = q->queued;
+        status = d->cl->clFlush(q->queue);
+    }
+    return check(d, status, "a marker");
+}
+
+static int32_t queue_query(void *device, void *queue, int32_t *out_done)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    int32_t status = TN_OK, done = 0;
+    pthread_mutex_lock(&q->lock);
+    if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
+    if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
+    if (done && q->finished < q->marked) q->finished = q->marked;
+    *out_done = q->finished == q->queued;
+    pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+static int32_t queue_finish(void *device, void *queue)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    pthread_mutex_lock(&q->lock);
+    uint64_t before = q->queued;
+    pthread_mutex_unlock(&q->lock);
+    int32_t status = check(d, d->cl->clFinish(q->queue), "queued work");
+    pthread_mutex_lock(&q->lock);
+    if (!status && q->finished < before) q->finished = before;
+    pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+static int32_t queue_wait(void *device, void *queue, void *event)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    cl_event waited = event;
+    return queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &waited, NULL), "a barrier");
+}
+
+static void *queue_native(void *device, void *queue)
+{
+    return ((opencl_queue *)queue)->queue;
+}
+
+typedef struct callback_call {
+    const opencl_symbols *cl;
+    void (*callback)(void *user);
+    void *user;
+    cl_event returned; /* later work waits for it */
+} callback_call;
+
+static void CL_CALLBACK run_callback(cl_event event, cl_int status, void *data)
+{
+    callback_call *c = data;
+    c->callback(c->user);
+    c->cl->clSetUserEventStatus(c->returned, CL_COMPLETE);
+    c->cl->clReleaseEvent(c->returned);
+    free(c);
+}
+
+/* A marker calls back, and a barrier holds later work until the callback has returned. */
+static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    cl_event marker;
+    cl_int status;
+    callback_call *c = malloc(sizeof *c);
+    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *c = (callback_call){.cl = d->cl, .callback = callback, .user = user};
+    c->returned = d->cl->clCreateUserEvent(d->context, &status);
+    if (status != CL_SUCCESS) {
+        free(c);
+        return check(d, status, "clCreateUserEvent");
+    }
+    status = d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker);
+    if (status == CL_SUCCESS) {
+        cl_event returned = c->returned;
+        cl_int barred = d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL);
+        status = d->cl->clSetEventCallback(marker, CL_COMPLETE, run_callback, c);
+        if (status != CL_SUCCESS) d->cl->clSetUserEventStatus(returned, CL_COMPLETE);
+        d->cl->clReleaseEvent(marker);
+        if (status == CL_SUCCESS) return queued(d, q, barred, "a barrier");
+    }
+    d->cl->clReleaseEvent(c->returned);
+    free(c);
+    return check(d, status, "a callback");
+}
+
+/* ---- Events ----------------------------------------------------------------------------------------------- */
+
+static int32_t event_record(void *device, void *queue, void **out_event)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    cl_event event;
+    int32_t status = queued(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event), "a marker");
+    if (!status) *out_event = event;
+    return status;
+}
+
+static void event_release(void *device, void *event)
+{
+    ((opencl_device *)device)->cl->clReleaseEvent(event);
+}
+
+static int32_t event_query(void *device, void *event, int32_t *out_done)
+{
+    return event_state(device, event, out_done);
+}
+
+static int32_t event_wait(void *device, void *event)
+{
+    opencl_device *d = device;
+    cl_event waited = event;
+    return check(d, d->cl->clWaitForEvents(1, &waited), "queued work");
+}
+
+static int32_t event_elapsed(void *device, void *start, void *end, double *out_ms)
+{
+    opencl_device *d = device;
+    cl_ulong from = 0, to = 0;
+    cl_event ends[2] = {start, end};
+    cl_int status = d->cl->clWaitForEvents(2, ends);
+    if (status == CL_SUCCESS)
+        status = d->cl->clGetEventProfilingInfo(start, CL_PROFILING_COMMAND_END, sizeof from, &from, NULL);
+    if (status == CL_SUCCESS)
+        status = d->cl->clGetEventProfilingInfo(end, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL);
+    if (status == CL_SUCCESS) *out_ms = ((double)to - (double)from) / 1e6; /* from nanoseconds */
+    return check(d, status, "the time of an event");
+}
+
+/* ---- Copies ----------------------------------------------------------------------------------------------- */
+
+static int32_t write_memory(void *device, void *queue, void *memory, uint64_t offset, const void *host,
+                            uint64_t bytes)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    return queued(d, q,
+                  d->cl->clEnqueueWriteBuffer(q->queue, memory, CL_FALSE, offset, bytes, host, 0, NULL, NULL),
+                  "a copy to the device");
+}
+
+static int32_t read_memory(void *device, void *queue, void *host, void *memory, uint64_t offset,
+                           uint64_t bytes)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    return queued(d, q,
+                  d->cl->clEnqueueReadBuffer(q->queue, memory, CL_FALSE, offset, bytes, host, 0, NULL, NULL),
+                  "a copy to the host");
+}
+
+static int32_t copy_memory(void *device, void *queue, void *to, uint64_t to_offset, void *from,
+                           uint64_t from_offset, uint64_t bytes)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    return queued(
+        d, q, d->cl->clEnqueueCopyBuffer(q->queue, from, to, from_offset, to_offset, bytes, 0, NULL, NULL),
+        "a copy");
+}
+
+static int32_t fill_memory(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
+                           const void *pattern, uint32_t pattern_bytes)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    return queued(
+        d, q,
+        d->cl->clEnqueueFillBuffer(q->queue, memory, pattern, pattern_bytes, offset, bytes, 0, NULL, NULL),
+        "a fill");
+}
+
+/* ---- Programs --------------------------------------------------------------------------------------------- */
+
+static void get_binary(opencl_device *d, cl_program program, gpu_binary *out)
+{
+    size_t size = 0;
+    unsigned char *bytes;
+    if (d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS ||
+        !size)
+        return;
+    bytes = malloc(size);
+    if (bytes &&
+        d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
+        *out = (gpu_binary){bytes, size};
+    else
+        free(bytes);
+}
+
+static int32_t build_error(opencl_device *d, cl_program program, cl_int status)
+{
+    size_t size = 0;
+    char *log = NULL;
+    if (d->cl->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS &&
+        size)
+        log = malloc(size + 1);
+    if (log &&
+        d->cl->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, log, NULL) != CL_SUCCESS)
+        size = 0;
+    if (log) log[size] = 0;
+    int32_t failed =
+        gpu_error_native(d->plugin, status == CL_BUILD_PROGRAM_FAILURE ? TN_E_INTERNAL : status_of(status),
+                         status, status_name(status), "the device code does not compile: %s\n%.*s",
+                         status_name(status), MOST_LOG, log ? log : "(no log)");
+    free(log);
+    return failed;
+}
+
+static int32_t program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
+                              void **out_program, gpu_binary *out_binary)
+{
+    opencl_device *d = device;
+    char all[512];
+    cl_int status;
+    cl_program program;
+    snprintf(all, sizeof all, "%s %s", d->options, options);
+    if (binary) {
+        const unsigned char *bytes = binary->bytes;
+        program =
+            d->cl->clCreateProgramWithBinary(d->context, 1, &d->id, &binary->size, &bytes, NULL, &status);
+    } else {
+        program = d->cl->clCreateProgramWithSource(d->context, 1, &source, NULL, &status);
+    }
+    if (status != CL_SUCCESS) return check(d, status, "clCreateProgram");
+    status = d->cl->clBuildProgram(program, 1, &d->id, all, NULL, NULL);
+    if (status != CL_SUCCESS) {
+        int32_t failed = build_error(d, program, status);
+        d->cl->clReleaseProgram(program);
+        return failed;
+    }
+    if (out_binary) get_binary(d, program, out_binary);
+    *out_program = program;
+    return TN_OK;
+}
+
+static void program_destroy(void *device, void *program)
+{
+    ((opencl_device *)device)->cl->clReleaseProgram(program);
+}
+
+static int32_t kernel_create(void *device, void *program, const char *name, void **out_kernel)
+{
+    opencl_device *d = device;
+    cl_int status;
+    *out_kernel = d->cl->clCreateKernel(program, name, &status);
+    return check(d, status, name);
+}
+
+static void kernel_destroy(void *device, void *kernel)
+{
+    ((opencl_device *)device)->cl->clReleaseKernel(kernel);
+}
+
+static int32_t launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
+                      uint32_t n_arguments, uint64_t items, uint32_t group)
+{
+    opencl_device *d = device;
+    opencl_queue *q = queue;
+    size_t global = items, local = group;
+    cl_int status = CL_SUCCESS;
+    for (uint32_t i = 0; i < n_arguments && status == CL_SUCCESS; i++) {
+        const gpu_argument *a = &arguments[i];
+        cl_mem memory = (cl_mem)a->value;
+        status = a->is_memory ? d->cl->clSetKernelArg(kernel, i, sizeof memory, memory ? &memory : NULL)
+                              : d->cl->clSetKernelArg(kernel, i, a->bytes, a->value);
+    }
+    if (status != CL_SUCCESS) return check(d, status, "clSetKernelArg");
+    status = d->cl->clEnqueueNDRangeKernel(q->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    return queued(d, q, status, "a kernel");
+}
+
+/* ---- The driver ------------------------------------------------------------------------------------------- */
+
+const gpu_driver gpu_the_driver = {
+    .type = "opencl",
+    .version = "0.1",
+    .find = find,
+    .forget = forget,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .alloc = alloc,
+    .free = free_memory,
+    .queue_create = queue_create,
+    .queue_destroy = queue_destroy,
+    .queue_query = queue_query,
+    .queue_finish = queue_finish,
+    .queue_wait = queue_wait,
+    .queue_callback = queue_callback,
+    .queue_native = queue_native,
+    .event_record = event_record,
+    .event_release = event_release,
+    .event_query = event_query,
+    .event_wait = event_wait,
+    .event_elapsed = event_elapsed,
+    .write = write_memory,
+    .read = read_memory,
+    .copy = copy_memory,
+    .fill = fill_memory,
+    .program_create = program_create,
+    .program_destroy = program_destroy,
+    .kernel_create = kernel_create,
+    .kernel_destroy = kernel_destroy,
+    .launch = launch,
+};
+
+TN_DEFINE_PLUGIN("opencl", "0.1", "Tenon", 0, gpu_entry);

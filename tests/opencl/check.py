@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon check` on the OpenCL plugin: tiers 0 to 3 are whole, every kernel runs on the device, nothing fails.
+
+    check.py TENON PLUGIN
+"""
+import json
+import subprocess
+import sys
+
+# What the device leaves to the CPU: special functions that OpenCL C does not have.
+LEFT_OUT = {"aten::conj_physical", "aten::complex", "aten::nextafter", "aten::frexp.Tensor", "aten::erfinv", "aten::digamma",
+            "aten::polygamma", "aten::igamma", "aten::igammac", "aten::i0"}
+LEAST_CASES = {0: 45, 1: 8000, 2: 4, 3: 100}
+
+
+def main():
+    tool, plugin = sys.argv[1:]
+    done = subprocess.run([tool, "check", plugin, "--tier", "3", "--jobs", "2", "--json", "-"], capture_output=True, text=True)
+    if "no device here" in done.stdout:
+        print("skipped: no OpenCL device (Debian: pocl-opencl-icd)\n0 passed, 0 failed, 1 skipped")
+        return 77
+    report = json.loads(done.stdout)
+    wrong = [f"{c['name']}: {c['outcome']}: {c.get('reason', '')}" for c in report["cases"] if not c["as_expected"]]
+    for tier in report["tiers"]:
+        if not tier["whole"] or tier["passed"] < LEAST_CASES[tier["tier"]]:
+            wrong.append(f"tier {tier['tier']}: {tier['passed']} cases passed, whole: {tier['whole']}")
+    lacking = {name.split("/")[-1] for name in report["tiers"][1]["lacking"]}
+    wrong += [f"{name} runs on the CPU" for name in sorted(lacking - LEFT_OUT)]
+    wrong += [f"{name} has a kernel by now: take it out of the list" for name in sorted(LEFT_OUT - lacking)]
+    print(*wrong[:100], done.stderr[-2000:], sep="\n")
+    passed = sum(c["outcome"] == "passed" for c in report["cases"])
+    print(f"{passed} passed, {len(wrong)} failed, 0 skipped")
+    return 1 if wrong or done.returncode else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

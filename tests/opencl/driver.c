@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The OpenCL driver and the cache of programs alone, below the contract: what `tenon check` cannot reach. */
+#include "gpu.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char last_error[8192];
+static int32_t last_native;
+
+static int32_t record_error(void *context, int32_t status, const char *message)
+{
+    snprintf(last_error, sizeof last_error, "%s", message);
+    return status;
+}
+static int32_t record_native(void *context, int32_t status, const char *message, int32_t native,
+                             const char *name)
+{
+    last_native = native;
+    return record_error(context, status, message);
+}
+static const tn_host host = {.size = sizeof(tn_host), .error = record_error, .error_native = record_native};
+static gpu_plugin plugin = {.host = &host};
+static void *device;
+static const gpu_driver *const driver = &gpu_the_driver;
+
+static void open_first(void)
+{
+    uint32_t count = 0;
+    const char *reason = NULL;
+    cr_assert_eq(driver->find(&plugin, &count, &reason), TN_OK);
+    if (!count) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd): %s", reason);
+    cr_assert_eq(driver->open(&plugin, 0, &device), TN_OK, "%s", last_error);
+}
+static void close_it(void)
+{
+    if (device) driver->close(device);
+    driver->forget(&plugin);
+}
+TestSuite(driver, .init = open_first, .fini = close_it);
+
+static const char doubling[] = "__kernel void doubled(__global float *x) { x[get_global_id(0)] *= 2.0f; }";
+
+static float run_doubled(void *program)
+{
+    void *kernel, *queue, *memory;
+    float x[64] = {[5] = 21};
+    cr_assert_eq(driver->kernel_create(device, program, "doubled", &kernel), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->queue_create(device, &queue), TN_OK);
+    cr_assert_eq(driver->alloc(device, sizeof x, &memory), TN_OK);
+    cr_assert_eq(driver->write(device, queue, memory, 0, x, sizeof x), TN_OK);
+    gpu_argument argument = {.is_memory = 1, .value = memory};
+    cr_assert_eq(driver->launch(device, queue, kernel, &argument, 1, 64, 64), TN_OK);
+    cr_assert_eq(driver->read(device, queue, x, memory, 0, sizeof x), TN_OK);
+    cr_assert_eq(driver->queue_finish(device, queue), TN_OK);
+    driver->kernel_destroy(device, kernel);
+    driver->queue_destroy(device, queue);
+    driver->free(device, memory);
+    return x[5];
+}
+
+Test(driver, the_compilers_log_is_in_the_error)
+{
+    void *program = NULL;
+    cr_assert_eq(driver->program_create(device, "__kernel void f(__global int *x) { *x = no_such_name; }", "",
+                                        NULL, &program, NULL),
+                 TN_E_INTERNAL);
+    cr_assert_null(program);
+    cr_assert_not_null(
+        strstr(last_error, "opencl: the device code does not compile: CL_BUILD_PROGRAM_FAILURE"));
+    cr_assert_not_null(strstr(last_error, "no_such_name"), "%s", last_error);
+    cr_assert_eq(last_native, -11);
+}
+
+Test(driver, a_kernel_that_is_not_there)
+{
+    void *program, *kernel = NULL;
+    cr_assert_eq(driver->program_create(device, doubling, "", NULL, &program, NULL), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->kernel_create(device, program, "tripled", &kernel), TN_E_INTERNAL);
+    cr_assert_not_null(strstr(last_error, "tripled failed: CL_INVALID_KERNEL_NAME"), "%s", last_error);
+    driver->program_destroy(device, program);
+}
+
+Test(driver, a_binary_runs_like_its_source)
+{
+    void *program;
+    gpu_binary binary = {0};
+    cr_assert_eq(driver->program_create(device, doubling, "", NULL, &program, &binary), TN_OK, "%s",
+                 last_error);
+    cr_assert_eq(run_doubled(program), 42);
+    driver->program_destroy(device, program);
+    cr_assert_gt(binary.size, 0);
+    cr_assert_eq(driver->program_create(device, doubling, "", &binary, &program, NULL), TN_OK, "%s",
+                 last_error);
+    cr_assert_eq(run_doubled(program), 42);
+    driver->program_destroy(device, program);
+    memset(binary.bytes, 0x5a, binary.size);
+    cr_assert_neq(driver->program_create(device, doubling, "", &binary, &program, NULL), TN_OK);
+    free(binary.bytes);
+}
+
+Test(driver, more_memory_than_the_device_allocates)
+{
+    void *memory = NULL;
+    cr_assert_eq(driver->alloc(device, (uint64_t)1 << 60, &memory), TN_E_OUT_OF_MEMORY);
+    cr_assert_null(memory);
+    cr_assert_not_null(strstr(last_error, "cannot allocate 1152921504606846976 bytes"), "%s", last_error);
+}
+
+/* ---- The cache -------------------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/tenon_cache_XXXXXX";
+
+static void make_folder(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
+}
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+TestSuite(cache, .init = make_folder, .fini = remove_folder);
+
+static const gpu_binary stored = {"some code", 9};
+
+static int32_t is_there(const char *key, const char *source)
+{
+    gpu_binary found;
+    gpu_cache_read("test", key, source, &found);
+    int32_t there =
+        found.bytes && found.size == stored.size && memcmp(found.bytes, stored.bytes, stored.size) == 0;
+    cr_assert(there || !found.bytes, "another program's code");
+    free(found.bytes);
+    return there;
+}
+
+Test(cache, keeps_programs_by_key_and_source)
+{
+    cr_assert_not(is_there("key", "source"));
+    gpu_cache_write("test", "key", "source", &stored);
+    cr_assert(is_there("key", "source"));
+    cr_assert_not(is_there("other key", "source"));
+    cr_assert_not(is_there("key", "other source"));
+}
+
+Test(cache, is_for_its_user_alone)
+{
+    char path[256];
+    struct stat s;
+    gpu_cache_write("test", "key", "source", &stored);
+    snprintf(path, sizeof path, "%s/tenon/plugins/test", folder);
+    cr_assert_eq(stat(path, &s), 0);
+    cr_assert_eq(s.st_mode & 0777, 0700);
+    cr_assert_eq(chmod(path, 0777), 0);
+    cr_assert_not(is_there("key", "source"), "code from a folder that others may write");
+}
+
+Test(cache, works_without_a_folder)
+{
+    setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+    gpu_cache_write("test", "key", "source", &stored);
+    cr_assert_not(is_there("key", "source"));
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    gpu_cache_write("test", "key", "source", &stored);
+    cr_assert_not(is_there("key", "source"));
+}
+
+/* Each byte of a file decides: a cut or changed one is not taken. */
+Test(cache, refuses_damaged_files)
+{
+    char command[512];
+    gpu_cache_write("test", "key", "source", &stored);
+    snprintf(command, sizeof command, "truncate -s -1 %s/tenon/plugins/test/*.bin", folder);
+    cr_assert_eq(system(command), 0);
+    cr_assert_not(is_there("key", "source"));
+    gpu_cache_write("test", "key", "source", &stored);
+    cr_assert(is_there("key", "source"));
+    snprintf(command, sizeof command, "for f in %s/tenon/plugins/test/*.bin; do printf x >> $f; done",
+             folder);
+    cr_assert_eq(system(command), 0);
+    cr_assert_not(is_there("key", "source"));
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program sees when something goes wrong on an OpenCL device, and that it can go on afterwards. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+static tn_context *ctx;
+static tn_device device;
+static tn_scope *s;
+
+static void open_device(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    device = tn_device_parse(ctx, "opencl:0");
+    if (!device) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd)");
+    tn_scope_options options = {.size = sizeof options, .device = device};
+    s = tn_scope_open_with(ctx, &options);
+}
+static void close_device(void)
+{
+    if (s) tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+TestSuite(program, .init = open_device, .fini = close_device);
+
+static tn_tensor *numbers(tn_dtype dtype, int64_t count, const double *values)
+{
+    return tn__to_copy(s, tn_from_data(s, TN_FLOAT64, TN_INTS(count), values, device), .dtype = dtype);
+}
+
+/* Fetching `t` gives this error, and the device works afterwards. */
+static void expect_late(const tn_tensor *t, int32_t status, const char *text)
+{
+    char out[64];
+    uint64_t bytes = t ? (uint64_t)(tn_tensor_numel(t) * tn_dtype_bytes(tn_tensor_dtype(t))) : 0;
+    int32_t got = t ? tn_to_host(s, t, out, bytes) : tn_scope_failed(s);
+    if (!got) got = tn_device_synchronize(ctx, device);
+    cr_assert_eq(got, status, "status %d", got);
+    const tn_error *error = tn_scope_failed(s) ? tn_scope_error(s) : tn_last_error();
+    cr_assert_not_null(error);
+    cr_assert_not_null(strstr(error->message, text), "%s", error->message);
+    tn_scope_clear(s);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK, "the error comes once");
+    tn_tensor *sum =
+        tn_add(s, numbers(TN_FLOAT32, 2, (double[]){1, 2}), numbers(TN_FLOAT32, 2, (double[]){10, 20}));
+    float values[2];
+    cr_assert_eq(tn_to_host(s, sum, values, sizeof values), TN_OK);
+    cr_assert(values[0] == 11 && values[1] == 22);
+}
+
+Test(program, an_index_out_of_bounds_is_reported_late)
+{
+    tn_tensor *x = numbers(TN_FLOAT32, 5, (double[]){0, 1, 2, 3, 4});
+    expect_late(tn_gather(s, x, 0, numbers(TN_INT64, 2, (double[]){1, 7})), TN_E_INDEX,
+                "gather: index 7 is out of bounds for dimension with size 5");
+}
+
+Test(program, scatter_checks_its_index_and_writes_nothing_outside)
+{
+    tn_tensor *x = numbers(TN_FLOAT32, 3, (double[]){1, 2, 3});
+    tn_tensor *index = numbers(TN_INT64, 3, (double[]){0, -4, 2}),
+              *source = numbers(TN_FLOAT32, 3, (double[]){7, 8, 9});
+    float values[3];
+    tn_scatter_(s, x, 0, index, source);
+    expect_late(NULL, TN_E_INDEX, "scatter: index -4 is out of bounds for dimension with size 3");
+    cr_assert_eq(tn_to_host(s, x, values, sizeof values), TN_OK);
+    cr_assert(values[0] == 7 && values[1] == 2 && values[2] == 9);
+}
+
+Test(program, an_integer_division_by_zero)
+{
+    expect_late(
+        tn_floor_divide(s, numbers(TN_INT32, 2, (double[]){1, 2}), numbers(TN_INT32, 2, (double[]){1, 0})),
+        TN_E_ARGUMENT, "ZeroDivisionError");
+}
+
+Test(program, more_memory_than_there_is)
+{
+    tn_tensor *x = tn_empty(s, TN_INTS(1ll << 40), .dtype = TN_FLOAT32);
+    cr_assert_null(x);
+    cr_assert_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY);
+    tn_scope_clear(s);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+}
+
+Test(program, operands_of_another_device)
+{
+    tn_tensor *here = numbers(TN_FLOAT32, 2, (double[]){1, 2});
+    tn_tensor *there = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, tn_device_parse(ctx, "cpu"));
+    cr_assert_null(tn_add(s, here, there));
+    cr_assert_eq(tn_scope_failed(s), TN_E_DEVICE);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "opencl:0"), "%s", tn_scope_error(s)->message);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "cpu"), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+}
+
+/* 1 + 1/2 + ... + 1/n is the logarithm of n, Euler's constant and 1 / 2n to within 1 / 12n^2. */
+Test(program, long_sums_keep_their_digits)
+{
+    const double n = 1000000;
+    tn_tensor *terms = tn_reciprocal(s, tn_arange_start(s, 1.0, n + 1, .dtype = TN_FLOAT32));
+    double want = log(n) + 0.57721566490153286 + 1 / (2 * n);
+    cr_assert_float_eq(tn_item_double(s, tn_sum(s, terms)), want, 2e-6);
+    cr_assert_float_eq(tn_item_double(s, tn_select(s, tn_cumsum(s, terms, 0), 0, -1)), want, 2e-6);
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+}
+
+/* 7 is a generator modulo 2^31 - 1: its powers are spread, and no two of the first 2^31 - 2 are the same. */
+Test(program, a_long_line_is_sorted)
+{
+    enum { N = 20000 };
+    static int64_t values[N], sorted[N], positions[N];
+    int64_t power = 1;
+    for (int i = 0; i < N; i++) values[i] = power = power * 7 % 2147483647;
+    tn_tensor *t = tn_from_data(s, TN_INT64, TN_INTS(N), values, device);
+    tn_sort_result out = tn_sort(s, t);
+    cr_assert_eq(tn_to_host(s, out.values, sorted, sizeof sorted), TN_OK);
+    cr_assert_eq(tn_to_host(s, out.indices, positions, sizeof positions), TN_OK);
+    for (int i = 0; i < N; i++) {
+        cr_assert(i == 0 || sorted[i - 1] < sorted[i]);
+        cr_assert_eq(values[positions[i]], sorted[i]);
+    }
+}
