@@ -172,7 +172,7 @@ void gpu_programs_destroy(gpu_device *device);
 /* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */
 int32_t gpu_stream_faults(gpu_stream *stream);
 /* Operations that a fault names. */
-enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_DIVISION };
+enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE };
 
 /* ---- The cache of compiled programs --------------------------------------------------------------------- */
 

@@ -63,47 +63,167 @@ static void to_front(gpu_nest *nest, uint32_t dim, uint32_t count)
     }
 }
 
-/* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value); `data`: the reduction, or NULL. */
+/* A scatter in preparation. The source is a tensor, or one element in temporary memory. */
+typedef struct scattering {
+    const tn_call *call;
+    const tn_tensor_desc *out, *index, *source;
+    void *element;
+    uint32_t dim;
+    gpu_nest nest; /* out, index, source; dimension 0 is that of the index */
+} scattering;
+
+/* The element is what the source has, from now on. */
+static int32_t set_element(scattering *c, tn_value value)
+{
+    uint64_t bits[2], offset;
+    uint32_t bytes = gpu_bytes(c->out->dtype);
+    int32_t status = gpu_workspace(c->call, bytes, &c->element, &offset);
+    gpu_element_bits(c->out->dtype, value, bits);
+    if (status) return status;
+    memset(c->nest.strides[2], 0, sizeof c->nest.strides[2]);
+    c->nest.offsets[2] = (int64_t)offset;
+    c->nest.dtypes[2] = c->nest.dtypes[0];
+    return gpu_the_driver.fill(gpu_device_of(c->call)->handle, gpu_stream_of(c->call)->queue, c->element,
+                               offset, bytes, bits, bytes);
+}
+
+/* The source may be larger than the index: its strides count, not its sizes. */
+static void set_source(scattering *c)
+{
+    gpu_nest whole = c->nest;
+    whole.rank = c->source->rank;
+    gpu_nest_add(&whole, 2, c->source);
+    memcpy(c->nest.strides[2], whole.strides[2], sizeof whole.strides[2]);
+    c->nest.offsets[2] = whole.offsets[2];
+    c->nest.dtypes[2] = whole.dtypes[2];
+    int64_t stride = c->nest.strides[2][c->dim];
+    c->nest.strides[2][c->dim] = c->nest.strides[2][0];
+    c->nest.strides[2][0] = stride;
+    c->element = NULL;
+}
+
+static void begin_scatter(scattering *c, const tn_call *call, uint64_t operation)
+{
+    *c = (scattering){.call = call, .out = gpu_tensor(call->outs[0]), .index = gpu_tensor(call->args[2])};
+    if (call->args[3].tag == TN_TAG_TENSOR) c->source = gpu_tensor(call->args[3]);
+    gpu_nest_of_tensor(&c->nest, c->index);
+    gpu_nest_add(&c->nest, 0, c->out);
+    gpu_nest_add(&c->nest, 1, c->index);
+    at_least_a_line(&c->nest);
+    c->dim = dim_of(&c->nest, tn_value_as_int(call->args[1]));
+    index_into(&c->nest, 0, c->out, c->dim, operation);
+    to_front(&c->nest, c->dim, 2);
+}
+
+static void give_operands(gpu_job *job, const scattering *c)
+{
+    gpu_give_memory(job, c->out->allocation);
+    gpu_give_memory(job, c->index->allocation);
+    gpu_give_memory(job, c->element ? c->element : c->source->allocation);
+    gpu_give_faults(job);
+}
+
+static int32_t launch_lines(gpu_job *job, const scattering *c)
+{
+    gpu_give(job, &c->nest, sizeof c->nest);
+    return gpu_launch(job, c->nest.numel / c->nest.sizes[0], c->nest.sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
+}
+
+static int32_t overwrite(scattering *c)
+{
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_MEMORY, 0, "scatter");
+    c->nest.opcode = gpu_bytes(c->out->dtype);
+    give_operands(&job, c);
+    return launch_lines(&job, c);
+}
+
+/* The counts, for means, begin at element `first` of `counts`. */
+static int32_t combine(scattering *c, uint32_t reduction, void *counts, int64_t first)
+{
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_combine");
+    c->nest.opcode = reduction;
+    give_operands(&job, c);
+    gpu_give_memory(&job, counts);
+    gpu_give(&job, &first, sizeof first);
+    return launch_lines(&job, c);
+}
+
+/* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value) */
 static int32_t scatter(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *out = gpu_tensor(call->outs[0]), *index = gpu_tensor(call->args[2]);
-    const tn_tensor_desc *source = call->args[3].tag == TN_TAG_TENSOR ? gpu_tensor(call->args[3]) : NULL;
-    const uint32_t *reduction = call->data;
-    void *filled = NULL;
-    uint64_t filled_offset = 0;
-    gpu_nest nest;
-    gpu_nest_of_tensor(&nest, index);
-    if (!nest.numel) return TN_OK;
-    gpu_nest_add(&nest, 0, out);
-    gpu_nest_add(&nest, 1, index);
-    if (source) {
-        /* The source may be larger than the index: its strides count, not its sizes. */
-        gpu_nest_add(&nest, 2, source);
-    } else {
-        uint64_t bits[2];
-        uint32_t bytes = gpu_bytes(out->dtype);
-        int32_t status = gpu_workspace(call, bytes, &filled, &filled_offset);
-        gpu_element_bits(out->dtype, call->args[3], bits);
-        if (!status)
-            status = gpu_the_driver.fill(gpu_device_of(call)->handle, gpu_stream_of(call)->queue, filled,
-                                         filled_offset, bytes, bits, bytes);
-        if (status) return status;
-        nest.offsets[2] = (int64_t)filled_offset;
-        nest.dtypes[2] = nest.dtypes[0];
-    }
-    at_least_a_line(&nest);
-    uint32_t dim = dim_of(&nest, tn_value_as_int(call->args[1]));
-    index_into(&nest, 0, out, dim, reduction ? GPU_BY_SCATTER_ADD : GPU_BY_SCATTER);
-    to_front(&nest, dim, 3);
-    nest.opcode = reduction ? *reduction : gpu_bytes(out->dtype);
-    gpu_job job = reduction ? gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(out->dtype), "scatter_combine")
-                            : gpu_job_of(call, GPU_FILE_MEMORY, 0, "scatter");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, index->allocation);
-    gpu_give_memory(&job, source ? source->allocation : filled);
-    gpu_give_faults(&job);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.numel / nest.sizes[0], nest.sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
+    scattering c;
+    int32_t status = TN_OK;
+    begin_scatter(&c, call, GPU_BY_SCATTER);
+    if (!c.nest.numel) return TN_OK;
+    if (c.source)
+        set_source(&c);
+    else
+        status = set_element(&c, call->args[3]);
+    return status ? status : overwrite(&c);
+}
+
+/* scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) */
+static int32_t scatter_add(void *self, const tn_call *call)
+{
+    scattering c;
+    begin_scatter(&c, call, GPU_BY_SCATTER_ADD);
+    if (!c.nest.numel) return TN_OK;
+    set_source(&c);
+    return combine(&c, GPU_SUM, NULL, 0);
+}
+
+static int32_t reduction_of(const tn_call *call)
+{
+    static const struct {
+        const char *name;
+        uint32_t reduction;
+    } names[] = {
+        {"sum", GPU_SUM}, {"prod", GPU_PROD}, {"mean", GPU_MEAN}, {"amax", GPU_MAX}, {"amin", GPU_MIN}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(call->args[4].as.string, names[i].name) == 0) return (int32_t)names[i].reduction;
+    return -1;
+}
+
+/* Divides the sums by the counts, `more` added to each of them. */
+static int32_t divide(scattering *c, void *counts, int64_t first, uint64_t more)
+{
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_mean");
+    c->nest.scalars[2] = more;
+    gpu_give_memory(&job, c->out->allocation);
+    gpu_give_memory(&job, counts);
+    gpu_give(&job, &first, sizeof first);
+    gpu_give(&job, &c->nest, sizeof c->nest);
+    return gpu_launch(&job, (uint64_t)c->nest.numel / c->nest.sizes[0] * c->nest.scalars[1], GPU_LIGHT);
+}
+
+/* scatter_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) */
+static int32_t scatter_reduce(void *self, const tn_call *call)
+{
+    int32_t reduction = reduction_of(call), keeps = tn_value_as_bool(call->args[5]), status = TN_OK;
+    void *counts = NULL;
+    uint64_t offset = 0, zero = 0;
+    scattering c;
+    begin_scatter(&c, call, GPU_BY_SCATTER_REDUCE);
+    if (!c.nest.numel) return TN_OK;
+    uint64_t bytes = (uint64_t)c.nest.numel / c.nest.sizes[0] * c.nest.scalars[1] * 4;
+    if (reduction == GPU_MEAN) status = gpu_workspace(call, bytes, &counts, &offset);
+    if (!status && counts)
+        status = gpu_the_driver.fill(gpu_device_of(call)->handle, gpu_stream_of(call)->queue, counts, offset,
+                                     bytes, &zero, 4);
+    /* Without self a position begins with what changes nothing: for an extreme any of its own elements. */
+    int32_t is_extreme = reduction == GPU_MAX || reduction == GPU_MIN;
+    if (!status && !keeps && !is_extreme) status = set_element(&c, tn_value_int(reduction == GPU_PROD));
+    if (!status && !keeps && is_extreme) set_source(&c);
+    if (!status && !keeps) status = overwrite(&c);
+    set_source(&c);
+    if (!status) status = combine(&c, (uint32_t)reduction, counts, (int64_t)offset / 4);
+    if (!status && counts) status = divide(&c, counts, (int64_t)offset / 4, (uint64_t)keeps);
+    return status;
+}
+
+static const char *can_scatter_reduce(void *self, const tn_call *call)
+{
+    return reduction_of(call) < 0 ? "the reduction is unknown" : gpu_can_run(self, call);
 }
 
 /* nonzero(Tensor self): the host waits for the number of results. */
@@ -157,22 +277,23 @@ static int32_t nonzero(void *self, const tn_call *call)
     return gpu_launch(&write, (uint64_t)parts, GPU_HEAVY);
 }
 
-static const uint32_t by_sum = GPU_SUM;
-
-#define ROW(text, function, can, extra)                                                    \
+#define ROW(text, function, can)                                                           \
     {                                                                                      \
         .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = gpu_all_dtypes, .run = function, .can_run = can, .data = extra           \
+        .dtypes = gpu_all_dtypes, .run = function, .can_run = can                          \
     }
 static const tn_kernel_row rows[] = {
     ROW("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather,
-        gpu_can_move, NULL),
+        gpu_can_move),
     ROW("scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)", scatter,
-        gpu_can_move, NULL),
+        gpu_can_move),
     ROW("scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)", scatter,
-        gpu_can_move, NULL),
-    ROW("scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)", scatter,
-        gpu_can_run, &by_sum),
-    ROW("nonzero(Tensor self) -> Tensor", nonzero, gpu_can_run, NULL),
+        gpu_can_move),
+    ROW("scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)", scatter_add,
+        gpu_can_run),
+    ROW("scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+        "include_self=True) -> Tensor(a!)",
+        scatter_reduce, can_scatter_reduce),
+    ROW("nonzero(Tensor self) -> Tensor", nonzero, gpu_can_run),
 };
 const gpu_rows gpu_index_rows = GPU_ROW_LIST(rows);

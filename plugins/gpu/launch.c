@@ -151,8 +151,10 @@ int32_t gpu_workspace(const tn_call *call, uint64_t bytes, void **out_allocation
 
 int32_t gpu_stream_faults(gpu_stream *stream)
 {
-    static const char *const operations[] = {
-        [GPU_BY_GATHER] = "gather", [GPU_BY_SCATTER] = "scatter", [GPU_BY_SCATTER_ADD] = "scatter_add"};
+    static const char *const operations[] = {[GPU_BY_GATHER] = "gather",
+                                             [GPU_BY_SCATTER] = "scatter",
+                                             [GPU_BY_SCATTER_ADD] = "scatter_add",
+                                             [GPU_BY_SCATTER_REDUCE] = "scatter_reduce"};
     static const int32_t none[GPU_FAULT_WORDS];
     gpu_device *d = stream->device;
     int32_t fault[GPU_FAULT_WORDS];

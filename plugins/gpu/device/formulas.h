@@ -81,21 +81,26 @@ BINARY_WITH(shift_right, a >> (b < 0 || b >= x ? x - 1 : b))
 
 #if GPU_GROUP == GPU_GROUP_ACTIVATION
 #include "activation_formulas.h"
-#define LOGISTIC(v) (1 / (1 + FN(exp)(-(v))))
 #define ROOT_HALF   ((T)0.70710678118654752440) /* sqrt(1 / 2) */
 #define NORMAL_AT_0 ((T)0.39894228040143267794) /* 1 / sqrt(2 pi) */
 #define TANH_LINEAR ((T)0.79788456080286535588) /* sqrt(2 / pi) */
 #define TANH_CUBIC  ((T)0.044715)
-UNARY(sigmoid, LOGISTIC(a))
+/* 1 / (1 + e^-v), through e^-|v|, which does not overflow. */
+ALWAYS_INLINE T logistic(T v)
+{
+    T power = FN(exp)(-FN(fabs)(v)), above = 1 / (1 + power);
+    return v < 0 ? power * above : above;
+}
+UNARY(sigmoid, logistic(a))
+BINARY(log_sigmoid_backward, (a * logistic(-b)))
 UNARY(tanh, FN(tanh)(a))
-UNARY(silu, a *LOGISTIC(a))
+UNARY(silu, (a * logistic(a)))
 ALWAYS_INLINE T silu_slope(T g, T a)
 {
-    T sigma = LOGISTIC(a);
-    return g * sigma * (1 + a * (1 - sigma));
+    return g * logistic(a) * (1 + a * logistic(-a));
 }
 BINARY(silu_backward, silu_slope(a, b))
-UNARY(gelu, a *(T)0.5 * (FN(erfc)(-a * ROOT_HALF)))
+UNARY(gelu, (a * (T)0.5 * FN(erfc)(-a * ROOT_HALF)))
 BINARY(gelu_backward, a *((T)0.5 * FN(erfc)(-b * ROOT_HALF) + b * NORMAL_AT_0 * FN(exp)(b * b * (T)-0.5)))
 UNARY(gelu_tanh, (T)0.5 * a * (1 + FN(tanh)(TANH_LINEAR * (a + TANH_CUBIC * a * a * a))))
 ALWAYS_INLINE T gelu_tanh_slope(T g, T a)
@@ -108,8 +113,8 @@ BINARY(gelu_tanh_backward, gelu_tanh_slope(a, b))
 /* x: factor of the result below 0; y: factor of the number above 0; z: factor of the number below 0. */
 UNARY_WITH(elu, a < 0 ? FN(expm1)(a * z) * x : a * y)
 /* x: beta; y: threshold. */
-UNARY_WITH(softplus, a * x > y ? a : FN(log1p)(FN(exp)(a * x)) / x)
-BINARY_WITH(softplus_backward, b * x > y ? a : a * LOGISTIC(b * x))
+UNARY_WITH(softplus, (a * x) > y ? a : FN(log1p)(FN(exp)(a * x)) / x)
+BINARY_WITH(softplus_backward, (b * x) > y ? a : a * logistic(b * x))
 #endif
 
 #if GPU_GROUP == GPU_GROUP_FUNCTION

@@ -21,9 +21,13 @@ GPU_KERNEL void iota(GPU_GLOBAL uint8_t *out, gpu_nest nest)
     gpu_store(out + at[0], nest.dtypes[0], gpu_value(nest.scalars[0]) + (T)i * gpu_value(nest.scalars[1]));
 }
 
-/* As `scatter` of memory.cl, but the source is combined with what is there; nest.opcode is a reduction. */
+/*
+ * As `scatter` of memory.cl, but the source is combined with what is there; nest.opcode is a reduction. For means
+ * `counts`, from element `first` on, counts what each position has got.
+ */
 GPU_KERNEL void scatter_combine(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index,
-                                GPU_GLOBAL const uint8_t *source, GPU_GLOBAL int32_t *fault, gpu_nest nest)
+                                GPU_GLOBAL const uint8_t *source, GPU_GLOBAL int32_t *fault,
+                                GPU_GLOBAL int32_t *counts, int64_t first, gpu_nest nest)
 {
     uint32_t i = gpu_item(), rest = i;
     int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
@@ -41,12 +45,30 @@ GPU_KERNEL void scatter_combine(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_
             continue;
         }
         T old = gpu_load(to, nest.dtypes[0]);
-        if (nest.opcode == GPU_SUM) x = old + x;
+        if (nest.opcode == GPU_MEAN) counts[first + (int64_t)i * size + position]++;
+        if (nest.opcode == GPU_SUM || nest.opcode == GPU_MEAN) x = old + x;
         if (nest.opcode == GPU_PROD) x = old * x;
         if (nest.opcode == GPU_MAX) x = is_nan(old) || old > x ? old : x;
         if (nest.opcode == GPU_MIN) x = is_nan(old) || old < x ? old : x;
         gpu_store(to, nest.dtypes[0], x);
     }
+}
+
+/* Sums become means: an item is a position of a line. scalars as above, but scalars[2] is added to the counts. */
+GPU_KERNEL void scatter_mean(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int32_t *counts, int64_t first, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), size = (uint32_t)nest.scalars[1], rest = i / size;
+    int64_t at[1] = {nest.offsets[0]};
+    if (i >= nest.numel / nest.sizes[0] * size || !counts[first + i]) return;
+    GPU_WALK(nest, 1, nest.rank, rest, at, 1)
+    GPU_GLOBAL uint8_t *to = out + at[0] + (int64_t)(i % size) * (int64_t)nest.scalars[0];
+    T sum = gpu_load(to, nest.dtypes[0]), count = (T)(counts[first + i] + (int32_t)nest.scalars[2]);
+#if GPU_IS_FLOAT
+    sum /= count;
+#else
+    sum = sum / count - (sum % count < 0 ? 1 : 0); /* rounded down */
+#endif
+    gpu_store(to, nest.dtypes[0], sum);
 }
 
 /*

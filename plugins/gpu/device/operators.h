@@ -130,6 +130,7 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(gelu_tanh_backward, gelu_tanh_backward)     \
     X(silu, silu)                                 \
     X(silu_backward, silu_backward)               \
+    X(log_sigmoid_backward, log_sigmoid_backward) \
     X(elu, elu)                                   \
     X(softplus, softplus)                         \
     X(softplus_backward, softplus_backward)
