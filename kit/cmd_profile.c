@@ -101,8 +101,8 @@ int cmd_profile(int argc, char **argv)
     }
     char *text = read_file(options.operand);
     if (!text) return CMD_FAILED;
-    cJSON *json = cJSON_Parse(text);
-    const cJSON *profile = cJSON_GetObjectItemCaseSensitive(json, "tenon_profile");
+    cJSON *root = cJSON_Parse(text);
+    const cJSON *profile = cJSON_GetObjectItemCaseSensitive(root, "tenon_profile");
     free(text);
     if (cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(profile, "rows"))) {
         status = print_table(profile, options.set[0]);
@@ -110,6 +110,6 @@ int cmd_profile(int argc, char **argv)
         fprintf(stderr, "tenon profile: %s is not a profile of Tenon\n", options.operand);
         status = CMD_FAILED;
     }
-    cJSON_Delete(json);
+    cJSON_Delete(root);
     return status;
 }
