@@ -5,7 +5,7 @@
  * allocator of its own, that is asked instead, and only the counting is done here.
  */
 #include <string.h>
-#include "core/allocator.h"
+#include "core/allocator_history.h"
 #include "core/graph.h"
 #include "core/profile.h"
 
@@ -47,7 +47,8 @@ int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
     a->granule = device->synchronous ? 64 : 512;
     if (a->granule < device->facts.alignment) a->granule = device->facts.alignment;
     a->empty.allocator = a;
-    a->direct = device->synchronous && is_watched() && !tni_allocator_is_replaced(a);
+    a->is_watched = device->synchronous && is_watched() && !tni_allocator_is_replaced(a);
+    a->direct = a->is_watched;
     if (device->synchronous) a->keep = host_keep(device);
     if (device->synchronous && !a->direct && !tni_allocator_is_replaced(a) && a->granule == 64) {
         a->shards = tni_alloc_zeroed(ctx, TNI_SHARDS * sizeof *a->shards);
@@ -55,13 +56,25 @@ int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
             tni_free(ctx, a, sizeof *a);
             return TN_E_OUT_OF_MEMORY;
         }
-        a->cache_most = TNI_SMALL_BLOCK;
     }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->quiet, NULL);
-    if (tni_profile_flags(ctx) & TN_PROFILE_MEMORY) tni_allocator_watch(a, TNI_WATCH_PROFILE, 1);
+    if (tni_profile_flags(ctx) & TN_PROFILE_MEMORY) a->watchers = TNI_WATCH_PROFILE;
+    tni_cache_choose(a);
+    if (ctx->memory_options) {
+        int32_t status = tni_allocator_configure(a, ctx->memory_options);
+        if (status) {
+            tni_allocator_destroy(a);
+            return status;
+        }
+    }
     *out = a;
     return TN_OK;
+}
+
+void tni_cache_choose(struct tni_allocator *a)
+{
+    atomic_store(&a->cache_most, a->shards && !a->watchers && !a->direct ? TNI_SMALL_BLOCK : 0);
 }
 
 /* Takes the thread out of those that hold something, see allocator.h. Under the lock. */
@@ -83,8 +96,10 @@ void tni_allocator_leave(struct tni_allocator *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks)
+void tni_allocated_add(struct tni_allocator *a, int32_t small, int64_t bytes, int64_t blocks)
 {
+    tni_stat_add(a, TNI_STAT_ALLOCATION, small, blocks);
+    tni_stat_add(a, TNI_STAT_ALLOCATED_BYTES, small, bytes);
     a->stats.allocated_bytes += (uint64_t)bytes;
     a->stats.active_blocks += (uint64_t)blocks;
     /* Counts of caches arrive late, so the sum may dip below zero for a moment. */
@@ -98,27 +113,45 @@ static void tell_watchers(const struct tni_allocator *a, int64_t change)
         tni_profile_memory(a->device, change, a->stats.allocated_bytes, a->stats.reserved_bytes);
 }
 
+static int32_t is_small(const tni_block *b)
+{
+    return b->part_of ? b->part_of->pool->small : b->bytes <= TNI_SMALL_BLOCK;
+}
+
 void tni_block_count(struct tni_allocator *a, const tni_block *b)
 {
-    tni_allocated_add(a, (int64_t)b->bytes, 1);
+    int32_t small = is_small(b);
+    tni_allocated_add(a, small, (int64_t)b->bytes, 1);
+    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, small, (int64_t)b->asked);
+    tni_stat_add(a, TNI_STAT_ACTIVE, small, 1);
+    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, small, (int64_t)b->bytes);
     a->stats.allocations++;
     if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, (int64_t)b->bytes);
+    tni_history_block(a, TNI_HISTORY_ALLOC, b);
 }
 
 void tni_block_uncount(struct tni_allocator *a, const tni_block *b)
 {
-    tni_allocated_add(a, -(int64_t)b->bytes, -1);
+    int32_t small = is_small(b);
+    tni_allocated_add(a, small, -(int64_t)b->bytes, -1);
+    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, small, -(int64_t)b->asked);
     if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, -(int64_t)b->bytes);
+    tni_history_block(a, TNI_HISTORY_FREE_REQUESTED, b);
+}
+
+void tni_active_end(struct tni_allocator *a, const tni_block *b)
+{
+    tni_stat_add(a, TNI_STAT_ACTIVE, is_small(b), -1);
+    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, is_small(b), -(int64_t)b->bytes);
+    tni_history_block(a, TNI_HISTORY_FREE_COMPLETED, b);
 }
 
 void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on)
 {
     tni_allocator_enter(a);
     a->watchers = on ? a->watchers | watcher : a->watchers & ~watcher;
-    if (a->shards) {
-        tni_cache_settle(a);
-        atomic_store(&a->cache_most, a->watchers ? 0 : TNI_SMALL_BLOCK);
-    }
+    if (a->shards) tni_cache_settle(a);
+    tni_cache_choose(a);
     tni_allocator_leave(a);
 }
 
@@ -249,10 +282,12 @@ void tni_allocator_settle(struct tni_allocator *a)
     while (list) {
         tni_block *b = list;
         tni_block_list_remove(&list, b);
-        if (b->uses)
+        if (b->uses) {
             tni_block_list_add(&a->waiting, b);
-        else
-            tni_pool_give(a, b);
+            continue;
+        }
+        tni_active_end(a, b);
+        tni_pool_give(a, b);
     }
     end_busy(a);
 }
@@ -315,6 +350,7 @@ int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
     a->stats.out_of_memory++;
     const tn_memory_stats stats = a->stats;
     uint64_t limit = a->limit;
+    if (a->history) tni_history_note(a, TNI_HISTORY_OOM, free_bytes, bytes, NULL);
     tni_allocator_leave(a);
     int32_t status = tni_error_wrap(
         TN_E_OUT_OF_MEMORY,
@@ -324,6 +360,17 @@ int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
         (unsigned long long)free_bytes, (unsigned long long)total, (unsigned long long)stats.allocated_bytes,
         (unsigned long long)stats.reserved_bytes, (unsigned long long)limit);
     tni_error_plugin(driver->plugin);
+    tn_error *error = tni_error_copy(); /* observers may fail at something else */
+    tni_memory_observers_call(a->device->ctx, &(tn_memory_shortage){.size = sizeof(tn_memory_shortage),
+                                                                    .device = a->device->id,
+                                                                    .asked_bytes = bytes,
+                                                                    .free_bytes = free_bytes,
+                                                                    .total_bytes = total,
+                                                                    .allocated_bytes = stats.allocated_bytes,
+                                                                    .reserved_bytes = stats.reserved_bytes,
+                                                                    .limit = limit});
+    tni_error_restore(error);
+    tn_error_release(error);
     return status;
 }
 
@@ -343,27 +390,46 @@ static uint64_t allocation_bytes(uint64_t bytes)
     return (bytes + TNI_ALLOCATION_ROUND - 1) / TNI_ALLOCATION_ROUND * TNI_ALLOCATION_ROUND;
 }
 
+static void count_request(struct tni_allocator *a, const tni_request *r, tni_block *b)
+{
+    b->asked = r->asked;
+    if (r->counts) tni_block_count(a, b);
+}
+
 /* A block from the free lists; *out is NULL if there is none. Under the lock. */
 static int32_t take(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
     tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
     *out = pool ? tni_pool_take(a, pool, r->bytes) : NULL;
     if (!*out) return pool ? TN_OK : TN_E_OUT_OF_MEMORY;
-    if (r->counts) tni_block_count(a, *out);
+    count_request(a, r, *out);
     return TN_OK;
+}
+
+/* garbage_collection_threshold: before the device is asked, memory that was free for longest goes back to it. */
+static void collect_old(struct tni_allocator *a)
+{
+    tni_allocator_enter(a);
+    uint64_t whole = a->limit ? a->limit : a->device->facts.total_memory;
+    if (a->options.collect_above > 0 && whole)
+        tni_allocations_collect(a, (uint64_t)((double)whole * a->options.collect_above));
+    tni_allocator_leave(a);
 }
 
 /* A block from a new allocation of so many bytes. */
 static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, tni_block **out)
 {
     tni_allocation *made;
+    collect_old(a);
     int32_t status = tni_allocation_create(a, bytes, &made);
     if (status) return status;
     tni_allocator_enter(a);
     tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
     if (pool) {
         tni_allocation_add(a, pool, made);
-        status = take(a, r, out);
+        *out = made->first;
+        tni_pool_take_block(a, *out, r->bytes);
+        count_request(a, r, *out);
     } else {
         a->stats.reserved_bytes -= bytes;
         made->next = a->gone;
@@ -401,10 +467,12 @@ static int32_t grow_again(struct tni_allocator *a, const tni_request *r, tni_blo
 
 /* ---- Blocks -------------------------------------------------------------------------------------------- */
 
-int32_t tni_central_alloc(struct tni_allocator *a, const tni_request *r, tni_block **out)
+int32_t tni_central_alloc(struct tni_allocator *a, const tni_request *request, tni_block **out)
 {
     tni_block *b;
+    tni_request rounded = *request, *r = &rounded;
     tni_allocator_enter(a);
+    if (r->asked) r->bytes = tni_round_up(a, r->asked);
     if (a->waiting) tni_allocator_settle(a);
     int32_t status = take(a, r, &b);
     tni_allocator_leave(a);
@@ -422,6 +490,7 @@ static void central_free(struct tni_allocator *a, tni_block *b)
     if (b->uses && !is_captured) mark_uses(a, b);
     tni_allocator_enter(a);
     tni_block_uncount(a, b);
+    if (is_captured || !b->uses) tni_active_end(a, b);
     if (is_captured) {
         tni_pool_give_captured(a, b);
     } else if (b->uses) {
@@ -455,10 +524,9 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
     if (bytes > INT64_MAX / 2)
         return tni_error(TN_E_OUT_OF_MEMORY, "%llu bytes are more than any device has",
                          (unsigned long long)bytes);
-    tni_request request = {.stream = stream, .bytes = bytes, .counts = 1};
-    if (a->direct) return tni_direct_alloc(a, &request, out);
+    const tni_request request = {.stream = stream, .bytes = bytes, .asked = bytes, .counts = 1};
+    if (TNI_UNLIKELY(a->direct) && !tni_stream_captures(stream)) return tni_direct_alloc(a, &request, out);
     if (tni_allocator_is_replaced(a)) return tni_replaced_alloc(a, &request, out);
-    request.bytes = (bytes + a->granule - 1) / a->granule * a->granule;
     return tni_central_alloc(a, &request, out);
 }
 
@@ -471,10 +539,10 @@ void tni_block_free(tni_block *b)
         tni_cache_free(a, b);
     else if (b->part_of)
         central_free(a, b);
-    else if (a->direct)
-        tni_direct_free(a, b);
-    else
+    else if (tni_allocator_is_replaced(a))
         tni_replaced_free(a, b);
+    else
+        tni_direct_free(a, b);
 }
 
 void tni_allocator_destroy(struct tni_allocator *a)
@@ -485,6 +553,7 @@ void tni_allocator_destroy(struct tni_allocator *a)
     if (a->shards) tni_cache_flush(a);
     for (tni_block *b = a->waiting; b; b = b->next) tni_uses_free(a, b); /* the device has been waited for */
     device->allocator = NULL;
+    tni_history_destroy(a);
     tni_pools_finish(a);
     tni_free(ctx, a->shards, TNI_SHARDS * sizeof *a->shards);
     pthread_cond_destroy(&a->quiet);

@@ -25,6 +25,40 @@
 #define TNI_EXACT_BINS 16u /* sizes of 1 to 15 granules have a bin each, larger ones 8 per power of two */
 #define TNI_POOL_BINS  (TNI_EXACT_BINS + 60u * 8u)
 
+/* Requests of less than `below` bytes are rounded up to a multiple of that part of their power of two. */
+#define TNI_DIVISIONS 16u
+typedef struct tni_division {
+    uint64_t below;
+    uint32_t divisions;
+} tni_division;
+
+/* See tn_memory_configure. */
+typedef struct tni_memory_options {
+    uint64_t max_split;   /* blocks of this size and more are not split; 0: all are */
+    double collect_above; /* part of the limit above which old free memory goes back; 0: none does */
+    double fraction;      /* of the device's memory that becomes the limit; 0: no limit */
+    int32_t no_cache;
+    uint32_t n_divisions;
+    tni_division divisions[TNI_DIVISIONS];
+} tni_memory_options;
+
+/* Statistics under PyTorch's names, each for all blocks, the small and the large ones. */
+enum {
+    TNI_STAT_ALLOCATION,
+    TNI_STAT_SEGMENT,
+    TNI_STAT_ACTIVE,
+    TNI_STAT_INACTIVE_SPLIT,
+    TNI_STAT_ALLOCATED_BYTES,
+    TNI_STAT_RESERVED_BYTES,
+    TNI_STAT_ACTIVE_BYTES,
+    TNI_STAT_INACTIVE_SPLIT_BYTES,
+    TNI_STAT_REQUESTED_BYTES,
+    TNI_STAT_COUNT
+};
+typedef struct tni_stat {
+    int64_t current, peak, allocated, freed;
+} tni_stat;
+
 typedef struct tni_pool {
     struct tni_pool *next;
     tn_stream *stream; /* whose work orders the blocks; NULL on synchronous devices */
@@ -44,11 +78,14 @@ typedef struct tni_allocation {
     char *host;
     uint64_t bytes;
     int32_t is_captured; /* memory of a capture */
+    uint64_t place;      /* see tni_place_of */
+    uint64_t freed_at;   /* grows with each allocation that becomes wholly free */
     int32_t waits; /* programs may have used it on any stream: the device is waited for before it goes */
 } tni_allocation;
 
 /* See allocator_cache.c. */
 #define TNI_WATCH_PROFILE 1u
+#define TNI_WATCH_HISTORY 2u
 
 #define TNI_SHARDS     16u
 #define TNI_CACHE_BINS 56u
@@ -77,9 +114,15 @@ struct tni_allocator {
     tni_allocation *gone; /* taken off the lists; tni_allocator_leave gives them back to the device */
     tni_block *waiting;
     tn_memory_stats stats;
-    int32_t direct;    /* nothing is cached: each block is a request to the plugin, of the exact size */
-    tni_block empty;   /* what a request of 0 bytes gets */
-    tni_shard *shards; /* NULL unless the device is synchronous */
+    tni_memory_options options;
+    tni_stat detail[TNI_STAT_COUNT][3]; /* all, small, large */
+    uint64_t last_freed;                /* the number of the last allocation that became wholly free */
+    uint64_t last_place;
+    struct tni_history *history; /* NULL: nothing is recorded */
+    atomic_int direct;  /* nothing is cached: each block is a request to the plugin, of the exact size */
+    int32_t is_watched; /* by AddressSanitizer: then it is always direct */
+    tni_block empty;    /* what a request of 0 bytes gets */
+    tni_shard *shards;  /* NULL unless the device is synchronous */
     _Atomic(uint64_t) cache_most; /* blocks up to this come from the shards; 0: none do */
     uint32_t watchers;            /* TNI_WATCH_..., who is told of each block; then cache_most is 0 */
 };
@@ -88,6 +131,7 @@ struct tni_allocator {
 typedef struct tni_request {
     tn_stream *stream;
     uint64_t bytes;
+    uint64_t asked; /* before rounding */
     int32_t counts; /* the block is counted in the statistics; blocks of the cache are counted there */
 } tni_request;
 
@@ -102,7 +146,22 @@ void tni_allocator_leave(struct tni_allocator *a);
 void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on);
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a);
 /* Under the lock: adds to the statistics. */
-void tni_allocated_add(struct tni_allocator *a, int64_t bytes, int64_t blocks);
+void tni_allocated_add(struct tni_allocator *a, int32_t small, int64_t bytes, int64_t blocks);
+static inline void tni_stat_add_one(tni_stat *s, int64_t amount)
+{
+    s->current += amount;
+    if (s->current > s->peak) s->peak = s->current;
+    *(amount > 0 ? &s->allocated : &s->freed) += amount > 0 ? amount : -amount;
+}
+static inline void tni_stat_add(struct tni_allocator *a, uint32_t stat, int32_t small, int64_t amount)
+{
+    tni_stat_add_one(&a->detail[stat][0], amount);
+    tni_stat_add_one(&a->detail[stat][small ? 1 : 2], amount);
+}
+/* Under the lock: a block that was handed out is free for others, or not yet. */
+void tni_active_end(struct tni_allocator *a, const tni_block *block);
+/* Under the lock: decides whether small blocks come from the shards. */
+void tni_cache_choose(struct tni_allocator *a);
 /* Under the lock: a block is handed out or taken back. */
 void tni_block_count(struct tni_allocator *a, const tni_block *block);
 void tni_block_uncount(struct tni_allocator *a, const tni_block *block);
@@ -119,10 +178,21 @@ int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes);
 void tni_block_list_add(tni_block **list, tni_block *block);
 void tni_block_list_remove(tni_block **list, tni_block *block);
 
+/* allocator_stats.c */
+void tni_memory_observers_call(tn_context *ctx, const tn_memory_shortage *shortage);
+
+/* allocator_options.c */
+int32_t tni_memory_options_read(const char *source, const char *text, tni_memory_options *out);
+int32_t tni_allocator_configure(struct tni_allocator *a, const tni_memory_options *options);
+/* The bytes of the block for a request. */
+uint64_t tni_round_up(const struct tni_allocator *a, uint64_t bytes);
+
 /* allocator_pool.c; under the lock where nothing else is said */
 tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t small);
 /* A used block from the free lists, or NULL. */
 tni_block *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes);
+/* The same from a given free block that is large enough. */
+void tni_pool_take_block(struct tni_allocator *a, tni_block *block, uint64_t bytes);
 void tni_pool_give(struct tni_allocator *a, tni_block *block);
 /* A block of a capture's pool is free. */
 void tni_pool_give_captured(struct tni_allocator *a, tni_block *block);
@@ -137,6 +207,9 @@ int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, tni_alloc
 void tni_allocation_add(struct tni_allocator *a, tni_pool *pool, tni_allocation *allocation);
 /* Takes wholly free allocations off the lists until at most `keep` bytes of them are left. */
 void tni_allocations_release(struct tni_allocator *a, uint64_t keep);
+/* Takes the wholly free allocations off the lists that have been so for longest, until at most `most` bytes are
+ * reserved. */
+void tni_allocations_collect(struct tni_allocator *a, uint64_t most);
 /* Without the lock: gives a list of allocations back to the device. */
 void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list);
 /* Gives all back, whatever its state; the device is about to close. */

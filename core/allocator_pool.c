@@ -6,7 +6,7 @@
  * into the bin of its size, then into the next bin that is not empty, and takes the smallest block that is
  * large enough.
  */
-#include "core/allocator.h"
+#include "core/allocator_history.h"
 #include "core/graph.h"
 
 static uint32_t bin_of(const struct tni_allocator *a, uint64_t bytes)
@@ -28,7 +28,13 @@ static void bin_add(struct tni_allocator *a, tni_block *b)
     if (b->next) b->next->previous = b;
     pool->bins[bin] = b;
     pool->filled[bin / 64] |= 1ull << bin % 64;
-    if (!b->before && !b->after && !pool->capture) a->idle += b->part_of->bytes;
+    if (b->before || b->after) {
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT, pool->small, 1);
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT_BYTES, pool->small, (int64_t)b->bytes);
+        return;
+    }
+    b->part_of->freed_at = ++a->last_freed;
+    if (!pool->capture) a->idle += b->part_of->bytes;
 }
 
 static void bin_remove(struct tni_allocator *a, tni_block *b)
@@ -42,7 +48,12 @@ static void bin_remove(struct tni_allocator *a, tni_block *b)
     if (b->next) b->next->previous = b->previous;
     if (!pool->bins[bin]) pool->filled[bin / 64] &= ~(1ull << bin % 64);
     b->previous = b->next = NULL;
-    if (!b->before && !b->after && !pool->capture) a->idle -= b->part_of->bytes;
+    if (b->before || b->after) {
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT, pool->small, -1);
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT_BYTES, pool->small, -(int64_t)b->bytes);
+    } else if (!pool->capture) {
+        a->idle -= b->part_of->bytes;
+    }
 }
 
 tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t small)
@@ -99,7 +110,8 @@ static tni_block *new_block(struct tni_allocator *a, tni_allocation *part_of)
  * the block stays whole. */
 static void split(struct tni_allocator *a, tni_block *b, uint64_t bytes)
 {
-    uint64_t rest = b->bytes - bytes;
+    uint64_t rest = b->bytes - bytes, most = a->options.max_split;
+    if (most && !b->part_of->pool->small && bytes >= most) return;
     if (b->part_of->pool->small ? rest < a->granule : rest <= TNI_SMALL_BLOCK) return;
     tni_block *r = new_block(a, b->part_of);
     if (!r) return;
@@ -114,15 +126,29 @@ static void split(struct tni_allocator *a, tni_block *b, uint64_t bytes)
     bin_add(a, r);
 }
 
+/* Blocks of max_split_size and more serve only requests of that size, and none that is much smaller than the
+ * block. */
+static int32_t may_serve(const struct tni_allocator *a, const tni_block *b, uint64_t bytes)
+{
+    uint64_t most = a->options.max_split;
+    if (!most) return 1;
+    return bytes < most ? b->bytes < most : b->bytes < bytes + TNI_LARGE_ALLOCATION;
+}
+
 tni_block *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes)
 {
     tni_block *b = best_fit(a, pool, bytes);
-    if (!b) return NULL;
+    if (!b || !may_serve(a, b, bytes)) return NULL;
+    tni_pool_take_block(a, b, bytes);
+    return b;
+}
+
+void tni_pool_take_block(struct tni_allocator *a, tni_block *b, uint64_t bytes)
+{
     bin_remove(a, b);
     b->state = TNI_BLOCK_USED;
     b->cache_bin = TNI_NO_BIN;
     split(a, b, bytes);
-    return b;
 }
 
 /* Merges `second` into its neighbour `first`; both are in no bin. */
@@ -144,6 +170,9 @@ static void let_go(struct tni_allocator *a, tni_allocation *s)
     if (s->next) s->next->previous = s->previous;
     a->stats.reserved_bytes -= s->bytes;
     a->stats.segments--;
+    tni_history_segment(a, TNI_HISTORY_SEGMENT_FREE, s);
+    tni_stat_add(a, TNI_STAT_SEGMENT, s->pool->small, -1);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, s->pool->small, -(int64_t)s->bytes);
     s->next = a->gone;
     a->gone = s;
 }
@@ -263,6 +292,11 @@ void tni_allocation_add(struct tni_allocator *a, tni_pool *pool, tni_allocation 
     s->next = a->allocations;
     if (s->next) s->next->previous = s;
     a->allocations = s;
+    a->last_place += 1ull << 40; /* more than any allocation has */
+    s->place = s->first->host ? (uint64_t)(uintptr_t)s->first->host : a->last_place;
+    tni_history_segment(a, TNI_HISTORY_SEGMENT_ALLOC, s);
+    tni_stat_add(a, TNI_STAT_SEGMENT, pool->small, 1);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, pool->small, (int64_t)s->bytes);
     bin_add(a, s->first);
     tni_device_alloc_count(a);
 }
@@ -279,6 +313,20 @@ void tni_allocations_release(struct tni_allocator *a, uint64_t keep)
         if (!is_wholly_free(s) || s->is_captured) continue;
         bin_remove(a, s->first);
         let_go(a, s);
+    }
+}
+
+void tni_allocations_collect(struct tni_allocator *a, uint64_t most)
+{
+    while (a->stats.reserved_bytes > most) {
+        tni_allocation *oldest = NULL;
+        for (tni_allocation *s = a->allocations; s; s = s->next) {
+            if (is_wholly_free(s) && !s->is_captured && (!oldest || s->freed_at < oldest->freed_at))
+                oldest = s;
+        }
+        if (!oldest) return;
+        bin_remove(a, oldest->first);
+        let_go(a, oldest);
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program can ask of a device's allocator, and tell it. */
+#include <stdio.h>
 #include <string.h>
 #include "core/allocator.h"
 
@@ -40,6 +41,9 @@ int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device)
     if (!a) return tn_last_error()->code;
     a->stats.allocated_peak = a->stats.allocated_bytes;
     a->stats.reserved_peak = a->stats.reserved_bytes;
+    for (uint32_t i = 0; i < TNI_STAT_COUNT; i++) {
+        for (uint32_t k = 0; k < 3; k++) a->detail[i][k].peak = a->detail[i][k].current;
+    }
     tni_allocator_leave(a);
     return TN_OK;
 }
@@ -61,4 +65,148 @@ int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)
     a->limit = bytes;
     tni_allocator_leave(a);
     return TN_OK;
+}
+
+/* ---- Statistics by name -------------------------------------------------------------------------------- */
+
+static const char *const stat_names[TNI_STAT_COUNT] = {
+    [TNI_STAT_ALLOCATION] = "allocation",
+    [TNI_STAT_SEGMENT] = "segment",
+    [TNI_STAT_ACTIVE] = "active",
+    [TNI_STAT_INACTIVE_SPLIT] = "inactive_split",
+    [TNI_STAT_ALLOCATED_BYTES] = "allocated_bytes",
+    [TNI_STAT_RESERVED_BYTES] = "reserved_bytes",
+    [TNI_STAT_ACTIVE_BYTES] = "active_bytes",
+    [TNI_STAT_INACTIVE_SPLIT_BYTES] = "inactive_split_bytes",
+    [TNI_STAT_REQUESTED_BYTES] = "requested_bytes",
+};
+static const char *const pool_names[] = {"all", "small_pool", "large_pool"};
+static const char *const metric_names[] = {"current", "peak", "allocated", "freed"};
+#define METRICS (sizeof metric_names / sizeof *metric_names)
+#define POOLS   (sizeof pool_names / sizeof *pool_names)
+
+/* Those without pools follow. */
+static const char *const single_names[] = {"num_alloc_retries", "num_ooms", "num_device_alloc",
+                                           "num_device_free", "max_split_size"};
+
+static int64_t metric_of(const tni_stat *s, uint32_t metric)
+{
+    const int64_t values[METRICS] = {s->current, s->peak, s->allocated, s->freed};
+    return values[metric];
+}
+
+static int64_t single_of(const struct tni_allocator *a, uint32_t i)
+{
+    const int64_t values[] = {(int64_t)a->stats.retries, (int64_t)a->stats.out_of_memory,
+                              (int64_t)a->stats.device_allocations,
+                              (int64_t)(a->stats.device_allocations - a->stats.segments),
+                              a->options.max_split ? (int64_t)a->options.max_split : -1};
+    return values[i];
+}
+
+/* Statistic i: its name and value. 0 past the last. */
+static int32_t stat_at(const struct tni_allocator *a, uint32_t i, char name[64], int64_t *out)
+{
+    const uint32_t pooled = TNI_STAT_COUNT * POOLS * METRICS;
+    if (i >= pooled + sizeof single_names / sizeof *single_names) return 0;
+    if (i >= pooled) {
+        snprintf(name, 64, "%s", single_names[i - pooled]);
+        *out = single_of(a, i - pooled);
+        return 1;
+    }
+    uint32_t metric = i % METRICS, pool = i / METRICS % POOLS, stat = i / METRICS / POOLS;
+    snprintf(name, 64, "%s.%s.%s", stat_names[stat], pool_names[pool], metric_names[metric]);
+    *out = metric_of(&a->detail[stat][pool], metric);
+    return 1;
+}
+
+int32_t tn_memory_get_stat(tn_context *ctx, tn_device device, const char *key, int64_t *out)
+{
+    char name[64];
+    int64_t value;
+    if (!key || !out) return tni_error(TN_E_ARGUMENT, "memory_get_stat: %s is NULL", key ? "out" : "key");
+    struct tni_allocator *a = enter(ctx, device);
+    if (!a) return tn_last_error()->code;
+    uint32_t i = 0;
+    while (stat_at(a, i, name, &value) && strcmp(name, key) != 0) i++;
+    int32_t found = stat_at(a, i, name, &value);
+    tni_allocator_leave(a);
+    if (!found) return tni_error(TN_E_NOT_FOUND, "memory_get_stat: there is no statistic '%.100s'", key);
+    *out = value;
+    return TN_OK;
+}
+
+uint64_t tn_memory_stats_text(tn_context *ctx, tn_device device, char *text, uint64_t bytes)
+{
+    char name[64];
+    int64_t value;
+    uint64_t length = 0;
+    if (bytes) text[0] = 0;
+    struct tni_allocator *a = enter(ctx, device);
+    if (!a) return 0;
+    for (uint32_t i = 0; stat_at(a, i, name, &value); i++) {
+        uint64_t room = length < bytes ? bytes - length : 0;
+        length += (uint64_t)snprintf(room ? text + length : NULL, room, "%s %lld\n", name, (long long)value);
+    }
+    tni_allocator_leave(a);
+    return length;
+}
+
+int32_t tn_memory_reset_accumulated(tn_context *ctx, tn_device device)
+{
+    struct tni_allocator *a = enter(ctx, device);
+    if (!a) return tn_last_error()->code;
+    for (uint32_t i = 0; i < TNI_STAT_COUNT; i++) {
+        for (uint32_t k = 0; k < POOLS; k++) a->detail[i][k].allocated = a->detail[i][k].freed = 0;
+    }
+    a->stats.retries = a->stats.out_of_memory = 0;
+    tni_allocator_leave(a);
+    return TN_OK;
+}
+
+/* ---- Observers of out of memory ------------------------------------------------------------------------ */
+
+int32_t tn_memory_observer_add(tn_context *ctx,
+                               void (*observer)(void *user, const tn_memory_shortage *shortage), void *user,
+                               uint64_t *out_handle)
+{
+    int32_t status = tni_context_check(ctx);
+    if (!status && (!observer || !out_handle))
+        status =
+            tni_error(TN_E_ARGUMENT, "memory_observer_add: %s is NULL", observer ? "out_handle" : "observer");
+    if (status) return status;
+    status =
+        tni_error(TN_E_STATE, "memory_observer_add: there are %d observers, the most that a context takes",
+                  TNI_MEMORY_OBSERVERS);
+    pthread_mutex_lock(&ctx->lock);
+    for (uint32_t i = 0; i < TNI_MEMORY_OBSERVERS && status; i++) {
+        tni_memory_observer *o = &ctx->memory_observers[i];
+        if (o->handle) continue;
+        *o = (tni_memory_observer){observer, user, ++ctx->last_memory_observer};
+        *out_handle = o->handle;
+        status = TN_OK;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+void tn_memory_observer_remove(tn_context *ctx, uint64_t handle)
+{
+    if (!handle || tni_context_check(ctx)) return;
+    pthread_mutex_lock(&ctx->lock);
+    for (uint32_t i = 0; i < TNI_MEMORY_OBSERVERS; i++) {
+        if (ctx->memory_observers[i].handle == handle) ctx->memory_observers[i].handle = 0;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void tni_memory_observers_call(tn_context *ctx, const tn_memory_shortage *shortage)
+{
+    tni_memory_observer all[TNI_MEMORY_OBSERVERS];
+    pthread_mutex_lock(&ctx->lock);
+    memcpy(all, ctx->memory_observers, sizeof all);
+    pthread_mutex_unlock(&ctx->lock);
+    for (uint32_t i = 0; i < TNI_MEMORY_OBSERVERS; i++) {
+        if (all[i].handle) all[i].run(all[i].user, shortage);
+    }
 }

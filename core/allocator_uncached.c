@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that the caching allocator does not cache: those of a plugin's own allocator, and, where each block
- * is watched by a sanitizer, one request to the plugin per block.
+ * Blocks that the caching allocator does not cache: those of a plugin's own allocator and, with the option
+ * no_cache or where a sanitizer watches each block, one request to the plugin per block.
  */
 #include "core/allocator.h"
 
@@ -9,7 +9,7 @@ static tni_block *new_block(struct tni_allocator *a, uint64_t bytes)
 {
     tni_block *b = tni_alloc_zeroed(a->device->ctx, sizeof *b);
     if (!b) return NULL;
-    b->bytes = bytes;
+    b->bytes = b->asked = bytes;
     b->allocator = a;
     return b;
 }
@@ -60,6 +60,7 @@ void tni_replaced_free(struct tni_allocator *a, tni_block *b)
                            b->stream->handle);
     tni_allocator_enter(a);
     tni_block_uncount(a, b);
+    tni_active_end(a, b);
     tni_allocator_leave(a);
     tn_stream_release(b->stream);
     tni_free(a->device->ctx, b, sizeof *b);
@@ -75,20 +76,29 @@ int32_t tni_direct_alloc(struct tni_allocator *a, const tni_request *r, tni_bloc
     b->host = host;
     tni_allocator_enter(a);
     tni_device_alloc_count(a);
+    tni_stat_add(a, TNI_STAT_SEGMENT, b->bytes <= TNI_SMALL_BLOCK, 1);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, b->bytes <= TNI_SMALL_BLOCK, (int64_t)b->bytes);
     tni_block_count(a, b);
     tni_allocator_leave(a);
     *out = b;
     return TN_OK;
 }
 
+/* Nobody uses the block again, so the work that uses it has to finish. */
 void tni_direct_free(struct tni_allocator *a, tni_block *b)
 {
     const tni_driver *driver = &a->device->type->driver;
+    if (!a->device->synchronous)
+        tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device whose memory is freed");
+    tni_uses_free(a, b);
     driver->memory.free(driver->self, a->device->handle, b->allocation, b->bytes);
     tni_allocator_enter(a);
     a->stats.segments--;
     a->stats.reserved_bytes -= b->bytes;
+    tni_stat_add(a, TNI_STAT_SEGMENT, b->bytes <= TNI_SMALL_BLOCK, -1);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, b->bytes <= TNI_SMALL_BLOCK, -(int64_t)b->bytes);
     tni_block_uncount(a, b);
+    tni_active_end(a, b);
     tni_allocator_leave(a);
     tni_free(a->device->ctx, b, sizeof *b);
 }

@@ -54,6 +54,7 @@ struct tni_block {
     uint64_t offset;  /* in bytes, into the allocation */
     void *host;       /* address of the block's first byte, or NULL */
     uint64_t bytes;   /* at least what was asked for */
+    uint64_t asked;   /* by the last owner; not of blocks in a cache */
     struct tni_allocator *allocator;
     struct tni_allocation *part_of; /* NULL: not cut from an allocation, see allocator_uncached.c */
     tni_block *before, *after;      /* neighbours in the allocation */

@@ -173,6 +173,7 @@ static void free_context(tn_context *ctx)
     free_interned(ctx);
     tni_findings_finish(ctx);
     tni_debug_finish(ctx);
+    tni_memory_options_finish(ctx);
     tni_memory_flush(ctx);
     pthread_mutex_destroy(&ctx->findings_lock);
     pthread_mutex_destroy(&ctx->lock);
@@ -252,6 +253,7 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
     if (!ctx) return TN_E_OUT_OF_MEMORY;
     tni_log_init(ctx);
     status = tni_debug_init(ctx); /* before anything is allocated: its flags decide from where */
+    if (status == TN_OK) status = tni_memory_options_init(ctx);
     if (status == TN_OK) status = init_interned(ctx);
     if (status == TN_OK) status = init_rooms(ctx, &o);
     if (status == TN_OK) {

@@ -40,6 +40,14 @@ typedef struct tni_autograd_hooks {
 /* A scope must be looked at before a call uses it, see tni_scope_check. */
 #define TNI_CONTEXT_CHECKS_SCOPES (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_FORKED | TNI_CONTEXT_LEAKS)
 
+/* Who is told that a device is out of memory. */
+#define TNI_MEMORY_OBSERVERS 8
+typedef struct tni_memory_observer {
+    void (*run)(void *user, const tn_memory_shortage *shortage);
+    void *user;
+    uint64_t handle; /* 0: free */
+} tni_memory_observer;
+
 struct tn_context {
     uint64_t id; /* never reused in a process */
     tn_host_allocator allocator;
@@ -65,13 +73,16 @@ struct tn_context {
     _Atomic(uint32_t) type_count;
     uint64_t seed; /* of default generators */
 
-    struct tni_registry *registry;           /* dispatcher */
-    void *plugins;                           /* dispatcher */
-    void *call_watch;                        /* dispatcher; NULL without TENON_DEBUG */
-    struct tni_debug *debug;                 /* core/debug.c's; NULL without TENON_DEBUG */
-    _Atomic(struct tni_profiler *) profiler; /* core/profile.c's; NULL before the first profile */
-    char *profile_path;                      /* of TENON_PROFILE, or NULL */
-    void *autograd_state;                    /* autograd */
+    struct tni_registry *registry;             /* dispatcher */
+    void *plugins;                             /* dispatcher */
+    void *call_watch;                          /* dispatcher; NULL without TENON_DEBUG */
+    struct tni_debug *debug;                   /* core/debug.c's; NULL without TENON_DEBUG */
+    _Atomic(struct tni_profiler *) profiler;   /* core/profile.c's; NULL before the first profile */
+    char *profile_path;                        /* of TENON_PROFILE, or NULL */
+    struct tni_memory_options *memory_options; /* of TENON_ALLOC_CONF, or NULL */
+    tni_memory_observer memory_observers[TNI_MEMORY_OBSERVERS]; /* under `lock` */
+    uint64_t last_memory_observer;
+    void *autograd_state; /* autograd */
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
     _Atomic(tn_scope *) dead_scopes; /* closed ones, kept likewise; linked by `parent` */

@@ -147,6 +147,9 @@ int32_t tni_event_create(tni_device *device, uint32_t flags, tn_event **out);
 typedef struct tni_block tni_block; /* see block.h */
 int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out);
 void tni_allocator_destroy(struct tni_allocator *allocator);
+/* Reads TENON_ALLOC_CONF. */
+int32_t tni_memory_options_init(tn_context *ctx);
+void tni_memory_options_finish(tn_context *ctx);
 /* The profiler is told of each block of every open device, or no longer. */
 void tni_allocators_watch(tn_context *ctx, int32_t on);
 tni_device *tni_allocator_device(const struct tni_allocator *allocator);

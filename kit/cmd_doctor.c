@@ -26,12 +26,25 @@ static const char help[] =
     "  --forget     first deletes the stored verdicts on unknown plugins, so that each is probed again\n"
     "  --json       the same as JSON\n";
 
-static const char *const variables[] = {"TENON_PLUGIN_PATH",    "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT",
-                                        "TENON_PLUGIN_DISABLE", "TENON_PLUGIN_PROBE", "TENON_PLUGIN_ALLOW",
-                                        "TENON_DEVICE",         "TENON_FALLBACK",     "TENON_CPU_LEVEL",
-                                        "TENON_RECORD",         "TENON_VALIDATE",     "TENON_INJECT",
-                                        "TENON_TRACE",          "TENON_LOG",          "TENON_DEBUG",
-                                        "TENON_PROFILE",        "TENON_PROFILE_WITH", NULL};
+static const char *const variables[] = {"TENON_PLUGIN_PATH",
+                                        "TENON_PLUGIN_ADD",
+                                        "TENON_PLUGIN_SELECT",
+                                        "TENON_PLUGIN_DISABLE",
+                                        "TENON_PLUGIN_PROBE",
+                                        "TENON_PLUGIN_ALLOW",
+                                        "TENON_DEVICE",
+                                        "TENON_FALLBACK",
+                                        "TENON_CPU_LEVEL",
+                                        "TENON_RECORD",
+                                        "TENON_VALIDATE",
+                                        "TENON_INJECT",
+                                        "TENON_TRACE",
+                                        "TENON_LOG",
+                                        "TENON_DEBUG",
+                                        "TENON_PROFILE",
+                                        "TENON_PROFILE_WITH",
+                                        "TENON_ALLOC_CONF",
+                                        NULL};
 
 static const char *state_name(uint32_t state)
 {

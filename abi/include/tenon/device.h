@@ -130,6 +130,74 @@ TN_API int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device) TN_ANY_TH
 TN_API int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device) TN_ANY_THREAD;
 /* The most bytes that the allocator may reserve; 0: no limit. */
 TN_API int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes) TN_ANY_THREAD;
+/* The same as a part of the device's memory, above 0 and at most 1. TN_E_UNSUPPORTED if the plugin does not say how
+ * much that is. */
+TN_API int32_t tn_memory_set_fraction(tn_context *ctx, tn_device device, double fraction) TN_ANY_THREAD;
+/*
+ * Options of the device's allocator, "key:value,..."; those that are not named keep their values. The variable
+ * TENON_ALLOC_CONF has the same for all devices. Names and meaning are PyTorch's:
+ *
+ *   max_split_size_mb:N             blocks of N MiB and more (N above 20) are not split, and serve only requests of
+ *                                   that size that leave less than 20 MiB unused
+ *   roundup_power2_divisions:N      requests are rounded up to a multiple of 1/N of their power of two; or a list by
+ *                                   size in MiB, [256:1,512:2,>:4]
+ *   garbage_collection_threshold:X  before the device is asked for more, the memory that was free for longest goes
+ *                                   back to it while more than this part of the limit (0 < X < 1) is reserved
+ *   per_process_memory_fraction:X   tn_memory_set_fraction
+ *   no_cache:True                   every tensor is a request to the device, and freeing waits for it: slow, for
+ *                                   tools that look for misuse of memory
+ *   expandable_segments:True        refused with TN_E_UNSUPPORTED: no plugin can map memory into a growing range
+ *
+ * TN_E_ARGUMENT names an option or value that is wrong; then nothing changes. On the CPU, blocks up to 1 MiB have
+ * sizes of their own, which the first two options do not change.
+ */
+TN_API int32_t tn_memory_configure(tn_context *ctx, tn_device device, const char *options) TN_ANY_THREAD;
+
+/*
+ * One statistic of the device's allocator under PyTorch's name, such as "allocated_bytes.all.current",
+ * "segment.large_pool.peak" or "num_ooms"; tn_memory_stats_text lists them. TN_E_NOT_FOUND for another name. Blocks up
+ * to 1 MiB of the CPU are counted in groups: their "allocated" and "freed" are sums of changes.
+ */
+TN_API int32_t tn_memory_get_stat(tn_context *ctx, tn_device device, const char *key,
+                                  TN_OUT int64_t *out) TN_ANY_THREAD;
+/* Writes all of them, one line "name value" each, truncated to `bytes` with the terminating zero. Returns the
+ * length of the whole text. */
+TN_API uint64_t tn_memory_stats_text(tn_context *ctx, tn_device device, TN_OUT char *text,
+                                     uint64_t bytes) TN_ANY_THREAD;
+/* Sets what is "allocated" and "freed", retries and failed requests back to 0. */
+TN_API int32_t tn_memory_reset_accumulated(tn_context *ctx, tn_device device) TN_ANY_THREAD;
+
+/*
+ * Keeps the last `entries` events of the device's allocator for snapshots, each with up to `frames` (at most 32)
+ * callers. 0 entries: stops and forgets. Meanwhile small blocks of the CPU come from a slower path.
+ */
+TN_API int32_t tn_memory_record_history(tn_context *ctx, tn_device device, uint32_t entries,
+                                        uint32_t frames) TN_ANY_THREAD;
+/*
+ * Writes what the allocators of all devices hold, with the recorded history: as PyTorch's memory snapshot if the path
+ * ends in ".pickle" (pytorch.org/memory_viz shows it), else as JSON with the same contents. TN_E_IO with the path and
+ * the reason if the file cannot be written.
+ */
+TN_API int32_t tn_memory_write_snapshot(tn_context *ctx, const char *path) TN_ANY_THREAD;
+
+/* A request that failed: bytes in all. */
+typedef struct tn_memory_shortage {
+    uint32_t size;
+    uint32_t reserved;
+    tn_device device;
+    uint64_t asked_bytes;
+    uint64_t free_bytes;      /* on the device; 0: not known */
+    uint64_t total_bytes;     /* of the device; 0: not known */
+    uint64_t allocated_bytes; /* in tensors */
+    uint64_t reserved_bytes;  /* taken from the device */
+    uint64_t limit;           /* 0: none */
+} tn_memory_shortage;
+/* `observer` is called on the thread whose request failed, before it gets the error. It may write a snapshot; it may
+ * not ask for memory of a device. TN_E_STATE: the context has 8 already. */
+TN_API int32_t tn_memory_observer_add(tn_context *ctx,
+                                      void (*observer)(void *user, const tn_memory_shortage *shortage),
+                                      void *user, TN_OUT uint64_t *out_handle) TN_ANY_THREAD;
+TN_API void tn_memory_observer_remove(tn_context *ctx, uint64_t handle) TN_ANY_THREAD;
 #endif
 
 TN_END_DECLS
