@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/device.h"
+#include "core/device_measured.h"
 
 #define MOST_DEVICES 256 /* more are not ranked */
 
@@ -126,6 +127,17 @@ static tn_device choose_best(tn_context *ctx, reason_text *r)
     return best->id;
 }
 
+/* By measurement; without one that holds, by the facts. */
+static tn_device choose_measured(tn_context *ctx, reason_text *r)
+{
+    char text[TNI_MEASURED_TEXT];
+    tni_device *d = tni_measured_best(ctx, text);
+    add(r, "%s", text);
+    if (d) return d->id;
+    add(r, "; ");
+    return choose_best(ctx, r);
+}
+
 static tn_device choose_named(tn_context *ctx, const char *wish, const char *who, reason_text *r)
 {
     tn_device id = tn_device_parse(ctx, wish);
@@ -152,6 +164,8 @@ tn_device tn_device_choose(tn_context *ctx, const char *wish, const char **reaso
     tn_device device;
     if (!wish || !wish[0] || !strcmp(wish, "best"))
         device = choose_best(ctx, &r);
+    else if (!strcmp(wish, "measured"))
+        device = choose_measured(ctx, &r);
     else
         device = choose_named(ctx, wish, who, &r);
     if (!(device & TN_DEVICE_MISSING)) give(ctx, &r, reason);

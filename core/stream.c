@@ -197,6 +197,25 @@ int32_t tn_stream_query(tn_stream *stream)
     return status ? -status : done != 0;
 }
 
+int32_t tn_stream_add_callback(tn_stream *stream, void (*callback)(void *user), void *user)
+{
+    int32_t status = tni_stream_check(stream);
+    if (!status && !callback) status = tni_error(TN_E_ARGUMENT, "stream_add_callback: callback is NULL");
+    if (!status) status = tni_capture_refuse(stream, "a callback of the program");
+    if (status) return status;
+    tni_device *d = stream->device;
+    const tni_driver *driver = &d->type->driver;
+    if (!d->synchronous && driver->stream.host_callback) {
+        status = driver->stream.host_callback(driver->self, d->handle, stream->handle, callback, user);
+        return status ? tni_driver_error(d->type, status, "queueing a callback") : TN_OK;
+    }
+    if (!d->synchronous)
+        tni_late_keep(d, driver->stream.synchronize(driver->self, d->handle, stream->handle),
+                      "waiting for a stream");
+    callback(user);
+    return TN_OK;
+}
+
 tn_device tn_stream_device(const tn_stream *stream)
 {
     return stream ? stream->device->id : 0;

@@ -24,6 +24,7 @@ int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_new_plugin(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_golden(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
@@ -58,6 +59,7 @@ void json_open(json *j, const char *key, char bracket);
 void json_close(json *j, char bracket);
 /* NULL text is null. */
 void json_text(json *j, const char *key, const char *text);
+void json_real(json *j, const char *key, double number);
 void json_number(json *j, const char *key, uint64_t number);
 void json_flag(json *j, const char *key, int on);
 

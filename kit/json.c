@@ -56,6 +56,12 @@ void json_number(json *j, const char *key, uint64_t number)
     fprintf(j->file, "%llu", (unsigned long long)number);
 }
 
+void json_real(json *j, const char *key, double number)
+{
+    begin(j, key);
+    fprintf(j->file, "%.9g", number);
+}
+
 void json_flag(json *j, const char *key, int on)
 {
     begin(j, key);

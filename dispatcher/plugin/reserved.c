@@ -20,6 +20,7 @@ static const reserved names[] = {
     {"null", "it is Tenon's own device without arithmetic", 1},
     {"meta", "it is the host's own device for shapes without data", 0},
     {"best", "it means the device that Tenon chooses", 0},
+    {"measured", "it means the device that is fastest by measurement", 0},
 };
 
 static const reserved *find(const char *name)

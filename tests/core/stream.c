@@ -173,3 +173,29 @@ Test(stream, timing)
     tn_context_destroy(ctx);
     cr_assert_eq(gpu.breaches + cpu.breaches, 0);
 }
+
+static void set(void *user)
+{
+    ++*(int32_t *)user;
+}
+
+/* Without the plugin's callbacks the host waits for the stream; a device that runs work at once has nothing to wait
+ * for. */
+Test(stream, callback_without_the_plugin)
+{
+    fake gpu = gpu_fake(), cpu = {0};
+    tn_context *ctx = fake_context(&cpu, &gpu);
+    tn_stream *s = tn_stream_default(ctx, tn_device_parse(ctx, "gpu:0"));
+    int32_t called = 0;
+    fake_work(s);
+    cr_assert_eq(tn_stream_query(s), 0);
+    cr_assert_eq(tn_stream_add_callback(s, set, &called), TN_OK);
+    cr_assert_eq(called, 1);
+    cr_assert_eq(tn_stream_query(s), 1);
+    cr_assert_eq(tn_stream_add_callback(tn_stream_default(ctx, TN_CPU), set, &called), TN_OK);
+    cr_assert_eq(called, 2);
+    cr_assert_eq(tn_stream_add_callback(s, NULL, &called), TN_E_ARGUMENT);
+    cr_assert_eq(tn_stream_add_callback(NULL, set, &called), TN_E_ARGUMENT);
+    cr_assert_eq(called, 2);
+    tn_context_destroy(ctx);
+}

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "support.h"
 
 #define CALLS 200
@@ -165,4 +166,36 @@ Test(threads, operators_are_defined_while_others_are_looked_up)
     } while (!atomic_load(&stopped));
     pthread_join(thread, NULL);
     cr_expect_eq(tn_inspect_operator_count(ctx), known + 600);
+}
+
+static void count(void *user)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* The device begins no work before somebody waits for it, so the callback comes with the wait. */
+Test(streams, callback_after_the_work)
+{
+    static atomic_int called;
+    setenv("TENON_REFERENCE_LAZY", "60000", 1);
+    open_context();
+    tn_device d = tn_device_choose(ctx, "reference:0", NULL);
+    tn_stream *stream = tn_stream_default(ctx, d);
+    tn_exp(s, tn_ones(s, TN_INTS(4), .device = d));
+    cr_assert_eq(tn_stream_add_callback(stream, count, &called), TN_OK);
+    cr_expect_eq(atomic_load(&called), 0);
+    cr_assert_eq(tn_stream_synchronize(stream), TN_OK);
+    cr_expect_eq(atomic_load(&called), 1);
+    tn_graph *graph;
+    tn_stream *other;
+    cr_assert_eq(tn_stream_create(ctx, d, 0, &other), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, d, &graph), TN_OK);
+    cr_assert_eq(tn_graph_capture_begin(graph, other), TN_OK);
+    cr_expect_eq(tn_stream_add_callback(other, count, &called), TN_E_STATE);
+    expect_last_error(TN_E_STATE, "a callback of the program cannot be captured in a graph");
+    cr_expect_eq(tn_graph_capture_end(graph), TN_E_STATE);
+    tn_graph_release(graph);
+    tn_stream_release(other);
+    cr_expect_eq(atomic_load(&called), 1);
+    close_context();
 }

@@ -80,6 +80,28 @@ def check_profile(tool, skewed):
         expect(run(tool, "profile").returncode == 2, "no file", done)
 
 
+def check_bench(tool, _):
+    """What is measured decides for the device "measured"."""
+    with tempfile.TemporaryDirectory() as folder:
+        expect(run(tool, "bench").returncode == 2, "bench of nothing", run(tool, "bench"))
+        done = run(tool, "bench", "devices", "--dry", XDG_CACHE_HOME=folder)
+        expect(done.returncode == 0 and "cpu" in done.stdout and not (Path(folder) / "tenon" / "devices.json").exists(), "--dry keeps nothing", done)
+        done = run(tool, "bench", "devices", XDG_CACHE_HOME=folder)
+        path = Path(folder) / "tenon" / "devices.json"
+        expect(done.returncode == 0 and str(path) in done.stdout, "a measurement", done)
+        kept = json.loads(path.read_text())
+        expect([d["device"] for d in kept["devices"]] == ["cpu"], "only real devices", done)
+        expect(all(kept["devices"][0][k] > 0 for k in ("bandwidth", "flops_f32", "call")), "three numbers", done)
+        expect(path.stat().st_mode & 0o777 == 0o600, "for this user alone", done)
+        path.parent.chmod(0o500)
+        if os.geteuid():
+            done = run(tool, "bench", "devices", XDG_CACHE_HOME=folder)
+            expect(done.returncode == 1 and "cannot write" in done.stderr, "a folder that cannot be written", done)
+        path.parent.chmod(0o700)
+        done = run(tool, "bench", "devices", XDG_CACHE_HOME="", HOME="")
+        expect(done.returncode == 1 and "set XDG_CACHE_HOME or HOME" in done.stderr, "no folder", done)
+
+
 def check_golden(tool, _):
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cases").mkdir()
@@ -296,7 +318,7 @@ def check_broken(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_profile, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
     return run_checks(checks, tool, skewed)
 

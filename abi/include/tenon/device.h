@@ -57,7 +57,8 @@ TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
                                    TN_OUT tn_device_facts *out) TN_ANY_THREAD;
 /*
  * The device to use: the device that `wish` names ("cuda:1", "cpu", ...). `wish` NULL or "best": the device
- * that TENON_DEVICE names if it is set, else the best by class and facts. `reason` (may be NULL) receives
+ * that TENON_DEVICE names if it is set, else the best by class and facts. "measured": the fastest
+ * by what `tenon bench devices` has measured for this user, the best where that does not help. `reason` (may be NULL) receives
  * why; the text lives as long as the context. If the device is not there, the result has the bit
  * TN_DEVICE_MISSING, and tn_last_error() says why.
  */
@@ -92,6 +93,13 @@ TN_API int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event) TN_ANY_T
 TN_API int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other) TN_ANY_THREAD;
 TN_API tn_device tn_stream_device(const tn_stream *stream) TN_ANY_THREAD;
 TN_API uint64_t tn_stream_id(const tn_stream *stream) TN_ANY_THREAD;
+/*
+ * Calls `callback(user)` once, when the work that is on the stream now has finished, also if it failed: on a thread
+ * of the plugin, or on this one before the function returns (devices that run work at once, and plugins without
+ * callbacks, for whose streams this waits). The callback may not call Tenon or the vendor's API.
+ */
+TN_API int32_t tn_stream_add_callback(tn_stream *stream, void (*callback)(void *user),
+                                      void *user) TN_ANY_THREAD;
 /* The vendor's own handle, or NULL. */
 TN_API void *tn_stream_native(tn_stream *stream) TN_ANY_THREAD;
 /* Says that work on `stream` uses the tensor: its memory is reused only after that work. */
