@@ -9,6 +9,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 #include <tenon/tenon.h>
+#include "reference.h"
 
 #define COUNT 64
 
@@ -20,18 +21,10 @@ typedef struct world {
     tn_graph *graph;
 } world;
 
-static void quiet(void *user, int32_t level, const char *line)
-{
-    (void)user, (void)level, (void)line;
-}
-
 static world open_world(void)
 {
-    const tn_context_options options = {.size = sizeof options, .log = quiet};
-    world w = {.ctx = NULL};
-    cr_assert_eq(tn_context_create(&options, &w.ctx), TN_OK, "%s", tn_last_error()->message);
-    w.device = tn_device_choose(w.ctx, "reference:0", NULL);
-    cr_assert_neq(w.device, 0, "the reference plugin is not there");
+    world w;
+    w.ctx = open_reference(&w.device);
     w.home = tn_stream_default(w.ctx, w.device);
     cr_assert_eq(tn_stream_create(w.ctx, w.device, 0, &w.side), TN_OK);
     cr_assert_eq(tn_stream_create(w.ctx, w.device, 0, &w.other), TN_OK);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 #include <tenon/tenon.h>
+#include "reference.h"
 
 #define RANKS 4u
 #define COUNT 6
@@ -19,19 +20,11 @@ typedef struct world {
     tn_communicator *all;
 } world;
 
-static void quiet(void *user, int32_t level, const char *line)
-{
-    (void)user, (void)level, (void)line;
-}
-
 static world open_world(void)
 {
-    const tn_context_options options = {.size = sizeof options, .log = quiet};
-    world w = {.ctx = NULL};
+    tn_device first;
     setenv("TENON_REFERENCE_DEVICES", "4", 1);
-    cr_assert_eq(tn_context_create(&options, &w.ctx), TN_OK, "%s", tn_last_error()->message);
-    tn_device first = tn_device_choose(w.ctx, "reference:0", NULL);
-    cr_assert_neq(first, 0, "the reference plugin is not there");
+    world w = {.ctx = open_reference(&first)};
     for (uint32_t i = 0; i < RANKS; i++) w.devices[i] = TN_DEVICE(TN_DEVICE_TYPE(first), i);
     cr_assert_eq(tn_communicator_create(w.ctx, w.devices, RANKS, &w.all), TN_OK);
     w.s = tn_scope_open(w.ctx);
@@ -57,6 +50,13 @@ static void make(const world *w, tn_dtype dtype, int64_t count, const double *fi
         out[r] = tn__to_copy(w->s, t, .dtype = dtype, .device = w->devices[r]);
         cr_assert_not_null(out[r], "%s", tn_scope_error(w->s)->message);
     }
+}
+
+/* A float32 1 on each device. */
+static void make_ones(const world *w, tn_tensor **out)
+{
+    for (uint32_t r = 0; r < RANKS; r++)
+        out[r] = tn_full(w->s, TN_INTS(1), 1, .dtype = TN_FLOAT32, .device = w->devices[r]);
 }
 
 static void expect_values(const world *w, tn_tensor *t, const double *want, int64_t count)
@@ -251,8 +251,7 @@ Test(collectives, a_late_error_of_one_rank_is_late_on_all)
     static const double ones[] = {1}, fours[] = {4};
     world w = open_world();
     tn_tensor *t[RANKS];
-    for (uint32_t r = 0; r < RANKS; r++)
-        t[r] = tn_full(w.s, TN_INTS(1), 1, .dtype = TN_FLOAT32, .device = w.devices[r]);
+    make_ones(&w, t);
     tn_mul_scalar_(w.s, t[1], 1.0);
     cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
     for (uint32_t r = 0; r < RANKS; r++)
@@ -276,8 +275,7 @@ Test(collectives, a_call_that_is_refused_does_nothing_on_any_rank)
     static const double ones[] = {1}, fours[] = {4};
     world w = open_world();
     tn_tensor *t[RANKS];
-    for (uint32_t r = 0; r < RANKS; r++)
-        t[r] = tn_full(w.s, TN_INTS(1), 1, .dtype = TN_FLOAT32, .device = w.devices[r]);
+    make_ones(&w, t);
     expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL,
                  "this call fails");
     for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], ones, 1);

@@ -11,35 +11,46 @@
 #define KIB 1024ull
 #define MIB (1024ull * 1024)
 
-static fake gpu_fake(void)
+/* Most tests have one device; before it is opened they set what it has besides. */
+static fake gpu = {.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+static tn_context *ctx;
+static tni_device *d;
+
+static void open_gpu(void)
 {
-    return (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    ctx = fake_context(NULL, &gpu);
+    d = tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
 }
 
-static tni_device *gpu_device(tn_context *ctx)
+static void open_host(fake *cpu)
 {
-    return tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
+    ctx = fake_context(cpu, NULL);
+    d = tni_device_get(ctx, TN_CPU);
 }
 
-static tni_block *get(tni_device *d, uint64_t bytes)
+static void close_gpu(void)
+{
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+static tni_block *get(tni_device *device, uint64_t bytes)
 {
     tni_block *b = NULL;
-    cr_assert_eq(tni_block_alloc(d, bytes, tni_current_stream(d), &b), TN_OK);
+    cr_assert_eq(tni_block_alloc(device, bytes, tni_current_stream(device), &b), TN_OK);
     return b;
 }
 
-static tn_memory_stats stats(tni_device *d)
+static tn_memory_stats stats(tni_device *device)
 {
     tn_memory_stats s = {.size = sizeof s};
-    cr_assert_eq(tn_memory_get_stats(d->ctx, d->id, &s), TN_OK);
+    cr_assert_eq(tn_memory_get_stats(device->ctx, device->id, &s), TN_OK);
     return s;
 }
 
 Test(allocator, segments_by_size)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     const struct {
         uint64_t asked, given, segment;
     } cases[] = {{1, 512, 2 * MIB},
@@ -69,15 +80,12 @@ Test(allocator, segments_by_size)
     cr_assert_eq(stats(d).reserved_peak, reserved);
     cr_assert_eq(tn_memory_reset_peak(ctx, d->id), TN_OK);
     cr_assert_eq(stats(d).reserved_peak, 0);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, freed_memory_is_used_again_and_merges)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *a = get(d, 512 * KIB), *b = get(d, 512 * KIB), *c = get(d, MIB);
     cr_assert_eq(gpu.allocations, 1); /* all three fill one small segment */
     cr_assert_eq(a->allocation, c->allocation);
@@ -92,15 +100,12 @@ Test(allocator, freed_memory_is_used_again_and_merges)
     tni_block_free(ab);
     for (int i = 0; i < 4; i++) tni_block_free(get(d, MIB)); /* the whole segment is one piece again */
     cr_assert_eq(gpu.allocations, 1);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, takes_the_piece_that_fits_best)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *big = get(d, 64 * KIB), *wall1 = get(d, 512), *mid = get(d, 40 * KIB), *wall2 = get(d, 512);
     tni_block *little = get(d, 36 * KIB), *wall3 = get(d, 512);
     uint64_t at = mid->offset;
@@ -118,9 +123,7 @@ Test(allocator, takes_the_piece_that_fits_best)
 
 Test(allocator, zero_bytes_take_nothing)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *b = get(d, 0);
     cr_assert_eq(b->bytes, 0);
     cr_assert_null(b->host);
@@ -133,9 +136,7 @@ Test(allocator, zero_bytes_take_nothing)
 
 Test(allocator, streams_do_not_share_what_is_free)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tn_stream *s = NULL;
     tni_block *a = get(d, 1000), *b = NULL;
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
@@ -156,16 +157,13 @@ Test(allocator, streams_do_not_share_what_is_free)
         tni_block_free(a);
         tni_block_free(b);
     }
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 static void check_record(int32_t no_events)
 {
-    fake gpu = gpu_fake();
     gpu.no_events = no_events;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tn_stream *s = NULL;
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
     tni_block *wall = get(d, MIB), *a = get(d, MIB); /* one small segment, full */
@@ -189,8 +187,7 @@ static void check_record(int32_t no_events)
     tni_block_free(c);
     tni_block_free(e);
     cr_assert_eq(gpu.live_events, 0);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, recorded_blocks_wait_for_their_streams)
@@ -205,9 +202,7 @@ Test(allocator, recorded_blocks_wait_without_events)
 
 Test(allocator, a_stream_that_ends_is_forgotten)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tn_stream *s = NULL;
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
     tni_block *a = get(d, MIB), *b = get(d, MIB);
@@ -223,17 +218,14 @@ Test(allocator, a_stream_that_ends_is_forgotten)
     a = get(d, MIB);
     cr_assert_eq(gpu.allocations, 1);
     tni_block_free(a);
-    tn_context_destroy(ctx);
+    close_gpu();
     cr_assert_eq(gpu.closed, 1);
-    cr_assert_eq(gpu.breaches, 0);
 }
 
 Test(allocator, out_of_memory_frees_caches_and_tries_again)
 {
-    fake gpu = gpu_fake();
     gpu.memory = 64 * MIB;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *a = get(d, 30 * MIB), *b = get(d, 30 * MIB), *c = NULL;
     tni_block_free(a);
     a = get(d, 34 * MIB); /* only with the cached 30 given back */
@@ -250,30 +242,24 @@ Test(allocator, out_of_memory_frees_caches_and_tries_again)
     c = get(d, MIB);
     tni_block_free(c);
     tni_block_free(a);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, a_segment_may_be_as_small_as_its_block)
 {
-    fake gpu = gpu_fake();
     gpu.memory = 5 * MIB;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *a = get(d, 4 * MIB), *b = get(d, 512 * KIB); /* where 20 and 2 MiB would be asked for */
     cr_assert_eq(gpu.used, 4 * MIB + 512 * KIB);
     tni_block_free(a);
     tni_block_free(b);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, out_of_memory_waits_for_recorded_streams)
 {
-    fake gpu = gpu_fake();
     gpu.memory = 32 * MIB;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tn_stream *s = NULL;
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
     tni_block *a = get(d, 30 * MIB);
@@ -284,15 +270,12 @@ Test(allocator, out_of_memory_waits_for_recorded_streams)
     cr_assert_eq(stats(d).retries, 1);
     tni_block_free(a);
     tn_stream_release(s);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, limit)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *b = NULL;
     cr_assert_eq(tn_memory_set_limit(ctx, d->id, 24 * MIB), TN_OK);
     tni_block *a = get(d, 20 * MIB);
@@ -301,15 +284,12 @@ Test(allocator, limit)
     cr_assert_eq(tni_block_alloc(d, UINT64_MAX - 5, d->default_stream, &b), TN_E_OUT_OF_MEMORY);
     tni_block_free(a);
     tni_block_free(b);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, an_error_of_the_plugin_is_passed_on)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tni_block *b = NULL;
     gpu.fail_slot = 1;
     cr_assert_eq(tni_block_alloc(d, 100, d->default_stream, &b), TN_E_INTERNAL);
@@ -320,10 +300,8 @@ Test(allocator, an_error_of_the_plugin_is_passed_on)
 
 Test(allocator, the_plugins_own_serves_instead)
 {
-    fake gpu = gpu_fake();
     gpu.own_allocator = 1;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tn_stream *s = NULL;
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
     tni_block *a = get(d, 100);
@@ -334,8 +312,7 @@ Test(allocator, the_plugins_own_serves_instead)
     cr_assert_eq(gpu.waits, 1); /* its stream waits for the other one */
     cr_assert_eq(gpu.used, 0);
     tn_stream_release(s);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 /* Under AddressSanitizer every block of host memory is a request of its own. */
@@ -343,8 +320,7 @@ Test(allocator, the_plugins_own_serves_instead)
 Test(allocator, host_blocks_are_aligned_and_small_ones_cached)
 {
     fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
-    tni_device *d = tni_device_get(ctx, TN_CPU);
+    open_host(&cpu);
     for (uint64_t bytes = 1; bytes < 3 * MIB; bytes += bytes / 7 + 1) {
         tni_block *b = get(d, bytes);
         cr_assert_not_null(b->host);
@@ -372,8 +348,7 @@ Test(allocator, host_blocks_are_aligned_and_small_ones_cached)
 Test(allocator, host_memory_goes_back_to_the_system)
 {
     fake cpu = {.type = "cpu", .count = 1, .memory = 1024 * MIB};
-    tn_context *ctx = fake_context(&cpu, NULL);
-    tni_device *d = tni_device_get(ctx, TN_CPU);
+    open_host(&cpu);
     tni_block *a = get(d, 60 * MIB), *b = get(d, 60 * MIB);
     tni_block_free(a);
     cr_assert_eq(cpu.used, 120 * MIB);
@@ -414,8 +389,7 @@ static void *work(void *user)
 Test(allocator, many_threads)
 {
     fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
-    tni_device *d = tni_device_get(ctx, TN_CPU);
+    open_host(&cpu);
     pthread_t threads[8];
     worker workers[8];
     for (uint32_t i = 0; i < 8; i++) {
@@ -432,15 +406,15 @@ Test(allocator, many_threads)
     cr_assert_eq(cpu.breaches, 0);
 }
 
-static int32_t exercise(tni_device *d)
+static int32_t exercise(tni_device *device)
 {
     tni_block *blocks[6] = {0};
     const uint64_t sizes[6] = {100, 3000, MIB, 3 * MIB, 40 * MIB, 700};
     tn_stream *s = NULL;
-    int32_t code = tn_stream_create(d->ctx, d->id, 0, &s);
+    int32_t code = tn_stream_create(device->ctx, device->id, 0, &s);
     for (int i = 0; i < 6 && !code; i++) {
-        code = tni_block_alloc(d, sizes[i], i % 2 ? s : d->default_stream, &blocks[i]);
-        if (!code && i % 3 == 0) code = tni_block_record(blocks[i], i % 2 ? d->default_stream : s);
+        code = tni_block_alloc(device, sizes[i], i % 2 ? s : device->default_stream, &blocks[i]);
+        if (!code && i % 3 == 0) code = tni_block_record(blocks[i], i % 2 ? device->default_stream : s);
         if (!code) fake_work(s);
     }
     for (int i = 0; i < 6; i++) tni_block_free(blocks[i]);
@@ -472,13 +446,12 @@ static void *free_blocks(void *user)
 
 static void release_streams_while_blocks_are_freed(int32_t own_allocator)
 {
-    fake gpu = gpu_fake();
     gpu.own_allocator = own_allocator;
-    tn_context *ctx = fake_context(NULL, &gpu);
+    open_gpu();
     pthread_barrier_t start, end;
     pthread_barrier_init(&start, NULL, 2);
     pthread_barrier_init(&end, NULL, 2);
-    race r = {.device = gpu_device(ctx), .start = &start, .end = &end};
+    race r = {.device = d, .start = &start, .end = &end};
     pthread_t thread;
     pthread_create(&thread, NULL, free_blocks, &r);
     for (int i = 0; i < ROUNDS; i++) {
@@ -494,8 +467,7 @@ static void release_streams_while_blocks_are_freed(int32_t own_allocator)
     cr_assert_eq(gpu.live_streams, 1);
     cr_assert_eq(gpu.live_events, 0);
     cr_assert_eq(stats(r.device).allocated_bytes, 0);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, stream_is_released_while_its_blocks_are_freed)
@@ -507,10 +479,8 @@ Test(allocator, stream_is_released_while_its_blocks_are_freed)
 /* Events, waits and requests for memory take long, and a driver may call back. */
 Test(allocator, driver_is_never_called_under_the_lock)
 {
-    fake gpu = gpu_fake();
     gpu.memory = 64 * MIB;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tni_device *d = gpu_device(ctx);
+    open_gpu();
     tn_stream *other = NULL;
     tni_block *b = NULL, *blocks[2];
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &other), TN_OK);
@@ -535,24 +505,18 @@ Test(allocator, driver_is_never_called_under_the_lock)
     cr_assert_eq(gpu.live_allocations, 0);
     cr_assert_eq(gpu.live_events, 0);
     gpu.forbidden = NULL;
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(allocator, every_failure_is_an_error_without_leak)
 {
     for (int kind = 0; kind < 3; kind++) {
         for (int64_t n = 1; n < 500; n++) {
-            fake f = gpu_fake();
+            fake f = gpu;
             counting c = {0};
             if (kind == 2) f.device_class = TN_DEVICE_HOST;
-            tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
-            options.allocator = counting_allocator(&c);
-            tn_context *ctx = NULL;
-            cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
-            tni_driver driver = fake_driver(&f);
-            cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
-            tni_device *d = gpu_device(ctx);
+            ctx = counted_context(&c, &f);
+            d = tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
             if (kind == 1)
                 f.fail_slot = (int32_t)n;
             else

@@ -197,12 +197,7 @@ Test(dlpack, every_failing_allocation_deletes_once)
         for (int64_t n = 1; n < 100; n++) {
             counting c = {0};
             fake f = {.type = "cpu", .count = 1};
-            tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
-            tn_context *other = NULL;
-            options.allocator = counting_allocator(&c);
-            cr_assert_eq(tn_context_create(&options, &other), TN_OK);
-            tni_driver d = fake_driver(&f);
-            cr_assert_eq(tni_device_type_add(other, &d), TN_OK);
+            tn_context *other = counted_context(&c, &f);
             tn_scope *t = tn_scope_open(other);
             DLManagedTensorVersioned m = capsule(data, 8, shape), *back = NULL;
             m.flags = kind ? DLPACK_FLAG_READ_ONLY : 0;

@@ -53,6 +53,17 @@ int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes)
 
 static const char no_memory[] = "out of memory, also for the error itself";
 
+/* The function returns its argument, on a thread of its own. */
+static void expect_of_a_thread(void *(*function)(void *user))
+{
+    pthread_t thread;
+    void *result = NULL;
+    int token;
+    cr_assert_eq(pthread_create(&thread, NULL, function, &token), 0);
+    pthread_join(thread, &result);
+    cr_assert_eq(result, &token);
+}
+
 static void *error_without_a_slot(void *user)
 {
     all_fail = 1;
@@ -77,12 +88,7 @@ static void *error_without_a_slot(void *user)
 
 Test(failing_calls, errors_of_a_thread_without_memory)
 {
-    pthread_t thread;
-    void *result = NULL;
-    int token;
-    cr_assert_eq(pthread_create(&thread, NULL, error_without_a_slot, &token), 0);
-    pthread_join(thread, &result);
-    cr_assert_eq(result, &token);
+    expect_of_a_thread(error_without_a_slot);
 }
 
 static void *error_of_a_thread_without_a_key(void *user)
@@ -96,12 +102,7 @@ static void *error_of_a_thread_without_a_key(void *user)
 
 Test(failing_calls, a_thread_whose_memory_cannot_be_kept)
 {
-    pthread_t thread;
-    void *result = NULL;
-    int token;
-    cr_assert_eq(pthread_create(&thread, NULL, error_of_a_thread_without_a_key, &token), 0);
-    pthread_join(thread, &result);
-    cr_assert_eq(result, &token);
+    expect_of_a_thread(error_of_a_thread_without_a_key);
 }
 
 Test(failing_calls, copies_of_errors)

@@ -332,3 +332,12 @@ tn_host_allocator counting_allocator(counting *c)
 {
     return (tn_host_allocator){c, counting_alloc, counting_free};
 }
+
+tn_context *counted_context(counting *c, fake *f)
+{
+    const tn_context_options options = {
+        .size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY, .allocator = counting_allocator(c)};
+    const tni_driver driver = fake_driver(f);
+    tn_context *ctx = NULL;
+    return tn_context_create(&options, &ctx) || tni_device_type_add(ctx, &driver) ? NULL : ctx;
+}

@@ -48,5 +48,7 @@ typedef struct counting {
     int64_t fail_at; /* the call with this number gets NULL; 0: none */
 } counting;
 tn_host_allocator counting_allocator(counting *c);
+/* A context whose allocations are counted, with the devices of one fake driver alone. */
+tn_context *counted_context(counting *c, fake *f);
 
 #endif

@@ -50,6 +50,21 @@ static void expect_strides(const tni_nest *n, uint32_t k, const int64_t *strides
 }
 #define LIST(...) ((const int64_t[]){__VA_ARGS__})
 
+/* A nest of the input's shape. */
+static void pointwise(tni_nest *n, const operand *out, const operand *in)
+{
+    tni_nest_init(n, in->t.desc.rank, in->t.desc.sizes);
+    tni_nest_add(n, &out->t, TN_OPERAND_OUTPUT);
+    tni_nest_add(n, &in->t, 0);
+}
+
+static void reduce(tni_nest *n, const operand *out, const operand *in, uint64_t mask, int32_t keepdim)
+{
+    tni_nest_init(n, in->t.desc.rank, in->t.desc.sizes);
+    tni_nest_add_reduced(n, &out->t, mask, keepdim);
+    tni_nest_add(n, &in->t, 0);
+}
+
 Test(loop_nest, contiguous_operands_are_one_dimension)
 {
     operand out, a;
@@ -57,9 +72,7 @@ Test(loop_nest, contiguous_operands_are_one_dimension)
     double number[2] = {0};
     set_contiguous(&out, 3, LIST(2, 3, 4));
     set_contiguous(&a, 3, LIST(2, 3, 4));
-    tni_nest_init(&n, 3, LIST(2, 3, 4));
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &a.t, 0);
+    pointwise(&n, &out, &a);
     tni_nest_add_immediate(&n, number, TN_FLOAT64);
     tni_nest_finish(&n, 0);
     expect(&n, 1, 1, LIST(24));
@@ -86,9 +99,7 @@ Test(loop_nest, one_element_has_rank_0)
     tni_nest n;
     set_contiguous(&out, 0, LIST(0));
     set_contiguous(&a, 2, LIST(1, 1));
-    tni_nest_init(&n, 2, LIST(1, 1));
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &a.t, 0);
+    pointwise(&n, &out, &a);
     tni_nest_finish(&n, 0);
     expect(&n, 0, 0, NULL);
     cr_assert_eq(n.nest.numel, 1);
@@ -121,9 +132,7 @@ Test(loop_nest, transposed_operands_become_one_dimension)
     tni_nest n;
     set_operand(&out, 4, LIST(2, 3, 4, 5), LIST(60, 1, 15, 3));
     set_operand(&a, 4, LIST(2, 3, 4, 5), LIST(60, 1, 15, 3));
-    tni_nest_init(&n, 4, LIST(2, 3, 4, 5));
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &a.t, 0);
+    pointwise(&n, &out, &a);
     tni_nest_finish(&n, 0);
     expect(&n, 1, 1, LIST(120));
     expect_strides(&n, 1, LIST(4));
@@ -135,19 +144,10 @@ Test(loop_nest, the_output_decides_the_order)
     tni_nest n;
     set_contiguous(&out, 2, LIST(3, 4));
     set_operand(&a, 2, LIST(3, 4), LIST(1, 3));
-    tni_nest_init(&n, 2, LIST(3, 4));
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &a.t, 0);
+    pointwise(&n, &out, &a);
     tni_nest_finish(&n, 0);
     expect(&n, 2, 2, LIST(4, 3));
     expect_strides(&n, 1, LIST(12, 4));
-}
-
-static void reduce(tni_nest *n, operand *out, const operand *in, uint64_t mask, int32_t keepdim)
-{
-    tni_nest_init(n, in->t.desc.rank, in->t.desc.sizes);
-    tni_nest_add_reduced(n, &out->t, mask, keepdim);
-    tni_nest_add(n, &in->t, 0);
 }
 
 Test(loop_nest, reduced_dimensions_come_last)
@@ -214,24 +214,18 @@ Test(loop_nest, a_scanned_dimension_stands_alone)
     tni_nest n;
     set_contiguous(&in, 3, LIST(2, 3, 4));
     set_contiguous(&out, 3, LIST(2, 3, 4));
-    tni_nest_init(&n, 3, LIST(2, 3, 4));
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &in.t, 0);
+    pointwise(&n, &out, &in);
     tni_nest_finish_scan(&n, 4);
     expect(&n, 2, 1, LIST(6, 4));
     expect_strides(&n, 0, LIST(16, 4));
     set_contiguous(&in, 2, LIST(5, 1));
     set_contiguous(&out, 2, LIST(5, 1));
-    tni_nest_init(&n, 2, LIST(5, 1));
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &in.t, 0);
+    pointwise(&n, &out, &in);
     tni_nest_finish_scan(&n, 2);
     expect(&n, 2, 1, LIST(5, 1));
     set_contiguous(&in, 0, LIST(0));
     set_contiguous(&out, 0, LIST(0));
-    tni_nest_init(&n, 0, NULL);
-    tni_nest_add(&n, &out.t, TN_OPERAND_OUTPUT);
-    tni_nest_add(&n, &in.t, 0);
+    pointwise(&n, &out, &in);
     tni_nest_finish_scan(&n, 1);
     expect(&n, 1, 0, LIST(1));
 }

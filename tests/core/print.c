@@ -142,11 +142,7 @@ Test(print_failures, leave_nothing) /* no suite of its own: it makes its context
     for (int64_t n = 1; n < 200; n++) {
         counting c = {0};
         fake f = {.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
-        tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
-        options.allocator = counting_allocator(&c);
-        cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
-        tni_driver d = fake_driver(&f);
-        cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
+        ctx = counted_context(&c, &f);
         s = tn_scope_open(ctx);
         tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(40, 40), zeros, tn_device_parse(ctx, "gpu:0"));
         if (n % 2)

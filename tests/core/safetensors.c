@@ -387,12 +387,7 @@ Test(safetensors, every_failing_allocation_is_an_error_without_leak)
     for (int64_t n = 1; n < 300; n++) {
         counting c = {0};
         fake f = {.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
-        tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
-        tn_context *other = NULL;
-        options.allocator = counting_allocator(&c);
-        cr_assert_eq(tn_context_create(&options, &other), TN_OK);
-        tni_driver d = fake_driver(&f);
-        cr_assert_eq(tni_device_type_add(other, &d), TN_OK);
+        tn_context *other = counted_context(&c, &f);
         tn_scope *t = tn_scope_open(other);
         c.fail_at = c.calls + n;
         const tn_device device = tn_device_parse(other, "gpu:0");

@@ -4,16 +4,25 @@
 #include <pthread.h>
 #include "fake_driver.h"
 
-static fake gpu_fake(void)
+static fake gpu = {.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
+static tn_context *ctx;
+static tn_device id; /* of gpu:0 */
+
+static void open_gpu(void)
 {
-    return (fake){.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
+    ctx = fake_context(NULL, &gpu);
+    id = tn_device_parse(ctx, "gpu:0");
+}
+
+static void close_gpu(void)
+{
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
 }
 
 Test(stream, current_and_default)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tn_device id = tn_device_parse(ctx, "gpu:0");
+    open_gpu();
     tn_stream *s = NULL, *standard = tn_stream_default(ctx, id);
     cr_assert_eq(tn_stream_current(ctx, id), standard);
     cr_assert_eq(tn_stream_id(standard), 0);
@@ -29,16 +38,13 @@ Test(stream, current_and_default)
     cr_assert_eq(tn_stream_create(ctx, id, 1, &s), TN_E_ARGUMENT);
     cr_assert_eq(tn_stream_create(ctx, id, -3, &s), TN_E_ARGUMENT);
     tn_stream_release(s);
-    tn_context_destroy(ctx);
+    close_gpu();
     cr_assert_eq(gpu.live_streams, 0);
-    cr_assert_eq(gpu.breaches, 0);
 }
 
 Test(stream, a_released_stream_is_current_no_more)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tn_device id = tn_device_parse(ctx, "gpu:0");
+    open_gpu();
     tn_stream *s = NULL, *again = NULL;
     cr_assert_eq(tn_stream_create(ctx, id, 0, &s), TN_OK);
     tn_stream_set_current(ctx, s);
@@ -49,18 +55,16 @@ Test(stream, a_released_stream_is_current_no_more)
     cr_assert_eq(tn_stream_id(again), 2);
     cr_assert_eq(tn_stream_current(ctx, id), tn_stream_default(ctx, id));
     tn_stream_release(again);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_gpu();
 }
 
 Test(stream, keeps_its_context)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
+    open_gpu();
     tn_stream *s = NULL;
     tn_event *e = NULL;
-    cr_assert_eq(tn_stream_create(ctx, tn_device_parse(ctx, "gpu:0"), 0, &s), TN_OK);
-    cr_assert_eq(tn_event_create(ctx, tn_device_parse(ctx, "gpu:0"), 0, &e), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &s), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, id, 0, &e), TN_OK);
     tn_context_destroy(ctx);
     cr_assert_eq(gpu.closed, 0);
     tn_stream_release(s);
@@ -79,9 +83,7 @@ static void *read_current(void *user)
 
 Test(stream, current_is_per_thread)
 {
-    fake gpu = gpu_fake();
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tn_device id = tn_device_parse(ctx, "gpu:0");
+    open_gpu();
     tn_stream *pair[2] = {0};
     pthread_t thread;
     cr_assert_eq(tn_stream_create(ctx, id, 0, &pair[0]), TN_OK);
@@ -90,15 +92,13 @@ Test(stream, current_is_per_thread)
     pthread_join(thread, NULL);
     cr_assert_eq(pair[1], tn_stream_default(ctx, id));
     tn_stream_release(pair[0]);
-    tn_context_destroy(ctx);
+    close_gpu();
 }
 
 static void check_event(int32_t no_events)
 {
-    fake gpu = gpu_fake();
     gpu.no_events = no_events;
-    tn_context *ctx = fake_context(NULL, &gpu);
-    tn_device id = tn_device_parse(ctx, "gpu:0");
+    open_gpu();
     tn_stream *a = NULL, *b = NULL, *far = tn_stream_default(ctx, tn_device_parse(ctx, "gpu:1"));
     tn_event *e = NULL;
     cr_assert_eq(tn_stream_create(ctx, id, 0, &a), TN_OK);
@@ -126,9 +126,8 @@ static void check_event(int32_t no_events)
     tn_event_release(e);
     tn_stream_release(a);
     tn_stream_release(b);
-    tn_context_destroy(ctx);
+    close_gpu();
     cr_assert_eq(gpu.live_events, 0);
-    cr_assert_eq(gpu.breaches, 0);
 }
 
 Test(stream, events_of_the_plugin)
@@ -143,9 +142,9 @@ Test(stream, events_without_the_plugin)
 
 Test(stream, timing)
 {
-    fake gpu = gpu_fake(), cpu = {.type = "cpu", .count = 1, .no_events = 1};
-    tn_context *ctx = fake_context(&cpu, &gpu);
-    tn_device ids[2] = {tn_device_parse(ctx, "gpu:0"), TN_CPU};
+    fake cpu = {.type = "cpu", .count = 1, .no_events = 1};
+    ctx = fake_context(&cpu, &gpu);
+    const tn_device ids[2] = {tn_device_parse(ctx, "gpu:0"), TN_CPU};
     for (int i = 0; i < 2; i++) {
         tn_event *start = NULL, *end = NULL, *plain = NULL;
         double ms = -1;

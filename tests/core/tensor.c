@@ -591,12 +591,7 @@ Test(tensor, every_failing_allocation_is_an_error_without_leak)
             fake f = {
                 .type = "dev", .count = 1, .device_class = kind % 2 ? TN_DEVICE_HOST : TN_DEVICE_DISCRETE};
             counting c = {0};
-            tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
-            options.allocator = counting_allocator(&c);
-            tn_context *ctx = NULL;
-            cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
-            tni_driver driver = fake_driver(&f);
-            cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
+            tn_context *ctx = counted_context(&c, &f);
             if (kind < 2)
                 c.fail_at = c.calls + n;
             else

@@ -243,14 +243,19 @@ def check_doctor_passes_over(tool, _):
         expect(done.returncode == 1 and 'manifest: "tenon_manifest" is missing' in done.stdout, "a mistyped one", done)
 
 
+def write_manifest(folder, library):
+    """A manifest in a folder, both with modes that the loader trusts."""
+    os.chmod(folder, 0o755)
+    path = Path(folder) / "a.json"
+    path.write_text(json.dumps({"tenon_manifest": 1, "name": "skewed", "library": library}))
+    path.chmod(0o644)
+    return path
+
+
 def check_forget(tool, skewed):
     """A verdict is shown with its time, until it is forgotten."""
     with tempfile.TemporaryDirectory(dir=skewed) as folder:
-        os.chmod(folder, 0o755)
-        manifest = {"tenon_manifest": 1, "name": "skewed", "library": f"{skewed}/libskewed_constructor_crashes.so"}
-        path = Path(folder) / "a.json"
-        path.write_text(json.dumps(manifest))
-        path.chmod(0o644)
+        write_manifest(folder, f"{skewed}/libskewed_constructor_crashes.so")
         crash = "probe: crashed with SIGABRT (6) while loading"
         remembered = re.compile(re.escape(crash) + r" \(probed at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; "
                                 r"'tenon doctor --forget' deletes the verdict\)\n")
@@ -303,11 +308,7 @@ def check_broken(tool, skewed):
              "init_fails": "no licence for this machine", "wrong_abi": "ABI generation: expected 1 to 1, found 7 to 7"}
     for case, expected in cases.items():
         with tempfile.TemporaryDirectory(dir=skewed) as folder:
-            os.chmod(folder, 0o755)
-            manifest = {"tenon_manifest": 1, "name": "skewed", "library": f"{skewed}/libskewed_{case}.so"}
-            path = Path(folder) / "a.json"
-            path.write_text(json.dumps(manifest))
-            path.chmod(0o644)
+            path = write_manifest(folder, f"{skewed}/libskewed_{case}.so")
             done = run(tool, "doctor", "--json", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder)
             report = json.loads(done.stdout)
             found = [p for p in report["plugins"] if p["manifest"] == str(path)]

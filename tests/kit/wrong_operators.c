@@ -113,42 +113,24 @@ static int32_t tripled_composite(void *self, const tn_call *call)
 
 #define OPERATOR(name, tail) "wrong::" name "(Tensor x" tail ") -> Tensor"
 
+#define DEFINED(name, tail, ...)                                                     \
+    {                                                                                \
+        .size = sizeof(tn_operator_def), .schema = OPERATOR(name, tail), __VA_ARGS__ \
+    }
+
 static const tn_operator_def operators[] = {
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("right", ""),
-     .infer = like_input,
-     .composite = doubled_composite,
-     .backward = doubled_backward},
-    {.size = sizeof(tn_operator_def), .schema = OPERATOR("mutates", "")},
-    {.size = sizeof(tn_operator_def), .schema = OPERATOR("aliases", ""), .composite = aliases},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("reads_unsaved", ""),
-     .composite = doubled_composite,
-     .backward = reads_unsaved},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("gradient_of_number", ", float k=1.0"),
-     .composite = doubled_composite,
-     .backward = gradient_of_number},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("no_gradient", ""),
-     .composite = doubled_composite,
-     .backward = no_gradient},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("wrong_gradient", ""),
-     .composite = doubled_composite,
-     .backward = wrong_gradient},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("longer", ""),
-     .infer = like_input,
-     .composite = longer},
-    {.size = sizeof(tn_operator_def), .schema = OPERATOR("leaves_one", "")},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("two_ways", ""),
-     .infer = like_input,
-     .composite = tripled_composite},
-    {.size = sizeof(tn_operator_def),
-     .schema = OPERATOR("needs_number", ", int k"),
-     .composite = doubled_composite},
+    DEFINED("right", "", .infer = like_input, .composite = doubled_composite, .backward = doubled_backward),
+    DEFINED("mutates", "", .composite = NULL),
+    DEFINED("aliases", "", .composite = aliases),
+    DEFINED("reads_unsaved", "", .composite = doubled_composite, .backward = reads_unsaved),
+    DEFINED("gradient_of_number", ", float k=1.0", .composite = doubled_composite,
+            .backward = gradient_of_number),
+    DEFINED("no_gradient", "", .composite = doubled_composite, .backward = no_gradient),
+    DEFINED("wrong_gradient", "", .composite = doubled_composite, .backward = wrong_gradient),
+    DEFINED("longer", "", .infer = like_input, .composite = longer),
+    DEFINED("leaves_one", "", .composite = NULL),
+    DEFINED("two_ways", "", .infer = like_input, .composite = tripled_composite),
+    DEFINED("needs_number", ", int k", .composite = doubled_composite),
 };
 
 #define ROW(operator_name, function)                                              \

@@ -22,9 +22,6 @@ Test(cpu_index, gather_along_both_dimensions)
     cr_assert_eq(fixture_run(&f, "aten::gather", args, 4, &out, 1, NULL), TN_OK);
     fixture_read(&f, &o, got);
     cr_assert_arr_eq(got, ((float[]){1, 2, 3, 2}), 16);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &i);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -46,9 +43,6 @@ Test(cpu_index, an_index_outside_is_refused_in_atens_words)
     tn_value indices[] = {args[0], tn_value_tensors(list, 1)};
     cr_assert_eq(fixture_run(&f, "aten::index.Tensor", indices, 2, &out, 1, NULL), TN_E_INDEX);
     cr_assert_str_eq(f.error_message, "index 5 is out of bounds for dimension 0 with size 3");
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &i);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -77,9 +71,6 @@ Test(cpu_index, index_put_accumulates)
     fixture_read(&f, &x, got);
     for (int w = 0; w < WORDS; w++)
         for (int k = 0; k < WIDTH; k++) cr_assert_eq(got[w * WIDTH + k], (float)(k * TOKENS / WORDS));
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &i);
-    fixture_tensor_free(&f, &v);
     fixture_close(&f);
 }
 
@@ -130,10 +121,6 @@ Test(cpu_index, cat_flip_and_triangles)
     cr_assert_eq(fixture_run(&f, "aten::tril", lower, 2, &flipped, 1, NULL), TN_OK);
     fixture_read(&f, &p, got);
     cr_assert_arr_eq(got, ((float[]){0, 0, 0, 2, 0, 0}), 24);
-    fixture_tensor_free(&f, &a);
-    fixture_tensor_free(&f, &b);
-    fixture_tensor_free(&f, &o);
-    fixture_tensor_free(&f, &p);
     fixture_close(&f);
 }
 
@@ -149,7 +136,5 @@ Test(cpu_index, nonzero_sizes_its_result)
     cr_assert_eq(o.desc.rank, 2);
     fixture_read(&f, &o, got);
     cr_assert_arr_eq(got, ((int64_t[]){0, 1, 1, 0}), 32);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }

@@ -28,7 +28,6 @@ Test(cpu_memory, fill_reaches_the_view_alone)
     cr_assert_eq(fixture_run(&f, "prim::fill", args, 2, &out, 1, NULL), TN_OK);
     fixture_read(&f, &t, got);
     for (int i = 0; i < 24; i++) cr_assert_eq(got[i], i % 2 ? 0 : -7);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -48,8 +47,6 @@ Test(cpu_memory, copy_transposes)
     fixture_read(&f, &o, got);
     for (int c = 0; c < COLUMNS; c++)
         for (int r = 0; r < ROWS; r++) cr_assert_eq(got[c * ROWS + r], r * COLUMNS + c);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -112,8 +109,6 @@ Test(cpu_memory, copy_transposes_and_converts)
     fixture_read(&f, &o, got);
     for (int c = 0; c < COLUMNS; c++)
         for (int r = 0; r < ROWS; r++) cr_assert_eq(got[c * ROWS + r], (float)(r * COLUMNS + c - 10000));
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -139,10 +134,6 @@ Test(cpu_memory, copy_converts)
     cr_assert_arr_eq(half, ((uint16_t[]){0x3f00, 0xc100, 0, 0x5cb0, 0x7c00, 0}), 12);
     cr_assert_arr_eq(truth, ((uint8_t[]){1, 1, 0, 1, 1, 1}), 6);
     cr_assert_arr_eq(whole, ((int64_t[]){1, -2, 0, 300, 65520, 0}), 48);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &h);
-    fixture_tensor_free(&f, &b);
-    fixture_tensor_free(&f, &i);
     fixture_close(&f);
 }
 
@@ -162,8 +153,6 @@ Test(cpu_memory, copy_resolves_lazy_bits)
     copy(&f, &o, &x);
     fixture_read(&f, &o, got);
     cr_assert_arr_eq(got, ((float[]){-1, 2, -3, -4}), 16);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -179,7 +168,6 @@ Test(cpu_memory, iota_counts_in_row_major_order)
     cr_assert_eq(fixture_run(&f, "prim::iota", args, 3, &out, 1, NULL), TN_OK);
     fixture_read(&f, &t, got);
     cr_assert_arr_eq(got, ((double[]){0.5, 6.5, 2.5, 8.5, 4.5, 10.5}), sizeof got);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -209,8 +197,6 @@ Test(cpu_memory, random_bits_are_philox)
     draw(&f, &u, TN_RANDOM_UNIFORM, tn_value_float(0), tn_value_float(1), 0, 0);
     fixture_read(&f, &u, unit);
     for (int i = 0; i < 4; i++) cr_assert_eq(unit[i], (float)(words[i] >> 8) * 0x1p-24f);
-    fixture_tensor_free(&f, &t);
-    fixture_tensor_free(&f, &u);
     fixture_close(&f);
 }
 
@@ -233,6 +219,5 @@ Test(cpu_memory, random_numbers_ignore_threads_and_have_their_moments)
     mean /= N;
     cr_assert_float_eq(mean, 2, 0.05);
     cr_assert_float_eq(sqrt(square / N - mean * mean), 3, 0.05);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }

@@ -238,9 +238,6 @@ Test(cpu_nn_layers, gradients_of_a_table_of_halves)
         for (int i = 0; i < ROWS * COLUMNS; i++)
             cr_assert_eq(got[i], half_bits(want[i]), "element %d: 0x%04x, not %d", i, got[i], want[i]);
     }
-    fixture_tensor_free(&f, &g);
-    fixture_tensor_free(&f, &at);
-    fixture_tensor_free(&f, &out);
     fixture_close(&f);
 }
 
@@ -261,7 +258,5 @@ Test(cpu_nn_layers, reflected_lines_of_halves)
     cr_assert_eq(got[1], half_bits(2));
     for (int i = 0; i < WIDTH; i++) cr_assert_eq(got[i + 2], half_bits(i + 1));
     for (int i = 0; i < 3; i++) cr_assert_eq(got[WIDTH + 2 + i], half_bits(WIDTH - 1 - i));
-    fixture_tensor_free(&f, &in);
-    fixture_tensor_free(&f, &out);
     fixture_close(&f);
 }

@@ -43,8 +43,6 @@ static void unary_f32_with(const char *name, const tn_value *extra, const float 
             cr_assert_leq(fabsf(got[i] - want[i]), tolerance * fabsf(want[i]), "%s(%g) = %.9g, not %.9g",
                           name, in[i], got[i], want[i]);
     }
-    fixture_tensor_free(&f, &a);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -162,10 +160,6 @@ Test(cpu_pointwise, any_strides_and_any_threads)
         fixture_read(&f, &o, got);
         for (int i = 0; i < ROWS * COLUMNS; i++) cr_assert_eq(got[i], a[i] * row[i % COLUMNS]);
     }
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &z);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -182,8 +176,6 @@ Test(cpu_pointwise, large_results_pass_the_caches_unharmed)
     run(&f, "aten::neg", (fixture_tensor *[]){&o, &x}, 2, NULL, 0);
     fixture_read(&f, &o, got);
     for (int64_t i = 0; i < n; i++) cr_assert_eq(got[i], -a[i]);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
     free(a);
     free(got);
@@ -201,9 +193,6 @@ static void binary_int(const char *name, tn_dtype dtype, const void *a, const vo
     run(&f, name, (fixture_tensor *[]){&o, &x, &y}, 3, &one, strcmp(name, "aten::add.Tensor") == 0);
     fixture_read(&f, &o, got);
     cr_assert_arr_eq(got, want, (size_t)(n * tn_dtype_bytes(dtype)), "%s", name);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -240,9 +229,6 @@ Test(cpu_pointwise, whole_numbers_divided_by_zero_are_refused)
     cr_assert_str_eq(f.error_message, "ZeroDivisionError");
     fixture_read(&f, &o, got);
     cr_assert_eq(got[0], -1, "nothing is written");
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -260,9 +246,6 @@ Test(cpu_pointwise, half_types_round_to_nearest_even)
     fixture_read(&f, &o, got);
     cr_assert_eq(got[0], 0x3c00);
     cr_assert_eq(got[1], 0x3c02);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -282,9 +265,6 @@ Test(cpu_pointwise, complex_products_and_quotients)
     fixture_read(&f, &o, got);
     cr_assert_float_eq(got[0], 0.1f, 1e-7f);
     cr_assert_float_eq(got[1], 0.7f, 1e-7f);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &y);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -300,7 +280,5 @@ Test(cpu_pointwise, a_word_it_does_not_know_is_an_error)
     fixture_pointwise(&nest, (fixture_tensor *[]){&o, &x}, 2, 1);
     cr_assert_eq(fixture_run(&f, "aten::gelu", args, 2, &out, 1, &nest.nest), TN_E_ARGUMENT);
     cr_assert_not_null(strstr(f.error_message, "cubic"));
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }

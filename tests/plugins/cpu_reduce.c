@@ -39,7 +39,6 @@ Test(cpu_reduce, sums_along_each_dimension)
         reduce(&f, "aten::amax", &x, 1, TN_FLOAT32, COLUMNS, got);
         for (int c = 0; c < COLUMNS; c++) cr_assert_eq(got[c], (float)(156 + c % 7));
     }
-    fixture_tensor_free(&f, &x);
     fixture_close(&f);
 }
 
@@ -56,7 +55,6 @@ Test(cpu_reduce, a_long_sum_keeps_its_small_terms_and_ignores_threads)
         reduce(&f, "aten::sum", &x, 1, TN_FLOAT32, 1, &got[f.threads - 1]);
     cr_assert_float_eq(got[0], (float)((double)0.1f * (double)n), 0.2f);
     cr_assert(got[0] == got[1] && got[1] == got[2]);
-    fixture_tensor_free(&f, &x);
     fixture_close(&f);
     free(a);
 }
@@ -78,7 +76,6 @@ Test(cpu_reduce, first_of_equals_and_nan_wins)
     x = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, a);
     reduce(&f, "aten::argmax", &x, 1, TN_INT64, 1, &got);
     cr_assert_eq(got, 120);
-    fixture_tensor_free(&f, &x);
     fixture_close(&f);
 }
 
@@ -94,7 +91,6 @@ Test(cpu_reduce, variance_is_stable_far_from_zero)
     fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT64, 1, &n, a);
     reduce(&f, "aten::var.correction", &x, 1, TN_FLOAT64, 1, &got);
     cr_assert_float_eq(got, (N * (double)N - 1) / 12 * N / (N - 1), 1e-6);
-    fixture_tensor_free(&f, &x);
     fixture_close(&f);
 }
 
@@ -108,6 +104,5 @@ Test(cpu_reduce, bytes_are_summed_in_int64)
     fixture_tensor x = fixture_tensor_make(&f, TN_UINT8, 1, &n, a);
     reduce(&f, "aten::sum", &x, 1, TN_INT64, 1, &got);
     cr_assert_eq(got, 25500000);
-    fixture_tensor_free(&f, &x);
     fixture_close(&f);
 }

@@ -27,9 +27,6 @@ Test(cpu_sort, stable_in_both_directions_with_nan_last_or_first)
     fixture_read(&f, &v, got);
     cr_assert_arr_eq(at, ((int64_t[]){1, 0, 5, 2, 3, 4}), 48);
     cr_assert(isnan(got[0]) && got[1] == 2 && got[5] == -INFINITY);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &v);
-    fixture_tensor_free(&f, &i);
     fixture_close(&f);
 }
 
@@ -59,11 +56,6 @@ Test(cpu_sort, long_lines_and_topk)
     cr_assert_eq(fixture_run(&f, "aten::topk", top, 5, best, 2, NULL), TN_OK);
     fixture_read(&f, &tv, got);
     for (int64_t j = 0; j < k; j++) cr_assert_eq(got[j], N - 1 - j);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &v);
-    fixture_tensor_free(&f, &i);
-    fixture_tensor_free(&f, &tv);
-    fixture_tensor_free(&f, &ti);
     fixture_close(&f);
 }
 
@@ -133,10 +125,6 @@ Test(cpu_sort, unique_with_inverse_and_counts)
     cr_assert_arr_eq(values, ((int64_t[]){-1, 3, 7}), 24);
     cr_assert_arr_eq(inverse, ((int64_t[]){2, 0, 2, 1, 0}), 40);
     cr_assert_arr_eq(counts, ((int64_t[]){2, 1, 2}), 24);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &v);
-    fixture_tensor_free(&f, &w);
-    fixture_tensor_free(&f, &c);
     fixture_close(&f);
 }
 
@@ -158,9 +146,6 @@ Test(cpu_sort, searchsorted_on_either_side)
     cr_assert_eq(fixture_run(&f, "aten::searchsorted.Tensor", args, 6, &out, 1, NULL), TN_OK);
     fixture_read(&f, &o, got);
     cr_assert_arr_eq(got, ((int64_t[]){3, 0, 4}), 24);
-    fixture_tensor_free(&f, &s);
-    fixture_tensor_free(&f, &x);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
 }
 
@@ -187,10 +172,6 @@ static void neighbours(tn_dtype dtype, const void *x, int64_t n, const void *wan
     cr_assert_arr_eq(got, want, (size_t)(found * tn_dtype_bytes(dtype)));
     cr_assert_arr_eq(inverse, want_inverse, (size_t)n * 8);
     cr_assert_arr_eq(counts, want_counts, (size_t)found * 8);
-    fixture_tensor_free(&f, &a);
-    fixture_tensor_free(&f, &v);
-    fixture_tensor_free(&f, &i);
-    fixture_tensor_free(&f, &c);
     fixture_close(&f);
 }
 

@@ -81,9 +81,6 @@ static void check_add(tn_dtype dtype, int64_t rows, int64_t columns, const int64
             if (found != want) /* an assertion for each element would take longer than the kernels */
                 cr_assert(0, "row %d, column %d: %g, not %g", (int)r, (int)c, found, want);
         }
-    fixture_tensor_free(&f, &a);
-    fixture_tensor_free(&f, &b);
-    fixture_tensor_free(&f, &o);
     fixture_close(&f);
     free(got);
 }

@@ -103,7 +103,6 @@ Test(null, memory_is_the_hosts)
     cr_assert_eq(back[0], 1);
     cr_assert_eq(back[1], -1);
     cr_assert_eq(back[2], 3);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -179,8 +178,6 @@ Test(null, a_graph_runs_when_it_is_launched)
     cr_assert_eq(g->update(f.self, f.device, executable, graph), TN_E_UNSUPPORTED);
     g->destroy(f.self, f.device, graph);
     g->destroy_executable(f.self, f.device, executable);
-    fixture_tensor_free(&f, &a);
-    fixture_tensor_free(&f, &b);
     fixture_close(&f);
 }
 
@@ -225,7 +222,6 @@ Test(null, streams_join_a_capture_and_are_waited_for)
     g->destroy_executable(f.self, f.device, executable);
     g->destroy(f.self, f.device, graph);
     f.streams->destroy(f.self, f.device, other);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 

@@ -45,7 +45,6 @@ Test(reference_device, bytes_come_back)
     cr_assert_eq(f.memory->fill(f.self, f.device, t.desc.allocation, 4, 8, 0, f.stream), TN_OK);
     cr_assert_eq(fixture_read(&f, &t, back), TN_OK);
     cr_assert_arr_eq(back, ((float[]){1, 0, 0, 4}), 16);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -70,7 +69,6 @@ Test(reference_device, ranges_are_checked)
     cr_assert(strstr(f.error_message, "outside an allocation of 16 bytes"), "%s", f.error_message);
     cr_assert_eq(f.copy->host_to_device(f.self, f.device, bytes, 0, bytes, 4, f.stream), TN_E_CONTRACT);
     cr_assert(strstr(f.error_message, "is not an allocation of device 0"), "%s", f.error_message);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -152,7 +150,6 @@ Test(reference_device, work_is_queued)
     cr_assert_eq(done, 1);
     cr_assert_eq(g.calls, 1);
     for (int i = 0; i < 4; i++) cr_assert_eq(back[i], 2.5f);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -193,7 +190,6 @@ Test(reference_device, a_stream_waits_for_an_event)
     f.events->destroy(f.self, f.device, event);
     f.events->destroy(f.self, f.device, late);
     f.streams->destroy(f.self, f.device, second);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }
 
@@ -224,9 +220,6 @@ Test(reference_device, a_late_error_is_reported_once)
     fixture_run(&f, "aten::gather", args, 4, outs, 1, NULL);
     cr_assert_eq(f.device_interface->synchronize(f.self, f.device), TN_E_INDEX);
     cr_assert_eq(f.device_interface->synchronize(f.self, f.device), TN_OK);
-    fixture_tensor_free(&f, &t);
-    fixture_tensor_free(&f, &index);
-    fixture_tensor_free(&f, &out);
     fixture_close(&f);
 }
 
@@ -254,6 +247,5 @@ Test(reference_device, peers_copy)
     f.streams->destroy(f.self, other, stream);
     f.memory->free(f.self, other, allocation, 16);
     f.device_interface->close(f.self, other);
-    fixture_tensor_free(&f, &t);
     fixture_close(&f);
 }

@@ -70,16 +70,5 @@ static int run(const scenario *which, const char *device)
 
 int main(void)
 {
-    static const char *const devices[] = {"cpu", "reference:0"};
-    int passed = 0, failed = 0;
-    setenv("TENON_REFERENCE_DEVICES", "2", 1);
-    for (uint32_t i = 0; i < scenario_count; i++) {
-        for (uint32_t k = scenarios[i].asynchronous_only ? 1 : 0; k < 2; k++) {
-            int bad = run(&scenarios[i], devices[k]);
-            printf("%s on %s: %s\n", scenarios[i].name, devices[k], bad ? "failed" : "ok");
-            bad ? failed++ : passed++;
-        }
-    }
-    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
-    return failed != 0;
+    return run_scenarios(run);
 }

@@ -421,26 +421,41 @@ static int fallback(tn_scope *s, tn_device d)
     return both(has_sum(s, tn_value_as_tensor(out), 5), has_sum(s, counter, 1));
 }
 
-const scenario scenarios[] = {{"arithmetic", arithmetic, 0},
-                              {"products", products, 0},
-                              {"indexing", indexing, 0},
-                              {"gradient", gradient, 0},
-                              {"training", training, 0},
-                              {"lists", lists, 0},
-                              {"reductions", reductions, 0},
-                              {"copies", copies, 0},
-                              {"given outputs", given_outputs, 0},
-                              {"in place", in_place, 0},
-                              {"sorting", sorting, 0},
-                              {"networks", networks, 0},
-                              {"complex numbers", complex_numbers, 0},
-                              {"random numbers", random_numbers, 0},
-                              {"mixed precision", mixed_precision, 0},
-                              {"file", file, 0},
-                              {"call trace", call_trace, 0},
-                              {"sharing", share, 0},
-                              {"streams", streams, 0},
-                              {"graphs", graphs, 1},
-                              {"collectives", collectives, 1},
-                              {"fallback", fallback, 0}};
-const uint32_t scenario_count = sizeof scenarios / sizeof *scenarios;
+static const scenario scenarios[] = {{"arithmetic", arithmetic, 0},
+                                     {"products", products, 0},
+                                     {"indexing", indexing, 0},
+                                     {"gradient", gradient, 0},
+                                     {"training", training, 0},
+                                     {"lists", lists, 0},
+                                     {"reductions", reductions, 0},
+                                     {"copies", copies, 0},
+                                     {"given outputs", given_outputs, 0},
+                                     {"in place", in_place, 0},
+                                     {"sorting", sorting, 0},
+                                     {"networks", networks, 0},
+                                     {"complex numbers", complex_numbers, 0},
+                                     {"random numbers", random_numbers, 0},
+                                     {"mixed precision", mixed_precision, 0},
+                                     {"file", file, 0},
+                                     {"call trace", call_trace, 0},
+                                     {"sharing", share, 0},
+                                     {"streams", streams, 0},
+                                     {"graphs", graphs, 1},
+                                     {"collectives", collectives, 1},
+                                     {"fallback", fallback, 0}};
+
+int run_scenarios(int (*run)(const scenario *c, const char *device))
+{
+    static const char *const devices[] = {"cpu", "reference:0"};
+    int passed = 0, failed = 0;
+    setenv("TENON_REFERENCE_DEVICES", "2", 1);
+    for (uint32_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        for (uint32_t k = scenarios[i].asynchronous_only ? 1 : 0; k < 2; k++) {
+            int bad = run(&scenarios[i], devices[k]);
+            printf("%s on %s: %s\n", scenarios[i].name, devices[k], bad ? "failed" : "ok");
+            bad ? failed++ : passed++;
+        }
+    }
+    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}

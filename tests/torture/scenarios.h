@@ -14,7 +14,8 @@ typedef struct scenario {
     int32_t asynchronous_only; /* not for the CPU */
 } scenario;
 
-extern const scenario scenarios[];
-extern const uint32_t scenario_count;
+/* Runs each of them on the CPU and on the reference device with `run`, which returns what went wrong; the program's
+ * exit status. */
+int run_scenarios(int (*run)(const scenario *c, const char *device));
 
 #endif

@@ -46,19 +46,12 @@ static int run(const scenario *c, const char *device, uint32_t flags)
     return bad;
 }
 
+static int run_both(const scenario *c, const char *device)
+{
+    return run(c, device, 0) + run(c, device, TN_CONTEXT_DEBUG_HANDLES);
+}
+
 int main(void)
 {
-    static const char *const devices[] = {"cpu", "reference:0"};
-    int passed = 0, failed = 0;
-    setenv("TENON_REFERENCE_DEVICES", "2", 1);
-    for (uint32_t i = 0; i < scenario_count; i++) {
-        for (uint32_t k = scenarios[i].asynchronous_only ? 1 : 0; k < 2; k++) {
-            int bad =
-                run(&scenarios[i], devices[k], 0) + run(&scenarios[i], devices[k], TN_CONTEXT_DEBUG_HANDLES);
-            printf("%s on %s: %s\n", scenarios[i].name, devices[k], bad ? "failed" : "ok");
-            bad ? failed++ : passed++;
-        }
-    }
-    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
-    return failed != 0;
+    return run_scenarios(run_both);
 }

@@ -6,7 +6,6 @@
  */
 #include "fixture.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,17 +36,6 @@ static void teardown(void)
 }
 
 TestSuite(failing_calls, .init = setup, .fini = teardown);
-
-static uint32_t count_entries(const char *path)
-{
-    uint32_t count = 0;
-    const struct dirent *entry;
-    DIR *files = opendir(path);
-    cr_assert_not_null(files, "%s", path);
-    while ((entry = readdir(files))) count += entry->d_name[0] != '.';
-    closedir(files);
-    return count;
-}
 
 /* Runs a step with each of its calls failing. `step` checks its own answer; it knows the errno. Returns the calls. */
 static int32_t fail_each_call(int error, void (*step)(int error))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fixture.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
@@ -48,6 +49,17 @@ static int remove_entry(const char *path, const struct stat *file, int kind, str
 void remove_folder(const char *folder)
 {
     nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+uint32_t count_entries(const char *folder)
+{
+    uint32_t count = 0;
+    const struct dirent *entry;
+    DIR *files = opendir(folder);
+    cr_assert_not_null(files, "%s", folder);
+    while ((entry = readdir(files))) count += entry->d_name[0] != '.';
+    closedir(files);
+    return count;
 }
 
 void write_file(const char *path, const void *bytes, size_t count)

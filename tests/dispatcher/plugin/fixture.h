@@ -20,6 +20,8 @@ tn_context *plain_context(void);
 /* A fresh folder, mode 0755; absolute. */
 const char *make_folder(void);
 void remove_folder(const char *folder);
+/* What stands in a folder; names that begin with a dot do not count. */
+uint32_t count_entries(const char *folder);
 /* Writes a file, mode 0644. */
 void write_file(const char *path, const void *bytes, size_t count);
 void write_text(const char *folder, const char *name, const char *text);

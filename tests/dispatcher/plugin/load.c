@@ -36,11 +36,17 @@ static int32_t load(const char *name, tni_plugin **out, tni_reason *reason)
     return tni_plugin_load(ctx, skewed(name), &elf, NULL, out, reason);
 }
 
+static tni_plugin *loaded(const char *name)
+{
+    tni_plugin *p = NULL;
+    tni_reason reason = {""};
+    cr_assert_eq(load(name, &p, &reason), TN_OK, "%s", reason.text);
+    return p;
+}
+
 Test(load, tables_are_copied)
 {
-    tni_plugin *p;
-    tni_reason reason = {""};
-    cr_assert_eq(load("sound", &p, &reason), TN_OK, "%s", reason.text);
+    tni_plugin *p = loaded("sound");
     cr_assert(p->has_device);
     cr_assert_str_eq(p->driver.device.type, "skewed");
     cr_assert_str_eq(p->driver.plugin, "skewed");
@@ -56,9 +62,7 @@ Test(load, tables_are_copied)
 
 Test(load, a_shorter_table_has_its_last_slots_absent)
 {
-    tni_plugin *p;
-    tni_reason reason = {""};
-    cr_assert_eq(load("shorter", &p, &reason), TN_OK, "%s", reason.text);
+    tni_plugin *p = loaded("shorter");
     cr_assert_not_null((void *)(uintptr_t)p->driver.memory.info);
     cr_assert_null((void *)(uintptr_t)p->driver.memory.trim); /* set in the file, but past its size */
     tni_plugin_unload(p);
@@ -66,9 +70,7 @@ Test(load, a_shorter_table_has_its_last_slots_absent)
 
 Test(load, the_tail_of_a_longer_table_is_ignored)
 {
-    tni_plugin *p;
-    tni_reason reason = {""};
-    cr_assert_eq(load("longer", &p, &reason), TN_OK, "%s", reason.text);
+    tni_plugin *p = loaded("longer");
     cr_assert_not_null((void *)(uintptr_t)p->driver.device.synchronize);
     cr_assert_eq(p->driver.device.size, sizeof(tn_device_interface));
     tni_plugin_unload(p);
@@ -76,9 +78,7 @@ Test(load, the_tail_of_a_longer_table_is_ignored)
 
 Test(load, an_operator_library_has_no_device)
 {
-    tni_plugin *p;
-    tni_reason reason = {""};
-    cr_assert_eq(load("operators", &p, &reason), TN_OK, "%s", reason.text);
+    tni_plugin *p = loaded("operators");
     cr_assert_not(p->has_device);
     tni_plugin_unload(p);
 }
@@ -135,25 +135,19 @@ static int32_t is_mapped(const char *name)
 
 Test(load, a_library_is_unloaded_with_the_last_context_that_uses_it)
 {
-    tni_plugin *first, *second;
-    tni_reason reason = {""};
-    cr_assert_eq(load("unloads", &first, &reason), TN_OK, "%s", reason.text);
-    cr_assert_eq(load("unloads", &second, &reason), TN_OK, "%s", reason.text);
+    tni_plugin *first = loaded("unloads"), *second = loaded("unloads");
     tni_plugin_unload(first);
     cr_assert(is_mapped("unloads"));
     tni_plugin_unload(second);
     cr_assert_not(is_mapped("unloads"));
-    cr_assert_eq(load("sound", &first, &reason), TN_OK);
-    tni_plugin_unload(first); /* it does not say that it can be unloaded */
+    tni_plugin_unload(loaded("sound")); /* it does not say that it can be unloaded */
     cr_assert(is_mapped("sound"));
     tni_plugin_unload(NULL);
 }
 
 Test(load, a_library_that_did_not_come_to_rest_stays)
 {
-    tni_plugin *p;
-    tni_reason reason = {""};
-    cr_assert_eq(load("quiesce_fails", &p, &reason), TN_OK, "%s", reason.text);
+    tni_plugin *p = loaded("quiesce_fails");
     tni_plugin_unload(p);
     cr_assert(is_mapped("quiesce_fails"));
     tn_finding f = {.size = sizeof f};
@@ -166,10 +160,7 @@ Test(load, a_library_that_did_not_come_to_rest_stays)
 /* In the child of a fork nothing of the plugin is called: it is only taken off the list of this process. */
 Test(load, an_abandoned_plugin_is_forgotten)
 {
-    tni_plugin *p, *other;
-    tni_reason reason = {""};
-    cr_assert_eq(load("unloads", &p, &reason), TN_OK);
-    cr_assert_eq(load("unloads", &other, &reason), TN_OK);
+    tni_plugin *p = loaded("unloads"), *other = loaded("unloads");
     tni_plugin_abandon(p);
     tni_plugin_unload(other);
     cr_assert(is_mapped("unloads"), "the abandoned one still holds the library");

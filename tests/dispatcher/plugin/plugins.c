@@ -64,6 +64,13 @@ static tn_candidate_info candidate(tn_context *ctx, uint32_t i)
     return info;
 }
 
+static void expect_candidate(tn_context *ctx, uint32_t i, uint32_t state, const char *reason)
+{
+    tn_candidate_info info = candidate(ctx, i);
+    cr_assert_eq(info.state, state, "%s", info.reason);
+    cr_assert_str_eq(info.reason, reason);
+}
+
 TestSuite(plugins, .init = make_folder, .fini = remove_folder);
 
 Test(plugins, a_device_plugin_without_hardware_is_loaded_and_says_why)
@@ -107,8 +114,7 @@ Test(plugins, a_crash_or_a_failure_costs_only_that_plugin)
     tn_context *ctx = context_of(folder);
     cr_assert_eq(tn_inspect_candidate_count(ctx), 4);
     /* Of one name the first sound one is taken; whether it then loads is another question. */
-    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
-    cr_assert_str_eq(candidate(ctx, 0).reason, "probe: crashed with SIGABRT (6) while loading");
+    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED, "probe: crashed with SIGABRT (6) while loading");
     for (uint32_t i = 1; i < 4; i++) {
         cr_assert_eq(candidate(ctx, i).state, TN_CANDIDATE_SKIPPED);
         assert_contains(candidate(ctx, i).reason, "the name is taken by");
@@ -137,8 +143,8 @@ Test(plugins, the_manifest_must_name_the_right_device_type)
 {
     manifest("a.json", "skewed", "skewed_sound", ", \"device_type\": \"other\"");
     tn_context *ctx = context_of(folder);
-    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
-    cr_assert_str_eq(candidate(ctx, 0).reason, "device type: the manifest says 'other', the plugin 'skewed'");
+    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED,
+                     "device type: the manifest says 'other', the plugin 'skewed'");
     tn_context_destroy(ctx);
 }
 
@@ -165,8 +171,7 @@ Test(plugins, names_of_tenons_own_devices_are_reserved)
     tn_context *ctx = context_of(folder);
     cr_assert_eq(tn_inspect_candidate_count(ctx), 4);
     for (uint32_t i = 0; i < 4; i++) {
-        cr_assert_eq(candidate(ctx, i).state, TN_CANDIDATE_FAILED);
-        cr_assert_str_eq(candidate(ctx, i).reason, expected[i]);
+        expect_candidate(ctx, i, TN_CANDIDATE_FAILED, expected[i]);
     }
     cr_assert_str_eq(tn_inspect_reserved_name("xpu"), "it is Tenon's own device for Intel's processors");
     cr_assert_null(tn_inspect_reserved_name("acme"));
@@ -179,8 +184,7 @@ Test(plugins, two_vendors_cannot_share_a_device_type)
     manifest("b.json", "other_skewed", "skewed_named_skewed", "");
     tn_context *ctx = context_of(folder);
     cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED);
-    cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_FAILED);
-    cr_assert_str_eq(candidate(ctx, 1).reason, "the device type 'skewed' is taken by the plugin 'skewed'");
+    expect_candidate(ctx, 1, TN_CANDIDATE_FAILED, "the device type 'skewed' is taken by the plugin 'skewed'");
     tn_context_destroy(ctx);
 }
 
@@ -189,8 +193,7 @@ Test(plugins, requirements_are_loaded_first)
     manifest("a.json", "testlib", "library", ", \"requires\": [\"skewed\"]");
     manifest("b.json", "skewed", "skewed_sound", ", \"requires\": [\"absent\"]");
     tn_context *ctx = context_of(folder);
-    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_SKIPPED);
-    cr_assert_str_eq(candidate(ctx, 0).reason, "requires 'skewed', which is not loaded");
+    expect_candidate(ctx, 0, TN_CANDIDATE_SKIPPED, "requires 'skewed', which is not loaded");
     cr_assert_str_eq(candidate(ctx, 1).reason, "requires 'absent', which is not loaded");
     tn_context_destroy(ctx);
 }
@@ -290,14 +293,12 @@ Test(plugins, kernels_without_a_device_need_a_device_type)
 {
     manifest("a.json", "skewed", "skewed_kernels_only", "");
     tn_context *ctx = context_of(folder);
-    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
-    cr_assert_str_eq(candidate(ctx, 0).reason,
+    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED,
                      "kernels without a device: the manifest must name the device_type they are for");
     tn_context_destroy(ctx);
     manifest("a.json", "skewed", "skewed_kernels_only", ", \"device_type\": \"acme\"");
     ctx = context_of(folder);
-    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_FAILED);
-    cr_assert_str_eq(candidate(ctx, 0).reason, "kernels of skewed: no device type \"acme\"");
+    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED, "kernels of skewed: no device type \"acme\"");
     tn_context_destroy(ctx);
 }
 

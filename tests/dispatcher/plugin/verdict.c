@@ -3,7 +3,6 @@
  * changes. */
 #include "fixture.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <tenon/inspect.h>
@@ -32,20 +31,32 @@ Test(sha256, examples_of_the_standard)
     expect_digest("aaaaaaaaaa", 100000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+static char folder[PATH_MAX], path[PATH_MAX + 64]; /* that of file "a" in the folder */
+
+static void setup(void)
+{
+    snprintf(folder, sizeof folder, "%s", make_folder());
+    snprintf(path, sizeof path, "%s/a", folder);
+    write_text(folder, "a", "one");
+    setenv("XDG_CACHE_HOME", folder, 1);
+}
+
+static void teardown(void)
+{
+    remove_folder(folder);
+}
+
+TestSuite(verdict, .init = setup, .fini = teardown);
+
 Test(verdict, is_remembered_by_content)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64];
     tni_verdict v, other;
     tni_reason reason = {"probe: crashed"}, found = {""};
     int32_t status = -1;
     char expected[128];
     struct stat file;
     struct tm utc;
-    snprintf(folder, sizeof(folder), "%s", make_folder());
-    setenv("XDG_CACHE_HOME", folder, 1);
-    write_text(folder, "a", "one");
     write_text(folder, "b", "one");
-    snprintf(path, sizeof(path), "%s/a", folder);
     tni_verdict_locate(path, &v);
     cr_assert(v.path[0]);
     cr_assert_not(tni_verdict_read(&v, &status, &found));
@@ -70,26 +81,19 @@ Test(verdict, is_remembered_by_content)
     tni_verdict_locate(path, &other);
     cr_assert_str_neq(other.path, v.path);
     cr_assert_not(tni_verdict_read(&other, &status, &found));
-    remove_folder(folder);
 }
 
 Test(verdict, of_others_is_not_believed)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64];
     tni_verdict v;
     tni_reason found = {""};
     int32_t status = -1;
-    snprintf(folder, sizeof(folder), "%s", make_folder());
-    setenv("XDG_CACHE_HOME", folder, 1);
-    write_text(folder, "a", "one");
-    snprintf(path, sizeof(path), "%s/a", folder);
     tni_verdict_locate(path, &v);
     tni_verdict_write(&v, TN_OK, &found);
     cr_assert_eq(chmod(v.path, 0666), 0);
     cr_assert_not(tni_verdict_read(&v, &status, &found));
     write_file(v.path, "rubbish", 7);
     cr_assert_not(tni_verdict_read(&v, &status, &found));
-    remove_folder(folder);
 }
 
 Test(verdict, without_a_place_nothing_is_remembered)
@@ -105,36 +109,21 @@ Test(verdict, without_a_place_nothing_is_remembered)
     cr_assert_not(tni_verdict_read(&v, &status, &found));
 }
 
-static uint32_t count_files(const char *folder)
-{
-    uint32_t count = 0;
-    const struct dirent *entry;
-    DIR *files = opendir(folder);
-    cr_assert_not_null(files, "%s", folder);
-    while ((entry = readdir(files))) count += entry->d_name[0] != '.';
-    closedir(files);
-    return count;
-}
-
 /* A file is read once: then its looks are enough, until they change. */
 Test(verdict, a_file_that_looks_the_same_is_not_read_again)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64], cache[PATH_MAX + 64];
+    char cache[PATH_MAX + 64];
     tni_verdict v, again;
     struct timespec past[2] = {{1000000000, 0}, {1000000000, 0}};
-    snprintf(folder, sizeof(folder), "%s", make_folder());
-    setenv("XDG_CACHE_HOME", folder, 1);
     snprintf(cache, sizeof(cache), "%s/tenon/probe", folder);
-    write_text(folder, "a", "one");
-    snprintf(path, sizeof(path), "%s/a", folder);
     tni_verdict_locate(path, &v);
     struct stat file;
     cr_assert_eq(stat(path, &file), 0);
     if (time(NULL) <= file.st_ctim.tv_sec + 2) /* a machine that was too slow for that has noted it already */
-        cr_assert_eq(count_files(cache), 0, "a file that has just changed may change again unseen");
+        cr_assert_eq(count_entries(cache), 0, "a file that has just changed may change again unseen");
     sleep(4);
     tni_verdict_locate(path, &v);
-    cr_assert_eq(count_files(cache), 1, "what it hashed to is noted");
+    cr_assert_eq(count_entries(cache), 1, "what it hashed to is noted");
     cr_assert_eq(chmod(path, 0),
                  0); /* changes the time of change: noted anew, or (but for root) unreadable */
     cr_assert_eq(chmod(path, 0644), 0);
@@ -145,35 +134,27 @@ Test(verdict, a_file_that_looks_the_same_is_not_read_again)
                  0); /* times of writing can be set, those of change not */
     tni_verdict_locate(path, &again);
     cr_assert_str_neq(again.path, v.path);
-    remove_folder(folder);
 }
 
 Test(verdict, all_are_forgotten_when_asked)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64];
     tni_verdict v;
     tni_reason found = {"probe: did not end within 10000 ms while loading"};
     int32_t status = -1;
-    snprintf(folder, sizeof(folder), "%s", make_folder());
-    setenv("XDG_CACHE_HOME", folder, 1);
     cr_assert_eq(tn_inspect_forget_probes(), 0);
-    write_text(folder, "a", "one");
-    snprintf(path, sizeof(path), "%s/a", folder);
     tni_verdict_locate(path, &v);
     tni_verdict_write(&v, TN_E_CONTRACT, &found);
     cr_assert(tni_verdict_read(&v, &status, &found));
     assert_contains(found.text, "probe: did not end within 10000 ms while loading (probed at 2");
     cr_assert_eq(tn_inspect_forget_probes(), 1);
     cr_assert_not(tni_verdict_read(&v, &status, &found));
-    remove_folder(folder);
 }
 
 /* The cache lies below XDG_CACHE_HOME, else below HOME; a place that is not absolute or too long is none. */
 Test(verdict, where_verdicts_lie)
 {
-    char folder[PATH_MAX], expected[PATH_MAX + 64], far[PATH_MAX + 16];
+    char expected[PATH_MAX + 64], far[PATH_MAX + 16];
     tni_verdict v;
-    snprintf(folder, sizeof folder, "%s", make_folder());
     setenv("HOME", folder, 1);
     const char *const caches[] = {NULL, "relative"};
     snprintf(expected, sizeof expected, "%s/.cache/tenon/probe/", folder);
@@ -201,20 +182,15 @@ Test(verdict, where_verdicts_lie)
     setenv("HOME", folder, 1);
     tni_verdict_locate("/nowhere", &v);
     cr_assert_str_eq(v.path, "");
-    remove_folder(folder);
 }
 
 /* A folder in the cache, or a note of another length, is not one of ours. */
 Test(verdict, foreign_entries_are_passed_over)
 {
-    char folder[PATH_MAX], cache[PATH_MAX + 32], path[PATH_MAX + 64];
+    char cache[PATH_MAX + 32];
     tni_verdict v, again;
     tni_reason found = {""};
     int32_t status;
-    snprintf(folder, sizeof folder, "%s", make_folder());
-    setenv("XDG_CACHE_HOME", folder, 1);
-    write_text(folder, "a", "one");
-    snprintf(path, sizeof path, "%s/a", folder);
     tni_verdict_locate(path, &v);
     snprintf(cache, sizeof cache, "%s/tenon/probe/folder", folder);
     cr_assert_eq(mkdir(cache, 0755), 0);
@@ -224,5 +200,4 @@ Test(verdict, foreign_entries_are_passed_over)
     cr_assert_not(tni_verdict_read(&again, &status, &found));
     tni_verdict_write(&again, TN_OK, &found); /* cannot replace a folder */
     cr_assert_eq(tn_inspect_forget_probes(), 0, "nothing half-written was left");
-    remove_folder(folder);
 }

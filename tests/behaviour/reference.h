@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A context for tests of the reference device alone, which provoke warnings: its log goes nowhere. */
+#ifndef TESTS_BEHAVIOUR_REFERENCE_H
+#define TESTS_BEHAVIOUR_REFERENCE_H
+
+#include <criterion/criterion.h>
+#include <tenon/tenon.h>
+
+static void discard_line(void *user, int32_t level, const char *line)
+{
+    (void)user, (void)level, (void)line;
+}
+
+static inline tn_context *open_reference(tn_device *out_first)
+{
+    const tn_context_options options = {.size = sizeof options, .log = discard_line};
+    tn_context *ctx = NULL;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    *out_first = tn_device_choose(ctx, "reference:0", NULL);
+    cr_assert_neq(*out_first, 0, "the reference plugin is not there");
+    return ctx;
+}
+
+#endif
