@@ -184,3 +184,12 @@ void grad_binary_cross_entropy_with_logits(tn_scope *s, tni_grad *g)
     set_unknown(s, g, 2);
     set_unknown(s, g, 3);
 }
+
+void grad_ctc_loss(tn_scope *s, tni_grad *g)
+{
+    tni_grad_set(g, 0,
+                 tn__ctc_loss_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), tni_grad_saved(g, 1),
+                                       ints_arg(g, 2), ints_arg(g, 3), tni_grad_result(g, 0),
+                                       tni_grad_result(g, 1), int_arg(g, 4),
+                                       .zero_infinity = bool_arg(g, 5)));
+}

@@ -151,6 +151,17 @@ tn_tensor *tni_range_on(tn_scope *s, const tn_tensor *t, int64_t start, int64_t 
     return out ? tn_prim_iota(s, out, start, 1) : NULL;
 }
 
+tn_ints tni_integers_of(tn_scope *s, tn_tensor *t, const char *name)
+{
+    int64_t count = t ? tn_tensor_numel(t) : 0, *list = tni_scope_ints(s, count);
+    if (!t || !list || tn_scope_failed(s)) return (tn_ints){NULL, 0};
+    if (!is_integer(dtype_of(t)))
+        return tni_scope_failf(s, TN_E_DTYPE, "%s must be integral", name), (tn_ints){NULL, 0};
+    tn_tensor *wide = tn_contiguous(s, tni_cast(s, t, TN_INT64));
+    if (wide && count) tn_to_host(s, wide, list, (uint64_t)count * sizeof *list);
+    return (tn_ints){list, count};
+}
+
 tn_tensor *tni_reduce_loss(tn_scope *s, tn_tensor *loss, int64_t reduction)
 {
     return reduction == 1 ? tn_mean(s, loss) : reduction == 2 ? tn_sum(s, loss) : loss;

@@ -313,3 +313,12 @@ void composite_tensordot(tn_scope *s, const tn_value *args, tn_value *outs)
     b = tn_reshape(s, tn_permute(s, b, order_b), TN_INTS(inner, columns));
     give(outs, 0, tn_reshape(s, tn_mm(s, a, b), (tn_ints){size, n}));
 }
+
+void composite_int_mm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *a = arg_tensor(args, 0), *b = arg_tensor(args, 1);
+    if (dtype_of(a) != TN_INT8 || dtype_of(b) != TN_INT8)
+        return (void)tni_scope_failf(s, TN_E_DTYPE, "_int_mm: expected two matrices of int8 (got %s and %s)",
+                                     tni_dtype_error_name(dtype_of(a)), tni_dtype_error_name(dtype_of(b)));
+    give(outs, 0, tn_mm(s, tni_cast(s, a, TN_INT32), tni_cast(s, b, TN_INT32)));
+}

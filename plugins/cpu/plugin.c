@@ -57,6 +57,7 @@
     X(margin_loss)                          \
     X(distance)                             \
     X(fft)                                  \
+    X(ctc_loss)                             \
     X(fused)                                \
     X(gate)
 

@@ -773,6 +773,8 @@
 /* ---- linalg: Products of matrices and vectors, norms and distances. */
 #define TN_OP_MM 362u
 #define TN_OP_MM_OUT 363u
+#define TN_OP__INT_MM 2089u
+#define TN_OP__INT_MM_OUT 2090u
 #define TN_OP_BMM 364u
 #define TN_OP_BMM_OUT 365u
 #define TN_OP_ADDMM 366u
@@ -909,6 +911,15 @@
 #define TN_OP_MULTILABEL_MARGIN_LOSS_FORWARD_OUT 495u
 #define TN_OP_MULTILABEL_MARGIN_LOSS_BACKWARD 496u
 #define TN_OP_MULTILABEL_MARGIN_LOSS_BACKWARD_OUT 497u
+#define TN_OP__CTC_LOSS 2091u
+#define TN_OP__CTC_LOSS_OUT 2092u
+#define TN_OP__CTC_LOSS_TENSOR 2093u
+#define TN_OP__CTC_LOSS_TENSOR_OUT 2094u
+#define TN_OP__CTC_LOSS_BACKWARD 2095u
+#define TN_OP__CTC_LOSS_BACKWARD_OUT 2096u
+#define TN_OP__CTC_LOSS_BACKWARD_TENSOR 2097u
+#define TN_OP_CTC_LOSS_INTLIST 2098u
+#define TN_OP_CTC_LOSS 2099u
 
 /* ---- norm: Normalisation. */
 #define TN_OP_NATIVE_BATCH_NORM 498u
@@ -1659,6 +1670,24 @@
 #define TN_OP_SUM_TO_SIZE 1219u
 #define TN_OP_SPECIAL_LOGSUMEXP 1220u
 #define TN_OP_SPECIAL_LOGSUMEXP_OUT 1221u
+
+/* ---- rnn: Recurrent cells and networks. */
+#define TN_OP_LSTM 2100u
+#define TN_OP_LSTM_DATA 2101u
+#define TN_OP_GRU 2102u
+#define TN_OP_GRU_DATA 2103u
+#define TN_OP_RNN_TANH 2104u
+#define TN_OP_RNN_TANH_DATA 2105u
+#define TN_OP_RNN_RELU 2106u
+#define TN_OP_RNN_RELU_DATA 2107u
+#define TN_OP_LSTM_CELL 2108u
+#define TN_OP_GRU_CELL 2109u
+#define TN_OP_RNN_TANH_CELL 2110u
+#define TN_OP_RNN_RELU_CELL 2111u
+#define TN_OP__PACK_PADDED_SEQUENCE 2112u
+#define TN_OP__PACK_PADDED_SEQUENCE_OUT 2113u
+#define TN_OP__PACK_PADDED_SEQUENCE_BACKWARD 2114u
+#define TN_OP__PAD_PACKED_SEQUENCE 2115u
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 #define TN_OP_CAT 1222u

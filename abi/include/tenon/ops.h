@@ -8778,6 +8778,24 @@ static inline tn_tensor *tn_mm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *m
 static inline tn_tensor *tn_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out)
 { return tn_mm_out_at(s, self, mat2, out, NULL, 0); }
 #define tn_mm_out(...) tn_mm_out_at(__VA_ARGS__, TN_PLACE)
+/* Product of two matrices of int8, with sums in int32. */
+static inline tn_tensor *tn__int_mm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2)};
+    return tn_ops_tensor(s, TN_OP__INT_MM, v, 2, file, line);
+}
+static inline tn_tensor *tn__int_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2)
+{ return tn__int_mm_at(s, self, mat2, NULL, 0); }
+#define tn__int_mm(...) tn__int_mm_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn__int_mm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP__INT_MM_OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn__int_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out)
+{ return tn__int_mm_out_at(s, self, mat2, out, NULL, 0); }
+#define tn__int_mm_out(...) tn__int_mm_out_at(__VA_ARGS__, TN_PLACE)
 /* Products of batches of matrices. */
 static inline tn_tensor *tn_bmm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, const char *file, uint32_t line)
 {
@@ -10528,6 +10546,185 @@ static inline tn_tensor *tn_multilabel_margin_loss_backward_out(tn_scope *s, tn_
         tn_tensor *target, int64_t reduction, tn_tensor *is_target, tn_tensor *grad_input)
 { return tn_multilabel_margin_loss_backward_out_at(s, grad_output, self, target, reduction, is_target, grad_input, NULL, 0); }
 #define tn_multilabel_margin_loss_backward_out(...) tn_multilabel_margin_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+/* Losses of connectionist temporal classification and what their gradient needs. */
+typedef struct tn__ctc_loss_result { tn_tensor *result0; tn_tensor *result1; } tn__ctc_loss_result;
+typedef struct tn__ctc_loss_args { tn_ints target_lengths; int64_t blank; int32_t zero_infinity; } tn__ctc_loss_args;
+static inline tn__ctc_loss_result tn__ctc_loss_at(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, const tn__ctc_loss_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count), tn_ops_ints(o->target_lengths, NULL, 0),
+        tn_value_int(o->blank), tn_value_bool(o->zero_infinity)};
+    tn__ctc_loss_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_result tn__ctc_loss_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, const tn__ctc_loss_args *o)
+{ return tn__ctc_loss_at(s, log_probs, targets, input_lengths, o, NULL, 0); }
+#define tn__ctc_loss_with(...) tn__ctc_loss_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss(s, log_probs, targets, input_lengths, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_at(s, log_probs, targets, input_lengths, \
+        &(tn__ctc_loss_args){.target_lengths = TN_OPS_UNSET_LIST, .target_lengths = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__ctc_loss_out_args { tn_tensor *out1; int64_t blank; int32_t zero_infinity; } tn__ctc_loss_out_args;
+static inline tn__ctc_loss_result tn__ctc_loss_out_at(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn_tensor *out0, const tn__ctc_loss_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count),
+        tn_value_ints(target_lengths.data, target_lengths.count), tn_value_int(o->blank),
+        tn_value_bool(o->zero_infinity), tn_value_tensor(out0), tn_value_tensor(o->out1)};
+    tn__ctc_loss_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS_OUT, v, 8, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_result tn__ctc_loss_out_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn_tensor *out0, const tn__ctc_loss_out_args *o)
+{ return tn__ctc_loss_out_at(s, log_probs, targets, input_lengths, target_lengths, out0, o, NULL, 0); }
+#define tn__ctc_loss_out_with(...) tn__ctc_loss_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss_out(s, log_probs, targets, input_lengths, target_lengths, out0, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_out_at(s, log_probs, targets, input_lengths, target_lengths, out0, \
+        &(tn__ctc_loss_out_args){.out1 = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__ctc_loss_tensor_result { tn_tensor *result0; tn_tensor *result1; } tn__ctc_loss_tensor_result;
+typedef struct tn__ctc_loss_tensor_args { tn_tensor *target_lengths; int64_t blank; int32_t zero_infinity;
+    } tn__ctc_loss_tensor_args;
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_at(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_tensor *input_lengths, const tn__ctc_loss_tensor_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets), tn_value_tensor(input_lengths),
+        tn_value_tensor(o->target_lengths), tn_value_int(o->blank), tn_value_bool(o->zero_infinity)};
+    tn__ctc_loss_tensor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS_TENSOR, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_with(tn_scope *s, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, const tn__ctc_loss_tensor_args *o)
+{ return tn__ctc_loss_tensor_at(s, log_probs, targets, input_lengths, o, NULL, 0); }
+#define tn__ctc_loss_tensor_with(...) tn__ctc_loss_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss_tensor(s, log_probs, targets, input_lengths, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_tensor_at(s, log_probs, targets, input_lengths, \
+        &(tn__ctc_loss_tensor_args){.target_lengths = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__ctc_loss_tensor_out_args { tn_tensor *out1; int64_t blank; int32_t zero_infinity;
+    } tn__ctc_loss_tensor_out_args;
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_out_at(tn_scope *s, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *out0,
+        const tn__ctc_loss_tensor_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets), tn_value_tensor(input_lengths),
+        tn_value_tensor(target_lengths), tn_value_int(o->blank), tn_value_bool(o->zero_infinity),
+        tn_value_tensor(out0), tn_value_tensor(o->out1)};
+    tn__ctc_loss_tensor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS_TENSOR_OUT, v, 8, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_out_with(tn_scope *s, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *out0,
+        const tn__ctc_loss_tensor_out_args *o)
+{ return tn__ctc_loss_tensor_out_at(s, log_probs, targets, input_lengths, target_lengths, out0, o, NULL, 0); }
+#define tn__ctc_loss_tensor_out_with(...) tn__ctc_loss_tensor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss_tensor_out(s, log_probs, targets, input_lengths, target_lengths, out0, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_tensor_out_at(s, log_probs, targets, input_lengths, target_lengths, out0, \
+        &(tn__ctc_loss_tensor_out_args){.out1 = __VA_ARGS__}, TN_PLACE))
+/* Gradient of _ctc_loss. */
+typedef struct tn__ctc_loss_backward_args { int64_t blank; int32_t zero_infinity; } tn__ctc_loss_backward_args;
+static inline tn_tensor *tn__ctc_loss_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, const tn__ctc_loss_backward_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count),
+        tn_value_ints(target_lengths.data, target_lengths.count), tn_value_tensor(neg_log_likelihood),
+        tn_value_tensor(log_alpha), tn_value_int(o->blank), tn_value_bool(o->zero_infinity)};
+    return tn_ops_tensor(s, TN_OP__CTC_LOSS_BACKWARD, v, 9, file, line);
+}
+static inline tn_tensor *tn__ctc_loss_backward_with(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, const tn__ctc_loss_backward_args *o)
+{ return tn__ctc_loss_backward_at(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, o, NULL, 0); }
+#define tn__ctc_loss_backward_with(...) tn__ctc_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss_backward(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_backward_at(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, \
+        log_alpha, &(tn__ctc_loss_backward_args){.blank = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__ctc_loss_backward_out_args { tn_tensor *out; int32_t zero_infinity;
+    } tn__ctc_loss_backward_out_args;
+static inline tn_tensor *tn__ctc_loss_backward_out_at(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, int64_t blank, const tn__ctc_loss_backward_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count),
+        tn_value_ints(target_lengths.data, target_lengths.count), tn_value_tensor(neg_log_likelihood),
+        tn_value_tensor(log_alpha), tn_value_int(blank), tn_value_bool(o->zero_infinity), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP__CTC_LOSS_BACKWARD_OUT, v, 10, file, line);
+}
+static inline tn_tensor *tn__ctc_loss_backward_out_with(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, int64_t blank, const tn__ctc_loss_backward_out_args *o)
+{ return tn__ctc_loss_backward_out_at(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, o, NULL, 0); }
+#define tn__ctc_loss_backward_out_with(...) tn__ctc_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss_backward_out(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_backward_out_at(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, \
+        log_alpha, blank, &(tn__ctc_loss_backward_out_args){.out = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__ctc_loss_backward_tensor_args { int64_t blank; int32_t zero_infinity;
+    } tn__ctc_loss_backward_tensor_args;
+static inline tn_tensor *tn__ctc_loss_backward_tensor_at(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, const tn__ctc_loss_backward_tensor_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_tensor(input_lengths), tn_value_tensor(target_lengths), tn_value_tensor(neg_log_likelihood),
+        tn_value_tensor(log_alpha), tn_value_int(o->blank), tn_value_bool(o->zero_infinity)};
+    return tn_ops_tensor(s, TN_OP__CTC_LOSS_BACKWARD_TENSOR, v, 9, file, line);
+}
+static inline tn_tensor *tn__ctc_loss_backward_tensor_with(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, const tn__ctc_loss_backward_tensor_args *o)
+{ return tn__ctc_loss_backward_tensor_at(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, o, NULL, 0); }
+#define tn__ctc_loss_backward_tensor_with(...) tn__ctc_loss_backward_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn__ctc_loss_backward_tensor(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__ctc_loss_backward_tensor_at(s, grad, log_probs, targets, input_lengths, target_lengths, \
+        neg_log_likelihood, log_alpha, &(tn__ctc_loss_backward_tensor_args){.blank = __VA_ARGS__}, TN_PLACE))
+/* Loss of connectionist temporal classification. */
+typedef struct tn_ctc_loss_intlist_args { tn_ints target_lengths; int64_t blank; int64_t reduction;
+    int32_t zero_infinity; } tn_ctc_loss_intlist_args;
+static inline tn_tensor *tn_ctc_loss_intlist_at(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, const tn_ctc_loss_intlist_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count), tn_ops_ints(o->target_lengths, NULL, 0),
+        tn_value_int(o->blank), tn_value_int(o->reduction), tn_value_bool(o->zero_infinity)};
+    return tn_ops_tensor(s, TN_OP_CTC_LOSS_INTLIST, v, 7, file, line);
+}
+static inline tn_tensor *tn_ctc_loss_intlist_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, const tn_ctc_loss_intlist_args *o)
+{ return tn_ctc_loss_intlist_at(s, log_probs, targets, input_lengths, o, NULL, 0); }
+#define tn_ctc_loss_intlist_with(...) tn_ctc_loss_intlist_at(__VA_ARGS__, TN_PLACE)
+#define tn_ctc_loss_intlist(s, log_probs, targets, input_lengths, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_ctc_loss_intlist_at(s, log_probs, targets, input_lengths, \
+        &(tn_ctc_loss_intlist_args){.target_lengths = TN_OPS_UNSET_LIST, .reduction = 1, \
+        .target_lengths = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_ctc_loss_args { tn_tensor *target_lengths; int64_t blank; int64_t reduction; int32_t zero_infinity;
+    } tn_ctc_loss_args;
+static inline tn_tensor *tn_ctc_loss_at(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_tensor *input_lengths, const tn_ctc_loss_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets), tn_value_tensor(input_lengths),
+        tn_value_tensor(o->target_lengths), tn_value_int(o->blank), tn_value_int(o->reduction),
+        tn_value_bool(o->zero_infinity)};
+    return tn_ops_tensor(s, TN_OP_CTC_LOSS, v, 7, file, line);
+}
+static inline tn_tensor *tn_ctc_loss_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_tensor *input_lengths, const tn_ctc_loss_args *o)
+{ return tn_ctc_loss_at(s, log_probs, targets, input_lengths, o, NULL, 0); }
+#define tn_ctc_loss_with(...) tn_ctc_loss_at(__VA_ARGS__, TN_PLACE)
+#define tn_ctc_loss(s, log_probs, targets, input_lengths, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_ctc_loss_at(s, log_probs, targets, input_lengths, &(tn_ctc_loss_args){.reduction = 1, \
+        .target_lengths = __VA_ARGS__}, TN_PLACE))
 
 /* ---- norm: Normalisation. */
 /* Normalises each channel over the batch, and updates the running statistics in training. */
@@ -19093,6 +19290,288 @@ static inline tn_tensor *tn_special_logsumexp_out_with(tn_scope *s, tn_tensor *s
 #define tn_special_logsumexp_out_with(...) tn_special_logsumexp_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_special_logsumexp_out(s, self, dim, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_special_logsumexp_out_at(s, self, dim, &(tn_special_logsumexp_out_args){.out = __VA_ARGS__}, TN_PLACE))
+
+/* ---- rnn: Recurrent cells and networks. */
+/* LSTM network. */
+typedef struct tn_lstm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_lstm_result;
+static inline tn_lstm_result tn_lstm_at(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensors(hx.data, hx.count),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_lstm_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LSTM, v, 9, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn_lstm_result tn_lstm(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first)
+{ return tn_lstm_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
+#define tn_lstm(...) tn_lstm_at(__VA_ARGS__, TN_PLACE)
+/* LSTM network over packed sequences. */
+typedef struct tn_lstm_data_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_lstm_data_result;
+static inline tn_lstm_data_result tn_lstm_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensors hx,
+        tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensors(hx.data, hx.count),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_lstm_data_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LSTM_DATA, v, 9, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn_lstm_data_result tn_lstm_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensors hx,
+        tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional)
+{ return tn_lstm_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
+#define tn_lstm_data(...) tn_lstm_data_at(__VA_ARGS__, TN_PLACE)
+/* GRU network. */
+typedef struct tn_gru_result { tn_tensor *result0; tn_tensor *result1; } tn_gru_result;
+static inline tn_gru_result tn_gru_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensors(params.data, params.count),
+        tn_value_bool(has_biases), tn_value_int(num_layers), tn_value_float(dropout), tn_value_bool(train),
+        tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_gru_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_GRU, v, 9, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_gru_result tn_gru(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first)
+{ return tn_gru_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
+#define tn_gru(...) tn_gru_at(__VA_ARGS__, TN_PLACE)
+/* GRU network over packed sequences. */
+typedef struct tn_gru_data_result { tn_tensor *result0; tn_tensor *result1; } tn_gru_data_result;
+static inline tn_gru_data_result tn_gru_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensor *hx,
+        tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensor(hx),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_gru_data_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_GRU_DATA, v, 9, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_gru_data_result tn_gru_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensor *hx,
+        tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional)
+{ return tn_gru_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
+#define tn_gru_data(...) tn_gru_data_at(__VA_ARGS__, TN_PLACE)
+/* Recurrent network with tanh. */
+typedef struct tn_rnn_tanh_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_tanh_result;
+static inline tn_rnn_tanh_result tn_rnn_tanh_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensors(params.data, params.count),
+        tn_value_bool(has_biases), tn_value_int(num_layers), tn_value_float(dropout), tn_value_bool(train),
+        tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_rnn_tanh_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_TANH, v, 9, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_rnn_tanh_result tn_rnn_tanh(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first)
+{ return tn_rnn_tanh_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
+#define tn_rnn_tanh(...) tn_rnn_tanh_at(__VA_ARGS__, TN_PLACE)
+/* Recurrent network with tanh over packed sequences. */
+typedef struct tn_rnn_tanh_data_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_tanh_data_result;
+static inline tn_rnn_tanh_data_result tn_rnn_tanh_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
+        tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensor(hx),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_rnn_tanh_data_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_TANH_DATA, v, 9, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_rnn_tanh_data_result tn_rnn_tanh_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
+        tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional)
+{ return tn_rnn_tanh_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
+#define tn_rnn_tanh_data(...) tn_rnn_tanh_data_at(__VA_ARGS__, TN_PLACE)
+/* Recurrent network with relu. */
+typedef struct tn_rnn_relu_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_relu_result;
+static inline tn_rnn_relu_result tn_rnn_relu_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensors(params.data, params.count),
+        tn_value_bool(has_biases), tn_value_int(num_layers), tn_value_float(dropout), tn_value_bool(train),
+        tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_rnn_relu_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_RELU, v, 9, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_rnn_relu_result tn_rnn_relu(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first)
+{ return tn_rnn_relu_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
+#define tn_rnn_relu(...) tn_rnn_relu_at(__VA_ARGS__, TN_PLACE)
+/* Recurrent network with relu over packed sequences. */
+typedef struct tn_rnn_relu_data_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_relu_data_result;
+static inline tn_rnn_relu_data_result tn_rnn_relu_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
+        tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensor(hx),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_rnn_relu_data_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_RELU_DATA, v, 9, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_rnn_relu_data_result tn_rnn_relu_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
+        tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional)
+{ return tn_rnn_relu_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
+#define tn_rnn_relu_data(...) tn_rnn_relu_data_at(__VA_ARGS__, TN_PLACE)
+/* Step of an LSTM. */
+typedef struct tn_lstm_cell_result { tn_tensor *result0; tn_tensor *result1; } tn_lstm_cell_result;
+typedef struct tn_lstm_cell_args { tn_tensor *w_hh; tn_tensor *b_ih; tn_tensor *b_hh; } tn_lstm_cell_args;
+static inline tn_lstm_cell_result tn_lstm_cell_at(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensor *w_ih,
+        const tn_lstm_cell_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensors(hx.data, hx.count), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)};
+    tn_lstm_cell_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LSTM_CELL, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_lstm_cell_result tn_lstm_cell_with(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensor *w_ih,
+        const tn_lstm_cell_args *o)
+{ return tn_lstm_cell_at(s, input, hx, w_ih, o, NULL, 0); }
+#define tn_lstm_cell_with(...) tn_lstm_cell_at(__VA_ARGS__, TN_PLACE)
+#define tn_lstm_cell(s, input, hx, w_ih, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lstm_cell_at(s, \
+        input, hx, w_ih, &(tn_lstm_cell_args){.w_hh = __VA_ARGS__}, TN_PLACE))
+/* Step of a GRU. */
+typedef struct tn_gru_cell_args { tn_tensor *w_hh; tn_tensor *b_ih; tn_tensor *b_hh; } tn_gru_cell_args;
+static inline tn_tensor *tn_gru_cell_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_gru_cell_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)};
+    return tn_ops_tensor(s, TN_OP_GRU_CELL, v, 6, file, line);
+}
+static inline tn_tensor *tn_gru_cell_with(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_gru_cell_args *o)
+{ return tn_gru_cell_at(s, input, hx, w_ih, o, NULL, 0); }
+#define tn_gru_cell_with(...) tn_gru_cell_at(__VA_ARGS__, TN_PLACE)
+#define tn_gru_cell(s, input, hx, w_ih, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_gru_cell_at(s, \
+        input, hx, w_ih, &(tn_gru_cell_args){.w_hh = __VA_ARGS__}, TN_PLACE))
+/* Step of a recurrent network with tanh. */
+typedef struct tn_rnn_tanh_cell_args { tn_tensor *w_hh; tn_tensor *b_ih; tn_tensor *b_hh; } tn_rnn_tanh_cell_args;
+static inline tn_tensor *tn_rnn_tanh_cell_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_rnn_tanh_cell_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)};
+    return tn_ops_tensor(s, TN_OP_RNN_TANH_CELL, v, 6, file, line);
+}
+static inline tn_tensor *tn_rnn_tanh_cell_with(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_rnn_tanh_cell_args *o)
+{ return tn_rnn_tanh_cell_at(s, input, hx, w_ih, o, NULL, 0); }
+#define tn_rnn_tanh_cell_with(...) tn_rnn_tanh_cell_at(__VA_ARGS__, TN_PLACE)
+#define tn_rnn_tanh_cell(s, input, hx, w_ih, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_rnn_tanh_cell_at(s, input, hx, w_ih, &(tn_rnn_tanh_cell_args){.w_hh = __VA_ARGS__}, TN_PLACE))
+/* Step of a recurrent network with relu. */
+typedef struct tn_rnn_relu_cell_args { tn_tensor *w_hh; tn_tensor *b_ih; tn_tensor *b_hh; } tn_rnn_relu_cell_args;
+static inline tn_tensor *tn_rnn_relu_cell_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_rnn_relu_cell_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)};
+    return tn_ops_tensor(s, TN_OP_RNN_RELU_CELL, v, 6, file, line);
+}
+static inline tn_tensor *tn_rnn_relu_cell_with(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_rnn_relu_cell_args *o)
+{ return tn_rnn_relu_cell_at(s, input, hx, w_ih, o, NULL, 0); }
+#define tn_rnn_relu_cell_with(...) tn_rnn_relu_cell_at(__VA_ARGS__, TN_PLACE)
+#define tn_rnn_relu_cell(s, input, hx, w_ih, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_rnn_relu_cell_at(s, input, hx, w_ih, &(tn_rnn_relu_cell_args){.w_hh = __VA_ARGS__}, TN_PLACE))
+/* Sequences of several lengths without padding. */
+typedef struct tn__pack_padded_sequence_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__pack_padded_sequence_result;
+static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_at(tn_scope *s, tn_tensor *input,
+        tn_tensor *lengths, int32_t batch_first, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(lengths), tn_value_bool(batch_first)};
+    tn__pack_padded_sequence_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__PACK_PADDED_SEQUENCE, v, 3, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__pack_padded_sequence_result tn__pack_padded_sequence(tn_scope *s, tn_tensor *input,
+        tn_tensor *lengths, int32_t batch_first)
+{ return tn__pack_padded_sequence_at(s, input, lengths, batch_first, NULL, 0); }
+#define tn__pack_padded_sequence(...) tn__pack_padded_sequence_at(__VA_ARGS__, TN_PLACE)
+static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_out_at(tn_scope *s, tn_tensor *input,
+        tn_tensor *lengths, int32_t batch_first, tn_tensor *out0, tn_tensor *out1, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(lengths), tn_value_bool(batch_first),
+        tn_value_tensor(out0), tn_value_tensor(out1)};
+    tn__pack_padded_sequence_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__PACK_PADDED_SEQUENCE_OUT, v, 5, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_out(tn_scope *s, tn_tensor *input,
+        tn_tensor *lengths, int32_t batch_first, tn_tensor *out0, tn_tensor *out1)
+{ return tn__pack_padded_sequence_out_at(s, input, lengths, batch_first, out0, out1, NULL, 0); }
+#define tn__pack_padded_sequence_out(...) tn__pack_padded_sequence_out_at(__VA_ARGS__, TN_PLACE)
+/* Gradient of _pack_padded_sequence. */
+static inline tn_tensor *tn__pack_padded_sequence_backward_at(tn_scope *s, tn_tensor *grad, tn_ints input_size,
+        tn_tensor *batch_sizes, int32_t batch_first, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_ints(input_size.data, input_size.count),
+        tn_value_tensor(batch_sizes), tn_value_bool(batch_first)};
+    return tn_ops_tensor(s, TN_OP__PACK_PADDED_SEQUENCE_BACKWARD, v, 4, file, line);
+}
+static inline tn_tensor *tn__pack_padded_sequence_backward(tn_scope *s, tn_tensor *grad, tn_ints input_size,
+        tn_tensor *batch_sizes, int32_t batch_first)
+{ return tn__pack_padded_sequence_backward_at(s, grad, input_size, batch_sizes, batch_first, NULL, 0); }
+#define tn__pack_padded_sequence_backward(...) tn__pack_padded_sequence_backward_at(__VA_ARGS__, TN_PLACE)
+/* Sequences of several lengths with padding. */
+typedef struct tn__pad_packed_sequence_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__pad_packed_sequence_result;
+static inline tn__pad_packed_sequence_result tn__pad_packed_sequence_at(tn_scope *s, tn_tensor *data,
+        tn_tensor *batch_sizes, int32_t batch_first, tn_scalar padding_value, int64_t total_length, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_bool(batch_first),
+        padding_value, tn_value_int(total_length)};
+    tn__pad_packed_sequence_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__PAD_PACKED_SEQUENCE, v, 5, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__pad_packed_sequence_result tn__pad_packed_sequence(tn_scope *s, tn_tensor *data,
+        tn_tensor *batch_sizes, int32_t batch_first, tn_scalar padding_value, int64_t total_length)
+{ return tn__pad_packed_sequence_at(s, data, batch_sizes, batch_first, padding_value, total_length, NULL, 0); }
+#define tn__pad_packed_sequence(s, data, batch_sizes, batch_first, padding_value, total_length) tn__pad_packed_sequence_at( \
+        s, data, batch_sizes, batch_first, TN_SCALAR(padding_value), total_length, TN_PLACE)
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 /* Joins tensors along a dimension. */

@@ -4542,6 +4542,13 @@ static inline tn_tensor *tn_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn
 static inline tn_tensor *tn_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_MM_OUT, {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_tensor(out)}, at); }
+/* Product of two matrices of int8, with sums in int32. */
+static inline tn_tensor *tn__int_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__INT_MM, {tn_value_tensor(self), tn_value_tensor(mat2)}, at); }
+static inline tn_tensor *tn__int_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__INT_MM_OUT, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_tensor(out)}, at); }
 /* Products of batches of matrices. */
 static inline tn_tensor *tn_bmm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_BMM, {tn_value_tensor(self), tn_value_tensor(mat2)}, at); }
@@ -5527,6 +5534,136 @@ static inline tn_tensor *tn_multilabel_margin_loss_backward_out(tn_scope *s, tn_
 { return tn_ops_tensor(s, TN_OP_MULTILABEL_MARGIN_LOSS_BACKWARD_OUT, {tn_value_tensor(grad_output),
         tn_value_tensor(self), tn_value_tensor(target), tn_value_int(reduction), tn_value_tensor(is_target),
         tn_value_tensor(grad_input)}, at); }
+/* Losses of connectionist temporal classification and what their gradient needs. */
+typedef struct tn__ctc_loss_result { tn_tensor *result0; tn_tensor *result1; } tn__ctc_loss_result;
+struct tn__ctc_loss_args { tn_list<tn_ints, int64_t> target_lengths{}; int64_t blank{}; int32_t zero_infinity{}; };
+static inline tn__ctc_loss_result tn__ctc_loss_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, const tn__ctc_loss_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count), tn_ops_ints(o->target_lengths, NULL, 0),
+        tn_value_int(o->blank), tn_value_bool(o->zero_infinity)};
+    tn__ctc_loss_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_result tn__ctc_loss(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn__ctc_loss_args o = {}, tn_place at = tn_place::here())
+{ o.target_lengths = target_lengths; return tn__ctc_loss_with(s, log_probs, targets, input_lengths, &o, at); }
+struct tn__ctc_loss_out_args { tn_tensor *out1{}; int64_t blank{}; int32_t zero_infinity{}; };
+static inline tn__ctc_loss_result tn__ctc_loss_out_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn_tensor *out0, const tn__ctc_loss_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count),
+        tn_value_ints(target_lengths.data, target_lengths.count), tn_value_int(o->blank),
+        tn_value_bool(o->zero_infinity), tn_value_tensor(out0), tn_value_tensor(o->out1)};
+    tn__ctc_loss_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS_OUT, v, 8, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_result tn__ctc_loss_out(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn_tensor *out0, tn_tensor *out1, tn__ctc_loss_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out1 = out1; return tn__ctc_loss_out_with(s, log_probs, targets, input_lengths, target_lengths, out0, &o, at); }
+typedef struct tn__ctc_loss_tensor_result { tn_tensor *result0; tn_tensor *result1; } tn__ctc_loss_tensor_result;
+struct tn__ctc_loss_tensor_args { tn_tensor *target_lengths{}; int64_t blank{}; int32_t zero_infinity{}; };
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_with(tn_scope *s, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, const tn__ctc_loss_tensor_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets), tn_value_tensor(input_lengths),
+        tn_value_tensor(o->target_lengths), tn_value_int(o->blank), tn_value_bool(o->zero_infinity)};
+    tn__ctc_loss_tensor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS_TENSOR, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_tensor *input_lengths, tn_tensor *target_lengths, tn__ctc_loss_tensor_args o = {},
+        tn_place at = tn_place::here())
+{ o.target_lengths = target_lengths; return tn__ctc_loss_tensor_with(s, log_probs, targets, input_lengths, &o, at); }
+struct tn__ctc_loss_tensor_out_args { tn_tensor *out1{}; int64_t blank{}; int32_t zero_infinity{}; };
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_out_with(tn_scope *s, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *out0,
+        const tn__ctc_loss_tensor_out_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(log_probs), tn_value_tensor(targets), tn_value_tensor(input_lengths),
+        tn_value_tensor(target_lengths), tn_value_int(o->blank), tn_value_bool(o->zero_infinity),
+        tn_value_tensor(out0), tn_value_tensor(o->out1)};
+    tn__ctc_loss_tensor_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__CTC_LOSS_TENSOR_OUT, v, 8, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__ctc_loss_tensor_result tn__ctc_loss_tensor_out(tn_scope *s, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *out0, tn_tensor *out1,
+        tn__ctc_loss_tensor_out_args o = {}, tn_place at = tn_place::here())
+{ o.out1 = out1; return tn__ctc_loss_tensor_out_with(s, log_probs, targets, input_lengths, target_lengths, out0, &o, at); }
+/* Gradient of _ctc_loss. */
+struct tn__ctc_loss_backward_args { int64_t blank{}; int32_t zero_infinity{}; };
+static inline tn_tensor *tn__ctc_loss_backward_with(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, const tn__ctc_loss_backward_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CTC_LOSS_BACKWARD, {tn_value_tensor(grad), tn_value_tensor(log_probs),
+        tn_value_tensor(targets), tn_value_ints(input_lengths.data, input_lengths.count),
+        tn_value_ints(target_lengths.data, target_lengths.count), tn_value_tensor(neg_log_likelihood),
+        tn_value_tensor(log_alpha), tn_value_int(o->blank), tn_value_bool(o->zero_infinity)}, at); }
+static inline tn_tensor *tn__ctc_loss_backward(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood, tn_tensor *log_alpha,
+        int64_t blank, tn__ctc_loss_backward_args o = {}, tn_place at = tn_place::here())
+{ o.blank = blank; return tn__ctc_loss_backward_with(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, &o, at); }
+struct tn__ctc_loss_backward_out_args { tn_tensor *out{}; int32_t zero_infinity{}; };
+static inline tn_tensor *tn__ctc_loss_backward_out_with(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, int64_t blank, const tn__ctc_loss_backward_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CTC_LOSS_BACKWARD_OUT, {tn_value_tensor(grad), tn_value_tensor(log_probs),
+        tn_value_tensor(targets), tn_value_ints(input_lengths.data, input_lengths.count),
+        tn_value_ints(target_lengths.data, target_lengths.count), tn_value_tensor(neg_log_likelihood),
+        tn_value_tensor(log_alpha), tn_value_int(blank), tn_value_bool(o->zero_infinity),
+        tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn__ctc_loss_backward_out(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_ints input_lengths, tn_ints target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, int64_t blank, tn_tensor *out, tn__ctc_loss_backward_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn__ctc_loss_backward_out_with(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, &o, at); }
+struct tn__ctc_loss_backward_tensor_args { int64_t blank{}; int32_t zero_infinity{}; };
+static inline tn_tensor *tn__ctc_loss_backward_tensor_with(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, const tn__ctc_loss_backward_tensor_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CTC_LOSS_BACKWARD_TENSOR, {tn_value_tensor(grad), tn_value_tensor(log_probs),
+        tn_value_tensor(targets), tn_value_tensor(input_lengths), tn_value_tensor(target_lengths),
+        tn_value_tensor(neg_log_likelihood), tn_value_tensor(log_alpha), tn_value_int(o->blank),
+        tn_value_bool(o->zero_infinity)}, at); }
+static inline tn_tensor *tn__ctc_loss_backward_tensor(tn_scope *s, tn_tensor *grad, tn_tensor *log_probs,
+        tn_tensor *targets, tn_tensor *input_lengths, tn_tensor *target_lengths, tn_tensor *neg_log_likelihood,
+        tn_tensor *log_alpha, int64_t blank, tn__ctc_loss_backward_tensor_args o = {}, tn_place at = tn_place::here())
+{ o.blank = blank; return tn__ctc_loss_backward_tensor_with(s, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, &o, at); }
+/* Loss of connectionist temporal classification. */
+struct tn_ctc_loss_intlist_args { tn_list<tn_ints, int64_t> target_lengths{}; int64_t blank{}; int64_t reduction = 1;
+    int32_t zero_infinity{}; };
+static inline tn_tensor *tn_ctc_loss_intlist_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, const tn_ctc_loss_intlist_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_CTC_LOSS_INTLIST, {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_ints(input_lengths.data, input_lengths.count), tn_ops_ints(o->target_lengths, NULL, 0),
+        tn_value_int(o->blank), tn_value_int(o->reduction), tn_value_bool(o->zero_infinity)}, at); }
+static inline tn_tensor *tn_ctc_loss_intlist(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_ints input_lengths, tn_ints target_lengths, tn_ctc_loss_intlist_args o = {},
+        tn_place at = tn_place::here())
+{ o.target_lengths = target_lengths; return tn_ctc_loss_intlist_with(s, log_probs, targets, input_lengths, &o, at); }
+struct tn_ctc_loss_args { tn_tensor *target_lengths{}; int64_t blank{}; int64_t reduction = 1;
+    int32_t zero_infinity{}; };
+static inline tn_tensor *tn_ctc_loss_with(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets,
+        tn_tensor *input_lengths, const tn_ctc_loss_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_CTC_LOSS, {tn_value_tensor(log_probs), tn_value_tensor(targets),
+        tn_value_tensor(input_lengths), tn_value_tensor(o->target_lengths), tn_value_int(o->blank),
+        tn_value_int(o->reduction), tn_value_bool(o->zero_infinity)}, at); }
+static inline tn_tensor *tn_ctc_loss(tn_scope *s, tn_tensor *log_probs, tn_tensor *targets, tn_tensor *input_lengths,
+        tn_tensor *target_lengths, tn_ctc_loss_args o = {}, tn_place at = tn_place::here())
+{ o.target_lengths = target_lengths; return tn_ctc_loss_with(s, log_probs, targets, input_lengths, &o, at); }
 
 /* ---- norm: Normalisation. */
 /* Normalises each channel over the batch, and updates the running statistics in training. */
@@ -9907,6 +10044,208 @@ static inline tn_tensor *tn_special_logsumexp_out_with(tn_scope *s, tn_tensor *s
 static inline tn_tensor *tn_special_logsumexp_out(tn_scope *s, tn_tensor *self, tn_ints dim, tn_tensor *out,
         tn_special_logsumexp_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_special_logsumexp_out_with(s, self, dim, &o, at); }
+
+/* ---- rnn: Recurrent cells and networks. */
+/* LSTM network. */
+typedef struct tn_lstm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2; } tn_lstm_result;
+static inline tn_lstm_result tn_lstm(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensors(hx.data, hx.count),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_lstm_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LSTM, v, 9, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+/* LSTM network over packed sequences. */
+typedef struct tn_lstm_data_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_lstm_data_result;
+static inline tn_lstm_data_result tn_lstm_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensors hx,
+        tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensors(hx.data, hx.count),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_lstm_data_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_LSTM_DATA, v, 9, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+/* GRU network. */
+typedef struct tn_gru_result { tn_tensor *result0; tn_tensor *result1; } tn_gru_result;
+static inline tn_gru_result tn_gru(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensors(params.data, params.count),
+        tn_value_bool(has_biases), tn_value_int(num_layers), tn_value_float(dropout), tn_value_bool(train),
+        tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_gru_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_GRU, v, 9, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* GRU network over packed sequences. */
+typedef struct tn_gru_data_result { tn_tensor *result0; tn_tensor *result1; } tn_gru_data_result;
+static inline tn_gru_data_result tn_gru_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensor *hx,
+        tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensor(hx),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_gru_data_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_GRU_DATA, v, 9, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Recurrent network with tanh. */
+typedef struct tn_rnn_tanh_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_tanh_result;
+static inline tn_rnn_tanh_result tn_rnn_tanh(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensors(params.data, params.count),
+        tn_value_bool(has_biases), tn_value_int(num_layers), tn_value_float(dropout), tn_value_bool(train),
+        tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_rnn_tanh_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_TANH, v, 9, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Recurrent network with tanh over packed sequences. */
+typedef struct tn_rnn_tanh_data_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_tanh_data_result;
+static inline tn_rnn_tanh_data_result tn_rnn_tanh_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
+        tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensor(hx),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_rnn_tanh_data_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_TANH_DATA, v, 9, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Recurrent network with relu. */
+typedef struct tn_rnn_relu_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_relu_result;
+static inline tn_rnn_relu_result tn_rnn_relu(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
+        int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
+        int32_t batch_first, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensors(params.data, params.count),
+        tn_value_bool(has_biases), tn_value_int(num_layers), tn_value_float(dropout), tn_value_bool(train),
+        tn_value_bool(bidirectional), tn_value_bool(batch_first)};
+    tn_rnn_relu_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_RELU, v, 9, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Recurrent network with relu over packed sequences. */
+typedef struct tn_rnn_relu_data_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_relu_data_result;
+static inline tn_rnn_relu_data_result tn_rnn_relu_data(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
+        tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
+        int32_t bidirectional, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_tensor(hx),
+        tn_value_tensors(params.data, params.count), tn_value_bool(has_biases), tn_value_int(num_layers),
+        tn_value_float(dropout), tn_value_bool(train), tn_value_bool(bidirectional)};
+    tn_rnn_relu_data_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RNN_RELU_DATA, v, 9, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Step of an LSTM. */
+typedef struct tn_lstm_cell_result { tn_tensor *result0; tn_tensor *result1; } tn_lstm_cell_result;
+struct tn_lstm_cell_args { tn_tensor *w_hh{}; tn_tensor *b_ih{}; tn_tensor *b_hh{}; };
+static inline tn_lstm_cell_result tn_lstm_cell_with(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensor *w_ih,
+        const tn_lstm_cell_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensors(hx.data, hx.count), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)};
+    tn_lstm_cell_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_LSTM_CELL, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_lstm_cell_result tn_lstm_cell(tn_scope *s, tn_tensor *input, tn_tensors hx, tn_tensor *w_ih,
+        tn_tensor *w_hh, tn_lstm_cell_args o = {}, tn_place at = tn_place::here())
+{ o.w_hh = w_hh; return tn_lstm_cell_with(s, input, hx, w_ih, &o, at); }
+/* Step of a GRU. */
+struct tn_gru_cell_args { tn_tensor *w_hh{}; tn_tensor *b_ih{}; tn_tensor *b_hh{}; };
+static inline tn_tensor *tn_gru_cell_with(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_gru_cell_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_GRU_CELL, {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)}, at); }
+static inline tn_tensor *tn_gru_cell(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih, tn_tensor *w_hh,
+        tn_gru_cell_args o = {}, tn_place at = tn_place::here())
+{ o.w_hh = w_hh; return tn_gru_cell_with(s, input, hx, w_ih, &o, at); }
+/* Step of a recurrent network with tanh. */
+struct tn_rnn_tanh_cell_args { tn_tensor *w_hh{}; tn_tensor *b_ih{}; tn_tensor *b_hh{}; };
+static inline tn_tensor *tn_rnn_tanh_cell_with(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_rnn_tanh_cell_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_RNN_TANH_CELL, {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)}, at); }
+static inline tn_tensor *tn_rnn_tanh_cell(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        tn_tensor *w_hh, tn_rnn_tanh_cell_args o = {}, tn_place at = tn_place::here())
+{ o.w_hh = w_hh; return tn_rnn_tanh_cell_with(s, input, hx, w_ih, &o, at); }
+/* Step of a recurrent network with relu. */
+struct tn_rnn_relu_cell_args { tn_tensor *w_hh{}; tn_tensor *b_ih{}; tn_tensor *b_hh{}; };
+static inline tn_tensor *tn_rnn_relu_cell_with(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        const tn_rnn_relu_cell_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_RNN_RELU_CELL, {tn_value_tensor(input), tn_value_tensor(hx), tn_value_tensor(w_ih),
+        tn_value_tensor(o->w_hh), tn_value_tensor(o->b_ih), tn_value_tensor(o->b_hh)}, at); }
+static inline tn_tensor *tn_rnn_relu_cell(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensor *w_ih,
+        tn_tensor *w_hh, tn_rnn_relu_cell_args o = {}, tn_place at = tn_place::here())
+{ o.w_hh = w_hh; return tn_rnn_relu_cell_with(s, input, hx, w_ih, &o, at); }
+/* Sequences of several lengths without padding. */
+typedef struct tn__pack_padded_sequence_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__pack_padded_sequence_result;
+static inline tn__pack_padded_sequence_result tn__pack_padded_sequence(tn_scope *s, tn_tensor *input,
+        tn_tensor *lengths, int32_t batch_first, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(lengths), tn_value_bool(batch_first)};
+    tn__pack_padded_sequence_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__PACK_PADDED_SEQUENCE, v, 3, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_out(tn_scope *s, tn_tensor *input,
+        tn_tensor *lengths, int32_t batch_first, tn_tensor *out0, tn_tensor *out1, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(lengths), tn_value_bool(batch_first),
+        tn_value_tensor(out0), tn_value_tensor(out1)};
+    tn__pack_padded_sequence_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__PACK_PADDED_SEQUENCE_OUT, v, 5, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Gradient of _pack_padded_sequence. */
+static inline tn_tensor *tn__pack_padded_sequence_backward(tn_scope *s, tn_tensor *grad, tn_ints input_size,
+        tn_tensor *batch_sizes, int32_t batch_first, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__PACK_PADDED_SEQUENCE_BACKWARD, {tn_value_tensor(grad),
+        tn_value_ints(input_size.data, input_size.count), tn_value_tensor(batch_sizes),
+        tn_value_bool(batch_first)}, at); }
+/* Sequences of several lengths with padding. */
+typedef struct tn__pad_packed_sequence_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__pad_packed_sequence_result;
+static inline tn__pad_packed_sequence_result tn__pad_packed_sequence(tn_scope *s, tn_tensor *data,
+        tn_tensor *batch_sizes, int32_t batch_first, tn_scalar padding_value, int64_t total_length,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(data), tn_value_tensor(batch_sizes), tn_value_bool(batch_first),
+        padding_value, tn_value_int(total_length)};
+    tn__pad_packed_sequence_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__PAD_PACKED_SEQUENCE, v, 5, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 /* Joins tensors along a dimension. */
