@@ -182,8 +182,8 @@ static void set(void *user)
  * for. */
 Test(stream, callback_without_the_plugin)
 {
-    fake gpu = gpu_fake(), cpu = {0};
-    tn_context *ctx = fake_context(&cpu, &gpu);
+    fake cpu = {0};
+    ctx = fake_context(&cpu, &gpu);
     tn_stream *s = tn_stream_default(ctx, tn_device_parse(ctx, "gpu:0"));
     int32_t called = 0;
     fake_work(s);
