@@ -17,38 +17,15 @@ typedef struct state {
     tn_tensor *h, *c; /* c: LSTM */
 } state;
 
-static tn_tensor *part(tn_scope *s, tn_tensor *gates, int64_t i, int64_t parts)
-{
-    int64_t width = gates ? tn_tensor_size(gates, -1) / parts : 0;
-    return tni_narrow(s, gates, 1, i * width, width);
-}
-
-static state lstm_step(tn_scope *s, const cell *c, tn_tensor *gates, state last)
-{
-    tn_tensor *in = tn_sigmoid(s, part(s, gates, 0, 4)), *forget = tn_sigmoid(s, part(s, gates, 1, 4));
-    tn_tensor *value = tn_tanh(s, part(s, gates, 2, 4)), *out = tn_sigmoid(s, part(s, gates, 3, 4));
-    state next = {.c = tn_addcmul(s, tn_mul(s, forget, last.c), in, value)};
-    next.h = tn_mul(s, out, tn_tanh(s, next.c));
-    if (c->projection) next.h = tn_linear(s, next.h, c->projection);
-    return next;
-}
-
-static state gru_step(tn_scope *s, tn_tensor *x, tn_tensor *h, state last)
-{
-    int64_t width = x ? tn_tensor_size(x, -1) / 3 : 0;
-    tn_tensor *both =
-        tn_sigmoid(s, tn_add(s, tni_narrow(s, x, 1, 0, 2 * width), tni_narrow(s, h, 1, 0, 2 * width)));
-    tn_tensor *reset = part(s, both, 0, 2), *update = part(s, both, 1, 2);
-    tn_tensor *fresh = tn_tanh(s, tn_addcmul(s, part(s, x, 2, 3), reset, part(s, h, 2, 3)));
-    return (state){.h = tn_addcmul(s, fresh, tn_sub(s, last.h, fresh), update)};
-}
-
 /* The state after a step, from the weighted input of the step. */
 static state step(tn_scope *s, const cell *c, tn_tensor *x, state last)
 {
     tn_tensor *h = tn_linear(s, last.h, c->w_state, .bias = c->b_state);
-    if (c->kind == LSTM) return lstm_step(s, c, tn_add(s, x, h), last);
-    if (c->kind == GRU) return gru_step(s, x, h, last);
+    if (c->kind == LSTM) {
+        tn__thnn_fused_lstm_cell_result r = tn__thnn_fused_lstm_cell(s, x, h, last.c);
+        return (state){c->projection ? tn_linear(s, r.result0, c->projection) : r.result0, r.result1};
+    }
+    if (c->kind == GRU) return (state){.h = tn__thnn_fused_gru_cell(s, x, h, last.h).result0};
     x = tn_add(s, x, h);
     return (state){.h = c->kind == RNN_TANH ? tn_tanh(s, x) : tn_relu(s, x)};
 }

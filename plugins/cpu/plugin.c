@@ -58,6 +58,7 @@
     X(distance)                             \
     X(fft)                                  \
     X(ctc_loss)                             \
+    X(cell)                                 \
     X(fused)                                \
     X(gate)
 

@@ -44,6 +44,20 @@ Test(rules_rnn, of_networks)
     rules_end(s);
 }
 
+Test(rules_rnn, of_fused_cells)
+{
+    tn_scope *s = rules_begin();
+    for (int64_t biases = 0; biases < 2; biases++) {
+        tn_value a = biases ? of(number(s, 8, 0, 0)) : none(), b = biases ? of(number(s, 6, 0, 0)) : none();
+        tn_value c = biases ? of(number(s, 8, 0, 0)) : none(), d = biases ? of(number(s, 6, 0, 0)) : none();
+        CHECK_CALL(s, TN_OP__THNN_FUSED_LSTM_CELL, 3, 2, 0, of(number(s, 3, 8, 0)), of(number(s, 3, 8, 0)),
+                   of(number(s, 3, 2, 0)), a, c);
+        CHECK_CALL(s, TN_OP__THNN_FUSED_GRU_CELL, 2, 1, 0, of(number(s, 3, 6, 0)), of(number(s, 3, 6, 0)),
+                   of(number(s, 3, 2, 0)), b, d);
+    }
+    rules_end(s);
+}
+
 /* The gradient of ctc_loss is that of normalised probabilities, so they are normalised here. */
 static int32_t run_ctc_loss(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recurrent networks, packed sequences and ctc_loss against values of PyTorch 2.13. */
 #include <math.h>
+#include <tenon/inspect.h>
 #include "suite.h"
 
 TestSuite(rnn, .init = begin);
@@ -90,6 +91,46 @@ Test(rnn, packed_sequences)
     EXPECT(s, tn_select(s, back.result0, 2, 0), 0.1986693307950612, -0.7727644875559871, -0.9227754216128066,
            -1, 0.3349881501559047, 0.9893582466233818, -1, -1);
     EXPECT(s, back.result1, 3, 2);
+    end();
+}
+
+/* The gradients of a fused step in one dtype, on one device: of the gates, of the state, of the biases. */
+static void fused_gradients(tn_dtype dtype, tn_device device, tn_tensor **out)
+{
+#define ON(t) tn__to_copy(s, t, .dtype = dtype, .device = device)
+    tn_tensor *x = ON(wave(0.1, TN_INTS(3, 20))), *h = ON(wave(0.4, TN_INTS(3, 20))),
+              *state = ON(wave(1, TN_INTS(3, 5)));
+    tn__thnn_fused_lstm_cell_result r = tn__thnn_fused_lstm_cell(s, x, h, state);
+    tn__thnn_fused_lstm_cell_backward_impl_result g =
+        tn__thnn_fused_lstm_cell_backward_impl(s, r.result0, r.result1, state, r.result1, r.result2, 1);
+    tn_tensor *x3 = tn_slice(s, x, .dim = 1, .end = 15), *h3 = tn_slice(s, h, .dim = 1, .start = 5);
+    tn__thnn_fused_gru_cell_result q = tn__thnn_fused_gru_cell(s, x3, h3, state);
+    tn__thnn_fused_gru_cell_backward_result k = tn__thnn_fused_gru_cell_backward(s, q.result0, q.result1, 1);
+    tn_tensor *all[] = {r.result0, r.result1, g.result0, g.result1, g.result2, q.result0,
+                        k.result0, k.result1, k.result2, k.result3, k.result4};
+    for (int i = 0; i < 11; i++) out[i] = tn__to_copy(s, all[i], .dtype = TN_FLOAT64, .device = TN_CPU);
+#undef ON
+}
+
+/* float64 on the reference device runs the composites, whose formulas are written on their own. */
+Test(rnn, fused_steps_agree)
+{
+    static const struct {
+        tn_dtype dtype;
+        double tolerance;
+    } kinds[] = {{TN_FLOAT64, 1e-13}, {TN_FLOAT32, 2e-6}, {TN_BFLOAT16, 0.03}, {TN_FLOAT16, 0.004}};
+    tn_tensor *expected[11], *got[11];
+    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
+    fused_gradients(TN_FLOAT64, tn_device_parse(ctx, "reference:0"), expected);
+    for (int i = 0; i < 4; i++) {
+        fused_gradients(kinds[i].dtype, TN_CPU, got);
+        for (int k = 0; k < 11; k++)
+            EXPECT(s,
+                   tn_allclose(s, got[k], expected[k], .rtol = kinds[i].tolerance, .atol = kinds[i].tolerance)
+                       ? tn_ones(s, TN_INTS(1))
+                       : NULL,
+                   1);
+    }
     end();
 }
 

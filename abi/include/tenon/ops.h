@@ -19572,6 +19572,169 @@ static inline tn__pad_packed_sequence_result tn__pad_packed_sequence(tn_scope *s
 { return tn__pad_packed_sequence_at(s, data, batch_sizes, batch_first, padding_value, total_length, NULL, 0); }
 #define tn__pad_packed_sequence(s, data, batch_sizes, batch_first, padding_value, total_length) tn__pad_packed_sequence_at( \
         s, data, batch_sizes, batch_first, TN_SCALAR(padding_value), total_length, TN_PLACE)
+/* Elementwise part of a step of an LSTM. */
+typedef struct tn__thnn_fused_lstm_cell_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn__thnn_fused_lstm_cell_result;
+typedef struct tn__thnn_fused_lstm_cell_args { tn_tensor *cx; tn_tensor *input_bias; tn_tensor *hidden_bias;
+    } tn__thnn_fused_lstm_cell_args;
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_at(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, const tn__thnn_fused_lstm_cell_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(o->cx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias)};
+    tn__thnn_fused_lstm_cell_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL, v, 5, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, const tn__thnn_fused_lstm_cell_args *o)
+{ return tn__thnn_fused_lstm_cell_at(s, input_gates, hidden_gates, o, NULL, 0); }
+#define tn__thnn_fused_lstm_cell_with(...) tn__thnn_fused_lstm_cell_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_lstm_cell(s, input_gates, hidden_gates, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__thnn_fused_lstm_cell_at(s, input_gates, hidden_gates, &(tn__thnn_fused_lstm_cell_args){.cx = __VA_ARGS__}, \
+        TN_PLACE))
+typedef struct tn__thnn_fused_lstm_cell_out_args { tn_tensor *out2; tn_tensor *input_bias; tn_tensor *hidden_bias;
+    } tn__thnn_fused_lstm_cell_out_args;
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_out_at(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *cx, tn_tensor *out0, tn_tensor *out1,
+        const tn__thnn_fused_lstm_cell_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(cx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias), tn_value_tensor(out0), tn_value_tensor(out1),
+        tn_value_tensor(o->out2)};
+    tn__thnn_fused_lstm_cell_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL_OUT, v, 8, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_out_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *cx, tn_tensor *out0, tn_tensor *out1,
+        const tn__thnn_fused_lstm_cell_out_args *o)
+{ return tn__thnn_fused_lstm_cell_out_at(s, input_gates, hidden_gates, cx, out0, out1, o, NULL, 0); }
+#define tn__thnn_fused_lstm_cell_out_with(...) tn__thnn_fused_lstm_cell_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_lstm_cell_out(s, input_gates, hidden_gates, cx, out0, out1, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__thnn_fused_lstm_cell_out_at(s, input_gates, hidden_gates, cx, out0, out1, \
+        &(tn__thnn_fused_lstm_cell_out_args){.out2 = __VA_ARGS__}, TN_PLACE))
+/* Elementwise part of a step of a GRU. */
+typedef struct tn__thnn_fused_gru_cell_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__thnn_fused_gru_cell_result;
+typedef struct tn__thnn_fused_gru_cell_args { tn_tensor *hx; tn_tensor *input_bias; tn_tensor *hidden_bias;
+    } tn__thnn_fused_gru_cell_args;
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_at(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, const tn__thnn_fused_gru_cell_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(o->hx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias)};
+    tn__thnn_fused_gru_cell_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL, v, 5, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, const tn__thnn_fused_gru_cell_args *o)
+{ return tn__thnn_fused_gru_cell_at(s, input_gates, hidden_gates, o, NULL, 0); }
+#define tn__thnn_fused_gru_cell_with(...) tn__thnn_fused_gru_cell_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_gru_cell(s, input_gates, hidden_gates, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__thnn_fused_gru_cell_at(s, input_gates, hidden_gates, &(tn__thnn_fused_gru_cell_args){.hx = __VA_ARGS__}, \
+        TN_PLACE))
+typedef struct tn__thnn_fused_gru_cell_out_args { tn_tensor *out1; tn_tensor *input_bias; tn_tensor *hidden_bias;
+    } tn__thnn_fused_gru_cell_out_args;
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_out_at(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *hx, tn_tensor *out0, const tn__thnn_fused_gru_cell_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(hx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias), tn_value_tensor(out0),
+        tn_value_tensor(o->out1)};
+    tn__thnn_fused_gru_cell_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL_OUT, v, 7, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_out_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *hx, tn_tensor *out0, const tn__thnn_fused_gru_cell_out_args *o)
+{ return tn__thnn_fused_gru_cell_out_at(s, input_gates, hidden_gates, hx, out0, o, NULL, 0); }
+#define tn__thnn_fused_gru_cell_out_with(...) tn__thnn_fused_gru_cell_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_gru_cell_out(s, input_gates, hidden_gates, hx, out0, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__thnn_fused_gru_cell_out_at(s, input_gates, hidden_gates, hx, out0, \
+        &(tn__thnn_fused_gru_cell_out_args){.out1 = __VA_ARGS__}, TN_PLACE))
+/* Gradients of _thnn_fused_lstm_cell. */
+typedef struct tn__thnn_fused_lstm_cell_backward_impl_result { tn_tensor *result0; tn_tensor *result1;
+    tn_tensor *result2; } tn__thnn_fused_lstm_cell_backward_impl_result;
+static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl_at(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(grad_cy), tn_value_tensor(cx),
+        tn_value_tensor(cy), tn_value_tensor(workspace), tn_value_bool(has_bias)};
+    tn__thnn_fused_lstm_cell_backward_impl_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL_BACKWARD_IMPL, v, 6, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias)
+{ return tn__thnn_fused_lstm_cell_backward_impl_at(s, grad_hy, grad_cy, cx, cy, workspace, has_bias, NULL, 0); }
+#define tn__thnn_fused_lstm_cell_backward_impl(...) tn__thnn_fused_lstm_cell_backward_impl_at(__VA_ARGS__, TN_PLACE)
+static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl_out_at(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
+        tn_tensor *out0, tn_tensor *out1, tn_tensor *out2, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(grad_cy), tn_value_tensor(cx),
+        tn_value_tensor(cy), tn_value_tensor(workspace), tn_value_bool(has_bias), tn_value_tensor(out0),
+        tn_value_tensor(out1), tn_value_tensor(out2)};
+    tn__thnn_fused_lstm_cell_backward_impl_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL_BACKWARD_IMPL_OUT, v, 9, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl_out(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
+        tn_tensor *out0, tn_tensor *out1, tn_tensor *out2)
+{ return tn__thnn_fused_lstm_cell_backward_impl_out_at(s, grad_hy, grad_cy, cx, cy, workspace, has_bias, out0, out1, out2, NULL, 0); }
+#define tn__thnn_fused_lstm_cell_backward_impl_out(...) tn__thnn_fused_lstm_cell_backward_impl_out_at(__VA_ARGS__, TN_PLACE)
+/* Gradients of _thnn_fused_gru_cell. */
+typedef struct tn__thnn_fused_gru_cell_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; tn_tensor *result4; } tn__thnn_fused_gru_cell_backward_result;
+static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward_at(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(workspace), tn_value_bool(has_bias)};
+    tn__thnn_fused_gru_cell_backward_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL_BACKWARD, v, 3, r, 5, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result4 = tn_value_as_tensor(r[4]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias)
+{ return tn__thnn_fused_gru_cell_backward_at(s, grad_hy, workspace, has_bias, NULL, 0); }
+#define tn__thnn_fused_gru_cell_backward(...) tn__thnn_fused_gru_cell_backward_at(__VA_ARGS__, TN_PLACE)
+static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward_out_at(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, tn_tensor *out0, tn_tensor *out1, tn_tensor *out2,
+        tn_tensor *out3, tn_tensor *out4, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(workspace), tn_value_bool(has_bias),
+        tn_value_tensor(out0), tn_value_tensor(out1), tn_value_tensor(out2), tn_value_tensor(out3),
+        tn_value_tensor(out4)};
+    tn__thnn_fused_gru_cell_backward_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL_BACKWARD_OUT, v, 8, r, 5, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result4 = tn_value_as_tensor(r[4]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward_out(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, tn_tensor *out0, tn_tensor *out1, tn_tensor *out2,
+        tn_tensor *out3, tn_tensor *out4)
+{ return tn__thnn_fused_gru_cell_backward_out_at(s, grad_hy, workspace, has_bias, out0, out1, out2, out3, out4, NULL, 0); }
+#define tn__thnn_fused_gru_cell_backward_out(...) tn__thnn_fused_gru_cell_backward_out_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 /* Joins tensors along a dimension. */

@@ -10246,6 +10246,132 @@ static inline tn__pad_packed_sequence_result tn__pad_packed_sequence(tn_scope *s
     result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
     return result;
 }
+/* Elementwise part of a step of an LSTM. */
+typedef struct tn__thnn_fused_lstm_cell_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn__thnn_fused_lstm_cell_result;
+struct tn__thnn_fused_lstm_cell_args { tn_tensor *cx{}; tn_tensor *input_bias{}; tn_tensor *hidden_bias{}; };
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, const tn__thnn_fused_lstm_cell_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(o->cx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias)};
+    tn__thnn_fused_lstm_cell_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL, v, 5, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *cx, tn__thnn_fused_lstm_cell_args o = {}, tn_place at = tn_place::here())
+{ o.cx = cx; return tn__thnn_fused_lstm_cell_with(s, input_gates, hidden_gates, &o, at); }
+struct tn__thnn_fused_lstm_cell_out_args { tn_tensor *out2{}; tn_tensor *input_bias{}; tn_tensor *hidden_bias{}; };
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_out_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *cx, tn_tensor *out0, tn_tensor *out1,
+        const tn__thnn_fused_lstm_cell_out_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(cx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias), tn_value_tensor(out0), tn_value_tensor(out1),
+        tn_value_tensor(o->out2)};
+    tn__thnn_fused_lstm_cell_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL_OUT, v, 8, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_result tn__thnn_fused_lstm_cell_out(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *cx, tn_tensor *out0, tn_tensor *out1, tn_tensor *out2,
+        tn__thnn_fused_lstm_cell_out_args o = {}, tn_place at = tn_place::here())
+{ o.out2 = out2; return tn__thnn_fused_lstm_cell_out_with(s, input_gates, hidden_gates, cx, out0, out1, &o, at); }
+/* Elementwise part of a step of a GRU. */
+typedef struct tn__thnn_fused_gru_cell_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__thnn_fused_gru_cell_result;
+struct tn__thnn_fused_gru_cell_args { tn_tensor *hx{}; tn_tensor *input_bias{}; tn_tensor *hidden_bias{}; };
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, const tn__thnn_fused_gru_cell_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(o->hx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias)};
+    tn__thnn_fused_gru_cell_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL, v, 5, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *hx, tn__thnn_fused_gru_cell_args o = {}, tn_place at = tn_place::here())
+{ o.hx = hx; return tn__thnn_fused_gru_cell_with(s, input_gates, hidden_gates, &o, at); }
+struct tn__thnn_fused_gru_cell_out_args { tn_tensor *out1{}; tn_tensor *input_bias{}; tn_tensor *hidden_bias{}; };
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_out_with(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *hx, tn_tensor *out0, const tn__thnn_fused_gru_cell_out_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input_gates), tn_value_tensor(hidden_gates), tn_value_tensor(hx),
+        tn_value_tensor(o->input_bias), tn_value_tensor(o->hidden_bias), tn_value_tensor(out0),
+        tn_value_tensor(o->out1)};
+    tn__thnn_fused_gru_cell_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL_OUT, v, 7, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_result tn__thnn_fused_gru_cell_out(tn_scope *s, tn_tensor *input_gates,
+        tn_tensor *hidden_gates, tn_tensor *hx, tn_tensor *out0, tn_tensor *out1,
+        tn__thnn_fused_gru_cell_out_args o = {}, tn_place at = tn_place::here())
+{ o.out1 = out1; return tn__thnn_fused_gru_cell_out_with(s, input_gates, hidden_gates, hx, out0, &o, at); }
+/* Gradients of _thnn_fused_lstm_cell. */
+typedef struct tn__thnn_fused_lstm_cell_backward_impl_result { tn_tensor *result0; tn_tensor *result1;
+    tn_tensor *result2; } tn__thnn_fused_lstm_cell_backward_impl_result;
+static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(grad_cy), tn_value_tensor(cx),
+        tn_value_tensor(cy), tn_value_tensor(workspace), tn_value_bool(has_bias)};
+    tn__thnn_fused_lstm_cell_backward_impl_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL_BACKWARD_IMPL, v, 6, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl_out(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
+        tn_tensor *out0, tn_tensor *out1, tn_tensor *out2, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(grad_cy), tn_value_tensor(cx),
+        tn_value_tensor(cy), tn_value_tensor(workspace), tn_value_bool(has_bias), tn_value_tensor(out0),
+        tn_value_tensor(out1), tn_value_tensor(out2)};
+    tn__thnn_fused_lstm_cell_backward_impl_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__THNN_FUSED_LSTM_CELL_BACKWARD_IMPL_OUT, v, 9, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+/* Gradients of _thnn_fused_gru_cell. */
+typedef struct tn__thnn_fused_gru_cell_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    tn_tensor *result3; tn_tensor *result4; } tn__thnn_fused_gru_cell_backward_result;
+static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(workspace), tn_value_bool(has_bias)};
+    tn__thnn_fused_gru_cell_backward_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL_BACKWARD, v, 3, r, 5, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result4 = tn_value_as_tensor(r[4]);
+    return result;
+}
+static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward_out(tn_scope *s,
+        tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, tn_tensor *out0, tn_tensor *out1, tn_tensor *out2,
+        tn_tensor *out3, tn_tensor *out4, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(grad_hy), tn_value_tensor(workspace), tn_value_bool(has_bias),
+        tn_value_tensor(out0), tn_value_tensor(out1), tn_value_tensor(out2), tn_value_tensor(out3),
+        tn_value_tensor(out4)};
+    tn__thnn_fused_gru_cell_backward_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__THNN_FUSED_GRU_CELL_BACKWARD_OUT, v, 8, r, 5, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.result3 = tn_value_as_tensor(r[3]);
+    result.result4 = tn_value_as_tensor(r[4]);
+    return result;
+}
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 /* Joins tensors along a dimension. */
