@@ -233,6 +233,8 @@ void check_progress_end(void);
 int32_t check_report(const check_run *run);
 cJSON *check_report_json(const check_run *run);
 int32_t check_report_html(const check_run *run, const char *path);
+/* A file with JSON; NULL if it cannot be read or is not JSON. */
+cJSON *check_read_json(const char *path);
 /* Names of outcomes and ways. */
 const char *check_outcome_name(int32_t outcome);
 const char *check_way_name(int32_t way);

@@ -88,17 +88,8 @@ static const char *guess(check_target *t, check_list *list, uint32_t op, const s
 /* --args is JSON or a file with JSON. NULL and a message when it is neither. */
 static cJSON *read_given(const char *wish)
 {
-    char *bytes = NULL;
-    long length = -1;
     cJSON *j = cJSON_Parse(wish);
-    if (j) return j;
-    FILE *file = fopen(wish, "rb");
-    if (file && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
-    if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = malloc((size_t)length + 1);
-    if (bytes) j = cJSON_ParseWithLength(bytes, fread(bytes, 1, (size_t)length, file));
-    free(bytes);
-    if (file) fclose(file);
-    return j;
+    return j ? j : check_read_json(wish);
 }
 
 /* One call, {"args": ...}, or a list of arguments. */

@@ -54,20 +54,6 @@ static void operator_name(const cJSON *data, char *out, size_t bytes)
 
 /* ---- An earlier report --------------------------------------------------------------------------------- */
 
-static cJSON *read_report(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *bytes = NULL;
-    cJSON *report = NULL;
-    long length = -1;
-    if (file && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
-    if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = malloc((size_t)length + 1);
-    if (bytes) report = cJSON_ParseWithLength(bytes, fread(bytes, 1, (size_t)length, file));
-    free(bytes);
-    if (file) fclose(file);
-    return report;
-}
-
 /* The earlier report's measurement for the case of that name, or NULL. */
 static const cJSON *earlier(const cJSON *report, const char *name)
 {
@@ -318,7 +304,7 @@ static void note_meaning(check_run *run)
 int32_t check_precision(check_run *run)
 {
     static const check_source sources[] = {check_precision_functions, check_precision_sums};
-    cJSON *report = run->options->against ? read_report(run->options->against) : NULL;
+    cJSON *report = run->options->against ? check_read_json(run->options->against) : NULL;
     if (run->options->against && !member(report, "cases")) {
         snprintf(run->fatal, sizeof(run->fatal), "%s is not a report of tenon check", run->options->against);
         cJSON_Delete(report);

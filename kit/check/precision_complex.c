@@ -109,26 +109,24 @@ static void pair_turn(pair *z, int k)
         mpfr_neg(z->im, z->im, MPFR_RNDN);
 }
 
-/* sinh x cos y + i cosh x sin y; the cosine is similar */
-static void pair_sinh(pair *z)
+/* sinh x cos y + i cosh x sin y, or cosh x cos y + i sinh x sin y */
+static void sinh_or_cosh(pair *z, int is_cosh)
 {
     pair t;
     pair_init(&t, mpfr_get_prec(z->re));
     mpfr_sinh_cosh(t.re, t.im, z->re, MPFR_RNDN);
     mpfr_sin_cos(z->im, z->re, z->im, MPFR_RNDN);
-    mpfr_mul(z->re, z->re, t.re, MPFR_RNDN);
-    mpfr_mul(z->im, z->im, t.im, MPFR_RNDN);
+    mpfr_mul(z->re, z->re, is_cosh ? t.im : t.re, MPFR_RNDN);
+    mpfr_mul(z->im, z->im, is_cosh ? t.re : t.im, MPFR_RNDN);
     pair_clear(&t);
+}
+static void pair_sinh(pair *z)
+{
+    sinh_or_cosh(z, 0);
 }
 static void pair_cosh(pair *z)
 {
-    pair t;
-    pair_init(&t, mpfr_get_prec(z->re));
-    mpfr_sinh_cosh(t.re, t.im, z->re, MPFR_RNDN);
-    mpfr_sin_cos(z->im, z->re, z->im, MPFR_RNDN);
-    mpfr_mul(z->re, z->re, t.im, MPFR_RNDN);
-    mpfr_mul(z->im, z->im, t.re, MPFR_RNDN);
-    pair_clear(&t);
+    sinh_or_cosh(z, 1);
 }
 /* (sinh 2x + i sin 2y) / (cosh 2x + cos 2y); for large x its limit. */
 static void pair_tanh(pair *z)

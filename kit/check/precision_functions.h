@@ -5,48 +5,58 @@
 
 #include "precision.h"
 
-void exact_exp(mpfr_t out, mpfr_t *x, const double *p);
-void exact_exp2(mpfr_t out, mpfr_t *x, const double *p);
-void exact_expm1(mpfr_t out, mpfr_t *x, const double *p);
-void exact_log(mpfr_t out, mpfr_t *x, const double *p);
-void exact_log2(mpfr_t out, mpfr_t *x, const double *p);
-void exact_log10(mpfr_t out, mpfr_t *x, const double *p);
-void exact_log1p(mpfr_t out, mpfr_t *x, const double *p);
-void exact_sin(mpfr_t out, mpfr_t *x, const double *p);
-void exact_cos(mpfr_t out, mpfr_t *x, const double *p);
-void exact_tan(mpfr_t out, mpfr_t *x, const double *p);
-void exact_asin(mpfr_t out, mpfr_t *x, const double *p);
-void exact_acos(mpfr_t out, mpfr_t *x, const double *p);
-void exact_atan(mpfr_t out, mpfr_t *x, const double *p);
-void exact_sinh(mpfr_t out, mpfr_t *x, const double *p);
-void exact_cosh(mpfr_t out, mpfr_t *x, const double *p);
-void exact_tanh(mpfr_t out, mpfr_t *x, const double *p);
-void exact_asinh(mpfr_t out, mpfr_t *x, const double *p);
-void exact_acosh(mpfr_t out, mpfr_t *x, const double *p);
-void exact_atanh(mpfr_t out, mpfr_t *x, const double *p);
-void exact_erf(mpfr_t out, mpfr_t *x, const double *p);
-void exact_erfc(mpfr_t out, mpfr_t *x, const double *p);
-void exact_digamma(mpfr_t out, mpfr_t *x, const double *p);
-void exact_sqrt(mpfr_t out, mpfr_t *x, const double *p);
-void exact_j0(mpfr_t out, mpfr_t *x, const double *p);
-void exact_j1(mpfr_t out, mpfr_t *x, const double *p);
-void exact_y0(mpfr_t out, mpfr_t *x, const double *p);
-void exact_y1(mpfr_t out, mpfr_t *x, const double *p);
-void exact_abs(mpfr_t out, mpfr_t *x, const double *p);
-void exact_neg(mpfr_t out, mpfr_t *x, const double *p);
-void exact_sqr(mpfr_t out, mpfr_t *x, const double *p);
-void exact_add(mpfr_t out, mpfr_t *x, const double *p);
-void exact_sub(mpfr_t out, mpfr_t *x, const double *p);
-void exact_mul(mpfr_t out, mpfr_t *x, const double *p);
-void exact_div(mpfr_t out, mpfr_t *x, const double *p);
-void exact_fmod(mpfr_t out, mpfr_t *x, const double *p);
-void exact_atan2(mpfr_t out, mpfr_t *x, const double *p);
-void exact_hypot(mpfr_t out, mpfr_t *x, const double *p);
-void exact_pow(mpfr_t out, mpfr_t *x, const double *p);
-void exact_copysign(mpfr_t out, mpfr_t *x, const double *p);
-void exact_ceil(mpfr_t out, mpfr_t *x, const double *p);
-void exact_floor(mpfr_t out, mpfr_t *x, const double *p);
-void exact_trunc(mpfr_t out, mpfr_t *x, const double *p);
+/* What MPFR has under the same name: functions of one number and of two, and those whose results are whole. */
+#define MPFR_OF_ONE(X) \
+    X(exp)             \
+    X(exp2)            \
+    X(expm1)           \
+    X(log)             \
+    X(log2)            \
+    X(log10)           \
+    X(log1p)           \
+    X(sin)             \
+    X(cos)             \
+    X(tan)             \
+    X(asin)            \
+    X(acos)            \
+    X(atan)            \
+    X(sinh)            \
+    X(cosh)            \
+    X(tanh)            \
+    X(asinh)           \
+    X(acosh)           \
+    X(atanh)           \
+    X(erf)             \
+    X(erfc)            \
+    X(digamma)         \
+    X(sqrt)            \
+    X(j0)              \
+    X(j1)              \
+    X(y0)              \
+    X(y1)              \
+    X(abs)             \
+    X(neg)             \
+    X(sqr)
+#define MPFR_OF_TWO(X) \
+    X(add)             \
+    X(sub)             \
+    X(mul)             \
+    X(div)             \
+    X(fmod)            \
+    X(atan2)           \
+    X(hypot)           \
+    X(pow)             \
+    X(copysign)
+#define MPFR_WHOLE(X) \
+    X(ceil)           \
+    X(floor)          \
+    X(trunc)
+#define DECLARE_EXACT(name) void exact_##name(mpfr_t out, mpfr_t *x, const double *p);
+MPFR_OF_ONE(DECLARE_EXACT)
+MPFR_OF_TWO(DECLARE_EXACT)
+MPFR_WHOLE(DECLARE_EXACT)
+
+/* precision_reference.c: formulas. */
 void exact_round(mpfr_t out, mpfr_t *x, const double *p);
 void exact_reciprocal(mpfr_t out, mpfr_t *x, const double *p);
 void exact_rsqrt(mpfr_t out, mpfr_t *x, const double *p);

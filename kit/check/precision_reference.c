@@ -11,174 +11,25 @@
 
 /* ---- MPFR's own -------------------------------------------------------------------------------------- */
 
-void exact_exp(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_exp(out, x[0], MPFR_RNDN);
-}
-void exact_exp2(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_exp2(out, x[0], MPFR_RNDN);
-}
-void exact_expm1(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_expm1(out, x[0], MPFR_RNDN);
-}
-void exact_log(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_log(out, x[0], MPFR_RNDN);
-}
-void exact_log2(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_log2(out, x[0], MPFR_RNDN);
-}
-void exact_log10(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_log10(out, x[0], MPFR_RNDN);
-}
-void exact_log1p(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_log1p(out, x[0], MPFR_RNDN);
-}
-void exact_sin(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_sin(out, x[0], MPFR_RNDN);
-}
-void exact_cos(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_cos(out, x[0], MPFR_RNDN);
-}
-void exact_tan(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_tan(out, x[0], MPFR_RNDN);
-}
-void exact_asin(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_asin(out, x[0], MPFR_RNDN);
-}
-void exact_acos(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_acos(out, x[0], MPFR_RNDN);
-}
-void exact_atan(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_atan(out, x[0], MPFR_RNDN);
-}
-void exact_sinh(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_sinh(out, x[0], MPFR_RNDN);
-}
-void exact_cosh(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_cosh(out, x[0], MPFR_RNDN);
-}
-void exact_tanh(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_tanh(out, x[0], MPFR_RNDN);
-}
-void exact_asinh(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_asinh(out, x[0], MPFR_RNDN);
-}
-void exact_acosh(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_acosh(out, x[0], MPFR_RNDN);
-}
-void exact_atanh(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_atanh(out, x[0], MPFR_RNDN);
-}
-void exact_erf(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_erf(out, x[0], MPFR_RNDN);
-}
-void exact_erfc(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_erfc(out, x[0], MPFR_RNDN);
-}
-void exact_digamma(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_digamma(out, x[0], MPFR_RNDN);
-}
-void exact_sqrt(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_sqrt(out, x[0], MPFR_RNDN);
-}
-void exact_j0(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_j0(out, x[0], MPFR_RNDN);
-}
-void exact_j1(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_j1(out, x[0], MPFR_RNDN);
-}
-void exact_y0(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_y0(out, x[0], MPFR_RNDN);
-}
-void exact_y1(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_y1(out, x[0], MPFR_RNDN);
-}
-void exact_abs(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_abs(out, x[0], MPFR_RNDN);
-}
-void exact_neg(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_neg(out, x[0], MPFR_RNDN);
-}
-void exact_sqr(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_sqr(out, x[0], MPFR_RNDN);
-}
-void exact_add(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_add(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_sub(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_sub(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_mul(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_mul(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_div(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_div(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_fmod(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_fmod(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_atan2(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_atan2(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_hypot(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_hypot(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_pow(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_pow(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_copysign(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_copysign(out, x[0], x[1], MPFR_RNDN);
-}
-void exact_ceil(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_ceil(out, x[0]);
-}
-void exact_floor(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_floor(out, x[0]);
-}
-void exact_trunc(mpfr_t out, mpfr_t *x, const double *p)
-{
-    mpfr_trunc(out, x[0]);
-}
+#define EXACT_OF_ONE(name)                                    \
+    void exact_##name(mpfr_t out, mpfr_t *x, const double *p) \
+    {                                                         \
+        mpfr_##name(out, x[0], MPFR_RNDN);                    \
+    }
+#define EXACT_OF_TWO(name)                                    \
+    void exact_##name(mpfr_t out, mpfr_t *x, const double *p) \
+    {                                                         \
+        mpfr_##name(out, x[0], x[1], MPFR_RNDN);              \
+    }
+#define EXACT_WHOLE(name)                                     \
+    void exact_##name(mpfr_t out, mpfr_t *x, const double *p) \
+    {                                                         \
+        mpfr_##name(out, x[0]);                               \
+    }
+MPFR_OF_ONE(EXACT_OF_ONE)
+MPFR_OF_TWO(EXACT_OF_TWO)
+MPFR_WHOLE(EXACT_WHOLE)
+
 void exact_round(mpfr_t out, mpfr_t *x, const double *p)
 {
     mpfr_roundeven(out, x[0]);

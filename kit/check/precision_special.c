@@ -515,38 +515,20 @@ static void any_i(mpfr_t out, long n, mpfr_srcptr x, int scaled)
     if (n) mpfr_copysign(out, out, x, MPFR_RNDN);
 }
 
-void exact_i0(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_i(out, 0, x[0], 0);
-}
-void exact_i1(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_i(out, 1, x[0], 0);
-}
-void exact_i0e(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_i(out, 0, x[0], 1);
-}
-void exact_i1e(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_i(out, 1, x[0], 1);
-}
-void exact_k0(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_k(out, 0, x[0], 0);
-}
-void exact_k1(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_k(out, 1, x[0], 0);
-}
-void exact_k0e(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_k(out, 0, x[0], 1);
-}
-void exact_k1e(mpfr_t out, mpfr_t *x, const double *p)
-{
-    any_k(out, 1, x[0], 1);
-}
+/* Modified Bessel functions by order, plain and scaled. */
+#define BESSEL(name, function, order, is_scaled)              \
+    void exact_##name(mpfr_t out, mpfr_t *x, const double *p) \
+    {                                                         \
+        function(out, order, x[0], is_scaled);                \
+    }
+BESSEL(i0, any_i, 0, 0)
+BESSEL(i1, any_i, 1, 0)
+BESSEL(i0e, any_i, 0, 1)
+BESSEL(i1e, any_i, 1, 1)
+BESSEL(k0, any_k, 0, 0)
+BESSEL(k1, any_k, 1, 0)
+BESSEL(k0e, any_k, 0, 1)
+BESSEL(k1e, any_k, 1, 1)
 
 /* Beyond -FAR: (sin(zeta + pi/4) even - cos(zeta + pi/4) odd) / (sqrt(pi) |x|^(1/4)), DLMF 9.7.9. */
 static void airy_far_below(mpfr_t out, mpfr_srcptr x)

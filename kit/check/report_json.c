@@ -2,6 +2,8 @@
 /* The report for programs. docs/kit.md describes it; fields are added, never changed. */
 #include "tiers.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static cJSON *tag_names(uint32_t tags)
@@ -77,5 +79,19 @@ cJSON *check_report_json(const check_run *run)
     if (run->tables) cJSON_AddItemReferenceToObject(j, "tables", run->tables);
     list = cJSON_AddArrayToObject(j, "cases");
     for (uint32_t i = 0; i < run->count; i++) cJSON_AddItemToArray(list, case_json(run, &run->entries[i]));
+    return j;
+}
+
+cJSON *check_read_json(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *bytes = NULL;
+    cJSON *j = NULL;
+    long length = -1;
+    if (file && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
+    if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = malloc((size_t)length + 1);
+    if (bytes) j = cJSON_ParseWithLength(bytes, fread(bytes, 1, (size_t)length, file));
+    free(bytes);
+    if (file) fclose(file);
     return j;
 }

@@ -245,11 +245,12 @@ static void run_mixed(check_target *t, const check_case *c, check_result *out)
     model_compare(t, &p, out);
 }
 
-static const work *keep(check_list *list, const work *w)
+static void add(check_list *list, check_fn run, const work *w, const char *family, const char *name)
 {
     work *copy = check_memory(list, sizeof *copy);
     *copy = *w;
-    return copy;
+    check_add(list, &(check_case){.tier = 3, .tags = CHECK_TAG_GRADIENT, .run = run, .data = copy},
+              "3/%s%s/%s", family, name, tn_dtype_name(w->dtype));
 }
 
 void check_tier3(check_target *t, check_list *list)
@@ -258,28 +259,13 @@ void check_tier3(check_target *t, check_list *list)
     int unknown = !t->facts.dtypes || !*t->facts.dtypes;
     for (size_t d = 0; d < 4; d++) {
         tn_dtype dtype = dtypes[d];
-        const char *name = tn_dtype_name(dtype);
-        uint32_t tags = CHECK_TAG_GRADIENT;
         if (unknown ? dtype != TN_FLOAT32 : !check_has_dtype(t, dtype)) continue;
         for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++)
-            check_add(list,
-                      &(check_case){.tier = 3,
-                                    .tags = tags,
-                                    .run = run_convolution,
-                                    .data = keep(list, &(work){.geometry = &geometries[i], .dtype = dtype})},
-                      "3/convolution/%s/%s", geometries[i].name, name);
+            add(list, run_convolution, &(work){.geometry = &geometries[i], .dtype = dtype}, "convolution/",
+                geometries[i].name);
         for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-            check_add(list,
-                      &(check_case){.tier = 3,
-                                    .tags = tags,
-                                    .run = run_model,
-                                    .data = keep(list, &(work){.model = &models[i], .dtype = dtype})},
-                      "3/%s/%s", models[i].name, name);
+            add(list, run_model, &(work){.model = &models[i], .dtype = dtype}, "", models[i].name);
         if (TN_DTYPE_BITS(dtype) == 16 && check_has_dtype(t, TN_FLOAT32))
-            check_add(
-                list,
-                &(check_case){
-                    .tier = 3, .tags = tags, .run = run_mixed, .data = keep(list, &(work){.dtype = dtype})},
-                "3/mixed-precision/perceptron/%s", name);
+            add(list, run_mixed, &(work){.dtype = dtype}, "", "mixed-precision/perceptron");
     }
 }
