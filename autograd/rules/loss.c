@@ -43,24 +43,27 @@ void grad_mse_loss(tn_scope *s, tni_grad *g)
     grad_symmetric(s, g, tn_mse_loss_backward);
 }
 
-void grad_smooth_l1_loss(tn_scope *s, tni_grad *g)
+/* The same with a limit: (self, target, reduction, limit). */
+static void grad_symmetric_limited(tn_scope *s, tni_grad *g,
+                                   tn_tensor *(*backward)(tn_scope *s, tn_tensor *grad, tn_tensor *self,
+                                                          tn_tensor *target, int64_t reduction, double limit))
 {
     tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
     int64_t reduction = int_arg(g, 2);
-    double beta = float_arg(g, 3);
+    double limit = float_arg(g, 3);
     broadcast(s, g, &x, &y);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_smooth_l1_loss_backward(s, grad, x, y, reduction, beta));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_smooth_l1_loss_backward(s, grad, y, x, reduction, beta));
+    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, backward(s, grad, x, y, reduction, limit));
+    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, backward(s, grad, y, x, reduction, limit));
+}
+
+void grad_smooth_l1_loss(tn_scope *s, tni_grad *g)
+{
+    grad_symmetric_limited(s, g, tn_smooth_l1_loss_backward);
 }
 
 void grad_huber_loss(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *y = tni_grad_saved(g, 1);
-    int64_t reduction = int_arg(g, 2);
-    double delta = float_arg(g, 3);
-    broadcast(s, g, &x, &y);
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, tn_huber_loss_backward(s, grad, x, y, reduction, delta));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, tn_huber_loss_backward(s, grad, y, x, reduction, delta));
+    grad_symmetric_limited(s, g, tn_huber_loss_backward);
 }
 
 /* The gradient of a backward operator of these losses: `first` is f'(self - target), `second` f''. */

@@ -170,19 +170,23 @@ static double scale_of(const attention *a)
     return isnan(a->scale) ? 1 / sqrt((double)tn_tensor_sizes(a->query)[rank_of(a->query) - 1]) : a->scale;
 }
 
+/* query, key and value from argument `first`; dropout_p, is_causal, attn_mask and scale from `options`. */
+static attention attention_at(const tn_value *args, uint32_t first, uint32_t options)
+{
+    return (attention){.query = arg_tensor(args, first),
+                       .key = arg_tensor(args, first + 1),
+                       .value = arg_tensor(args, first + 2),
+                       .mask = arg_tensor(args, options + 2),
+                       .dropout = arg_float(args, options),
+                       .scale = arg_float(args, options + 3),
+                       .causal = arg_bool(args, options + 1)};
+}
+
 /* (query, key, value, dropout_p, is_causal, attn_mask, scale). The second result is [batch, heads, length].
  */
 void composite_flash_attention(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    attention a = {arg_tensor(args, 0),
-                   arg_tensor(args, 1),
-                   arg_tensor(args, 2),
-                   arg_tensor(args, 5),
-                   NULL,
-                   arg_float(args, 3),
-                   arg_float(args, 6),
-                   arg_bool(args, 4),
-                   0};
+    attention a = attention_at(args, 0, 3);
     tn_tensor *scores = scores_of(s, &a, scale_of(&a)), *out;
     out = tn_matmul(s, tn__safe_softmax(s, scores, -1), wide(s, a.value));
     if (tn_scope_failed(s)) return;
@@ -193,15 +197,7 @@ void composite_flash_attention(tn_scope *s, const tn_value *args, tn_value *outs
 /* (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale) */
 void composite_flash_attention_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    attention a = {arg_tensor(args, 1),
-                   arg_tensor(args, 2),
-                   arg_tensor(args, 3),
-                   arg_tensor(args, 8),
-                   NULL,
-                   arg_float(args, 6),
-                   arg_float(args, 9),
-                   arg_bool(args, 7),
-                   0};
+    attention a = attention_at(args, 1, 6);
     tn_tensor *grad = wide(s, arg_tensor(args, 0)),
               *weights = tn__safe_softmax(s, scores_of(s, &a, scale_of(&a)), -1);
     tn_tensor *value, *inner, *slope;

@@ -16,6 +16,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/scope.h"
+#include "ops/dtypes.h"
 #include "ops/refused.h"
 #include "ops_rules.h" /* generated: declares every composite */
 
@@ -150,19 +151,6 @@ static inline tn_dtype dtype_of(const tn_tensor *t)
 static inline tn_ints sizes_of(const tn_tensor *t)
 {
     return (tn_ints){tn_tensor_sizes(t), tn_tensor_rank(t)};
-}
-static inline int32_t is_float(tn_dtype dtype)
-{
-    return tni_dtype_category(dtype) == TNI_CATEGORY_FLOAT;
-}
-static inline int32_t is_complex(tn_dtype dtype)
-{
-    return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
-}
-/* Bool included. */
-static inline int32_t is_integer(tn_dtype dtype)
-{
-    return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
 }
 /* The dtype itself if it is floating or complex, else the default dtype. */
 static inline tn_dtype float_of(const tn_scope *s, tn_dtype dtype)

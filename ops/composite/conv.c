@@ -41,31 +41,6 @@ static tn_tensor *run(tn_scope *s, const convolution *c)
     return convolve(s, c, c->input, c->weight, c->bias);
 }
 
-/* Names of the C++ types that ATen's errors use here. */
-static const char *type_name(tn_dtype dtype)
-{
-    static const struct {
-        tn_dtype dtype;
-        const char *name;
-    } names[] = {{TN_BOOL, "bool"},
-                 {TN_UINT8, "unsigned char"},
-                 {TN_INT8, "signed char"},
-                 {TN_INT16, "short int"},
-                 {TN_INT32, "int"},
-                 {TN_INT64, "long int"},
-                 {TN_FLOAT16, "c10::Half"},
-                 {TN_BFLOAT16, "c10::BFloat16"},
-                 {TN_FLOAT32, "float"},
-                 {TN_FLOAT64, "double"},
-                 {TN_COMPLEX32, "c10::complex<c10::Half>"},
-                 {TN_COMPLEX64, "c10::complex<float>"},
-                 {TN_COMPLEX128, "c10::complex<double>"}};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].dtype == dtype) return names[i].name;
-    }
-    return tni_dtype_error_name(dtype);
-}
-
 /* conv1d and the like (input, weight, bias, ...), with or without a batch. */
 static tn_tensor *conv(tn_scope *s, convolution *c, int64_t dims, const char *name)
 {
@@ -73,7 +48,7 @@ static tn_tensor *conv(tn_scope *s, convolution *c, int64_t dims, const char *na
     tn_tensor *out;
     if (c->bias && dtype_of(c->bias) != dtype_of(c->input)) {
         tni_scope_failf(s, TN_E_DTYPE, "Input type (%s) and bias type (%s) should be the same",
-                        type_name(dtype_of(c->input)), type_name(dtype_of(c->bias)));
+                        tni_cpp_type_name(dtype_of(c->input)), tni_cpp_type_name(dtype_of(c->bias)));
         return NULL;
     }
     if (!unbatched && rank_of(c->input) != dims + 2) {

@@ -269,20 +269,22 @@ void composite_logdet(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- factors: the forms that fail, older forms ---- */
 
-void composite_linalg_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
+static void give_cholesky(tn_scope *s, const tn_value *args, tn_value *outs, const char *name)
 {
     tn_tensor *a = arg_tensor(args, 0);
     tn_linalg_cholesky_ex_result r = tn_linalg_cholesky_ex(s, a, .upper = arg_bool(args, 1));
-    tn__linalg_check_errors(s, r.info, "linalg.cholesky", rank_of(a) == 2);
+    tn__linalg_check_errors(s, r.info, name, rank_of(a) == 2);
     give(outs, 0, r.L);
+}
+
+void composite_linalg_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_cholesky(s, args, outs, "linalg.cholesky");
 }
 
 void composite_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *a = arg_tensor(args, 0);
-    tn_linalg_cholesky_ex_result r = tn_linalg_cholesky_ex(s, a, .upper = arg_bool(args, 1));
-    tn__linalg_check_errors(s, r.info, "cholesky", rank_of(a) == 2);
-    give(outs, 0, r.L);
+    give_cholesky(s, args, outs, "cholesky");
 }
 
 void composite_linalg_lu_factor(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -35,16 +35,20 @@ void composite_full(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, filled(s, tni_empty_with(s, arg_ints(args, 0), o), args[1]));
 }
 
-void composite_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
+static void give_filled(tn_scope *s, const tn_value *args, tn_value *outs, int64_t value)
 {
     give(outs, 0,
-         filled(s, tni_empty_with(s, arg_ints(args, 0), tni_options_at(s, args, 1)), tn_value_int(0)));
+         filled(s, tni_empty_with(s, arg_ints(args, 0), tni_options_at(s, args, 1)), tn_value_int(value)));
+}
+
+void composite_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_filled(s, args, outs, 0);
 }
 
 void composite_ones(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0,
-         filled(s, tni_empty_with(s, arg_ints(args, 0), tni_options_at(s, args, 1)), tn_value_int(1)));
+    give_filled(s, args, outs, 1);
 }
 
 void composite_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -84,16 +88,20 @@ void composite_new_full(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 3)), args[2]));
 }
 
-void composite_new_ones(tn_scope *s, const tn_value *args, tn_value *outs)
+static void give_new_filled(tn_scope *s, const tn_value *args, tn_value *outs, int64_t value)
 {
     give(outs, 0,
-         filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)), tn_value_int(1)));
+         filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)), tn_value_int(value)));
+}
+
+void composite_new_ones(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give_new_filled(s, args, outs, 1);
 }
 
 void composite_new_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0,
-         filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)), tn_value_int(0)));
+    give_new_filled(s, args, outs, 0);
 }
 
 /* ---- steps ---- */

@@ -155,15 +155,30 @@ static int32_t check_named_split(tn_scope *s, const tn_tensor *self, const char 
         name, (long long)need, (long long)rank_of(self));
 }
 
-static void split_even(tn_scope *s, tn_tensor *self, const char *name, int64_t dim, int64_t sections,
-                       tn_value *outs)
+/* hsplit splits columns, or the elements of a vector. */
+typedef struct named_split {
+    const char *name;
+    int64_t need, dim; /* dimensions that it asks for; the one that it splits */
+} named_split;
+static const named_split hsplit = {"hsplit", 1, 1}, vsplit = {"vsplit", 2, 0}, dsplit = {"dsplit", 3, 2};
+
+/* Into equal sections, or at the indices. */
+static void split_named(tn_scope *s, const tn_value *args, tn_value *outs, const named_split *f,
+                        int32_t at_indices)
 {
-    int64_t size = tn_tensor_size(self, dim);
+    tn_tensor *self = arg_tensor(args, 0);
+    if (check_named_split(s, self, f->name, f->need)) return;
+    int64_t dim = rank_of(self) == 1 ? 0 : f->dim, size = tn_tensor_size(self, dim);
+    if (at_indices) {
+        split_at(s, self, arg_ints(args, 1), dim, outs);
+        return;
+    }
+    int64_t sections = arg_int(args, 1);
     if (sections == 0 || size % sections) {
         tni_scope_failf(s, TN_E_ARGUMENT,
                         "torch.%s attempted to split along dimension %lld, but the size of the dimension "
                         "%lld is not divisible by the split_size %lld!",
-                        name, (long long)dim, (long long)size, (long long)sections);
+                        f->name, (long long)dim, (long long)size, (long long)sections);
         return;
     }
     split_sections(s, self, sections, dim, outs);
@@ -171,38 +186,30 @@ static void split_even(tn_scope *s, tn_tensor *self, const char *name, int64_t d
 
 void composite_hsplit(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    if (!check_named_split(s, self, "hsplit", 1))
-        split_even(s, self, "hsplit", rank_of(self) > 1, arg_int(args, 1), outs);
+    split_named(s, args, outs, &hsplit, 0);
 }
 
 void composite_hsplit_array(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    if (!check_named_split(s, self, "hsplit", 1))
-        split_at(s, self, arg_ints(args, 1), rank_of(self) > 1, outs);
+    split_named(s, args, outs, &hsplit, 1);
 }
 
 void composite_vsplit(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    if (!check_named_split(s, self, "vsplit", 2)) split_even(s, self, "vsplit", 0, arg_int(args, 1), outs);
+    split_named(s, args, outs, &vsplit, 0);
 }
 
 void composite_vsplit_array(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    if (!check_named_split(s, self, "vsplit", 2)) split_at(s, self, arg_ints(args, 1), 0, outs);
+    split_named(s, args, outs, &vsplit, 1);
 }
 
 void composite_dsplit(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    if (!check_named_split(s, self, "dsplit", 3)) split_even(s, self, "dsplit", 2, arg_int(args, 1), outs);
+    split_named(s, args, outs, &dsplit, 0);
 }
 
 void composite_dsplit_array(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    if (!check_named_split(s, self, "dsplit", 3)) split_at(s, self, arg_ints(args, 1), 2, outs);
+    split_named(s, args, outs, &dsplit, 1);
 }

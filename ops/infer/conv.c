@@ -15,34 +15,11 @@ typedef struct convolution {
     int32_t transposed;
 } convolution;
 
-static const char *c_type(tn_dtype dtype)
-{
-    static const struct {
-        tn_dtype dtype;
-        const char *name;
-    } names[] = {{TN_FLOAT32, "float"},
-                 {TN_FLOAT64, "double"},
-                 {TN_FLOAT16, "c10::Half"},
-                 {TN_BFLOAT16, "c10::BFloat16"},
-                 {TN_COMPLEX64, "c10::complex<float>"},
-                 {TN_COMPLEX128, "c10::complex<double>"},
-                 {TN_INT64, "long int"},
-                 {TN_INT32, "int"},
-                 {TN_INT16, "short int"},
-                 {TN_INT8, "signed char"},
-                 {TN_UINT8, "unsigned char"},
-                 {TN_BOOL, "bool"}};
-    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].dtype == dtype) return names[i].name;
-    }
-    return tni_dtype_error_name(dtype);
-}
-
 static int32_t check_same_type(tni_frame *f, const tn_tensor *input, const tn_tensor *other, const char *what)
 {
     if (!other || dtype_of(other) == dtype_of(input)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "Input type (%s) and %s type (%s) should be the same",
-                    c_type(dtype_of(input)), what, c_type(dtype_of(other)));
+                    tni_cpp_type_name(dtype_of(input)), what, tni_cpp_type_name(dtype_of(other)));
 }
 
 static int32_t check_numbers(tni_frame *f, const convolution *c)

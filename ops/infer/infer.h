@@ -12,6 +12,7 @@
 #include "core/shape.h"
 #include "core/thread.h"
 #include "dispatcher/backend.h"
+#include "ops/dtypes.h"
 #include "ops/refused.h"
 #include "ops_rules.h" /* generated: declares every rule */
 
@@ -37,19 +38,6 @@ static inline const int64_t *sizes_of(const tn_tensor *t)
 static inline const int64_t *strides_of(const tn_tensor *t)
 {
     return t->desc.strides;
-}
-static inline int32_t is_float(tn_dtype dtype)
-{
-    return tni_dtype_category(dtype) == TNI_CATEGORY_FLOAT;
-}
-static inline int32_t is_complex(tn_dtype dtype)
-{
-    return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
-}
-/* Bool included. */
-static inline int32_t is_integer(tn_dtype dtype)
-{
-    return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
 }
 static inline int32_t is_inplace(const tni_frame *f)
 {

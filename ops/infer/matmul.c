@@ -67,6 +67,13 @@ int32_t infer_addmm(tni_frame *f)
     return tni_out(f, 0, dtype_of(self), 2, sizes);
 }
 
+static int32_t check_scalar_types(tni_frame *f, const tn_tensor *a, const tn_tensor *b)
+{
+    if (dtype_of(a) == dtype_of(b)) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "expected scalar type %s but found %s", tni_dtype_error_name(dtype_of(a)),
+                    tni_dtype_error_name(dtype_of(b)));
+}
+
 static int32_t check_batches(tni_frame *f, const tn_tensor *a, const tn_tensor *b)
 {
     if (rank_of(a) != 3) return tni_fail(f, TN_E_SHAPE, "batch1 must be a 3D tensor");
@@ -77,10 +84,7 @@ static int32_t check_batches(tni_frame *f, const tn_tensor *a, const tn_tensor *
                         "got: [%lld, %lld].",
                         (long long)sizes_of(a)[0], (long long)sizes_of(a)[2], (long long)sizes_of(b)[0],
                         (long long)sizes_of(b)[1]);
-    if (dtype_of(a) != dtype_of(b))
-        return tni_fail(f, TN_E_DTYPE, "expected scalar type %s but found %s",
-                        tni_dtype_error_name(dtype_of(a)), tni_dtype_error_name(dtype_of(b)));
-    return TN_OK;
+    return check_scalar_types(f, a, b);
 }
 
 int32_t infer_bmm(tni_frame *f)
@@ -114,10 +118,7 @@ static int32_t check_matrix_vector(tni_frame *f, const tn_tensor *m, const tn_te
         return tni_fail(f, TN_E_SHAPE, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
                         (long long)sizes_of(m)[0], (long long)sizes_of(m)[0], (long long)sizes_of(m)[1],
                         (long long)sizes_of(v)[0]);
-    if (dtype_of(m) != dtype_of(v))
-        return tni_fail(f, TN_E_DTYPE, "expected scalar type %s but found %s",
-                        tni_dtype_error_name(dtype_of(m)), tni_dtype_error_name(dtype_of(v)));
-    return TN_OK;
+    return check_scalar_types(f, m, v);
 }
 
 int32_t infer_mv(tni_frame *f)

@@ -135,12 +135,6 @@ static int binary(int32_t opcode, double complex a, double complex b, const poin
     case OP_POW:
         *out = power(a, b);
         break;
-    case OP_POW_NUMBER:
-        *out = power(a, alpha);
-        break;
-    case OP_NUMBER_POW:
-        *out = power(alpha, a);
-        break;
     default:
         return 0;
     }
@@ -151,12 +145,6 @@ static int truth(int32_t opcode, double complex a, double complex b, int *out)
 {
     int has_nan = isnan(creal(a)) || isnan(cimag(a)), has_infinity = isinf(creal(a)) || isinf(cimag(a));
     switch (opcode) {
-    case OP_EQ:
-        *out = a == b;
-        break;
-    case OP_NE:
-        *out = a != b;
-        break;
     case OP_ISNAN:
         *out = has_nan;
         break;
@@ -166,20 +154,8 @@ static int truth(int32_t opcode, double complex a, double complex b, int *out)
     case OP_ISFINITE:
         *out = !has_nan && !has_infinity;
         break;
-    case OP_LOGICAL_NOT:
-        *out = a == 0;
-        break;
-    case OP_LOGICAL_AND:
-        *out = a != 0 && b != 0;
-        break;
-    case OP_LOGICAL_OR:
-        *out = a != 0 || b != 0;
-        break;
-    case OP_LOGICAL_XOR:
-        *out = (a != 0) != (b != 0);
-        break;
     default:
-        return 0;
+        return pointwise_truth(opcode, a == b, a != 0, b != 0, out);
     }
     return 1;
 }

@@ -100,9 +100,6 @@ static int unary(int32_t opcode, domain d, int64_t a, const pointwise_parameters
     case OP_ISFINITE:
         *out = 1;
         break;
-    case OP_LOGICAL_NOT:
-        *out = a == 0;
-        break;
     default:
         return 0;
     }
@@ -118,12 +115,6 @@ static int compare(int32_t opcode, domain d, int64_t a, int64_t b, int64_t *out)
         break;
     case OP_MINIMUM:
         *out = order < 0 ? a : b;
-        break;
-    case OP_EQ:
-        *out = a == b;
-        break;
-    case OP_NE:
-        *out = a != b;
         break;
     case OP_LT:
         *out = order < 0;
@@ -162,12 +153,6 @@ static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwis
     case OP_POW:
         *out = power(d, a, b);
         break;
-    case OP_POW_NUMBER:
-        *out = power(d, a, alpha);
-        break;
-    case OP_NUMBER_POW:
-        *out = power(d, alpha, a);
-        break;
     case OP_BITWISE_AND:
         *out = a & b;
         break;
@@ -183,15 +168,6 @@ static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwis
         break;
     case OP_GCD:
         *out = greatest_divisor(d, a, b);
-        break;
-    case OP_LOGICAL_AND:
-        *out = a && b;
-        break;
-    case OP_LOGICAL_OR:
-        *out = a || b;
-        break;
-    case OP_LOGICAL_XOR:
-        *out = !a != !b;
         break;
     default:
         return compare(opcode, d, a, b, out);
@@ -213,7 +189,7 @@ int32_t pointwise_integer(int32_t opcode, const number *in, const pointwise_para
 {
     domain d = in[0].domain;
     int64_t a = in[0].i, b = in[1].i, value, quotient, rest;
-    int floored, wants_rest;
+    int floored, wants_rest, truth;
     if (division(opcode, p, &floored, &wants_rest)) {
         if (b == 0) return reference_fail(failure, TN_E_ARGUMENT, "ZeroDivisionError");
         divide(d, a, b, floored, &quotient, &rest);
@@ -222,6 +198,10 @@ int32_t pointwise_integer(int32_t opcode, const number *in, const pointwise_para
     }
     if (unary(opcode, d, a, p, &value) || binary(opcode, d, a, b, p, &value)) {
         *out = (number){d, value, 0, 0};
+        return TN_OK;
+    }
+    if (pointwise_truth(opcode, a == b, a != 0, b != 0, &truth)) {
+        *out = (number){d, truth, 0, 0};
         return TN_OK;
     }
     number real[] = {number_in(DOMAIN_REAL, in[0]), number_in(DOMAIN_REAL, in[1])};

@@ -118,7 +118,7 @@ KERNEL(kernel_random);
 /* What an opcode needs beside its operands. */
 typedef struct pointwise_parameters {
     tn_dtype dtype;   /* of the first operand that is computed with */
-    number alpha;     /* add, sub: factor of the second; pow: the number */
+    number alpha;     /* add, sub: factor of the second; pow with a scalar: the scalar */
     int64_t integer;  /* polygamma: order; round: decimals */
     int32_t rounding; /* div: 0 none, 't'runc, 'f'loor */
 } pointwise_parameters;
@@ -130,6 +130,10 @@ int32_t pointwise_real(int32_t opcode, const number *in, const pointwise_paramet
                        number *out_second, reference_failure *failure);
 int32_t pointwise_complex(int32_t opcode, const number *in, const pointwise_parameters *p, number *out,
                           reference_failure *failure);
+
+/* What all domains say alike: equality and logic, from whether the operands are equal and whether each is not 0. 0 for
+ * other opcodes. */
+int pointwise_truth(int32_t opcode, int are_equal, int a, int b, int *out);
 
 /* special.c: functions that libm lacks, each from its definition or a textbook series. */
 double special_erfinv(double y);

@@ -46,6 +46,33 @@ number number_smaller(number a, number b)
     return apply(OP_MINIMUM, a, b);
 }
 
+int pointwise_truth(int32_t opcode, int are_equal, int a, int b, int *out)
+{
+    switch (opcode) {
+    case OP_EQ:
+        *out = are_equal;
+        break;
+    case OP_NE:
+        *out = !are_equal;
+        break;
+    case OP_LOGICAL_NOT:
+        *out = !a;
+        break;
+    case OP_LOGICAL_AND:
+        *out = a && b;
+        break;
+    case OP_LOGICAL_OR:
+        *out = a || b;
+        break;
+    case OP_LOGICAL_XOR:
+        *out = a != b;
+        break;
+    default:
+        return 0;
+    }
+    return 1;
+}
+
 /* ---- The kernel -------------------------------------------------------------------------------------- */
 
 static pointwise_parameters read_parameters(const tn_call *call, int32_t opcode, tn_dtype dtype)
@@ -95,6 +122,11 @@ static int32_t compute(int32_t opcode, domain d, const number *in, const pointwi
     if (opcode == OP_WHERE) {
         *out = number_is_zero(in[0]) ? in[2] : in[1];
         return TN_OK;
+    }
+    if (opcode == OP_POW_NUMBER || opcode == OP_NUMBER_POW) {
+        number scalar = number_in(d, p->alpha);
+        number both[] = {opcode == OP_POW_NUMBER ? in[0] : scalar, opcode == OP_POW_NUMBER ? scalar : in[0]};
+        return compute(OP_POW, d, both, p, out, out_second, failure);
     }
     if (d == DOMAIN_COMPLEX) return pointwise_complex(opcode, in, p, out, failure);
     if (d == DOMAIN_REAL) return pointwise_real(opcode, in, p, out, out_second, failure);

@@ -157,12 +157,6 @@ static int binary(int32_t opcode, double a, double b, const pointwise_parameters
     case OP_POW:
         *out = pow(a, b);
         break;
-    case OP_POW_NUMBER:
-        *out = pow(a, alpha);
-        break;
-    case OP_NUMBER_POW:
-        *out = pow(alpha, a);
-        break;
     case OP_ATAN2:
         *out = atan2(a, b);
         break;
@@ -190,12 +184,6 @@ static int binary(int32_t opcode, double a, double b, const pointwise_parameters
 static int truth(int32_t opcode, double a, double b, int *out)
 {
     switch (opcode) {
-    case OP_EQ:
-        *out = a == b;
-        break;
-    case OP_NE:
-        *out = a != b;
-        break;
     case OP_LT:
         *out = a < b;
         break;
@@ -220,20 +208,8 @@ static int truth(int32_t opcode, double a, double b, int *out)
     case OP_ISFINITE:
         *out = isfinite(a);
         break;
-    case OP_LOGICAL_NOT:
-        *out = a == 0;
-        break;
-    case OP_LOGICAL_AND:
-        *out = a != 0 && b != 0;
-        break;
-    case OP_LOGICAL_OR:
-        *out = a != 0 || b != 0;
-        break;
-    case OP_LOGICAL_XOR:
-        *out = (a != 0) != (b != 0);
-        break;
     default:
-        return 0;
+        return pointwise_truth(opcode, a == b, a != 0, b != 0, out);
     }
     return 1;
 }

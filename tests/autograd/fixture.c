@@ -2,33 +2,17 @@
 #include "fixture.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../torture/counting.h"
 
-static atomic_long live;
-
-static void *count_alloc(void *user, uint64_t bytes)
-{
-    (void)user;
-    void *memory = aligned_alloc(64, (bytes + 63) & ~(uint64_t)63);
-    if (memory) atomic_fetch_add(&live, 1);
-    return memory;
-}
-
-static void count_free(void *user, void *memory, uint64_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    if (memory) atomic_fetch_sub(&live, 1);
-    free(memory);
-}
+static counting memory;
 
 tn_context *open_context(void)
 {
     tn_context *ctx = NULL;
     tn_context_options options = {.size = sizeof options,
-                                  .allocator = {.alloc = count_alloc, .free = count_free},
+                                  .allocator = {&memory, take, give_back},
                                   .plugin_path = getenv("TENON_TEST_CPU")};
     cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s",
                  tn_last_error() ? tn_last_error()->message : "");
@@ -38,7 +22,7 @@ tn_context *open_context(void)
 void close_context(tn_context *ctx)
 {
     tn_context_destroy(ctx);
-    cr_assert_eq(atomic_load(&live), 0, "%ld blocks are left", atomic_load(&live));
+    cr_assert_eq(atomic_load(&memory.live), 0, "%lld blocks are left", atomic_load(&memory.live));
 }
 
 tn_tensor *make(tn_scope *s, tn_ints sizes, const double *values, int32_t wants)

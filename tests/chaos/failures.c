@@ -7,29 +7,13 @@
  * TENON_TEST_LONG=1: all.
  */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
+#include "../torture/counting.h"
 
-static atomic_llong live;
-
-static void *take(void *user, uint64_t bytes)
-{
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    (void)user;
-    if (memory) atomic_fetch_add(&live, 1);
-    return memory;
-}
-
-static void give_back(void *user, void *memory, uint64_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    if (memory) atomic_fetch_sub(&live, 1);
-    free(memory);
-}
+static counting memory;
 
 /* ---- the step ------------------------------------------------------------------------------------------ */
 
@@ -88,7 +72,7 @@ static outcome run_once(int lost)
 {
     tn_context *ctx = NULL;
     outcome o = {0, NULL};
-    tn_context_options options = {.size = sizeof options, .allocator = {NULL, take, give_back}};
+    tn_context_options options = {.size = sizeof options, .allocator = {&memory, take, give_back}};
     if (tn_context_create(&options, &ctx)) return (outcome){0, "no context"};
     tn_device device = tn_device_choose(ctx, "reference:0", NULL);
     tn_scope *s = tn_scope_open(ctx);
@@ -101,7 +85,7 @@ static outcome run_once(int lost)
     tn_scope_close(s);
     if (o.failed && !o.bad) o.bad = try_again(ctx, device, lost);
     tn_context_destroy(ctx);
-    if (!o.bad && atomic_load(&live)) o.bad = "memory is left";
+    if (!o.bad && atomic_load(&memory.live)) o.bad = "memory is left";
     return o;
 }
 

@@ -31,23 +31,31 @@ Test(cpu_memory, fill_reaches_the_view_alone)
     fixture_close(&f);
 }
 
+/* The transpose of a row-major matrix, converted, on two threads. */
+static void copy_transposed(tn_dtype from, const void *matrix, int64_t rows, int64_t columns, tn_dtype to,
+                            void *out)
+{
+    const int64_t sizes[] = {columns, rows};
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, from, 2, sizes, matrix);
+    fixture_tensor o = fixture_tensor_make(&f, to, 2, sizes, NULL);
+    x.strides[0] = 1;
+    x.strides[1] = columns;
+    f.threads = 2;
+    copy(&f, &o, &x);
+    cr_assert_eq(fixture_read(&f, &o, out), TN_OK);
+    fixture_close(&f);
+}
+
 Test(cpu_memory, copy_transposes)
 {
     enum { ROWS = 130, COLUMNS = 77 };
     static double a[ROWS * COLUMNS], got[ROWS * COLUMNS];
-    fixture f;
     for (int i = 0; i < ROWS * COLUMNS; i++) a[i] = i;
-    fixture_open(&f);
-    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT64, 2, (int64_t[]){COLUMNS, ROWS}, a);
-    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT64, 2, (int64_t[]){COLUMNS, ROWS}, NULL);
-    x.strides[0] = 1;
-    x.strides[1] = COLUMNS;
-    f.threads = 2;
-    copy(&f, &o, &x);
-    fixture_read(&f, &o, got);
+    copy_transposed(TN_FLOAT64, a, ROWS, COLUMNS, TN_FLOAT64, got);
     for (int c = 0; c < COLUMNS; c++)
         for (int r = 0; r < ROWS; r++) cr_assert_eq(got[c * ROWS + r], r * COLUMNS + c);
-    fixture_close(&f);
 }
 
 /* Of elements of `bytes` bytes that hold their number, a matrix of rows that are `gap` elements too long. */
@@ -97,19 +105,10 @@ Test(cpu_memory, copy_transposes_and_converts)
     enum { ROWS = 70, COLUMNS = 301 };
     static int16_t a[ROWS * COLUMNS];
     static float got[ROWS * COLUMNS];
-    fixture f;
     for (int i = 0; i < ROWS * COLUMNS; i++) a[i] = (int16_t)(i - 10000);
-    fixture_open(&f);
-    fixture_tensor x = fixture_tensor_make(&f, TN_INT16, 2, (int64_t[]){COLUMNS, ROWS}, a);
-    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){COLUMNS, ROWS}, NULL);
-    x.strides[0] = 1;
-    x.strides[1] = COLUMNS;
-    f.threads = 2;
-    copy(&f, &o, &x);
-    fixture_read(&f, &o, got);
+    copy_transposed(TN_INT16, a, ROWS, COLUMNS, TN_FLOAT32, got);
     for (int c = 0; c < COLUMNS; c++)
         for (int r = 0; r < ROWS; r++) cr_assert_eq(got[c * ROWS + r], (float)(r * COLUMNS + c - 10000));
-    fixture_close(&f);
 }
 
 Test(cpu_memory, copy_converts)

@@ -60,46 +60,23 @@ static inline __attribute__((always_inline)) void put_row(const cpu_row *r, size
         for (int64_t i = 0; i < n; i++)
             memcpy(base + offsets[i] * scale + i * stride, other + i * step, bytes);
 }
-static void take_1(void *user, const cpu_row *r)
-{
-    take_row(r, 1);
-}
-static void take_2(void *user, const cpu_row *r)
-{
-    take_row(r, 2);
-}
-static void take_4(void *user, const cpu_row *r)
-{
-    take_row(r, 4);
-}
-static void take_8(void *user, const cpu_row *r)
-{
-    take_row(r, 8);
-}
-static void take_16(void *user, const cpu_row *r)
-{
-    take_row(r, 16);
-}
-static void put_1(void *user, const cpu_row *r)
-{
-    put_row(r, 1);
-}
-static void put_2(void *user, const cpu_row *r)
-{
-    put_row(r, 2);
-}
-static void put_4(void *user, const cpu_row *r)
-{
-    put_row(r, 4);
-}
-static void put_8(void *user, const cpu_row *r)
-{
-    put_row(r, 8);
-}
-static void put_16(void *user, const cpu_row *r)
-{
-    put_row(r, 16);
-}
+
+/* With the size a constant. */
+#define SIZED(bytes)                                       \
+    static void take_##bytes(void *user, const cpu_row *r) \
+    {                                                      \
+        take_row(r, bytes);                                \
+    }                                                      \
+    static void put_##bytes(void *user, const cpu_row *r)  \
+    {                                                      \
+        put_row(r, bytes);                                 \
+    }
+SIZED(1)
+SIZED(2)
+SIZED(4)
+SIZED(8)
+SIZED(16)
+
 cpu_row_fn cpu_take_fn(int64_t bytes)
 {
     return bytes == 1 ? take_1 : bytes == 2 ? take_2 : bytes == 4 ? take_4 : bytes == 8 ? take_8 : take_16;

@@ -261,14 +261,30 @@ static long double upper_large(long double a, long double x)
            expl(-a * eta * eta / 2) / sqrtl(2 * PI_LONG * a) * (first + second / a);
 }
 
+/* The lower function outside its domain, at 0, at infinity and of NaN; the upper one is 1 minus that. */
+static int igamma_at_limits(double a, double x, double *out)
+{
+    if (x < 0 || a < 0)
+        *out = NAN;
+    else if (a == 0)
+        *out = x > 0 ? 1 : NAN;
+    else if (x == 0)
+        *out = 0;
+    else if (isinf(a))
+        *out = isinf(x) ? NAN : 0;
+    else if (isinf(x))
+        *out = 1;
+    else if (x != x || a != a)
+        *out = NAN;
+    else
+        return 0;
+    return 1;
+}
+
 double special_igamma(double a, double x)
 {
-    if (x < 0 || a < 0) return NAN;
-    if (a == 0) return x > 0 ? 1 : NAN;
-    if (x == 0) return 0;
-    if (isinf(a)) return isinf(x) ? NAN : 0;
-    if (isinf(x)) return 1;
-    if (x != x || a != a) return NAN;
+    double limit;
+    if (igamma_at_limits(a, x, &limit)) return limit;
     if (a > LARGE_A) return (double)(1 - upper_large(a, x));
     return (double)(x < a + 1 ? lower_series(a, x) : 1 - upper_fraction(a, x));
 }
@@ -307,12 +323,8 @@ static long double upper_small(long double a, long double x)
 
 double special_igammac(double a, double x)
 {
-    if (x < 0 || a < 0) return NAN;
-    if (a == 0) return x > 0 ? 0 : NAN;
-    if (x == 0) return 1;
-    if (isinf(a)) return isinf(x) ? NAN : 1;
-    if (isinf(x)) return 0;
-    if (x != x || a != a) return NAN;
+    double limit;
+    if (igamma_at_limits(a, x, &limit)) return 1 - limit;
     if (a > LARGE_A) return (double)upper_large(a, x);
     if (x < 1.5 && a < 1.5) return (double)upper_small(a, x);
     return (double)(x < a + 1 ? 1 - lower_series(a, x) : upper_fraction(a, x));

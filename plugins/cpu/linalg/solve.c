@@ -79,15 +79,21 @@ static int32_t check_pivots(const tn_call *call, const tn_tensor_desc *pivots, i
     return TN_OK;
 }
 
+/* The arguments that all solvers with a factorization begin with: (factors, pivots, B). */
+static solve_job factored_job(const tn_call *call)
+{
+    return (solve_job){.a = tensor_arg(call, 0),
+                       .pivots = tensor_arg(call, 1),
+                       .b = tensor_arg(call, 2),
+                       .out = tensor_out(call, 0)};
+}
+
 /* (LU, pivots, B, left, adjoint) */
 static int32_t run_lu_solve(void *self, const tn_call *call)
 {
-    solve_job job = {.a = tensor_arg(call, 0),
-                     .pivots = tensor_arg(call, 1),
-                     .b = tensor_arg(call, 2),
-                     .out = tensor_out(call, 0),
-                     .left = bool_arg(call, 3),
-                     .adjoint = bool_arg(call, 4)};
+    solve_job job = factored_job(call);
+    job.left = bool_arg(call, 3);
+    job.adjoint = bool_arg(call, 4);
     int32_t status = check_pivots(call, job.pivots, job.a->sizes[job.a->rank - 1], false);
     return status ? status : run(call, &job, lu_one);
 }
@@ -112,11 +118,8 @@ static void ldl_one(const cpu_batches *b, int64_t item, char *scratch)
 /* (LD, pivots, B, hermitian) */
 static int32_t run_ldl_solve(void *self, const tn_call *call)
 {
-    solve_job job = {.a = tensor_arg(call, 0),
-                     .pivots = tensor_arg(call, 1),
-                     .b = tensor_arg(call, 2),
-                     .out = tensor_out(call, 0),
-                     .hermitian = bool_arg(call, 3)};
+    solve_job job = factored_job(call);
+    job.hermitian = bool_arg(call, 3);
     int32_t status = check_pivots(call, job.pivots, job.a->sizes[job.a->rank - 1], true);
     return status ? status : run(call, &job, ldl_one);
 }

@@ -150,6 +150,14 @@ Test(verdict, all_are_forgotten_when_asked)
     cr_assert_not(tni_verdict_read(&v, &status, &found));
 }
 
+static void set_or_unset(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
 /* The cache lies below XDG_CACHE_HOME, else below HOME; a place that is not absolute or too long is none. */
 Test(verdict, where_verdicts_lie)
 {
@@ -159,10 +167,7 @@ Test(verdict, where_verdicts_lie)
     const char *const caches[] = {NULL, "relative"};
     snprintf(expected, sizeof expected, "%s/.cache/tenon/probe/", folder);
     for (int i = 0; i < 2; i++) {
-        if (caches[i])
-            setenv("XDG_CACHE_HOME", caches[i], 1);
-        else
-            unsetenv("XDG_CACHE_HOME");
+        set_or_unset("XDG_CACHE_HOME", caches[i]);
         tni_verdict_locate("/bin/sh", &v);
         cr_assert_eq(strncmp(v.path, expected, strlen(expected)), 0, "%s", v.path);
     }
@@ -171,10 +176,7 @@ Test(verdict, where_verdicts_lie)
     far[sizeof far - 1] = 0;
     const char *const homes[] = {NULL, "relative", far};
     for (int i = 0; i < 3; i++) {
-        if (homes[i])
-            setenv("HOME", homes[i], 1);
-        else
-            unsetenv("HOME");
+        set_or_unset("HOME", homes[i]);
         tni_verdict_locate("/bin/sh", &v);
         cr_assert_str_eq(v.path, "");
         cr_assert_eq(tn_inspect_forget_probes(), 0);

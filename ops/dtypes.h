@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What shape rules and composites ask about dtypes. */
+#ifndef TNI_OPS_DTYPES_H
+#define TNI_OPS_DTYPES_H
+
+#include "core/dtype.h"
+
+static inline int32_t is_float(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) == TNI_CATEGORY_FLOAT;
+}
+static inline int32_t is_complex(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) == TNI_CATEGORY_COMPLEX;
+}
+/* Bool included. */
+static inline int32_t is_integer(tn_dtype dtype)
+{
+    return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
+}
+/* The C++ type that ATen's errors of convolutions name. */
+const char *tni_cpp_type_name(tn_dtype dtype);
+
+#endif
