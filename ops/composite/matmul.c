@@ -322,3 +322,43 @@ void composite_int_mm(tn_scope *s, const tn_value *args, tn_value *outs)
                                      tni_dtype_error_name(dtype_of(a)), tni_dtype_error_name(dtype_of(b)));
     give(outs, 0, tn_mm(s, tni_cast(s, a, TN_INT32), tni_cast(s, b, TN_INT32)));
 }
+
+/* ---- products in another dtype: half types are widened before, so sums are not rounded to them ---- */
+
+static tn_tensor *in_dtype(tn_scope *s, const tn_value *args, uint32_t i, uint32_t dtype)
+{
+    tn_tensor *t = arg_tensor(args, i);
+    tn_dtype to = arg_dtype(args, dtype);
+    int32_t is_half = dtype_of(t) == TN_FLOAT16 || dtype_of(t) == TN_BFLOAT16;
+    if (to == dtype_of(t) || (is_half && to == TN_FLOAT32)) return tni_cast(s, t, to);
+    return tn_scope_fail(s, TN_E_DTYPE,
+                         "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs"),
+           NULL;
+}
+
+void composite_mm_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, tn_mm(s, in_dtype(s, args, 0, 2), in_dtype(s, args, 1, 2)));
+}
+
+void composite_bmm_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, tn_bmm(s, in_dtype(s, args, 0, 2), in_dtype(s, args, 1, 2)));
+}
+
+/* (self, mat1, mat2, out_dtype, beta, alpha); self may have the dtype of the result. */
+void composite_addmm_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = tni_cast(s, arg_tensor(args, 0), arg_dtype(args, 3));
+    give(outs, 0,
+         tn_addmm(s, self, in_dtype(s, args, 1, 3), in_dtype(s, args, 2, 3), .beta = args[4],
+                  .alpha = args[5]));
+}
+
+void composite_baddbmm_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = tni_cast(s, arg_tensor(args, 0), arg_dtype(args, 3));
+    give(outs, 0,
+         tn_baddbmm(s, self, in_dtype(s, args, 1, 3), in_dtype(s, args, 2, 3), .beta = args[4],
+                    .alpha = args[5]));
+}

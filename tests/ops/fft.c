@@ -32,6 +32,18 @@ Test(fft, cuts_and_fills)
     end();
 }
 
+/* Without dims nothing is transformed. */
+Test(fft, of_no_dims)
+{
+    const tn_ints none = {(const int64_t[1]){0}, 0};
+    tn_tensor *z = tn_fft_fft(s, VECTOR(s, 0, 1, 2, 3, 4));
+    EXPECT(s, tn_real(s, tn__fft_c2c(s, z, none, 0, 1)), 10, -2, -2, -2);
+    EXPECT(s, tn_real(s, tn_fft_fftn(s, z, .dim = none)), 10, -2, -2, -2);
+    tn_fft_rfftn(s, tn_real(s, z), .dim = none);
+    expect_error(s, "rfftn must transform at least one axis");
+    end();
+}
+
 Test(fft, frequencies_and_shifts)
 {
     EXPECT(s, tn_fft_fftfreq(s, 5, .d = 0.5, .dtype = TN_FLOAT64), 0, 0.4, 0.8, -0.8, -0.4);

@@ -181,9 +181,21 @@ Test(rnn, ctc_loss)
     end();
 }
 
-Test(rnn, products_of_bytes)
+Test(rnn, products_in_another_dtype)
 {
     tn_tensor *a = tn_to(s, make(s, TN_INTS(1, 3), VALUES(127, -128, 100), 0), TN_INT8);
     EXPECT(s, tn__int_mm(s, a, tn_t(s, a)), 127 * 127 + 128 * 128 + 100 * 100);
+    tn_tensor *half = tn_to(s, make(s, TN_INTS(1, 2), VALUES(300, 0.5), 0), TN_FLOAT16),
+              *one = tn_ones(s, TN_INTS(1, 1));
+    EXPECT(s, tn_mm_dtype(s, half, tn_t(s, half), TN_FLOAT32), 90000.25);
+    EXPECT(s, tn_addmm_dtype(s, one, half, tn_t(s, half), TN_FLOAT32, .beta = TN_SCALAR(2)), 90002.25);
+    tn_tensor *batch = tn_unsqueeze(s, half, 0);
+    EXPECT(s, tn_bmm_dtype(s, batch, tn_transpose(s, batch, 1, 2), TN_FLOAT32), 90000.25);
+    EXPECT(s,
+           tn_baddbmm_dtype(s, one, batch, tn_transpose(s, batch, 1, 2), TN_FLOAT32, .alpha = TN_SCALAR(2)),
+           180001.5);
+    tn_mm_dtype(s, one, one, TN_FLOAT64);
+    expect_error(s, "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs");
+    EXPECT(s, tn_bernoulli_tensor(s, VECTOR(s, 0, 7, 7), VECTOR(s, 0, 0, 1)), 0, 1);
     end();
 }

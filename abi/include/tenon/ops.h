@@ -1798,6 +1798,24 @@ static inline tn_tensor *tn_col2im_out(tn_scope *s, tn_tensor *self, tn_ints out
         tn_ints dilation, tn_ints padding, tn_ints stride, tn_tensor *out)
 { return tn_col2im_out_at(s, self, output_size, kernel_size, dilation, padding, stride, out, NULL, 0); }
 #define tn_col2im_out(...) tn_col2im_out_at(__VA_ARGS__, TN_PLACE)
+/* Convolution with flags of vendor libraries, which are ignored. */
+static inline tn_tensor *tn__convolution_deprecated_at(tn_scope *s, tn_tensor *input, tn_tensor *weight,
+        tn_tensor *bias, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed,
+        tn_ints output_padding, int64_t groups, int32_t benchmark, int32_t deterministic, int32_t cudnn_enabled,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(weight), tn_value_tensor(bias),
+        tn_value_ints(stride.data, stride.count), tn_value_ints(padding.data, padding.count),
+        tn_value_ints(dilation.data, dilation.count), tn_value_bool(transposed),
+        tn_value_ints(output_padding.data, output_padding.count), tn_value_int(groups), tn_value_bool(benchmark),
+        tn_value_bool(deterministic), tn_value_bool(cudnn_enabled)};
+    return tn_ops_tensor(s, TN_OP__CONVOLUTION_DEPRECATED, v, 12, file, line);
+}
+static inline tn_tensor *tn__convolution_deprecated(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
+        tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups,
+        int32_t benchmark, int32_t deterministic, int32_t cudnn_enabled)
+{ return tn__convolution_deprecated_at(s, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, NULL, 0); }
+#define tn__convolution_deprecated(...) tn__convolution_deprecated_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
@@ -9776,6 +9794,115 @@ static inline tn_tensor *tn_linalg_matrix_power_out_at(tn_scope *s, tn_tensor *s
 static inline tn_tensor *tn_linalg_matrix_power_out(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *out)
 { return tn_linalg_matrix_power_out_at(s, self, n, out, NULL, 0); }
 #define tn_linalg_matrix_power_out(...) tn_linalg_matrix_power_out_at(__VA_ARGS__, TN_PLACE)
+/* Product of two matrices in another dtype. */
+static inline tn_tensor *tn_mm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_dtype(out_dtype)};
+    return tn_ops_tensor(s, TN_OP_MM_DTYPE, v, 3, file, line);
+}
+static inline tn_tensor *tn_mm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype)
+{ return tn_mm_dtype_at(s, self, mat2, out_dtype, NULL, 0); }
+#define tn_mm_dtype(...) tn_mm_dtype_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn_mm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_tensor *out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_dtype(out_dtype),
+        tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_MM_DTYPE_OUT, v, 4, file, line);
+}
+static inline tn_tensor *tn_mm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_tensor *out)
+{ return tn_mm_dtype_out_at(s, self, mat2, out_dtype, out, NULL, 0); }
+#define tn_mm_dtype_out(...) tn_mm_dtype_out_at(__VA_ARGS__, TN_PLACE)
+/* Products of batches of matrices in another dtype. */
+static inline tn_tensor *tn_bmm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_dtype(out_dtype)};
+    return tn_ops_tensor(s, TN_OP_BMM_DTYPE, v, 3, file, line);
+}
+static inline tn_tensor *tn_bmm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype)
+{ return tn_bmm_dtype_at(s, self, mat2, out_dtype, NULL, 0); }
+#define tn_bmm_dtype(...) tn_bmm_dtype_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn_bmm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_tensor *out, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_dtype(out_dtype),
+        tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP_BMM_DTYPE_OUT, v, 4, file, line);
+}
+static inline tn_tensor *tn_bmm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_tensor *out)
+{ return tn_bmm_dtype_out_at(s, self, mat2, out_dtype, out, NULL, 0); }
+#define tn_bmm_dtype_out(...) tn_bmm_dtype_out_at(__VA_ARGS__, TN_PLACE)
+/* Beta times self plus alpha times a product of matrices, in another dtype. */
+typedef struct tn_addmm_dtype_args { tn_dtype out_dtype; tn_scalar beta; tn_scalar alpha; } tn_addmm_dtype_args;
+static inline tn_tensor *tn_addmm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        const tn_addmm_dtype_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(mat2),
+        tn_value_dtype(o->out_dtype), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_tensor(s, TN_OP_ADDMM_DTYPE, v, 6, file, line);
+}
+static inline tn_tensor *tn_addmm_dtype_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        const tn_addmm_dtype_args *o)
+{ return tn_addmm_dtype_at(s, self, mat1, mat2, o, NULL, 0); }
+#define tn_addmm_dtype_with(...) tn_addmm_dtype_at(__VA_ARGS__, TN_PLACE)
+#define tn_addmm_dtype(s, self, mat1, mat2, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_addmm_dtype_at(s, self, mat1, mat2, &(tn_addmm_dtype_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, \
+        .out_dtype = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_addmm_dtype_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; } tn_addmm_dtype_out_args;
+static inline tn_tensor *tn_addmm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn_dtype out_dtype, const tn_addmm_dtype_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(mat2),
+        tn_value_dtype(out_dtype), tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_ADDMM_DTYPE_OUT, v, 7, file, line);
+}
+static inline tn_tensor *tn_addmm_dtype_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn_dtype out_dtype, const tn_addmm_dtype_out_args *o)
+{ return tn_addmm_dtype_out_at(s, self, mat1, mat2, out_dtype, o, NULL, 0); }
+#define tn_addmm_dtype_out_with(...) tn_addmm_dtype_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_addmm_dtype_out(s, self, mat1, mat2, out_dtype, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_addmm_dtype_out_at(s, self, mat1, mat2, out_dtype, &(tn_addmm_dtype_out_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
+/* Beta times self plus alpha times products of batches of matrices, in another dtype. */
+typedef struct tn_baddbmm_dtype_args { tn_dtype out_dtype; tn_scalar beta; tn_scalar alpha; } tn_baddbmm_dtype_args;
+static inline tn_tensor *tn_baddbmm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        const tn_baddbmm_dtype_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(batch2),
+        tn_value_dtype(o->out_dtype), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->alpha, tn_value_int(1))};
+    return tn_ops_tensor(s, TN_OP_BADDBMM_DTYPE, v, 6, file, line);
+}
+static inline tn_tensor *tn_baddbmm_dtype_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        const tn_baddbmm_dtype_args *o)
+{ return tn_baddbmm_dtype_at(s, self, batch1, batch2, o, NULL, 0); }
+#define tn_baddbmm_dtype_with(...) tn_baddbmm_dtype_at(__VA_ARGS__, TN_PLACE)
+#define tn_baddbmm_dtype(s, self, batch1, batch2, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_baddbmm_dtype_at(s, self, batch1, batch2, &(tn_baddbmm_dtype_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .out_dtype = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_baddbmm_dtype_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha;
+    } tn_baddbmm_dtype_out_args;
+static inline tn_tensor *tn_baddbmm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        tn_dtype out_dtype, const tn_baddbmm_dtype_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(batch1), tn_value_tensor(batch2),
+        tn_value_dtype(out_dtype), tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_BADDBMM_DTYPE_OUT, v, 7, file, line);
+}
+static inline tn_tensor *tn_baddbmm_dtype_out_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        tn_dtype out_dtype, const tn_baddbmm_dtype_out_args *o)
+{ return tn_baddbmm_dtype_out_at(s, self, batch1, batch2, out_dtype, o, NULL, 0); }
+#define tn_baddbmm_dtype_out_with(...) tn_baddbmm_dtype_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_baddbmm_dtype_out(s, self, batch1, batch2, out_dtype, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_baddbmm_dtype_out_at(s, self, batch1, batch2, out_dtype, &(tn_baddbmm_dtype_out_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
@@ -17134,6 +17261,32 @@ static inline tn_tensor *tn_bernoulli_tensor__with(tn_scope *s, tn_tensor *self,
 #define tn_bernoulli_tensor__with(...) tn_bernoulli_tensor__at(__VA_ARGS__, TN_PLACE)
 #define tn_bernoulli_tensor_(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_bernoulli_tensor__at(s, self, &(tn_bernoulli_tensor__args){.p = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_bernoulli_tensor_args { tn_tensor *p; tn_generator *generator; } tn_bernoulli_tensor_args;
+static inline tn_tensor *tn_bernoulli_tensor_at(tn_scope *s, tn_tensor *self, const tn_bernoulli_tensor_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->p), tn_value_generator(o->generator)};
+    return tn_ops_tensor(s, TN_OP_BERNOULLI_TENSOR, v, 3, file, line);
+}
+static inline tn_tensor *tn_bernoulli_tensor_with(tn_scope *s, tn_tensor *self, const tn_bernoulli_tensor_args *o)
+{ return tn_bernoulli_tensor_at(s, self, o, NULL, 0); }
+#define tn_bernoulli_tensor_with(...) tn_bernoulli_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn_bernoulli_tensor(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_bernoulli_tensor_at(s, \
+        self, &(tn_bernoulli_tensor_args){.p = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_bernoulli_tensor_out_args { tn_tensor *out; tn_generator *generator; } tn_bernoulli_tensor_out_args;
+static inline tn_tensor *tn_bernoulli_tensor_out_at(tn_scope *s, tn_tensor *self, tn_tensor *p,
+        const tn_bernoulli_tensor_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(p), tn_value_generator(o->generator),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP_BERNOULLI_TENSOR_OUT, v, 4, file, line);
+}
+static inline tn_tensor *tn_bernoulli_tensor_out_with(tn_scope *s, tn_tensor *self, tn_tensor *p,
+        const tn_bernoulli_tensor_out_args *o)
+{ return tn_bernoulli_tensor_out_at(s, self, p, o, NULL, 0); }
+#define tn_bernoulli_tensor_out_with(...) tn_bernoulli_tensor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bernoulli_tensor_out(s, self, p, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_bernoulli_tensor_out_at(s, self, p, &(tn_bernoulli_tensor_out_args){.out = __VA_ARGS__}, TN_PLACE))
 /* Ones and zeros of given probabilities. */
 typedef struct tn_bernoulli_args { tn_tensor *self; tn_generator *generator; } tn_bernoulli_args;
 static inline tn_tensor *tn_bernoulli_at(tn_scope *s, const tn_bernoulli_args *o, const char *file, uint32_t line)

@@ -742,6 +742,15 @@ static inline tn_tensor *tn_col2im_out(tn_scope *s, tn_tensor *self, tn_ints out
         tn_value_ints(output_size.data, output_size.count), tn_value_ints(kernel_size.data, kernel_size.count),
         tn_value_ints(dilation.data, dilation.count), tn_value_ints(padding.data, padding.count),
         tn_value_ints(stride.data, stride.count), tn_value_tensor(out)}, at); }
+/* Convolution with flags of vendor libraries, which are ignored. */
+static inline tn_tensor *tn__convolution_deprecated(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
+        tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups,
+        int32_t benchmark, int32_t deterministic, int32_t cudnn_enabled, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CONVOLUTION_DEPRECATED, {tn_value_tensor(input), tn_value_tensor(weight),
+        tn_value_tensor(bias), tn_value_ints(stride.data, stride.count), tn_value_ints(padding.data, padding.count),
+        tn_value_ints(dilation.data, dilation.count), tn_value_bool(transposed),
+        tn_value_ints(output_padding.data, output_padding.count), tn_value_int(groups), tn_value_bool(benchmark),
+        tn_value_bool(deterministic), tn_value_bool(cudnn_enabled)}, at); }
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
@@ -5085,6 +5094,62 @@ static inline tn_tensor *tn_linalg_matrix_power_out(tn_scope *s, tn_tensor *self
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_POWER_OUT, {tn_value_tensor(self), tn_value_int(n),
         tn_value_tensor(out)}, at); }
+/* Product of two matrices in another dtype. */
+static inline tn_tensor *tn_mm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_MM_DTYPE, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_dtype(out_dtype)}, at); }
+static inline tn_tensor *tn_mm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_tensor *out, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_MM_DTYPE_OUT, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_dtype(out_dtype), tn_value_tensor(out)}, at); }
+/* Products of batches of matrices in another dtype. */
+static inline tn_tensor *tn_bmm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_BMM_DTYPE, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_dtype(out_dtype)}, at); }
+static inline tn_tensor *tn_bmm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
+        tn_tensor *out, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_BMM_DTYPE_OUT, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_dtype(out_dtype), tn_value_tensor(out)}, at); }
+/* Beta times self plus alpha times a product of matrices, in another dtype. */
+struct tn_addmm_dtype_args { tn_dtype out_dtype{}; tn_scalar beta{}; tn_scalar alpha{}; };
+static inline tn_tensor *tn_addmm_dtype_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        const tn_addmm_dtype_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_ADDMM_DTYPE, {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(mat2),
+        tn_value_dtype(o->out_dtype), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline tn_tensor *tn_addmm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn_dtype out_dtype, tn_addmm_dtype_args o = {}, tn_place at = tn_place::here())
+{ o.out_dtype = out_dtype; return tn_addmm_dtype_with(s, self, mat1, mat2, &o, at); }
+struct tn_addmm_dtype_out_args { tn_tensor *out{}; tn_scalar beta{}; tn_scalar alpha{}; };
+static inline tn_tensor *tn_addmm_dtype_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn_dtype out_dtype, const tn_addmm_dtype_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_ADDMM_DTYPE_OUT, {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(mat2),
+        tn_value_dtype(out_dtype), tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn_addmm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn_dtype out_dtype, tn_tensor *out, tn_addmm_dtype_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_addmm_dtype_out_with(s, self, mat1, mat2, out_dtype, &o, at); }
+/* Beta times self plus alpha times products of batches of matrices, in another dtype. */
+struct tn_baddbmm_dtype_args { tn_dtype out_dtype{}; tn_scalar beta{}; tn_scalar alpha{}; };
+static inline tn_tensor *tn_baddbmm_dtype_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        const tn_baddbmm_dtype_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_BADDBMM_DTYPE, {tn_value_tensor(self), tn_value_tensor(batch1),
+        tn_value_tensor(batch2), tn_value_dtype(o->out_dtype), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->alpha, tn_value_int(1))}, at); }
+static inline tn_tensor *tn_baddbmm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        tn_dtype out_dtype, tn_baddbmm_dtype_args o = {}, tn_place at = tn_place::here())
+{ o.out_dtype = out_dtype; return tn_baddbmm_dtype_with(s, self, batch1, batch2, &o, at); }
+struct tn_baddbmm_dtype_out_args { tn_tensor *out{}; tn_scalar beta{}; tn_scalar alpha{}; };
+static inline tn_tensor *tn_baddbmm_dtype_out_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        tn_dtype out_dtype, const tn_baddbmm_dtype_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_BADDBMM_DTYPE_OUT, {tn_value_tensor(self), tn_value_tensor(batch1),
+        tn_value_tensor(batch2), tn_value_dtype(out_dtype), tn_ops_option(o->beta, tn_value_int(1)),
+        tn_ops_option(o->alpha, tn_value_int(1)), tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn_baddbmm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
+        tn_dtype out_dtype, tn_tensor *out, tn_baddbmm_dtype_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_baddbmm_dtype_out_with(s, self, batch1, batch2, out_dtype, &o, at); }
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
@@ -8726,6 +8791,22 @@ static inline tn_tensor *tn_bernoulli_tensor__with(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_bernoulli_tensor_(tn_scope *s, tn_tensor *self, tn_tensor *p,
         tn_bernoulli_tensor__args o = {}, tn_place at = tn_place::here())
 { o.p = p; return tn_bernoulli_tensor__with(s, self, &o, at); }
+struct tn_bernoulli_tensor_args { tn_tensor *p{}; tn_generator *generator{}; };
+static inline tn_tensor *tn_bernoulli_tensor_with(tn_scope *s, tn_tensor *self, const tn_bernoulli_tensor_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_BERNOULLI_TENSOR, {tn_value_tensor(self), tn_value_tensor(o->p),
+        tn_value_generator(o->generator)}, at); }
+static inline tn_tensor *tn_bernoulli_tensor(tn_scope *s, tn_tensor *self, tn_tensor *p,
+        tn_bernoulli_tensor_args o = {}, tn_place at = tn_place::here())
+{ o.p = p; return tn_bernoulli_tensor_with(s, self, &o, at); }
+struct tn_bernoulli_tensor_out_args { tn_tensor *out{}; tn_generator *generator{}; };
+static inline tn_tensor *tn_bernoulli_tensor_out_with(tn_scope *s, tn_tensor *self, tn_tensor *p,
+        const tn_bernoulli_tensor_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_BERNOULLI_TENSOR_OUT, {tn_value_tensor(self), tn_value_tensor(p),
+        tn_value_generator(o->generator), tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn_bernoulli_tensor_out(tn_scope *s, tn_tensor *self, tn_tensor *p, tn_tensor *out,
+        tn_bernoulli_tensor_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn_bernoulli_tensor_out_with(s, self, p, &o, at); }
 /* Ones and zeros of given probabilities. */
 struct tn_bernoulli_args { tn_tensor *self{}; tn_generator *generator{}; };
 static inline tn_tensor *tn_bernoulli_with(tn_scope *s, const tn_bernoulli_args *o, tn_place at = tn_place::here())
