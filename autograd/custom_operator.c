@@ -117,6 +117,8 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     call.host = &f->ctx->host;
     call.state = f;
     call.threads = atomic_load(&f->ctx->threads);
+    call.op = op->number;
+    call.name = op->name;
     tni_frame_lend(f);
     int32_t status = def->backward(def->self, &call);
     tni_frame_take_back(f);

@@ -440,9 +440,13 @@ static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t byte
     return status;
 }
 
-/* Everything free goes back to the device, which is asked once more. The allocation may then be just as large
- * as the block. */
-static int32_t grow_again(struct tni_allocator *a, const tni_request *r, tni_block **out)
+uint64_t tni_allocator_granule(const struct tni_allocator *a)
+{
+    return a->granule;
+}
+
+/* Gives everything free back to the device. */
+static void reclaim(struct tni_allocator *a)
 {
     const tni_driver *driver = &a->device->type->driver;
     if (a->shards) tni_cache_flush(a);
@@ -450,6 +454,27 @@ static int32_t grow_again(struct tni_allocator *a, const tni_request *r, tni_blo
         tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device that is out of memory");
     tni_allocator_collect(a);
     if (driver->memory.trim) (void)driver->memory.trim(driver->self, a->device->handle);
+}
+
+int32_t tni_memory_reclaim(tni_device *device, uint64_t *out_bytes)
+{
+    struct tni_allocator *a = device->allocator;
+    tni_allocator_enter(a);
+    uint64_t before = a->stats.reserved_bytes;
+    tni_allocator_leave(a);
+    reclaim(a);
+    tni_allocator_enter(a);
+    uint64_t after = a->stats.reserved_bytes;
+    tni_allocator_leave(a);
+    *out_bytes = before > after ? before - after : 0;
+    return TN_OK;
+}
+
+/* Everything free goes back to the device, which is asked once more. The allocation may then be just as large
+ * as the block. */
+static int32_t grow_again(struct tni_allocator *a, const tni_request *r, tni_block **out)
+{
+    reclaim(a);
     tni_allocator_enter(a);
     int32_t status = take(a, r, out);
     tni_allocator_leave(a);

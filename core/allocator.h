@@ -74,8 +74,7 @@ typedef struct tni_allocation {
     struct tni_allocation *previous, *next;
     tni_pool *pool;
     tni_block *first;
-    void *handle; /* the plugin's */
-    char *host;
+    tn_memory memory; /* as the plugin gave it */
     uint64_t bytes;
     int32_t is_captured; /* memory of a capture */
     uint64_t place;      /* see tni_place_of */
@@ -198,7 +197,15 @@ void tni_pool_give(struct tni_allocator *a, tni_block *block);
 void tni_pool_give_captured(struct tni_allocator *a, tni_block *block);
 /* Without the lock: asks the device for memory, within the limit, and checks what it gave. The bytes count as
  * reserved from then on. */
-int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, void **out_handle, char **out_host);
+int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out);
+/* Makes a block show all of the memory. */
+static inline void tni_block_show(tni_block *b, const tn_memory *memory)
+{
+    b->allocation = memory->allocation;
+    b->offset = memory->offset;
+    b->host = memory->host;
+    b->address = memory->address;
+}
 /* Counts what tni_device_alloc gave. */
 void tni_device_alloc_count(struct tni_allocator *a);
 /* Without the lock: a new allocation, not in a list yet. */

@@ -99,7 +99,7 @@ static tni_block *new_block(struct tni_allocator *a, tni_allocation *part_of)
 {
     tni_block *b = tni_alloc_zeroed(a->device->ctx, sizeof *b);
     if (!b) return NULL;
-    b->allocation = part_of->handle;
+    b->allocation = part_of->memory.allocation;
     b->allocator = a;
     b->part_of = part_of;
     b->cache_bin = TNI_NO_BIN;
@@ -118,6 +118,7 @@ static void split(struct tni_allocator *a, tni_block *b, uint64_t bytes)
     r->offset = b->offset + bytes;
     r->bytes = rest;
     r->host = b->host ? (char *)b->host + bytes : NULL;
+    r->address = b->address ? b->address + bytes : 0;
     r->before = b;
     r->after = b->after;
     if (r->after) r->after->before = r;
@@ -183,7 +184,7 @@ void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list)
     for (tni_allocation *s = list, *next; s; s = next) {
         next = s->next;
         if (s->waits) tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device");
-        driver->memory.free(driver->self, a->device->handle, s->handle, s->bytes);
+        driver->memory.free(driver->self, a->device->handle, &s->memory);
         for (tni_block *b = s->first, *after; b; b = after) {
             after = b->after;
             tni_free(a->device->ctx, b, sizeof *b);
@@ -209,16 +210,27 @@ void tni_pool_give(struct tni_allocator *a, tni_block *b)
 }
 
 /* Kernels rely on alignment and addresses without a check of their own. */
-static int32_t check_memory(const tni_device *d, const void *handle, const void *host)
+static int32_t check_memory(const tni_device *d, const tn_memory *memory, uint64_t bytes)
 {
+    const char *plugin = d->type->driver.plugin;
     uint64_t alignment = d->facts.alignment > 64 || !d->synchronous ? d->facts.alignment : 64;
-    if (!handle) return tni_no_handle(d->type, "memory.alloc");
-    if (d->synchronous && !host)
-        return tni_error(TN_E_CONTRACT, "plugin %s: memory of a host device has no address",
-                         d->type->driver.plugin);
-    if (host && alignment && (uintptr_t)host % alignment)
-        return tni_error(TN_E_CONTRACT, "plugin %s: memory at %p is not aligned to %llu bytes",
-                         d->type->driver.plugin, host, (unsigned long long)alignment);
+    if (!memory->allocation) return tni_no_handle(d->type, "memory.alloc");
+    if (memory->size != sizeof *memory)
+        return tni_error(TN_E_CONTRACT, "plugin %s: memory.alloc changed the size of its output to %u",
+                         plugin, memory->size);
+    if (memory->bytes && memory->bytes < bytes)
+        return tni_error(TN_E_CONTRACT, "plugin %s: memory.alloc gave %llu bytes (asked for %llu)", plugin,
+                         (unsigned long long)memory->bytes, (unsigned long long)bytes);
+    if (d->synchronous && !memory->host)
+        return tni_error(TN_E_CONTRACT, "plugin %s: memory of a host device has no address", plugin);
+    if (memory->host && alignment && (uintptr_t)memory->host % alignment)
+        return tni_error(TN_E_CONTRACT, "plugin %s: memory at %p is not aligned to %llu bytes", plugin,
+                         memory->host, (unsigned long long)alignment);
+    if (alignment && (memory->address % alignment || memory->offset % alignment))
+        return tni_error(TN_E_CONTRACT,
+                         "plugin %s: memory at address 0x%llx, offset %llu is not aligned to %llu bytes",
+                         plugin, (unsigned long long)memory->address, (unsigned long long)memory->offset,
+                         (unsigned long long)alignment);
     return TN_OK;
 }
 
@@ -235,18 +247,19 @@ static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
                      (unsigned long long)limit);
 }
 
-int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, void **out_handle, char **out_host)
+int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out)
 {
     const tni_device *d = a->device;
     const tni_driver *driver = &d->type->driver;
-    void *handle = NULL, *host = NULL;
+    const tn_memory_request request = {.size = sizeof request, .kind = d->memory_kind, .bytes = bytes};
+    tn_memory memory = {.size = sizeof memory};
     int32_t status = reserve(a, bytes);
     if (status) return status;
-    status = driver->memory.alloc(driver->self, d->handle, bytes, d->memory_kind, &handle, &host);
+    status = driver->memory.alloc(driver->self, d->handle, &request, &memory);
     if (status) {
         status = tni_driver_error(d->type, status, "allocation of device memory");
-    } else if ((status = check_memory(d, handle, host)) && handle) {
-        driver->memory.free(driver->self, d->handle, handle, bytes);
+    } else if ((status = check_memory(d, &memory, bytes)) && memory.allocation) {
+        driver->memory.free(driver->self, d->handle, &memory);
     }
     if (status) {
         tni_allocator_enter(a);
@@ -254,8 +267,8 @@ int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, void **out_han
         tni_allocator_leave(a);
         return status;
     }
-    *out_handle = handle;
-    *out_host = host;
+    if (!memory.bytes) memory.bytes = bytes;
+    *out = memory;
     return TN_OK;
 }
 
@@ -271,15 +284,14 @@ int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, tni_alloc
     tn_context *ctx = a->device->ctx;
     tni_allocation *s = tni_alloc_zeroed(ctx, sizeof *s);
     int32_t status = s && (s->first = new_block(a, s)) ? TN_OK : TN_E_OUT_OF_MEMORY;
-    if (!status) status = tni_device_alloc(a, bytes, &s->handle, &s->host);
+    if (!status) status = tni_device_alloc(a, bytes, &s->memory);
     if (status) {
         if (s) tni_free(ctx, s->first, sizeof *s->first);
         tni_free(ctx, s, sizeof *s);
         return status;
     }
     s->bytes = bytes;
-    s->first->allocation = s->handle;
-    s->first->host = s->host;
+    tni_block_show(s->first, &s->memory);
     s->first->bytes = bytes;
     *out = s;
     return TN_OK;

@@ -5,20 +5,32 @@
  */
 #include "core/allocator.h"
 
+static void free_block(struct tni_allocator *a, tni_block *b)
+{
+    tni_free(a->device->ctx, b->given, sizeof *b->given);
+    tni_free(a->device->ctx, b, sizeof *b);
+}
+
 static tni_block *new_block(struct tni_allocator *a, uint64_t bytes)
 {
     tni_block *b = tni_alloc_zeroed(a->device->ctx, sizeof *b);
     if (!b) return NULL;
     b->bytes = b->asked = bytes;
     b->allocator = a;
-    return b;
+    b->given = tni_alloc_zeroed(a->device->ctx, sizeof *b->given);
+    if (b->given) {
+        b->given->size = sizeof *b->given;
+        return b;
+    }
+    free_block(a, b);
+    return NULL;
 }
 
 /* The error of a request that failed; the block's struct goes. */
 static int32_t fail(struct tni_allocator *a, tni_block *b, int32_t status)
 {
     uint64_t bytes = b->bytes;
-    tni_free(a->device->ctx, b, sizeof *b);
+    free_block(a, b);
     return status == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : status;
 }
 
@@ -27,9 +39,13 @@ int32_t tni_replaced_alloc(struct tni_allocator *a, const tni_request *r, tni_bl
     const tni_driver *driver = &a->device->type->driver;
     tni_block *b = new_block(a, r->bytes);
     if (!b) return TN_E_OUT_OF_MEMORY;
-    int32_t status = driver->allocator.alloc(driver->self, a->device->handle, r->bytes, r->stream->handle,
-                                             &b->allocation, &b->offset, &b->host);
+    const tn_memory_request request = {.size = sizeof request,
+                                       .kind = a->device->memory_kind,
+                                       .bytes = r->bytes,
+                                       .stream = r->stream->handle};
+    int32_t status = driver->allocator.alloc(driver->self, a->device->handle, &request, b->given);
     if (status) return fail(a, b, tni_driver_error(a->device->type, status, "allocation of device memory"));
+    tni_block_show(b, b->given);
     b->stream = tni_stream_retain(r->stream);
     tni_allocator_enter(a);
     tni_block_count(a, b);
@@ -56,24 +72,22 @@ void tni_replaced_free(struct tni_allocator *a, tni_block *b)
     const tni_driver *driver = &a->device->type->driver;
     for (const tni_use *u = b->uses; u; u = u->next) wait_for_use(a, b, u);
     tni_uses_free(a, b);
-    driver->allocator.free(driver->self, a->device->handle, b->allocation, b->offset, b->bytes,
-                           b->stream->handle);
+    driver->allocator.free(driver->self, a->device->handle, b->given, b->stream->handle);
     tni_allocator_enter(a);
     tni_block_uncount(a, b);
     tni_active_end(a, b);
     tni_allocator_leave(a);
     tn_stream_release(b->stream);
-    tni_free(a->device->ctx, b, sizeof *b);
+    free_block(a, b);
 }
 
 int32_t tni_direct_alloc(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
-    char *host = NULL;
     tni_block *b = new_block(a, r->bytes);
     if (!b) return TN_E_OUT_OF_MEMORY;
-    int32_t status = tni_device_alloc(a, r->bytes, &b->allocation, &host);
+    int32_t status = tni_device_alloc(a, r->bytes, b->given);
     if (status) return fail(a, b, status);
-    b->host = host;
+    tni_block_show(b, b->given);
     tni_allocator_enter(a);
     tni_device_alloc_count(a);
     tni_stat_add(a, TNI_STAT_SEGMENT, b->bytes <= TNI_SMALL_BLOCK, 1);
@@ -91,7 +105,7 @@ void tni_direct_free(struct tni_allocator *a, tni_block *b)
     if (!a->device->synchronous)
         tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device whose memory is freed");
     tni_uses_free(a, b);
-    driver->memory.free(driver->self, a->device->handle, b->allocation, b->bytes);
+    driver->memory.free(driver->self, a->device->handle, b->given);
     tni_allocator_enter(a);
     a->stats.segments--;
     a->stats.reserved_bytes -= b->bytes;
@@ -100,5 +114,5 @@ void tni_direct_free(struct tni_allocator *a, tni_block *b)
     tni_block_uncount(a, b);
     tni_active_end(a, b);
     tni_allocator_leave(a);
-    tni_free(a->device->ctx, b, sizeof *b);
+    free_block(a, b);
 }

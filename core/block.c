@@ -11,6 +11,7 @@ void tni_block_embed_tensor(tni_block *b)
                  .byte_offset = b->offset,
                  .allocation = b->allocation,
                  .host = b->host,
+                 .address = b->address,
                  .sizes = b->tensor.inline_dims},
         .storage = &b->storage,
         .ctx = b->storage.ctx,
@@ -28,6 +29,7 @@ void tni_block_embed(tni_block *b)
         .allocation = b->allocation,
         .offset = b->offset,
         .host = b->host,
+        .address = b->address,
         .block = b,
     };
     tni_block_embed_tensor(b);

@@ -53,6 +53,7 @@ struct tni_block {
     void *allocation; /* the plugin's handle */
     uint64_t offset;  /* in bytes, into the allocation */
     void *host;       /* address of the block's first byte, or NULL */
+    uint64_t address; /* of the same for the device, or 0 */
     uint64_t bytes;   /* at least what was asked for */
     uint64_t asked;   /* by the last owner; not of blocks in a cache */
     struct tni_allocator *allocator;
@@ -60,6 +61,7 @@ struct tni_block {
     tni_block *before, *after;      /* neighbours in the allocation */
     tni_block *previous, *next;     /* in a bin, in a cache, or in the list of waiting blocks */
     tni_use *uses;
+    tn_memory *given;  /* what the plugin gave for a block that is not cut from an allocation, else NULL */
     tn_stream *stream; /* of a plugin's own allocator: where the block was asked for; a reference */
     uint32_t state;
     uint32_t cache_bin; /* of allocator_cache.c, or TNI_NO_BIN */
@@ -87,6 +89,7 @@ static inline tni_storage *tni_storage_start(tni_block *block, uint64_t bytes)
     tni_storage *s = &block->storage;
     atomic_init(&s->refs, 1);
     atomic_init(&s->version, 0);
+    atomic_init(&s->identity, 0);
     s->bytes = bytes;
     return s;
 }
@@ -95,7 +98,7 @@ static inline tni_storage *tni_storage_start(tni_block *block, uint64_t bytes)
 static inline int32_t tni_tensor_is_as_made(tn_tensor *t)
 {
     return t->storage == &tni_block_of_tensor(t)->storage && !t->offset && !t->desc.flags && !t->autograd &&
-           !t->base && !t->desc.meta && !t->desc.meta_destroy && t->dims == t->inline_dims;
+           !t->base && t->dims == t->inline_dims;
 }
 /* Makes an embedded tensor that ends as made. Returns the storage of its block, which the caller releases. */
 tni_storage *tni_tensor_restore(tn_tensor *t);

@@ -17,8 +17,10 @@ struct tn_communicator {
     tn_context *ctx;
     tni_device_type *type;
     void *handle;
-    uint32_t count;
-    uint32_t reserved;
+    uint32_t count;      /* ranks of this process */
+    uint32_t first_rank; /* the first of them */
+    uint32_t world;      /* ranks of all processes */
+    uint32_t aborted;
     tni_device *devices[MOST_RANKS];
 };
 
@@ -51,30 +53,54 @@ static int32_t take_devices(tn_communicator *c, const tn_device *devices, uint32
                      c->type->driver.plugin);
 }
 
-static int32_t make_handle(tn_communicator *c)
+static int32_t make_handle(tn_communicator *c, const tn_communicator_group *group)
 {
     void *devices[MOST_RANKS];
+    const tn_communicator_options options = {.size = sizeof options,
+                                             .count = c->count,
+                                             .first_rank = c->first_rank,
+                                             .world = c->world,
+                                             .devices = devices,
+                                             .id = group->id,
+                                             .id_bytes = group->id_bytes};
     for (uint32_t i = 0; i < c->count; i++) devices[i] = c->devices[i]->handle;
     pthread_mutex_lock(&c->type->collectives);
-    int32_t status = slots(c)->create(c->type->driver.self, devices, c->count, &c->handle);
+    int32_t status = slots(c)->create(c->type->driver.self, &options, &c->handle);
     pthread_mutex_unlock(&c->type->collectives);
     if (status) return tni_driver_error(c->type, status, "making a communicator");
     return c->handle ? TN_OK : tni_no_handle(c->type, "collectives.create");
 }
 
-int32_t tn_communicator_create(tn_context *ctx, const tn_device *devices, uint32_t count,
-                               tn_communicator **out)
+static int32_t check_group(const tn_communicator_group *g)
+{
+    if (!g->count || g->count > MOST_RANKS)
+        return tni_error(TN_E_ARGUMENT, "tn_communicator_create: %u devices; 1 to %u are possible", g->count,
+                         MOST_RANKS);
+    if (g->first_rank > g->world || g->count > g->world - g->first_rank)
+        return tni_error(TN_E_ARGUMENT, "tn_communicator_join: ranks %u to %u of %u", g->first_rank,
+                         g->first_rank + g->count - 1, g->world);
+    if (g->world > g->count && (!g->id || !g->id_bytes))
+        return tni_error(TN_E_ARGUMENT,
+                         "tn_communicator_join: argument 'id': missing, but %u of %u ranks are elsewhere",
+                         g->world - g->count, g->world);
+    return TN_OK;
+}
+
+static int32_t create(tn_context *ctx, const tn_communicator_group *group, tn_communicator **out)
 {
     int32_t status = tni_context_check(ctx);
-    if (!status && (!count || count > MOST_RANKS))
-        status = tni_error(TN_E_ARGUMENT, "tn_communicator_create: %u devices; 1 to %u are possible", count,
-                           MOST_RANKS);
+    if (!status) status = check_group(group);
     if (status) return status;
     tn_communicator *c = tni_alloc_zeroed(ctx, sizeof *c);
     if (!c) return TN_E_OUT_OF_MEMORY;
     c->ctx = ctx;
-    status = take_devices(c, devices, count);
-    if (!status) status = make_handle(c);
+    c->first_rank = group->first_rank;
+    c->world = group->world;
+    status = take_devices(c, group->devices, group->count);
+    if (!status && c->world > c->count && !slots(c)->unique_id)
+        status = tni_error(TN_E_UNSUPPORTED, "plugin %s has collectives within one process only",
+                           c->type->driver.plugin);
+    if (!status) status = make_handle(c, group);
     if (status) {
         tni_free(ctx, c, sizeof *c);
         return status;
@@ -82,6 +108,60 @@ int32_t tn_communicator_create(tn_context *ctx, const tn_device *devices, uint32
     tni_context_own(ctx);
     *out = c;
     return TN_OK;
+}
+
+int32_t tn_communicator_create(tn_context *ctx, const tn_device *devices, uint32_t count,
+                               tn_communicator **out)
+{
+    const tn_communicator_group all = {
+        .size = sizeof all, .count = count, .world = count, .devices = devices};
+    return create(ctx, &all, out);
+}
+
+int32_t tn_communicator_join(tn_context *ctx, const tn_communicator_group *group, tn_communicator **out)
+{
+    tn_communicator_group known;
+    int32_t status = tni_struct_read(&known, sizeof known, group, "tn_communicator_group");
+    return status ? status : create(ctx, &known, out);
+}
+
+int32_t tn_communicator_unique_id(tn_context *ctx, tn_device device, void *id, uint64_t room,
+                                  uint64_t *out_bytes)
+{
+    const tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    const tni_driver *driver = &d->type->driver;
+    if (!driver->collectives.size || !driver->collectives.unique_id)
+        return tni_error(TN_E_UNSUPPORTED, "plugin %s has no collectives over several processes",
+                         driver->plugin);
+    pthread_mutex_lock(&d->type->collectives);
+    int32_t status = driver->collectives.unique_id(driver->self, id, room, out_bytes);
+    pthread_mutex_unlock(&d->type->collectives);
+    return status ? tni_driver_error(d->type, status, "making the id of a communicator") : TN_OK;
+}
+
+int32_t tn_communicator_status(tn_communicator *communicator)
+{
+    tn_communicator *c = communicator;
+    if (!c) return tni_error(TN_E_ARGUMENT, "tn_communicator_status: no communicator");
+    int32_t status = tni_context_check(c->ctx);
+    if (status) return status;
+    if (c->aborted) return tni_error(TN_E_STATE, "the communicator was aborted");
+    status = slots(c)->status(c->type->driver.self, c->handle);
+    return status ? tni_driver_error(c->type, status, "a collective that was queued before") : TN_OK;
+}
+
+int32_t tn_communicator_abort(tn_communicator *communicator)
+{
+    tn_communicator *c = communicator;
+    if (!c) return tni_error(TN_E_ARGUMENT, "tn_communicator_abort: no communicator");
+    int32_t status = tni_context_check(c->ctx);
+    if (status || c->aborted) return status;
+    pthread_mutex_lock(&c->type->collectives);
+    c->aborted = 1;
+    if (slots(c)->abort) status = slots(c)->abort(c->type->driver.self, c->handle);
+    pthread_mutex_unlock(&c->type->collectives);
+    return status ? tni_driver_error(c->type, status, "ending the calls of a communicator") : TN_OK;
 }
 
 void tn_communicator_release(tn_communicator *communicator)
@@ -108,13 +188,10 @@ tn_device tn_communicator_device(const tn_communicator *communicator, uint32_t r
     return communicator && rank < communicator->count ? communicator->devices[rank]->id : 0;
 }
 
-int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype)
+int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype, uint32_t reduction)
 {
-    if (!communicator) return 0;
-    for (const tn_dtype *d = slots(communicator)->dtypes; *d; d++) {
-        if (*d == dtype) return 1;
-    }
-    return 0;
+    if (!communicator || reduction > TN_REDUCE_AVERAGE) return 0;
+    return slots(communicator)->supports(communicator->type->driver.self, dtype, reduction) == 1;
 }
 
 /* ---- Checks -------------------------------------------------------------------------------------------- */
@@ -182,7 +259,7 @@ static int32_t check_call(const tn_communicator *c, const char *call, uint32_t c
     if (!c) return tni_error(TN_E_ARGUMENT, "%s: no communicator", call);
     if (count != c->count)
         return tni_error(TN_E_ARGUMENT, "%s: %u tensors for %u ranks", call, count, c->count);
-    return tni_context_check(c->ctx);
+    return tn_communicator_status((tn_communicator *)(uintptr_t)c);
 }
 
 static int32_t check_reduction(const tn_communicator *c, const char *call, tn_dtype dtype, uint32_t reduction)
@@ -196,20 +273,21 @@ static int32_t check_reduction(const tn_communicator *c, const char *call, tn_dt
         (reduction == TN_REDUCE_AVERAGE && !is_complex && !tn_dtype_is_floating(dtype)))
         return tni_error(TN_E_DTYPE, "%s: TN_REDUCE_%s is not for %s", call, names[reduction],
                          tn_dtype_name(dtype));
-    if (!tn_communicator_reduces(c, dtype))
-        return tni_error(TN_E_DTYPE, "%s: plugin %s does not reduce %s", call, c->type->driver.plugin,
-                         tn_dtype_name(dtype));
+    if (!tn_communicator_reduces(c, dtype, reduction))
+        return tni_error(TN_E_DTYPE, "%s: plugin %s does not reduce %s by TN_REDUCE_%s", call,
+                         c->type->driver.plugin, tn_dtype_name(dtype), names[reduction]);
     return TN_OK;
 }
 
 /* outs[i] and inputs[i] of one storage: only where the smaller is its own part of the larger. */
-static int32_t check_overlap(const char *call, const tn_tensor *large, const tn_tensor *small, uint32_t i)
+static int32_t check_overlap(const char *call, const tn_tensor *large, const tn_tensor *small, uint32_t i,
+                             uint32_t rank)
 {
     uint64_t item = (uint64_t)tn_dtype_bytes(small->desc.dtype), part = (uint64_t)small->numel * item;
     uint64_t from = small->desc.byte_offset, at = large->desc.byte_offset,
              bytes = (uint64_t)large->numel * item;
     if (large->desc.allocation != small->desc.allocation || from + part <= at || at + bytes <= from ||
-        from == at + i * part)
+        from == at + rank * part)
         return TN_OK;
     return tni_error(
         TN_E_ARGUMENT,
@@ -227,12 +305,12 @@ static int32_t check_parts(const tn_communicator *c, const list *large, const li
     if (l->desc.dtype != s->desc.dtype)
         return tni_error(TN_E_DTYPE, "%s: %s are %s, but %s %s", large->call, large->name,
                          tn_dtype_name(l->desc.dtype), small->name, tn_dtype_name(s->desc.dtype));
-    if (l->numel != s->numel * (int64_t)c->count)
+    if (l->numel != s->numel * (int64_t)c->world)
         return tni_error(TN_E_SHAPE, "%s: %s have %lld elements; %u ranks with %s of %lld make %lld",
-                         large->call, large->name, (long long)l->numel, c->count, small->name,
-                         (long long)s->numel, (long long)(s->numel * (int64_t)c->count));
+                         large->call, large->name, (long long)l->numel, c->world, small->name,
+                         (long long)s->numel, (long long)(s->numel * (int64_t)c->world));
     for (uint32_t i = 0; i < c->count && !status; i++)
-        status = check_overlap(large->call, large->tensors[i], small->tensors[i], i);
+        status = check_overlap(large->call, large->tensors[i], small->tensors[i], i, c->first_rank + i);
     return status;
 }
 
@@ -304,8 +382,8 @@ int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *cons
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
     int32_t status = check_call(c, call, count);
-    if (!status && root >= count)
-        status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, count - 1);
+    if (!status && root >= c->world)
+        status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, c->world - 1);
     if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
     if (status || !tensors[0]->numel) return status;
     status = fill_ranks(c, call, tensors, tensors, ranks);
@@ -329,6 +407,49 @@ int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *con
     if (status) return status;
     pthread_mutex_lock(&c->type->collectives);
     status = slots(c)->all_gather(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(inputs[0]));
+    return finish(c, status, call, outs);
+}
+
+/* Inputs and outs of one shape, with a part for each rank, in different memory. */
+static int32_t check_exchange(const tn_communicator *c, const list *to, const list *from)
+{
+    int32_t status = check_list(c, to);
+    if (!status) status = check_list(c, from);
+    if (status) return status;
+    const tn_tensor *a = to->tensors[0], *b = from->tensors[0];
+    if (a->desc.dtype != b->desc.dtype || a->numel != b->numel)
+        return tni_error(TN_E_SHAPE, "%s: outs have %lld elements of %s, inputs %lld of %s", to->call,
+                         (long long)a->numel, tn_dtype_name(a->desc.dtype), (long long)b->numel,
+                         tn_dtype_name(b->desc.dtype));
+    if (a->numel % c->world)
+        return tni_error(TN_E_SHAPE, "%s: %lld elements are not %u equal parts", to->call,
+                         (long long)a->numel, c->world);
+    for (uint32_t i = 0; i < c->count; i++) {
+        a = to->tensors[i];
+        b = from->tensors[i];
+        uint64_t bytes = (uint64_t)a->numel * (uint64_t)tn_dtype_bytes(a->desc.dtype);
+        if (a->desc.allocation == b->desc.allocation && a->desc.byte_offset < b->desc.byte_offset + bytes &&
+            b->desc.byte_offset < a->desc.byte_offset + bytes)
+            return tni_error(TN_E_ARGUMENT, "%s: outs[%u] and inputs[%u] overlap", to->call, i, i);
+    }
+    return TN_OK;
+}
+
+int32_t tn_communicator_all_to_all(tn_communicator *communicator, tn_tensor *const *outs,
+                                   tn_tensor *const *inputs, uint32_t count)
+{
+    static const char call[] = "tn_communicator_all_to_all";
+    tn_communicator *c = communicator;
+    tn_collective_rank ranks[MOST_RANKS];
+    int32_t status = check_call(c, call, count);
+    if (!status)
+        status = check_exchange(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
+    if (status || !inputs[0]->numel) return status;
+    status = fill_ranks(c, call, inputs, outs, ranks);
+    if (status) return status;
+    pthread_mutex_lock(&c->type->collectives);
+    status = slots(c)->all_to_all(c->type->driver.self, c->handle, ranks, sizeof *ranks,
+                                  bytes_of(inputs[0]) / c->world);
     return finish(c, status, call, outs);
 }
 

@@ -164,6 +164,9 @@ static void free_interned(tn_context *ctx)
     char **texts = ctx->interned.data;
     for (uint32_t i = 0; i < ctx->interned.count; i++) tni_free(ctx, texts[i], strlen(texts[i]) + 1);
     tni_vector_finish(ctx, &ctx->interned, sizeof(char *));
+    texts = ctx->vendor_dtypes.data;
+    for (uint32_t i = 0; i < ctx->vendor_dtypes.count; i++) tni_free(ctx, texts[i], strlen(texts[i]) + 1);
+    tni_vector_finish(ctx, &ctx->vendor_dtypes, sizeof(char *));
 }
 
 /* Frees what is left after the rooms have gone. */
@@ -378,16 +381,26 @@ tn_dtype tn_get_default_dtype(const tn_context *ctx)
 
 void tn_set_deterministic(tn_context *ctx, int32_t on)
 {
-    if (!ctx) return;
-    if (on)
-        atomic_fetch_or(&ctx->call_flags, TN_CALL_DETERMINISTIC);
-    else
-        atomic_fetch_and(&ctx->call_flags, ~TN_CALL_DETERMINISTIC);
+    tn_set_call_flags(ctx, on ? TN_CALL_DETERMINISTIC : 0, TN_CALL_DETERMINISTIC);
 }
 
 int32_t tn_get_deterministic(const tn_context *ctx)
 {
-    return ctx ? (int32_t)(atomic_load(&ctx->call_flags) & TN_CALL_DETERMINISTIC) : 0;
+    return (int32_t)(tn_get_call_flags(ctx) & TN_CALL_DETERMINISTIC);
+}
+
+void tn_set_call_flags(tn_context *ctx, uint32_t flags, uint32_t mask)
+{
+    if (!ctx) return;
+    mask &= ~TNI_CALL_PROFILED;
+    uint32_t before = atomic_load_explicit(&ctx->call_flags, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&ctx->call_flags, &before, (before & ~mask) | (flags & mask)))
+        continue;
+}
+
+uint32_t tn_get_call_flags(const tn_context *ctx)
+{
+    return ctx ? atomic_load_explicit(&ctx->call_flags, memory_order_relaxed) & ~TNI_CALL_PROFILED : 0;
 }
 
 void tn_set_num_threads(tn_context *ctx, int32_t threads)

@@ -12,7 +12,8 @@
 #include <tenon/plugin.h>
 #include "core/memory.h"
 
-#define TNI_MAX_DEVICE_TYPES 16
+#define TNI_MAX_DEVICE_TYPES  16
+#define TNI_MAX_VENDOR_DTYPES (256u - TN_CODE_VENDOR)
 
 struct tni_device_type;
 struct tni_magazine;
@@ -56,7 +57,7 @@ struct tn_context {
     int32_t log_level;       /* of the library's own sink, see log.c */
     _Atomic(uint32_t) flags; /* TN_CONTEXT_..., TNI_CONTEXT_... */
     _Atomic(tn_dtype) default_dtype;
-    _Atomic(uint32_t) call_flags; /* TN_CALL_DETERMINISTIC for all calls, TNI_CALL_PROFILED */
+    _Atomic(uint32_t) call_flags; /* TN_CALL_... that every call of a kernel has, TNI_CALL_PROFILED */
     _Atomic(int32_t) threads;
     pid_t pid;                       /* of the process that made it */
     tn_context *previous_of_process; /* in the list of all contexts, see context.c */
@@ -71,7 +72,10 @@ struct tn_context {
     struct tni_magazine *magazines; /* of all threads; under the lock in memory.c */
     struct tni_device_type *types[TNI_MAX_DEVICE_TYPES];
     _Atomic(uint32_t) type_count;
-    uint64_t seed; /* of default generators */
+    uint64_t seed;            /* of default generators */
+    tni_vector vendor_dtypes; /* char * each: the name of code TN_CODE_VENDOR + index; under the lock */
+    uint32_t vendor_bits[TNI_MAX_VENDOR_DTYPES];
+    atomic_uint_fast64_t last_storage; /* identity given last, see tni_storage_identity */
 
     struct tni_registry *registry;             /* dispatcher */
     void *plugins;                             /* dispatcher */

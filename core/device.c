@@ -4,6 +4,7 @@
  * of a thread, and what the public header answers about one device. Choosing among devices is
  * device_choose.c. Knows no type by name but "cpu" and "meta", whose numbers the contract fixes.
  */
+#include <stdio.h>
 #include <string.h>
 #include "core/current.h"
 #include "core/finding.h"
@@ -21,7 +22,49 @@ int32_t tni_driver_error(const tni_device_type *type, int32_t status, const char
     }
     status = tni_error_ensure(status, what);
     tni_error_plugin(type->driver.plugin);
+    if (status == TN_E_DEVICE_LOST) tni_device_check_lost((tni_device_type *)(uintptr_t)type);
     return status;
+}
+
+/* ---- Lost devices -------------------------------------------------------------------------------------- */
+
+static int32_t is_lost(tni_device *d)
+{
+    const tni_driver *driver = &d->type->driver;
+    return atomic_load_explicit(&d->open, memory_order_acquire) == TNI_DEVICE_OPEN &&
+           driver->device.status(driver->self, d->handle) == TN_E_DEVICE_LOST;
+}
+
+void tni_device_check_lost(tni_device_type *type)
+{
+    if (!type->driver.device.status) return;
+    tn_error *error = tni_error_copy();
+    for (uint32_t i = 0; i < type->count; i++) {
+        tni_device *d = &type->devices[i];
+        char name[64];
+        int expected = TNI_DEVICE_OPEN;
+        if (!is_lost(d)) continue;
+        const tn_error *why = tn_last_error();
+        pthread_mutex_lock(&d->late.lock);
+        if (!d->lost_text[0])
+            snprintf(d->lost_text, sizeof d->lost_text, "%s",
+                     why && why->code == TN_E_DEVICE_LOST ? why->message : tn_status_text(TN_E_DEVICE_LOST));
+        pthread_mutex_unlock(&d->late.lock);
+        if (atomic_compare_exchange_strong(&d->open, &expected, TNI_DEVICE_LOST))
+            tni_log(d->ctx, TN_LOG_ERROR, "device %s is lost: %s",
+                    tn_device_format(d->ctx, d->id, name, sizeof name), d->lost_text);
+    }
+    tni_error_restore(error);
+    tn_error_release(error);
+}
+
+static tni_device *refuse_lost(const tni_device *d)
+{
+    char name[64];
+    tni_error(TN_E_DEVICE_LOST, "device %s is lost, and its tensors with it: %s",
+              tn_device_format(d->ctx, d->id, name, sizeof name), d->lost_text);
+    tni_error_plugin(d->type->driver.plugin);
+    return NULL;
 }
 
 /* ---- Registration -------------------------------------------------------------------------------------- */
@@ -105,6 +148,22 @@ int32_t tni_no_handle(const tni_device_type *type, const char *slot)
                      slot);
 }
 
+int32_t tni_native(const tni_device *d, uint32_t kind, void *handle, uint64_t *out)
+{
+    static const char *const kinds[] = {"", "device", "context", "stream", "allocation"};
+    const tni_driver *driver = &d->type->driver;
+    uint64_t native = 0;
+    if (kind < TN_NATIVE_DEVICE || kind > TN_NATIVE_ALLOCATION)
+        return tni_error(TN_E_ARGUMENT, "native: there is no kind %u of native handles", kind);
+    int32_t status = TN_E_UNSUPPORTED;
+    if (driver->device.native) status = driver->device.native(driver->self, d->handle, kind, handle, &native);
+    if (status == TN_E_UNSUPPORTED)
+        return tni_error(status, "plugin %s gives no native %s handle", driver->plugin, kinds[kind]);
+    if (status) return tni_driver_error(d->type, status, "a native handle");
+    *out = native;
+    return TN_OK;
+}
+
 static void free_type(tni_device_type *type)
 {
     tn_context *ctx = type->ctx;
@@ -184,6 +243,7 @@ int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
 static void close_device(tni_device *d)
 {
     const tni_driver *driver = &d->type->driver;
+    tni_release_finish(d);
     if (d->allocator) tni_allocator_destroy(d->allocator);
     if (d->handle) tni_streams_finish(d);
     tn_generator_release(d->generator);
@@ -191,14 +251,17 @@ static void close_device(tni_device *d)
     d->allocator = NULL;
     d->generator = NULL;
     d->handle = NULL;
-    atomic_store_explicit(&d->open, 0, memory_order_release);
+    d->lost_text[0] = 0;
+    atomic_store_explicit(&d->open, TNI_DEVICE_CLOSED, memory_order_release);
 }
 
 static int32_t open_locked(tni_device *d)
 {
     const tni_driver *driver = &d->type->driver;
     if (atomic_load_explicit(&d->open, memory_order_acquire)) return TN_OK;
-    int32_t status = driver->device.open(driver->self, (uint32_t)TN_DEVICE_INDEX(d->id), &d->handle);
+    const tn_device_options options = {.size = sizeof options};
+    int32_t status =
+        driver->device.open(driver->self, (uint32_t)TN_DEVICE_INDEX(d->id), &options, &d->handle);
     if (status) {
         d->handle = NULL;
         return tni_driver_error(d->type, status, "opening a device");
@@ -215,13 +278,14 @@ static int32_t open_locked(tni_device *d)
     if (status)
         close_device(d);
     else
-        atomic_store_explicit(&d->open, 1, memory_order_release);
+        atomic_store_explicit(&d->open, TNI_DEVICE_OPEN, memory_order_release);
     return status;
 }
 
 static tni_device *open_device(tni_device *d)
 {
     if (tni_context_check(d->ctx)) return NULL;
+    if (atomic_load_explicit(&d->open, memory_order_acquire) == TNI_DEVICE_LOST) return refuse_lost(d);
     pthread_mutex_lock(&d->lock);
     int32_t status = open_locked(d);
     pthread_mutex_unlock(&d->lock);
@@ -317,11 +381,12 @@ tni_device *tni_device_get(tn_context *ctx, tn_device id)
         const tni_device_type *first =
             ctx->types[0]; /* most calls are for the first device of the first type */
         if (TNI_LIKELY(id == TN_DEVICE(first->type, 0) && first->count) &&
-            TNI_LIKELY(atomic_load_explicit(&first->devices[0].open, memory_order_acquire)))
+            TNI_LIKELY(atomic_load_explicit(&first->devices[0].open, memory_order_acquire) ==
+                       TNI_DEVICE_OPEN))
             return &first->devices[0];
     }
     tni_device *d = find_device(ctx, id);
-    if (TNI_LIKELY(d && atomic_load_explicit(&d->open, memory_order_acquire))) return d;
+    if (TNI_LIKELY(d && atomic_load_explicit(&d->open, memory_order_acquire) == TNI_DEVICE_OPEN)) return d;
     return d ? open_device(d) : NULL;
 }
 
@@ -353,6 +418,7 @@ int32_t tn_device_synchronize(tn_context *ctx, tn_device device)
     if (atomic_load(&d->captures))
         return tni_error(TN_E_STATE, "tn_device_synchronize: a stream of the device captures a graph");
     int32_t status = tni_device_wait(d);
+    tni_release_wait(d);
     return status ? tni_driver_error(d->type, status, "waiting for a device") : tni_late_take(d);
 }
 
@@ -369,6 +435,26 @@ int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, 
     if (out_free) *out_free = free_bytes;
     if (out_total) *out_total = total;
     return TN_OK;
+}
+
+int32_t tn_device_status(tn_context *ctx, tn_device device)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    const tni_driver *driver = &d->type->driver;
+    int32_t status = driver->device.status ? driver->device.status(driver->self, d->handle) : TN_OK;
+    return status ? tni_driver_error(d->type, status, "the status of a device") : TN_OK;
+}
+
+int32_t tn_device_native(tn_context *ctx, tn_device device, uint32_t kind, uint64_t *out)
+{
+    const tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    if (kind != TN_NATIVE_DEVICE && kind != TN_NATIVE_CONTEXT)
+        return tni_error(TN_E_ARGUMENT,
+                         "tn_device_native: argument 'kind': got %u, expected TN_NATIVE_DEVICE or _CONTEXT",
+                         kind);
+    return tni_native(d, kind, NULL, out);
 }
 
 int32_t tn_device_current(tn_context *ctx, const char *type)

@@ -21,7 +21,6 @@ typedef struct tni_driver {
     tn_copy_interface copy;
     tn_stream_interface stream;
     tn_event_interface event;             /* size 0: absent */
-    tn_random_interface random;           /* size 0: absent */
     tn_allocator_interface allocator;     /* size 0: absent */
     tn_autocast_interface autocast;       /* size 0: absent */
     tn_graph_interface graph;             /* size 0: absent */
@@ -41,12 +40,18 @@ typedef struct tni_device_type {
     pthread_mutex_t collectives; /* calls of tenon.collectives come one at a time */
 } tni_device_type;
 
+#define TNI_DEVICE_CLOSED 0
+#define TNI_DEVICE_OPEN   1
+#define TNI_DEVICE_LOST   2 /* open for the plugin; programs are refused */
+
+struct tni_release_queue; /* release_queue.c */
+
 struct tni_device {
     tn_device id;
     tn_context *ctx;
     tni_device_type *type;
-    void *handle; /* from open; NULL until first use */
-    atomic_int open;
+    void *handle;    /* from open; NULL until first use */
+    atomic_int open; /* TNI_DEVICE_... */
     pthread_mutex_t lock;
     int32_t host_access;  /* allocations have host addresses */
     int32_t synchronous;  /* work is done when a call returns: nothing ever waits for a stream */
@@ -57,8 +62,10 @@ struct tni_device {
     uint64_t last_stream_id;
     struct tni_allocator *allocator;
     tn_generator *generator;
-    atomic_uint captures; /* graphs that are being captured; see graph.h */
-    tn_graph *capturing;  /* the list of them, under the lock */
+    struct tni_release_queue *releases; /* NULL until something was kept alive; under the lock */
+    char lost_text[256];                /* why the device is lost; written once, before `open` says so */
+    atomic_uint captures;               /* graphs that are being captured; see graph.h */
+    tn_graph *capturing;                /* the list of them, under the lock */
     uint64_t last_capture;
     struct {               /* the late error that no caller could be told yet, see late_error.h */
         atomic_int status; /* 0: none */
@@ -69,6 +76,11 @@ struct tni_device {
 
 /* Makes a failure of a plugin's slot a full error: names the plugin and what was asked. */
 int32_t tni_driver_error(const tni_device_type *type, int32_t status, const char *what);
+/* A slot or kernel returned TN_E_DEVICE_LOST: asks the plugin which of its devices are lost and notes them. Keeps
+ * this thread's last error. */
+void tni_device_check_lost(tni_device_type *type);
+/* The vendor's own handle of a kind (TN_NATIVE_...). */
+int32_t tni_native(const tni_device *device, uint32_t kind, void *handle, uint64_t *out);
 /* A slot that makes something returned TN_OK and NULL. */
 int32_t tni_no_handle(const tni_device_type *type, const char *slot);
 /* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
@@ -167,6 +179,19 @@ int32_t tni_block_record(tni_block *block, tn_stream *stream);
 void tni_pool_end(struct tni_allocator *allocator, uint64_t pool);
 /* The stream is about to be destroyed and has no work left: its blocks go to the default stream. */
 void tni_allocator_forget_stream(struct tni_allocator *allocator, tn_stream *stream);
+
+/* Waits for the device and gives all cached memory back to it. */
+int32_t tni_memory_reclaim(tni_device *device, uint64_t *out_bytes);
+/* Blocks begin at multiples of it. */
+uint64_t tni_allocator_granule(const struct tni_allocator *allocator);
+
+/* Calls that are due when a stream has finished its work, on a thread of the device's (release_queue.c). */
+struct tni_kept;
+void tni_release_later(tn_stream *stream, struct tni_kept *kept);
+/* Waits until nothing is left to release; does nothing on the thread that releases. */
+void tni_release_wait(tni_device *device);
+/* Releases what is left and ends the thread. The device has been waited for. */
+void tni_release_finish(tni_device *device);
 
 /* Copies between host memory and devices, after all work of the current stream; done when they return. */
 int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host,

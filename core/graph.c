@@ -143,8 +143,9 @@ int32_t tn_graph_capture_end(tn_graph *graph)
 static int32_t make_executable(tn_graph *g)
 {
     if (g->executable) return TN_OK;
+    const tn_graph_options options = {.size = sizeof options};
     void *executable = NULL;
-    int32_t status = slots(g)->instantiate(self_of(g), g->device->handle, g->handle, &executable);
+    int32_t status = slots(g)->instantiate(self_of(g), g->device->handle, g->handle, &options, &executable);
     if (status) return tni_driver_error(g->device->type, status, "instantiating a graph");
     if (!executable) return tni_no_handle(g->device->type, "graph.instantiate");
     g->executable = executable;

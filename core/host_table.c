@@ -3,6 +3,11 @@
  * The core's part of the host table: what plugins and out-of-tree operators call for errors, logging,
  * interning, memory and scopes. The dispatcher adds the slots that take a call or an operator.
  */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include "core/context.h"
 #include "core/error.h"
 #include "core/finding.h"
@@ -85,6 +90,46 @@ static void host_drop(tn_scope *s, tn_tensor *t)
     if (s) tn_drop(s, t);
 }
 
+/* Makes `path` and the folders above it, from position `at` on. 0: errno says why not. */
+static int32_t make_folders(char *path, size_t at)
+{
+    for (char *c = path + at;; c++) {
+        if (*c != '/' && *c) continue;
+        char end = *c;
+        *c = 0;
+        if (mkdir(path, 0700) && errno != EEXIST) return 0;
+        *c = end;
+        if (!end) return 1;
+    }
+}
+
+/* The cache folder of an environment with set-id bits is somebody else's. */
+static int32_t host_cache_folder(void *context, const char *name, char *out, uint32_t out_bytes)
+{
+    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    char path[4096];
+    struct stat found;
+    if (!name || !name[0] || strchr(name, '/') || name[0] == '.')
+        return tni_error(TN_E_ARGUMENT, "cache_folder: '%s' is not a name of a folder", name ? name : "");
+    if (!(cache && cache[0] == '/') && !(home && home[0] == '/'))
+        return tni_error(TN_E_IO, "cache_folder: neither XDG_CACHE_HOME nor HOME is set");
+    int n = cache && cache[0] == '/' ? snprintf(path, sizeof path, "%s/tenon/plugins/%s", cache, name)
+                                     : snprintf(path, sizeof path, "%s/.cache/tenon/plugins/%s", home, name);
+    if (n < 0 || (size_t)n >= sizeof path || (uint32_t)n >= out_bytes)
+        return tni_error(TN_E_IO, "cache_folder: the path has %d bytes (room for %u)", n, out_bytes);
+    if (!make_folders(path, 1))
+        return tni_error(TN_E_IO, "cache_folder: cannot make %s: %s", path, strerror(errno));
+    if (stat(path, &found) || !S_ISDIR(found.st_mode))
+        return tni_error(TN_E_IO, "cache_folder: %s is not a folder", path);
+    memcpy(out, path, (size_t)n + 1);
+    return TN_OK;
+}
+
+static tn_dtype host_intern_dtype(void *context, const char *name, uint32_t bits)
+{
+    return tn_dtype_intern(context, name, bits);
+}
+
 void tni_host_init(tn_context *ctx)
 {
     ctx->host = (tn_host){
@@ -104,5 +149,7 @@ void tni_host_init(tn_context *ctx)
         .scope_memory = host_scope_memory,
         .drop = host_drop,
         .report = host_report,
+        .cache_folder = host_cache_folder,
+        .intern_dtype = host_intern_dtype,
     };
 }

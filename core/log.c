@@ -66,7 +66,8 @@ void tni_log_setting(tn_context *ctx, const char *variable, const char *value, c
                      const char *assumed)
 {
     char line[LINE_BYTES];
-    snprintf(line, sizeof line, "%s is '%s' (expected %s); %s is assumed", variable, value, expected, assumed);
+    snprintf(line, sizeof line, "%s is '%s' (expected %s); %s is assumed", variable, value, expected,
+             assumed);
     if (ctx->log)
         ctx->log(ctx->log_user, TN_LOG_WARN, line);
     else

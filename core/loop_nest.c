@@ -49,6 +49,7 @@ static inline void fill_operand(tni_nest *n, const tn_tensor *t, uint32_t flags,
     o->byte_offset = t->desc.byte_offset;
     o->allocation = t->desc.allocation;
     o->host = t->desc.host;
+    o->address = t->desc.address;
     n->tensors[k] = t;
     n->reduced[k] = reduced;
     n->strides[k][0] = t->numel != 1 ? tn_dtype_bytes(t->desc.dtype) : 0; /* of a plain nest */
@@ -75,6 +76,7 @@ void tni_nest_add_immediate(tni_nest *n, const void *value, tn_dtype dtype)
     o->byte_offset = 0;
     o->allocation = NULL;
     o->host = (char *)(uintptr_t)value;
+    o->address = 0;
     n->tensors[k] = NULL;
     n->strides[k][0] = 0;
 }

@@ -24,8 +24,10 @@ static tni_storage *new_storage(tn_context *ctx, tni_device *device, uint64_t by
     s->allocation = NULL;
     s->offset = 0;
     s->host = NULL;
+    s->address = 0;
     s->bytes = bytes;
     atomic_init(&s->version, 0);
+    atomic_init(&s->identity, 0);
     s->block = NULL;
     s->old = NULL;
     s->deleter = NULL;
@@ -39,6 +41,7 @@ static void show_block(tni_storage *s, tni_block *block)
     s->allocation = block->allocation;
     s->offset = block->offset;
     s->host = block->host;
+    s->address = block->address;
 }
 
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out)
@@ -143,6 +146,14 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
         tni_block_free(before);
     }
     return TN_OK;
+}
+
+uint64_t tni_storage_identity(tni_storage *s)
+{
+    uint64_t identity = atomic_load_explicit(&s->identity, memory_order_relaxed);
+    if (identity) return identity;
+    uint64_t next = atomic_fetch_add_explicit(&s->ctx->last_storage, 1, memory_order_relaxed) + 1;
+    return atomic_compare_exchange_strong(&s->identity, &identity, next) ? next : identity;
 }
 
 void tni_storage_retain(tni_storage *s)

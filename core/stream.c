@@ -30,7 +30,8 @@ static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out
     const tni_driver *driver = &device->type->driver;
     tn_stream *s = take_struct(device);
     if (!s) return TN_E_OUT_OF_MEMORY;
-    int32_t status = driver->stream.create(driver->self, device->handle, priority, &s->handle);
+    const tn_stream_options options = {.size = sizeof options, .priority = priority};
+    int32_t status = driver->stream.create(driver->self, device->handle, &options, &s->handle);
     if (status) {
         s->handle = NULL;
         return tni_driver_error(device->type, status, "making a stream");
@@ -226,9 +227,8 @@ uint64_t tn_stream_id(const tn_stream *stream)
     return stream ? atomic_load_explicit(&stream->id, memory_order_relaxed) : TNI_DEAD_STREAM;
 }
 
-void *tn_stream_native(tn_stream *stream)
+int32_t tn_stream_native(tn_stream *stream, uint64_t *out)
 {
-    const tni_driver *driver = stream ? &stream->device->type->driver : NULL;
-    if (!driver || !driver->stream.native) return NULL;
-    return driver->stream.native(driver->self, stream->device->handle, stream->handle);
+    int32_t status = tni_stream_check(stream);
+    return status ? status : tni_native(stream->device, TN_NATIVE_STREAM, stream->handle, out);
 }

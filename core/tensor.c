@@ -49,8 +49,6 @@ static inline __attribute__((always_inline)) int32_t new_header(tn_context *ctx,
     t->desc.layout = TN_INTERNED_STRIDED;
     t->desc.reserved = 0;
     t->desc.device = device;
-    t->desc.meta = NULL;
-    t->desc.meta_destroy = NULL;
     atomic_init(&t->refs, 1);
     t->state = 0;
     t->ctx = ctx;
@@ -239,6 +237,7 @@ static void point(tn_tensor *t, tni_storage *s, int64_t offset)
     t->desc.allocation = s->allocation;
     t->desc.byte_offset = s->offset + bytes;
     t->desc.host = s->host ? s->host + bytes : NULL;
+    t->desc.address = s->address ? s->address + bytes : 0;
 }
 
 /* Bytes of storage up to the end of the view. */
@@ -420,6 +419,7 @@ int32_t tni_tensor_twin(tn_tensor *t, tn_tensor **out)
     v->desc.allocation = t->desc.allocation;
     v->desc.byte_offset = t->desc.byte_offset;
     v->desc.host = t->desc.host;
+    v->desc.address = t->desc.address;
     atomic_fetch_add_explicit(&t->storage->refs, 1, memory_order_relaxed);
     *out = v;
     return TN_OK;
@@ -519,6 +519,7 @@ static void keep_dead(tn_tensor *t)
     tn_context *ctx = t->ctx;
     t->state = TNI_DEAD;
     t->desc.host = t->desc.allocation = NULL;
+    t->desc.address = 0;
     t->storage = NULL;
     t->autograd = NULL;
     atomic_store(&t->refs, 0);
@@ -542,7 +543,6 @@ static __attribute__((noinline)) void destroy(tn_tensor *t)
     tn_context *ctx = t->ctx;
     tni_storage *s = t->storage;
     if (t->autograd) ctx->autograd->destroy(ctx, t->autograd);
-    if (TNI_UNLIKELY(t->desc.meta_destroy != NULL)) t->desc.meta_destroy(t->desc.meta);
     if (t->base) tn_release(t->base);
     if (t->state & TNI_EMBEDDED)
         s = tni_tensor_restore(t);

@@ -18,13 +18,15 @@ typedef struct tni_storage {
     tn_context *ctx;
     tni_device *device; /* NULL for "meta" */
     void *allocation;
-    uint64_t offset; /* of byte 0 of the storage in the allocation */
-    char *host;      /* address of byte 0, or NULL */
+    uint64_t offset;  /* of byte 0 of the storage in the allocation */
+    char *host;       /* address of byte 0, or NULL */
+    uint64_t address; /* of byte 0 for the device, or 0 */
     uint64_t bytes;
     atomic_uint_fast64_t version;
-    tni_block *block;            /* NULL for foreign memory */
-    struct tni_old_block *old;   /* blocks before a resize */
-    void (*deleter)(void *user); /* foreign memory */
+    atomic_uint_fast64_t identity; /* 0: not asked for yet, see tni_storage_identity */
+    tni_block *block;              /* NULL for foreign memory */
+    struct tni_old_block *old;     /* blocks before a resize */
+    void (*deleter)(void *user);   /* foreign memory */
     void *deleter_user;
 } tni_storage;
 
@@ -68,6 +70,8 @@ int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*
 /* Grows or shrinks, keeping the first bytes. */
 int32_t tni_storage_resize(tni_storage *storage, uint64_t bytes);
 void tni_storage_retain(tni_storage *storage);
+/* A number that no other storage of the context has or had. */
+uint64_t tni_storage_identity(tni_storage *storage);
 void tni_storage_destroy(tni_storage *storage);
 static inline void tni_storage_release(tni_storage *s)
 {

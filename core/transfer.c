@@ -35,8 +35,8 @@ int32_t tni_copy_to_device(tni_device *d, void *allocation, uint64_t offset, con
     tn_stream *stream = tni_current_stream(d);
     tni_profile_work work;
     int32_t measured = tni_profile_measures(d, stream, &work);
-    status =
-        driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, bytes, stream->handle);
+    status = driver->copy.host_to_device(driver->self, d->handle, allocation, offset, host, NULL, bytes,
+                                         stream->handle);
     if (measured) tni_profile_work_end(d, stream, "copy to the device", &work);
     return finish_copy(d, status, "copy to a device");
 }
@@ -50,8 +50,8 @@ int32_t tni_copy_to_host(tni_device *d, void *host, void *allocation, uint64_t o
     tn_stream *stream = tni_current_stream(d);
     tni_profile_work work;
     int32_t measured = tni_profile_measures(d, stream, &work);
-    status =
-        driver->copy.device_to_host(driver->self, d->handle, host, allocation, offset, bytes, stream->handle);
+    status = driver->copy.device_to_host(driver->self, d->handle, host, NULL, allocation, offset, bytes,
+                                         stream->handle);
     if (measured) tni_profile_work_end(d, stream, "copy to the host", &work);
     return finish_copy(d, status, "copy from a device");
 }

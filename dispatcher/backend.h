@@ -90,6 +90,7 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
 {
     return tni_kernel_for(tni_kernel_follower(after), dtype);
 }
+#define TNI_BINDING_FLAGS 0xffffu /* of TN_CALL_... */
 /* Whether the kernel may run. Otherwise the result of the call: a refusal, or the status of a kernel that has run
  * here because the call is profiled. */
 #define TNI_KERNEL_MAY_RUN (-1)
@@ -104,7 +105,7 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     tn_call *c = &f->call;
     c->size = sizeof *c;
     uint32_t flags = atomic_load_explicit(&ctx->call_flags, memory_order_relaxed);
-    c->flags = flags & TN_CALL_DETERMINISTIC;
+    c->flags = flags & ~TNI_CALL_PROFILED;
     c->n_args = f->n_args - k->unknown_args;
     c->n_outs = f->op->base->n_returns;
     c->args = args;
@@ -117,8 +118,9 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     c->state = f;
     c->stream_id = f->stream->id;
     c->threads = atomic_load_explicit(&ctx->threads, memory_order_relaxed);
-    c->reserved = 0;
-    if (TNI_UNLIKELY(k->unknown_args || k->row.can_run || flags)) {
+    c->op = f->op->base->number;
+    c->name = f->op->base->name;
+    if (TNI_UNLIKELY(k->asks || flags & TNI_BINDING_FLAGS)) {
         int32_t answer = tni_kernel_ask(f, k, reason);
         if (answer != TNI_KERNEL_MAY_RUN) return answer;
     }

@@ -21,6 +21,8 @@ static void make_call(tni_frame *f, tn_call *call, tn_value *outs)
     call->host = &f->ctx->host;
     call->state = f;
     call->threads = atomic_load(&f->ctx->threads);
+    call->op = f->op->base->number;
+    call->name = f->op->base->name;
 }
 
 /* Without a rule outputs are like the first tensor argument. */

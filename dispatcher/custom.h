@@ -13,15 +13,13 @@ void tni_custom_prepare(tni_op *op);
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status);
 
 /* The functions of tn_host that take a call; see plugin.h. */
-int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset,
-                           void **out_host);
+int32_t tni_host_workspace(const tn_call *call, const tn_memory_request *request, tn_memory *out);
 int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, const int64_t *sizes);
-int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
-                               const int64_t *sizes, tn_device device);
+int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output *output);
 int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t);
 tn_scope *tni_host_call_scope(const tn_call *call);
 int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
-                                uint64_t *out_seed, uint64_t *out_offset);
+                                tn_random_numbers *out);
 int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(void *pointer));
 /* Fills ctx->host. */
 void tni_host_fill(tn_context *ctx);

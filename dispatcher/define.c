@@ -10,8 +10,14 @@ typedef struct pending_row {
     tn_kernel_row row;
     void *self;
     const char *plugin;
+    const tn_kernel_row *table; /* the array that the row is from */
     uint32_t slot;
 } pending_row;
+
+#define KNOWN_ROW_FLAGS                                                                                 \
+    (TN_ROW_CASTS | TN_ROW_LAZY_BITS | TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD | TN_ROW_NONDETERMINISTIC | \
+     TN_ROW_IMMEDIATE_ONLY_HOST | TN_ROW_WIDE_IMMEDIATE | TN_ROW_SCOPE | TN_ROW_INDEX32 |               \
+     TN_ROW_RANDOM_STATE)
 
 /* What belongs to an operator that is not built in: the definition as given, the entry and the operator. */
 typedef struct definition {
@@ -88,9 +94,12 @@ static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
     k->row = p->row;
     k->self = p->self;
     k->plugin = p->plugin;
+    k->table = p->table;
     k->dtypes = dtype_bits(p->row.dtypes);
     k->unknown_args = unknown_args;
     k->device_slot = p->slot;
+    k->asks = unknown_args || k->row.can_run || k->row.max_rank || k->row.max_operands ||
+              k->row.flags & (TN_ROW_INDEX32 | TN_ROW_SCOPE);
     for (at = atomic_load(head); at && at->row.priority > k->row.priority; at = tni_kernel_follower(at))
         before = at;
     atomic_init(&k->next, at);
@@ -140,32 +149,66 @@ int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const cha
                          device_type ? device_type : "NULL");
     pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < count && !status; i++) {
-        pending_row p = {.self = self, .plugin = plugin, .slot = type->slot};
+        pending_row p = {.self = self, .plugin = plugin, .table = rows, .slot = type->slot};
         status = read_row((const char *)rows + (uint64_t)i * row_bytes, row_bytes, plugin, &p.row);
-        if (!status) status = register_row(r, &p);
+        /* A row with a condition that this host does not know may not run. */
+        if (!status && !(p.row.flags & ~KNOWN_ROW_FLAGS)) status = register_row(r, &p);
     }
     pthread_mutex_unlock(&r->lock);
     return status;
 }
 
-void tni_kernels_remove(tn_context *ctx, const void *self)
+/* Which rows are removed: those of a `self`, or those of one array on one device type. */
+typedef struct removal {
+    const void *self;
+    const tn_kernel_row *table;
+    uint32_t slot;
+} removal;
+
+static int32_t is_meant(const removal *which, const void *self, const tn_kernel_row *table, uint32_t slot)
 {
-    tni_registry *r = ctx->registry;
-    uint32_t count = atomic_load(&r->count);
+    return which->table ? which->table == table && which->slot == slot : which->self == self;
+}
+
+/* Returns how many rows there were. */
+static uint32_t remove_kernels(tni_registry *r, const removal *which)
+{
+    uint32_t count = atomic_load(&r->count), found = 0;
     pthread_mutex_lock(&r->lock);
     for (uint32_t i = 0; i < count; i++) {
         tni_op *op = tni_op_get(r, i);
         for (uint32_t slot = 0; op && slot < TNI_MAX_DEVICE_TYPES; slot++) {
             for (tni_kernel *k = atomic_load(&op->kernels[slot]); k; k = tni_kernel_follower(k)) {
-                if (k->self == self) tni_kernel_disable(k);
+                if (tni_kernel_is_disabled(k) || !is_meant(which, k->self, k->table, slot)) continue;
+                tni_kernel_disable(k);
+                found++;
             }
         }
     }
     for (uint32_t i = 0; i < r->pending.count; i++) {
         pending_row *p = (pending_row *)r->pending.data + i;
-        if (p->self == self) p->row.schema = "";
+        if (!p->row.schema[0] || !is_meant(which, p->self, p->table, p->slot)) continue;
+        p->row.schema = "";
+        found++;
     }
     pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+void tni_kernels_remove(tn_context *ctx, const void *self)
+{
+    const removal which = {.self = self};
+    (void)remove_kernels(ctx->registry, &which);
+}
+
+int32_t tni_kernels_unregister(tn_context *ctx, const char *device_type, const tn_kernel_row *rows)
+{
+    uint32_t id = device_type ? tn_intern(ctx, device_type) : 0;
+    const tni_device_type *type = id ? tni_device_type_find(ctx, id) : NULL;
+    const removal which = {.table = rows, .slot = type ? type->slot : UINT32_MAX};
+    if (rows && type && remove_kernels(ctx->registry, &which)) return TN_OK;
+    return tni_error(TN_E_NOT_FOUND, "unregister_kernels: no such rows are registered for device type \"%s\"",
+                     device_type ? device_type : "NULL");
 }
 
 /* The i-th row that waits for its operator, or NULL; *out_count becomes the number of rows before it. Lock held. */

@@ -11,6 +11,8 @@ int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const cha
                              const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes);
 /* Disables the rows that were registered with this self pointer. */
 void tni_kernels_remove(tn_context *ctx, const void *self);
+/* Disables the rows that were registered from this array on. */
+int32_t tni_kernels_unregister(tn_context *ctx, const char *device_type, const tn_kernel_row *rows);
 int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out);
 int32_t tni_namespace_remove(tn_context *ctx, const char *name);
 

@@ -161,6 +161,7 @@ static inline void describe(tn_operand *o, const tn_tensor *t, uint32_t flags, c
     o->byte_offset = t->desc.byte_offset;
     o->allocation = t->desc.allocation;
     o->host = t->desc.host;
+    o->address = t->desc.address;
     o->strides = stride;
 }
 

@@ -26,27 +26,60 @@ static void release_block(void *block)
     tni_block_free(block);
 }
 
+/* Reads a request for memory on this device. */
+static int32_t read_request(const tni_device *d, const tn_memory_request *request, const char *what,
+                            tn_memory_request *out)
+{
+    int32_t status = tni_struct_read(out, sizeof *out, request, "tn_memory_request");
+    if (status) return status;
+    if (out->kind && out->kind != d->memory_kind)
+        return tni_error(TN_E_UNSUPPORTED, "%s: memory of kind %u (tensors of this device have kind %u)",
+                         what, out->kind, d->memory_kind);
+    if (out->flags) return tni_error(TN_E_UNKNOWN_FIELD, "%s: unknown flags 0x%x", what, out->flags);
+    if (out->alignment & (out->alignment - 1))
+        return tni_error(TN_E_ARGUMENT, "%s: the alignment %u is not a power of two", what, out->alignment);
+    return TN_OK;
+}
+
+/* A block with room to begin at a multiple of the alignment, and the memory in it. */
+static int32_t alloc_aligned(tni_device *d, const tn_memory_request *request, tn_stream *stream,
+                             tni_block **out, tn_memory *memory)
+{
+    uint64_t granule = tni_allocator_granule(d->allocator), more = 0;
+    if (request->bytes && request->alignment > granule) more = request->alignment - granule;
+    int32_t status = tni_block_alloc(d, request->bytes + more, stream, out);
+    if (status) return status;
+    const tni_block *b = *out;
+    uint64_t start = b->address ? b->address : b->host ? (uint64_t)(uintptr_t)b->host : b->offset;
+    uint64_t skip = more ? (0 - start) & (request->alignment - 1u) : 0;
+    *memory = (tn_memory){.size = sizeof *memory,
+                          .kind = d->memory_kind,
+                          .allocation = b->allocation,
+                          .offset = b->offset + skip,
+                          .host = b->host ? (char *)b->host + skip : NULL,
+                          .address = b->address ? b->address + skip : 0,
+                          .bytes = request->bytes,
+                          .state = *out};
+    return TN_OK;
+}
+
 /* Memory on the call's stream. It is freed when the kernel returns: the allocator reuses it only for later work
  * of the same stream. */
-int32_t tni_host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset,
-                           void **out_host)
+int32_t tni_host_workspace(const tn_call *call, const tn_memory_request *request, tn_memory *out)
 {
     tni_frame *f = frame_of(call, "workspace");
+    tn_memory_request r;
+    tn_memory memory;
     tni_block *block;
-    int32_t status;
     if (!f) return TN_E_CONTRACT;
     if (!f->open_device) return tni_error(TN_E_STATE, "workspace: a shape rule or composite has no device");
-    status = tni_block_alloc(f->open_device, bytes, f->stream, &block);
+    int32_t status = read_request(f->open_device, request, "workspace", &r);
+    if (!status) status = alloc_aligned(f->open_device, &r, f->stream, &block, &memory);
     if (status) return status;
     status = tni_host_keep_alive(call, block, release_block);
-    if (status) {
-        tni_block_free(block);
-        return status;
-    }
-    if (out_allocation) *out_allocation = block->allocation;
-    if (out_offset) *out_offset = block->offset;
-    if (out_host) *out_host = block->host;
-    return TN_OK;
+    if (!status) status = tni_struct_write(out, &memory, sizeof memory, "tn_memory");
+    if (status) tni_block_free(block);
+    return status;
 }
 
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status)
@@ -88,19 +121,26 @@ int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, c
     return status ? status : tni_tensor_set_view(t, rank, sizes, strides, 0);
 }
 
-int32_t tni_host_define_output(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
-                               const int64_t *sizes, tn_device device)
+int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output *output)
 {
     tni_frame *f = frame_of(call, "define_output");
+    tn_output o;
     if (!f) return TN_E_CONTRACT;
     if (f->open_device || f->scope)
         return tni_fail(f, TN_E_CONTRACT, "define_output: only shape rules may call it");
-    if (i >= f->op->base->n_returns || rank > TN_MAX_RANK || (rank && !sizes))
-        return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, rank);
-    if (tni_dtype_index(dtype) < 0)
+    int32_t status = tni_struct_read(&o, sizeof o, output, "tn_output");
+    if (status) return status;
+    if (i >= f->op->base->n_returns || o.rank > TN_MAX_RANK || (o.rank && !o.sizes))
+        return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, o.rank);
+    if (tni_dtype_index(o.dtype) < 0)
         return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
-    if (device) f->device = device;
-    return tni_out(f, i, dtype, rank, sizes);
+    for (uint32_t d = 0; o.strides && d < o.rank; d++) {
+        if (o.strides[d] < 0)
+            return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u the stride %lld", i,
+                            (long long)o.strides[d]);
+    }
+    if (o.device) f->device = o.device;
+    return tni_out_strided(f, i, o.dtype, o.rank, o.sizes, o.strides);
 }
 
 int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
@@ -120,9 +160,10 @@ tn_scope *tni_host_call_scope(const tn_call *call)
 }
 
 int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
-                                uint64_t *out_seed, uint64_t *out_offset)
+                                tn_random_numbers *out)
 {
     tni_frame *f = frame_of(call, "random_reserve");
+    tn_random_numbers numbers = {.size = sizeof numbers};
     if (!f) return TN_E_CONTRACT;
     if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
     if (!generator)
@@ -131,9 +172,93 @@ int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, ui
         int32_t status = tni_capture_refuse(f->stream, "%s, which draws random numbers,", tni_op_name(f->op));
         if (status) return status;
     }
-    tni_generator_reserve(generator, count, out_seed, out_offset);
-    return TN_OK;
+    tni_generator_reserve(generator, count, &numbers.seed, &numbers.offset);
+    return tni_struct_write(out, &numbers, sizeof numbers, "tn_random_numbers");
 }
+
+static int32_t host_native(const tn_call *call, uint32_t kind, void *allocation, uint64_t *out)
+{
+    const tni_frame *f = frame_of(call, "native");
+    if (!f) return TN_E_CONTRACT;
+    if (!f->open_device) return tni_error(TN_E_STATE, "native: a shape rule or composite has no device");
+    if (kind == TN_NATIVE_ALLOCATION && !allocation)
+        return tni_error(TN_E_ARGUMENT, "native: no allocation was given");
+    void *handle = kind == TN_NATIVE_STREAM       ? f->stream->handle
+                   : kind == TN_NATIVE_ALLOCATION ? allocation
+                                                  : NULL;
+    return tni_native(f->open_device, kind, handle, out);
+}
+
+static int32_t host_storage(const tn_call *call, const tn_tensor *t, tn_storage_facts *out)
+{
+    if (!frame_of(call, "storage")) return TN_E_CONTRACT;
+    if (!t) return tni_error(TN_E_ARGUMENT, "storage: no tensor was given");
+    const tn_storage_facts facts = {.size = sizeof facts,
+                                    .identity = tni_storage_identity(t->storage),
+                                    .version = atomic_load(&t->storage->version),
+                                    .bytes = t->storage->bytes};
+    return tni_struct_write(out, &facts, sizeof facts, "tn_storage_facts");
+}
+
+/* ---- Memory outside a call ----------------------------------------------------------------------------- */
+
+/* The open device with this handle, else NULL and an error. */
+static tni_device *device_of(tn_context *ctx, const void *handle, const char *what)
+{
+    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t i = 0; i < ctx->types[k]->count; i++) {
+            tni_device *d = &ctx->types[k]->devices[i];
+            if (atomic_load_explicit(&d->open, memory_order_acquire) == TNI_DEVICE_OPEN &&
+                d->handle == handle)
+                return d;
+        }
+    }
+    tni_error(TN_E_DEVICE, "%s: the handle is not that of an open device", what);
+    return NULL;
+}
+
+/* The stream of this device with the plugin's handle; NULL handle: the default one. */
+static tn_stream *stream_of(tni_device *d, const void *handle)
+{
+    if (!handle) return d->default_stream;
+    pthread_mutex_lock(&d->lock);
+    tn_stream *s = d->streams;
+    while (s && (s->handle != handle || atomic_load(&s->id) == TNI_DEAD_STREAM)) s = s->next;
+    pthread_mutex_unlock(&d->lock);
+    return s;
+}
+
+static int32_t host_memory_alloc(void *context, void *device, const tn_memory_request *request,
+                                 tn_memory *out)
+{
+    tni_device *d = device_of(context, device, "memory_alloc");
+    tn_memory_request r;
+    tn_memory memory;
+    tni_block *block;
+    if (!d) return TN_E_DEVICE;
+    int32_t status = read_request(d, request, "memory_alloc", &r);
+    if (status) return status;
+    tn_stream *stream = stream_of(d, r.stream);
+    if (!stream) return tni_error(TN_E_ARGUMENT, "memory_alloc: the stream is not one of this device");
+    status = alloc_aligned(d, &r, stream, &block, &memory);
+    if (!status && (status = tni_struct_write(out, &memory, sizeof memory, "tn_memory")))
+        tni_block_free(block);
+    return status;
+}
+
+static void host_memory_free(void *context, void *device, const tn_memory *memory)
+{
+    if (memory && memory->state) tni_block_free(memory->state);
+}
+
+static int32_t host_reclaim(void *context, void *device, uint64_t *out_bytes)
+{
+    tni_device *d = device_of(context, device, "reclaim");
+    return d ? tni_memory_reclaim(d, out_bytes) : TN_E_DEVICE;
+}
+
+/* ---- Operators and scopes ------------------------------------------------------------------------------ */
 
 static int32_t host_scope_call(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args,
                                tn_value *outs, uint32_t n_outs)
@@ -151,6 +276,11 @@ static int32_t host_register_kernels(void *context, const char *device_type, voi
                                      const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
     return tni_kernels_register(context, device_type, "a plugin", self, rows, count, row_bytes);
+}
+
+static int32_t host_unregister_kernels(void *context, const char *device_type, const tn_kernel_row *rows)
+{
+    return tni_kernels_unregister(context, device_type, rows);
 }
 
 static uint32_t host_find_operator(void *context, const char *name)
@@ -171,4 +301,10 @@ void tni_host_fill(tn_context *ctx)
     ctx->host.register_kernels = host_register_kernels;
     ctx->host.find_operator = host_find_operator;
     ctx->host.scope_call = host_scope_call;
+    ctx->host.native = host_native;
+    ctx->host.storage = host_storage;
+    ctx->host.unregister_kernels = host_unregister_kernels;
+    ctx->host.memory_alloc = host_memory_alloc;
+    ctx->host.memory_free = host_memory_free;
+    ctx->host.reclaim = host_reclaim;
 }

@@ -65,34 +65,91 @@ static bool has_only_known_arguments(const tni_frame *f, const tni_op *op, const
 
 /*
  * Frees blocks at once: the allocator reuses them only for later work of the same stream. Other things are
- * released when the stream is done with the kernel, by a host callback if the device has them.
+ * released when the stream is done with the kernel.
  */
 static void release_kept(tni_frame *f)
 {
-    const tni_driver *d = &f->open_device->type->driver;
     while (f->kept) {
         tni_kept *kept = f->kept;
         f->kept = kept->next;
         if (kept->is_block) {
             kept->release(kept->pointer);
-        } else if (tni_capture_keep(f->stream, kept)) {
-            continue; /* the graph owns it now */
-        } else if (!d->stream.host_callback ||
-                   d->stream.host_callback(d->self, f->open_device->handle, f->stream->handle, kept->release,
-                                           kept->pointer)) {
-            tni_late_keep(f->open_device, tn_stream_synchronize(f->stream), "waiting for a stream");
-            kept->release(kept->pointer);
+            tni_free(f->ctx, kept, sizeof *kept);
+        } else if (!tni_capture_keep(f->stream, kept)) {
+            tni_release_later(f->stream, kept);
         }
-        tni_free(f->ctx, kept, sizeof *kept);
     }
 }
 
 /* Completes the error of a failed kernel; maps invalid codes to TN_E_CONTRACT. */
-static int32_t kernel_failed(const tni_kernel *k, const tni_op *op, int32_t status)
+static int32_t kernel_failed(tni_device_type *type, const tni_kernel *k, const tni_op *op, int32_t status)
 {
     status = tni_plugin_status(op, "the kernel", status);
     tni_error_plugin(k->plugin);
+    if (status == TN_E_DEVICE_LOST) tni_device_check_lost(type);
     return status;
+}
+
+/* The highest rank among the tensors of a call without a loop nest. */
+static uint32_t rank_of_tensors(const tn_call *call)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < call->n_args + call->n_outs; i++) {
+        const tn_value *v = i < call->n_args ? &call->args[i] : &call->outs[i - call->n_args];
+        uint32_t n = v->tag == TN_TAG_TENSORS ? v->count : v->tag == TN_TAG_TENSOR;
+        for (uint32_t j = 0; j < n; j++) {
+            const tn_tensor *t = v->tag == TN_TAG_TENSORS ? v->as.tensors[j] : v->as.tensor;
+            if (t && t->desc.rank > rank) rank = t->desc.rank;
+        }
+    }
+    return rank;
+}
+
+/* Whether every element of every operand is less than 2^31 elements and bytes away from the first one. */
+static bool fits_index32(const tn_nest *nest)
+{
+    if (nest->numel > INT32_MAX) return false;
+    for (uint32_t k = 0; k < nest->n_operands; k++) {
+        const tn_operand *o = &nest->operands[k];
+        int64_t extent = 0;
+        for (uint32_t d = 0; d < nest->rank; d++) {
+            int64_t step = o->strides[d] < 0 ? -o->strides[d] : o->strides[d], part;
+            if (__builtin_mul_overflow(step, nest->sizes[d] - 1, &part) ||
+                __builtin_add_overflow(extent, part, &extent))
+                return false;
+        }
+        if (extent > INT32_MAX) return false;
+    }
+    return true;
+}
+
+static bool tensors_fit_index32(const tn_call *call)
+{
+    for (uint32_t i = 0; i < call->n_args + call->n_outs; i++) {
+        const tn_value *v = i < call->n_args ? &call->args[i] : &call->outs[i - call->n_args];
+        uint32_t n = v->tag == TN_TAG_TENSORS ? v->count : v->tag == TN_TAG_TENSOR;
+        for (uint32_t j = 0; j < n; j++) {
+            const tn_tensor *t = v->tag == TN_TAG_TENSORS ? v->as.tensors[j] : v->as.tensor;
+            int64_t extent;
+            if (!t) continue;
+            if (tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent)) return false;
+            if (extent > INT32_MAX / tn_dtype_bytes(t->desc.dtype)) return false;
+        }
+    }
+    return true;
+}
+
+/* Why the row does not take a call of this size, or NULL. */
+static const char *exceeds_limits(const tn_kernel_row *row, const tn_call *call)
+{
+    const tn_nest *nest = call->nest;
+    if (row->max_rank && (nest ? nest->rank : rank_of_tensors(call)) > row->max_rank)
+        return "the rank is above the row's max_rank";
+    if (row->max_operands && nest && nest->n_operands > row->max_operands)
+        return "there are more operands than the row's max_operands";
+    if (row->flags & TN_ROW_INDEX32 && !(nest ? fits_index32(nest) : tensors_fit_index32(call)))
+        return "the row indexes with 32 bits, and the tensors are larger";
+    return NULL;
 }
 
 /* Runs the kernel between two events of its stream, if the device has any to measure work with. */
@@ -122,14 +179,33 @@ int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
                 tni_op_name(op));
         if (k->row.flags & TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD) f->call.threads = 1;
     }
+    if (f->call.flags & TNI_BINDING_FLAGS & ~(TN_CALL_DETERMINISTIC | k->row.honours)) {
+        *reason = "the row does not honour a flag of the call";
+        return TN_E_UNSUPPORTED;
+    }
+    if ((*reason = exceeds_limits(&k->row, &f->call)) != NULL) return TN_E_UNSUPPORTED;
     if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
     return TNI_UNLIKELY(tni_is_profiled(f->ctx)) ? run_profiled(f, k, reason) : TNI_KERNEL_MAY_RUN;
+}
+
+/* Nothing was queued: the kernel runs once more after the caches are empty. */
+static int32_t run_again(tni_frame *f, const tni_kernel *k)
+{
+    uint64_t freed;
+    if (tni_stream_captures(f->stream) || tni_memory_reclaim(f->open_device, &freed))
+        return TN_E_OUT_OF_MEMORY;
+    tni_frame_lend(f);
+    int32_t status = k->row.run(k->self, &f->call);
+    tni_frame_take_back(f);
+    if (f->kept) release_kept(f);
+    return status;
 }
 
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason)
 {
     const tni_op *op = f->op->base;
     if (f->kept) release_kept(f);
+    if (status == TN_E_OUT_OF_MEMORY) status = run_again(f, k);
     if (status == TN_OK) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {
         tni_breach(f->ctx, k->plugin, "refused-after-yes", op->schema->full_name,
@@ -137,5 +213,5 @@ int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, cons
         *reason = "the kernel refused after it had agreed";
         return status;
     }
-    return kernel_failed(k, op, status);
+    return kernel_failed(f->open_device->type, k, op, status);
 }

@@ -21,9 +21,11 @@ typedef struct tni_kernel {
     tn_kernel_row row; /* a copy; strings and functions are the plugin's */
     void *self;
     const char *plugin;
-    uint32_t dtypes;       /* bits of TNI_INDEX_...; all ones: any */
-    uint32_t unknown_args; /* trailing arguments of our schema that the row's schema lacks */
+    const tn_kernel_row *table; /* the array that the row is from */
+    uint32_t dtypes;            /* bits of TNI_INDEX_...; all ones: any */
+    uint32_t unknown_args;      /* trailing arguments of our schema that the row's schema lacks */
     uint32_t device_slot;
+    uint32_t asks; /* the row has conditions that tni_kernel_ask checks before each call */
     /* Calls follow the list and read `disabled` without a lock; both are written under the registry's. */
     _Atomic(uint32_t) disabled;
     struct tni_kernel *_Atomic next; /* next lower priority; read by tni_kernel_follower */

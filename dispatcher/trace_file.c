@@ -23,13 +23,11 @@ static cJSON *int_of(int64_t i)
 static cJSON *tensor_of(const tn_tensor *t)
 {
     cJSON *j = cJSON_CreateObject(), *sizes = cJSON_AddArrayToObject(j, "t");
-    for (uint32_t d = 0; d < t->desc.rank; d++)
-        cJSON_AddItemToArray(sizes, int_of(t->desc.sizes[d]));
+    for (uint32_t d = 0; d < t->desc.rank; d++) cJSON_AddItemToArray(sizes, int_of(t->desc.sizes[d]));
     cJSON_AddStringToObject(j, "d", tn_dtype_name(t->desc.dtype));
     if (tni_is_contiguous(t)) return j;
     cJSON *strides = cJSON_AddArrayToObject(j, "s");
-    for (uint32_t d = 0; d < t->desc.rank; d++)
-        cJSON_AddItemToArray(strides, int_of(t->desc.strides[d]));
+    for (uint32_t d = 0; d < t->desc.rank; d++) cJSON_AddItemToArray(strides, int_of(t->desc.strides[d]));
     return j;
 }
 

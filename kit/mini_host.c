@@ -68,6 +68,21 @@ static uint32_t host_find_operator(void *context, const char *name)
     return name && name[0] ? 1 : 0;
 }
 
+static int32_t host_unregister_kernels(void *context, const char *device_type, const tn_kernel_row *rows)
+{
+    return TN_OK;
+}
+
+static int32_t host_cache_folder(void *context, const char *name, char *out, uint32_t out_bytes)
+{
+    return TN_E_IO;
+}
+
+static tn_dtype host_intern_dtype(void *context, const char *name, uint32_t bits)
+{
+    return TN_DTYPE(TN_CODE_VENDOR, bits);
+}
+
 static int32_t host_report(void *context, const tn_finding *finding)
 {
     return TN_OK;
@@ -91,5 +106,8 @@ void mini_host_init(mini_host *h)
                               .register_operator = host_register_operator,
                               .register_kernels = host_register_kernels,
                               .find_operator = host_find_operator,
-                              .report = host_report}};
+                              .report = host_report,
+                              .unregister_kernels = host_unregister_kernels,
+                              .cache_folder = host_cache_folder,
+                              .intern_dtype = host_intern_dtype}};
 }

@@ -84,8 +84,10 @@ static void check_abi(const tn_plugin_info *info, const tni_elf_host *host, tni_
     if (info->abi_min > info->abi_max || info->abi_min == 0)
         tni_reason_add(reason, "ABI generations: %u to %u is not a range", info->abi_min, info->abi_max);
     else if (info->abi_max < host->abi_min || info->abi_min > host->abi_max)
-        tni_reason_add(reason, "ABI generation: expected %u to %u, found %u to %u", host->abi_min,
-                       host->abi_max, info->abi_min, info->abi_max);
+        tni_reason_add(reason, "ABI generation: expected %u to %u, found %u to %u%s", host->abi_min,
+                       host->abi_max, info->abi_min, info->abi_max,
+                       info->abi_max < host->abi_min ? " (compile the plugin with this library's headers)"
+                                                     : "");
 }
 
 static void check_sanitizer(const tn_plugin_info *info, const tni_elf_host *host, tni_reason *reason)

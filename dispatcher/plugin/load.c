@@ -59,16 +59,17 @@ static const required_slot graph_slots[] = {SLOT(tn_graph_interface, begin),
                                             SLOT(tn_graph_interface, launch),
                                             SLOT(tn_graph_interface, destroy_executable),
                                             NO_SLOT};
-static const required_slot collectives_slots[] = {SLOT(tn_collectives_interface, dtypes),
+static const required_slot collectives_slots[] = {SLOT(tn_collectives_interface, supports),
                                                   SLOT(tn_collectives_interface, create),
                                                   SLOT(tn_collectives_interface, destroy),
+                                                  SLOT(tn_collectives_interface, status),
+                                                  SLOT(tn_collectives_interface, all_to_all),
                                                   SLOT(tn_collectives_interface, all_reduce),
                                                   SLOT(tn_collectives_interface, broadcast),
                                                   SLOT(tn_collectives_interface, all_gather),
                                                   SLOT(tn_collectives_interface, reduce_scatter),
                                                   SLOT(tn_collectives_interface, barrier),
                                                   NO_SLOT};
-static const required_slot layout_slots[] = {SLOT(tn_layout_interface, convert), NO_SLOT};
 static const required_slot shim_slots[] = {SLOT(tn_shim_interface, wrap), NO_SLOT};
 static const required_slot no_slots[] = {NO_SLOT};
 
@@ -80,12 +81,10 @@ static const known_interface interfaces[] = {
     {"tenon.copy", PLACE(driver.copy), 1, copy_slots},
     {"tenon.stream", PLACE(driver.stream), 1, stream_slots},
     {"tenon.event", PLACE(driver.event), 0, event_slots},
-    {"tenon.random", PLACE(driver.random), 0, no_slots},
     {"tenon.allocator", PLACE(driver.allocator), 0, allocator_slots},
     {"tenon.graph", PLACE(driver.graph), 0, graph_slots},
     {"tenon.collectives", PLACE(driver.collectives), 0, collectives_slots},
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
-    {"tenon.layout", PLACE(layout), 0, layout_slots},
     {"tenon.autocast", PLACE(driver.autocast), 0, no_slots},
     {"tenon.shim", PLACE(shim), 0, shim_slots},
 };

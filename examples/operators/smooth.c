@@ -35,7 +35,8 @@ static int32_t infer(void *self, const tn_call *call)
     if (!is_float(x->dtype)) return fail(call, TN_E_DTYPE, "smooth_max: x and y must be floating");
     if (tn_value_as_float(call->args[BETA]) <= 0)
         return fail(call, TN_E_ARGUMENT, "smooth_max: beta must be positive");
-    return call->host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
+    const tn_output out = {.size = sizeof(out), .dtype = x->dtype, .rank = x->rank, .sizes = x->sizes};
+    return call->host->define_output(call, 0, &out);
 }
 
 /* ---- Kernel for the CPU: row-major tensors of float32 or float64 ---- */

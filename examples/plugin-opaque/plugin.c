@@ -27,7 +27,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     *out_device = self; /* there is one device, and its state is the plugin's */
     return TN_OK;
@@ -43,24 +43,28 @@ void *acme_address(void *handle, uint64_t offset)
     return *(char **)handle + offset;
 }
 
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+/* What is not written stays 0: the host has no address for this memory. */
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     const tn_host *host = ((state *)self)->host;
+    size_t alignment = request->alignment > 64 ? request->alignment : 64;
+    if (request->flags)
+        return host->error(host->context, TN_E_UNKNOWN_FIELD, "acme: unknown flags of memory");
     void **handle = malloc(sizeof(*handle));
-    if (!handle || posix_memalign(handle, 64, bytes)) {
+    if (!handle || posix_memalign(handle, alignment, request->bytes)) {
         free(handle);
         return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
     }
-    *out_allocation = handle;
-    *out_host = NULL; /* the host has no address for it */
+    out->kind = request->kind;
+    out->allocation = handle;
+    out->bytes = request->bytes;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *handle, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *memory)
 {
-    free(*(void **)handle);
-    free(handle);
+    free(*(void **)memory->allocation);
+    free(memory->allocation);
 }
 
 static int32_t memory_fill(void *self, void *device, void *handle, uint64_t offset, uint64_t bytes,
@@ -78,13 +82,13 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 /* ---- Copies: the host keeps its memory as it is until the stream has passed --------------------------- */
 
 static int32_t host_to_device(void *self, void *device, void *handle, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     return tn_worker_move(stream, acme_address(handle, offset), host, bytes, 0);
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *handle, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *handle,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     return tn_worker_move(stream, host, acme_address(handle, offset), bytes, 0);
 }

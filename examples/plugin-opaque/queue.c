@@ -7,7 +7,7 @@
 
 /* ---- tenon.stream ------------------------------------------------------------------------------------- */
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     state *s = self;
     acme_stream *made = calloc(1, sizeof(*made));

@@ -38,7 +38,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     *out_device = self; /* there is one device, and it has no state */
     return TN_OK;
@@ -53,19 +53,24 @@ static int32_t device_synchronize(void *self, void *device)
 
 /* ---- Memory: the handle of an allocation is its address, and the host may use it ----------------------- */
 
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+/* What is not written stays 0. */
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     void *memory;
-    if (posix_memalign(&memory, 64, bytes))
+    size_t alignment = request->alignment > 64 ? request->alignment : 64;
+    if (request->flags)
+        return fail(((state *)self)->host, TN_E_UNKNOWN_FIELD, "acme: unknown flags of memory");
+    if (posix_memalign(&memory, alignment, request->bytes))
         return fail(((state *)self)->host, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    *out_allocation = *out_host = memory;
+    out->kind = request->kind;
+    out->allocation = out->host = memory;
+    out->bytes = request->bytes;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *memory)
 {
-    free(allocation);
+    free(memory->allocation);
 }
 
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -84,14 +89,14 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 /* ---- Copies -------------------------------------------------------------------------------------------- */
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     memcpy((char *)allocation + offset, host, bytes);
     return TN_OK;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     memcpy(host, (const char *)allocation + offset, bytes);
     return TN_OK;
@@ -106,7 +111,7 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
 
 /* ---- Streams: there is one, which does everything at once --------------------------------------------- */
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = self;
     return TN_OK;

@@ -95,7 +95,7 @@ static int make_handles(desk *d)
     }
     d->device = d->h.devices[0];
     d->stream = d->h.streams[0];
-    if (!desk_ok(d, d->h.stream->create(d->h.self, d->device, 0, &d->other), "stream.create")) return 0;
+    if (!desk_ok(d, hand_stream(&d->h, d->device, &d->other), "stream.create")) return 0;
     return !events || desk_ok(d, events->create(d->h.self, d->device, 0, &d->event), "event.create");
 }
 

@@ -22,6 +22,8 @@ typedef struct hand {
     const tn_event_interface *event; /* NULL: the plugin has none */
     uint32_t count;                  /* of open devices */
     void *devices[2], *streams[2];
+    uint32_t n_given;
+    tn_memory given[32]; /* of hand_alloc, until hand_free */
 } hand;
 
 /* Opens up to `devices` devices. 0: the case has failed; hand_close is called in either case. */
@@ -29,6 +31,8 @@ int hand_open(hand *h, check_target *t, uint32_t devices, check_result *out);
 void hand_close(hand *h);
 /* 1, or 0 and the case fails with what the plugin said. */
 int hand_ok(hand *h, check_result *out, int32_t status, const char *what);
+/* A stream of default priority. */
+int32_t hand_stream(const hand *h, void *device, void **out);
 /* Memory on device i, of the first kind that the facts list; NULL and the case fails. The host's address of the
  * memory goes to *out_host (NULL: not asked for). */
 void *hand_alloc(hand *h, uint32_t i, uint64_t bytes, void **out_host, check_result *out);

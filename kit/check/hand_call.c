@@ -68,7 +68,7 @@ tn_value hand_call_value(hand_tensor *t)
 void hand_call_write(hand_call *k, const hand_tensor *t, const void *data, uint64_t bytes)
 {
     hand_ok(k->h, k->out,
-            k->h->copy->host_to_device(k->h->self, k->h->devices[0], t->desc.allocation, 0, data, bytes,
+            k->h->copy->host_to_device(k->h->self, k->h->devices[0], t->desc.allocation, 0, data, NULL, bytes,
                                        k->h->streams[0]),
             "copy.host_to_device");
 }
@@ -137,7 +137,7 @@ int hand_call_read(hand_call *k, const hand_tensor *t, void *data, uint64_t byte
 {
     hand *h = k->h;
     return hand_ok(h, k->out,
-                   h->copy->device_to_host(h->self, h->devices[0], data, t->desc.allocation, 0, bytes,
+                   h->copy->device_to_host(h->self, h->devices[0], data, NULL, t->desc.allocation, 0, bytes,
                                            h->streams[0]),
                    "copy.device_to_host") &&
            hand_ok(h, k->out, h->stream->synchronize(h->self, h->devices[0], h->streams[0]),

@@ -18,10 +18,10 @@ static void *upload(hand *h, uint32_t device, const uint8_t *data, check_result 
 {
     void *allocation = hand_alloc(h, device, BYTES, NULL, out);
     if (!allocation) return NULL;
-    hand_ok(
-        h, out,
-        h->copy->host_to_device(h->self, h->devices[device], allocation, 0, data, BYTES, h->streams[device]),
-        "host_to_device");
+    hand_ok(h, out,
+            h->copy->host_to_device(h->self, h->devices[device], allocation, 0, data, NULL, BYTES,
+                                    h->streams[device]),
+            "host_to_device");
     return allocation;
 }
 
@@ -32,7 +32,7 @@ static void holds(hand *h, uint32_t device, void *allocation, const uint8_t *wan
     static uint8_t got[BYTES];
     void *d = h->devices[device], *stream = h->streams[device];
     memset(got, 0x11, sizeof got);
-    if (!hand_ok(h, out, h->copy->device_to_host(h->self, d, got, allocation, 0, BYTES, stream),
+    if (!hand_ok(h, out, h->copy->device_to_host(h->self, d, got, NULL, allocation, 0, BYTES, stream),
                  "device_to_host") ||
         !hand_ok(h, out, h->stream->synchronize(h->self, d, stream), "stream.synchronize"))
         return;
@@ -145,7 +145,7 @@ static int32_t on_device(copies *c, uint64_t to, uint64_t from, uint64_t bytes)
 static int32_t from_host(copies *c, uint64_t to, uint64_t from, uint64_t bytes)
 {
     memcpy(c->want[0] + to, c->host + from, bytes);
-    return c->h.copy->host_to_device(c->h.self, c->h.devices[0], c->x[0], to, c->host + from, bytes,
+    return c->h.copy->host_to_device(c->h.self, c->h.devices[0], c->x[0], to, c->host + from, NULL, bytes,
                                      c->h.streams[0]);
 }
 
@@ -155,8 +155,8 @@ static int32_t to_host(copies *c, uint64_t to, uint64_t from, uint64_t bytes)
     static uint8_t want[BYTES];
     memcpy(want, c->host, BYTES);
     memcpy(want + to, c->want[1] + from, bytes);
-    int32_t status = c->h.copy->device_to_host(c->h.self, c->h.devices[0], c->host + to, c->x[1], from, bytes,
-                                               c->h.streams[0]);
+    int32_t status = c->h.copy->device_to_host(c->h.self, c->h.devices[0], c->host + to, NULL, c->x[1], from,
+                                               bytes, c->h.streams[0]);
     if (!status) status = c->h.stream->synchronize(c->h.self, c->h.devices[0], c->h.streams[0]);
     for (int i = 0; i < BYTES && !status; i++)
         if (!check_that(c->out, c->host[i] == want[i],

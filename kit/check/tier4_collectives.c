@@ -206,7 +206,7 @@ static void run_call(check_target *t, const check_case *c, check_result *out)
     static const int64_t sizes[] = {1, 5, 1000, 70001};
     ring r;
     if (open_ring(t, out, &r)) {
-        if (p->call <= REDUCE_SCATTER && !tn_communicator_reduces(r.all, p->dtype))
+        if (p->call <= REDUCE_SCATTER && !tn_communicator_reduces(r.all, p->dtype, TN_REDUCE_SUM))
             check_skip(out, "not among the dtypes that the plugin reduces");
         else if (p->call > REDUCE_SCATTER && !check_has_dtype(t, p->dtype))
             check_skip(out, "the device has no such dtype");
@@ -284,7 +284,7 @@ static void run_order(check_target *t, const check_case *c, check_result *out)
     ring r;
     (void)c;
     if (open_ring(t, out, &r)) {
-        if (tn_communicator_reduces(r.all, TN_FLOAT32))
+        if (tn_communicator_reduces(r.all, TN_FLOAT32, TN_REDUCE_SUM))
             compare_order(&r);
         else
             check_skip(out, "the plugin reduces no float32");

@@ -91,7 +91,7 @@ static int upload(replay_player *p, const replay_tensor *t)
         return 0;
     }
     return p->copy->host_to_device(p->self, p->call_device, t->desc.allocation, t->desc.byte_offset,
-                                   blob->data, blob->bytes, p->call_stream);
+                                   blob->data, NULL, blob->bytes, p->call_stream);
 }
 
 /* The allocation that holds all of an operand, or NULL. */
@@ -299,8 +299,8 @@ static void compare_one(replay_player *p, const kernel_call *k, uint32_t i, cons
     if (copy && d->host)
         memcpy(copy, d->host, bytes);
     else if (copy)
-        status = p->copy->device_to_host(p->self, p->call_device, copy, d->allocation, d->byte_offset, bytes,
-                                         p->call_stream);
+        status = p->copy->device_to_host(p->self, p->call_device, copy, NULL, d->allocation, d->byte_offset,
+                                         bytes, p->call_stream);
     if (!status) status = p->stream->synchronize(p->self, p->call_device, p->call_stream);
     if (status)
         replay_differs(p, k->number, k->op, "output %u cannot be read: %s", i, p->mini.error);

@@ -42,7 +42,7 @@ static int32_t read_range(replay_player *p, const range *r, uint64_t bytes, void
     void *stream = stream_of(p, r->device);
     if (!stream) return TN_E_STATE;
     int32_t status =
-        p->copy->device_to_host(p->self, r->device, out, r->allocation, r->offset, bytes, stream);
+        p->copy->device_to_host(p->self, r->device, out, NULL, r->allocation, r->offset, bytes, stream);
     return status ? status : p->stream->synchronize(p->self, r->device, stream);
 }
 
@@ -51,7 +51,7 @@ static int32_t write_range(replay_player *p, const range *r, uint64_t bytes, con
     void *stream = stream_of(p, r->device);
     if (!stream) return TN_E_STATE;
     int32_t status =
-        p->copy->host_to_device(p->self, r->device, r->allocation, r->offset, from, bytes, stream);
+        p->copy->host_to_device(p->self, r->device, r->allocation, r->offset, from, NULL, bytes, stream);
     return status ? status : p->stream->synchronize(p->self, r->device, stream);
 }
 
@@ -68,12 +68,12 @@ static void compare_bytes(replay_player *p, const replay_call *s, const void *fo
 /* An allocation for argument i; the file counts its bytes from `from` on. */
 static int32_t allocate(replay_player *p, const replay_call *s, uint64_t bytes, uint32_t i, uint64_t from)
 {
-    void *made = NULL, *host = NULL;
-    int32_t status =
-        p->memory->alloc(p->self, replay_here(p, s, 'd', 0), bytes, p->memory_kind, &made, &host);
-    status = replay_made(p, s, status, 'a', i, made);
+    const tn_memory_request request = replay_request(p, bytes);
+    tn_memory made = {.size = sizeof(made)};
+    int32_t status = p->memory->alloc(p->self, replay_here(p, s, 'd', 0), &request, &made);
+    status = replay_made(p, s, status, 'a', i, made.allocation);
     if (status) return status;
-    p->handles[p->n_handles - 1].host = host;
+    replay_keep_memory(&p->handles[p->n_handles - 1], &made);
     p->handles[p->n_handles - 1].bytes = bytes;
     p->handles[p->n_handles - 1].from = from;
     return TN_OK;
@@ -81,48 +81,46 @@ static int32_t allocate(replay_player *p, const replay_call *s, uint64_t bytes, 
 
 int32_t replay_memory_alloc(replay_player *p, const replay_call *s)
 {
-    return allocate(p, s, s->values[1], 3, 0);
+    return allocate(p, s, s->values[4], 7, s->values[8]);
 }
 
 static void free_block(replay_player *p, replay_handle *h, void *stream)
 {
     if (h->part)
-        p->allocator->free(p->self, h->device, h->here, h->offset, h->bytes, stream);
+        p->allocator->free(p->self, h->device, &h->memory, stream);
     else
-        p->memory->free(p->self, h->device, h->here, h->bytes);
+        p->memory->free(p->self, h->device, &h->memory);
     replay_handle_remove(p, h);
 }
 
 int32_t replay_memory_free(replay_player *p, const replay_call *s)
 {
-    replay_handle *h = replay_handle_find(p, 'a', s->values[1]);
+    replay_handle *h = replay_handle_find(p, 'a', s->values[2]);
     if (h) free_block(p, h, NULL);
     return TN_OK;
 }
 
 int32_t replay_allocator_alloc(replay_player *p, const replay_call *s)
 {
-    void *made = NULL, *host = NULL;
-    uint64_t offset = 0, bytes = s->values[1];
-    if (!REPLAY_HAS(p->allocator, alloc) || !REPLAY_HAS(p->allocator, free))
-        return allocate(p, s, bytes, 3, s->values[4]);
-    int32_t status = p->allocator->alloc(p->self, replay_here(p, s, 'd', 0), bytes, replay_here(p, s, 's', 2),
-                                         &made, &offset, &host);
-    status = replay_made(p, s, status, 'a', 3, made);
+    tn_memory_request request = replay_request(p, s->values[4]);
+    tn_memory made = {.size = sizeof(made)};
+    if (!REPLAY_HAS(p->allocator, alloc) || !REPLAY_HAS(p->allocator, free)) return replay_memory_alloc(p, s);
+    request.stream = replay_here(p, s, 's', 5);
+    int32_t status = p->allocator->alloc(p->self, replay_here(p, s, 'd', 0), &request, &made);
+    status = replay_made(p, s, status, 'a', 7, made.allocation);
     if (status) return status;
     replay_handle *h = &p->handles[p->n_handles - 1];
-    h->from = s->values[4];
-    h->offset = offset;
-    h->bytes = bytes;
-    h->host = host ? (char *)host - offset : NULL;
+    replay_keep_memory(h, &made);
+    h->from = s->values[8];
+    h->bytes = request.bytes;
     h->part = 1;
     return TN_OK;
 }
 
 int32_t replay_allocator_free(replay_player *p, const replay_call *s)
 {
-    replay_handle *h = replay_handle_at(p, s->values[1], s->values[2]);
-    void *stream = replay_here(p, s, 's', 4);
+    replay_handle *h = replay_handle_at(p, s->values[2], s->values[3]);
+    void *stream = replay_here(p, s, 's', 8);
     if (!h) return TN_OK;
     int32_t status = h->part ? TN_OK : p->stream->synchronize(p->self, h->device, stream);
     free_block(p, h, stream);
@@ -143,21 +141,21 @@ int32_t replay_to_device(replay_player *p, const replay_call *s)
 {
     const replay_blob *blob = replay_find(p->file, s->values[3]);
     range r;
-    if (!blob || blob->bytes != s->values[4] || !find_range(p, s, 1, blob->bytes, &r)) return TN_E_CORRUPT;
-    return p->copy->host_to_device(p->self, r.device, r.allocation, r.offset, blob->data, blob->bytes,
-                                   replay_here(p, s, 's', 5));
+    if (!blob || blob->bytes != s->values[5] || !find_range(p, s, 1, blob->bytes, &r)) return TN_E_CORRUPT;
+    return p->copy->host_to_device(p->self, r.device, r.allocation, r.offset, blob->data, NULL, blob->bytes,
+                                   replay_here(p, s, 's', 6));
 }
 
 int32_t replay_to_host(replay_player *p, const replay_call *s)
 {
     const replay_blob *blob = replay_find(p->file, s->values[1]);
     range r;
-    if (!blob || blob->bytes != s->values[4] || !find_range(p, s, 2, blob->bytes, &r)) return TN_E_CORRUPT;
+    if (!blob || blob->bytes != s->values[5] || !find_range(p, s, 3, blob->bytes, &r)) return TN_E_CORRUPT;
     char *copy = malloc(blob->bytes + 1);
-    void *stream = replay_here(p, s, 's', 5);
+    void *stream = replay_here(p, s, 's', 6);
     if (!copy) return TN_E_OUT_OF_MEMORY;
     int32_t status =
-        p->copy->device_to_host(p->self, r.device, copy, r.allocation, r.offset, blob->bytes, stream);
+        p->copy->device_to_host(p->self, r.device, copy, NULL, r.allocation, r.offset, blob->bytes, stream);
     if (!status) status = p->stream->synchronize(p->self, r.device, stream);
     if (!status) compare_bytes(p, s, copy, blob);
     free(copy);
@@ -200,16 +198,17 @@ int32_t replay_peer(replay_player *p, const replay_call *s)
 
 int32_t replay_map(replay_player *p, const replay_call *s)
 {
-    const replay_blob *blob = s->count > 5 ? replay_find(p->file, s->values[5]) : NULL;
+    const replay_blob *blob = s->count > 6 ? replay_find(p->file, s->values[6]) : NULL;
     uint64_t bytes = s->values[3];
     int32_t maps = REPLAY_HAS(p->memory, map) && REPLAY_HAS(p->memory, unmap);
     void *view = NULL;
     range r;
     if (!find_range(p, s, 1, bytes, &r) || (blob && blob->bytes != bytes)) return TN_E_CORRUPT;
     if (!maps && !(view = malloc(bytes ? bytes : 1))) return TN_E_OUT_OF_MEMORY;
-    int32_t status = maps ? p->memory->map(p->self, r.device, r.allocation, r.offset, bytes, &view)
-                          : read_range(p, &r, bytes, view);
-    status = replay_made(p, s, status, 'm', 4, view);
+    int32_t status =
+        maps ? p->memory->map(p->self, r.device, r.allocation, r.offset, bytes, (uint32_t)s->values[4], &view)
+             : read_range(p, &r, bytes, view);
+    status = replay_made(p, s, status, 'm', 5, view);
     if (status) {
         if (!maps) free(view);
         return status;
@@ -246,19 +245,23 @@ int32_t replay_pin(replay_player *p, const replay_call *s)
     uint64_t bytes = (s->values[2] + page - 1) / page * page;
     if (!REPLAY_HAS(p->memory, pin) || !REPLAY_HAS(p->memory, unpin)) return TN_OK;
     void *pages = aligned_alloc(page, bytes ? bytes : page);
+    tn_memory made = {.size = sizeof(made)};
     int32_t status =
-        pages ? p->memory->pin(p->self, replay_here(p, s, 'd', 0), pages, s->values[2]) : TN_E_OUT_OF_MEMORY;
+        pages ? p->memory->pin(p->self, replay_here(p, s, 'd', 0), pages, bytes, &made) : TN_E_OUT_OF_MEMORY;
     status = replay_made(p, s, status, 'p', 1, pages);
-    if (status) free(pages);
+    if (status)
+        free(pages);
+    else
+        p->handles[p->n_handles - 1].memory = made;
     return status;
 }
 
 int32_t replay_unpin(replay_player *p, const replay_call *s)
 {
-    replay_handle *h = replay_handle_find(p, 'p', s->values[1]);
+    replay_handle *h = replay_handle_find(p, 'p', s->values[4]); /* device, kind, allocation, offset, host */
     if (!h) return TN_OK;
-    int32_t status = p->memory->unpin(p->self, h->device, h->here, s->values[2]);
-    if (!status) free(h->here);
+    p->memory->unpin(p->self, h->device, &h->memory);
+    free(h->here);
     replay_handle_remove(p, h);
-    return status;
+    return TN_OK;
 }

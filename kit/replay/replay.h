@@ -70,6 +70,7 @@ typedef struct replay_handle {
     void *here;
     void *device; /* here; NULL for devices */
     void *host;   /* allocations: the host's address of offset 0, or NULL */
+    tn_memory memory; /* allocations and pinned pages: as the plugin gave it */
     uint64_t from;
     uint64_t offset;
     uint64_t bytes;
@@ -137,6 +138,18 @@ void replay_handle_remove(replay_player *p, replay_handle *h);
 replay_handle *replay_handle_at(replay_player *p, uint64_t recorded, uint64_t offset);
 /* Where that byte lies here. */
 uint64_t replay_offset(const replay_handle *h, uint64_t offset);
+/* A request for memory of the kind that tensors have here. */
+static inline tn_memory_request replay_request(const replay_player *p, uint64_t bytes)
+{
+    return (tn_memory_request){.size = sizeof(tn_memory_request), .kind = p->memory_kind, .bytes = bytes};
+}
+/* Notes what the plugin gave for a handle. */
+static inline void replay_keep_memory(replay_handle *h, const tn_memory *memory)
+{
+    h->memory = *memory;
+    h->offset = memory->offset;
+    h->host = memory->host ? (char *)memory->host - memory->offset : NULL;
+}
 /* Memory that lives for one kernel call, zeroed. */
 void *replay_memory(replay_player *p, uint64_t bytes);
 /* A temporary allocation on the call's device under this recorded handle. */
@@ -169,7 +182,7 @@ void replay_nest(replay_player *p, replay_cursor *c, replay_nest_in_file *out);
 
 /* ---- slots.c, memory.c ------------------------------------------------------------------------------- */
 
-#define REPLAY_ARGUMENTS 12
+#define REPLAY_ARGUMENTS 16
 
 /* A call of a slot, its arguments in their order, handles and blobs by their numbers. */
 typedef struct replay_call {

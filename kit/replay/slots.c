@@ -35,8 +35,9 @@ static int32_t device_open(replay_player *p, const replay_call *s)
     void *made = NULL;
     for (size_t i = 0; i < p->n_handles && again && !made; i++)
         if (p->handles[i].kind == 'd') made = p->handles[i].here;
-    int32_t status = made ? TN_OK : p->device->open(p->self, again ? 0 : index, &made);
-    status = replay_made(p, s, status, 'd', 1, made);
+    const tn_device_options options = {.size = sizeof(options)};
+    int32_t status = made ? TN_OK : p->device->open(p->self, again ? 0 : index, &options, &made);
+    status = replay_made(p, s, status, 'd', 2, made);
     if (!status) p->handles[p->n_handles - 1].again = again && p->n_handles > 1;
     return status;
 }
@@ -49,8 +50,9 @@ static int32_t device_synchronize(replay_player *p, const replay_call *s)
 static int32_t stream_create(replay_player *p, const replay_call *s)
 {
     void *made = NULL;
-    int32_t status = p->stream->create(p->self, replay_here(p, s, 'd', 0), (int32_t)s->values[1], &made);
-    return replay_made(p, s, status, 's', 2, made);
+    const tn_stream_options options = {.size = sizeof(options), .priority = (int32_t)s->values[2]};
+    int32_t status = p->stream->create(p->self, replay_here(p, s, 'd', 0), &options, &made);
+    return replay_made(p, s, status, 's', 3, made);
 }
 
 static int32_t stream_destroy(replay_player *p, const replay_call *s)
@@ -156,24 +158,24 @@ static const struct {
     const char *needs;
     uint32_t arguments;
 } known[] = {
-    {"device.open", device_open, "", 2},
+    {"device.open", device_open, "", 3},
     {"device.synchronize", device_synchronize, "d", 1},
-    {"memory.alloc", replay_memory_alloc, "d", 5},
-    {"memory.free", replay_memory_free, "d", 3},
+    {"memory.alloc", replay_memory_alloc, "d", 13},
+    {"memory.free", replay_memory_free, "d", 8},
     {"memory.fill", replay_memory_fill, "da...s", 6},
-    {"copy.host_to_device", replay_to_device, "da...s", 6},
-    {"copy.device_to_host", replay_to_host, "d.a..s", 6},
+    {"copy.host_to_device", replay_to_device, "da....s", 7},
+    {"copy.device_to_host", replay_to_host, "d..a..s", 7},
     {"copy.device_to_device", replay_on_device, "da.a..s", 7},
     {"copy.peer", replay_peer, "da.da..s", 8},
-    {"allocator.alloc", replay_allocator_alloc, "d.s", 6},
-    {"allocator.free", replay_allocator_free, "d...s", 5},
-    {"memory.pin", replay_pin, "d", 3},
-    {"memory.unpin", replay_unpin, "d", 3},
-    {"memory.map", replay_map, "da", 5},
+    {"allocator.alloc", replay_allocator_alloc, "d....s", 13},
+    {"allocator.free", replay_allocator_free, "d.......s", 9},
+    {"memory.pin", replay_pin, "d", 10},
+    {"memory.unpin", replay_unpin, "d", 8},
+    {"memory.map", replay_map, "da", 6},
     {"memory.unmap", replay_unmap, "da", 3},
     {"memory.trim", trim, "d", 1},
     {"stream.host_callback", host_callback, "ds", 4},
-    {"stream.create", stream_create, "d", 3},
+    {"stream.create", stream_create, "d", 4},
     {"stream.destroy", stream_destroy, "d", 2},
     {"stream.synchronize", stream_synchronize, "ds", 2},
     {"stream.wait_event", wait_event, "ds", 3},
@@ -187,10 +189,9 @@ static const struct {
     {"device.status", NULL, "", 0},
     {"memory.info", NULL, "", 0},
     {"stream.query", NULL, "", 0},
-    {"stream.native", NULL, "", 0},
+    {"device.native", NULL, "", 0},
     {"event.query", NULL, "", 0},
     {"event.elapsed", NULL, "", 0},
-    {"random.fresh_seed", NULL, "", 0},
     {"autocast.classify", NULL, "", 0},
     {"plugin.quiesce", NULL, "", 0},
     {"plugin.shutdown", NULL, "", 0},
@@ -202,7 +203,6 @@ static const struct {
     const char *prefix;
     const char *why;
 } refused[] = {
-    {"layout.", "only the plugin that made a private layout knows what its bytes mean"},
     {"graph.", "a graph does its work after the recorded call"},
     {"collectives.", "a collective works on several devices, but a recording has one at a time"},
     {"", "this tenon cannot play that slot"},

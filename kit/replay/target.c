@@ -14,15 +14,12 @@
 
 /* ---- The host ---------------------------------------------------------------------------------------- */
 
-static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation,
-                              uint64_t *out_offset, void **out_host)
+static int32_t host_workspace(const tn_call *call, const tn_memory_request *request, tn_memory *out)
 {
     replay_player *p = call->state;
-    const replay_handle *h = replay_temporary(p, 0, bytes);
+    const replay_handle *h = replay_temporary(p, 0, request->bytes);
     if (!h) return TN_E_OUT_OF_MEMORY;
-    if (out_allocation) *out_allocation = h->here;
-    if (out_offset) *out_offset = 0;
-    if (out_host) *out_host = h->host;
+    *out = h->memory;
     return TN_OK;
 }
 
@@ -40,18 +37,19 @@ static int32_t host_resize_output(const tn_call *call, uint32_t i, uint32_t rank
     t->desc.rank = rank;
     t->desc.sizes = dims;
     t->desc.strides = dims + rank;
-    t->desc.byte_offset = 0;
     uint64_t bytes = record_extent(&t->desc);
     const replay_handle *h = bytes ? replay_temporary(p, 0, bytes) : NULL;
     if (bytes && !h) return TN_E_OUT_OF_MEMORY;
     t->desc.allocation = h ? h->here : NULL;
-    t->desc.host = h ? h->host : NULL;
+    t->desc.byte_offset = h ? h->memory.offset : 0;
+    t->desc.host = h ? h->memory.host : NULL;
+    t->desc.address = h ? h->memory.address : 0;
     return TN_OK;
 }
 
 /* The recorded seed and offset, so that the same numbers are drawn. */
 static int32_t host_random_reserve(const tn_call *call, tn_generator *generator, uint64_t count,
-                                   uint64_t *out_seed, uint64_t *out_offset)
+                                   tn_random_numbers *out)
 {
     replay_player *p = call->state;
     replay_cursor c = *p->host_calls;
@@ -62,8 +60,8 @@ static int32_t host_random_reserve(const tn_call *call, tn_generator *generator,
         replay_bytes(&c, n * 8);
         if (type != RECORD_RANDOM_RESERVE || seen++ != p->next_random) continue;
         replay_u64(&v);
-        *out_seed = replay_u64(&v);
-        *out_offset = replay_u64(&v);
+        out->seed = replay_u64(&v);
+        out->offset = replay_u64(&v);
         p->next_random++;
         return TN_OK;
     }
@@ -155,15 +153,15 @@ void *replay_memory(replay_player *p, uint64_t bytes)
 
 replay_handle *replay_temporary(replay_player *p, uint64_t recorded, uint64_t bytes)
 {
-    void *here = NULL, *host = NULL;
-    if (p->memory->alloc(p->self, p->call_device, bytes ? bytes : 1, p->memory_kind, &here, &host))
-        return NULL;
-    replay_handle *h = replay_handle_add(p, 'a', recorded, here);
+    const tn_memory_request request = replay_request(p, bytes ? bytes : 1);
+    tn_memory made = {.size = sizeof(made)};
+    if (p->memory->alloc(p->self, p->call_device, &request, &made)) return NULL;
+    replay_handle *h = replay_handle_add(p, 'a', recorded, made.allocation);
     if (!h) {
-        p->memory->free(p->self, p->call_device, here, bytes ? bytes : 1);
+        p->memory->free(p->self, p->call_device, &made);
         return NULL;
     }
-    h->host = host;
+    replay_keep_memory(h, &made);
     h->device = p->call_device;
     h->bytes = bytes ? bytes : 1;
     h->temporary = 1;
@@ -179,7 +177,7 @@ void replay_end_call(replay_player *p)
     for (size_t i = p->n_handles; i-- > 0;) {
         replay_handle *h = &p->handles[i];
         if (!h->temporary || h->kind != 'a') continue;
-        p->memory->free(p->self, p->call_device, h->here, h->bytes);
+        p->memory->free(p->self, p->call_device, &h->memory);
         replay_handle_remove(p, h);
     }
     while (p->blocks) {
@@ -267,13 +265,13 @@ static void close_one(replay_player *p, const replay_handle *h)
         if (REPLAY_HAS(p->memory, unmap)) (void)p->memory->unmap(p->self, h->device, NULL, h->here);
         break;
     case 'p':
-        (void)p->memory->unpin(p->self, h->device, h->here, h->bytes);
+        p->memory->unpin(p->self, h->device, &h->memory);
         break;
     case 'a':
         if (h->part)
-            p->allocator->free(p->self, h->device, h->here, h->offset, h->bytes, any_stream(p, h->device));
+            p->allocator->free(p->self, h->device, &h->memory, any_stream(p, h->device));
         else
-            p->memory->free(p->self, h->device, h->here, h->bytes);
+            p->memory->free(p->self, h->device, &h->memory);
         break;
     case 'e':
         p->event->destroy(p->self, h->device, h->here);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tenon.collectives: without it the host refuses them. All work is done when a call returns, so every rank's
- * memory is ready, and the host is the only one that moves bytes. There is no arithmetic: `dtypes` is empty,
- * so the host never asks for a reduction.
+ * memory is ready, and the host is the only one that moves bytes. There is no arithmetic, so the host never asks
+ * for a reduction. There is one process: without unique_id the host asks for no other communicators.
  */
 #include "null.h"
 
 #include <string.h>
-
-static const tn_dtype no_dtypes[] = {0};
 
 static const tn_collective_rank *rank_at(const tn_collective_rank *ranks, uint32_t rank_bytes, uint32_t i)
 {
@@ -25,13 +23,18 @@ static const void *source(const tn_collective_rank *rank)
     return (const char *)rank->from + rank->from_offset;
 }
 
+static int32_t supports(void *self, tn_dtype dtype, uint32_t reduction)
+{
+    return 0;
+}
+
 /* A communicator is its number of ranks. */
-static int32_t create(void *self, void *const *devices, uint32_t count, void **out_communicator)
+static int32_t create(void *self, const tn_communicator_options *options, void **out_communicator)
 {
     const tn_host *host = ((null_plugin *)self)->host;
     uint32_t *communicator = host->alloc(host->context, sizeof(*communicator));
     if (!communicator) return fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory for a communicator");
-    *communicator = count;
+    *communicator = options->count;
     *out_communicator = communicator;
     return TN_OK;
 }
@@ -40,6 +43,18 @@ static void destroy(void *self, void *communicator)
 {
     const tn_host *host = ((null_plugin *)self)->host;
     host->free(host->context, communicator, sizeof(uint32_t));
+}
+
+/* Nothing can fail after a call has returned. */
+static int32_t status_of(void *self, void *communicator)
+{
+    return TN_OK;
+}
+
+/* Without it: the host waits for the streams. */
+static int32_t abort_calls(void *self, void *communicator)
+{
+    return TN_OK;
 }
 
 static int32_t all_reduce(void *self, void *communicator, const tn_collective_rank *ranks,
@@ -68,6 +83,17 @@ static int32_t all_gather(void *self, void *communicator, const tn_collective_ra
     return TN_OK;
 }
 
+static int32_t all_to_all(void *self, void *communicator, const tn_collective_rank *ranks,
+                          uint32_t rank_bytes, uint64_t bytes)
+{
+    uint32_t count = *(const uint32_t *)communicator;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t part = 0; part < count; part++)
+            memcpy((char *)target(rank_at(ranks, rank_bytes, i)) + part * bytes,
+                   (const char *)source(rank_at(ranks, rank_bytes, part)) + i * bytes, (size_t)bytes);
+    return TN_OK;
+}
+
 static int32_t reduce_scatter(void *self, void *communicator, const tn_collective_rank *ranks,
                               uint32_t rank_bytes, uint64_t count, tn_dtype dtype, uint32_t reduction)
 {
@@ -81,11 +107,14 @@ static int32_t barrier(void *self, void *communicator, const tn_collective_rank 
 }
 
 const tn_collectives_interface null_collectives_interface = {.size = sizeof(tn_collectives_interface),
-                                                             .dtypes = no_dtypes,
+                                                             .supports = supports,
                                                              .create = create,
                                                              .destroy = destroy,
+                                                             .status = status_of,
+                                                             .abort = abort_calls,
                                                              .all_reduce = all_reduce,
                                                              .broadcast = broadcast,
                                                              .all_gather = all_gather,
                                                              .reduce_scatter = reduce_scatter,
+                                                             .all_to_all = all_to_all,
                                                              .barrier = barrier};

@@ -156,7 +156,8 @@ static void graph_destroy(void *self, void *device, void *graph)
     null_forget(self, graph);
 }
 
-static int32_t graph_instantiate(void *self, void *device, void *graph, void **out_executable)
+static int32_t graph_instantiate(void *self, void *device, void *graph, const tn_graph_options *options,
+                                 void **out_executable)
 {
     null_plugin *p = self;
     executable *e = malloc(sizeof(*e));

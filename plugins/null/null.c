@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define ALIGNMENT 64u
 
@@ -42,7 +41,7 @@ static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     null_plugin *p = self;
     if (index >= p->n_devices) return fail(self, TN_E_DEVICE, "null: no device has this index");
@@ -63,22 +62,37 @@ static int32_t device_synchronize(void *self, void *device)
     return TN_OK;
 }
 
-/* ---- tenon.memory: required ---------------------------------------------------------------------------- */
-
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+/* Without it: there are no handles of the vendor's own. A device here is its number, an allocation its address. */
+static int32_t device_native(void *self, void *device, uint32_t kind, void *handle, uint64_t *out)
 {
-    void *memory = NULL;
-    if (bytes > SIZE_MAX || posix_memalign(&memory, ALIGNMENT, (size_t)bytes))
-        return fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory");
-    *out_allocation = memory;
-    *out_host = memory;
+    const null_plugin *p = self;
+    if (kind != TN_NATIVE_DEVICE && kind != TN_NATIVE_ALLOCATION) return TN_E_UNSUPPORTED;
+    *out =
+        kind == TN_NATIVE_DEVICE ? (uint64_t)((uint32_t *)device - p->devices) : (uint64_t)(uintptr_t)handle;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+/* ---- tenon.memory: required ---------------------------------------------------------------------------- */
+
+/* What is not written stays 0. */
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    free(allocation);
+    void *memory = NULL;
+    size_t alignment = request->alignment > ALIGNMENT ? request->alignment : ALIGNMENT;
+    if (request->flags) return fail(self, TN_E_UNSUPPORTED, "null: unknown flags of memory");
+    if (request->bytes > SIZE_MAX || posix_memalign(&memory, alignment, (size_t)request->bytes))
+        return fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory");
+    out->kind = request->kind;
+    out->allocation = memory;
+    out->host = memory;
+    out->address = (uint64_t)(uintptr_t)memory;
+    out->bytes = request->bytes;
+    return TN_OK;
+}
+
+static void memory_free(void *self, void *device, const tn_memory *memory)
+{
+    free(memory->allocation);
 }
 
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -96,19 +110,19 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 }
 
 /* Without pin and unpin: pages are not pinned. */
-static int32_t memory_pin(void *self, void *device, void *host, uint64_t bytes)
+static int32_t memory_pin(void *self, void *device, void *host, uint64_t bytes, tn_memory *out)
 {
+    out->kind = TN_MEMORY_HOST;
+    out->host = host;
+    out->bytes = bytes;
     return TN_OK;
 }
 
-static int32_t memory_unpin(void *self, void *device, void *host, uint64_t bytes)
-{
-    return TN_OK;
-}
+static void memory_unpin(void *self, void *device, const tn_memory *memory) {}
 
 /* Without map and unmap: the host copies. */
 static int32_t memory_map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                          void **out_host)
+                          uint32_t flags, void **out_host)
 {
     *out_host = (char *)allocation + offset;
     return TN_OK;
@@ -128,14 +142,14 @@ static int32_t memory_trim(void *self, void *device)
 /* ---- tenon.copy: required ------------------------------------------------------------------------------ */
 
 static int32_t copy_host_to_device(void *self, void *device, void *allocation, uint64_t offset,
-                                   const void *host, uint64_t bytes, void *stream)
+                                   const void *host, const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     memcpy((char *)allocation + offset, host, (size_t)bytes);
     return TN_OK;
 }
 
-static int32_t copy_device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                                   uint64_t bytes, void *stream)
+static int32_t copy_device_to_host(void *self, void *device, void *host, const tn_memory *pinned,
+                                   void *allocation, uint64_t offset, uint64_t bytes, void *stream)
 {
     memcpy(host, (const char *)allocation + offset, (size_t)bytes);
     return TN_OK;
@@ -158,7 +172,7 @@ static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offs
 
 /* ---- tenon.stream: required ---------------------------------------------------------------------------- */
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = calloc(1, sizeof(null_stream));
     return *out_stream ? TN_OK : fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory for a stream");
@@ -185,12 +199,6 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
     return null_wait(self, stream, event);
-}
-
-/* Without it: there is no handle of the vendor's own. */
-static void *stream_native(void *self, void *device, void *stream)
-{
-    return NULL;
 }
 
 /* Without it: the host waits for the stream and calls. */
@@ -239,44 +247,21 @@ static int32_t event_elapsed(void *self, void *device, void *start, void *end, d
     return TN_OK;
 }
 
-/* ---- tenon.layout: without it tensors are strided ----------------------------------------------------- */
-
-static int32_t layout_convert(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
-                              void *stream)
-{
-    return fail(self, TN_E_UNSUPPORTED, "null: the only layout is strided");
-}
-
-static void layout_destroy_meta(void *self, void *meta) {}
-
-/* ---- tenon.random, tenon.autocast, tenon.allocator: without them the host's own serve ----------------- */
-
-static int32_t random_fresh_seed(void *self, void *device, uint64_t *out_seed)
-{
-    uint64_t seed;
-    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        return fail(self, TN_E_IO, "null: the system gave no random bytes");
-    *out_seed = seed;
-    return TN_OK;
-}
+/* ---- tenon.autocast, tenon.allocator: without them the host's own serve ------------------------------- */
 
 static int32_t autocast_classify(void *self, const char *op)
 {
     return -1;
 }
 
-static int32_t allocator_alloc(void *self, void *device, uint64_t bytes, void *stream, void **out_allocation,
-                               uint64_t *out_offset, void **out_host)
+static int32_t allocator_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    int32_t status = memory_alloc(self, device, bytes, TN_MEMORY_UNIFIED, out_allocation, out_host);
-    if (status == TN_OK) *out_offset = 0;
-    return status;
+    return memory_alloc(self, device, request, out);
 }
 
-static void allocator_free(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                           void *stream)
+static void allocator_free(void *self, void *device, const tn_memory *memory, void *stream)
 {
-    memory_free(self, device, allocation, bytes);
+    memory_free(self, device, memory);
 }
 
 /* ---- The tables: what the host sees ------------------------------------------------------------------- */
@@ -288,7 +273,8 @@ static const tn_device_interface device_interface = {.size = sizeof(tn_device_in
                                                      .open = device_open,
                                                      .close = device_close,
                                                      .status = device_status,
-                                                     .synchronize = device_synchronize};
+                                                     .synchronize = device_synchronize,
+                                                     .native = device_native};
 static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
                                                      .alloc = memory_alloc,
                                                      .free = memory_free,
@@ -310,7 +296,6 @@ static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_in
                                                      .query = stream_query,
                                                      .synchronize = stream_synchronize,
                                                      .wait_event = stream_wait_event,
-                                                     .native = stream_native,
                                                      .host_callback = stream_host_callback};
 static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
                                                    .create = event_create,
@@ -322,13 +307,6 @@ static const tn_event_interface event_interface = {.size = sizeof(tn_event_inter
 /* Zero rows are legal: operators run on the CPU, counted. `tenon doctor --fallbacks` lists them. */
 static const tn_kernels_interface kernels_interface = {
     .size = sizeof(tn_kernels_interface), .count = 0, .row_bytes = sizeof(tn_kernel_row), .rows = NULL};
-static const tn_layout_interface layout_interface = {.size = sizeof(tn_layout_interface),
-                                                     .count = 0,
-                                                     .layouts = NULL,
-                                                     .convert = layout_convert,
-                                                     .destroy_meta = layout_destroy_meta};
-static const tn_random_interface random_interface = {.size = sizeof(tn_random_interface),
-                                                     .fresh_seed = random_fresh_seed};
 static const tn_autocast_interface autocast_interface = {
     .size = sizeof(tn_autocast_interface), .low_dtype = TN_BFLOAT16, .classify = autocast_classify};
 static const tn_allocator_interface allocator_interface = {
@@ -341,7 +319,6 @@ static const struct {
     {"tenon.device", &device_interface},     {"tenon.memory", &memory_interface},
     {"tenon.copy", &copy_interface},         {"tenon.stream", &stream_interface},
     {"tenon.event", &event_interface},       {"tenon.kernels", &kernels_interface},
-    {"tenon.layout", &layout_interface},     {"tenon.random", &random_interface},
     {"tenon.autocast", &autocast_interface}, {"tenon.allocator", &allocator_interface},
     {"tenon.graph", &null_graph_interface},  {"tenon.collectives", &null_collectives_interface},
 };

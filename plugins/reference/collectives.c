@@ -11,14 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct meeting meeting;
+
 typedef struct communicator {
+    atomic_uint references; /* the host's, and one of each meeting */
     uint32_t count;
-    uint32_t reserved;
+    int32_t code; /* of the first call that failed */
+    int32_t reserved;
+    pthread_mutex_t lock;
+    meeting *meetings; /* queued or under way */
     reference_device *devices[REFERENCE_MAX_DEVICES];
+    char text[192];
 } communicator;
 
-typedef struct meeting meeting;
 struct meeting {
+    communicator *of;
+    meeting *next; /* in the communicator, under its lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     atomic_uint references;
@@ -134,6 +142,14 @@ static void work_broadcast(const meeting *m)
         if (m->to[r] != m->from[m->root]) memmove(m->to[r], m->from[m->root], m->length);
 }
 
+static void work_all_to_all(const meeting *m)
+{
+    for (uint32_t r = 0; r < m->count; r++) {
+        for (uint32_t k = 0; k < m->count; k++)
+            memcpy(m->to[r] + k * m->length, m->from[k] + r * m->length, m->length);
+    }
+}
+
 static void work_all_gather(const meeting *m)
 {
     for (uint32_t r = 0; r < m->count; r++) {
@@ -146,9 +162,25 @@ static void work_all_gather(const meeting *m)
 
 /* ---- Meeting ----------------------------------------------------------------------------------------- */
 
+static void release_communicator(communicator *c)
+{
+    if (atomic_fetch_sub(&c->references, 1) != 1) return;
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
 static void release_meeting(meeting *m)
 {
     if (atomic_fetch_sub(&m->references, 1) != 1) return;
+    communicator *c = m->of;
+    pthread_mutex_lock(&c->lock);
+    for (meeting **link = &c->meetings; *link; link = &(*link)->next) {
+        if (*link != m) continue;
+        *link = m->next;
+        break;
+    }
+    pthread_mutex_unlock(&c->lock);
+    release_communicator(c);
     pthread_cond_destroy(&m->changed);
     pthread_mutex_destroy(&m->lock);
     free(m);
@@ -176,8 +208,20 @@ static void ask_others(const meeting *m)
         if (m->streams[r]) reference_stream_ask(m->streams[r], m->numbers[r]);
 }
 
+/* The first error of the communicator, for its status. */
+static void note_error(communicator *c, int32_t code, const char *text)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!c->code) {
+        c->code = code;
+        snprintf(c->text, sizeof(c->text), "%s", text);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 static void finish_meeting(meeting *m)
 {
+    if (m->done) return; /* aborted */
     if (!m->code && !m->cancelled && m->work) m->work(m);
     m->done = 1;
     pthread_cond_broadcast(&m->changed);
@@ -202,6 +246,7 @@ static void run_rank(reference_stream *stream, reference_task *task)
     while (!m->done) pthread_cond_wait(&m->changed, &m->lock);
     code = m->code;
     pthread_mutex_unlock(&m->lock);
+    if (code) note_error(m->of, code, m->text);
     if (code && !dropped) reference_stream_fail(stream, code, m->text);
 }
 
@@ -268,17 +313,23 @@ static int32_t fill(const communicator *c, meeting *m, const tn_collective_rank 
 }
 
 /* Completes `what`, which has the operation, and queues it. */
-static int32_t meet(void *self, const communicator *c, const tn_collective_rank *given, uint32_t rank_bytes,
+static int32_t meet(void *self, communicator *c, const tn_collective_rank *given, uint32_t rank_bytes,
                     const meeting *what, uint64_t from, uint64_t to)
 {
     tn_collective_rank ranks[REFERENCE_MAX_DEVICES];
     meeting *m = malloc(sizeof(*m));
     if (!m) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for a collective");
     *m = *what;
+    m->of = c;
+    atomic_fetch_add(&c->references, 1);
     m->count = c->count;
     atomic_init(&m->references, 1);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
+    pthread_mutex_lock(&c->lock);
+    m->next = c->meetings;
+    c->meetings = m;
+    pthread_mutex_unlock(&c->lock);
     memset(ranks, 0, sizeof(ranks));
     for (uint32_t r = 0; r < c->count; r++)
         memcpy(&ranks[r], (const char *)given + (size_t)r * rank_bytes,
@@ -289,28 +340,70 @@ static int32_t meet(void *self, const communicator *c, const tn_collective_rank 
     return status;
 }
 
-static int32_t collectives_create(void *self, void *const *devices, uint32_t count, void **out_communicator)
+static int32_t supports(void *self, tn_dtype dtype, uint32_t reduction)
 {
+    const tn_dtype *d = reference_dtypes;
+    while (*d && *d != dtype) d++;
+    return *d != 0 && reduction <= TN_REDUCE_AVERAGE;
+}
+
+static int32_t collectives_create(void *self, const tn_communicator_options *options, void **out_communicator)
+{
+    uint32_t count = options->count;
+    if (options->world != count || options->flags)
+        return reference_error(self, TN_E_UNSUPPORTED,
+                               "reference: a communicator of %u ranks, %u of them here", options->world,
+                               count);
     if (count == 0 || count > REFERENCE_MAX_DEVICES)
         return reference_error(self, TN_E_ARGUMENT, "reference: a communicator of %u devices", count);
     communicator *c = calloc(1, sizeof(*c));
     if (!c) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for a communicator");
     c->count = count;
-    for (uint32_t i = 0; i < count; i++) c->devices[i] = devices[i];
+    atomic_init(&c->references, 1);
+    pthread_mutex_init(&c->lock, NULL);
+    for (uint32_t i = 0; i < count; i++) c->devices[i] = options->devices[i];
     *out_communicator = c;
     return TN_OK;
 }
 
 static void collectives_destroy(void *self, void *handle)
 {
-    free(handle);
+    release_communicator(handle);
+}
+
+static int32_t collectives_status(void *self, void *handle)
+{
+    communicator *c = handle;
+    pthread_mutex_lock(&c->lock);
+    int32_t code = c->code;
+    pthread_mutex_unlock(&c->lock);
+    return code ? reference_error(self, code, "%s", c->text) : TN_OK; /* the text does not change any more */
+}
+
+/* All meetings end with an error; ranks that come later do not wait. */
+static int32_t collectives_abort(void *self, void *handle)
+{
+    static const char text[] = "reference: the collective was aborted";
+    communicator *c = handle;
+    note_error(c, TN_E_STATE, text);
+    pthread_mutex_lock(&c->lock);
+    for (meeting *m = c->meetings; m; m = m->next) {
+        pthread_mutex_lock(&m->lock);
+        if (!m->done && !m->code) {
+            m->code = TN_E_STATE;
+            snprintf(m->text, sizeof(m->text), "%s", text);
+        }
+        m->done = 1;
+        pthread_cond_broadcast(&m->changed);
+        pthread_mutex_unlock(&m->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return TN_OK;
 }
 
 static int32_t check_dtype(const reference_state *state, tn_dtype dtype, uint32_t reduction)
 {
-    const tn_dtype *d = reference_dtypes;
-    while (*d && *d != dtype) d++;
-    if (*d && reduction <= TN_REDUCE_AVERAGE) return TN_OK;
+    if (supports(NULL, dtype, reduction)) return TN_OK;
     return reference_error(state, TN_E_DTYPE, "reference: no reduction %u of dtype 0x%x", reduction, dtype);
 }
 
@@ -339,6 +432,14 @@ static int32_t all_gather(void *self, void *handle, const tn_collective_rank *ra
     return meet(self, handle, ranks, rank_bytes, &what, bytes, bytes * ((const communicator *)handle)->count);
 }
 
+static int32_t all_to_all(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                          uint64_t bytes)
+{
+    const meeting what = {.work = work_all_to_all, .length = bytes};
+    uint64_t all = bytes * ((const communicator *)handle)->count;
+    return meet(self, handle, ranks, rank_bytes, &what, all, all);
+}
+
 static int32_t reduce_scatter(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                               uint64_t count, tn_dtype dtype, uint32_t reduction)
 {
@@ -358,12 +459,15 @@ static int32_t barrier(void *self, void *handle, const tn_collective_rank *ranks
 
 const tn_collectives_interface reference_collectives_interface = {
     .size = sizeof(tn_collectives_interface),
-    .dtypes = reference_dtypes,
+    .supports = supports,
     .create = collectives_create,
     .destroy = collectives_destroy,
+    .status = collectives_status,
+    .abort = collectives_abort,
     .all_reduce = all_reduce,
     .broadcast = broadcast,
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
+    .all_to_all = all_to_all,
     .barrier = barrier,
 };

@@ -285,7 +285,8 @@ static void run_launch(reference_stream *stream, reference_task *task)
     }
 }
 
-static int32_t graph_instantiate(void *self, void *device, void *handle, void **out_executable)
+static int32_t graph_instantiate(void *self, void *device, void *handle, const tn_graph_options *options,
+                                 void **out_executable)
 {
     executable *e = calloc(1, sizeof(*e));
     if (!e) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for an executable");

@@ -114,12 +114,18 @@ static void quarantine(reference_state *state, const reference_allocation *a)
     state->quarantine[state->n_quarantine++] = *a;
 }
 
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     reference_state *state = self;
+    uint64_t bytes = request->bytes;
     int32_t status = reference_check_lost(device);
     if (status) return status;
+    if (request->kind != TN_MEMORY_DEVICE || request->flags)
+        return reference_error(state, TN_E_UNSUPPORTED, "reference: memory of kind %u with flags 0x%x",
+                               request->kind, request->flags);
+    if (request->alignment > page_bytes())
+        return reference_error(state, TN_E_UNSUPPORTED, "reference: memory aligned to %u bytes",
+                               request->alignment);
     uint64_t page = page_bytes();
     reference_allocation a = {.bytes = bytes, .device = device};
     int good = 0;
@@ -132,18 +138,20 @@ static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t k
     if (!good)
         return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no %llu bytes are left",
                                (unsigned long long)bytes);
-    *out_allocation = a.handle;
-    *out_host = NULL;
+    out->kind = TN_MEMORY_DEVICE;
+    out->allocation = a.handle;
+    out->address = (uint64_t)(uintptr_t)a.handle;
+    out->bytes = bytes;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *memory)
 {
     reference_state *state = self;
     reference_allocation a = {.handle = NULL};
     pthread_mutex_lock(&state->memory_lock);
-    size_t at = lower_bound(state, allocation);
-    if (at < state->n_allocations && state->allocations[at].handle == allocation) {
+    size_t at = lower_bound(state, memory->allocation);
+    if (at < state->n_allocations && state->allocations[at].handle == memory->allocation) {
         a = state->allocations[at];
         a.device->used -= a.bytes;
         state->n_allocations--;
@@ -236,7 +244,7 @@ static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t 
 
 /* The host's bytes stay as they are until the stream has passed, so they are not copied here. */
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     int32_t status = reference_stream_check_runs(stream, "a copy from the host");
     if (status) return status;
@@ -244,8 +252,8 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
     return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     int32_t status = reference_stream_check_runs(stream, "a copy to the host");
     if (status) return status;

@@ -50,7 +50,7 @@ static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     reference_state *state = self;
     if (index >= state->n_devices)

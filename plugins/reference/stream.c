@@ -297,7 +297,7 @@ void reference_streams_stop(reference_state *state)
     pthread_mutex_unlock(&state->streams_lock);
 }
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     reference_state *state = self;
     int32_t status = reference_check_lost(device);

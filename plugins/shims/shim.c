@@ -21,6 +21,29 @@ int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
     return host->error(host->context, code, text);
 }
 
+/* ---- Structs ----------------------------------------------------------------------------------------- */
+
+void shim_read_struct(void *to, const void *from, uint32_t known)
+{
+    uint32_t size = 0;
+    memset(to, 0, known);
+    if (!from) return;
+    memcpy(&size, from, sizeof(size));
+    if (size > known) size = known;
+    if (size > sizeof(size)) memcpy(to, from, size);
+    memcpy(to, &size, sizeof(size));
+}
+
+void shim_write_struct(void *to, const void *from, uint32_t known)
+{
+    uint32_t size;
+    if (!to) return;
+    memcpy(&size, to, sizeof(size));
+    if (size > known) size = known;
+    if (size > sizeof(size))
+        memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), size - sizeof(size));
+}
+
 /* ---- Tables ------------------------------------------------------------------------------------------ */
 
 void shim_replace_slots(void *table, uint32_t size, const shim_wrapped_slot *slots, uint32_t count)

@@ -42,9 +42,7 @@ typedef enum shim_kind {
     SHIM_RANKS,   /* const tn_collective_rank *, one for each device of the communicator before it */
     SHIM_HOST_MEMORY,
     SHIM_TEXT,
-    SHIM_DESCRIPTOR, /* const tn_tensor_desc * */
-    SHIM_FACTS,      /* tn_device_facts * */
-    SHIM_META,
+    SHIM_FACTS,    /* tn_device_facts * */
     SHIM_CALLBACK, /* void (*)(void *) */
     SHIM_USER,     /* what the callback beside it is called with */
     SHIM_CALL,     /* const tn_call * */
@@ -61,6 +59,7 @@ typedef enum shim_kind {
 #define SHIM_HOST_THREAD 16u
 #define SHIM_IN_KERNEL   32u
 #define SHIM_IN_CALLBACK 64u
+#define SHIM_OPTIONAL    128u /* an output that may be left as it is: a field of a struct */
 
 typedef struct shim_argument {
     const char *name;
@@ -102,7 +101,7 @@ typedef union shim_value {
 } shim_value;
 
 /* The most arguments that a slot may have; the generator refuses more. */
-#define SHIM_MAX_ARGUMENTS 10
+#define SHIM_MAX_ARGUMENTS 16
 
 /*
  * One call of a slot, on the stack of its thread. `before` may replace values, which are then passed on;
@@ -203,6 +202,12 @@ int32_t shim_error(const tn_host *host, int32_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- For slots.c ------------------------------------------------------------------------------------- */
+
+/* A copy of a struct of any header version: at most `known` bytes, the rest 0, and `size` says how many. NULL gives
+ * zeros. */
+void shim_read_struct(void *to, const void *from, uint32_t known);
+/* Hands the fields of an output struct on, as many as both sides know, but for its size. `to` may be NULL. */
+void shim_write_struct(void *to, const void *from, uint32_t known);
 
 /* Numbers the call and calls the tool's `before`: 1 if the slot is to be called. */
 int32_t shim_enter(shim_call *c);

@@ -61,7 +61,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
@@ -77,10 +77,10 @@ static void device_close(void *self, void *device)
     if (f->closed == f->opened && (f->live_allocations || f->live_streams || f->live_events)) f->breaches++;
 }
 
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     fake *f = called(self);
+    uint64_t bytes = request->bytes;
     if (fails(f)) return f->failed_with;
     if (f->memory && bytes > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
     fake_block *b = malloc(sizeof *b);
@@ -89,17 +89,21 @@ static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t k
     f->used += bytes;
     f->allocations++;
     f->live_allocations++;
-    *out_allocation = b;
-    *out_host = is_host(f) ? b->data : NULL;
+    out->kind = request->kind;
+    out->allocation = b;
+    out->host = is_host(f) ? b->data : NULL;
+    out->bytes = bytes;
+    out->state = b;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *memory)
 {
     fake *f = called(self);
-    fake_block *b = allocation;
-    if (b->bytes != bytes) f->breaches++;
-    f->used -= bytes;
+    fake_block *b = memory->allocation;
+    if (b->bytes != memory->bytes || memory->state != b || memory->host != (is_host(f) ? b->data : NULL))
+        f->breaches++;
+    f->used -= memory->bytes;
     f->live_allocations--;
     free(b->data);
     free(b);
@@ -120,7 +124,7 @@ static int32_t memory_trim(void *self, void *device)
 }
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
@@ -128,8 +132,8 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
     return TN_OK;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
@@ -146,7 +150,7 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
     return TN_OK;
 }
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
@@ -189,9 +193,12 @@ static int32_t stream_wait_event(void *self, void *device, void *stream, void *e
     return TN_OK;
 }
 
-static void *stream_native(void *self, void *device, void *stream)
+static int32_t device_native(void *self, void *device, uint32_t kind, void *handle, uint64_t *out)
 {
-    return stream;
+    (void)called(self);
+    if (kind == TN_NATIVE_CONTEXT) return TN_E_UNSUPPORTED;
+    *out = kind == TN_NATIVE_DEVICE ? 0 : (uint64_t)(uintptr_t)handle;
+    return TN_OK;
 }
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
@@ -243,17 +250,14 @@ static int32_t event_elapsed(void *self, void *device, void *start, void *end, d
     return TN_OK;
 }
 
-static int32_t own_alloc(void *self, void *device, uint64_t bytes, void *stream, void **out_allocation,
-                         uint64_t *out_offset, void **out_host)
+static int32_t own_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    *out_offset = 0;
-    return memory_alloc(self, device, bytes, TN_MEMORY_DEVICE, out_allocation, out_host);
+    return memory_alloc(self, device, request, out);
 }
 
-static void own_free(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                     void *stream)
+static void own_free(void *self, void *device, const tn_memory *memory, void *stream)
 {
-    memory_free(self, device, allocation, bytes);
+    memory_free(self, device, memory);
 }
 
 tni_driver fake_driver(fake *f)
@@ -261,12 +265,13 @@ tni_driver fake_driver(fake *f)
     tni_driver d = {
         .plugin = "fake",
         .self = f,
-        .device = {sizeof d.device, 0, f->type, enumerate, facts, device_open, device_close, NULL, NULL},
+        .device = {sizeof d.device, 0, f->type, enumerate, facts, device_open, device_close, NULL, NULL,
+                   device_native},
         .memory = {sizeof d.memory, 0, memory_alloc, memory_free, NULL, memory_info, NULL, NULL, NULL, NULL,
                    memory_trim},
         .copy = {sizeof d.copy, 0, host_to_device, device_to_host, device_to_device, NULL},
         .stream = {sizeof d.stream, 0, stream_create, stream_destroy, stream_query, stream_synchronize,
-                   stream_wait_event, stream_native, NULL},
+                   stream_wait_event, NULL},
     };
     if (!f->no_events)
         d.event = (tn_event_interface){sizeof d.event, 0,           event_create,      event_destroy,

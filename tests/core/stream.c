@@ -29,7 +29,9 @@ Test(stream, current_and_default)
     cr_assert_eq(tn_stream_create(ctx, id, -1, &s), TN_OK);
     cr_assert_eq(tn_stream_id(s), 1);
     cr_assert_eq(tn_stream_device(s), id);
-    cr_assert_eq(tn_stream_native(s), s->handle);
+    uint64_t native = 0;
+    cr_assert_eq(tn_stream_native(s, &native), TN_OK);
+    cr_assert_eq(native, (uint64_t)(uintptr_t)s->handle);
     cr_assert_eq(tn_stream_set_current(ctx, s), TN_OK);
     cr_assert_eq(tn_stream_current(ctx, id), s);
     cr_assert_neq(tn_stream_current(ctx, tn_device_parse(ctx, "gpu:1")), s);

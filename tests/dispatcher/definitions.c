@@ -4,6 +4,7 @@
  * shape rules call the host, and when programs ask about operators: each gives an error that says what.
  */
 #include <stdio.h>
+#include "../plugins/slots.h"
 #include <string.h>
 #include <tenon/plugin.h>
 #include "support.h"
@@ -161,19 +162,19 @@ static int mode;
 static int32_t infer(void *self, const tn_call *call)
 {
     const int64_t sizes[] = {2}, huge[] = {INT64_MAX, INT64_MAX};
-    uint64_t seed, offset;
+    tn_random_numbers numbers = {.size = sizeof numbers};
     void *memory;
     switch (mode) {
     case 0:
-        return call->host->define_output(call, 1, TN_FLOAT32, 1, sizes, 0);
+        return slot_define(call, call->host, 1, TN_FLOAT32, 1, sizes, 0);
     case 1:
-        return call->host->define_output(call, 0, TN_FLOAT32, TN_MAX_RANK + 1, sizes, 0);
+        return slot_define(call, call->host, 0, TN_FLOAT32, TN_MAX_RANK + 1, sizes, 0);
     case 2:
-        return call->host->define_output(call, 0, TN_FLOAT32, 1, NULL, 0);
+        return slot_define(call, call->host, 0, TN_FLOAT32, 1, NULL, 0);
     case 3:
-        return call->host->define_output(call, 0, 12345, 1, sizes, 0);
+        return slot_define(call, call->host, 0, 12345, 1, sizes, 0);
     case 4:
-        return call->host->define_output(call, 0, TN_FLOAT32, 2, huge, 0);
+        return slot_define(call, call->host, 0, TN_FLOAT32, 2, huge, 0);
     case 5:
         return TN_OK; /* no output is defined */
     case 6:
@@ -181,13 +182,13 @@ static int32_t infer(void *self, const tn_call *call)
     case 7:
         return noted(call->host->set_output(call, 0, tn_value_as_tensor(call->args[0])));
     case 8:
-        return noted(call->host->workspace(call, 64, &memory, &offset, NULL));
+        return noted(slot_workspace(call, call->host, 64, &memory));
     case 9:
         return noted(call->host->keep_alive(call, &mode, NULL));
     case 10:
-        return noted(call->host->random_reserve(call, NULL, 4, &seed, &offset));
+        return noted(call->host->random_reserve(call, NULL, 4, &numbers));
     default:
-        return call->host->define_output(NULL, 0, TN_FLOAT32, 1, sizes, 0);
+        return slot_define(NULL, call->host, 0, TN_FLOAT32, 1, sizes, 0);
     }
 }
 
@@ -234,14 +235,13 @@ static const tn_call *call_before;
 static int32_t use_host(void *self, const tn_call *call)
 {
     const int64_t sizes[] = {5}, fewer[] = {1};
-    uint64_t seed, offset = 77;
-    void *memory = NULL, *host = NULL;
+    tn_random_numbers numbers = {.size = sizeof numbers};
+    void *memory = NULL;
     switch (mode) {
     case 0: /* all allowed */
-        if (call->host->workspace(call, 100, &memory, &offset, &host) || !memory) return TN_E_INTERNAL;
-        if (call->host->workspace(call, 100, NULL, NULL, NULL)) return TN_E_INTERNAL;
-        if (call->host->workspace(call, 0, &memory, NULL, &host) || memory || host) return TN_E_INTERNAL;
-        if (call->host->random_reserve(call, NULL, 4, &seed, &offset)) return TN_E_INTERNAL;
+        if (slot_workspace(call, call->host, 100, &memory) || !memory) return TN_E_INTERNAL;
+        if (slot_workspace(call, call->host, 0, &memory) || memory) return TN_E_INTERNAL;
+        if (call->host->random_reserve(call, NULL, 4, &numbers)) return TN_E_INTERNAL;
         if (call->host->resize_output(call, 0, 1, fewer)) return TN_E_INTERNAL;
         call_before = call;
         return call->host->call_scope(call) ? TN_E_INTERNAL : call->host->resize_output(call, 0, 1, sizes);
@@ -250,17 +250,17 @@ static int32_t use_host(void *self, const tn_call *call)
     case 2:
         return noted(call->host->resize_output(call, 0, TN_MAX_RANK + 1, sizes));
     case 3:
-        return noted(call->host->define_output(call, 0, TN_FLOAT32, 1, sizes, 0));
+        return noted(slot_define(call, call->host, 0, TN_FLOAT32, 1, sizes, 0));
     case 4:
         return noted(call->host->set_output(NULL, 0, NULL));
     case 5:
         return noted(call->host->keep_alive(NULL, NULL, count_release));
     case 6:
-        return noted(call->host->random_reserve(NULL, NULL, 1, &seed, &offset));
+        return noted(call->host->random_reserve(NULL, NULL, 1, &numbers));
     case 7:
         return noted(call->host->resize_output(NULL, 0, 1, sizes));
     case 8:
-        return noted(call->host->workspace(NULL, 1, &memory, NULL, NULL));
+        return noted(slot_workspace(NULL, call->host, 1, &memory));
     case 9:
         return call->host->call_scope(NULL) ? TN_OK : noted(TN_E_CONTRACT);
     default:
@@ -313,7 +313,7 @@ static int32_t compose(void *self, const tn_call *call)
         tn_matmul(own, x, tn_ones(own, TN_INTS(7)));
         return TN_OK; /* the scope has failed */
     default:
-        return call->host->define_output(call, 0, TN_FLOAT32, 0, NULL, 0);
+        return slot_define(call, call->host, 0, TN_FLOAT32, 0, NULL, 0);
     }
 }
 

@@ -5,6 +5,7 @@
  * dispatcher that ordinary calls do not reach: definitions, rows, observers, traces, profiles, fallbacks, libraries.
  */
 #include <stdio.h>
+#include "../plugins/slots.h"
 #include <string.h>
 #include <tenon/plugin.h>
 #include <tenon/trace.h>
@@ -83,8 +84,8 @@ static int32_t add_one(void *self, const tn_call *call)
 static int32_t infer_one(void *self, const tn_call *call)
 {
     const int64_t one = 1;
-    return call->host->define_output(call, 0, TN_FLOAT32, 1, &one,
-                                     tn_tensor_device(call->args[0].as.tensors[0]));
+    return slot_define(call, call->host, 0, TN_FLOAT32, 1, &one,
+                       tn_tensor_device(call->args[0].as.tensors[0]));
 }
 
 static int fall_back(void)

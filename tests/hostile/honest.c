@@ -15,21 +15,22 @@ static uint64_t pages(uint64_t bytes)
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-int32_t honest_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                     void **out_host)
+int32_t honest_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
+    uint64_t bytes = request->bytes;
     char *memory =
         mmap(NULL, pages(bytes) + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return TN_E_OUT_OF_MEMORY;
     mprotect(memory + pages(bytes), PAGE, PROT_NONE);
-    *out_allocation = memory;
-    *out_host = NULL;
+    out->kind = request->kind;
+    out->allocation = memory;
+    out->bytes = bytes;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *memory)
 {
-    munmap(allocation, pages(bytes) + PAGE);
+    munmap(memory->allocation, pages(memory->bytes) + PAGE);
 }
 
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -46,14 +47,14 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 }
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     memcpy((char *)allocation + offset, host, bytes);
     return TN_OK;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     memcpy(host, (char *)allocation + offset, bytes);
     return TN_OK;
@@ -91,7 +92,7 @@ int32_t honest_facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     *out_device = &the;
     return TN_OK;
@@ -104,7 +105,7 @@ static int32_t device_synchronize(void *self, void *device)
     return TN_OK;
 }
 
-static int32_t make_stream(void *self, void *device, int32_t priority, void **out)
+static int32_t make_stream(void *self, void *device, const tn_stream_options *options, void **out)
 {
     *out = &the.stream;
     return TN_OK;

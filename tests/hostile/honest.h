@@ -32,8 +32,7 @@ void lie(void);
 /* What the honest device does, for liars that do it first. */
 int32_t honest_init(const tn_host *host, void **out_self);
 int32_t honest_facts(void *self, uint32_t index, tn_device_facts *out);
-int32_t honest_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                     void **out_host);
+int32_t honest_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out);
 int32_t honest_add(void *self, const tn_call *call);
 
 #endif

@@ -305,7 +305,7 @@ def check_new_plugin(tool, _):
 
 def check_broken(tool, skewed):
     cases = {"constructor_crashes": "probe: crashed with SIGABRT (6) while loading", "bss": "lies in .bss",
-             "init_fails": "no licence for this machine", "wrong_abi": "ABI generation: expected 1 to 1, found 7 to 7"}
+             "init_fails": "no licence for this machine", "wrong_abi": "ABI generation: expected 2 to 2, found 7 to 7"}
     for case, expected in cases.items():
         with tempfile.TemporaryDirectory(dir=skewed) as folder:
             path = write_manifest(folder, f"{skewed}/libskewed_{case}.so")

@@ -26,28 +26,31 @@ static int fault(const char *name)
 /* ---- Slots --------------------------------------------------------------------------------------------- */
 
 /* Flips a bit of long copies. */
-static int32_t wrong_device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                                    uint64_t bytes, void *stream)
+static int32_t wrong_device_to_host(void *self, void *device, void *host, const tn_memory *pinned,
+                                    void *allocation, uint64_t offset, uint64_t bytes, void *stream)
 {
-    int32_t status = device_to_host(self, device, host, allocation, offset, bytes, stream);
+    int32_t status = device_to_host(self, device, host, NULL, allocation, offset, bytes, stream);
     if (bytes > 4096) ((char *)host)[4096] ^= 1;
     return status;
 }
 
 /* Breaks the promised alignment. */
-static int32_t wrong_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                           void **out_host)
+static int32_t wrong_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    int32_t status = memory_alloc(self, device, bytes + 64, kind, out_allocation, out_host);
+    tn_memory_request more = *request;
+    more.bytes += 64;
+    int32_t status = memory_alloc(self, device, &more, out);
     if (status) return status;
-    *out_allocation = (char *)*out_allocation + 8;
-    *out_host = *out_allocation;
+    out->allocation = (char *)out->allocation + 8;
+    out->host = out->allocation;
     return TN_OK;
 }
 
-static void wrong_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void wrong_free(void *self, void *device, const tn_memory *memory)
 {
-    memory_free(self, device, (char *)allocation - 8, bytes);
+    tn_memory right = *memory;
+    right.allocation = (char *)right.allocation - 8;
+    memory_free(self, device, &right);
 }
 
 static int32_t wrong_query(void *self, void *device, void *stream, int32_t *out_done)

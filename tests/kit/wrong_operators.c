@@ -6,6 +6,7 @@
 #define TN_PLUGIN
 #include <tenon/operator_library.h>
 #include <tenon/ops.h>
+#include "../plugins/slots.h"
 
 static const tn_dtype doubles[] = {TN_FLOAT64, 0};
 
@@ -27,7 +28,7 @@ static int32_t like_input(void *self, const tn_call *call)
     const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
     if (x->dtype != TN_FLOAT64)
         return call->host->error(call->host->context, TN_E_DTYPE, "x must be float64");
-    return call->host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
+    return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
 }
 static int32_t doubled(void *self, const tn_call *call)
 {

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every released binary with today's library: plugins are loaded and checked, programs run and print what they printed.
 
+0.1 is older than the first contract that is kept (docs/abi-policy.md): its plugin must be refused, with the words below.
+
     museum.py BUILD
 """
 import gzip
@@ -21,6 +23,10 @@ import header_library  # noqa: E402
 # What a type may do: grow at its end. lock.py says more exactly where that is allowed.
 SUPPRESSIONS = "[suppress_type]\n  type_kind = struct\n  has_data_member_inserted_at = end\n"
 SMOOTH = ["tensor([1.0635, 3.0000, 0.8466], dtype=torch.float64)", "gradient is right"]
+
+
+REFUSED = ["0.1"]
+REFUSAL = "ABI generation: expected 2 to 2, found 1 to 1 (compile the plugin with this library's headers)"
 
 
 class Failure(Exception):
@@ -62,6 +68,13 @@ def check_plugins(exhibits):
         exhibits.tenon("check", exhibits.folder / name, "--tier", "0")
 
 
+def check_refusal(exhibits):
+    report = json.loads(exhibits.tenon("doctor", "--json"))
+    found = [p for p in report["plugins"] if p["library"].startswith(str(exhibits.folder))]
+    if not found or any(p["state"] == "loaded" or REFUSAL not in p["reason"] for p in found):
+        raise Failure(f"a plugin of another generation: {[(p['state'], p['reason']) for p in found]}")
+
+
 def check_operators(exhibits):
     output = exhibits.run(exhibits.folder / "use", exhibits.folder / "libsmooth.so").splitlines()
     if output != SMOOTH:
@@ -96,13 +109,13 @@ CHECKS = [check_plugins, check_operators, check_device, check_contract]
 
 def main():
     build = Path(sys.argv[1]).resolve()
-    releases = sorted(p for p in HERE.iterdir() if (p / "tenon.abi.gz").exists())
+    releases = sorted(p for p in HERE.iterdir() if (p / "tenon.abi.gz").exists() or p.name in REFUSED)
     if platform.machine() != "x86_64":
         print("0 passed, 0 failed, 1 skipped: the binaries are for x86-64")
         return 77
     passed = failed = 0
     for release in releases:
-        for check in CHECKS:
+        for check in [check_refusal] if release.name in REFUSED else CHECKS:
             with tempfile.TemporaryDirectory(dir=build) as folder:
                 os.chmod(folder, 0o755)
                 try:

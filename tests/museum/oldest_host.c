@@ -9,6 +9,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include "../plugins/slots.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static const tn_host *make_host(void)
 {
     const tn_host host = {.size = HOST_BYTES,
                           .abi_major = 0,
-                          .abi_minor = 1,
+                          .abi_minor = 2,
                           .error = host_error,
                           .alloc = host_alloc,
                           .free = host_free};
@@ -79,16 +80,16 @@ static int use_device(const char *path, const tn_plugin_table *table, void *self
     facts->size = FACTS_BYTES;
     if (devices->facts(self, 0, facts) || facts->size != FACTS_BYTES || !facts->name[0])
         return wrong(path, "facts");
-    if (devices->open(self, 0, &device) || streams->create(self, device, 0, &stream))
+    if (slot_open(devices, self, 0, &device) || slot_stream(streams, self, device, 0, &stream))
         return wrong(path, "open");
-    if (memory->alloc(self, device, sizeof(there), facts->memory_kinds & -facts->memory_kinds, &allocation,
-                      &host))
+    if (slot_alloc(memory, self, device, sizeof(there), facts->memory_kinds & -facts->memory_kinds,
+                   &allocation, &host))
         return wrong(path, "alloc");
-    if (copy->host_to_device(self, device, allocation, 0, there, sizeof(there), stream) ||
-        copy->device_to_host(self, device, back, allocation, 0, sizeof(back), stream) ||
+    if (copy->host_to_device(self, device, allocation, 0, there, NULL, sizeof(there), stream) ||
+        copy->device_to_host(self, device, back, NULL, allocation, 0, sizeof(back), stream) ||
         streams->synchronize(self, device, stream) || memcmp(there, back, sizeof(there)))
         return wrong(path, "copies");
-    memory->free(self, device, allocation, sizeof(there));
+    slot_free(memory, self, device, allocation, sizeof(there));
     streams->destroy(self, device, stream);
     devices->close(self, device);
     return 0;
@@ -98,8 +99,8 @@ static int try_plugin(const char *path)
 {
     char reason[64] = "";
     const tn_host_offer offer = {.size = OFFER_BYTES,
-                                 .abi_min = 1,
-                                 .abi_max = 1,
+                                 .abi_min = 2,
+                                 .abi_max = 2,
                                  .reason = reason,
                                  .reason_bytes = sizeof(reason) - 1};
     tn_host_offer *old_offer = at_the_edge(OFFER_BYTES);
@@ -111,7 +112,7 @@ static int try_plugin(const char *path)
     if (!info) return wrong(path, dlerror());
     memcpy(old_offer, &offer, OFFER_BYTES);
     table->size = TABLE_BYTES;
-    if (info->entry(old_offer, table) || table->abi != 1) return wrong(path, reason);
+    if (info->entry(old_offer, table) || table->abi != 2) return wrong(path, reason);
     if (table->init(make_host(), &self)) return wrong(path, "init");
     if (table->get_interface(self, "tenon.device", 2) || table->get_interface(self, "tenon.future", 1))
         return wrong(path, "gives interfaces that it cannot know");

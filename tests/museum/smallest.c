@@ -28,7 +28,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t open_device(void *self, uint32_t index, void **out_device)
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     *out_device = &handle;
     return TN_OK;
@@ -41,18 +41,17 @@ static int32_t well(void *self, void *device)
     return TN_OK;
 }
 
-static int32_t alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                     void **out_host)
+static int32_t alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     void *memory = NULL;
-    if (posix_memalign(&memory, 64, (size_t)bytes)) return TN_E_OUT_OF_MEMORY;
-    *out_allocation = *out_host = memory;
+    if (posix_memalign(&memory, 64, (size_t)request->bytes)) return TN_E_OUT_OF_MEMORY;
+    out->allocation = out->host = memory;
     return TN_OK;
 }
 
-static void free_memory(void *self, void *device, void *allocation, uint64_t bytes)
+static void free_memory(void *self, void *device, const tn_memory *memory)
 {
-    free(allocation);
+    free(memory->allocation);
 }
 
 static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -69,14 +68,14 @@ static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_
 }
 
 static int32_t to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                         uint64_t bytes, void *stream)
+                         const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     memcpy((char *)allocation + offset, host, (size_t)bytes);
     return TN_OK;
 }
 
-static int32_t to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                       uint64_t bytes, void *stream)
+static int32_t to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                       uint64_t offset, uint64_t bytes, void *stream)
 {
     memcpy(host, (const char *)allocation + offset, (size_t)bytes);
     return TN_OK;
@@ -89,7 +88,7 @@ static int32_t between(void *self, void *device, void *to, uint64_t to_offset, v
     return TN_OK;
 }
 
-static int32_t create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = &handle;
     return TN_OK;

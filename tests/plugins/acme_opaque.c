@@ -5,6 +5,7 @@
  * by acme.c.
  */
 #include "fixture.h"
+#include "slots.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -61,10 +62,10 @@ Test(acme_opaque, memory_has_no_address_for_the_host)
     fixture f;
     void *allocation = NULL, *host = &f;
     fixture_open(&f);
-    cr_assert_eq(f.memory->alloc(f.self, f.device, 64, TN_MEMORY_DEVICE, &allocation, &host), TN_OK);
+    cr_assert_eq(slot_alloc(f.memory, f.self, f.device, 64, TN_MEMORY_DEVICE, &allocation, &host), TN_OK);
     cr_assert_not_null(allocation);
     cr_assert_null(host);
-    f.memory->free(f.self, f.device, allocation, 64);
+    slot_free(f.memory, f.self, f.device, allocation, 64);
     fixture_close(&f);
 }
 
@@ -81,7 +82,8 @@ Test(acme_opaque, work_is_later_in_order_and_on_another_thread)
     tn_value out = fixture_value(&t), args[] = {out, tn_value_float(5)};
     cr_assert_eq(fixture_run(&f, "prim::fill", args, 2, &out, 1, NULL), TN_OK);
     args[1] = tn_value_float(-1); /* the call was borrowed until the kernel returned: a copy is queued */
-    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, t.desc.allocation, 0, 8, f.stream), TN_OK);
+    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, NULL, t.desc.allocation, 0, 8, f.stream),
+                 TN_OK);
     cr_assert_eq(is_done(&f, f.stream), 0);
     cr_assert_eq(back[0], 7);
     open_gate(&g);
@@ -169,7 +171,7 @@ Test(acme_opaque, events_order_streams)
     fixture f;
     gate g;
     fixture_open(&f);
-    cr_assert_eq(f.streams->create(f.self, f.device, 0, &other), TN_OK);
+    cr_assert_eq(slot_stream(f.streams, f.self, f.device, 0, &other), TN_OK);
     cr_assert_eq(f.events->create(f.self, f.device, 0, &event), TN_OK);
     cr_assert_eq(f.events->query(f.self, f.device, event, &done), TN_OK);
     cr_assert_eq(done, 1, "never recorded");

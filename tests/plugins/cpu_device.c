@@ -2,6 +2,7 @@
 /* The CPU as a device: what it says of itself, memory, copies, streams that are always done, events with
  * times. */
 #include "fixture.h"
+#include "slots.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -47,11 +48,12 @@ Test(cpu_device, memory_is_aligned_and_the_hosts)
     fixture_open(&f);
     for (size_t i = 0; i < 4; i++) {
         void *allocation, *host;
-        cr_assert_eq(f.memory->alloc(f.self, f.device, sizes[i], TN_MEMORY_HOST, &allocation, &host), TN_OK);
+        cr_assert_eq(slot_alloc(f.memory, f.self, f.device, sizes[i], TN_MEMORY_HOST, &allocation, &host),
+                     TN_OK);
         cr_assert_eq((uintptr_t)host % 64, 0);
         cr_assert_eq(f.memory->fill(f.self, f.device, allocation, 0, sizes[i], 0x5a, f.stream), TN_OK);
         cr_assert_eq(((unsigned char *)host)[sizes[i] - 1], 0x5a);
-        f.memory->free(f.self, f.device, allocation, sizes[i]);
+        slot_free(f.memory, f.self, f.device, allocation, sizes[i]);
     }
     fixture_close(&f);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host in miniature: loading, tensors, nests and calls. See fixture.h. */
 #include "fixture.h"
+#include "slots.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -38,16 +39,16 @@ static int32_t host_resize_output(const tn_call *call, uint32_t i, uint32_t rank
     return TN_OK;
 }
 
-static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation,
-                              uint64_t *out_offset, void **out_host)
+static int32_t host_workspace(const tn_call *call, const tn_memory_request *request, tn_memory *out)
 {
     fixture *f = call->state;
     cr_assert_lt(f->scratch_count, 16);
-    void *memory = bytes ? host_alloc(f, bytes) : NULL; /* 0 bytes give NULL */
+    void *memory = request->bytes ? host_alloc(f, request->bytes) : NULL; /* no workspace has no address */
     if (memory) f->scratch[f->scratch_count++] = memory;
-    *out_allocation = memory;
-    *out_offset = 0;
-    *out_host = memory;
+    out->allocation = memory;
+    out->host = memory;
+    out->address = (uint64_t)(uintptr_t)memory;
+    out->bytes = request->bytes;
     return TN_OK;
 }
 
@@ -91,8 +92,8 @@ void fixture_load(fixture *f)
 void fixture_open(fixture *f)
 {
     fixture_load(f);
-    cr_assert_eq(f->device_interface->open(f->self, 0, &f->device), TN_OK, "%s", f->error_message);
-    cr_assert_eq(f->streams->create(f->self, f->device, 0, &f->stream), TN_OK, "%s", f->error_message);
+    cr_assert_eq(slot_open(f->device_interface, f->self, 0, &f->device), TN_OK, "%s", f->error_message);
+    cr_assert_eq(slot_stream(f->streams, f->self, f->device, 0, &f->stream), TN_OK, "%s", f->error_message);
 }
 
 void fixture_close(fixture *f)
@@ -100,7 +101,7 @@ void fixture_close(fixture *f)
     if (f->stream && f->n_kept > 0) f->streams->synchronize(f->self, f->device, f->stream);
     while (f->device && f->n_kept > 0) {
         f->n_kept--;
-        f->memory->free(f->self, f->device, f->kept[f->n_kept].allocation, f->kept[f->n_kept].bytes);
+        slot_free(f->memory, f->self, f->device, f->kept[f->n_kept].allocation, f->kept[f->n_kept].bytes);
     }
     if (f->stream) f->streams->destroy(f->self, f->device, f->stream);
     if (f->table.quiesce) cr_assert_eq(f->table.quiesce(f->self), TN_OK);
@@ -126,15 +127,15 @@ fixture_tensor fixture_tensor_make(fixture *f, tn_dtype dtype, uint32_t rank, co
     t.bytes = (uint64_t)(numel * tn_dtype_bytes(dtype));
     if (t.bytes == 0) return t;
     cr_assert_eq(f->device_interface->facts(f->self, 0, &facts), TN_OK);
-    cr_assert_eq(f->memory->alloc(f->self, f->device, t.bytes, facts.memory_kinds & (0u - facts.memory_kinds),
-                                  &t.desc.allocation, &t.desc.host),
+    cr_assert_eq(slot_alloc(f->memory, f->self, f->device, t.bytes,
+                            facts.memory_kinds & (0u - facts.memory_kinds), &t.desc.allocation, &t.desc.host),
                  TN_OK, "%s", f->error_message);
     cr_assert_lt(f->n_kept, sizeof f->kept / sizeof *f->kept);
     f->kept[f->n_kept].allocation = t.desc.allocation;
     f->kept[f->n_kept++].bytes = t.bytes;
     if (data)
         cr_assert_eq(
-            f->copy->host_to_device(f->self, f->device, t.desc.allocation, 0, data, t.bytes, f->stream),
+            f->copy->host_to_device(f->self, f->device, t.desc.allocation, 0, data, NULL, t.bytes, f->stream),
             TN_OK);
     else
         cr_assert_eq(f->memory->fill(f->self, f->device, t.desc.allocation, 0, t.bytes, 0, f->stream), TN_OK);
@@ -148,16 +149,16 @@ void fixture_tensor_free(fixture *f, fixture_tensor *t)
     uint32_t i = 0;
     while (i < f->n_kept && f->kept[i].allocation != t->desc.allocation) i++;
     if (i < f->n_kept) f->kept[i] = f->kept[--f->n_kept];
-    if (t->desc.allocation) f->memory->free(f->self, f->device, t->desc.allocation, t->bytes);
+    if (t->desc.allocation) slot_free(f->memory, f->self, f->device, t->desc.allocation, t->bytes);
     t->desc.allocation = NULL;
 }
 
 int32_t fixture_read(fixture *f, const fixture_tensor *t, void *out)
 {
     if (t->bytes)
-        cr_assert_eq(
-            f->copy->device_to_host(f->self, f->device, out, t->desc.allocation, 0, t->bytes, f->stream),
-            TN_OK);
+        cr_assert_eq(f->copy->device_to_host(f->self, f->device, out, NULL, t->desc.allocation, 0, t->bytes,
+                                             f->stream),
+                     TN_OK);
     return f->streams->synchronize(f->self, f->device, f->stream);
 }
 

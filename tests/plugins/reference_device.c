@@ -4,6 +4,7 @@
  * several devices.
  */
 #include "fixture.h"
+#include "slots.h"
 
 #include <criterion/criterion.h>
 #include <semaphore.h>
@@ -64,10 +65,10 @@ Test(reference_device, ranges_are_checked)
     fixture f;
     fixture_open(&f);
     fixture_tensor t = fixture_tensor_make(&f, TN_FLOAT32, 1, four, NULL);
-    cr_assert_eq(f.copy->host_to_device(f.self, f.device, t.desc.allocation, 12, bytes, 5, f.stream),
+    cr_assert_eq(f.copy->host_to_device(f.self, f.device, t.desc.allocation, 12, bytes, NULL, 5, f.stream),
                  TN_E_CONTRACT);
     cr_assert(strstr(f.error_message, "outside an allocation of 16 bytes"), "%s", f.error_message);
-    cr_assert_eq(f.copy->host_to_device(f.self, f.device, bytes, 0, bytes, 4, f.stream), TN_E_CONTRACT);
+    cr_assert_eq(f.copy->host_to_device(f.self, f.device, bytes, 0, bytes, NULL, 4, f.stream), TN_E_CONTRACT);
     cr_assert(strstr(f.error_message, "is not an allocation of device 0"), "%s", f.error_message);
     fixture_close(&f);
 }
@@ -79,16 +80,16 @@ Test(reference_device, memory_has_a_limit)
     uint64_t free_bytes = 0, total = 0;
     setenv("TENON_REFERENCE_MEMORY", "10000", 1);
     fixture_open(&f);
-    cr_assert_eq(f.memory->alloc(f.self, f.device, 6000, TN_MEMORY_DEVICE, &allocation, &host), TN_OK);
+    cr_assert_eq(slot_alloc(f.memory, f.self, f.device, 6000, TN_MEMORY_DEVICE, &allocation, &host), TN_OK);
     cr_assert_eq(f.memory->info(f.self, f.device, &free_bytes, &total), TN_OK);
     cr_assert_eq(free_bytes, 4000);
     cr_assert_eq(total, 10000);
-    cr_assert_eq(f.memory->alloc(f.self, f.device, 6000, TN_MEMORY_DEVICE, &second, &host),
+    cr_assert_eq(slot_alloc(f.memory, f.self, f.device, 6000, TN_MEMORY_DEVICE, &second, &host),
                  TN_E_OUT_OF_MEMORY);
     cr_assert_null(second);
-    f.memory->free(f.self, f.device, allocation, 6000);
-    cr_assert_eq(f.memory->alloc(f.self, f.device, 10000, TN_MEMORY_DEVICE, &second, &host), TN_OK);
-    f.memory->free(f.self, f.device, second, 10000);
+    slot_free(f.memory, f.self, f.device, allocation, 6000);
+    cr_assert_eq(slot_alloc(f.memory, f.self, f.device, 10000, TN_MEMORY_DEVICE, &second, &host), TN_OK);
+    slot_free(f.memory, f.self, f.device, second, 10000);
     fixture_close(&f);
 }
 
@@ -139,7 +140,8 @@ Test(reference_device, work_is_queued)
         cr_assert_eq(fill_with(&f, &borrowed, 2.5), TN_OK);
         memset(&borrowed, 0xee, sizeof(borrowed));
     }
-    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, t.desc.allocation, 0, 16, f.stream), TN_OK);
+    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, NULL, t.desc.allocation, 0, 16, f.stream),
+                 TN_OK);
     sem_wait(&g.reached);
     cr_assert_eq(f.streams->query(f.self, f.device, f.stream, &done), TN_OK);
     cr_assert_eq(done, 0);
@@ -164,7 +166,7 @@ Test(reference_device, a_stream_waits_for_an_event)
     fixture f;
     fixture_open(&f);
     gate_init(&g);
-    cr_assert_eq(f.streams->create(f.self, f.device, 0, &second), TN_OK);
+    cr_assert_eq(slot_stream(f.streams, f.self, f.device, 0, &second), TN_OK);
     cr_assert_eq(f.events->create(f.self, f.device, TN_EVENT_TIMING, &event), TN_OK);
     cr_assert_eq(f.events->create(f.self, f.device, TN_EVENT_TIMING, &late), TN_OK);
     cr_assert_eq(f.events->query(f.self, f.device, event, &done), TN_OK);
@@ -174,7 +176,8 @@ Test(reference_device, a_stream_waits_for_an_event)
     cr_assert_eq(fill_with(&f, &t, 7), TN_OK);
     cr_assert_eq(f.events->record(f.self, f.device, event, f.stream), TN_OK);
     cr_assert_eq(f.streams->wait_event(f.self, f.device, second, event), TN_OK);
-    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, t.desc.allocation, 0, 16, second), TN_OK);
+    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, NULL, t.desc.allocation, 0, 16, second),
+                 TN_OK);
     cr_assert_eq(f.events->record(f.self, f.device, late, second), TN_OK);
     sem_wait(&g.reached);
     f.events->query(f.self, f.device, event, &done);
@@ -233,19 +236,19 @@ Test(reference_device, peers_copy)
     fixture f;
     setenv("TENON_REFERENCE_DEVICES", "2", 1);
     fixture_open(&f);
-    cr_assert_eq(f.device_interface->open(f.self, 1, &other), TN_OK);
-    cr_assert_eq(f.streams->create(f.self, other, 0, &stream), TN_OK);
+    cr_assert_eq(slot_open(f.device_interface, f.self, 1, &other), TN_OK);
+    cr_assert_eq(slot_stream(f.streams, f.self, other, 0, &stream), TN_OK);
     fixture_tensor t = fixture_tensor_make(&f, TN_FLOAT32, 1, four, data);
-    cr_assert_eq(f.memory->alloc(f.self, other, 16, TN_MEMORY_DEVICE, &allocation, &host), TN_OK);
+    cr_assert_eq(slot_alloc(f.memory, f.self, other, 16, TN_MEMORY_DEVICE, &allocation, &host), TN_OK);
     cr_assert_eq(f.copy->peer(f.self, other, allocation, 0, f.device, t.desc.allocation, 4, 12, stream),
                  TN_OK);
-    cr_assert_eq(f.copy->device_to_host(f.self, other, back, allocation, 0, 12, stream), TN_OK);
+    cr_assert_eq(f.copy->device_to_host(f.self, other, back, NULL, allocation, 0, 12, stream), TN_OK);
     cr_assert_eq(f.streams->synchronize(f.self, other, stream), TN_OK);
     cr_assert_arr_eq(back, ((float[]){2, 3, 4}), 12);
-    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, allocation, 0, 12, f.stream), TN_E_CONTRACT,
-                 "the other device's memory is not this one's");
+    cr_assert_eq(f.copy->device_to_host(f.self, f.device, back, NULL, allocation, 0, 12, f.stream),
+                 TN_E_CONTRACT, "the other device's memory is not this one's");
     f.streams->destroy(f.self, other, stream);
-    f.memory->free(f.self, other, allocation, 16);
+    slot_free(f.memory, f.self, other, allocation, 16);
     f.device_interface->close(f.self, other);
     fixture_close(&f);
 }

@@ -23,7 +23,7 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
     return TN_OK;
 }
 
-static int32_t open_device(void *self, uint32_t index, void **out_device)
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     *out_device = &devices[index];
     return TN_OK;
@@ -45,15 +45,15 @@ static int32_t peer(void *self, void *to_device, void *to, uint64_t to_offset, v
 static char *slab;
 static uint64_t used;
 
-static int32_t part_alloc(void *self, void *device, uint64_t bytes, void *stream, void **out_allocation,
-                          uint64_t *out_offset, void **out_host)
+static int32_t part_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
+    uint64_t bytes = request->bytes;
     if (!slab && !(slab = aligned_alloc(64, SLAB_BYTES))) return TN_E_OUT_OF_MEMORY;
     used += 192; /* a gap, so that no offset is 0 */
     if (used + bytes > SLAB_BYTES) return TN_E_OUT_OF_MEMORY;
-    *out_allocation = slab;
-    *out_offset = used;
-    *out_host = NULL;
+    out->allocation = slab;
+    out->offset = used;
+    out->bytes = bytes;
 #ifndef BROKEN_ALLOCATOR
     used += (bytes + 63) / 64 * 64;
 #else
@@ -62,10 +62,7 @@ static int32_t part_alloc(void *self, void *device, uint64_t bytes, void *stream
     return TN_OK;
 }
 
-static void part_free(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                      void *stream)
-{
-}
+static void part_free(void *self, void *device, const tn_memory *memory, void *stream) {}
 
 static const tn_allocator_interface allocator = {
     .size = sizeof(tn_allocator_interface), .alloc = part_alloc, .free = part_free};
@@ -85,7 +82,7 @@ static struct view {
 } view;
 
 static int32_t map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                   void **out_host)
+                   uint32_t flags, void **out_host)
 {
     char *copy = view.host ? NULL : malloc(bytes);
     if (!copy) return TN_E_OUT_OF_MEMORY;
@@ -108,17 +105,21 @@ static int32_t unmap(void *self, void *device, void *allocation, void *host)
 
 static void *pinned;
 
-static int32_t pin(void *self, void *device, void *host, uint64_t bytes)
+static int32_t pin(void *self, void *device, void *host, uint64_t bytes, tn_memory *out)
 {
+    if (pinned) return TN_E_CONTRACT;
     pinned = host;
+    out->kind = TN_MEMORY_HOST;
+    out->host = host;
+    out->bytes = bytes;
+    out->state = &pinned;
     return TN_OK;
 }
 
-static int32_t unpin(void *self, void *device, void *host, uint64_t bytes)
+/* What pin gave comes back, or the next pin fails. */
+static void unpin(void *self, void *device, const tn_memory *memory)
 {
-    int32_t status = host == pinned ? TN_OK : TN_E_CONTRACT;
-    pinned = NULL;
-    return status;
+    if (memory->host == pinned && memory->state == &pinned) pinned = NULL;
 }
 
 static int32_t trim(void *self, void *device)

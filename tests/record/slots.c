@@ -9,6 +9,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include "../plugins/slots.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -75,19 +76,17 @@ static const void *interface(const char *name)
     return found;
 }
 
-typedef struct part {
-    void *allocation;
-    uint64_t offset;
-} part;
+typedef tn_memory part;
 
 static part allocate(const tn_allocator_interface *a, float first)
 {
     float numbers[N];
-    part p = {NULL, 0};
-    void *address = NULL;
+    const tn_memory_request request = {
+        .size = sizeof(request), .kind = TN_MEMORY_DEVICE, .bytes = BYTES, .stream = stream[0]};
+    part p = {.size = sizeof(p)};
     for (int i = 0; i < N; i++) numbers[i] = first + (float)i;
-    CHECK(a->alloc(self, device[0], BYTES, stream[0], &p.allocation, &p.offset, &address));
-    CHECK(copy->host_to_device(self, device[0], p.allocation, p.offset, numbers, BYTES, stream[0]));
+    CHECK(a->alloc(self, device[0], &request, &p));
+    CHECK(copy->host_to_device(self, device[0], p.allocation, p.offset, numbers, NULL, BYTES, stream[0]));
     return p;
 }
 
@@ -154,31 +153,35 @@ static void count_call(void *user)
 static void use(void)
 {
     const tn_allocator_interface *a = interface("tenon.allocator");
-    float numbers[N] = {0}, *view = NULL, pages[N];
+    static _Alignas(4096) char pages[4096];
+    float numbers[N] = {0}, *view = NULL;
+    tn_memory pin = {.size = sizeof(pin)};
     void *other = NULL, *address = NULL;
     int called = 0;
     part parts[3];
     for (int i = 0; i < 3; i++) parts[i] = allocate(a, (float)(10 * i));
     add(parts);
-    CHECK(memory->alloc(self, device[1], 4096, TN_MEMORY_DEVICE, &other, &address));
+    CHECK(slot_alloc(memory, self, device[1], 4096, TN_MEMORY_DEVICE, &other, &address));
     CHECK(memory->fill(self, device[1], other, 0, 4096, 0, stream[1]));
     CHECK(copy->peer(self, device[1], other, 256, device[0], parts[0].allocation, parts[0].offset, BYTES,
                      stream[1]));
     CHECK(streams->synchronize(self, device[1], stream[1]));
-    CHECK(memory->map(self, device[1], other, 256, BYTES, (void **)(void *)&view));
+    CHECK(
+        memory->map(self, device[1], other, 256, BYTES, TN_MAP_READ | TN_MAP_WRITE, (void **)(void *)&view));
     for (int i = 0; i < N; i++) view[i] *= 2;
     CHECK(memory->unmap(self, device[1], other, view));
-    CHECK(memory->pin(self, device[1], pages, sizeof(pages)));
-    CHECK(copy->device_to_host(self, device[1], numbers, other, 256, BYTES, stream[1]));
+    CHECK(memory->pin(self, device[1], pages, sizeof(pages), &pin));
+    CHECK(copy->device_to_host(self, device[1], numbers, NULL, other, 256, BYTES, stream[1]));
     CHECK(streams->host_callback(self, device[1], stream[1], count_call, &called));
     CHECK(streams->synchronize(self, device[1], stream[1]));
-    CHECK(memory->unpin(self, device[1], pages, sizeof(pages)));
+    memory->unpin(self, device[1], &pin);
+    CHECK(memory->pin(self, device[1], pages, sizeof(pages), &pin));
+    memory->unpin(self, device[1], &pin);
     CHECK(memory->trim(self, device[1]));
     for (int i = 0; i < N; i++) printf("%g ", (double)numbers[i]);
     printf("%d\n", called);
-    for (int i = 0; i < 3; i++)
-        a->free(self, device[0], parts[i].allocation, parts[i].offset, BYTES, stream[0]);
-    memory->free(self, device[1], other, 4096);
+    for (int i = 0; i < 3; i++) a->free(self, device[0], &parts[i], stream[0]);
+    slot_free(memory, self, device[1], other, 4096);
 }
 
 int main(int count, char **words)
@@ -201,8 +204,8 @@ int main(int count, char **words)
     copy = interface("tenon.copy");
     streams = interface("tenon.stream");
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK(devices->open(self, i, &device[i]));
-        CHECK(streams->create(self, device[i], 0, &stream[i]));
+        CHECK(slot_open(devices, self, i, &device[i]));
+        CHECK(slot_stream(streams, self, device[i], 0, &stream[i]));
     }
     use();
     for (uint32_t i = 0; i < 2; i++) {

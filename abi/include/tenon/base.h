@@ -20,7 +20,11 @@
 #define TN_END_DECLS
 #endif
 
-#if defined(__GNUC__)
+#if defined(_MSC_VER) && defined(TN_PLUGIN)
+#define TN_API __declspec(dllexport)
+#elif defined(_MSC_VER)
+#define TN_API __declspec(dllimport)
+#elif defined(__GNUC__)
 #define TN_API __attribute__((visibility("default")))
 #else
 #define TN_API
@@ -66,9 +70,10 @@ TN_BEGIN_DECLS
  * until the contract is frozen. The minor version counts additions; nothing is decided by it.
  */
 #define TN_ABI_MAJOR 0u
-#define TN_ABI_MINOR 1u
-/* The version that host and plugin negotiate: major + 1, so that 0 is never a version. */
-#define TN_ABI_GENERATION (TN_ABI_MAJOR + 1u)
+#define TN_ABI_MINOR 2u
+/* The version that host and plugin negotiate. It counts the contracts that cannot be mixed: 1 was 0.1, 2 is 0.2.
+ * After 1.0 only a new major version raises it. */
+#define TN_ABI_GENERATION 2u
 
 #define TN_VERSION_MAJOR 0u
 #define TN_VERSION_MINOR 1u
@@ -142,13 +147,15 @@ typedef struct tn_event tn_event;
 
 /*
  * A dtype is {code, bits, lanes} packed into 32 bits: code | bits << 8 | lanes << 16, with DLPack's codes.
- * Codes from 128 up are not DLPack's. 0 is "no dtype". The two bytes 0 and 1 are the only elements of a bool
+ * Codes from 128 up are not DLPack's; those from TN_CODE_VENDOR up are given by a context to the names of vendors
+ * (tn_dtype_intern). An element takes bits * lanes bits, rounded up to whole bytes. 0 is "no dtype". The two bytes 0 and 1 are the only elements of a bool
  * tensor (see op.h).
  */
 typedef uint32_t tn_dtype;
-#define TN_DTYPE(code, bits) ((uint32_t)(code) | (uint32_t)(bits) << 8 | 1u << 16)
-#define TN_DTYPE_CODE(dtype) ((dtype)&0xffu)
-#define TN_DTYPE_BITS(dtype) ((dtype) >> 8 & 0xffu)
+#define TN_DTYPE(code, bits)  ((uint32_t)(code) | (uint32_t)(bits) << 8 | 1u << 16)
+#define TN_DTYPE_CODE(dtype)  ((dtype)&0xffu)
+#define TN_DTYPE_BITS(dtype)  ((dtype) >> 8 & 0xffu)
+#define TN_DTYPE_LANES(dtype) ((dtype) >> 16)
 
 #define TN_CODE_INT             0u
 #define TN_CODE_UINT            1u
@@ -165,6 +172,7 @@ typedef uint32_t tn_dtype;
 #define TN_CODE_QINT8           129u
 #define TN_CODE_QINT32          130u
 #define TN_CODE_QUINT4X2        131u
+#define TN_CODE_VENDOR          160u
 
 #define TN_BOOL            TN_DTYPE(TN_CODE_BOOL, 8)
 #define TN_UINT8           TN_DTYPE(TN_CODE_UINT, 8)

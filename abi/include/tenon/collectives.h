@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives: reductions, copies and barriers over several devices of one type in one process, one rank for
- * each device. They are queued on the devices' current streams, in order with the work before and after them
+ * Collectives: reductions, copies and barriers over several devices of one type, one rank for each device, in one
+ * process or in several. They are queued on the devices' current streams, in order with the work before and after them
  * there; the host does not wait.
  */
 #ifndef TENON_COLLECTIVES_H
@@ -30,13 +30,38 @@ typedef struct tn_communicator tn_communicator;
  */
 TN_API int32_t tn_communicator_create(tn_context *ctx, const tn_device *devices, uint32_t count,
                                       TN_OUT TN_GIVES tn_communicator **out) TN_ANY_THREAD;
+/*
+ * The same over several processes. One process asks for an id with tn_communicator_unique_id and hands it to the
+ * others; each then calls this with its own devices. `world` ranks take part; this process has `count` of them,
+ * from `first_rank` on. May wait until all have come. TN_E_UNSUPPORTED if the plugin works in one process only.
+ */
+typedef struct tn_communicator_group {
+    uint32_t size;
+    uint32_t count;
+    uint32_t first_rank;
+    uint32_t world;
+    const tn_device *devices;
+    const void *id;
+    uint64_t id_bytes;
+} tn_communicator_group;
+TN_API int32_t tn_communicator_join(tn_context *ctx, const tn_communicator_group *group,
+                                    TN_OUT TN_GIVES tn_communicator **out) TN_ANY_THREAD;
+/* Writes an id of at most `room` bytes, and how many it has, for devices of the type of `device`. */
+TN_API int32_t tn_communicator_unique_id(tn_context *ctx, tn_device device, TN_OUT void *id, uint64_t room,
+                                         TN_OUT uint64_t *out_bytes) TN_ANY_THREAD;
+/* TN_OK, or the error of a call that has failed since it was queued. A communicator with an error can only be
+ * aborted and released. */
+TN_API int32_t tn_communicator_status(tn_communicator *communicator) TN_ANY_THREAD;
+/* Ends the calls under way, so that the streams go on. Their results are undefined, and later calls are refused. */
+TN_API int32_t tn_communicator_abort(tn_communicator *communicator) TN_ANY_THREAD;
 /* Waits for the calls of the communicator, then releases it. NULL is ignored. */
 TN_API void tn_communicator_release(TN_TAKES TN_NULLABLE tn_communicator *communicator) TN_ANY_THREAD;
 /* Number of ranks, and the device of one rank (0 if there is no such rank). */
 TN_API uint32_t tn_communicator_size(const tn_communicator *communicator) TN_ANY_THREAD;
 TN_API tn_device tn_communicator_device(const tn_communicator *communicator, uint32_t rank) TN_ANY_THREAD;
-/* 1 if it can reduce this dtype. */
-TN_API int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype) TN_ANY_THREAD;
+/* 1 if it can reduce this dtype in this way (TN_REDUCE_...). */
+TN_API int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype,
+                                       uint32_t reduction) TN_ANY_THREAD;
 
 /*
  * The calls. `tensors`, `outs` and `inputs` have `count` contiguous tensors, one for each rank, on its
@@ -59,6 +84,9 @@ TN_API int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tens
 TN_API int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor *const *outs,
                                               tn_tensor *const *inputs, uint32_t count,
                                               uint32_t reduction) TN_ANY_THREAD;
+/* Each input and out has one part for each rank: part j of outs[i] becomes part i of inputs[j]. */
+TN_API int32_t tn_communicator_all_to_all(tn_communicator *communicator, tn_tensor *const *outs,
+                                          tn_tensor *const *inputs, uint32_t count) TN_ANY_THREAD;
 /* The current streams of the devices wait for each other at this point. The host does not wait. */
 TN_API int32_t tn_communicator_barrier(tn_communicator *communicator) TN_ANY_THREAD;
 #endif

@@ -22,8 +22,24 @@ TN_BEGIN_DECLS
 #define TN_MEMORY_HOST    2u /* in host memory; the device accesses it too */
 #define TN_MEMORY_UNIFIED 4u /* one memory, which host and device access */
 
+/* Handles of a vendor's own API. */
+#define TN_NATIVE_DEVICE     1u
+#define TN_NATIVE_CONTEXT    2u
+#define TN_NATIVE_STREAM     3u
+#define TN_NATIVE_ALLOCATION 4u
+
 /* Flags of events. */
 #define TN_EVENT_TIMING 1u
+
+/* What a device can do; a bit that is not set is not known or not there. */
+#define TN_FEATURE_FLOAT16    1u   /* computes in float16 */
+#define TN_FEATURE_BFLOAT16   2u   /* computes in bfloat16 */
+#define TN_FEATURE_FLOAT64    4u   /* computes in float64 */
+#define TN_FEATURE_INT64      8u   /* computes in int64 */
+#define TN_FEATURE_MATRIX     16u  /* has units for products of matrices */
+#define TN_FEATURE_ADDRESSES  32u  /* allocations have addresses that kernels compute with */
+#define TN_FEATURE_PAGED      64u  /* host and device share one page table */
+#define TN_FEATURE_CONCURRENT 128u /* streams run beside each other */
 
 /* What a plugin says of a device. A number that is not known is 0. */
 typedef struct tn_device_facts {
@@ -41,6 +57,13 @@ typedef struct tn_device_facts {
     const tn_dtype *dtypes; /* dtypes it computes in, zero-terminated, static */
     char name[64];
     char architecture[32];
+    uint32_t features; /* TN_FEATURE_... */
+    uint32_t reserved;
+    uint64_t max_allocation;    /* bytes of the largest allocation; 0: all memory */
+    uint64_t max_binding_range; /* bytes that a kernel reaches through one argument; 0: all of it */
+    uint64_t peers;             /* bit i: copy.peer copies from and to device i of the plugin */
+    uint8_t uuid[16];           /* of the hardware, the same under every plugin; zeros: not known */
+    char pci_address[16];       /* "0000:65:00.0"; "" if it has none */
 } tn_device_facts;
 
 /* Set in a device that tn_device_choose or tn_device_parse could not give: it only has the name that was asked
@@ -70,6 +93,12 @@ TN_API int32_t tn_device_synchronize(tn_context *ctx, tn_device device) TN_ANY_T
 /* Free and total memory of the device in bytes; 0 and 0 if not known. */
 TN_API int32_t tn_device_memory(tn_context *ctx, tn_device device, TN_OUT uint64_t *out_free,
                                 TN_OUT uint64_t *out_total) TN_ANY_THREAD;
+/* TN_OK, or TN_E_DEVICE_LOST for a device that can run no more work: its tensors are lost, too. Does not wait. */
+TN_API int32_t tn_device_status(tn_context *ctx, tn_device device) TN_ANY_THREAD;
+/* The vendor's own handle of the device (TN_NATIVE_DEVICE) or its context. 0 may be one; TN_E_UNSUPPORTED says that
+ * there is none. */
+TN_API int32_t tn_device_native(tn_context *ctx, tn_device device, uint32_t kind,
+                                TN_OUT uint64_t *out) TN_ANY_THREAD;
 /* Index of the current device of a type on this thread; negative: the status of a failure. */
 TN_API int32_t tn_device_current(tn_context *ctx, const char *type);
 TN_API int32_t tn_device_set_current(tn_context *ctx, tn_device device);
@@ -100,8 +129,8 @@ TN_API uint64_t tn_stream_id(const tn_stream *stream) TN_ANY_THREAD;
  */
 TN_API int32_t tn_stream_add_callback(tn_stream *stream, void (*callback)(void *user),
                                       void *user) TN_ANY_THREAD;
-/* The vendor's own handle, or NULL. */
-TN_API void *tn_stream_native(tn_stream *stream) TN_ANY_THREAD;
+/* The vendor's own handle. 0 may be one; TN_E_UNSUPPORTED says that there is none. */
+TN_API int32_t tn_stream_native(tn_stream *stream, TN_OUT uint64_t *out) TN_ANY_THREAD;
 /* Says that work on `stream` uses the tensor: its memory is reused only after that work. */
 TN_API int32_t tn_record_stream(tn_tensor *t, tn_stream *stream) TN_ANY_THREAD;
 

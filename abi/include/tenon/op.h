@@ -29,8 +29,9 @@ typedef struct tn_call tn_call;
  * One operand of a loop nest. `strides` are in bytes, one for each dimension of the nest, 0 where the operand
  * is broadcast or reduced. The first element lies `byte_offset` bytes into `allocation`, a multiple of the
  * element size (tensor.h says more on alignment). `host` is the address of the first element, or NULL on
- * devices without host addresses. An IMMEDIATE operand has no allocation; its `host` is never NULL and is
- * valid until the function returns, so a kernel that only queues work copies the value.
+ * devices without host addresses; `address` is its address for the device, or 0 on devices without addresses.
+ * An IMMEDIATE operand has no allocation; its `host` is never NULL and is valid until the function returns, so a
+ * kernel that only queues work copies the value.
  */
 typedef struct tn_operand {
     uint32_t size;
@@ -40,6 +41,7 @@ typedef struct tn_operand {
     uint64_t byte_offset;
     void *allocation;
     char *host;
+    uint64_t address;
     const int64_t *strides;
 } tn_operand;
 
@@ -68,7 +70,15 @@ typedef struct tn_nest {
     const tn_operand *operands;
 } tn_nest;
 
-#define TN_CALL_DETERMINISTIC 1u /* results may not depend on the number of threads or on timing */
+/*
+ * Flags of a call. Bits 0 to 15 bind: a row lists those that it honours, and is passed over for a call with
+ * another one. Bits 16 to 31 permit, and may be ignored. Every row honours DETERMINISTIC unless its own flags say
+ * otherwise.
+ */
+#define TN_CALL_DETERMINISTIC           1u /* results may not depend on the number of threads or on timing */
+#define TN_CALL_ALLOW_TF32              0x10000u /* products of float32 may round their inputs to 10 bits */
+#define TN_CALL_ALLOW_HALF_ACCUMULATION 0x20000u /* sums of half types may be kept in half types */
+#define TN_CALL_BENCHMARK               0x40000u /* the kernel may take time to find its fastest variant */
 
 /*
  * One call of a kernel, a composite, a gradient or a shape rule. The callee borrows all that it reaches until
@@ -98,13 +108,15 @@ struct tn_call {
     void *state;         /* private to the host */
     uint64_t stream_id;  /* 0 is the default stream */
     int32_t threads;     /* CPU kernels: how many threads to use */
-    uint32_t reserved;
+    uint32_t op;         /* number of the operator */
+    const char *name;    /* its full name: "aten::add.Tensor" */
 };
 
 /*
  * The signature of kernels, composites, gradients and shape rules. `self` is what the plugin's init gave; for
  * those that a program adds, what it gave with them. Returns a status; host->error records the details. A
  * kernel may still return TN_E_UNSUPPORTED after can_run agreed, but only before it writes any output.
+ * TN_E_OUT_OF_MEMORY says that the kernel has queued nothing: the host frees its caches and calls it once more.
  */
 typedef int32_t (*tn_kernel_fn)(void *self, const tn_call *call);
 /* NULL: the row takes the call. Else a static text that says why it does not. The call is as for `run`, its
@@ -118,12 +130,26 @@ typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
 #define TN_STRIDES_CHANNELS_LAST 2u /* all row-major, or all of rank 4 or 5 channels-last */
 #define TN_STRIDES_BLAS          3u /* of the last two strides one is 1, the other at least the size */
 
-#define TN_ROW_CASTS                         1u  /* the kernel converts other dtypes than the call's */
-#define TN_ROW_LAZY_BITS                     2u  /* the kernel conjugates and negates as descriptors say */
-#define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u  /* in deterministic mode call->threads is 1 */
-#define TN_ROW_NONDETERMINISTIC              8u  /* refused in deterministic mode */
-#define TN_ROW_IMMEDIATE_ONLY_HOST           16u /* other host tensors are copied to the device */
-#define TN_ROW_WIDE_IMMEDIATE                32u /* IMMEDIATE operands of half-type calls are float32 */
+#define TN_ROW_CASTS                         1u   /* the kernel converts other dtypes than the call's */
+#define TN_ROW_LAZY_BITS                     2u   /* the kernel conjugates and negates as descriptors say */
+#define TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD 4u   /* in deterministic mode call->threads is 1 */
+#define TN_ROW_NONDETERMINISTIC              8u   /* refused in deterministic mode */
+#define TN_ROW_IMMEDIATE_ONLY_HOST           16u  /* other host tensors are copied to the device */
+#define TN_ROW_WIDE_IMMEDIATE                32u  /* IMMEDIATE operands of half-type calls are float32 */
+#define TN_ROW_SCOPE                         64u  /* the kernel calls operators on host->call_scope */
+#define TN_ROW_INDEX32                       128u /* offsets of elements must fit into 32 bits */
+#define TN_ROW_RANDOM_STATE                  256u /* the kernel reads tn_random_numbers.state */
+
+/* Where a row takes a tensor argument. */
+#define TN_PLACE_DEVICE 0u /* on the device of the call */
+#define TN_PLACE_HOST   1u /* in host memory: the host copies the argument and waits for it */
+
+/* What a row takes in one argument of its schema. */
+typedef struct tn_row_argument {
+    uint32_t strides;       /* TN_STRIDES_... */
+    uint32_t place;         /* TN_PLACE_... */
+    const tn_dtype *dtypes; /* of tensors in this argument; zero-terminated, NULL: any */
+} tn_row_argument;
 
 /*
  * A row of a plugin's kernel table.
@@ -132,6 +158,9 @@ typedef const char *(*tn_can_run_fn)(void *self, const tn_call *call);
  *         calls in which those have their defaults.
  * dtypes  Zero-terminated; NULL: all. The dtypes of the calls that it takes: the computation dtype of
  *         pointwise operators, else the dtype of the first tensor.
+ *
+ * arguments  What single arguments of the schema take, in its order; NULL: all take `strides`, on the device.
+ *         Rows of pointwise operators, reductions and scans have none.
  *
  * Without TN_ROW_CASTS the inputs of a pointwise call have the call's dtype, IMMEDIATE ones included,
  * except for conditions (bool) and TN_ROW_WIDE_IMMEDIATE. Outputs may have another dtype (comparisons give
@@ -147,6 +176,11 @@ typedef struct tn_kernel_row {
     tn_kernel_fn run;
     tn_can_run_fn can_run; /* NULL: the row takes every call */
     const void *data;      /* handed to the functions as call->data */
+    uint32_t max_rank;     /* of the loop nest, or of tensors where there is none; 0: any */
+    uint32_t max_operands; /* of the loop nest; 0: any number */
+    uint32_t honours;      /* binding flags of calls, TN_CALL_... */
+    uint32_t n_arguments;
+    const tn_row_argument *arguments;
 } tn_kernel_row;
 
 /*
@@ -162,10 +196,11 @@ typedef struct tn_kernel_row {
 /* Element i, row-major, is start + i * step, computed in int64, float64 or complex128, then rounded. */
 #define TN_SCHEMA_IOTA "prim::iota(Tensor(a!) self, Scalar start, Scalar step) -> Tensor(a!)"
 /* `distribution` is a TN_RANDOM_... of random.h. `seed` and `offset` are uint64; counters start at
- * `offset`. */
-#define TN_SCHEMA_RANDOM                                                                            \
-    "prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) -> " \
-    "Tensor(a!)"
+ * `offset`. With `state`, which is that of tn_random_numbers (plugin.h), the kernel takes the seed from there,
+ * and counters start at state[1] + offset. A row compiled without `state` is refused in captures. */
+#define TN_SCHEMA_RANDOM                                                                         \
+    "prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset, " \
+    "Tensor? state=None) -> Tensor(a!)"
 
 /* ---- Defining operators ------------------------------------------------------------------------------ */
 
@@ -183,8 +218,7 @@ typedef struct tn_kernel_row {
 /*
  * The definition of a new operator. Its strings and functions must not change while it is defined.
  *
- * infer          Shape rule: calls host->define_output(call, i, dtype, rank, sizes, device) for each
- *                output. NULL: every output is like the first tensor argument.
+ * infer          Shape rule: calls host->define_output for each output. NULL: every output is like the first tensor argument.
  * composite      Computes the outputs with other operators on host->call_scope(call), and gives them by
  *                host->set_output. Devices without a kernel run it. NULL: they fall back to the CPU.
  * backward       Gradient. Its args are the gradients of all outputs (NONE for an undefined one), then the
@@ -193,7 +227,6 @@ typedef struct tn_kernel_row {
  *                others NONE. NULL: the operator has no gradient.
  * saves          Names of the tensors that backward reads: arguments, and `result0`, `result1`, ... for
  *                outputs; comma separated. NULL: none.
- * batching_rule  Reserved; NULL.
  * self           Handed to all of these functions.
  */
 typedef struct tn_operator_def {
@@ -205,7 +238,6 @@ typedef struct tn_operator_def {
     tn_kernel_fn infer;
     tn_kernel_fn composite;
     tn_kernel_fn backward;
-    tn_kernel_fn batching_rule;
     void *self;
     uint32_t autocast; /* TN_AUTOCAST_... */
     uint32_t reserved;
@@ -234,6 +266,11 @@ TN_API int32_t tn_library_open(tn_context *ctx, const char *path,
 TN_API int32_t tn_library_close(TN_TAKES TN_NULLABLE tn_library *library) TN_ANY_THREAD;
 
 /* ---- Calling ----------------------------------------------------------------------------------------- */
+
+/* Flags (TN_CALL_...) of all calls of the context from now on: those in `mask` become as in `flags`.
+ * tn_set_deterministic sets and clears TN_CALL_DETERMINISTIC. */
+TN_API void tn_set_call_flags(tn_context *ctx, uint32_t flags, uint32_t mask) TN_ANY_THREAD;
+TN_API uint32_t tn_get_call_flags(const tn_context *ctx) TN_ANY_THREAD;
 
 /* Number of an operator by its full name ("aten::add.Tensor", "mylib::myop"). 0 and TN_E_NOT_FOUND on this
  * thread if there is none; the message names similar operators. */

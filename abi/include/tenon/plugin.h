@@ -13,7 +13,7 @@
  *
  * How a plugin starts:
  *
- * 1. The host reads `tenon_plugin` from the ELF file, without loading it, and checks its fields.
+ * 1. The host reads `tenon_plugin` from the file, without loading it, and checks its fields.
  * 2. It loads the file (RTLD_NOW | RTLD_LOCAL) and calls `entry`, in which both sides agree on an ABI version
  *    and the plugin fills its table.
  * 3. It calls `init`, once for each context, to make the plugin's state, which every slot gets as `self`.
@@ -27,19 +27,30 @@
  * Rules for every slot, unless its comment says otherwise:
  *
  * - It returns a status and records details by host->error. It never throws, prints, exits or aborts.
- * - It writes output arguments on success only.
+ * - It writes output arguments on success only. An output struct comes with its `size` set and all other
+ *   bytes 0: the slot writes no more than `size` bytes, and does not change `size`.
+ * - A struct that it receives may be shorter or longer than the one that it was compiled with: fields beyond
+ *   `size` are 0. Flags that it does not know are refused with TN_E_UNKNOWN_FIELD.
  * - Any thread may call it, several threads at once.
  * - `device` is the handle that open gave, `stream` the handle that create gave. Handles are never NULL: a
- *   plugin must not give NULL, and the host never passes it.
+ *   plugin must not give NULL, and the host never passes it unless the slot's comment says so.
  * - Sizes and offsets are in bytes. Sizes are never 0. Offsets are from the start of the allocation, and
  *   may be any number: the host divides allocations, and copies parts of tensors.
  * - Tables, and all that they point to, must not change until shutdown has returned. The host copies other
  *   texts that it is given, except those that are called static.
  *
- * A plugin may cache compiled code in $XDG_CACHE_HOME/tenon/plugins/NAME, or
- * $HOME/.cache/tenon/plugins/NAME if that variable is not set, NAME being its device type. It makes the
- * folder with mode 0700, writes a file under another name and renames it, and works without the folder.
- * Name the device, driver and plugin version in the file names.
+ * Errors that are found late, after the slot or kernel that queued the work has returned: the first
+ * stream.query, stream.synchronize or device.synchronize that sees the error returns it, once. Work that was
+ * queued on the stream before that call may or may not have run, and its results are undefined; its events
+ * complete and its callbacks are called. Afterwards the stream runs work again.
+ *
+ * A device is lost when it can run no more work: a fault that the driver keeps for its whole context, or
+ * hardware that is gone. From then on every slot with a status that is given the device, or anything made on
+ * it, returns TN_E_DEVICE_LOST at once; slots without a status release what they hold on the host and leave
+ * the device alone; nothing waits. The host then asks device.status, refuses further use of the device, and
+ * goes on with the others. All that was made on the device is still destroyed, and the device closed.
+ *
+ * An interface whose name begins with `tenon.x.` is experimental: any minor version may change it.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -51,7 +62,66 @@
 
 TN_BEGIN_DECLS
 
+/* ---- Memory ------------------------------------------------------------------------------------------ */
+
+/* A request for memory. */
+typedef struct tn_memory_request {
+    uint32_t size;
+    uint32_t kind;      /* one TN_MEMORY_... of the facts; 0 where the host is asked: as tensors have it */
+    uint32_t flags;     /* none are defined yet: 0 */
+    uint32_t alignment; /* in bytes, a power of two; 0: that of the facts */
+    uint64_t bytes;
+    void *stream; /* whose work uses the memory first; NULL: any */
+} tn_memory_request;
+
+/* Memory that was given. Whoever gave it gets the same fields back when it is freed. */
+typedef struct tn_memory {
+    uint32_t size;
+    uint32_t kind;    /* TN_MEMORY_... */
+    void *allocation; /* by which all other slots know it */
+    uint64_t offset;  /* where the memory begins in the allocation; mostly 0 */
+    void *host;       /* address of its first byte for the host, or NULL */
+    uint64_t address; /* of its first byte for the device, if kernels may compute with it, or 0 */
+    uint64_t bytes;   /* at least what was asked for */
+    void *state;      /* private to whoever gave the memory */
+} tn_memory;
+
 /* ---- What the host gives ----------------------------------------------------------------------------- */
+
+/*
+ * The random numbers that a call may use: `count` counters from `offset` on, see random.h. In a capture they
+ * are not known yet, because each launch of the graph takes other ones. Then `state` is not NULL, and shows a
+ * contiguous tensor of two uint64 on the call's device, {seed, start}, which the kernel reads when it runs: the
+ * counters begin at start + offset. Rows without TN_ROW_RANDOM_STATE are refused in captures and may ignore
+ * `state`.
+ */
+typedef struct tn_random_numbers {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t seed;
+    uint64_t offset;
+    const tn_tensor_desc *state; /* valid until the function returns; its memory as long as the graph */
+} tn_random_numbers;
+
+/* What a shape rule says of an output. */
+typedef struct tn_output {
+    uint32_t size;
+    tn_dtype dtype;
+    uint32_t rank;
+    uint32_t reserved;
+    const int64_t *sizes;
+    const int64_t *strides; /* in elements; NULL: row-major */
+    tn_device device;       /* 0: that of the first tensor argument */
+} tn_output;
+
+/* What a kernel may know of the storage of a tensor, to keep results of its own beside it (packed weights). */
+typedef struct tn_storage_facts {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t identity; /* of the storage; no other storage of the context has or had it */
+    uint64_t version;  /* changes with each write to the storage */
+    uint64_t bytes;
+} tn_storage_facts;
 
 /*
  * The functions of the host. Slots beyond `size` are absent. Functions that take a call may be called only
@@ -84,29 +154,29 @@ struct tn_host {
     /* clang-format on */
     void (*free)(void *context, void *memory, uint64_t bytes) TN_ANY_THREAD TN_IN_KERNEL;
 
-    /* Temporary device memory, valid for the work that the kernel queues on the call's stream. It is
-     * aligned as new tensors are: to the alignment in the facts, and to 64 bytes. `out_host` is NULL on
-     * devices without host addresses. 0 bytes are legal and give NULL. */
-    int32_t (*workspace)(const tn_call *call, uint64_t bytes, TN_OUT void **out_allocation,
-                         TN_OUT uint64_t *out_offset, TN_OUT void **out_host) TN_IN_KERNEL;
+    /* Temporary memory of the call's device, of the kind that tensors have, valid for the work that the kernel
+     * queues on the call's stream. It is aligned as new tensors are (tensor.h), or more if the request asks for
+     * it. 0 bytes are legal and give memory without an allocation. */
+    int32_t (*workspace)(const tn_call *call, const tn_memory_request *request,
+                         TN_OUT tn_memory *out) TN_IN_KERNEL;
     /* Gives an output its size, if that depends on elements; the descriptor in call->outs is valid
      * afterwards. */
     int32_t (*resize_output)(const tn_call *call, uint32_t i, uint32_t rank,
                              const int64_t *sizes) TN_IN_KERNEL;
-    /* For shape rules: dtype, sizes and device of output i. `device` 0: that of the first tensor argument. */
-    int32_t (*define_output)(const tn_call *call, uint32_t i, tn_dtype dtype, uint32_t rank,
-                             const int64_t *sizes, tn_device device) TN_IN_KERNEL;
+    /* For shape rules: describes output i. */
+    int32_t (*define_output)(const tn_call *call, uint32_t i, const tn_output *output) TN_IN_KERNEL;
     /* For composites and gradients: output i is `t`, a tensor of the call's scope. */
     int32_t (*set_output)(const tn_call *call, uint32_t i, tn_tensor *t) TN_IN_KERNEL;
-    /* The scope of a composite or gradient. With TN_PLUGIN defined the typed calls of ops.h work on it. */
+    /* The scope of a composite or gradient, or of a kernel whose row has TN_ROW_SCOPE. With TN_PLUGIN defined
+     * the typed calls of ops.h work on it. */
     /* clang-format off */
     tn_scope *(*call_scope)(const tn_call *call) TN_IN_KERNEL;
     /* clang-format on */
-    /* Takes `count` counters of a generator (NULL: the default generator of the call's device), see
-     * random.h. */
+    /* Takes `count` counters of a generator (NULL: the default generator of the call's device). */
     int32_t (*random_reserve)(const tn_call *call, tn_generator *generator, uint64_t count,
-                              TN_OUT uint64_t *out_seed, TN_OUT uint64_t *out_offset) TN_IN_KERNEL;
-    /* Calls `release(pointer)` once, on any thread, when the call's work on its stream has finished. */
+                              TN_OUT tn_random_numbers *out) TN_IN_KERNEL;
+    /* Calls `release(pointer)` once, on a thread of the host, when the call's work on its stream has finished.
+     * `release` may call the host and the vendor's API. */
     int32_t (*keep_alive)(const tn_call *call, void *pointer, void (*release)(void *pointer)) TN_IN_KERNEL;
 
     /* tn_operator_define of op.h. */
@@ -128,6 +198,39 @@ struct tn_host {
 
     /* Reports a finding: the host keeps it for tn_inspect_finding and logs it. Texts are copied. */
     int32_t (*report)(void *context, const tn_finding *finding) TN_ANY_THREAD TN_IN_KERNEL TN_IN_CALLBACK;
+
+    /* The vendor's own handle of the call's device, context or stream, or of an allocation of this device
+     * (`allocation`, as descriptors have it; else NULL). With it a library runs work of its own beside the
+     * device's plugin. 0 may be a handle (the default stream of some vendors): TN_E_UNSUPPORTED says that there is
+     * none. */
+    int32_t (*native)(const tn_call *call, uint32_t kind, TN_NULLABLE void *allocation,
+                      TN_OUT uint64_t *out) TN_IN_KERNEL;
+    /* The storage of a tensor argument. */
+    int32_t (*storage)(const tn_call *call, const tn_tensor *tensor,
+                       TN_OUT tn_storage_facts *out) TN_IN_KERNEL;
+    /* Removes the rows that register_kernels added from `rows` on. Calls that have begun run to their end. */
+    int32_t (*unregister_kernels)(void *context, const char *device_type,
+                                  const tn_kernel_row *rows) TN_ANY_THREAD;
+    /* Memory of an open device (call->device, or the handle that open gave), also outside a call, from the host's
+     * allocator. After
+     * TN_E_OUT_OF_MEMORY its caches are empty. `memory_free` gets what memory_alloc gave; the memory is used again
+     * for later work of the request's stream, and for other streams when all work has passed. */
+    int32_t (*memory_alloc)(void *context, void *device, const tn_memory_request *request,
+                            TN_OUT tn_memory *out) TN_ANY_THREAD TN_IN_KERNEL;
+    void (*memory_free)(void *context, void *device, const tn_memory *memory) TN_ANY_THREAD TN_IN_KERNEL;
+    /* For a plugin whose vendor library has no device memory left: waits for the device and gives cached memory
+     * back to it (memory.free and memory.trim are called meanwhile). *out_bytes: how much. Not from memory.alloc,
+     * whose TN_E_OUT_OF_MEMORY does the same. */
+    int32_t (*reclaim)(void *context, void *device, TN_OUT uint64_t *out_bytes) TN_ANY_THREAD TN_IN_KERNEL;
+    /* A folder for compiled code that outlives the process: `tenon/plugins/NAME` in $XDG_CACHE_HOME or
+     * $HOME/.cache. The host makes it, for this user alone. Writes the path with its terminating zero; TN_E_IO if
+     * there is no such folder, and the plugin works without. Name device, driver and version of the plugin in file
+     * names; write a file under another name and rename it. */
+    int32_t (*cache_folder)(void *context, const char *name, TN_OUT char *out,
+                            uint32_t out_bytes) TN_ANY_THREAD;
+    /* The dtype of a name ("acme_float6") with that many bits in an element, with a code from
+     * TN_CODE_VENDOR up that this context gives it; 0 and an error if the name has other bits. */
+    tn_dtype (*intern_dtype)(void *context, const char *name, uint32_t bits) TN_ANY_THREAD;
 };
 
 /* A scope begins with a pointer to the host that it belongs to. */
@@ -161,56 +264,74 @@ static inline void *tn_scope_memory(tn_scope *s, uint64_t bytes)
 
 /* A slot is optional if its comment says what NULL means. */
 
+/* How a device is opened. */
+typedef struct tn_device_options {
+    uint32_t size;
+    uint32_t flags; /* none are defined yet: 0 */
+} tn_device_options;
+
 /* "tenon.device", version 1. Required of a device plugin. */
 typedef struct tn_device_interface {
     uint32_t size;
     uint32_t reserved;
     const char *type; /* "acme": what users write before the colon */
     /* Number of devices. Without hardware: TN_OK, 0 and a reason, a static text (NULL if there are
-     * devices). Called once, when the plugin is loaded. */
+     * devices). Called once, when a program first asks for devices; until then the plugin starts no driver, so
+     * that a program which stays on the CPU does not pay for it, and may fork. */
     int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count,
                          TN_OUT const char **out_reason) TN_HOST_THREAD;
-    /* Fills *out. The host has set out->size to the size it knows, and all other bytes to 0: write no more
-     * than that (for example, fill a struct of your own and copy the smaller size), and do not change
-     * out->size. May be called before open. */
+    /* Fills *out (for example: fill a struct of your own and copy the smaller size). May be called before
+     * open. */
     int32_t (*facts)(void *self, uint32_t index, TN_OUT tn_device_facts *out);
     /* Called when a program first uses the device. */
-    int32_t (*open)(void *self, uint32_t index, TN_OUT void **out_device) TN_HOST_THREAD;
-    /* Called when nothing of the device is left: no memory, stream or event. */
+    int32_t (*open)(void *self, uint32_t index, const tn_device_options *options,
+                    TN_OUT void **out_device) TN_HOST_THREAD;
+    /* Called when nothing of the device is left: no memory, stream or event. It may be opened again. */
     void (*close)(void *self, TN_TAKES void *device) TN_HOST_THREAD;
-    /* TN_OK or TN_E_DEVICE_LOST; must not wait. NULL: the device is never lost. */
+    /* TN_OK or TN_E_DEVICE_LOST; must not wait. Asked when another slot or a kernel has returned
+     * TN_E_DEVICE_LOST. NULL: the device is never lost. */
     int32_t (*status)(void *self, void *device);
     /* Waits for all streams, and returns a late error if there is one. */
     int32_t (*synchronize)(void *self, void *device);
+    /* The vendor's own handle, for host->native and programs. `handle` is the stream or the allocation; NULL for the
+     * other kinds (TN_NATIVE_...). TN_E_UNSUPPORTED: there is none. NULL: there are none. */
+    int32_t (*native)(void *self, void *device, uint32_t kind, TN_NULLABLE void *handle,
+                      TN_OUT uint64_t *out);
 } tn_device_interface;
+
+/* Why memory is mapped. */
+#define TN_MAP_READ  1u
+#define TN_MAP_WRITE 2u
 
 /* "tenon.memory", version 1. Required. */
 typedef struct tn_memory_interface {
     uint32_t size;
     uint32_t reserved;
     /*
-     * Allocates memory of one kind (one of the TN_MEMORY_... that the facts list), aligned as the facts
-     * say. Its contents are undefined. The host asks for large allocations and divides them. All other
-     * slots know the memory by out_allocation; out_host is its address if the host can access it, else
-     * NULL. After TN_E_OUT_OF_MEMORY the host frees its caches, calls trim, synchronises and asks once
-     * more.
+     * Allocates memory. Its contents are undefined. The host asks for large allocations and divides them.
+     * After TN_E_OUT_OF_MEMORY the host frees its caches, calls trim, synchronises and asks once more. Memory
+     * of kind TN_MEMORY_HOST on a device whose tensors live elsewhere is pinned: copies from and to it do not
+     * block.
      */
-    int32_t (*alloc)(void *self, void *device, uint64_t bytes, uint32_t kind, TN_OUT void **out_allocation,
-                     TN_OUT void **out_host);
-    /* Called when no unfinished work uses the allocation. */
-    void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t bytes);
+    int32_t (*alloc)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
+    /* Called when no unfinished work uses the memory. */
+    void (*free)(void *self, void *device, TN_TAKES const tn_memory *memory);
     /* Queues work that sets each byte to `value` (0 to 255). */
     int32_t (*fill)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                     uint32_t value, void *stream);
     /* Free and total memory in bytes; 0 and 0 if not known. */
     int32_t (*info)(void *self, void *device, TN_OUT uint64_t *out_free, TN_OUT uint64_t *out_total);
-    /* Pins host memory, so that copies from and to it need not block. NULL: host memory is never pinned. */
-    int32_t (*pin)(void *self, void *device, void *host, uint64_t bytes);
-    int32_t (*unpin)(void *self, void *device, void *host, uint64_t bytes);
-    /* Gives a range of an allocation a host address, for allocations without one. NULL: the host copies
-     * instead. */
+    /* Pins host memory that the plugin has not allocated, so that copies from and to it do not block. The result
+     * has kind TN_MEMORY_HOST and an allocation if the vendor has a handle for it, else NULL. `host` and `bytes`
+     * are multiples of the page size. NULL: only memory of kind TN_MEMORY_HOST is pinned. */
+    int32_t (*pin)(void *self, void *device, void *host, uint64_t bytes, TN_OUT tn_memory *out);
+    /* Called when no unfinished work uses the memory. */
+    void (*unpin)(void *self, void *device, const tn_memory *memory);
+    /* Gives a range of an allocation a host address, for allocations without one. No unfinished work uses the
+     * range, and none is queued before unmap. `flags`: TN_MAP_...; what the host writes without TN_MAP_WRITE is
+     * lost. NULL: the host copies instead. */
     int32_t (*map)(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                   TN_OUT void **out_host);
+                   uint32_t flags, TN_OUT void **out_host);
     int32_t (*unmap)(void *self, void *device, void *allocation, void *host);
     /* Frees memory that the plugin itself caches. NULL: it caches none. */
     int32_t (*trim)(void *self, void *device);
@@ -220,35 +341,42 @@ typedef struct tn_memory_interface {
  * "tenon.copy", version 1. Required. A slot queues a copy on `stream` and may return before it is done. The
  * host memory stays valid, and unchanged if it is the source, until the stream has run the copy. Offsets
  * need not be aligned. The two ranges do not overlap.
+ *
+ * `pinned` is NULL, or the pinned memory (of memory.alloc or memory.pin) that contains the range at `host`: the
+ * range begins (char *)host - (char *)pinned->host bytes into it.
  */
 typedef struct tn_copy_interface {
     uint32_t size;
     uint32_t reserved;
     int32_t (*host_to_device)(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream);
-    int32_t (*device_to_host)(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream);
+                              TN_NULLABLE const tn_memory *pinned, uint64_t bytes, void *stream);
+    int32_t (*device_to_host)(void *self, void *device, void *host, TN_NULLABLE const tn_memory *pinned,
+                              void *allocation, uint64_t offset, uint64_t bytes, void *stream);
     int32_t (*device_to_device)(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream);
-    /* Copies between two devices of this plugin, on a stream of the destination. NULL: the host copies
-     * through its own memory. */
+    /* Copies between two devices of this plugin, on a stream of the destination. Called where the facts of the
+     * destination list the source as a peer. NULL: the host copies through its own memory. */
     int32_t (*peer)(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device, void *from,
                     uint64_t from_offset, uint64_t bytes, void *stream);
 } tn_copy_interface;
+
+/* How a stream is made. */
+typedef struct tn_stream_options {
+    uint32_t size;
+    uint32_t flags;   /* none are defined yet: 0 */
+    int32_t priority; /* between priority_high (most urgent) and priority_low of the facts */
+    uint32_t reserved;
+} tn_stream_options;
 
 /* "tenon.stream", version 1. Required. A device without queues may run all work at once, before a slot
  * returns. */
 typedef struct tn_stream_interface {
     uint32_t size;
     uint32_t reserved;
-    /* `priority` is between priority_high (most urgent) and priority_low of the facts. */
-    int32_t (*create)(void *self, void *device, int32_t priority, TN_OUT void **out_stream);
+    int32_t (*create)(void *self, void *device, const tn_stream_options *options, TN_OUT void **out_stream);
     /* Called when its work has finished. */
     void (*destroy)(void *self, void *device, TN_TAKES void *stream);
-    /* *out_done is 1 if all work has finished, else 0. After a late error (one found after the slot or
-     * kernel that queued the work had returned) the stream drops the work queued behind it, but still
-     * records events and runs callbacks. The first query, synchronize or device.synchronize afterwards
-     * returns the error, once; then the stream runs work again. */
+    /* *out_done is 1 if all work has finished, else 0. Work makes progress while the host only asks. */
     int32_t (*query)(void *self, void *device, void *stream, TN_OUT int32_t *out_done);
     /* Waits until all work has finished. */
     int32_t (*synchronize)(void *self, void *device, void *stream);
@@ -256,11 +384,9 @@ typedef struct tn_stream_interface {
      * it has recorded nothing. The event may belong to another device of this plugin. NULL: the host
      * waits. */
     int32_t (*wait_event)(void *self, void *device, void *stream, void *event);
-    /* The vendor's own handle, for programs. NULL: there is none. */
-    void *(*native)(void *self, void *device, void *stream);
     /* Queues a call of `callback(user)`, which runs on a thread of the plugin when the earlier work has
-     * finished. The callback calls nothing of the host but log and report. NULL: the host waits for the
-     * stream. */
+     * finished. The callback calls nothing of the host but log and report, and nothing of the vendor. NULL:
+     * the host waits for the stream. */
     int32_t (*host_callback)(void *self, void *device, void *stream, void (*callback)(void *user),
                              void *user);
 } tn_stream_interface;
@@ -292,26 +418,6 @@ typedef struct tn_kernels_interface {
     const tn_kernel_row *rows;
 } tn_kernels_interface;
 
-/* "tenon.layout", version 1. Layouts of the plugin's own. Default: strided tensors only. */
-typedef struct tn_layout_interface {
-    uint32_t size;
-    uint32_t count;
-    const char *const *layouts; /* names; the host interns them */
-    /* Queues work that writes the elements of `from` to `to`. One is strided, the other has a layout of the
-     * plugin. */
-    int32_t (*convert)(void *self, void *device, const tn_tensor_desc *from, const tn_tensor_desc *to,
-                       void *stream);
-    void (*destroy_meta)(void *self, void *meta);
-} tn_layout_interface;
-
-/* "tenon.random", version 1. Default: the host's Philox state. */
-typedef struct tn_random_interface {
-    uint32_t size;
-    uint32_t reserved;
-    /* An unpredictable seed. NULL: the host makes one. */
-    int32_t (*fresh_seed)(void *self, void *device, TN_OUT uint64_t *out_seed);
-} tn_random_interface;
-
 /* "tenon.autocast", version 1. Default: the host's classes of operators, and bfloat16. */
 typedef struct tn_autocast_interface {
     uint32_t size;
@@ -320,23 +426,27 @@ typedef struct tn_autocast_interface {
     int32_t (*classify)(void *self, const char *op);
 } tn_autocast_interface;
 
-/* "tenon.allocator", version 1. Replaces the host's caching allocator for this plugin's devices. `free` is
- * called when later work on `stream` may reuse the memory. */
+/* "tenon.allocator", version 1. Replaces the host's caching allocator for this plugin's devices. The request
+ * names a stream. `free` is called when later work on that stream may reuse the memory. */
 typedef struct tn_allocator_interface {
     uint32_t size;
     uint32_t reserved;
-    int32_t (*alloc)(void *self, void *device, uint64_t bytes, void *stream, TN_OUT void **out_allocation,
-                     TN_OUT uint64_t *out_offset, TN_OUT void **out_host);
-    void (*free)(void *self, void *device, TN_TAKES void *allocation, uint64_t offset, uint64_t bytes,
-                 void *stream);
+    int32_t (*alloc)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
+    void (*free)(void *self, void *device, TN_TAKES const tn_memory *memory, void *stream);
 } tn_allocator_interface;
+
+/* How a graph is instantiated. */
+typedef struct tn_graph_options {
+    uint32_t size;
+    uint32_t flags; /* none are defined yet: 0 */
+} tn_graph_options;
 
 /*
  * "tenon.graph", version 1. Work that is captured once and launched many times. Default: the host refuses
  * graphs. It always refuses them for devices of class TN_DEVICE_HOST, which run work at once. All slots
  * except update are required.
  *
- * A stream captures from begin to end. Kernels, memory.fill, copy.device_to_device and layout.convert that
+ * A stream captures from begin to end. Kernels, memory.fill and copy.device_to_device that
  * are queued on it check their arguments as usual and return; their work becomes part of the graph, in the
  * order of the stream, and runs only at launch. They copy all that they are given besides device memory
  * (scalars, IMMEDIATE operands, lists), because it is borrowed.
@@ -375,10 +485,10 @@ typedef struct tn_graph_interface {
     /* Executables made from the graph stay valid. */
     void (*destroy)(void *self, void *device, TN_TAKES void *graph);
     /* Makes an executable, which can be launched. A graph may have several. */
-    int32_t (*instantiate)(void *self, void *device, void *graph, TN_OUT void **out_executable);
+    int32_t (*instantiate)(void *self, void *device, void *graph, const tn_graph_options *options,
+                           TN_OUT void **out_executable);
     /* Queues all of the work on a stream, as one unit. A launch begins when earlier launches of the
-     * executable have finished, on any stream. After a late error, which belongs to the stream, the rest of
-     * the launch is dropped. */
+     * executable have finished, on any stream. A late error belongs to the stream. */
     int32_t (*launch)(void *self, void *device, void *executable, void *stream);
     /* Changes the executable to the work of `graph`, from the next launch on. `graph` has the same
      * operations in the same order, with other addresses, scalars or sizes. TN_E_UNSUPPORTED if it differs
@@ -389,7 +499,20 @@ typedef struct tn_graph_interface {
     void (*destroy_executable)(void *self, void *device, TN_TAKES void *executable);
 } tn_graph_interface;
 
-/* One rank's part in a collective. The slot says how long the ranges are. Ranges of one rank do not overlap
+/* How a communicator is made. Ranks are numbered over all processes; this process has `count` of them. */
+typedef struct tn_communicator_options {
+    uint32_t size;
+    uint32_t flags;      /* none are defined yet: 0 */
+    uint32_t count;      /* ranks in this process */
+    uint32_t first_rank; /* rank of devices[0]; the others follow */
+    uint32_t world;      /* ranks in all processes */
+    uint32_t reserved;
+    void *const *devices; /* different open devices, one for each rank of this process */
+    const void *id;       /* what unique_id gave in one of the processes; NULL if world == count */
+    uint64_t id_bytes;
+} tn_communicator_options;
+
+/* The part of one rank in a collective. The slot says how long the ranges are. Ranges of one rank do not overlap
  * unless the slot allows it. */
 typedef struct tn_collective_rank {
     uint32_t size;
@@ -402,28 +525,39 @@ typedef struct tn_collective_rank {
 } tn_collective_rank;
 
 /*
- * "tenon.collectives", version 1. Reductions, copies and barriers over several devices of this plugin in one
- * process, one rank for each device. Default: the host refuses them. All slots are required.
+ * "tenon.collectives", version 1. Reductions, copies and barriers over several devices, one rank for each
+ * device. Default: the host refuses them. Slots whose comment does not say what NULL means are required.
  *
- * `ranks` has an entry for each device of the communicator, in its order, rank_bytes apart. A call queues
- * work on the streams of all ranks or, on failure, of none. The work of a rank starts when its stream
- * reaches the call. The stream continues when the rank's result is complete and no other rank reads its
- * memory any more. The host does not wait. It makes one call at a time to the whole interface, so all ranks
- * see the calls in one order. A late error of one rank appears on the streams of all ranks. No stream is
- * capturing.
+ * `ranks` has an entry for each rank of this process, in order, rank_bytes apart. A call queues work on their
+ * streams. The work of a rank starts when its stream reaches the call. The stream continues when the rank's
+ * result is complete and no other rank reads its memory any more. The host does not wait. It makes one call at
+ * a time to the whole interface, so all ranks of a process see the calls in one order; programs see to the same
+ * order in all processes. No stream is capturing.
  *
- * Reductions (TN_REDUCE_..., see collectives.h) are over `count` elements of one of the `dtypes`. The plugin
- * chooses the order of additions; all ranks get the same bits.
+ * If a call fails, or one rank's work fails late, other ranks may have begun: `status` then says so, the results
+ * are undefined, and the communicator can only be aborted and destroyed.
+ *
+ * Reductions (TN_REDUCE_..., see collectives.h) are over `count` elements of a dtype that `supports` takes. The
+ * plugin chooses the order of additions; all ranks get the same bits.
  */
 typedef struct tn_collectives_interface {
     uint32_t size;
     uint32_t reserved;
-    const tn_dtype *dtypes; /* zero-terminated: those it reduces. The slots that only copy count in bytes. */
-    /* Makes a communicator of 1 or more different open devices. */
-    int32_t (*create)(void *self, void *const *devices, uint32_t count,
+    /* 1 if it reduces this dtype in this way. The slots that only copy count in bytes. */
+    int32_t (*supports)(void *self, tn_dtype dtype, uint32_t reduction);
+    /* Writes at most `room` bytes, by which processes find each other, and how many. TN_E_ARGUMENT: there is less
+     * room than it needs. NULL: communicators of one process only. */
+    int32_t (*unique_id)(void *self, TN_OUT void *id, uint64_t room, TN_OUT uint64_t *out_bytes);
+    /* Makes a communicator. With ranks in other processes it may wait until all have come. */
+    int32_t (*create)(void *self, const tn_communicator_options *options,
                       TN_OUT void **out_communicator) TN_HOST_THREAD;
     /* Called when no call of it is unfinished. */
     void (*destroy)(void *self, TN_TAKES void *communicator) TN_HOST_THREAD;
+    /* TN_OK, or the error of a call that has failed since it was queued. Does not wait. */
+    int32_t (*status)(void *self, void *communicator);
+    /* Ends the calls that are queued or under way, so that streams go on; their results are undefined. Only status
+     * and destroy are called afterwards. NULL: the host waits for the streams. */
+    int32_t (*abort)(void *self, void *communicator) TN_HOST_THREAD;
     /* Each rank's `to` becomes the reduction of all `from`. `to` and `from` of a rank may be the same
      * range. */
     int32_t (*all_reduce)(void *self, void *communicator, const tn_collective_rank *ranks,
@@ -442,6 +576,10 @@ typedef struct tn_collectives_interface {
     int32_t (*reduce_scatter)(void *self, void *communicator, const tn_collective_rank *ranks,
                               uint32_t rank_bytes, uint64_t count, tn_dtype dtype,
                               uint32_t reduction) TN_HOST_THREAD;
+    /* Each `from` and `to` has one part of `bytes` for each rank: part j of the `to` of rank i becomes part i of the
+     * `from` of rank j. */
+    int32_t (*all_to_all)(void *self, void *communicator, const tn_collective_rank *ranks,
+                          uint32_t rank_bytes, uint64_t bytes) TN_HOST_THREAD;
     /* All streams wait for each other. Only `stream` of the ranks is used. */
     int32_t (*barrier)(void *self, void *communicator, const tn_collective_rank *ranks,
                        uint32_t rank_bytes) TN_HOST_THREAD;
@@ -498,7 +636,7 @@ typedef struct tn_plugin_info {
     uint32_t abi_min; /* ABI generations that the plugin understands */
     uint32_t abi_max;
     uint32_t header_minor; /* TN_ABI_MINOR that it was compiled with; nothing is decided by it */
-    uint32_t architecture; /* ELF e_machine */
+    uint32_t architecture; /* TN_ARCHITECTURE; numbers as ELF has them */
     uint32_t pointer_bits;
     uint32_t sanitizer; /* TN_SANITIZER_... it was compiled with */
     uint32_t flags;     /* TN_PLUGIN_... */
@@ -543,11 +681,11 @@ typedef struct tn_shim_interface {
                     TN_OUT tn_plugin_table *out) TN_HOST_THREAD;
 } tn_shim_interface;
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(_M_X64)
 #define TN_ARCHITECTURE 62u
-#elif defined(__i386__)
+#elif defined(__i386__) || defined(_M_IX86)
 #define TN_ARCHITECTURE 3u
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(_M_ARM64)
 #define TN_ARCHITECTURE 183u
 #elif defined(__riscv)
 #define TN_ARCHITECTURE 243u
@@ -606,7 +744,7 @@ typedef struct tn_shim_interface {
 /*
  * Negotiation, compiled into the plugin; `entry` calls it first. Sets all of *out but its size to 0. If the
  * host offers the generation that the plugin was compiled for, writes it to out->abi; else writes the
- * reason and returns TN_E_VERSION. `entry` then sets its slots. Those of version 0.1 are always there;
+ * reason and returns TN_E_VERSION. `entry` then sets its slots. Those of version 0.2 are always there;
  * check out->size before you set one that was added later.
  */
 static inline int32_t tn_negotiate(const tn_host_offer *offer, tn_plugin_table *out)

@@ -18,8 +18,9 @@ TN_BEGIN_DECLS
 /*
  * What a kernel sees of a tensor; every tensor begins with its descriptor. Sizes and strides are in elements,
  * outermost dimension first. `allocation` is the handle that the device's memory interface gave; the first
- * element lies `byte_offset` bytes into it. `host` is the address of the first element if the host can read
- * it, else NULL.
+ * element lies `byte_offset` bytes into it. `address` is the address of the first element for the device, if
+ * its kernels compute with addresses, else 0. `host` is the address of the first element if the host can read it,
+ * else NULL.
  *
  * Alignment: allocations are aligned as the device's facts say. A tensor that the host allocates begins at a
  * multiple of that alignment, and of 64 bytes. A view begins at any element, so `byte_offset` is then a
@@ -41,10 +42,9 @@ typedef struct tn_tensor_desc {
     uint64_t byte_offset;
     void *allocation;
     void *host;
+    uint64_t address;
     const int64_t *sizes;
     const int64_t *strides;
-    void *meta; /* private to the plugin of the layout */
-    void (*meta_destroy)(void *meta);
 } tn_tensor_desc;
 
 /* The descriptor of a tensor; NULL for NULL. It is valid as long as the tensor. */
@@ -92,7 +92,7 @@ static inline int64_t tn_tensor_numel(const tn_tensor *t)
 /* Bytes of one element. */
 static inline int64_t tn_dtype_bytes(tn_dtype dtype)
 {
-    return (int64_t)((TN_DTYPE_BITS(dtype) + 7u) / 8u);
+    return (int64_t)((TN_DTYPE_BITS(dtype) * TN_DTYPE_LANES(dtype) + 7u) / 8u);
 }
 
 /* Size of one dimension, negative counted from the end; 0 for a dimension that is not there. */
@@ -126,6 +126,11 @@ TN_API uint64_t tn_tensor_storage_bytes(const tn_tensor *t) TN_ANY_THREAD;
 TN_API const char *tn_dtype_name(tn_dtype dtype) TN_ANY_THREAD;
 /* The dtype of a name or alias ("float", "half", "long"), or 0. */
 TN_API tn_dtype tn_dtype_parse(const char *name) TN_ANY_THREAD;
+/* The dtype that a vendor calls `name`, of so many bits: the same for the same name in one context, with a code from
+ * TN_CODE_VENDOR up. 0 and an error if the name has other bits, or the codes are used up. */
+TN_API tn_dtype tn_dtype_intern(tn_context *ctx, const char *name, uint32_t bits) TN_ANY_THREAD;
+/* The name of such a dtype, or that of tn_dtype_name; NULL if there is none. */
+TN_API const char *tn_dtype_interned(tn_context *ctx, tn_dtype dtype) TN_ANY_THREAD;
 TN_API int32_t tn_dtype_is_floating(tn_dtype dtype) TN_ANY_THREAD;
 TN_API int32_t tn_dtype_is_complex(tn_dtype dtype) TN_ANY_THREAD;
 /* The dtype that an operator computes in for inputs of both dtypes; 0 if there is none (float8 with

@@ -84,7 +84,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t open_device(void *self, uint32_t index, void **out_device)
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     return make_handle(self, out_device);
 }
@@ -112,24 +112,29 @@ const tn_device_interface cpu_device_interface = {
 
 /* ---- Memory ------------------------------------------------------------------------------------------ */
 
-static int32_t allocate(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                        void **out_host)
+static int32_t allocate(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     cpu_state *state = self;
     void *memory = NULL;
-    uint64_t alignment = bytes >= HUGE_BYTES ? HUGE_PAGE : ALIGNMENT;
+    uint64_t bytes = request->bytes, alignment = bytes >= HUGE_BYTES ? HUGE_PAGE : ALIGNMENT;
+    if (alignment < request->alignment) alignment = request->alignment;
+    if (request->flags)
+        return state->host->error(state->host->context, TN_E_UNKNOWN_FIELD, "cpu: unknown flags of memory");
     if (posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
         return state->host->error(state->host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");
     /* Only advice: it has no effect where large pages are disabled. */
     if (bytes >= HUGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
-    *out_allocation = memory;
-    *out_host = memory;
+    out->kind = request->kind;
+    out->allocation = memory;
+    out->host = memory;
+    out->address = (uint64_t)(uintptr_t)memory;
+    out->bytes = bytes;
     return TN_OK;
 }
 
-static void release(void *self, void *device, void *allocation, uint64_t bytes)
+static void release(void *self, void *device, const tn_memory *memory)
 {
-    free(allocation);
+    free(memory->allocation);
 }
 
 static int32_t fill_bytes(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -148,7 +153,7 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 }
 
 static int32_t map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                   void **out_host)
+                   uint32_t flags, void **out_host)
 {
     *out_host = (char *)allocation + offset;
     return TN_OK;
@@ -172,14 +177,14 @@ const tn_memory_interface cpu_memory_interface = {
 /* ---- Copies ------------------------------------------------------------------------------------------ */
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     memmove((char *)allocation + offset, host, bytes);
     return TN_OK;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     memmove(host, (const char *)allocation + offset, bytes);
     return TN_OK;
@@ -201,7 +206,7 @@ const tn_copy_interface cpu_copy_interface = {
 
 /* ---- Streams ----------------------------------------------------------------------------------------- */
 
-static int32_t create_stream(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t create_stream(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     return make_handle(self, out_stream);
 }

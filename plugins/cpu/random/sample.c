@@ -228,10 +228,12 @@ static int32_t sample(const tn_call *call, family which, uint32_t n_inputs)
     if (numel == 0) return TN_OK;
     if (which == DIRICHLET && !(c.logs = cpu_scratch(call, (uint64_t)numel * sizeof *c.logs)))
         return TN_E_OUT_OF_MEMORY;
-    int32_t status =
-        call->host->random_reserve(call, generator->tag == TN_TAG_GENERATOR ? generator->as.generator : NULL,
-                                   (uint64_t)numel, &c.seed, &c.offset);
+    tn_random_numbers numbers = {.size = sizeof numbers};
+    int32_t status = call->host->random_reserve(
+        call, generator->tag == TN_TAG_GENERATOR ? generator->as.generator : NULL, (uint64_t)numel, &numbers);
     if (status) return status;
+    c.seed = numbers.seed;
+    c.offset = numbers.offset;
     cpu_axes_make(&axes, tensors, 1 + n_inputs, 0);
     status = cpu_plan_axes(&c.plan, &axes, tensors, 1, hubs);
     if (status) return status;

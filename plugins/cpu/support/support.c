@@ -37,10 +37,9 @@ int32_t cpu_error(const tn_call *call, int32_t status, const char *format, ...)
 
 void *cpu_scratch(const tn_call *call, uint64_t bytes)
 {
-    void *allocation, *host;
-    uint64_t offset;
-    if (call->host->workspace(call, bytes ? bytes : 1, &allocation, &offset, &host) == TN_OK) return host;
-    return NULL;
+    const tn_memory_request request = {.size = sizeof request, .bytes = bytes ? bytes : 1};
+    tn_memory memory = {.size = sizeof memory};
+    return call->host->workspace(call, &request, &memory) == TN_OK ? memory.host : NULL;
 }
 
 void *cpu_alloc(const tn_call *call, int64_t bytes)

@@ -147,7 +147,7 @@ static void after_host_call(const shim_call *c)
     if (c->id == SHIM_HOST_WORKSPACE) {
         record_u32(b, RECORD_WORKSPACE);
         record_u64(b, 1);
-        record_u64(b, v[1].number);
+        record_u64(b, v[4].number); /* call, kind, flags, alignment, bytes */
     } else if (c->id == SHIM_HOST_RESIZE_OUTPUT) {
         record_u32(b, RECORD_RESIZE_OUTPUT);
         record_u64(b, 1 + v[2].number);
@@ -176,12 +176,12 @@ static int32_t is_copy(uint32_t id)
 static uint64_t copied_bytes(shim_call *c)
 {
     const shim_plugin *w = c->plugin;
-    const shim_value *v = c->values; /* device, allocation, offset, host, bytes, stream */
+    const shim_value *v = c->values; /* device, allocation, offset, host, pinned, bytes, stream */
     int32_t to_device = c->id == SHIM_COPY_HOST_TO_DEVICE;
     const void *host = to_device ? v[3].pointer : v[1].pointer;
-    if (!to_device && (c->status = w->inner.stream.synchronize(w->self, v[0].pointer, v[5].pointer)) != TN_OK)
+    if (!to_device && (c->status = w->inner.stream.synchronize(w->self, v[0].pointer, v[6].pointer)) != TN_OK)
         return 0;
-    return record_blob(w->shim->state, host, v[4].number);
+    return record_blob(w->shim->state, host, v[5].number);
 }
 
 static void put_argument(shim_call *c, record_buffer *b, uint32_t i, uint64_t blob)
@@ -213,7 +213,7 @@ static void put_view(shim_call *c, record_buffer *b)
 {
     uint64_t blob = c->mark; /* of unmap */
     if (c->id == SHIM_MEMORY_MAP && c->status == TN_OK) {
-        void *host = *(void **)c->values[4].pointer;
+        void *host = *(void **)c->values[5].pointer;
         record_mapped(c->plugin->tool, host, c->values[3].number);
         blob = record_blob(c->plugin->shim->state, host, c->values[3].number);
     }
@@ -234,7 +234,7 @@ static void after_slot(shim_call *c)
     record_buffer b = {0};
     uint64_t blob = is_copy(c->id) && c->status == TN_OK ? copied_bytes(c) : 0;
     int32_t allocates = c->id == SHIM_MEMORY_ALLOC || c->id == SHIM_ALLOCATOR_ALLOC;
-    if (allocates && c->status == TN_OK) record_allocated(p, *(void **)c->values[3].pointer);
+    if (allocates && c->status == TN_OK) record_allocated(p, *(void **)c->values[7].pointer);
     record_u64(&b, c->number);
     record_u32(&b, p->index);
     record_u32(&b, (uint32_t)c->status);
@@ -265,7 +265,7 @@ static int32_t record_before(shim_call *c)
     if (!c->plugin->tool) return TN_OK;
     if (c->id == SHIM_MEMORY_UNMAP) before_unmap(c);
     if (!gives_back(c->id)) return TN_OK;
-    record_freed(c->plugin->tool, c->values[1].pointer);
+    record_freed(c->plugin->tool, c->values[2].pointer); /* device, kind, allocation */
     after_slot(c); /* before another thread can be given the same handle */
     return TN_OK;
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC      "TENONREC"
-#define RECORD_VERSION    2u
+#define RECORD_VERSION    3u
 #define RECORD_HEAD_BYTES 16u /* magic, version, 0 */
 
 enum {

@@ -82,7 +82,7 @@ static uint64_t save(const shim_call *c, const void *host, void *allocation, uin
     void *copy = malloc(bytes);
     uint64_t id = 0;
     if (copy &&
-        !w->inner.copy.device_to_host(w->self, c->call->device, copy, allocation, offset, bytes,
+        !w->inner.copy.device_to_host(w->self, c->call->device, copy, NULL, allocation, offset, bytes,
                                       c->call->stream) &&
         !record_wait(c))
         id = record_blob(f, copy, bytes);

@@ -120,10 +120,10 @@ static void check_allocation(validate_state *v, const shim_call *c, uint32_t i)
     const validate_object *o = validate_argument(v, c, i);
     const shim_argument *next = argument_at(c, i + 1);
     if (!o) return;
-    if (c->id == SHIM_MEMORY_FREE && !o->by_plugin && bytes_of(c) != o->bytes)
+    if (c->id == SHIM_MEMORY_FREE && !o->by_plugin && c->values[i + 1].number + bytes_of(c) != o->bytes)
         validate_say(c, "wrong-size", &o->made,
                      "the host frees an allocation of %" PRIu64 " bytes as one of %" PRIu64, o->bytes,
-                     bytes_of(c));
+                     c->values[i + 1].number + bytes_of(c));
     if (next && next->kind == SHIM_OFFSET)
         validate_range(c, o, c->slot->arguments[i].name, c->values[i + 1].number, bytes_of(c));
 }
@@ -152,7 +152,7 @@ static void check_numbers(validate_state *v, const shim_call *c)
     if (c->id == SHIM_COPY_DEVICE_TO_DEVICE) check_overlap(c);
     if (c->id == SHIM_MEMORY_ALLOC) {
         const validate_object *device = validate_argument(v, c, 0);
-        uint64_t kind = a[2].number;
+        uint64_t kind = a[1].number;
         if (device && (!(kind & device->kinds) || (kind & (kind - 1))))
             validate_say(c, "unknown-kind", NULL,
                          "the host asks for memory of kind 0x%" PRIx64 "; the facts list 0x%x", kind,
@@ -215,12 +215,13 @@ static void *out_pointer(const shim_call *c, uint32_t i)
 
 static void note_allocation(const shim_call *c, validate_object *o, uint32_t i)
 {
-    uint64_t end = bytes_of(c);
+    uint64_t offset, given, end;
+    memcpy(&offset, c->values[i + 1].pointer, sizeof(offset)); /* allocation, offset, host, address, bytes */
+    memcpy(&given, c->values[i + 4].pointer, sizeof(given));
+    end = offset + (given > bytes_of(c) ? given : bytes_of(c));
     if (c->id == SHIM_ALLOCATOR_ALLOC) { /* may be part of a larger allocation */
-        uint64_t offset;
-        memcpy(&offset, c->values[i + 1].pointer, sizeof(offset));
         o->by_plugin = 1;
-        o->bytes = o->bytes > offset + end ? o->bytes : offset + end;
+        o->bytes = o->bytes > end ? o->bytes : end;
         return;
     }
     if (o->alive > 1)
@@ -306,7 +307,7 @@ static transfer transfer_of(uint32_t id)
     case SHIM_COPY_HOST_TO_DEVICE:
         return (transfer){1, -1};
     case SHIM_COPY_DEVICE_TO_HOST:
-        return (transfer){-1, 2};
+        return (transfer){-1, 3};
     case SHIM_COPY_DEVICE_TO_DEVICE:
         return (transfer){1, 3};
     case SHIM_COPY_PEER:
@@ -338,14 +339,10 @@ static validate_object *stream_of(validate_state *v, const shim_call *c)
 void validate_accesses(validate_state *v, const shim_call *c)
 {
     const transfer t = transfer_of(c->id);
-    if (t.writes < 0 && t.reads < 0 && c->id != SHIM_LAYOUT_CONVERT) return;
+    if (t.writes < 0 && t.reads < 0) return;
     validate_object *stream = stream_of(v, c);
     if (!stream || !stream->known) return;
     validate_task(v, stream);
     access_argument(v, c, t.reads, stream, 0);
     access_argument(v, c, t.writes, stream, 1);
-    if (c->id == SHIM_LAYOUT_CONVERT) {
-        validate_descriptor_access(v, c, c->values[1].pointer, stream, 0);
-        validate_descriptor_access(v, c, c->values[2].pointer, stream, 1);
-    }
 }

@@ -152,7 +152,7 @@ void validate_graphs(validate_state *v, const shim_call *c, int32_t failed)
     }
     if (failed || !o) return;
     if (c->id == SHIM_GRAPH_BEGIN) begin(o);
-    if (c->id == SHIM_GRAPH_INSTANTIATE) share(given(v, c, 2), o->work);
+    if (c->id == SHIM_GRAPH_INSTANTIATE) share(given(v, c, 3), o->work); /* device, graph, flags, out */
     if (c->id == SHIM_GRAPH_LAUNCH) launch(v, c, o, validate_argument(v, c, 2));
     if (c->id == SHIM_GRAPH_UPDATE) {
         const validate_object *from = validate_argument(v, c, 2);
@@ -183,6 +183,8 @@ static lengths lengths_of(const shim_call *c, uint32_t count)
         return (lengths){bytes, bytes * count};
     case SHIM_COLLECTIVES_REDUCE_SCATTER:
         return (lengths){bytes * count, bytes};
+    case SHIM_COLLECTIVES_ALL_TO_ALL:
+        return (lengths){bytes * count, bytes * count};
     default:
         return (lengths){0, 0};
     }
@@ -222,10 +224,11 @@ static void meet(validate_object *const *streams, uint32_t count)
     for (uint32_t i = 1; i < count; i++) validate_waits_for(streams[i], streams[0]->known);
 }
 
+/* collectives.create: flags, count, first_rank, world, devices, id, id_bytes, out_communicator */
 static void note_devices(validate_state *v, const shim_call *c)
 {
     void *handle;
-    memcpy(&handle, c->values[2].pointer, sizeof(handle));
+    memcpy(&handle, c->values[7].pointer, sizeof(handle));
     validate_object *o = validate_find(v, c->plugin, SHIM_COMMUNICATOR, handle, NULL);
     uint32_t count = (uint32_t)c->values[1].number;
     if (!o || count > MOST_RANKS) return;
@@ -233,12 +236,12 @@ static void note_devices(validate_state *v, const shim_call *c)
     o->devices = malloc(count * sizeof(void *));
     if (!o->devices) return;
     o->count = count;
-    memcpy(o->devices, c->values[0].pointer, count * sizeof(void *));
+    memcpy(o->devices, c->values[4].pointer, count * sizeof(void *));
 }
 
 static void check_devices(validate_state *v, const shim_call *c)
 {
-    void *const *devices = c->values[0].pointer;
+    void *const *devices = c->values[4].pointer;
     for (uint32_t i = 0; i < c->values[1].number; i++) {
         const validate_object *o = validate_find(v, c->plugin, SHIM_DEVICE, devices[i], NULL);
         if (!o || !o->alive)

@@ -9,7 +9,10 @@
 
 #define KNOWN_ROW_FLAGS                                                                                 \
     (TN_ROW_CASTS | TN_ROW_LAZY_BITS | TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD | TN_ROW_NONDETERMINISTIC | \
-     TN_ROW_IMMEDIATE_ONLY_HOST | TN_ROW_WIDE_IMMEDIATE)
+     TN_ROW_IMMEDIATE_ONLY_HOST | TN_ROW_WIDE_IMMEDIATE | TN_ROW_SCOPE | TN_ROW_INDEX32 |               \
+     TN_ROW_RANDOM_STATE)
+#define KNOWN_CALL_FLAGS \
+    (TN_CALL_DETERMINISTIC | TN_CALL_ALLOW_TF32 | TN_CALL_ALLOW_HALF_ACCUMULATION | TN_CALL_BENCHMARK)
 
 /* ---- Extents ----------------------------------------------------------------------------------------- */
 
@@ -114,8 +117,8 @@ static void check_descriptor(validate_state *v, const shim_call *c, const char *
         check_memory(v, c, what, d, device, &e);
 }
 
-void validate_descriptor_access(validate_state *v, const shim_call *c, const tn_tensor_desc *d,
-                                validate_object *stream, uint32_t writes)
+static void descriptor_access(validate_state *v, const shim_call *c, const tn_tensor_desc *d,
+                              validate_object *stream, uint32_t writes)
 {
     extent e;
     if (!d || d->layout != TN_INTERNED_STRIDED || !d->allocation || d->device != stream->device->id) return;
@@ -214,13 +217,13 @@ static void read_one(validate_state *v, const shim_call *c, const char *what, co
         const tn_value *out = &c->call->outs[i];
         if (out->tag == TN_TAG_TENSOR && out->as.tensor && tn_desc(out->as.tensor) == d) return;
     }
-    validate_descriptor_access(v, c, d, with, 0);
+    descriptor_access(v, c, d, with, 0);
 }
 
 static void write_one(validate_state *v, const shim_call *c, const char *what, const tn_tensor_desc *d,
                       void *with)
 {
-    validate_descriptor_access(v, c, d, with, 1);
+    descriptor_access(v, c, d, with, 1);
 }
 
 static void say_handle(validate_state *v, const shim_call *c, shim_kind kind, const void *handle)
@@ -240,7 +243,7 @@ void validate_kernel_before(validate_state *v, const shim_call *c)
 {
     const tn_call *call = c->call;
     validate_object *device = device_of_call(v, c);
-    if (call->size == 0 || call->flags & ~TN_CALL_DETERMINISTIC)
+    if (call->size == 0 || call->flags & ~KNOWN_CALL_FLAGS)
         validate_say(c, "bad-struct", NULL, "the call of %s has size %u and flags 0x%x", c->op, call->size,
                      call->flags);
     if (!device) {

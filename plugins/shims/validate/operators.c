@@ -163,7 +163,9 @@ static int32_t belongs(uint32_t host, uint32_t function)
     case SHIM_HOST_SET_OUTPUT:
     case SHIM_HOST_CALL_SCOPE:
         return function == SHIM_OPERATOR_COMPOSITE || function == SHIM_OPERATOR_BACKWARD ||
-               function == SHIM_OPERATOR_BATCHING_RULE;
+               function == SHIM_KERNEL_RUN;
+    case SHIM_HOST_STORAGE:
+        return 1;
     case SHIM_HOST_RANDOM_RESERVE:
         return function == SHIM_KERNEL_RUN || function == SHIM_OPERATOR_COMPOSITE;
     default:
@@ -173,7 +175,7 @@ static int32_t belongs(uint32_t host, uint32_t function)
 
 static void check_defined(const shim_call *c)
 {
-    const shim_value *v = c->values; /* call, i, dtype, rank, sizes, device */
+    const shim_value *v = c->values; /* call, i, dtype, rank, sizes, strides, device */
     const validate_place other = validate_here(c->of);
     const int64_t *sizes = v[4].pointer;
     uint32_t i = (uint32_t)v[1].number, rank = (uint32_t)v[3].number;
@@ -192,7 +194,7 @@ static void check_defined(const shim_call *c)
         if (sizes[d] < 0)
             validate_say(c, "bad-value", &other, "the shape rule of %s gives output %u the size %" PRId64,
                          c->op, i, sizes[d]);
-    if (!device_fits(c->of, v[5].number))
+    if (!device_fits(c->of, v[6].number))
         validate_say(c, "wrong-device", &other,
                      "the shape rule of %s puts output %u on a device that no argument is on", c->op, i);
 }
@@ -223,7 +225,7 @@ static void keep_shape(const shim_call *c, values_note *n)
     if (!n->rule || i >= MAX_SHAPES) return;
     shape *s = &n->rule->shapes[i];
     *s = (shape){
-        .defined = 1, .dtype = (tn_dtype)v[2].number, .rank = (uint32_t)v[3].number, .device = v[5].number};
+        .defined = 1, .dtype = (tn_dtype)v[2].number, .rank = (uint32_t)v[3].number, .device = v[6].number};
     if (s->rank) memcpy(s->sizes, v[4].pointer, s->rank * sizeof(int64_t));
 }
 

@@ -17,7 +17,13 @@ typedef struct outputs {
 
 static int32_t is_output(const shim_argument *a)
 {
-    return (a->notes & SHIM_OUT) != 0;
+    return (a->notes & SHIM_OUT) != 0 && a->bytes > 0; /* 0: a text of the caller's length */
+}
+
+/* A text need not be written when there is nothing to say, nor a field that stays 0. */
+static int32_t may_be_left(const shim_argument *a)
+{
+    return a->kind == SHIM_TEXT || a->notes & SHIM_OPTIONAL;
 }
 
 static int32_t has_outputs(const shim_call *c)
@@ -49,8 +55,7 @@ void validate_outputs_before(shim_call *c)
             c->values[i].pointer = o->facts;
             continue;
         }
-        /* A text need not be written when there is nothing to say. */
-        if (a->kind == SHIM_TEXT) memcpy(o->scratch[i], o->original[i], a->bytes);
+        if (may_be_left(a)) memcpy(o->scratch[i], o->original[i], a->bytes);
         c->values[i].pointer = o->scratch[i];
     }
     c->note = o;
@@ -83,11 +88,11 @@ static void finish_output(const shim_call *c, const shim_argument *a, const unsi
                           void *original)
 {
     int32_t untouched =
-        a->kind == SHIM_TEXT ? memcmp(scratch, original, a->bytes) == 0 : is_pattern(scratch, a->bytes);
+        may_be_left(a) ? memcmp(scratch, original, a->bytes) == 0 : is_pattern(scratch, a->bytes);
     if (c->status != TN_OK && !untouched)
         validate_say(c, "written-on-failure", NULL, "%s fails and has written '%s'", c->slot->name, a->name);
     if (c->status != TN_OK) return;
-    if (untouched && a->kind != SHIM_TEXT)
+    if (untouched && !may_be_left(a))
         validate_say(c, "output-not-written", NULL, "%s succeeds and has not written '%s'", c->slot->name,
                      a->name);
     else

@@ -138,7 +138,7 @@ static void check_quiesced(const shim_call *c)
     if (p->is_quiesced && !c->slot->of_host && c->id != SHIM_MEMORY_FREE && c->id != SHIM_ALLOCATOR_FREE &&
         c->id != SHIM_STREAM_DESTROY && c->id != SHIM_EVENT_DESTROY && c->id != SHIM_GRAPH_DESTROY &&
         c->id != SHIM_GRAPH_DESTROY_EXECUTABLE && c->id != SHIM_COLLECTIVES_DESTROY &&
-        c->id != SHIM_DEVICE_CLOSE && c->id != SHIM_PLUGIN_SHUTDOWN && c->id != SHIM_LAYOUT_DESTROY_META &&
+        c->id != SHIM_DEVICE_CLOSE && c->id != SHIM_PLUGIN_SHUTDOWN && c->id != SHIM_MEMORY_UNPIN &&
         c->id != SHIM_CALLBACK_RUN)
         validate_say(c, "after-quiesce", NULL, "the host calls %s after quiesce", c->slot->name);
     if (c->id == SHIM_PLUGIN_QUIESCE) p->is_quiesced = 1;
@@ -224,7 +224,7 @@ static void note_device(validate_state *v, const shim_call *c, uint32_t type)
     uint32_t index = (uint32_t)c->values[0].number;
     const tn_device_facts *facts = index < sizeof(p->facts) / sizeof(p->facts[0]) ? &p->facts[index] : NULL;
     void *handle;
-    memcpy(&handle, c->values[1].pointer, sizeof(handle));
+    memcpy(&handle, c->values[2].pointer, sizeof(handle)); /* index, flags, out_device */
     validate_object *o = handle ? validate_find(v, c->plugin, SHIM_DEVICE, handle, NULL) : NULL;
     if (!o) return;
     o->id = TN_DEVICE(type, index);

@@ -176,10 +176,8 @@ validate_object *validate_argument(validate_state *v, const shim_call *c, uint32
  * reported. */
 int32_t validate_range(const shim_call *c, const validate_object *o, const char *what, uint64_t offset,
                        uint64_t bytes);
-/* Notes the accesses of copies, fills and conversions that succeeded. */
+/* Notes the accesses of copies and fills that succeeded. */
 void validate_accesses(validate_state *v, const shim_call *c);
-void validate_descriptor_access(validate_state *v, const shim_call *c, const tn_tensor_desc *d,
-                                validate_object *stream, uint32_t writes);
 
 /* Outputs point to storage of the shim during the call. Without the lock. */
 void validate_outputs_before(shim_call *c);

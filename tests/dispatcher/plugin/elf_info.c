@@ -43,7 +43,7 @@ Test(elf_info, refusals_name_what_is_wrong)
         {"function", "'tenon_plugin' is not a data object"},
         {"small", "'tenon_plugin' is too small: expected 248 bytes, found 16"},
         {"zero_stamp", "stamp: 0; the block must be written with TN_DEFINE_PLUGIN"},
-        {"wrong_abi", "ABI generation: expected 1 to 1, found 7 to 7"},
+        {"wrong_abi", "ABI generation: expected 2 to 2, found 7 to 7"},
         {"bad_magic", "magic:"},
         {"sanitizer", "sanitizer: the plugin was compiled with memory, this process has "},
         {"block_size", "size of the block: expected 248, found 240"},
@@ -247,7 +247,7 @@ Test(elf_info, all_differences_are_named_at_once)
     memcpy(f.bytes + 0x830, "a b", 4); /* a name with a blank */
     cr_assert_eq(examine_bytes(f.bytes, sizeof(f.bytes), &found, &reason), TN_E_VERSION);
     assert_contains(reason.text, "found RISC-V (243)");
-    assert_contains(reason.text, "ABI generation: expected 1 to 1, found 5 to 6");
+    assert_contains(reason.text, "ABI generation: expected 2 to 2, found 5 to 6");
     assert_contains(reason.text, "version: not zero-terminated");
     assert_contains(reason.text, "name: character 0x20 is not allowed");
 }

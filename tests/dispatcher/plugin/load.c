@@ -56,7 +56,7 @@ Test(load, tables_are_copied)
     cr_assert_null((void *)(uintptr_t)p->driver.memory.pin);
     cr_assert_eq(p->driver.event.size, 0);
     cr_assert_eq(p->kernels.size, sizeof(tn_kernels_interface));
-    cr_assert_eq(p->layout.size, 0);
+    cr_assert_eq(p->driver.graph.size, 0);
     tni_plugin_unload(p);
 }
 
@@ -100,7 +100,7 @@ Test(load, refusals_name_what_is_missing)
         {"declines_silently", "the plugin declines ABI generation 1: "},
         {"init_fails_silently", "init failed: "},
         {"abi_zero", "entry settled on no ABI generation (0)"},
-        {"declines", "the plugin declines ABI generation 1: this plugin wants generation 9"},
+        {"declines", "the plugin declines ABI generation 2: this plugin wants generation 9"},
         {"init_fails", "init failed: no licence for this machine"},
         {"unresolved", "undefined symbol: tenon_test_nobody_defines_this"},
     };

@@ -30,7 +30,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_E_DEVICE;
 }
 
-static int32_t open_device(void *self, uint32_t index, void **out)
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out)
 {
     (void)self, (void)index, (void)out;
     return TN_E_DEVICE;
@@ -77,16 +77,15 @@ static const longer_device_interface device_interface = {
     .tail = {(void *)1, (void *)2},
 };
 
-static int32_t alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                     void **out_host)
+static int32_t alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    (void)self, (void)device, (void)bytes, (void)kind, (void)out_allocation, (void)out_host;
+    (void)self, (void)device, (void)request, (void)out;
     return TN_E_OUT_OF_MEMORY;
 }
 
-static void free_memory(void *self, void *device, void *allocation, uint64_t bytes)
+static void free_memory(void *self, void *device, const tn_memory *memory)
 {
-    (void)self, (void)device, (void)allocation, (void)bytes;
+    (void)self, (void)device, (void)memory;
 }
 
 static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -122,14 +121,14 @@ static const tn_memory_interface memory_interface = {
 };
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
     return TN_OK;
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
     return TN_OK;
@@ -150,9 +149,9 @@ static const tn_copy_interface copy_interface = {
     .device_to_device = device_to_device,
 };
 
-static int32_t create_stream(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t create_stream(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
-    (void)self, (void)device, (void)priority, (void)out_stream;
+    (void)self, (void)device, (void)options, (void)out_stream;
     return TN_E_DEVICE;
 }
 

@@ -2,10 +2,9 @@
 /* Allocation succeeds and gives no memory. */
 #include "../honest.h"
 
-static int32_t alloc_nothing(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                             void **out_host)
+static int32_t alloc_nothing(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    *out_allocation = *out_host = NULL;
+    out->allocation = out->host = NULL;
     return TN_OK;
 }
 

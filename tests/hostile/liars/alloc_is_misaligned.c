@@ -2,11 +2,10 @@
 /* Gives host memory at an odd address. */
 #include "../honest.h"
 
-static int32_t alloc_odd(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                         void **out_host)
+static int32_t alloc_odd(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
-    int32_t status = honest_alloc(self, device, bytes, kind, out_allocation, out_host);
-    *out_host = (char *)*out_allocation + 1;
+    int32_t status = honest_alloc(self, device, request, out);
+    out->host = (char *)out->allocation + 1;
     return status;
 }
 

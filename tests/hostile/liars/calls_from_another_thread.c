@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel hands its call to a thread, which asks the host for memory with it. */
 #include "../honest.h"
+#include "../../plugins/slots.h"
 
 #include <pthread.h>
 
@@ -10,8 +11,7 @@ static void *ask(void *argument)
 {
     const tn_call *call = argument;
     void *memory;
-    uint64_t offset;
-    status = call->host->workspace(call, 64, &memory, &offset, &memory);
+    status = slot_workspace(call, call->host, 64, &memory);
     return NULL;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init calls the host's functions with NULL and nonsense, registers an operator and rows of garbage. */
 #include "../honest.h"
+#include "../../plugins/slots.h"
 
 static int32_t rant(const tn_host *host, void **out_self)
 {
     const tn_operator_def empty = {.size = 0}, garbage = {.size = sizeof garbage, .schema = "liar::((Tensor"},
                           huge = {.size = 0xffffffffu, .schema = "liar::op(Tensor x) -> Tensor"};
     void *context = host->context, *memory;
-    uint64_t offset;
     host->error(context, 999, NULL);
     host->error_native(context, -7, NULL, 1, NULL);
     host->log(context, 77, NULL);
@@ -24,7 +24,7 @@ static int32_t rant(const tn_host *host, void **out_self)
     host->register_kernels(context, "cpu", NULL, NULL, 3, sizeof(tn_kernel_row));
     host->register_kernels(context, "cpu", NULL, the.rows, 1, 2);
     if (host->workspace) { /* absent where a plugin is only tried out */
-        host->workspace(NULL, 16, &memory, &offset, &memory);
+        slot_workspace(NULL, host, 16, &memory);
         host->call_scope(NULL);
         host->scope_call(NULL, 1, NULL, 0, NULL, 0);
     }

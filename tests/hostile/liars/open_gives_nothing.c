@@ -2,7 +2,7 @@
 /* open succeeds and gives no device. */
 #include "../honest.h"
 
-static int32_t open_nothing(void *self, uint32_t index, void **out_device)
+static int32_t open_nothing(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     return TN_OK;
 }

@@ -2,7 +2,7 @@
 /* Making a stream succeeds and gives none. */
 #include "../honest.h"
 
-static int32_t create_nothing(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t create_nothing(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = NULL;
     return TN_OK;

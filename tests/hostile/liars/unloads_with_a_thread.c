@@ -11,7 +11,7 @@ static void *run_on(void *argument)
     return NULL;
 }
 
-static int32_t open_device(void *self, uint32_t index, void **out_device)
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     pthread_t thread;
     if (!pthread_create(&thread, NULL, run_on, NULL)) pthread_detach(thread);

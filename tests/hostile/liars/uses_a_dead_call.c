@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel keeps its call and uses it in the next one, when it is over. */
 #include "../honest.h"
+#include "../../plugins/slots.h"
 
 static const tn_call *kept;
 static void *kept_state;
@@ -9,13 +10,12 @@ static int32_t add(void *self, const tn_call *call)
 {
     tn_call dead = *call;
     void *memory;
-    uint64_t offset;
     if (!kept) {
         kept = call;
         kept_state = (char *)call->state + 4096;
     }
     dead.state = kept_state; /* what a frame that is gone looks like */
-    int32_t status = call->host->workspace(&dead, 64, &memory, &offset, &memory);
+    int32_t status = slot_workspace(&dead, call->host, 64, &memory);
     return status ? status : honest_add(self, call);
 }
 

@@ -5,6 +5,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include "../slots.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t open_device(void *self, uint32_t index, void **out_device)
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     static char device;
     *out_device = lies("null-device") ? NULL : &device;
@@ -59,14 +60,13 @@ static int32_t synchronize(void *self, void *device)
     return lies("no-status") ? 4711 : TN_OK;
 }
 
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     static int calls;
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    void *memory = aligned_alloc(64, (request->bytes + 63) / 64 * 64);
     if (lies("written-on-failure") && calls++ == 0) {
         free(memory);
-        *out_allocation = &calls;
+        out->allocation = &calls;
         return host->error(host->context, TN_E_OUT_OF_MEMORY, "liar: out of memory");
     }
     if (lies("duplicate-handle") && last_allocation) {
@@ -74,14 +74,14 @@ static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t k
         memory = last_allocation;
     }
     last_allocation = memory;
-    *out_allocation = memory;
-    if (!lies("output-not-written")) *out_host = memory;
+    if (!lies("output-not-written")) out->allocation = memory;
+    out->host = memory;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *given)
 {
-    if (!lies("duplicate-handle")) free(allocation);
+    if (!lies("duplicate-handle")) free(given->allocation);
 }
 
 static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -98,14 +98,14 @@ static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_
 }
 
 static int32_t to_device(void *self, void *device, void *allocation, uint64_t offset, const void *from,
-                         uint64_t bytes, void *stream)
+                         const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     memcpy((char *)allocation + offset, from, bytes);
     return TN_OK;
 }
 
-static int32_t to_host(void *self, void *device, void *to, void *allocation, uint64_t offset, uint64_t bytes,
-                       void *stream)
+static int32_t to_host(void *self, void *device, void *to, const tn_memory *pinned, void *allocation,
+                       uint64_t offset, uint64_t bytes, void *stream)
 {
     memcpy(to, (char *)allocation + offset, bytes);
     return TN_OK;
@@ -120,7 +120,7 @@ static int32_t within(void *self, void *device, void *to, uint64_t to_offset, vo
 
 /* ---- Streams ----------------------------------------------------------------------------------------- */
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = &streams[n_streams++ % 8];
     return TN_OK;
@@ -176,9 +176,8 @@ static int32_t event_synchronize(void *self, void *device, void *event)
 
 static void *ask_elsewhere(void *call)
 {
-    void *allocation = NULL, *address = NULL;
-    uint64_t offset = 0;
-    host->workspace(call, 64, &allocation, &offset, &address);
+    void *allocation = NULL;
+    slot_workspace(call, host, 64, &allocation);
     return NULL;
 }
 

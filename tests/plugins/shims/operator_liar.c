@@ -6,6 +6,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/ops.h>
+#include "../slots.h"
 #include <tenon/plugin.h>
 
 #include <pthread.h>
@@ -49,11 +50,11 @@ static int32_t infer(void *self, const tn_call *call)
     const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
     const int64_t negative[] = {-1};
     if (lies("rule-not-defined")) return TN_OK;
-    if (lies("rule-dtype")) return host->define_output(call, 0, 0x1234, x->rank, x->sizes, 0);
-    if (lies("rule-size")) return host->define_output(call, 0, x->dtype, 1, negative, 0);
-    if (lies("rule-no-sizes")) return host->define_output(call, 0, x->dtype, 1, NULL, 0);
-    if (lies("rule-output")) return host->define_output(call, 7, x->dtype, x->rank, x->sizes, 0);
-    if (lies("rule-device")) return host->define_output(call, 0, x->dtype, x->rank, x->sizes, TN_CPU);
+    if (lies("rule-dtype")) return slot_define(call, host, 0, 0x1234, x->rank, x->sizes, 0);
+    if (lies("rule-size")) return slot_define(call, host, 0, x->dtype, 1, negative, 0);
+    if (lies("rule-no-sizes")) return slot_define(call, host, 0, x->dtype, 1, NULL, 0);
+    if (lies("rule-output")) return slot_define(call, host, 7, x->dtype, x->rank, x->sizes, 0);
+    if (lies("rule-device")) return slot_define(call, host, 0, x->dtype, x->rank, x->sizes, TN_CPU);
     if (lies("rule-scope")) host->call_scope(call);
     if (lies("rule-writes")) call->outs[0] = call->args[0];
     if (lies("rule-writes-and-fails")) {
@@ -61,7 +62,7 @@ static int32_t infer(void *self, const tn_call *call)
         return fail(call);
     }
     if (lies("rule-no-status")) return -77;
-    return host->define_output(call, 0, x->dtype, x->rank, x->sizes, 0);
+    return slot_define(call, host, 0, x->dtype, x->rank, x->sizes, 0);
 }
 
 /* ---- Composite --------------------------------------------------------------------------------------- */
@@ -76,7 +77,7 @@ static int32_t composite(void *self, const tn_call *call)
     if (lies("composite-dtype")) y = tn_to(s, y, TN_FLOAT64);
     if (lies("composite-shape")) y = tn_unsqueeze(s, y, 0);
     if (lies("composite-device")) y = tn_zeros(s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = TN_CPU);
-    if (lies("composite-defines")) host->define_output(call, 0, TN_FLOAT32, 0, NULL, 0);
+    if (lies("composite-defines")) slot_define(call, host, 0, TN_FLOAT32, 0, NULL, 0);
     if (lies("composite-keeps")) host->keep_alive(call, &kept, release);
     if (lies("composite-elsewhere")) elsewhere(call);
     if (lies("composite-error-then-ok")) fail(call);

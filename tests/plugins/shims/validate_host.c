@@ -6,6 +6,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include "../slots.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -147,7 +148,7 @@ static void wrap(const char *variable, wrapped *w)
     for (uint32_t i = 0; i < count && i < 2; i++) {
         tn_device_facts facts = {.size = sizeof(facts)};
         cr_assert_eq(w->device->facts(w->self, i, &facts), TN_OK);
-        cr_assert_eq(w->device->open(w->self, i, &w->devices[i]), TN_OK);
+        cr_assert_eq(slot_open(w->device, w->self, i, &w->devices[i]), TN_OK);
     }
 }
 
@@ -162,20 +163,20 @@ static void *allocate(const wrapped *w, int device, uint64_t bytes)
 {
     void *allocation = NULL, *address = NULL;
     cr_assert_eq(
-        w->memory->alloc(w->self, w->devices[device], bytes, TN_MEMORY_UNIFIED, &allocation, &address),
+        slot_alloc(w->memory, w->self, w->devices[device], bytes, TN_MEMORY_UNIFIED, &allocation, &address),
         TN_OK);
     return allocation;
 }
 
 static void release(const wrapped *w, int device, void *allocation, uint64_t bytes)
 {
-    w->memory->free(w->self, w->devices[device], allocation, bytes);
+    slot_free(w->memory, w->self, w->devices[device], allocation, bytes);
 }
 
 static void *make_stream(const wrapped *w, int device)
 {
     void *stream = NULL;
-    cr_assert_eq(w->stream->create(w->self, w->devices[device], 0, &stream), TN_OK);
+    cr_assert_eq(slot_stream(w->stream, w->self, w->devices[device], 0, &stream), TN_OK);
     return stream;
 }
 
@@ -213,7 +214,7 @@ Test(host, a_sound_life_has_no_findings)
     cr_assert_eq(w.copy->device_to_device(w.self, w.devices[0], b, 0, a, 32, 32, s), TN_OK);
     cr_assert_eq(w.event->create(w.self, w.devices[0], TN_EVENT_TIMING, &e), TN_OK);
     cr_assert_eq(w.event->record(w.self, w.devices[0], e, s), TN_OK);
-    cr_assert_eq(w.copy->device_to_host(w.self, w.devices[0], bytes, b, 0, 64, s), TN_OK);
+    cr_assert_eq(w.copy->device_to_host(w.self, w.devices[0], bytes, NULL, b, 0, 64, s), TN_OK);
     cr_assert_eq((unsigned char)bytes[31], 255);
     w.event->destroy(w.self, w.devices[0], e);
     end_stream(&w, 0, s);
@@ -229,12 +230,12 @@ Test(host, memory_that_was_freed)
     wrapped w;
     wrap("TENON_TEST_REFERENCE", &w); /* it refuses unknown handles, so the misuse does no harm */
     void *address = NULL, *a = NULL, *s = make_stream(&w, 0);
-    cr_assert_eq(w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address), TN_OK);
+    cr_assert_eq(slot_alloc(w.memory, w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address), TN_OK);
     release(&w, 0, a, 64);
     cr_assert_neq(w.memory->fill(w.self, w.devices[0], a, 0, 8, 0, s), TN_OK);
     cr_assert_not_null(strstr(others[0], "memory.free, call"), "%s", others[0]); /* where it ended */
     expect("use-after-free", "memory.fill: argument 'allocation' is an allocation that was freed before");
-    w.memory->free(w.self, w.devices[0], a, 64);
+    slot_free(w.memory, w.self, w.devices[0], a, 64);
     expect("double-free", "freed before");
     cr_assert_neq(w.memory->fill(w.self, w.devices[0], &w, 0, 8, 0, s), TN_OK);
     expect("unknown-handle", "is not a known allocation of this plugin");
@@ -273,10 +274,10 @@ Test(host, a_handle_of_another_device_or_plugin)
     w.memory->fill(w.self, w.devices[1], a, 0, 8, 0, t);
     expect("wrong-device", "the allocation of another device");
     void *far = NULL, *address = NULL, *u = make_stream(&other, 0);
-    other.memory->alloc(other.self, other.devices[0], 64, TN_MEMORY_DEVICE, &far, &address);
+    slot_alloc(other.memory, other.self, other.devices[0], 64, TN_MEMORY_DEVICE, &far, &address);
     cr_assert_neq(other.memory->fill(other.self, other.devices[0], a, 0, 8, 0, u), TN_OK);
     expect("wrong-plugin", "an allocation of plugin null");
-    other.memory->free(other.self, other.devices[0], far, 64);
+    slot_free(other.memory, other.self, other.devices[0], far, 64);
     end_stream(&other, 0, u);
     end_stream(&w, 0, s);
     end_stream(&w, 1, t);
@@ -306,10 +307,10 @@ Test(host, ranges_outside_an_allocation)
     char bytes[256];
     wrap("TENON_TEST_REFERENCE", &w);
     void *address = NULL, *a = NULL, *s = make_stream(&w, 0);
-    w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
-    w.copy->host_to_device(w.self, w.devices[0], a, 60, bytes, 5, s);
+    slot_alloc(w.memory, w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
+    w.copy->host_to_device(w.self, w.devices[0], a, 60, bytes, NULL, 5, s);
     expect("out-of-range", "spans bytes 60 to 65 of an allocation of 64");
-    w.copy->device_to_host(w.self, w.devices[0], bytes, a, UINT64_MAX, 2, s);
+    w.copy->device_to_host(w.self, w.devices[0], bytes, NULL, a, UINT64_MAX, 2, s);
     expect("out-of-range", "device_to_host");
     w.memory->fill(w.self, w.devices[0], a, 65, 1, 0, s);
     expect("out-of-range", "of an allocation of 64");
@@ -320,7 +321,7 @@ Test(host, ranges_outside_an_allocation)
     w.copy->device_to_device(w.self, w.devices[0], a, 0, a, 8, 16, s);
     expect("overlap", "16 bytes onto a part of themselves");
     end_stream(&w, 0, s);
-    w.memory->free(w.self, w.devices[0], a, 32);
+    slot_free(w.memory, w.self, w.devices[0], a, 32);
     expect("wrong-size", "64 bytes as one of 32");
     unwrap(&w);
     expect_none();
@@ -334,9 +335,9 @@ Test(host, flags_and_kinds_that_are_unknown)
     w.event->create(w.self, w.devices[0], 6, &e);
     expect("unknown-flags", "flags 0x6");
     if (e) w.event->destroy(w.self, w.devices[0], e);
-    w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_UNIFIED, &a, &address);
+    slot_alloc(w.memory, w.self, w.devices[0], 64, TN_MEMORY_UNIFIED, &a, &address);
     expect("unknown-kind", "the facts list 0x1");
-    if (a) w.memory->free(w.self, w.devices[0], a, 64);
+    if (a) slot_free(w.memory, w.self, w.devices[0], a, 64);
     unwrap(&w);
     expect_none();
 }
@@ -431,7 +432,7 @@ Test(host, two_streams_without_an_event)
     void *address = NULL, *a = NULL, *e = NULL;
     wrap("TENON_TEST_REFERENCE", &w);
     void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
-    w.memory->alloc(w.self, w.devices[0], 128, TN_MEMORY_DEVICE, &a, &address);
+    slot_alloc(w.memory, w.self, w.devices[0], 128, TN_MEMORY_DEVICE, &a, &address);
     w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
     w.memory->fill(w.self, w.devices[0], a, 64, 64, 1, t); /* other bytes */
     expect_none();
@@ -454,7 +455,7 @@ Test(host, two_streams_without_an_event)
     expect_none(); /* the host has seen both finish */
     w.event->destroy(w.self, w.devices[0], e);
     wait_unseen(&w, t);
-    w.memory->free(w.self, w.devices[0], a, 128);
+    slot_free(w.memory, w.self, w.devices[0], a, 128);
     expect("freed-in-use", "memory.fill on stream 1 writes; the host has not seen that finish");
     w.stream->destroy(w.self, w.devices[0], t);
     expect("destroyed-in-use", "stream 1, which it has not seen finish");
@@ -470,17 +471,17 @@ Test(host, two_reads_are_no_race)
     char bytes[2][64];
     wrap("TENON_TEST_REFERENCE", &w);
     void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
-    w.memory->alloc(w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
+    slot_alloc(w.memory, w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
     w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
     w.stream->synchronize(w.self, w.devices[0], s);
-    w.copy->device_to_host(w.self, w.devices[0], bytes[0], a, 0, 64, s);
-    w.copy->device_to_host(w.self, w.devices[0], bytes[1], a, 0, 64, t);
+    w.copy->device_to_host(w.self, w.devices[0], bytes[0], NULL, a, 0, 64, s);
+    w.copy->device_to_host(w.self, w.devices[0], bytes[1], NULL, a, 0, 64, t);
     expect_none();
     w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
     expect("race", "that copy.device_to_host on stream 1 reads");
     w.stream->synchronize(w.self, w.devices[0], s);
     w.stream->synchronize(w.self, w.devices[0], t);
-    w.memory->free(w.self, w.devices[0], a, 64);
+    slot_free(w.memory, w.self, w.devices[0], a, 64);
     end_stream(&w, 0, s);
     end_stream(&w, 0, t);
     unwrap(&w);
@@ -497,7 +498,7 @@ Test(host, work_that_is_captured)
     setenv("TENON_REFERENCE_POISON", "1", 1); /* freed memory stays mapped */
     wrap("TENON_TEST_REFERENCE", &w);
     void *d = w.devices[0], *s = make_stream(&w, 0), *t = make_stream(&w, 0);
-    w.memory->alloc(w.self, d, 64, TN_MEMORY_DEVICE, &a, &address);
+    slot_alloc(w.memory, w.self, d, 64, TN_MEMORY_DEVICE, &a, &address);
     cr_assert_eq(w.graph->begin(w.self, d, s), TN_OK);
     w.memory->fill(w.self, d, a, 0, 64, 1, s);
     w.memory->fill(w.self, d, a, 0, 64, 2, t);
@@ -505,7 +506,7 @@ Test(host, work_that_is_captured)
     cr_assert_eq(w.stream->synchronize(w.self, d, s), TN_E_STATE);
     expect("while-capturing", "stream.synchronize for stream 0, which captures");
     cr_assert_eq(w.graph->end(w.self, d, s, &graph), TN_OK);
-    cr_assert_eq(w.graph->instantiate(w.self, d, graph, &executable), TN_OK);
+    cr_assert_eq(slot_instantiate(w.graph, w.self, d, graph, &executable), TN_OK);
     w.stream->synchronize(w.self, d, t);
     cr_assert_eq(w.graph->launch(w.self, d, executable, s), TN_OK);
     w.memory->fill(w.self, d, a, 8, 8, 2, t);
@@ -534,10 +535,10 @@ Test(host, ranks_of_a_collective)
     tn_collective_rank ranks[2];
     setenv("TENON_REFERENCE_DEVICES", "2", 1);
     wrap("TENON_TEST_REFERENCE", &w);
-    cr_assert_eq(w.collectives->create(w.self, w.devices, 2, &all), TN_OK);
+    cr_assert_eq(slot_communicator(w.collectives, w.self, w.devices, 2, &all), TN_OK);
     for (int i = 0; i < 2; i++) {
         s[i] = make_stream(&w, i);
-        w.memory->alloc(w.self, w.devices[i], 64, TN_MEMORY_DEVICE, &a[i], &address);
+        slot_alloc(w.memory, w.self, w.devices[i], 64, TN_MEMORY_DEVICE, &a[i], &address);
         w.memory->fill(w.self, w.devices[i], a[i], 0, 64, 1, s[i]);
         ranks[i] = (tn_collective_rank){sizeof(ranks[i]), 0, s[i], a[i], 0, a[i], 0};
     }
@@ -625,7 +626,7 @@ Test(host, descriptors_of_a_kernel_call)
     wrap("TENON_TEST_REFERENCE", &w);
     void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
     const tn_kernel_row *row = find_row(&w, "prim::copy(");
-    w.memory->alloc(w.self, w.devices[0], 32, TN_MEMORY_DEVICE, &a, &address);
+    slot_alloc(w.memory, w.self, w.devices[0], 32, TN_MEMORY_DEVICE, &a, &address);
     fill_copy(&k, &w, a, s);
     k.call.data = row->data;
     cr_assert_eq(row->run(w.self, &k.call), TN_OK);
@@ -657,7 +658,7 @@ Test(host, descriptors_of_a_kernel_call)
            "prim::copy on stream 1 writes bytes 0 to 15 of an allocation that prim::copy on stream 0 writes");
     end_stream(&w, 0, s);
     end_stream(&w, 0, t);
-    w.memory->free(w.self, w.devices[0], a, 32);
+    slot_free(w.memory, w.self, w.devices[0], a, 32);
     unwrap(&w);
     expect_none();
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels keep alive until their work is done. A stream's host callback may call neither the host nor the
+ * vendor, but a release may do both; so a thread of the device waits for an event behind each kernel and calls
+ * the release then. The thread begins with the first one. Devices without queues or events, and systems without
+ * a thread to spare, release on the thread of the call, after a wait for the stream.
+ */
+#include <signal.h>
+#include "core/graph.h"
+
+typedef struct pending {
+    struct pending *next;
+    tn_event *event;
+    tni_kept *kept;
+} pending;
+
+struct tni_release_queue {
+    tni_device *device;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t changed;
+    pending *first, *last;
+    int32_t stopping;
+    int32_t is_busy; /* the thread waits for an event or is in a release */
+};
+
+static void release(tn_context *ctx, tni_kept *kept)
+{
+    kept->release(kept->pointer);
+    tni_free(ctx, kept, sizeof *kept);
+}
+
+/* Late errors are not taken here: the program's own wait reports them. */
+static void wait_for(tni_device *d, const tn_event *event)
+{
+    const tni_driver *driver = &d->type->driver;
+    tni_late_keep(d, driver->event.synchronize(driver->self, d->handle, event->handle),
+                  "waiting for an event");
+}
+
+static void *work(void *argument)
+{
+    struct tni_release_queue *q = argument;
+    tni_device *d = q->device;
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (!q->first && !q->stopping) pthread_cond_wait(&q->changed, &q->lock);
+        pending *p = q->first;
+        if (!p) break;
+        q->first = p->next;
+        q->is_busy = 1;
+        pthread_mutex_unlock(&q->lock);
+        wait_for(d, p->event);
+        tn_event_release(p->event);
+        release(d->ctx, p->kept);
+        tni_free(d->ctx, p, sizeof *p);
+        pthread_mutex_lock(&q->lock);
+        q->is_busy = 0;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+/* Signals are for the program's threads. */
+static int32_t start(struct tni_release_queue *q)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int32_t failed = pthread_create(&q->thread, NULL, work, q);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return !failed;
+}
+
+static struct tni_release_queue *create(tni_device *d)
+{
+    struct tni_release_queue *q = tni_alloc_zeroed(d->ctx, sizeof *q);
+    if (!q) return NULL;
+    q->device = d;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    if (start(q)) return q;
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    tni_free(d->ctx, q, sizeof *q);
+    return NULL;
+}
+
+/* The queue of the device, begun if need be; NULL: there is none. */
+static struct tni_release_queue *queue_of(tni_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    if (!d->releases) d->releases = create(d);
+    struct tni_release_queue *q = d->releases;
+    pthread_mutex_unlock(&d->lock);
+    return q;
+}
+
+/* 1: the queue has the item. */
+static int32_t push(tni_device *d, tn_stream *stream, tni_kept *kept)
+{
+    if (d->synchronous || !d->type->driver.event.size) return 0;
+    struct tni_release_queue *q = queue_of(d);
+    pending *p = q ? tni_alloc(d->ctx, sizeof *p) : NULL;
+    if (!p) return 0;
+    *p = (pending){.kept = kept};
+    int32_t status = tni_event_create(d, 0, &p->event);
+    if (!status) status = tn_event_record(p->event, stream);
+    if (status) {
+        tn_event_release(p->event);
+        tni_free(d->ctx, p, sizeof *p);
+        return 0;
+    }
+    pthread_mutex_lock(&q->lock);
+    if (q->first)
+        q->last->next = p;
+    else
+        q->first = p;
+    q->last = p;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    return 1;
+}
+
+void tni_release_later(tn_stream *stream, tni_kept *kept)
+{
+    tni_device *d = stream->device;
+    if (push(d, stream, kept)) return;
+    if (!d->synchronous) tni_late_keep(d, tn_stream_synchronize(stream), "waiting for a stream");
+    release(d->ctx, kept);
+}
+
+void tni_release_wait(tni_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    struct tni_release_queue *q = d->releases;
+    pthread_mutex_unlock(&d->lock);
+    if (!q || pthread_equal(q->thread, pthread_self())) return;
+    pthread_mutex_lock(&q->lock);
+    while (q->first || q->is_busy) pthread_cond_wait(&q->changed, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void tni_release_finish(tni_device *d)
+{
+    struct tni_release_queue *q = d->releases;
+    if (!q) return;
+    pthread_mutex_lock(&q->lock);
+    q->stopping = 1;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->thread, NULL);
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    tni_free(d->ctx, q, sizeof *q);
+    d->releases = NULL;
+}
