@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/tensor.h"
 
 uint64_t tni_stream_capture(const tn_stream *stream)
 {
@@ -135,6 +136,44 @@ int32_t tni_capture_keep(tn_stream *stream, tni_kept *kept)
     g->kept = kept;
     pthread_mutex_unlock(&g->lock);
     return 1;
+}
+
+/* ---- Random numbers ------------------------------------------------------------------------------------ */
+
+static tni_graph_random *random_of(tn_graph *g, tn_generator *generator)
+{
+    const int64_t two = 2;
+    tni_graph_random *r = g->randoms;
+    while (r && r->generator != generator) r = r->next;
+    if (r) return r;
+    r = tni_alloc_zeroed(g->ctx, sizeof *r);
+    if (!r) return NULL;
+    if (tni_tensor_create(g->ctx, g->device->id, TN_UINT64, 1, &two, NULL, &r->state)) {
+        tni_free(g->ctx, r, sizeof *r);
+        return NULL;
+    }
+    r->generator = generator;
+    atomic_fetch_add_explicit(&generator->refs, 1, memory_order_relaxed);
+    r->next = g->randoms;
+    g->randoms = r;
+    return r;
+}
+
+int32_t tni_capture_random(tn_stream *stream, tn_generator *generator, uint64_t count, uint64_t *out_offset,
+                           tn_tensor **out_state)
+{
+    tn_graph *g = atomic_load_explicit(&stream->capture, memory_order_acquire);
+    *out_state = NULL;
+    if (!g) return TN_OK;
+    pthread_mutex_lock(&g->random_lock);
+    tni_graph_random *r = random_of(g, generator);
+    if (r) {
+        *out_offset = r->count;
+        r->count += count;
+        *out_state = r->state;
+    }
+    pthread_mutex_unlock(&g->random_lock);
+    return r ? TN_OK : tni_error_ensure(TN_E_OUT_OF_MEMORY, "the random numbers of a graph");
 }
 
 /* ---- Beginning and end --------------------------------------------------------------------------------- */

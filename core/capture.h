@@ -5,19 +5,30 @@
 
 #include "core/graph.h"
 
+/* What one generator gives to a graph. */
+typedef struct tni_graph_random {
+    struct tni_graph_random *next;
+    tn_generator *generator; /* a reference */
+    tn_tensor *state;        /* {seed, start} in memory of the graph */
+    uint64_t count;          /* counters of one launch */
+} tni_graph_random;
+
 /* Empty (no capture, no handle), capturing, or captured (a handle). */
 struct tn_graph {
     tn_context *ctx;
     tni_device *device;
-    pthread_mutex_t lock; /* streams, text, op, kept; making and launching the executable */
-    tn_graph *next;       /* in the device's list of captures under way */
-    uint64_t capture;     /* number of the capture under way, 0: none */
-    uint64_t pool;        /* number of the allocator's pool, 0: none */
-    tn_stream *origin;    /* the stream it began on, first of `streams` */
-    tni_vector streams;   /* tn_stream * each, with a reference */
-    void *handle;         /* the plugin's graph */
-    void *executable;     /* made of it; NULL until the first replay */
-    tni_kept *kept;       /* what captured work needs until the graph goes */
+    pthread_mutex_t lock;        /* streams, text, op, kept; making and launching the executable */
+    pthread_mutex_t random_lock; /* of randoms, while capturing */
+    tn_graph *next;              /* in the device's list of captures under way */
+    uint64_t capture;            /* number of the capture under way, 0: none */
+    uint64_t pool;               /* number of the allocator's pool, 0: none */
+    tn_stream *origin;           /* the stream it began on, first of `streams` */
+    tni_vector streams;          /* tn_stream * each, with a reference */
+    void *handle;                /* the plugin's graph */
+    void *executable;            /* made of it; NULL until the first replay */
+    tni_kept *kept;              /* what captured work needs until the graph goes */
+    tni_graph_random *randoms;
+    tn_event *launched;   /* recorded behind the last launch, if there are random numbers; else NULL */
     pthread_t refused_on; /* thread of the first refusal */
     char text[256];       /* the first refusal; "": the capture is valid */
     char op[96];          /* in whose call it arose, or "" */

@@ -392,7 +392,7 @@ int32_t tn_get_deterministic(const tn_context *ctx)
 void tn_set_call_flags(tn_context *ctx, uint32_t flags, uint32_t mask)
 {
     if (!ctx) return;
-    mask &= ~TNI_CALL_PROFILED;
+    mask &= ~TNI_CALL_INTERNAL;
     uint32_t before = atomic_load_explicit(&ctx->call_flags, memory_order_relaxed);
     while (!atomic_compare_exchange_weak(&ctx->call_flags, &before, (before & ~mask) | (flags & mask)))
         continue;
@@ -400,7 +400,7 @@ void tn_set_call_flags(tn_context *ctx, uint32_t flags, uint32_t mask)
 
 uint32_t tn_get_call_flags(const tn_context *ctx)
 {
-    return ctx ? atomic_load_explicit(&ctx->call_flags, memory_order_relaxed) & ~TNI_CALL_PROFILED : 0;
+    return ctx ? atomic_load_explicit(&ctx->call_flags, memory_order_relaxed) & ~TNI_CALL_INTERNAL : 0;
 }
 
 void tn_set_num_threads(tn_context *ctx, int32_t threads)

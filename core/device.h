@@ -197,6 +197,19 @@ void tni_release_finish(tni_device *device);
 int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host,
                            uint64_t bytes);
 int32_t tni_copy_to_host(tni_device *device, void *host, void *allocation, uint64_t offset, uint64_t bytes);
+/* A range of memory on a device. */
+typedef struct tni_place {
+    tni_device *device;
+    void *allocation;
+    uint64_t offset;
+} tni_place;
+/* 1 if copy.peer copies from one of the devices to the other. */
+int32_t tni_are_peers(const tni_device *to, const tni_device *from);
+/* Copies between peers, after the work of both current streams and before what comes on them. The host does not
+ * wait. */
+int32_t tni_copy_peer(const tni_place *to, const tni_place *from, uint64_t bytes);
+/* Sets bytes to 0, as work of the current stream. */
+int32_t tni_fill_zeros(tni_device *device, void *allocation, uint64_t offset, uint64_t bytes);
 
 /* Generators. */
 struct tn_generator {

@@ -163,7 +163,7 @@ int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
         status = tni_capture_check_wait(stream, event, &joins);
         if (status) return status;
     }
-    if (event->device != d || !has_events(d) || !driver->stream.wait_event) {
+    if (event->device->type != d->type || !has_events(d) || !driver->stream.wait_event) {
         if (!has_events(event->device) && event->stream == stream) return TN_OK;
         return tn_event_synchronize(event);
     }

@@ -4,6 +4,8 @@
  * executable is made at the first replay, so a graph that only updates another one needs none.
  */
 #include "core/capture.h"
+
+#include "core/tensor.h"
 #include "core/profile.h"
 
 static const tn_graph_interface *slots(const tn_graph *g)
@@ -37,6 +39,7 @@ int32_t tn_graph_create(tn_context *ctx, tn_device device, tn_graph **out)
     g->ctx = ctx;
     g->device = d;
     pthread_mutex_init(&g->lock, NULL);
+    pthread_mutex_init(&g->random_lock, NULL);
     tni_context_own(ctx);
     *out = g;
     return TN_OK;
@@ -48,10 +51,24 @@ static void destroy_executable(tn_graph *g)
     g->executable = NULL;
 }
 
+static void drop_randoms(tn_graph *g)
+{
+    for (tni_graph_random *r = g->randoms, *next; r; r = next) {
+        next = r->next;
+        tn_release(r->state);
+        tn_generator_release(r->generator);
+        tni_free(g->ctx, r, sizeof *r);
+    }
+    g->randoms = NULL;
+    tn_event_release(g->launched);
+    g->launched = NULL;
+}
+
 /* Releases everything that a capture made. The device has been waited for. */
 static void drop_work(tn_graph *g)
 {
     destroy_executable(g);
+    drop_randoms(g);
     if (g->handle) slots(g)->destroy(self_of(g), g->device->handle, g->handle);
     g->handle = NULL;
     while (g->kept) {
@@ -104,6 +121,7 @@ void tn_graph_release(tn_graph *graph)
     if (!graph || tni_context_check(graph->ctx)) return;
     tn_context *ctx = graph->ctx;
     empty(graph);
+    pthread_mutex_destroy(&graph->random_lock);
     pthread_mutex_destroy(&graph->lock);
     tni_free(ctx, graph, sizeof *graph);
     tni_context_unown(ctx);
@@ -152,6 +170,52 @@ static int32_t make_executable(tn_graph *g)
     return TN_OK;
 }
 
+/* ---- Random numbers: each launch takes counters of its own --------------------------------------------- */
+
+typedef struct random_state {
+    tn_context *ctx;
+    uint64_t words[2]; /* seed, start */
+} random_state;
+
+static void free_state(void *pointer)
+{
+    random_state *s = pointer;
+    tni_free(s->ctx, s, sizeof *s);
+}
+
+/* Queues the copy of the next seed and counter to the device. The host's copy stays until the stream has passed. */
+static int32_t write_state(tn_graph *g, tni_graph_random *r, tn_stream *stream)
+{
+    const tni_driver *driver = &g->device->type->driver;
+    random_state *s = tni_alloc(g->ctx, sizeof *s);
+    tni_kept *kept = s ? tni_alloc(g->ctx, sizeof *kept) : NULL;
+    if (!kept) {
+        tni_free(g->ctx, s, sizeof *s);
+        return TN_E_OUT_OF_MEMORY;
+    }
+    s->ctx = g->ctx;
+    tni_generator_reserve(r->generator, r->count, &s->words[0], &s->words[1]);
+    *kept = (tni_kept){.pointer = s, .release = free_state};
+    int32_t status = driver->copy.host_to_device(driver->self, g->device->handle, r->state->desc.allocation,
+                                                 r->state->desc.byte_offset, s->words, NULL, sizeof s->words,
+                                                 stream->handle);
+    tni_release_later(stream, kept);
+    return status ? tni_driver_error(g->device->type, status, "copy of the random state of a graph") : TN_OK;
+}
+
+/* The state is written behind the last launch, which may be on another stream. */
+static int32_t write_states(tn_graph *g, tn_stream *stream)
+{
+    int32_t status = TN_OK;
+    if (!g->randoms) return TN_OK;
+    if (g->launched)
+        status = tn_stream_wait_event(stream, g->launched);
+    else
+        status = tni_event_create(g->device, 0, &g->launched);
+    for (tni_graph_random *r = g->randoms; r && !status; r = r->next) status = write_state(g, r, stream);
+    return status;
+}
+
 int32_t tn_graph_replay(tn_graph *graph)
 {
     int32_t status = check(graph);
@@ -163,6 +227,7 @@ int32_t tn_graph_replay(tn_graph *graph)
     pthread_mutex_lock(&graph->lock);
     status = check_captured(graph, "tn_graph_replay"); /* again: another thread may have emptied it */
     if (!status) status = make_executable(graph);
+    if (!status) status = write_states(graph, stream);
     if (!status) {
         tni_profile_work work;
         int32_t measured = tni_profile_measures(d, stream, &work);
@@ -170,6 +235,7 @@ int32_t tn_graph_replay(tn_graph *graph)
         if (measured) tni_profile_work_end(d, stream, "graph replay", &work);
         if (status) status = tni_driver_error(d->type, status, "replaying a graph");
     }
+    if (!status && graph->launched) status = tn_event_record(graph->launched, stream);
     pthread_mutex_unlock(&graph->lock);
     return status;
 }
@@ -203,6 +269,8 @@ static int32_t take_over(tn_graph *graph, tn_graph *from)
     graph->handle = from->handle;
     graph->pool = from->pool;
     graph->kept = from->kept;
+    graph->randoms = from->randoms;
+    from->randoms = NULL;
     from->handle = NULL;
     from->pool = 0;
     from->kept = NULL;

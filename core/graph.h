@@ -36,6 +36,14 @@ int32_t tni_capture_join(tn_graph *graph, tn_stream *stream);
 /* TN_OK for an event that was not recorded in a capture; else a refusal that makes that capture invalid. */
 int32_t tni_capture_check_event(const tn_event *event, const char *what);
 
+/*
+ * Random numbers of captured work: counters of `generator`, of which each replay takes others. *out_state is a tensor
+ * {seed, start} that the graph writes before each launch; the work counts from start + *out_offset. NULL: the stream
+ * does not capture, and nothing was taken.
+ */
+int32_t tni_capture_random(tn_stream *stream, tn_generator *generator, uint64_t count, uint64_t *out_offset,
+                           tn_tensor **out_state);
+
 /* Hands over what captured work needs: it is released when the graph is given back. 0: the stream does not
  * capture, and nothing has happened. */
 int32_t tni_capture_keep(tn_stream *stream, tni_kept *kept);

@@ -114,19 +114,39 @@ static int32_t add_mark(tn_stream *stream, const tni_late_mark *mark)
     return TN_OK;
 }
 
-int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark)
+/* A copy of the marks of a stream, which may be of another device. */
+static int32_t copy_marks(tn_stream *stream, tni_vector *out)
 {
-    const tni_device *device = stream->device;
-    tn_stream *other = mark->stream;
-    if (!other || other == stream || device->synchronous || other->device != device) return TN_OK;
+    int32_t status = TN_OK;
+    *out = (tni_vector){0};
+    if (!atomic_load(&stream->late.n_waited)) return TN_OK;
     pthread_mutex_lock(&stream->device->late.lock);
-    int32_t status = add_mark(stream, mark);
-    /* What the other stream waited for comes before, too. */
-    for (uint32_t i = 0; i < other->late.waited.count && !status; i++) {
-        const tni_late_mark before = ((const tni_late_mark *)other->late.waited.data)[i];
-        if (before.stream != stream) status = add_mark(stream, &before);
+    for (uint32_t i = 0; i < stream->late.waited.count && !status; i++) {
+        tni_late_mark *slot = tni_vector_push(stream->device->ctx, out, sizeof *slot);
+        if (slot)
+            *slot = ((const tni_late_mark *)stream->late.waited.data)[i];
+        else
+            status = TN_E_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&stream->device->late.lock);
+    return status;
+}
+
+int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark)
+{
+    tni_vector before;
+    tn_stream *other = mark->stream;
+    if (!other || other == stream || stream->device->synchronous || other->device->synchronous) return TN_OK;
+    int32_t status = copy_marks(other, &before);
+    pthread_mutex_lock(&stream->device->late.lock);
+    if (!status) status = add_mark(stream, mark);
+    /* What the other stream waited for comes before, too. */
+    for (uint32_t i = 0; i < before.count && !status; i++) {
+        const tni_late_mark *m = (const tni_late_mark *)before.data + i;
+        if (m->stream != stream) status = add_mark(stream, m);
+    }
+    pthread_mutex_unlock(&stream->device->late.lock);
+    tni_vector_finish(stream->device->ctx, &before, sizeof(tni_late_mark));
     return status;
 }
 

@@ -17,7 +17,10 @@
 #include <tenon/profile.h>
 #include "core/device.h"
 
-#define TNI_CALL_PROFILED (1u << 15) /* in ctx->call_flags; kernels do not see it */
+/* In ctx->call_flags; kernels do not see them. */
+#define TNI_CALL_PROFILED (1u << 15)
+#define TNI_CALL_BLOCKING (1u << 14) /* TENON_BLOCKING: the host waits for each kernel */
+#define TNI_CALL_INTERNAL (TNI_CALL_PROFILED | TNI_CALL_BLOCKING)
 
 static inline int32_t tni_is_profiled(const tn_context *ctx)
 {

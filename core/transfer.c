@@ -56,6 +56,43 @@ int32_t tni_copy_to_host(tni_device *d, void *host, void *allocation, uint64_t o
     return finish_copy(d, status, "copy from a device");
 }
 
+int32_t tni_are_peers(const tni_device *to, const tni_device *from)
+{
+    uint32_t index = (uint32_t)TN_DEVICE_INDEX(from->id);
+    return to->type == from->type && to != from && to->type->driver.copy.peer && index < 64 &&
+           to->facts.peers >> index & 1;
+}
+
+int32_t tni_copy_peer(const tni_place *to, const tni_place *from, uint64_t bytes)
+{
+    const tni_driver *driver = &to->device->type->driver;
+    tn_stream *stream = tni_current_stream(to->device), *source = tni_current_stream(from->device);
+    int32_t status = tni_capture_refuse(stream, "a copy between devices");
+    if (!status) status = tni_capture_refuse(source, "a copy between devices");
+    if (!status) status = tn_stream_wait_stream(stream, source);
+    if (status) return status;
+    tni_profile_work work;
+    int32_t measured = tni_profile_measures(to->device, stream, &work);
+    status = driver->copy.peer(driver->self, to->device->handle, to->allocation, to->offset,
+                               from->device->handle, from->allocation, from->offset, bytes, stream->handle);
+    if (measured) tni_profile_work_end(to->device, stream, "copy between devices", &work);
+    if (status) return tni_driver_error(to->device->type, status, "copy between devices");
+    return tn_stream_wait_stream(source,
+                                 stream); /* what is written or freed there next comes after the copy */
+}
+
+int32_t tni_fill_zeros(tni_device *d, void *allocation, uint64_t offset, uint64_t bytes)
+{
+    const tni_driver *driver = &d->type->driver;
+    tn_stream *stream = tni_current_stream(d);
+    tni_profile_work work;
+    int32_t measured = tni_profile_measures(d, stream, &work);
+    int32_t status =
+        driver->memory.fill(driver->self, d->handle, allocation, offset, bytes, 0, stream->handle);
+    if (measured) tni_profile_work_end(d, stream, "fill with zeros", &work);
+    return status ? tni_driver_error(d->type, status, "fill of device memory") : TN_OK;
+}
+
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
 /* The tensor's elements, gathered from host memory that begins with its first one. */
@@ -91,6 +128,23 @@ static void resolve_lazy(uint32_t flags, tn_dtype dtype, char *data, int64_t num
     }
 }
 
+/* From a view of the device's memory, which saves a copy of what lies between the elements. */
+static int32_t read_mapped(const tn_tensor *t, uint64_t bytes, char *out)
+{
+    tni_device *d = t->storage->device;
+    const tni_driver *driver = &d->type->driver;
+    void *view = NULL;
+    int32_t status = tn_stream_synchronize(tni_current_stream(d));
+    if (status) return status;
+    status = driver->memory.map(driver->self, d->handle, t->desc.allocation, t->desc.byte_offset, bytes,
+                                TN_MAP_READ, &view);
+    if (status) return tni_driver_error(d->type, status, "mapping of device memory");
+    if (!view) return tni_no_handle(d->type, "memory.map");
+    gather(t, view, out);
+    status = driver->memory.unmap(driver->self, d->handle, t->desc.allocation, view);
+    return status ? tni_driver_error(d->type, status, "end of a mapping of device memory") : TN_OK;
+}
+
 static int32_t read_strided(const tn_tensor *t, char *out)
 {
     tni_device *d = t->storage->device;
@@ -102,6 +156,8 @@ static int32_t read_strided(const tn_tensor *t, char *out)
         if (!status) gather(t, t->desc.host, out);
         return status;
     }
+    if (d->type->driver.memory.map && d->type->driver.memory.unmap)
+        return read_mapped(t, (uint64_t)(extent * item), out);
     char *copy = tni_alloc(t->ctx, (uint64_t)(extent * item));
     if (!copy) return TN_E_OUT_OF_MEMORY;
     status = tni_copy_to_host(d, copy, t->desc.allocation, t->desc.byte_offset, (uint64_t)(extent * item));

@@ -7,6 +7,7 @@
 #define TNI_DISPATCHER_BACKEND_H
 
 #include "core/context.h"
+#include "core/profile.h"
 #include "dispatcher/call.h"
 
 /* The arguments of a kernel after casts and copies, and the temporaries to release. */
@@ -92,7 +93,7 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
 }
 #define TNI_BINDING_FLAGS 0xffffu /* of TN_CALL_... */
 /* Whether the kernel may run. Otherwise the result of the call: a refusal, or the status of a kernel that has run
- * here because the call is profiled. */
+ * here because it has a scope, or is measured or waited for. */
 #define TNI_KERNEL_MAY_RUN (-1)
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason);
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason);
@@ -105,7 +106,7 @@ static inline int32_t tni_kernel_run(tni_frame *f, const tni_kernel *k, const tn
     tn_call *c = &f->call;
     c->size = sizeof *c;
     uint32_t flags = atomic_load_explicit(&ctx->call_flags, memory_order_relaxed);
-    c->flags = flags & ~TNI_CALL_PROFILED;
+    c->flags = flags & ~TNI_CALL_INTERNAL;
     c->n_args = f->n_args - k->unknown_args;
     c->n_outs = f->op->base->n_returns;
     c->args = args;

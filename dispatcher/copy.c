@@ -79,6 +79,34 @@ int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
     return status;
 }
 
+/* Bytes as stored, between tensors of one dtype that are both contiguous. */
+static int32_t copy_stored(tn_tensor *dst, const tn_tensor *src)
+{
+    const tni_place to = {dst->storage->device, dst->desc.allocation, dst->desc.byte_offset};
+    const tni_place from = {src->storage->device, src->desc.allocation, src->desc.byte_offset};
+    return tni_copy_peer(&to, &from, tni_tensor_bytes(src));
+}
+
+/* The source's device casts and makes contiguous, the target's broadcasts and changes strides. */
+static int32_t peer_copy(tn_tensor *dst, tn_tensor *src)
+{
+    tn_tensor *from = src, *to = dst;
+    int32_t direct = src->numel == dst->numel && tni_is_contiguous(dst) &&
+                     !(dst->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)),
+            stored = tni_is_contiguous(src) && src->desc.dtype == dst->desc.dtype &&
+                     !(src->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)),
+            status = TN_OK;
+    if (!stored) status = tni_contiguous_copy(src, dst->desc.dtype, TN_CONTIGUOUS_FORMAT, &from);
+    if (!status && !direct)
+        status = tni_tensor_create(dst->ctx, dst->desc.device, dst->desc.dtype, src->desc.rank,
+                                   src->desc.sizes, NULL, &to);
+    if (!status) status = copy_stored(to, from);
+    if (!status && to != dst) status = tni_copy_tensor(dst, to);
+    if (from != src) tn_release(from);
+    if (to != dst) tn_release(to);
+    return status;
+}
+
 static int32_t host_copy(tn_tensor *dst, tn_tensor *src)
 {
     tn_tensor *d = dst, *s = src, *image;
@@ -155,7 +183,9 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
     if (TN_DEVICE_TYPE(dst->desc.device) == TN_INTERNED_META) return TN_OK;
     status = refuse_meta(src);
     if (status) return status;
-    if (dst->desc.device != src->desc.device) return host_copy(dst, src);
+    if (dst->desc.device != src->desc.device)
+        return tni_are_peers(dst->storage->device, src->storage->device) ? peer_copy(dst, src)
+                                                                         : host_copy(dst, src);
     tni_nest_init(&nest, dst->desc.rank, dst->desc.sizes);
     tni_nest_add(&nest, dst, TN_OPERAND_OUTPUT);
     tni_nest_add(&nest, src, 0);
@@ -183,6 +213,13 @@ static int32_t fill_lazily(tn_tensor *t, tn_value value)
     return status;
 }
 
+/* Zero in every dtype is zero bytes; not -0.0. */
+static int32_t is_zero(tn_value v)
+{
+    if (v.tag == TN_TAG_FLOAT) return v.as.i == 0;
+    return (v.tag == TN_TAG_INT && !v.as.i) || (v.tag == TN_TAG_BOOL && !tn_value_as_bool(v));
+}
+
 int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
 {
     tni_nest nest;
@@ -190,6 +227,10 @@ int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
     int32_t status;
     if (t->numel == 0 || TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_META) return TN_OK;
     if (t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG)) return fill_lazily(t, value);
+    if (!t->storage->device->synchronous && t->state & TNI_DENSE && is_zero(value) &&
+        tni_dtype_category(t->desc.dtype) != TNI_CATEGORY_OTHER)
+        return tni_fill_zeros(t->storage->device, t->desc.allocation, t->desc.byte_offset,
+                              tni_tensor_bytes(t));
     tni_nest_init(&nest, t->desc.rank, t->desc.sizes);
     tni_nest_add(&nest, t, TN_OPERAND_OUTPUT);
     tni_nest_finish(&nest, 0);

@@ -99,7 +99,7 @@ static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
     k->unknown_args = unknown_args;
     k->device_slot = p->slot;
     k->asks = unknown_args || k->row.can_run || k->row.max_rank || k->row.max_operands ||
-              k->row.flags & (TN_ROW_INDEX32 | TN_ROW_SCOPE);
+              k->row.flags & (TN_ROW_INDEX32 | TN_ROW_SCOPE | TN_ROW_RANDOM_STATE);
     for (at = atomic_load(head); at && at->row.priority > k->row.priority; at = tni_kernel_follower(at))
         before = at;
     atomic_init(&k->next, at);

@@ -21,6 +21,12 @@ static tni_frame *frame_of(const tn_call *call, const char *what)
     return f;
 }
 
+/* A composite or a gradient, which work on the scope of the call; a kernel may have a scope, too. */
+static int32_t is_function(const tni_frame *f)
+{
+    return f->scope && !f->is_kernel_scope;
+}
+
 static void release_block(void *block)
 {
     tni_block_free(block);
@@ -94,7 +100,7 @@ int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(
 {
     tni_frame *f = frame_of(call, "keep_alive");
     if (!f) return TN_E_CONTRACT;
-    if (!f->open_device || f->scope || !release)
+    if (!f->open_device || is_function(f) || !release)
         return tni_error(TN_E_STATE, "keep_alive: %s",
                          release ? "only kernels may call it" : "release is NULL");
     tni_kept *kept = tni_alloc(f->ctx, sizeof *kept);
@@ -147,7 +153,8 @@ int32_t tni_host_set_output(const tn_call *call, uint32_t i, tn_tensor *t)
 {
     const tni_frame *f = frame_of(call, "set_output");
     if (!f) return TN_E_CONTRACT;
-    if (!f->scope) return tni_error(TN_E_CONTRACT, "set_output: only composites and gradients may call it");
+    if (!is_function(f))
+        return tni_error(TN_E_CONTRACT, "set_output: only composites and gradients may call it");
     if (i >= call->n_outs) return tni_error(TN_E_CONTRACT, "set_output: there is no output %u", i);
     call->outs[i] = tn_value_tensor(t);
     return TN_OK;
@@ -168,11 +175,18 @@ int32_t tni_host_random_reserve(const tn_call *call, tn_generator *generator, ui
     if (!generator && f->open_device) generator = tni_default_generator(f->open_device);
     if (!generator)
         return tni_error(TN_E_STATE, "random_reserve: the call has neither a generator nor a device");
-    if (f->open_device) {
-        int32_t status = tni_capture_refuse(f->stream, "%s, which draws random numbers,", tni_op_name(f->op));
+    tn_tensor *state = NULL;
+    int32_t status = TN_OK;
+    if (f->open_device && tni_stream_captures(f->stream)) {
+        status = f->reads_random_state
+                     ? tni_capture_random(f->stream, generator, count, &numbers.offset, &state)
+                     : tni_capture_refuse(f->stream,
+                                          "%s, whose kernel cannot draw other random numbers in each replay,",
+                                          tni_op_name(f->op));
         if (status) return status;
+        numbers.state = state ? &state->desc : NULL;
     }
-    tni_generator_reserve(generator, count, &numbers.seed, &numbers.offset);
+    if (!state) tni_generator_reserve(generator, count, &numbers.seed, &numbers.offset);
     return tni_struct_write(out, &numbers, sizeof numbers, "tn_random_numbers");
 }
 

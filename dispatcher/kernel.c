@@ -152,21 +152,64 @@ static const char *exceeds_limits(const tn_kernel_row *row, const tn_call *call)
     return NULL;
 }
 
-/* Runs the kernel between two events of its stream, if the device has any to measure work with. */
-static int32_t run_profiled(tni_frame *f, const tni_kernel *k, const char **reason)
+static int32_t run_plain(tni_frame *f, const tni_kernel *k)
 {
-    tni_profile_work work;
-    if (!tni_profile_work_begin(f->open_device, f->stream, &work)) return TNI_KERNEL_MAY_RUN;
     tni_frame_lend(f);
     int32_t status = k->row.run(k->self, &f->call);
     tni_frame_take_back(f);
-    tni_profile_work_end(f->open_device, f->stream, tni_op_name(f->op->base), &work);
-    return tni_kernel_after(f, k, status, reason);
+    return status;
+}
+
+/* With a scope of the kernel's own, on which it calls operators. They run on the call's stream, and no layer sees
+ * them: the layers have seen the operator itself. */
+static int32_t run_with_scope(tni_frame *f, const tni_kernel *k)
+{
+    uint32_t excluded = tni_tls.excluded_layers;
+    tn_scope *s = tn_scope_open(f->ctx);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD) | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST) |
+                               TNI_LAYER_BIT(TNI_LAYER_TRACE);
+    f->scope = s;
+    f->is_kernel_scope = 1;
+    int32_t status = run_plain(f, k);
+    f->scope = NULL;
+    f->is_kernel_scope = 0;
+    tni_tls.excluded_layers = excluded;
+    if (tn_scope_failed(s)) {
+        status = tn_scope_failed(s);
+        tni_error_restore(tn_scope_error(s));
+    }
+    tn_scope_close(s);
+    return status;
+}
+
+static int32_t run_row(tni_frame *f, const tni_kernel *k)
+{
+    return k->row.flags & TN_ROW_SCOPE ? run_with_scope(f, k) : run_plain(f, k);
+}
+
+/* TENON_BLOCKING: a late error is reported by the call that caused it. */
+static int32_t wait_for_kernel(tni_frame *f)
+{
+    if (f->open_device->synchronous || tni_stream_captures(f->stream)) return TN_OK;
+    return tn_stream_synchronize(f->stream);
+}
+
+/* Runs a kernel that has a scope, or is measured or waited for. */
+static int32_t run_here(tni_frame *f, const tni_kernel *k, uint32_t flags, const char **reason)
+{
+    tni_profile_work work;
+    int32_t measured = flags & TNI_CALL_PROFILED && tni_profile_work_begin(f->open_device, f->stream, &work);
+    int32_t status = run_row(f, k);
+    if (measured) tni_profile_work_end(f->open_device, f->stream, tni_op_name(f->op->base), &work);
+    status = tni_kernel_after(f, k, status, reason);
+    return !status && flags & TNI_CALL_BLOCKING ? wait_for_kernel(f) : status;
 }
 
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
 {
     const tni_op *op = f->op->base;
+    f->reads_random_state = (k->row.flags & TN_ROW_RANDOM_STATE) != 0;
     if (k->unknown_args && !has_only_known_arguments(f, op, k)) {
         *reason = "the row's schema lacks an argument that does not have its default value";
         return TN_E_UNSUPPORTED;
@@ -185,7 +228,8 @@ int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
     }
     if ((*reason = exceeds_limits(&k->row, &f->call)) != NULL) return TN_E_UNSUPPORTED;
     if (k->row.can_run && (*reason = k->row.can_run(k->self, &f->call)) != NULL) return TN_E_UNSUPPORTED;
-    return TNI_UNLIKELY(tni_is_profiled(f->ctx)) ? run_profiled(f, k, reason) : TNI_KERNEL_MAY_RUN;
+    uint32_t flags = atomic_load_explicit(&f->ctx->call_flags, memory_order_relaxed) & TNI_CALL_INTERNAL;
+    return flags || k->row.flags & TN_ROW_SCOPE ? run_here(f, k, flags, reason) : TNI_KERNEL_MAY_RUN;
 }
 
 /* Nothing was queued: the kernel runs once more after the caches are empty. */
@@ -194,9 +238,7 @@ static int32_t run_again(tni_frame *f, const tni_kernel *k)
     uint64_t freed;
     if (tni_stream_captures(f->stream) || tni_memory_reclaim(f->open_device, &freed))
         return TN_E_OUT_OF_MEMORY;
-    tni_frame_lend(f);
-    int32_t status = k->row.run(k->self, &f->call);
-    tni_frame_take_back(f);
+    int32_t status = run_row(f, k);
     if (f->kept) release_kept(f);
     return status;
 }

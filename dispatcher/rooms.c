@@ -36,10 +36,26 @@ static int32_t fallback_init(tn_context *ctx, const tn_context_options *options)
     return TN_E_ARGUMENT;
 }
 
+/* TENON_BLOCKING=1: the host waits for each kernel, so that the call whose work fails reports it. */
+static int32_t blocking_init(tn_context *ctx, const tn_context_options *options)
+{
+    const char *wish = secure_getenv("TENON_BLOCKING");
+    (void)options;
+    if (!wish || !*wish || !strcmp(wish, "0")) return TN_OK;
+    if (!strcmp(wish, "1")) {
+        atomic_fetch_or(&ctx->call_flags, TNI_CALL_BLOCKING);
+        return TN_OK;
+    }
+    tni_error(TN_E_ARGUMENT, "TENON_BLOCKING is '%.100s' (expected 0 or 1)", wish);
+    tni_log(ctx, TN_LOG_ERROR, "%s", tn_last_error()->message);
+    return TN_E_ARGUMENT;
+}
+
 const tni_room tni_rooms[] = {
     {"host", host_init, host_finish},
     {"registry", tni_registry_init, tni_registry_finish},
     {"fallback", fallback_init, host_finish},
+    {"blocking", blocking_init, host_finish},
     {"observe", tni_observe_init, host_finish},
     {"debug", tni_call_watch_init, tni_call_watch_finish},
     {"trace", tni_trace_init, host_finish},

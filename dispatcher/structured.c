@@ -34,11 +34,17 @@ static int32_t format_of_call(const tni_frame *f)
     return TN_CONTIGUOUS_FORMAT;
 }
 
+/* What the row says of argument i alone, or NULL. */
+static const tn_row_argument *row_argument(const tni_kernel *k, uint32_t i)
+{
+    return k->row.arguments && i < k->row.n_arguments ? &k->row.arguments[i] : NULL;
+}
+
 /* The memory format to copy t to, or -1 if the row takes it as it is. */
-static int32_t wanted_format(const tni_kernel *k, const tn_tensor *t, int32_t format)
+static int32_t wanted_format(uint32_t strides, const tn_tensor *t, int32_t format)
 {
     uint32_t state = t->state;
-    switch (k->row.strides) {
+    switch (strides) {
     case TN_STRIDES_ANY:
         return -1;
     case TN_STRIDES_BLAS:
@@ -54,7 +60,31 @@ static int32_t wanted_format(const tni_kernel *k, const tn_tensor *t, int32_t fo
     }
 }
 
-/* Replaces *io by a copy if the row needs another dtype, device or memory format. */
+static int32_t takes_dtype(const tn_row_argument *a, tn_dtype dtype)
+{
+    const tn_dtype *d = a && a->dtypes ? a->dtypes : NULL;
+    while (d && *d && *d != dtype) d++;
+    return !d || *d;
+}
+
+/* A row-major copy in host memory for a row that takes the argument there; waits for it. */
+static int32_t prepare_on_host(tni_prepared *p, tn_dtype dtype, tn_tensor **io)
+{
+    tn_tensor *t = *io, *copy;
+    uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
+    if (t->storage->device && t->storage->device->synchronous && dtype == t->desc.dtype && !lazy &&
+        tni_is_contiguous(t))
+        return TN_OK;
+    int32_t status = tni_tensor_create(t->ctx, TN_CPU, dtype, t->desc.rank, t->desc.sizes, NULL, &copy);
+    if (!status && (status = tni_copy_tensor(copy, t)) != TN_OK) tn_release(copy);
+    if (status) return status;
+    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
+    *io = copy;
+    return TN_OK;
+}
+
+/* Replaces *io by a copy if the row needs another dtype, device or memory format. TN_E_UNSUPPORTED: the row does not
+ * take its dtype. */
 static int32_t prepare_tensor(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg,
                               int32_t format, tn_tensor **io)
 {
@@ -62,7 +92,11 @@ static int32_t prepare_tensor(tni_frame *f, tni_prepared *p, const tni_kernel *k
     int32_t keep = arg < 32 && (f->keep_dtype >> arg & 1u);
     tn_dtype dtype = keep || !f->call_dtype || k->row.flags & TN_ROW_CASTS ? t->desc.dtype : f->call_dtype;
     uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
-    int32_t foreign = t->desc.device != f->device, wanted = wanted_format(k, t, format), status;
+    const tn_row_argument *a = row_argument(k, arg);
+    int32_t foreign = t->desc.device != f->device,
+            wanted = wanted_format(a ? a->strides : k->row.strides, t, format), status;
+    if (!takes_dtype(a, dtype)) return TN_E_UNSUPPORTED;
+    if (a && a->place == TN_PLACE_HOST) return prepare_on_host(p, dtype, io);
     if (dtype == t->desc.dtype && !foreign && wanted < 0 && (!lazy || k->row.flags & TN_ROW_LAZY_BITS))
         return TN_OK;
     if (foreign) {
@@ -159,6 +193,8 @@ static int32_t write_back(const tni_frame *f, const tni_prepared *p)
     return status;
 }
 
+static const char other_dtype[] = "the row does not take the dtype of an argument";
+
 /* Functional operators: new or given outputs. */
 static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **reason)
 {
@@ -173,6 +209,7 @@ static int32_t run_functional(tni_frame *f, const tni_kernel *k, const char **re
             tni_prepared_init(&p, f);
             memcpy(p.outs, outputs.outs, p.n_outs * sizeof *p.outs);
             status = prepare_arguments(f, &p, k, -1);
+            if (status == TN_E_UNSUPPORTED) *reason = other_dtype;
             if (!status) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);
             if (!status) status = write_back(f, &p);
             tni_prepared_finish(&p);
@@ -203,6 +240,7 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
         status = prepare_tensor(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
         p.args[0] = p.outs[0] = tn_value_tensor(t);
         if (!status) status = prepare_arguments(f, &p, k, 0);
+        if (status == TN_E_UNSUPPORTED) *reason = other_dtype;
         if (!status && self->numel) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);
         if (!status) status = write_back(f, &p);
         tni_prepared_finish(&p);

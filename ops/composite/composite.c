@@ -196,18 +196,21 @@ static uint64_t random_counters(const tn_tensor *t, int64_t distribution, tn_val
 tn_tensor *tni_fill_random(tn_scope *s, tn_tensor *t, int64_t distribution, tn_value a, tn_value b,
                            tn_generator *generator)
 {
-    uint64_t seed, offset;
+    uint64_t seed = 0, offset = 0, count;
+    tn_tensor *state = NULL;
     if (!t || tn_scope_failed(s)) return NULL;
     if (tn_tensor_numel(t) == 0) return t;
-    if (t->storage->device) {
-        int32_t status = tni_capture_refuse(tni_current_stream(t->storage->device), "drawing random numbers");
-        if (status) return tni_scope_record(s, status), NULL;
-    }
     if (!generator) {
         tni_device *device = tni_device_get(s->ctx, tn_tensor_device(t));
         if (!device) return tni_scope_record(s, TN_E_DEVICE), NULL;
         generator = tni_default_generator(device);
     }
-    tni_generator_reserve(generator, random_counters(t, distribution, b), &seed, &offset);
-    return tn_prim_random(s, t, distribution, a, b, (int64_t)seed, (int64_t)offset);
+    count = random_counters(t, distribution, b);
+    if (t->storage->device) {
+        tn_stream *stream = tni_current_stream(t->storage->device);
+        int32_t status = tni_capture_random(stream, generator, count, &offset, &state);
+        if (status) return tni_scope_record(s, status), NULL;
+    }
+    if (!state) tni_generator_reserve(generator, count, &seed, &offset);
+    return tn_prim_random(s, t, distribution, a, b, (int64_t)seed, (int64_t)offset, .state = state);
 }

@@ -283,14 +283,35 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
     return copy(self, device, to, to_offset, device, from, from_offset, bytes, stream);
 }
 
-/* No pin: it would make no difference. No map: the host cannot access the memory. No trim: nothing is
- * cached. */
+/* The address that only this plugin knows; writes of the host are seen at once. */
+static int32_t memory_map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                          uint32_t flags, void **out_host)
+{
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
+    if (!flags || flags & ~(TN_MAP_READ | TN_MAP_WRITE))
+        return reference_error(self, TN_E_ARGUMENT, "reference: memory is mapped with flags 0x%x", flags);
+    char *data = reference_resolve(device, allocation, offset, bytes);
+    if (!data) return TN_E_CONTRACT;
+    *out_host = data;
+    return TN_OK;
+}
+
+static int32_t memory_unmap(void *self, void *device, void *allocation, void *host)
+{
+    const char *data = reference_resolve(device, allocation, 0, 0);
+    return data && (char *)host >= data ? TN_OK : TN_E_CONTRACT;
+}
+
+/* No trim: nothing is cached. */
 const tn_memory_interface reference_memory_interface = {
     .size = sizeof(tn_memory_interface),
     .alloc = memory_alloc,
     .free = memory_free,
     .fill = memory_fill,
     .info = memory_info,
+    .map = memory_map,
+    .unmap = memory_unmap,
 };
 const tn_copy_interface reference_copy_interface = {
     .size = sizeof(tn_copy_interface),

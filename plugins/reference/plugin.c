@@ -45,7 +45,11 @@ static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
                              .alignment = 4096,
                              .dtypes = reference_dtypes,
                              .name = "Reference device",
-                             .architecture = "plain C"};
+                             .architecture = "plain C",
+                             .features = TN_FEATURE_FLOAT16 | TN_FEATURE_BFLOAT16 | TN_FEATURE_FLOAT64 |
+                                         TN_FEATURE_INT64 | TN_FEATURE_CONCURRENT,
+                             .max_allocation = state->memory_limit,
+                             .peers = (1ull << state->n_devices) - 1};
     memcpy(out, &facts, out->size < sizeof(facts) ? out->size : sizeof(facts));
     return TN_OK;
 }
@@ -72,6 +76,28 @@ static int32_t device_synchronize(void *self, void *device)
     return reference_streams_synchronize(device);
 }
 
+/* What stands for the vendor's own API: work that other libraries put on a stream. */
+static int32_t enqueue(void *stream, void (*work)(void *user), void *user)
+{
+    return reference_stream_interface.host_callback(NULL, NULL, stream, work, user);
+}
+
+typedef int32_t enqueue_fn(void *stream, void (*work)(void *user), void *user);
+static enqueue_fn *const native_api = enqueue;
+
+static int32_t device_native(void *self, void *device, uint32_t kind, void *handle, uint64_t *out)
+{
+    const void *native = handle;
+    if (kind == TN_NATIVE_DEVICE)
+        *out = ((reference_device *)device)->index;
+    else if (kind == TN_NATIVE_ALLOCATION && !(native = reference_resolve(device, handle, 0, 0)))
+        return TN_E_CONTRACT;
+    else if (kind == TN_NATIVE_CONTEXT)
+        native = &native_api;
+    if (kind != TN_NATIVE_DEVICE) *out = (uint64_t)(uintptr_t)native;
+    return TN_OK;
+}
+
 static const tn_device_interface device_interface = {
     .size = sizeof(tn_device_interface),
     .type = "reference",
@@ -81,6 +107,7 @@ static const tn_device_interface device_interface = {
     .close = device_close,
     .status = device_status,
     .synchronize = device_synchronize,
+    .native = device_native,
 };
 
 /* ---- The plugin -------------------------------------------------------------------------------------- */

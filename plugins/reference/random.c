@@ -118,6 +118,12 @@ int32_t kernel_random(const tn_call *call, int32_t opcode, reference_failure *fa
               .dtype = out->dtype,
               .a = number_of_value(call->args[2]),
               .b = number_of_value(call->args[3])};
+    if (call->n_args > 6 && tensor_argument(call, 6)) { /* in a launch of a graph */
+        const tn_tensor_desc *state = tensor_argument(call, 6);
+        const int64_t first = 0, second = 1;
+        d.seed = (uint64_t)tensor_load(state, &first).i;
+        d.offset += (uint64_t)tensor_load(state, &second).i;
+    }
     d.wide = needs_wide(out->dtype, distribution, d.b);
     if (tensor_numel(out) == 0) return TN_OK;
     uint64_t i = 0;

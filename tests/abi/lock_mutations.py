@@ -48,8 +48,8 @@ MUTATIONS = [
      "TN_SCHEMA_FILL changed"),
     ("a slot taken away", "plugin.h", r"int32_t \(\*status\)\(void \*self, void \*device\);", "",
      "tn_device_interface.status is gone"),
-    ("two slots of one type in another order", "plugin.h", r"\(\*pin\)(.*\n.*)\(\*unpin\)", r"(*unpin)\1(*pin)",
-     "tn_memory_interface.pin moved"),
+    ("two slots of one type in another order", "plugin.h", r"\(\*status\)(\(void \*self, void \*device\);\n.*\n.*)\(\*synchronize\)",
+     r"(*synchronize)\1(*status)", "tn_device_interface.status moved"),
     ("another parameter of a slot", "plugin.h", r"(int32_t \(\*status\)\(void \*self, )void \*device\)", r"\1uint64_t device)",
      "tn_device_interface.status changed its type"),
     ("another result of a slot", "plugin.h", r"void( \(\*close\)\(void \*self, TN_TAKES void \*device\))", r"int32_t\1",
@@ -72,7 +72,7 @@ MUTATIONS = [
     ("a slot at the end", "plugin.h", r"(    int32_t \(\*self_test\)\(void \*self\) TN_HOST_THREAD;)",
      r"\1\n    int32_t (*added)(void *self);", None),
     ("a new constant", "base.h", r"(#define TN_MAX_RANK 64)", r"\1\n#define TN_ADDED 7", None),
-    ("a name for a reserve", "op.h", r"(    int32_t threads;[^\n]*\n    uint32_t )reserved;", r"\1lanes;", None),
+    ("a name for a reserve", "tensor.h", r"(    uint32_t rank;[^\n]*\n    uint32_t )reserved;", r"\1lanes;", None),
     ("another name of a parameter", "device.h", r"(TN_API tn_device tn_device_at\(tn_context \*)ctx", r"\1context", None),
 ]
 

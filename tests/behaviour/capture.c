@@ -253,6 +253,66 @@ static void expect_refusal(world *w, const char *word)
     cr_assert_eq(tn_stream_set_current(w->ctx, w->home), TN_OK);
 }
 
+/* One step of stochastic descent with dropout: weights move by what dropout lets through. */
+static void dropout_step(const world *w, tn_tensor *weights)
+{
+    tn_tensor *mask = tn_dropout(w->s, filled(w, 1), 0.5, 1);
+    tn_sub_(w->s, weights, tn_mul_scalar(w->s, mask, 0.125));
+}
+
+#define STEPS 5
+
+Test(capture, random_numbers_of_each_replay_are_those_of_the_next_step)
+{
+    world w = open_world();
+    double want[STEPS][COUNT], got[COUNT];
+    tn_tensor *weights = filled(&w, 0);
+    tn_manual_seed(w.ctx, 11);
+    for (int i = 0; i < STEPS; i++) {
+        dropout_step(&w, weights);
+        cr_assert_eq(tn_to_host(w.s, weights, want[i], sizeof want[i]), TN_OK);
+    }
+    cr_assert(memcmp(want[0], want[1], sizeof got), "dropout draws");
+    tn_zero_(w.s, weights);
+    tn_manual_seed(w.ctx, 11);
+    begin(&w, w.graph);
+    dropout_step(&w, weights);
+    end(&w, w.graph);
+    tn_generator_state before = {.size = sizeof before}, after = before;
+    tn_generator_get_state(tn_default_generator(w.ctx, w.device), &before);
+    cr_assert_eq(before.offset, 0, "a capture takes no counters");
+    for (int i = 0; i < STEPS; i++) { /* on two streams, without a wait of the host in between */
+        cr_assert_eq(tn_stream_set_current(w.ctx, i % 2 ? w.other : w.home), TN_OK);
+        replay(&w, w.graph);
+        if (i == 1) continue;
+        cr_assert_eq(tn_to_host(w.s, weights, got, sizeof got), TN_OK);
+        cr_assert_arr_eq(got, want[i], sizeof got, "step %d", i);
+    }
+    tn_generator_get_state(tn_default_generator(w.ctx, w.device), &after);
+    cr_assert_eq(after.offset, STEPS * (COUNT / 2), "64-bit numbers, two to a counter");
+    close_world(&w);
+}
+
+/* A generator that goes while a graph draws from it. */
+Test(capture, a_graph_keeps_its_generator)
+{
+    world w = open_world();
+    tn_generator *g = NULL;
+    double first[COUNT], second[COUNT];
+    tn_tensor *x = filled(&w, 0);
+    cr_assert_eq(tn_generator_create(w.ctx, 3, &g), TN_OK);
+    begin(&w, w.graph);
+    tn_uniform_(w.s, x, .generator = g);
+    end(&w, w.graph);
+    tn_generator_release(g);
+    replay(&w, w.graph);
+    tn_to_host(w.s, x, first, sizeof first);
+    replay(&w, w.graph);
+    tn_to_host(w.s, x, second, sizeof second);
+    cr_assert(memcmp(first, second, sizeof first));
+    close_world(&w);
+}
+
 Test(capture, operators_that_need_the_host_are_refused_by_name)
 {
     world w = open_world();
@@ -263,9 +323,6 @@ Test(capture, operators_that_need_the_host_are_refused_by_name)
     begin(&w, w.graph);
     tn_item_double(w.s, one);
     expect_refusal(&w, "item");
-    begin(&w, w.graph);
-    tn_rand_like(w.s, x);
-    expect_refusal(&w, "random");
     begin(&w, w.graph);
     tn_to_device(w.s, x, TN_CPU, TN_FLOAT64);
     expect_refusal(&w, "from the device to the host");

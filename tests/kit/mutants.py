@@ -114,8 +114,9 @@ MUTANTS = [
      "push_transfer(self, host, from, offset % 2 ? bytes - bytes % 4 : bytes, 0, stream)", "0/slot/copy.device_to_host"),
     ("copies from the host lose a tail of less than 16 bytes", "memory.c", "push_transfer(self, to, host, bytes, 0, stream)",
      "push_transfer(self, to, host, bytes < 16 ? bytes : bytes / 16 * 16, 0, stream)", "0/slot/copy.host_to_device"),
-    ("memory.free frees another allocation", "memory.c", "size_t at = lower_bound(state, allocation);\n    if (at",
-     "size_t at = state->n_allocations - 1;\n    allocation = state->allocations[at].handle;\n    if (at", "0/slot/memory.free"),
+    ("memory.free frees another allocation", "memory.c", "size_t at = lower_bound(state, memory->allocation);\n"
+     "    if (at < state->n_allocations && state->allocations[at].handle == memory->allocation)",
+     "size_t at = state->n_allocations - 1;\n    if (at < state->n_allocations)", "0/slot/memory.free"),
     ("memory.fill begins at the start of the allocation", "memory.c", "reference_resolve(device, allocation, offset, bytes);\n"
      "    return to ? push_transfer(self, to, NULL,", "reference_resolve(device, allocation, 0, bytes);\n"
      "    return to ? push_transfer(self, to, NULL,", "0/slot/memory.fill"),

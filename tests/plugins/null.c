@@ -28,8 +28,8 @@ Test(null, info_block)
     cr_assert_eq(memcmp(f.info->magic, TN_PLUGIN_MAGIC, 8), 0);
     cr_assert_eq(f.info->size, sizeof(tn_plugin_info));
     cr_assert_str_eq(f.info->name, "null");
-    cr_assert_eq(f.info->abi_min, 1);
-    cr_assert_eq(f.info->abi_max, 1);
+    cr_assert_eq(f.info->abi_min, 2);
+    cr_assert_eq(f.info->abi_max, 2);
     fixture_close(&f);
 }
 

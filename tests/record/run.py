@@ -58,7 +58,7 @@ def all_slots(o, folder, checks):
         status, text = replay(o, file, "--plugin", plugin)
         checks[f"slots: {Path(plugin).stem} is found"] = (status == 1 and want in text, text)
     data = file.read_bytes()
-    for slot, why in ((b"graph.begin", "a graph does its work after the recorded call"), (b"layout.move", "private layout"),
+    for slot, why in ((b"graph.begin", "a graph does its work after the recorded call"),
                       (b"memory.frob", "this tenon cannot play that slot")):
         (folder / "other.rec").write_bytes(sealed(data.replace(b"memory.trim", slot)))
         status, text = replay(o, folder / "other.rec", "--plugin", o.full)

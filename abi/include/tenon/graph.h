@@ -36,8 +36,8 @@ TN_API void tn_graph_release(TN_TAKES TN_NULLABLE tn_graph *graph) TN_ANY_THREAD
  *
  * Work that needs the host is refused with TN_E_STATE and the operator's name: reading elements (tn_item_*,
  * tn_to_host), copies between host and device or between devices, results whose size depends on the data
- * (nonzero), operators that would run on the CPU, random numbers (every replay would give the same ones),
- * waiting for a capturing stream or its events, waiting for streams outside the capture, collectives. The
+ * (nonzero), operators that would run on the CPU (random numbers, too, on devices whose kernels cannot draw others in
+ * each replay), waiting for a capturing stream or its events, waiting for streams outside the capture, collectives. The
  * first such refusal makes the capture invalid. tn_device_synchronize is refused on all threads during a
  * capture; this does not make the capture invalid.
  */

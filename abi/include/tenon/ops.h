@@ -16744,18 +16744,21 @@ static inline tn_tensor *tn_prim_iota(tn_scope *s, tn_tensor *self, tn_scalar st
 { return tn_prim_iota_at(s, self, start, step, NULL, 0); }
 #define tn_prim_iota(s, self, start, step) tn_prim_iota_at(s, self, TN_SCALAR(start), TN_SCALAR(step), TN_PLACE)
 /* Fills with numbers of a distribution from a counter-based generator. */
+typedef struct tn_prim_random_args { int64_t offset; tn_tensor *state; } tn_prim_random_args;
 static inline tn_tensor *tn_prim_random_at(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a,
-        tn_scalar b, int64_t seed, int64_t offset, const char *file, uint32_t line)
+        tn_scalar b, int64_t seed, const tn_prim_random_args *o, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(distribution), a, b, tn_value_int(seed),
-        tn_value_int(offset)};
-    return tn_ops_tensor(s, TN_OP_PRIM_RANDOM, v, 6, file, line);
+        tn_value_int(o->offset), tn_value_tensor(o->state)};
+    return tn_ops_tensor(s, TN_OP_PRIM_RANDOM, v, 7, file, line);
 }
-static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a, tn_scalar b,
-        int64_t seed, int64_t offset)
-{ return tn_prim_random_at(s, self, distribution, a, b, seed, offset, NULL, 0); }
-#define tn_prim_random(s, self, distribution, a, b, seed, offset) tn_prim_random_at(s, self, distribution, \
-        TN_SCALAR(a), TN_SCALAR(b), seed, offset, TN_PLACE)
+static inline tn_tensor *tn_prim_random_with(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a,
+        tn_scalar b, int64_t seed, const tn_prim_random_args *o)
+{ return tn_prim_random_at(s, self, distribution, a, b, seed, o, NULL, 0); }
+#define tn_prim_random_with(...) tn_prim_random_at(__VA_ARGS__, TN_PLACE)
+#define tn_prim_random(s, self, distribution, a, b, seed, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_prim_random_at(s, self, distribution, TN_SCALAR(a), TN_SCALAR(b), seed, \
+        &(tn_prim_random_args){.offset = __VA_ARGS__}, TN_PLACE))
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */

@@ -8497,10 +8497,14 @@ static inline tn_tensor *tn_prim_iota(tn_scope *s, tn_tensor *self, tn_scalar st
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_PRIM_IOTA, {tn_value_tensor(self), start, step}, at); }
 /* Fills with numbers of a distribution from a counter-based generator. */
-static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a, tn_scalar b,
-        int64_t seed, int64_t offset, tn_place at = tn_place::here())
+struct tn_prim_random_args { int64_t offset{}; tn_tensor *state{}; };
+static inline tn_tensor *tn_prim_random_with(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a,
+        tn_scalar b, int64_t seed, const tn_prim_random_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_PRIM_RANDOM, {tn_value_tensor(self), tn_value_int(distribution), a, b,
-        tn_value_int(seed), tn_value_int(offset)}, at); }
+        tn_value_int(seed), tn_value_int(o->offset), tn_value_tensor(o->state)}, at); }
+static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a, tn_scalar b,
+        int64_t seed, int64_t offset, tn_prim_random_args o = {}, tn_place at = tn_place::here())
+{ o.offset = offset; return tn_prim_random_with(s, self, distribution, a, b, seed, &o, at); }
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */

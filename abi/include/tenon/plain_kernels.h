@@ -432,6 +432,11 @@ static inline int32_t tn_plain_random(void *self, const tn_call *call)
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
+/* TN_SCHEMA_RANDOM without `state`: random numbers cannot be captured. */
+#define TN_PLAIN_RANDOM_SCHEMA                                                                      \
+    "prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) -> " \
+    "Tensor(a!)"
+
 /* The dtypes of the rows: what tn_number can hold. A device with fewer says so in its facts and in
  * can_run. */
 #define TN_PLAIN_INTEGERS TN_UINT8, TN_INT8, TN_INT16, TN_UINT16, TN_INT32, TN_UINT32, TN_INT64
@@ -479,7 +484,7 @@ static inline const char *tn_plain_can_run(const tn_call *call, const tn_dtype *
 #define TN_PLAIN_COPY(ROW) ROW(TN_SCHEMA_COPY, NULL, 0, tn_plain_copy, .opcode = TN_PLAIN_MOVES)
 #define TN_PLAIN_IOTA(ROW) ROW(TN_SCHEMA_IOTA, tn_plain_all, 0, tn_plain_iota, .opcode = 0)
 #define TN_PLAIN_RANDOM(ROW) \
-    ROW(TN_SCHEMA_RANDOM, tn_plain_drawn, 0, tn_plain_random, .opcode = TN_PLAIN_DRAWS)
+    ROW(TN_PLAIN_RANDOM_SCHEMA, tn_plain_drawn, 0, tn_plain_random, .opcode = TN_PLAIN_DRAWS)
 
 #define TN_PLAIN_LIBM(ROW, name) \
     ROW("aten::" #name "(Tensor self) -> Tensor", tn_plain_reals, 0, tn_plain_pointwise, .unary = name)

@@ -155,15 +155,17 @@ static int32_t device_fits(const shim_call *c, tn_device device)
 /* ---- Calls of the host's ----------------------------------------------------------------------------- */
 
 /* Whether the function may call this slot of the host. */
-static int32_t belongs(uint32_t host, uint32_t function)
+static int32_t belongs(uint32_t host, const shim_call *of)
 {
+    const uint32_t function = of->id;
     switch (host) {
     case SHIM_HOST_DEFINE_OUTPUT:
         return function == SHIM_OPERATOR_INFER;
     case SHIM_HOST_SET_OUTPUT:
+        return function == SHIM_OPERATOR_COMPOSITE || function == SHIM_OPERATOR_BACKWARD;
     case SHIM_HOST_CALL_SCOPE:
         return function == SHIM_OPERATOR_COMPOSITE || function == SHIM_OPERATOR_BACKWARD ||
-               function == SHIM_KERNEL_RUN;
+               (of->row && of->row->row.flags & TN_ROW_SCOPE);
     case SHIM_HOST_STORAGE:
         return 1;
     case SHIM_HOST_RANDOM_RESERVE:
@@ -207,7 +209,7 @@ static int32_t gives_output(uint32_t id)
 void validate_host_call_before(const shim_call *c)
 {
     const validate_place other = validate_here(c->of);
-    if (!belongs(c->id, c->of->id))
+    if (!belongs(c->id, c->of))
         validate_say(c, "wrong-place", &other, "%s of %s calls %s, which it may not call",
                      function_name(c->of->id), c->op, c->slot->name);
     else if (c->id == SHIM_HOST_DEFINE_OUTPUT)

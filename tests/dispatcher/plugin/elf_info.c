@@ -18,8 +18,8 @@ Test(elf_info, a_sound_plugin_is_read)
     cr_assert_str_eq(found.info.name, "skewed");
     cr_assert_str_eq(found.info.version, "1.2");
     cr_assert_str_eq(found.info.vendor, "Tests");
-    cr_assert_eq(found.info.abi_min, 1);
-    cr_assert_eq(found.info.abi_max, 1);
+    cr_assert_eq(found.info.abi_min, 2);
+    cr_assert_eq(found.info.abi_max, 2);
     cr_assert_eq(found.pointer_bits, sizeof(void *) * 8);
     cr_assert_null(found.info.entry);
 }
@@ -205,7 +205,7 @@ static void put_tables(image *f)
 
 static void put_block(image *f, uint32_t machine)
 {
-    const uint32_t words[] = {f->wide ? 248 : 244, 0x544e0001, 1, 1, 1, machine, f->wide ? 64 : 32, 0, 0, 0};
+    const uint32_t words[] = {f->wide ? 248 : 244, 0x544e0001, 2, 2, 1, machine, f->wide ? 64 : 32, 0, 0, 0};
     memcpy(f->bytes + 0x800, "TENON\x1a\x0d\x0a", 8);
     for (size_t i = 0; i < 10; i++) put(f, 0x808 + 4 * i, words[i], 4);
     memcpy(f->bytes + 0x830, "built", 6);
@@ -449,8 +449,8 @@ Test(elf_info, each_wrong_field_of_the_block_has_its_text)
 {
     static const wrong cases[] = {
         {0x80c, 4, 0x12340001, "stamp mark: expected 21582, found 4660"},
-        {0x810, 4, 0, "ABI generations: 0 to 1 is not a range"},
-        {0x810, 4, 2, "ABI generations: 2 to 1 is not a range"},
+        {0x810, 4, 0, "ABI generations: 0 to 2 is not a range"},
+        {0x810, 4, 3, "ABI generations: 3 to 2 is not a range"},
         {0x824, 4, 1 | 2 | 4 | 8,
          "the plugin was compiled with address thread memory unknown, this process has "},
         {0x828, 4, 6, "flags: unknown bits 0x6"},
@@ -473,10 +473,10 @@ Test(elf_info, a_host_of_another_byte_order_or_later_generations)
     tni_elf_host host = tni_elf_host_here();
     cr_assert_eq(examine(skewed("sound"), &found, &reason), TN_OK);
     host.big_endian = 1;
-    host.abi_min = 2, host.abi_max = 3;
+    host.abi_min = 3, host.abi_max = 4;
     cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_E_VERSION);
     assert_contains(reason.text, "byte order: expected big endian, found little endian");
-    assert_contains(reason.text, "ABI generation: expected 2 to 3, found 1 to 1");
+    assert_contains(reason.text, "ABI generation: expected 3 to 4, found 2 to 2");
     host = tni_elf_host_here();
     found.info.abi_max = 9;
     cr_assert_eq(tni_elf_info_check(&found, &host, &reason), TN_OK, "a range that has the host's generation");

@@ -74,7 +74,7 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
         memory = last_allocation;
     }
     last_allocation = memory;
-    if (!lies("output-not-written")) out->allocation = memory;
+    out->allocation = memory;
     out->host = memory;
     return TN_OK;
 }
@@ -93,7 +93,8 @@ static int32_t fill(void *self, void *device, void *allocation, uint64_t offset,
 
 static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
-    *out_free = *out_total = 0;
+    *out_free = 0;
+    if (!lies("output-not-written")) *out_total = 0;
     return TN_OK;
 }
 
