@@ -2,16 +2,19 @@
 /*
  * What kernels keep alive until their work is done. A stream's host callback may call neither the host nor the
  * vendor, but a release may do both; so a thread of the device waits for an event behind each kernel and calls
- * the release then. The thread begins with the first one. Devices without queues or events, and systems without
- * a thread to spare, release on the thread of the call, after a wait for the stream.
+ * the release then. Where a plugin has no events, a host callback wakes the thread. The thread begins with the
+ * first release. Devices without queues, events and callbacks, and systems without a thread to spare, release on
+ * the thread of the call, after a wait for the stream.
  */
 #include <signal.h>
 #include "core/graph.h"
 
 typedef struct pending {
     struct pending *next;
-    tn_event *event;
+    tn_event *event; /* NULL: a host callback sets `is_passed` */
     tni_kept *kept;
+    struct tni_release_queue *queue;
+    int32_t is_passed; /* under the queue's lock */
 } pending;
 
 struct tni_release_queue {
@@ -30,12 +33,28 @@ static void release(tn_context *ctx, tni_kept *kept)
     tni_free(ctx, kept, sizeof *kept);
 }
 
+/* Runs on a thread of the plugin. */
+static void pass(void *user)
+{
+    pending *p = user;
+    pthread_mutex_lock(&p->queue->lock);
+    p->is_passed = 1;
+    pthread_cond_broadcast(&p->queue->changed);
+    pthread_mutex_unlock(&p->queue->lock);
+}
+
 /* Late errors are not taken here: the program's own wait reports them. */
-static void wait_for(tni_device *d, const tn_event *event)
+static void wait_for(tni_device *d, pending *p)
 {
     const tni_driver *driver = &d->type->driver;
-    tni_late_keep(d, driver->event.synchronize(driver->self, d->handle, event->handle),
-                  "waiting for an event");
+    if (p->event) {
+        tni_late_keep(d, driver->event.synchronize(driver->self, d->handle, p->event->handle),
+                      "waiting for an event");
+        return;
+    }
+    pthread_mutex_lock(&p->queue->lock);
+    while (!p->is_passed) pthread_cond_wait(&p->queue->changed, &p->queue->lock);
+    pthread_mutex_unlock(&p->queue->lock);
 }
 
 static void *work(void *argument)
@@ -50,7 +69,7 @@ static void *work(void *argument)
         q->first = p->next;
         q->is_busy = 1;
         pthread_mutex_unlock(&q->lock);
-        wait_for(d, p->event);
+        wait_for(d, p);
         tn_event_release(p->event);
         release(d->ctx, p->kept);
         tni_free(d->ctx, p, sizeof *p);
@@ -97,17 +116,25 @@ static struct tni_release_queue *queue_of(tni_device *d)
     return q;
 }
 
+/* Marks the place in the stream that the item waits for. */
+static int32_t mark(tni_device *d, tn_stream *stream, pending *p)
+{
+    const tni_driver *driver = &d->type->driver;
+    if (!driver->event.size)
+        return driver->stream.host_callback(driver->self, d->handle, stream->handle, pass, p);
+    int32_t status = tni_event_create(d, 0, &p->event);
+    return status ? status : tn_event_record(p->event, stream);
+}
+
 /* 1: the queue has the item. */
 static int32_t push(tni_device *d, tn_stream *stream, tni_kept *kept)
 {
-    if (d->synchronous || !d->type->driver.event.size) return 0;
+    if (d->synchronous || !(d->type->driver.event.size || d->type->driver.stream.host_callback)) return 0;
     struct tni_release_queue *q = queue_of(d);
     pending *p = q ? tni_alloc(d->ctx, sizeof *p) : NULL;
     if (!p) return 0;
-    *p = (pending){.kept = kept};
-    int32_t status = tni_event_create(d, 0, &p->event);
-    if (!status) status = tn_event_record(p->event, stream);
-    if (status) {
+    *p = (pending){.kept = kept, .queue = q};
+    if (mark(d, stream, p)) {
         tn_event_release(p->event);
         tni_free(d->ctx, p, sizeof *p);
         return 0;
