@@ -52,6 +52,8 @@ typedef struct gpu_driver {
     void (*describe)(gpu_plugin *plugin, uint32_t index, gpu_properties *out);
     int32_t (*open)(gpu_plugin *plugin, uint32_t index, void **out_device);
     void (*close)(void *device);
+    /* The vendor's handle of a kind (TN_NATIVE_...); `handle` is a queue or memory, or unused. */
+    int32_t (*native)(void *device, uint32_t kind, void *handle, uint64_t *out);
 
     int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
     void (*free)(void *device, void *memory);
@@ -63,7 +65,6 @@ typedef struct gpu_driver {
     /* Later work of the queue waits for the event, which may be of another queue. */
     int32_t (*queue_wait)(void *device, void *queue, void *event);
     int32_t (*queue_callback)(void *device, void *queue, void (*callback)(void *user), void *user);
-    void *(*queue_native)(void *device, void *queue);
 
     /* An event is made when it is recorded. Queued waits keep what they need of it. */
     int32_t (*event_record)(void *device, void *queue, void **out_event);

@@ -70,6 +70,8 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
                          .compute_units = of.compute_units,
                          .total_memory = of.memory_bytes,
                          .alignment = of.alignment,
+                         .max_allocation = of.largest_allocation,
+                         .features = TN_FEATURE_INT64 | (of.has_double ? TN_FEATURE_FLOAT64 : 0),
                          .dtypes = gpu_device_dtypes(&described)};
     memcpy(f.name, of.name, sizeof f.name);
     memcpy(f.architecture, of.architecture, sizeof f.architecture);
@@ -77,7 +79,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
-static int32_t device_open(void *self, uint32_t index, void **out_device)
+static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     gpu_plugin *p = self;
     if (index >= p->n_devices) return gpu_error(p, TN_E_DEVICE, "there is no device %u", index);
@@ -115,7 +117,7 @@ static void device_close(void *self, void *device)
 
 /* ---- Streams ---------------------------------------------------------------------------------------------- */
 
-static int32_t stream_create(void *self, void *device, int32_t priority, void **out_stream)
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     static const int32_t no_fault[GPU_FAULT_WORDS];
     gpu_device *d = device;
@@ -171,10 +173,11 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event);
 
-static void *stream_native(void *self, void *device, void *stream)
+/* Of a stream, of an allocation, or of the device itself. */
+static int32_t device_native(void *self, void *device, uint32_t kind, void *handle, uint64_t *out)
 {
-    gpu_stream *s = stream;
-    return driver->queue_native(s->device->handle, s->queue);
+    if (kind == TN_NATIVE_STREAM) handle = ((gpu_stream *)handle)->queue;
+    return driver->native(((gpu_device *)device)->handle, kind, handle, out);
 }
 
 static int32_t stream_host_callback(void *self, void *device, void *stream, void (*callback)(void *user),
@@ -284,27 +287,28 @@ static int32_t stream_wait_event(void *self, void *device, void *stream, void *e
 
 /* ---- Memory and copies ------------------------------------------------------------------------------------ */
 
-static int32_t memory_alloc(void *self, void *device, uint64_t bytes, uint32_t kind, void **out_allocation,
-                            void **out_host)
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     gpu_device *d = device;
-    if (kind != TN_MEMORY_DEVICE)
-        return gpu_error(self, TN_E_UNSUPPORTED, "there is no memory of kind %u", kind);
+    const uint64_t bytes = request->bytes;
+    if (request->kind != TN_MEMORY_DEVICE)
+        return gpu_error(self, TN_E_UNSUPPORTED, "there is no memory of kind %u", request->kind);
     if (d->properties.largest_allocation && bytes > d->properties.largest_allocation)
         return gpu_error(self, TN_E_OUT_OF_MEMORY,
                          "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
                          (unsigned long long)bytes, (unsigned long long)d->properties.largest_allocation);
-    int32_t status = driver->alloc(d->handle, bytes, out_allocation);
+    int32_t status = driver->alloc(d->handle, bytes, &out->allocation);
     if (status) return status;
     __atomic_fetch_add(&d->allocated, bytes, __ATOMIC_RELAXED);
-    *out_host = NULL;
+    out->kind = TN_MEMORY_DEVICE;
+    out->bytes = bytes;
     return TN_OK;
 }
 
-static void memory_free(void *self, void *device, void *allocation, uint64_t bytes)
+static void memory_free(void *self, void *device, const tn_memory *memory)
 {
-    __atomic_fetch_sub(&((gpu_device *)device)->allocated, bytes, __ATOMIC_RELAXED);
-    driver->free(((gpu_device *)device)->handle, allocation);
+    __atomic_fetch_sub(&((gpu_device *)device)->allocated, memory->bytes, __ATOMIC_RELAXED);
+    driver->free(((gpu_device *)device)->handle, memory->allocation);
 }
 
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -326,14 +330,14 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 }
 
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              uint64_t bytes, void *stream)
+                              const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     return driver->write(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, allocation, offset,
                          host, bytes);
 }
 
-static int32_t device_to_host(void *self, void *device, void *host, void *allocation, uint64_t offset,
-                              uint64_t bytes, void *stream)
+static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                              uint64_t offset, uint64_t bytes, void *stream)
 {
     return driver->read(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, host, allocation,
                         offset, bytes);
@@ -354,7 +358,8 @@ static const tn_device_interface device_interface_of_type = {.size = sizeof(tn_d
                                                              .facts = facts,
                                                              .open = device_open,
                                                              .close = device_close,
-                                                             .synchronize = device_synchronize};
+                                                             .synchronize = device_synchronize,
+                                                             .native = device_native};
 static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
                                                      .alloc = memory_alloc,
                                                      .free = memory_free,
@@ -370,7 +375,6 @@ static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_in
                                                      .query = stream_query,
                                                      .synchronize = stream_synchronize,
                                                      .wait_event = stream_wait_event,
-                                                     .native = stream_native,
                                                      .host_callback = stream_host_callback};
 static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
                                                    .create = event_create,

@@ -329,9 +329,17 @@ static int32_t queue_wait(void *device, void *queue, void *event)
     return queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &waited, NULL), "a barrier");
 }
 
-static void *queue_native(void *device, void *queue)
+static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
-    return ((opencl_queue *)queue)->queue;
+    opencl_device *d = device;
+    const void *of_kind[] = {[TN_NATIVE_DEVICE] = d->id,
+                             [TN_NATIVE_CONTEXT] = d->context,
+                             [TN_NATIVE_STREAM] =
+                                 kind == TN_NATIVE_STREAM ? ((opencl_queue *)handle)->queue : NULL,
+                             [TN_NATIVE_ALLOCATION] = handle};
+    if (kind >= sizeof of_kind / sizeof *of_kind || !of_kind[kind]) return TN_E_UNSUPPORTED;
+    *out = (uintptr_t)of_kind[kind];
+    return TN_OK;
 }
 
 typedef struct callback_call {
@@ -574,6 +582,7 @@ const gpu_driver gpu_the_driver = {
     .describe = describe,
     .open = open_device,
     .close = close_device,
+    .native = native,
     .alloc = alloc,
     .free = free_memory,
     .queue_create = queue_create,
@@ -582,7 +591,6 @@ const gpu_driver gpu_the_driver = {
     .queue_finish = queue_finish,
     .queue_wait = queue_wait,
     .queue_callback = queue_callback,
-    .queue_native = queue_native,
     .event_record = event_record,
     .event_release = event_release,
     .event_query = event_query,

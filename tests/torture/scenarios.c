@@ -396,8 +396,12 @@ static int32_t infer_all(void *self, const tn_call *call)
 {
     const int64_t one = 1;
     (void)self;
-    return call->host->define_output(call, 0, TN_FLOAT32, 1, &one,
-                                     tn_tensor_device(call->args[0].as.tensors[0]));
+    const tn_output output = {.size = sizeof output,
+                              .dtype = TN_FLOAT32,
+                              .rank = 1,
+                              .sizes = &one,
+                              .device = tn_tensor_device(call->args[0].as.tensors[0])};
+    return call->host->define_output(call, 0, &output);
 }
 
 static int fallback(tn_scope *s, tn_device d)
