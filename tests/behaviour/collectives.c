@@ -160,6 +160,38 @@ Test(collectives, broadcast_gather_and_scatter)
     close_world(&w);
 }
 
+Test(collectives, all_to_all_exchanges_parts)
+{
+    static const double first[RANKS] = {0, 100, 200, 300};
+    static const double zero[RANKS] = {0};
+    world w = open_world();
+    tn_tensor *in[RANKS], *out[RANKS];
+    make(&w, TN_FLOAT32, 8, first, in);
+    make(&w, TN_FLOAT32, 8, zero, out);
+    cr_assert_eq(tn_communicator_all_to_all(w.all, out, in, RANKS), TN_OK);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        double want[8];
+        for (uint32_t from = 0; from < RANKS; from++)
+            for (uint32_t i = 0; i < 2; i++) want[2 * from + i] = first[from] + 2 * r + i;
+        expect_values(&w, out[r], want, 8);
+    }
+    close_world(&w);
+}
+
+Test(collectives, a_communicator_that_was_aborted_refuses)
+{
+    world w = open_world();
+    tn_tensor *t[RANKS];
+    make_ones(&w, t);
+    cr_assert_eq(tn_communicator_status(w.all), TN_OK);
+    cr_assert_eq(tn_communicator_abort(w.all), TN_OK);
+    cr_assert_eq(tn_communicator_abort(w.all), TN_OK);
+    expect_error(tn_communicator_status(w.all), TN_E_STATE, "aborted");
+    expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_STATE, "aborted");
+    expect_error(tn_communicator_unique_id(w.ctx, TN_CPU, NULL, 0, NULL), TN_E_UNSUPPORTED, "collectives");
+    close_world(&w);
+}
+
 Test(collectives, a_communicator_of_some_devices_in_another_order)
 {
     static const double first[RANKS] = {1, 2, 3, 4};
