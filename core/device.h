@@ -146,10 +146,13 @@ struct tn_event {
     int32_t recorded;
     uint64_t capture;    /* number of the capture it was recorded in, 0: none */
     int32_t internal;    /* keeps neither context nor stream: whoever made it sees to that */
+    int32_t orders_only; /* who waits for it reads nothing of what comes before: late errors do not follow */
     int64_t nanoseconds; /* of the recording, on synchronous devices without events */
 };
 /* An event for the allocator's own use, with `internal` set. */
 int32_t tni_event_create(tni_device *device, uint32_t flags, tn_event **out);
+/* Later work of `stream` comes after that of `other`, but does not use its results. */
+int32_t tni_stream_order(tn_stream *stream, tn_stream *other);
 
 /*
  * The caching allocator: aware of streams, one per device. A block belongs to the stream on which it was

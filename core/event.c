@@ -169,10 +169,11 @@ int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
     }
     status = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
     if (status) return tni_driver_error(d->type, status, "a stream's wait for an event");
-    return joins ? tni_capture_join(joins, stream) : tni_late_follow(stream, &event->mark);
+    if (joins) return tni_capture_join(joins, stream);
+    return event->orders_only ? TN_OK : tni_late_follow(stream, &event->mark);
 }
 
-int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
+static int32_t wait_stream(tn_stream *stream, tn_stream *other, int32_t orders_only)
 {
     int32_t status = tni_stream_check(stream);
     if (!status) status = tni_stream_check(other);
@@ -180,8 +181,21 @@ int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
     if (!has_events(other->device)) return tn_stream_synchronize(other);
     tn_event *event = NULL;
     status = tni_event_create(other->device, 0, &event);
-    if (!status) status = tn_event_record(event, other);
+    if (!status) {
+        event->orders_only = orders_only;
+        status = tn_event_record(event, other);
+    }
     if (!status) status = tn_stream_wait_event(stream, event);
     tn_event_release(event);
     return status;
+}
+
+int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
+{
+    return wait_stream(stream, other, 0);
+}
+
+int32_t tni_stream_order(tn_stream *stream, tn_stream *other)
+{
+    return wait_stream(stream, other, 1);
 }

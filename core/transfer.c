@@ -77,8 +77,7 @@ int32_t tni_copy_peer(const tni_place *to, const tni_place *from, uint64_t bytes
                                from->device->handle, from->allocation, from->offset, bytes, stream->handle);
     if (measured) tni_profile_work_end(to->device, stream, "copy between devices", &work);
     if (status) return tni_driver_error(to->device->type, status, "copy between devices");
-    return tn_stream_wait_stream(source,
-                                 stream); /* what is written or freed there next comes after the copy */
+    return tni_stream_order(source, stream); /* what is written or freed there next comes after the copy */
 }
 
 int32_t tni_fill_zeros(tni_device *d, void *allocation, uint64_t offset, uint64_t bytes)
@@ -142,6 +141,8 @@ static int32_t read_mapped(const tn_tensor *t, uint64_t bytes, char *out)
     if (!view) return tni_no_handle(d->type, "memory.map");
     gather(t, view, out);
     status = driver->memory.unmap(driver->self, d->handle, t->desc.allocation, view);
+    /* Mapped memory cannot be used by the device, so a failure is not the last word. */
+    if (status) status = driver->memory.unmap(driver->self, d->handle, t->desc.allocation, view);
     return status ? tni_driver_error(d->type, status, "end of a mapping of device memory") : TN_OK;
 }
 

@@ -34,7 +34,7 @@ int32_t tni_find_device(tni_frame *f)
     if (!f->device) f->device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
     if (TN_DEVICE_TYPE(f->device) == TN_INTERNED_META) return TN_OK;
     f->open_device = tni_device_get(f->ctx, f->device);
-    if (!f->open_device) return TN_E_DEVICE;
+    if (!f->open_device) return tn_last_error()->code; /* lost, for example */
     f->stream = tni_current_stream(f->open_device);
     return f->stream ? TN_OK : TN_E_OUT_OF_MEMORY;
 }

@@ -295,6 +295,10 @@ Test(collectives, a_late_error_of_one_rank_is_late_on_all)
         (void)tn_device_synchronize(w.ctx, w.devices[r]);
         expect_values(&w, t[r], ones, 1);
     }
+    expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL, "reference: ");
+    cr_assert_eq(tn_communicator_abort(w.all), TN_OK);
+    tn_communicator_release(w.all);
+    cr_assert_eq(tn_communicator_create(w.ctx, w.devices, RANKS, &w.all), TN_OK);
     cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
     for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], fours, 1);
     close_world(&w);
