@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/allocator.h"
+#include "core/text.h"
 
 /* The allocator of a device, locked and with its counts up to date; NULL and an error when there is none. */
 static struct tni_allocator *enter(tn_context *ctx, tn_device device)
@@ -140,16 +141,14 @@ uint64_t tn_memory_stats_text(tn_context *ctx, tn_device device, char *text, uin
 {
     char name[64];
     int64_t value;
-    uint64_t length = 0;
-    if (bytes) text[0] = 0;
+    tni_text t = tni_text_begin(text, bytes);
     struct tni_allocator *a = enter(ctx, device);
     if (!a) return 0;
     for (uint32_t i = 0; stat_at(a, i, name, &value); i++) {
-        uint64_t room = length < bytes ? bytes - length : 0;
-        length += (uint64_t)snprintf(room ? text + length : NULL, room, "%s %lld\n", name, (long long)value);
+        tni_text_add(&t, "%s %lld\n", name, (long long)value);
     }
     tni_allocator_leave(a);
-    return length;
+    return t.length;
 }
 
 int32_t tn_memory_reset_accumulated(tn_context *ctx, tn_device device)

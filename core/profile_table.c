@@ -2,8 +2,8 @@
 /* The table of a profile: the rows of threads while it runs, one table of all in the end, and its text. */
 #include "core/profile.h"
 #include "core/tensor.h"
+#include "core/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,58 +211,42 @@ int32_t tn_profile_get_summary(const tn_profile *profile, tn_profile_summary *ou
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
 
-typedef struct text {
-    char *to;
-    uint64_t bytes, length;
-} text;
-
-static TNI_PRINTF(2, 3) void put(text *t, const char *format, ...)
-{
-    va_list list;
-    uint64_t room = t->length < t->bytes ? t->bytes - t->length : 0;
-    va_start(list, format);
-    int n = vsnprintf(room ? t->to + t->length : NULL, room, format, list);
-    va_end(list);
-    t->length += n > 0 ? (uint64_t)n : 0;
-}
-
-static void put_time(text *t, uint64_t ns)
+static void put_time(tni_text *t, uint64_t ns)
 {
     if (ns >= 10000000000ull)
-        put(t, " %9.3f s ", (double)ns * 1e-9);
+        tni_text_add(t, " %9.3f s ", (double)ns * 1e-9);
     else if (ns >= 10000000ull)
-        put(t, " %9.3f ms", (double)ns * 1e-6);
+        tni_text_add(t, " %9.3f ms", (double)ns * 1e-6);
     else
-        put(t, " %9.3f us", (double)ns * 1e-3);
+        tni_text_add(t, " %9.3f us", (double)ns * 1e-3);
 }
 
-static void put_row(text *t, const tn_profile_row *row, int width, uint32_t flags)
+static void put_row(tni_text *t, const tn_profile_row *row, int width, uint32_t flags)
 {
-    put(t, "%-*s %8llu", width, row->name, (unsigned long long)row->calls);
+    tni_text_add(t, "%-*s %8llu", width, row->name, (unsigned long long)row->calls);
     put_time(t, row->host_total);
     put_time(t, row->host_self);
     put_time(t, row->device_total);
     put_time(t, row->device_self);
-    if (flags & TN_PROFILE_MEMORY) put(t, " %12llu", (unsigned long long)row->bytes_total);
-    put(t, "%s%s\n", row->shapes[0] ? "  " : "", row->shapes);
+    if (flags & TN_PROFILE_MEMORY) tni_text_add(t, " %12llu", (unsigned long long)row->bytes_total);
+    tni_text_add(t, "%s%s\n", row->shapes[0] ? "  " : "", row->shapes);
 }
 
 uint64_t tn_profile_text(const tn_profile *profile, uint32_t rows, char *to, uint64_t bytes)
 {
-    text t = {.to = to, .bytes = to ? bytes : 0};
+    tni_text t = tni_text_begin(to, bytes);
     int width = 20;
-    if (t.bytes) to[0] = 0;
     if (!profile) return 0;
     if (!rows || rows > profile->row_count) rows = profile->row_count;
     for (uint32_t i = 0; i < rows; i++) {
         int length = (int)strlen(profile->rows[i].name);
         if (length > width) width = length;
     }
-    put(&t, "%-*s %8s %12s %12s %12s %12s", width, "name", "calls", "host total", "host self", "device total",
-        "device self");
-    put(&t, "%s%s\n", profile->flags & TN_PROFILE_MEMORY ? "        bytes" : "",
-        profile->flags & TN_PROFILE_SHAPES ? "  shapes" : "");
+    tni_text_add(&t, "%-*s %8s %12s %12s %12s %12s", width, "name", "calls", "host total", "host self",
+                 "device total", "device self");
+    tni_text_add(&t, "%s%s\n", profile->flags & TN_PROFILE_MEMORY ? "        bytes" : "",
+                 profile->flags & TN_PROFILE_SHAPES ? "  shapes" : "");
     for (uint32_t i = 0; i < rows; i++) put_row(&t, &profile->rows[i], width, profile->flags);
-    if (rows < profile->row_count) put(&t, "and %u more\n", profile->row_count - rows);
+    if (rows < profile->row_count) tni_text_add(&t, "and %u more\n", profile->row_count - rows);
     return t.length;
 }

@@ -188,15 +188,20 @@ void exact_softplus(mpfr_t out, mpfr_t *x, const double *p)
     if (mpfr_cmp_ui(x[0], 20) > 0) mpfr_set(out, x[0], MPFR_RNDN);
     mpfr_clear(t);
 }
+/* erfc(-x / sqrt 2) */
+static void twice_normal(mpfr_t t, mpfr_srcptr x)
+{
+    mpfr_sqrt_ui(t, 2, MPFR_RNDN);
+    mpfr_div(t, x, t, MPFR_RNDN);
+    mpfr_neg(t, t, MPFR_RNDN);
+    mpfr_erfc(t, t, MPFR_RNDN);
+}
 /* x / 2 erfc(-x / sqrt 2) */
 void exact_gelu(mpfr_t out, mpfr_t *x, const double *p)
 {
     mpfr_t t;
     mpfr_init2(t, mpfr_get_prec(out) + 2 * SPARE);
-    mpfr_sqrt_ui(t, 2, MPFR_RNDN);
-    mpfr_div(t, x[0], t, MPFR_RNDN);
-    mpfr_neg(t, t, MPFR_RNDN);
-    mpfr_erfc(t, t, MPFR_RNDN);
+    twice_normal(t, x[0]);
     mpfr_mul(t, t, x[0], MPFR_RNDN);
     mpfr_div_ui(out, t, 2, MPFR_RNDN);
     mpfr_clear(t);
@@ -371,10 +376,7 @@ void exact_ndtr(mpfr_t out, mpfr_t *x, const double *p)
 {
     mpfr_t t;
     mpfr_init2(t, mpfr_get_prec(out) + 2 * SPARE);
-    mpfr_sqrt_ui(t, 2, MPFR_RNDN);
-    mpfr_div(t, x[0], t, MPFR_RNDN);
-    mpfr_neg(t, t, MPFR_RNDN);
-    mpfr_erfc(t, t, MPFR_RNDN);
+    twice_normal(t, x[0]);
     mpfr_div_ui(out, t, 2, MPFR_RNDN);
     mpfr_clear(t);
 }

@@ -269,11 +269,17 @@ void composite_logdet(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- factors: the forms that fail, older forms ---- */
 
+/* Fails where the factorization of a matrix, or of a batch of them, did. */
+static void check_factors(tn_scope *s, tn_tensor *info, const char *name, const tn_value *args)
+{
+    tn__linalg_check_errors(s, info, name, rank_of(arg_tensor(args, 0)) == 2);
+}
+
 static void give_cholesky(tn_scope *s, const tn_value *args, tn_value *outs, const char *name)
 {
-    tn_tensor *a = arg_tensor(args, 0);
-    tn_linalg_cholesky_ex_result r = tn_linalg_cholesky_ex(s, a, .upper = arg_bool(args, 1));
-    tn__linalg_check_errors(s, r.info, name, rank_of(a) == 2);
+    tn_linalg_cholesky_ex_result r =
+        tn_linalg_cholesky_ex(s, arg_tensor(args, 0), .upper = arg_bool(args, 1));
+    check_factors(s, r.info, name, args);
     give(outs, 0, r.L);
 }
 
@@ -289,9 +295,9 @@ void composite_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
 
 void composite_linalg_lu_factor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *a = arg_tensor(args, 0);
-    tn_linalg_lu_factor_ex_result r = tn_linalg_lu_factor_ex(s, a, .pivot = arg_bool(args, 1));
-    tn__linalg_check_errors(s, r.info, "linalg.lu_factor", rank_of(a) == 2);
+    tn_linalg_lu_factor_ex_result r =
+        tn_linalg_lu_factor_ex(s, arg_tensor(args, 0), .pivot = arg_bool(args, 1));
+    check_factors(s, r.info, "linalg.lu_factor", args);
     give(outs, 0, r.LU);
     give(outs, 1, r.pivots);
 }
@@ -318,9 +324,9 @@ void composite_linalg_lu(tn_scope *s, const tn_value *args, tn_value *outs)
 
 void composite_linalg_ldl_factor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *a = arg_tensor(args, 0);
-    tn_linalg_ldl_factor_ex_result r = tn_linalg_ldl_factor_ex(s, a, .hermitian = arg_bool(args, 1));
-    tn__linalg_check_errors(s, r.info, "linalg.ldl_factor", rank_of(a) == 2);
+    tn_linalg_ldl_factor_ex_result r =
+        tn_linalg_ldl_factor_ex(s, arg_tensor(args, 0), .hermitian = arg_bool(args, 1));
+    check_factors(s, r.info, "linalg.ldl_factor", args);
     give(outs, 0, r.LD);
     give(outs, 1, r.pivots);
 }

@@ -10,12 +10,27 @@
 #include <stdio.h>
 #include "fake_driver.h"
 
-static fake gpu_fake(void)
+static fake cpu, gpu = {.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+static tn_context *ctx;
+
+static void open_cpu(void)
 {
-    return (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    ctx = fake_context(&cpu, NULL);
 }
 
-static tn_tensor *make(tn_context *ctx, tn_dtype dtype, uint32_t rank, const int64_t *sizes)
+static void open_both(void)
+{
+    ctx = fake_context(&cpu, &gpu);
+}
+
+static void close_all(void)
+{
+    tn_context_destroy(ctx);
+    cr_assert_eq(cpu.live_allocations + gpu.live_allocations, 0);
+    cr_assert_eq(cpu.breaches + gpu.breaches, 0);
+}
+
+static tn_tensor *make(tn_dtype dtype, uint32_t rank, const int64_t *sizes)
 {
     tn_tensor *t = NULL;
     cr_assert_eq(tni_tensor_create(ctx, TN_CPU, dtype, rank, sizes, NULL, &t), TN_OK);
@@ -25,8 +40,7 @@ static tn_tensor *make(tn_context *ctx, tn_dtype dtype, uint32_t rank, const int
 /* Numbers that are not dtypes are refused by every way to make a tensor. */
 Test(tensor, unknown_dtypes_are_refused)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const tn_dtype dtypes[] = {1, 0x1234, TN_DTYPE(TN_CODE_FLOAT, 24), TN_DTYPE(100, 32),
                                TN_FLOAT32 + (1u << 16)};
     float data[2] = {1, 2};
@@ -50,15 +64,14 @@ Test(tensor, unknown_dtypes_are_refused)
         cr_assert_null(tn_scalar_tensor_of(s, tn_value_int(1), dtypes[i], TN_CPU));
         cr_assert_eq(tn_scope_close(s), TN_E_DTYPE);
     }
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, row_major)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {2, 3, 4};
-    tn_tensor *t = make(ctx, TN_FLOAT32, 3, sizes);
+    tn_tensor *t = make(TN_FLOAT32, 3, sizes);
     cr_assert_eq(tn_tensor_rank(t), 3);
     cr_assert_eq(tn_tensor_numel(t), 24);
     cr_assert_eq(tn_tensor_size(t, -1), 4);
@@ -75,28 +88,27 @@ Test(tensor, row_major)
     tn_release(t);
     tn_release(NULL);
     cr_assert_null(tn_retain(NULL));
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, odd_shapes)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
-    tn_tensor *t = make(ctx, TN_INT64, 0, NULL);
+    open_cpu();
+    tn_tensor *t = make(TN_INT64, 0, NULL);
     cr_assert_eq(tn_tensor_storage_bytes(t), 8);
     tn_release(t);
     const int64_t empty[] = {0, 3}, empty_strides[] = {3, 1}, back[] = {3, 0}, back_strides[] = {1, 1};
-    t = make(ctx, TN_INT64, 2, empty);
+    t = make(TN_INT64, 2, empty);
     cr_assert_arr_eq(tn_tensor_strides(t), empty_strides, sizeof empty);
     cr_assert_eq(tn_tensor_storage_bytes(t), 0);
     cr_assert_eq(t->numel, 0);
     tn_release(t);
-    t = make(ctx, TN_INT64, 2, back);
+    t = make(TN_INT64, 2, back);
     cr_assert_arr_eq(tn_tensor_strides(t), back_strides, sizeof empty);
     tn_release(t);
     int64_t many[TN_MAX_RANK + 1];
     for (int i = 0; i <= TN_MAX_RANK; i++) many[i] = i == 40 ? 5 : 1;
-    t = make(ctx, TN_UINT8, TN_MAX_RANK, many);
+    t = make(TN_UINT8, TN_MAX_RANK, many);
     cr_assert_eq(tn_tensor_size(t, 40), 5);
     cr_assert_eq(tn_tensor_strides(t)[39], 5);
     tn_release(t);
@@ -107,14 +119,12 @@ Test(tensor, odd_shapes)
     cr_assert_eq(tni_tensor_create(ctx, TN_CPU, TN_INT64, 1, wide, NULL, &t), TN_E_SHAPE);
     cr_assert_eq(tni_tensor_create(ctx, TN_CPU, 0, 1, back, NULL, &t), TN_E_DTYPE);
     cr_assert_eq(tni_tensor_create(ctx, 0, TN_UINT8, 1, back, NULL, &t), TN_E_DEVICE);
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.breaches, 0);
+    close_all();
 }
 
 Test(tensor, strides_of_its_own)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {2, 3, 4, 5}, strides[] = {60, 1, 15, 3}, negative[] = {60, -1, 15, 3};
     tn_tensor *t = NULL;
     cr_assert_eq(tni_tensor_create(ctx, TN_CPU, TN_FLOAT64, 4, sizes, strides, &t), TN_OK);
@@ -123,15 +133,14 @@ Test(tensor, strides_of_its_own)
     cr_assert_eq(tn_tensor_storage_bytes(t), 960);
     tn_release(t);
     cr_assert_eq(tni_tensor_create(ctx, TN_CPU, TN_FLOAT64, 4, sizes, negative, &t), TN_E_SHAPE);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, views_share_and_keep)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {4, 5}, part[] = {2, 3}, strides[] = {5, 1}, turned[] = {3, 2}, back[] = {1, 5};
-    tn_tensor *t = make(ctx, TN_INT32, 2, sizes), *v = NULL, *w = NULL, *a = NULL;
+    tn_tensor *t = make(TN_INT32, 2, sizes), *v = NULL, *w = NULL, *a = NULL;
     for (int i = 0; i < 20; i++) ((int32_t *)tn_tensor_data(t))[i] = i;
     t->desc.flags |= TN_DESC_NEG;
     cr_assert_eq(tni_tensor_view(t, 2, part, strides, 6, &v), TN_OK);
@@ -158,16 +167,14 @@ Test(tensor, views_share_and_keep)
     cr_assert_arr_eq(out, expected, sizeof out);
     cr_assert_eq(tni_tensor_read(w, out, 20), TN_E_ARGUMENT);
     tn_release(w);
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.live_allocations, 0);
+    close_all();
 }
 
 Test(tensor, views_stay_inside_their_storage)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {4, 5}, strides[] = {5, 1}, wide[] = {5, 2}, none[] = {0, 5};
-    tn_tensor *t = make(ctx, TN_INT32, 2, sizes), *v = NULL;
+    tn_tensor *t = make(TN_INT32, 2, sizes), *v = NULL;
     cr_assert_eq(tni_tensor_view(t, 2, sizes, strides, 1, &v), TN_E_INDEX);
     cr_assert_str_eq(
         tn_last_error()->message,
@@ -180,17 +187,16 @@ Test(tensor, views_stay_inside_their_storage)
     tn_release(v);
     cr_assert_eq(atomic_load(&t->storage->refs), 1);
     tn_release(t);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, metadata_changes_in_place)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {4, 5}, flat[] = {20}, one[] = {1};
     int64_t many[10] = {1, 1, 1, 1, 1, 1, 1, 1, 4, 5},
             many_strides[10] = {20, 20, 20, 20, 20, 20, 20, 20, 5, 1};
-    tn_tensor *t = make(ctx, TN_INT32, 2, sizes);
+    tn_tensor *t = make(TN_INT32, 2, sizes);
     cr_assert_eq(tni_tensor_set_view(t, 10, many, many_strides, 0), TN_OK);
     cr_assert_eq(tn_tensor_rank(t), 10);
     cr_assert_eq(tn_tensor_size(t, 9), 5);
@@ -199,13 +205,12 @@ Test(tensor, metadata_changes_in_place)
     cr_assert_eq(tni_tensor_set_view(t, 1, flat, one, 0), TN_OK);
     cr_assert_eq(tn_tensor_size(t, 0), 20);
     tn_release(t);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, storages_grow_and_old_views_stay_valid)
 {
-    fake cpu = {0}, gpu = gpu_fake();
-    tn_context *ctx = fake_context(&cpu, &gpu);
+    open_both();
     tn_device ids[] = {TN_CPU, tn_device_parse(ctx, "gpu:0")};
     const int64_t sizes[] = {3}, more[] = {2000}, one[] = {1};
     for (int i = 0; i < 2; i++) {
@@ -224,8 +229,7 @@ Test(tensor, storages_grow_and_old_views_stay_valid)
         cr_assert_eq(tni_storage_resize(t->storage, 12), TN_OK);
         tn_release(t);
     }
-    tn_context_destroy(ctx);
-    cr_assert_eq(cpu.live_allocations + gpu.live_allocations, 0);
+    close_all();
 }
 
 static void count_up(void *user)
@@ -235,8 +239,7 @@ static void count_up(void *user)
 
 Test(tensor, blobs_call_their_deleter_once)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     float data[6] = {0, 1, 2, 3, 4, 5};
     int calls = 0;
     tn_blob blob = {.size = sizeof blob,
@@ -269,8 +272,7 @@ Test(tensor, blobs_call_their_deleter_once)
 
 Test(tensor, bad_blobs_call_their_deleter_too)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     float data[6];
     int calls = 0;
     tn_blob good = {.size = sizeof good,
@@ -294,13 +296,12 @@ Test(tensor, bad_blobs_call_their_deleter_too)
         cr_assert_eq(calls, 2 * i + 2, "case %d", i);
         cr_assert_neq(tn_scope_close(s), TN_OK);
     }
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, numbers_in_and_out)
 {
-    fake cpu = {0}, gpu = gpu_fake();
-    tn_context *ctx = fake_context(&cpu, &gpu);
+    open_both();
     tn_device ids[] = {TN_CPU, tn_device_parse(ctx, "gpu:0")};
     tn_scope *s = tn_scope_open(ctx);
     double pair[2] = {1.5, -2}, out[2];
@@ -333,13 +334,12 @@ Test(tensor, numbers_in_and_out)
     cr_assert_str_eq(tn_scope_error(s)->message, "a Tensor with 2 elements cannot be converted to Scalar");
     cr_assert_eq(tn_item_int(s, t), 0);
     tn_scope_close(s);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, strided_reads_from_a_device)
 {
-    fake cpu = {0}, gpu = gpu_fake();
-    tn_context *ctx = fake_context(&cpu, &gpu);
+    open_both();
     tn_scope *s = tn_scope_open(ctx);
     int16_t data[24], out[12], expected[12];
     for (int16_t i = 0; i < 24; i++) data[i] = i;
@@ -356,14 +356,12 @@ Test(tensor, strided_reads_from_a_device)
     cr_assert_arr_eq(out, expected, sizeof out);
     tn_release(v);
     tn_scope_close(s);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_all();
 }
 
 Test(tensor, meta_has_no_data)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {1000000, 1000000};
     tn_tensor *t = NULL;
     char byte;
@@ -375,17 +373,16 @@ Test(tensor, meta_has_no_data)
     cr_assert_eq(tni_storage_resize(t->storage, 5000000000000), TN_OK);
     tn_release(t);
     cr_assert_eq(cpu.opened, 0);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 /* The header of a result lies in the block of its first storage: the block is in use as long as the header is, even
  * if the tensor got another storage. */
 Test(tensor, a_header_outlives_its_first_storage)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t size = 16;
-    tn_tensor *model = make(ctx, TN_FLOAT32, 1, &size), *other = make(ctx, TN_FLOAT32, 1, &size), *t,
+    tn_tensor *model = make(TN_FLOAT32, 1, &size), *other = make(TN_FLOAT32, 1, &size), *t,
               *next[4];
     cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
     const void *first = tn_tensor_data(t);
@@ -403,16 +400,15 @@ Test(tensor, a_header_outlives_its_first_storage)
     tn_release(t);
     for (int i = 0; i < 4; i++) tn_release(next[i]);
     tn_release(model);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 /* Changes to a header do not show in the next tensor that reuses it. */
 Test(tensor, a_header_is_used_again_as_new)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t size = 16, half = 8, ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    tn_tensor *model = make(ctx, TN_FLOAT32, 1, &size), *t;
+    tn_tensor *model = make(TN_FLOAT32, 1, &size), *t;
     cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
     const tn_tensor *header = t;
     const void *data = tn_tensor_data(t);
@@ -435,17 +431,16 @@ Test(tensor, a_header_is_used_again_as_new)
     cr_assert_eq(tn_tensor_strides(t)[0], 1);
     tn_release(t);
     tn_release(model);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, inference_mode_marks_what_it_makes)
 {
-    fake cpu = {0};
-    tn_context *ctx = fake_context(&cpu, NULL);
+    open_cpu();
     const int64_t sizes[] = {2}, one[] = {1};
-    tn_tensor *plain = make(ctx, TN_FLOAT32, 1, sizes), *v = NULL;
+    tn_tensor *plain = make(TN_FLOAT32, 1, sizes), *v = NULL;
     tni_tls.grad_mode = TN_GRAD_INFERENCE;
-    tn_tensor *marked = make(ctx, TN_FLOAT32, 1, sizes);
+    tn_tensor *marked = make(TN_FLOAT32, 1, sizes);
     cr_assert_eq(tni_tensor_view(plain, 1, sizes, one, 0, &v), TN_OK);
     tni_tls.grad_mode = 0;
     cr_assert_eq(plain->state & TNI_INFERENCE, 0);
@@ -457,20 +452,19 @@ Test(tensor, inference_mode_marks_what_it_makes)
     tn_release(v);
     tn_release(marked);
     tn_release(plain);
-    tn_context_destroy(ctx);
+    close_all();
 }
 
 Test(tensor, dead_handles_are_named)
 {
-    fake cpu = {.type = "cpu", .count = 1};
+    cpu = (fake){.type = "cpu", .count = 1};
     tn_context_options options = {.size = sizeof options,
                                   .flags = TN_CONTEXT_NO_DISCOVERY | TN_CONTEXT_DEBUG_HANDLES};
-    tn_context *ctx = NULL;
     cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
     tni_driver d = fake_driver(&cpu);
     cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
     const int64_t sizes[] = {2, 3, 1, 1, 1, 1, 1, 1};
-    tn_tensor *t = make(ctx, TN_FLOAT32, 2, sizes), *long_one = make(ctx, TN_INT8, 8, sizes);
+    tn_tensor *t = make(TN_FLOAT32, 2, sizes), *long_one = make(TN_INT8, 8, sizes);
     cr_assert_eq(tni_tensor_check(t), TN_OK);
     tn_release(t);
     tn_release(long_one);
@@ -486,8 +480,7 @@ Test(tensor, dead_handles_are_named)
 
 Test(tensor, foreign_streams_and_tensors)
 {
-    fake cpu = {0}, gpu = gpu_fake();
-    tn_context *ctx = fake_context(&cpu, &gpu);
+    open_both();
     tn_device id = tn_device_parse(ctx, "gpu:0");
     const int64_t sizes[] = {2};
     tn_tensor *t = NULL, *m = NULL;
@@ -504,8 +497,7 @@ Test(tensor, foreign_streams_and_tensors)
     fake_finish(s);
     tn_stream_release(s);
     tn_release(m);
-    tn_context_destroy(ctx);
-    cr_assert_eq(gpu.breaches, 0);
+    close_all();
 }
 
 static tn_device shared_devices[2];
@@ -514,7 +506,6 @@ static _Atomic(tn_tensor *) shared[16];
 /* Makes tensors, leaves them for others to release, and changes streams in between. */
 static void *share(void *user)
 {
-    tn_context *ctx = user;
     uint32_t seed = (uint32_t)(uintptr_t)&seed;
     tn_stream *stream = NULL;
     for (int i = 0; i < 1000; i++) {
@@ -542,8 +533,7 @@ static void *share(void *user)
 
 Test(tensor, threads_share_them)
 {
-    fake cpu = {0}, gpu = gpu_fake();
-    tn_context *ctx = fake_context(&cpu, &gpu);
+    open_both();
     pthread_t threads[6];
     shared_devices[0] = TN_CPU;
     shared_devices[1] = tn_device_parse(ctx, "gpu:0");
@@ -561,7 +551,7 @@ Test(tensor, threads_share_them)
     cr_assert_eq(cpu.breaches + gpu.breaches, 0);
 }
 
-static int32_t exercise(tn_context *ctx, tn_device device)
+static int32_t exercise(tn_device device)
 {
     const int64_t sizes[] = {2, 3}, strides[] = {3, 1}, many[] = {1, 1, 1, 1, 1, 1, 1, 2, 3},
                   more[] = {6, 6, 6, 6, 6, 6, 6, 3, 1};
@@ -591,12 +581,12 @@ Test(tensor, every_failing_allocation_is_an_error_without_leak)
             fake f = {
                 .type = "dev", .count = 1, .device_class = kind % 2 ? TN_DEVICE_HOST : TN_DEVICE_DISCRETE};
             counting c = {0};
-            tn_context *ctx = counted_context(&c, &f);
+            ctx = counted_context(&c, &f);
             if (kind < 2)
                 c.fail_at = c.calls + n;
             else
                 f.fail_slot = (int32_t)n;
-            int32_t code = exercise(ctx, tn_device_parse(ctx, "dev:0"));
+            int32_t code = exercise(tn_device_parse(ctx, "dev:0"));
             int32_t reached = kind < 2 ? c.calls >= c.fail_at : f.fail_slot <= 0;
             tn_context_destroy(ctx);
             cr_assert_eq(c.live, 0, "kind %d, n %d: %d live", kind, (int)n, (int)c.live);

@@ -88,14 +88,19 @@ static solve_job factored_job(const tn_call *call)
                        .out = tensor_out(call, 0)};
 }
 
+static int32_t run_factored(const tn_call *call, const solve_job *job, bool pairs, cpu_matrix_fn one)
+{
+    int32_t status = check_pivots(call, job->pivots, job->a->sizes[job->a->rank - 1], pairs);
+    return status ? status : run(call, job, one);
+}
+
 /* (LU, pivots, B, left, adjoint) */
 static int32_t run_lu_solve(void *self, const tn_call *call)
 {
     solve_job job = factored_job(call);
     job.left = bool_arg(call, 3);
     job.adjoint = bool_arg(call, 4);
-    int32_t status = check_pivots(call, job.pivots, job.a->sizes[job.a->rank - 1], false);
-    return status ? status : run(call, &job, lu_one);
+    return run_factored(call, &job, false, lu_one);
 }
 
 static void ldl_one(const cpu_batches *b, int64_t item, char *scratch)
@@ -120,8 +125,7 @@ static int32_t run_ldl_solve(void *self, const tn_call *call)
 {
     solve_job job = factored_job(call);
     job.hermitian = bool_arg(call, 3);
-    int32_t status = check_pivots(call, job.pivots, job.a->sizes[job.a->rank - 1], true);
-    return status ? status : run(call, &job, ldl_one);
+    return run_factored(call, &job, true, ldl_one);
 }
 
 static void triangular_one(const cpu_batches *b, int64_t item, char *scratch)
