@@ -5,6 +5,15 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+/* One call of a kernel with one result, which is read back. */
+static void run(fixture *f, const char *name, const tn_value *args, uint32_t n_args, fixture_tensor *out,
+                const tn_nest *nest, void *back)
+{
+    tn_value outs[] = {fixture_value(out)};
+    cr_assert_eq(fixture_run(f, name, args, n_args, outs, 1, nest), TN_OK, "%s: %s", name, f->error_message);
+    cr_assert_eq(fixture_read(f, out, back), TN_OK);
+}
+
 Test(acme, add_broadcasts_and_scales)
 {
     const int64_t matrix[] = {2, 3}, row[] = {3};
@@ -17,14 +26,12 @@ Test(acme, add_broadcasts_and_scales)
     fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 2, matrix, a);
     fixture_tensor y = fixture_tensor_make(&f, TN_FLOAT32, 1, row, b);
     fixture_tensor z = fixture_tensor_make(&f, TN_FLOAT32, 2, matrix, NULL);
-    tn_value args[] = {fixture_value(&x), fixture_value(&y), tn_value_int(2)}, outs[] = {fixture_value(&z)};
+    tn_value args[] = {fixture_value(&x), fixture_value(&y), tn_value_int(2)};
     fixture_pointwise(&n, (fixture_tensor *[]){&z, &x, &y}, 3, 1);
-    cr_assert_eq(fixture_run(&f, "aten::add.Tensor", args, 3, outs, 1, &n.nest), TN_OK);
-    cr_assert_eq(fixture_read(&f, &z, back), TN_OK);
+    run(&f, "aten::add.Tensor", args, 3, &z, &n.nest, back);
     cr_assert_arr_eq(back, expected, sizeof(expected));
     fixture_pointwise(&n, (fixture_tensor *[]){&z, &x, &y}, 3, 1);
-    cr_assert_eq(fixture_run(&f, "aten::mul.Tensor", args, 2, outs, 1, &n.nest), TN_OK);
-    cr_assert_eq(fixture_read(&f, &z, back), TN_OK);
+    run(&f, "aten::mul.Tensor", args, 2, &z, &n.nest, back);
     cr_assert_eq(back[5], 180);
     fixture_close(&f);
 }
@@ -41,15 +48,11 @@ Test(acme, sum_over_either_dimension)
     fixture_tensor rows = fixture_tensor_make(&f, TN_FLOAT32, 1, two, NULL);
     fixture_tensor columns = fixture_tensor_make(&f, TN_FLOAT32, 1, three, NULL);
     tn_value args[] = {fixture_value(&x), tn_value_none(), tn_value_bool(0), tn_value_none()};
-    tn_value out = fixture_value(&rows);
     fixture_reduction(&n, &rows, &x, 2);
-    cr_assert_eq(fixture_run(&f, "aten::sum.dim_IntList", args, 4, &out, 1, &n.nest), TN_OK);
-    cr_assert_eq(fixture_read(&f, &rows, back), TN_OK);
+    run(&f, "aten::sum.dim_IntList", args, 4, &rows, &n.nest, back);
     cr_assert_arr_eq(back, ((float[]){6, 15}), 8);
-    out = fixture_value(&columns);
     fixture_reduction(&n, &columns, &x, 1);
-    cr_assert_eq(fixture_run(&f, "aten::sum.dim_IntList", args, 4, &out, 1, &n.nest), TN_OK);
-    cr_assert_eq(fixture_read(&f, &columns, back), TN_OK);
+    run(&f, "aten::sum.dim_IntList", args, 4, &columns, &n.nest, back);
     cr_assert_arr_eq(back, ((float[]){5, 7, 9}), 12);
     fixture_close(&f);
 }
@@ -64,23 +67,12 @@ Test(acme, copy_broadcasts_and_fill_fills)
     fixture_tensor y = fixture_tensor_make(&f, TN_FLOAT32, 1, row, b);
     fixture_tensor z = fixture_tensor_make(&f, TN_FLOAT32, 2, matrix, NULL);
     tn_value out = fixture_value(&z), copy_args[] = {out, fixture_value(&y)};
-    cr_assert_eq(fixture_run(&f, "prim::copy", copy_args, 2, &out, 1, NULL), TN_OK);
-    cr_assert_eq(fixture_read(&f, &z, back), TN_OK);
+    run(&f, "prim::copy", copy_args, 2, &z, NULL, back);
     cr_assert_arr_eq(back, ((float[]){10, 20, 30, 10, 20, 30}), 24);
     tn_value fill_args[] = {out, tn_value_float(1.5)};
-    cr_assert_eq(fixture_run(&f, "prim::fill", fill_args, 2, &out, 1, NULL), TN_OK);
-    cr_assert_eq(fixture_read(&f, &z, back), TN_OK);
+    run(&f, "prim::fill", fill_args, 2, &z, NULL, back);
     for (int i = 0; i < 6; i++) cr_assert_eq(back[i], 1.5f);
     fixture_close(&f);
-}
-
-/* One call of a kernel without a nest, on tensors of float32 and int64, whose results are read back. */
-static void run(fixture *f, const char *name, tn_value *args, uint32_t n_args, fixture_tensor *out,
-                void *back)
-{
-    tn_value outs[] = {fixture_value(out)};
-    cr_assert_eq(fixture_run(f, name, args, n_args, outs, 1, NULL), TN_OK, "%s: %s", name, f->error_message);
-    cr_assert_eq(fixture_read(f, out, back), TN_OK);
 }
 
 Test(acme, products_of_matrices)
@@ -94,7 +86,7 @@ Test(acme, products_of_matrices)
     fixture_tensor y = fixture_tensor_make(&f, TN_FLOAT32, 2, right, b);
     fixture_tensor z = fixture_tensor_make(&f, TN_FLOAT32, 2, square, NULL);
     tn_value args[] = {fixture_value(&x), fixture_value(&y)};
-    run(&f, "aten::mm", args, 2, &z, back);
+    run(&f, "aten::mm", args, 2, &z, NULL, back);
     cr_assert_arr_eq(back, expected, sizeof(expected));
     fixture_close(&f);
 }
@@ -110,10 +102,10 @@ Test(acme, gather_and_scatter_go_by_positions)
     fixture_tensor index = fixture_tensor_make(&f, TN_INT64, 2, picks, positions);
     fixture_tensor z = fixture_tensor_make(&f, TN_FLOAT32, 2, picks, NULL);
     tn_value args[] = {fixture_value(&x), tn_value_int(-1), fixture_value(&index), tn_value_bool(0)};
-    run(&f, "aten::gather", args, 4, &z, back);
+    run(&f, "aten::gather", args, 4, &z, NULL, back);
     cr_assert_arr_eq(back, ((float[]){3, 1, 5, 5}), 16);
     args[3] = fixture_value(&z);
-    run(&f, "aten::scatter_add_", args, 4, &x, back);
+    run(&f, "aten::scatter_add_", args, 4, &x, NULL, back);
     cr_assert_arr_eq(back, ((float[]){2, 2, 6, 4, 15, 6}), 24);
     fixture_tensor far = fixture_tensor_make(&f, TN_INT64, 2, picks, outside);
     args[2] = fixture_value(&far);
@@ -160,7 +152,7 @@ Test(acme, random_numbers_are_those_of_philox)
     tn_value args[] = {fixture_value(&z), tn_value_int(TN_RANDOM_UNIFORM),
                        tn_value_float(2), tn_value_float(4),
                        tn_value_int(0),   tn_value_int(0)};
-    run(&f, "prim::random", args, 6, &z, back);
+    run(&f, "prim::random", args, 6, &z, NULL, back);
     for (int i = 0; i < 4; i++) cr_assert_eq(back[i], 2 + 2 * ((float)expected[i] * 0x1p-24f));
     fixture_close(&f);
 }

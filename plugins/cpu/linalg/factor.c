@@ -49,15 +49,21 @@ static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
     cpu_matrix_write(pivots, 1, cpu_vector_of(b, job->pivots, item), sizeof(int));
 }
 
+/* (self, ..., check_errors) -> factors, pivots, info */
+static factor_job pivoted_job(const tn_call *call, const char *name)
+{
+    return (factor_job){.in = tensor_arg(call, 0),
+                        .out = tensor_out(call, 0),
+                        .pivots = tensor_out(call, 1),
+                        .name = name,
+                        .info = tensor_out(call, 2),
+                        .check = bool_arg(call, 2)};
+}
+
 /* (A, pivot, check_errors) -> LU, pivots, info */
 static int32_t run_lu_factor(void *self, const tn_call *call)
 {
-    factor_job job = {.in = tensor_arg(call, 0),
-                      .out = tensor_out(call, 0),
-                      .pivots = tensor_out(call, 1),
-                      .name = "linalg.lu_factor_ex",
-                      .info = tensor_out(call, 2),
-                      .check = bool_arg(call, 2)};
+    const factor_job job = pivoted_job(call, "linalg.lu_factor_ex");
     if (!bool_arg(call, 1))
         return cpu_error(call, TN_E_ARGUMENT,
                          "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
@@ -120,14 +126,9 @@ static void ldl_one(const cpu_batches *b, int64_t item, char *scratch)
 /* (self, hermitian, check_errors) -> LD, pivots, info */
 static int32_t run_ldl(void *self, const tn_call *call)
 {
-    factor_job job = {.in = tensor_arg(call, 0),
-                      .out = tensor_out(call, 0),
-                      .pivots = tensor_out(call, 1),
-                      .name = "linalg.ldl_factor_ex",
-                      .info = tensor_out(call, 2),
-                      .check = bool_arg(call, 2),
-                      .uplo = 'L',
-                      .hermitian = bool_arg(call, 1)};
+    factor_job job = pivoted_job(call, "linalg.ldl_factor_ex");
+    job.uplo = 'L';
+    job.hermitian = bool_arg(call, 1);
     return run(call, &job, ldl_one, LDL_WORK(job.in->sizes[job.in->rank - 1]));
 }
 

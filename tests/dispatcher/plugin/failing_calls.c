@@ -72,16 +72,21 @@ static const char *manifest_path(void)
 
 static int file; /* opened before calls fail */
 
+/* 1 if no call failed, or one was interrupted and made again: then the name was read. */
+static int must_succeed(int error, int32_t status, const tni_reason *reason, const char *name)
+{
+    if (system_call_failed() && error != EINTR) return 0;
+    cr_assert_eq(status, TN_OK, "%s", reason->text);
+    cr_assert_str_eq(name, "skewed");
+    return 1;
+}
+
 static void read_manifest(int error)
 {
     tni_manifest m;
     tni_reason reason = {""};
     int32_t status = tni_manifest_read(file, &m, &reason);
-    if (!system_call_failed() || error == EINTR) {
-        cr_assert_eq(status, TN_OK, "%s", reason.text);
-        cr_assert_str_eq(m.name, "skewed");
-        return;
-    }
+    if (must_succeed(error, status, &reason, m.name)) return;
     cr_assert_eq(status, TN_E_IO);
     cr_assert_str_eq(reason.text, error == EIO ? "manifest: cannot be read: Input/output error"
                                                : "manifest: cannot be read: the file became shorter");
@@ -103,11 +108,7 @@ static void read_block(int error)
     tni_elf_info info;
     tni_reason reason = {""};
     int32_t status = tni_elf_info_read(file, &info, &reason);
-    if (!system_call_failed() || error == EINTR) {
-        cr_assert_eq(status, TN_OK, "%s", reason.text);
-        cr_assert_str_eq(info.info.name, "skewed");
-        return;
-    }
+    if (must_succeed(error, status, &reason, info.info.name)) return;
     cr_assert_eq(status, TN_E_IO);
     assert_contains(reason.text, "cannot read ");
     assert_contains(reason.text, error == EIO ? ": Input/output error" : ": the file became shorter");
