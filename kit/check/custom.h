@@ -33,6 +33,8 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
 /* Makes the call. 0, or 1 and a failed scope. */
 int custom_do(custom_run *r, const custom_call *c);
 void custom_close(custom_run *r);
+/* 1 if the operator has that tag. */
+int custom_has_tag(const check_target *t, const custom_call *call, const char *tag);
 /* Argument or return i of the operator. */
 tn_argument_info custom_argument(const check_target *t, uint32_t op, int32_t returns, uint32_t i);
 

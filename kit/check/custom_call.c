@@ -205,3 +205,10 @@ void custom_close(custom_run *r)
 {
     tn_scope_close(r->s);
 }
+
+int custom_has_tag(const check_target *t, const custom_call *call, const char *tag)
+{
+    tn_operator_info op = {.size = sizeof op};
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    return op.tags && strstr(op.tags, tag);
+}

@@ -127,10 +127,8 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
     const custom_call *call = c->data;
     uint32_t which[MAX_INPUTS];
     tn_tensor *inputs[MAX_INPUTS];
-    tn_operator_info op = {.size = sizeof op};
     custom_run r;
     if (!has_gradient(t, call, out)) return;
-    tn_inspect_operator_by_number(t->ctx, call->op, &op);
     custom_open(&r, t, call, t->device, TN_GRAD_ON);
     differences d = {.call = call, .r = &r, .which = which, .n = watch_inputs(t, call, &r, which)};
     for (uint32_t i = 0; i < d.n; i++) inputs[i] = r.args[which[i]].as.tensor;
@@ -147,7 +145,7 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
             if (takes_gradient(tn_value_as_tensor(r.outs[i]))) d.results[d.n_results++] = i;
         tn_gradcheck_options options = {.size = sizeof options,
                                         .n_outs = d.n_results,
-                                        .second = !(op.tags && strstr(op.tags, "differentiable_once"))};
+                                        .second = !custom_has_tag(t, call, "differentiable_once")};
         if (d.n_results && tn_gradcheck(r.s, call_again, &d, (tn_tensors){inputs, d.n}, &options) != TN_OK)
             check_fail_with_error(out, r.s, "finite differences");
     }
@@ -246,10 +244,8 @@ static void traced_way(check_target *t, const custom_call *call, custom_run *pla
 void custom_traced(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
-    tn_operator_info op = {.size = sizeof op};
     custom_run plain;
-    tn_inspect_operator_by_number(t->ctx, call->op, &op);
-    if (op.tags && strstr(op.tags, "nondeterministic")) {
+    if (custom_has_tag(t, call, "nondeterministic")) {
         check_skip(out, "two equal calls give different results");
         return;
     }
