@@ -35,15 +35,19 @@ static int32_t doubled(void *self, const tn_call *call)
     for (int64_t i = 0; i < count(call); i++) output(call)[i] = 2 * input(call)[i];
     return TN_OK;
 }
-static int32_t doubled_composite(void *self, const tn_call *call)
+/* The first argument times `factor`. */
+static int32_t give_multiple(const tn_call *call, double factor)
 {
     tn_scope *s = call->host->call_scope(call);
-    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 2));
+    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, factor));
+}
+static int32_t doubled_composite(void *self, const tn_call *call)
+{
+    return give_multiple(call, 2);
 }
 static int32_t doubled_backward(void *self, const tn_call *call)
 {
-    tn_scope *s = call->host->call_scope(call);
-    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 2));
+    return give_multiple(call, 2);
 }
 
 /* ---- Schema ---- */
@@ -83,8 +87,7 @@ static int32_t no_gradient(void *self, const tn_call *call)
 }
 static int32_t wrong_gradient(void *self, const tn_call *call)
 {
-    tn_scope *s = call->host->call_scope(call);
-    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 3));
+    return give_multiple(call, 3);
 }
 
 /* ---- Shape rule ---- */
@@ -108,8 +111,7 @@ static int32_t leaves_one(void *self, const tn_call *call)
 /* The kernel doubles, the composite triples. */
 static int32_t tripled_composite(void *self, const tn_call *call)
 {
-    tn_scope *s = call->host->call_scope(call);
-    return call->host->set_output(call, 0, tn_mul_scalar(s, call->args[0].as.tensor, 3));
+    return give_multiple(call, 3);
 }
 
 #define OPERATOR(name, tail) "wrong::" name "(Tensor x" tail ") -> Tensor"
