@@ -382,8 +382,7 @@ Test(tensor, a_header_outlives_its_first_storage)
 {
     open_cpu();
     const int64_t size = 16;
-    tn_tensor *model = make(TN_FLOAT32, 1, &size), *other = make(TN_FLOAT32, 1, &size), *t,
-              *next[4];
+    tn_tensor *model = make(TN_FLOAT32, 1, &size), *other = make(TN_FLOAT32, 1, &size), *t, *next[4];
     cr_assert_eq(tni_tensor_like(model, TN_FLOAT32, &t), TN_OK);
     const void *first = tn_tensor_data(t);
     memset(tn_tensor_data(other), 7, 64);

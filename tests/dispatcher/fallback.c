@@ -60,13 +60,19 @@ static int32_t infer_on_device(void *self, const tn_call *call)
     return slot_define(call, call->host, 0, TN_FLOAT32, 1, &one, device);
 }
 
+/* An operator whose kernel on the CPU does nothing. */
+static uint32_t define_idle(const char *schema, tn_kernel_fn infer)
+{
+    uint32_t op =
+        define_with(&(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer});
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    return op;
+}
+
 /* On the CPU its shape rule asks for the device again. */
 Test(fallback, a_shape_rule_that_always_names_the_device)
 {
-    const char *schema = "test::there(Tensor x) -> Tensor";
-    uint32_t op = define_with(
-        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer_on_device});
-    add_row("cpu", schema, 0, do_nothing, NULL);
+    uint32_t op = define_idle("test::there(Tensor x) -> Tensor", infer_on_device);
     CALL(op, tn_value_tensor(on_device(1, 2)));
     expect_failure(TN_E_UNSUPPORTED,
                    "there: no argument is on the device of the result, which has no kernel");
@@ -178,10 +184,7 @@ static int32_t two_floats(void *self, const tn_call *call)
 
 Test(fallback, a_list_of_results_stays)
 {
-    const char *schema = "test::parts(Tensor x) -> Tensor[]";
-    uint32_t op = define_with(
-        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = two_floats});
-    add_row("cpu", schema, 0, do_nothing, NULL);
+    uint32_t op = define_idle("test::parts(Tensor x) -> Tensor[]", two_floats);
     CALL(op, tn_value_tensor(on_device(1, 2)));
     tn_scope_clear(s); /* what a list without results gives is the operator's affair: nothing may crash */
     cr_expect_eq(sum_of(on_device(1, 3)), 3);

@@ -71,6 +71,15 @@ static void expect_candidate(tn_context *ctx, uint32_t i, uint32_t state, const 
     cr_assert_str_eq(info.reason, reason);
 }
 
+/* A folder with this library alone, whose manifest ends with `members`. */
+static void expect_refused(const char *library, const char *members, const char *reason)
+{
+    manifest("a.json", "skewed", library, members);
+    tn_context *ctx = context_of(folder);
+    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED, reason);
+    tn_context_destroy(ctx);
+}
+
 TestSuite(plugins, .init = make_folder, .fini = remove_folder);
 
 Test(plugins, a_device_plugin_without_hardware_is_loaded_and_says_why)
@@ -141,11 +150,8 @@ Test(plugins, a_verdict_is_remembered_until_it_is_forgotten)
 
 Test(plugins, the_manifest_must_name_the_right_device_type)
 {
-    manifest("a.json", "skewed", "skewed_sound", ", \"device_type\": \"other\"");
-    tn_context *ctx = context_of(folder);
-    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED,
-                     "device type: the manifest says 'other', the plugin 'skewed'");
-    tn_context_destroy(ctx);
+    expect_refused("skewed_sound", ", \"device_type\": \"other\"",
+                   "device type: the manifest says 'other', the plugin 'skewed'");
 }
 
 Test(plugins, names_of_tenons_own_devices_are_reserved)
@@ -291,15 +297,10 @@ Test(plugins, many_contexts_load_one_plugin_each_for_itself)
 
 Test(plugins, kernels_without_a_device_need_a_device_type)
 {
-    manifest("a.json", "skewed", "skewed_kernels_only", "");
-    tn_context *ctx = context_of(folder);
-    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED,
-                     "kernels without a device: the manifest must name the device_type they are for");
-    tn_context_destroy(ctx);
-    manifest("a.json", "skewed", "skewed_kernels_only", ", \"device_type\": \"acme\"");
-    ctx = context_of(folder);
-    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED, "kernels of skewed: no device type \"acme\"");
-    tn_context_destroy(ctx);
+    expect_refused("skewed_kernels_only", "",
+                   "kernels without a device: the manifest must name the device_type they are for");
+    expect_refused("skewed_kernels_only", ", \"device_type\": \"acme\"",
+                   "kernels of skewed: no device type \"acme\"");
 }
 
 Test(plugins, requirements_that_are_loaded_are_no_obstacle)
