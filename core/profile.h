@@ -158,8 +158,8 @@ typedef struct tni_profiler {
     pthread_mutex_t lock;         /* of begin and end, of `threads` */
     _Atomic(uint32_t) generation; /* of the profile that runs; 0: none */
     uint32_t last_generation;
-    uint32_t flags;
-    uint64_t max_events;
+    _Atomic(uint32_t) flags;
+    _Atomic(uint64_t) max_events;
     int64_t begin;
     struct tni_profile_thread *threads;
     uint32_t thread_count;
