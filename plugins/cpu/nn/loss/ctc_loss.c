@@ -88,7 +88,8 @@ static void run_sequence(ctc_job *job, int64_t b, int64_t *labels, void *scratch
 static void run_sequences(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     ctc_job *job = user;
-    int64_t states = 2 * job->most + 1, bytes = (states * 3 + job->log_probs->sizes[2]) * 8;
+    int64_t states = 2 * job->most + 1;
+    int64_t bytes = (states + CPU_CTC_SCRATCH(states, job->log_probs->sizes[2])) * 8;
     int64_t *labels = cpu_alloc(job->call, bytes);
     if (!labels) {
         atomic_store(&job->status, TN_E_OUT_OF_MEMORY);

@@ -18,9 +18,12 @@ typedef struct cpu_ctc {
     const int64_t *labels; /* of the states */
     void *log_alpha;       /* [rows, alpha_row] */
     int64_t alpha_row;
-    void *scratch;          /* backward: 2 states + classes elements */
+    void *scratch;          /* CPU_CTC_SCRATCH elements */
     double loss_grad, loss; /* backward */
 } cpu_ctc;
+
+/* Elements of scratch memory for so many states and classes. */
+#define CPU_CTC_SCRATCH(states, classes) (5 * (states) + 6 + (classes))
 
 typedef struct cpu_ctc_loss_kernels {
     /* Fills log_alpha, gives the negative log likelihood. */
