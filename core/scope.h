@@ -33,7 +33,7 @@ struct tn_scope {
     uint32_t capacity;
     tn_tensor **owned; /* inline_owned, or memory */
     tni_scope_chunk *memory;
-    const void *thread; /* of the one that opened it: its tni_tls */
+    const void *thread;   /* of the one that opened it: its tni_tls */
     uint64_t placed_from; /* debug.c's: what was made before the call whose place follows */
     tn_tensor *inline_owned[TNI_SCOPE_INLINE];
 };

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "dispatcher/registry.h"
 
-static const char *const kinds[] = {"pointwise",      "reduction", "scan",    "view",     "structured",
+static const char *const kinds[] = {"pointwise",      "reduction", "scan",    "view",      "structured",
                                     "data_dependent", "random",    "factory", "composite", "composite"};
 static const char *const forms[] = {"functional", "inplace", "out"};
 

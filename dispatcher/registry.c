@@ -225,7 +225,8 @@ static int32_t add_builtin(tni_registry *r)
     for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
         const tni_op_entry *e = &entries[i];
         ops[i].base = tni_op_get(r, e->base);
-        if (e->calls && !(e->tags & TNI_TAG_VIEW_COPY) && e->kind != TNI_KIND_FOREACH) ops[i].redirects_to = tni_op_get(r, e->calls);
+        if (e->calls && !(e->tags & TNI_TAG_VIEW_COPY) && e->kind != TNI_KIND_FOREACH)
+            ops[i].redirects_to = tni_op_get(r, e->calls);
     }
     return TN_OK;
 }

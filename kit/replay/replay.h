@@ -68,8 +68,8 @@ const replay_blob *replay_find(const replay_file *f, uint64_t id);
 typedef struct replay_handle {
     uint64_t recorded;
     void *here;
-    void *device; /* here; NULL for devices */
-    void *host;   /* allocations: the host's address of offset 0, or NULL */
+    void *device;     /* here; NULL for devices */
+    void *host;       /* allocations: the host's address of offset 0, or NULL */
     tn_memory memory; /* allocations and pinned pages: as the plugin gave it */
     uint64_t from;
     uint64_t offset;

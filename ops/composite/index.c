@@ -260,8 +260,7 @@ void composite_masked_scatter_backward(tn_scope *s, const tn_value *args, tn_val
     tn_ints sizes = arg_ints(args, 2);
     if (!taken) return;
     int64_t lacking = tni_numel_of(sizes, UINT64_MAX) - tn_tensor_numel(taken);
-    if (lacking > 0)
-        taken = tn_cat(s, TN_TENSORS(taken, tni_zeros_on(s, grad, 0, TN_INTS(lacking))));
+    if (lacking > 0) taken = tn_cat(s, TN_TENSORS(taken, tni_zeros_on(s, grad, 0, TN_INTS(lacking))));
     give(outs, 0, tni_reshape(s, taken, sizes));
 }
 

@@ -414,8 +414,7 @@ int32_t infer_multi_margin_loss(tni_frame *f)
                     *weight = tni_arg_tensor(f, 4);
     int64_t rows = rank_of(self) == 2 ? sizes_of(self)[0] : 1, p = tni_arg_int(f, 2);
     tni_text a, b;
-    if (p != 1 && p != 2)
-        return tni_fail(f, TN_E_ARGUMENT, "only p == 1 and p == 2 supported");
+    if (p != 1 && p != 2) return tni_fail(f, TN_E_ARGUMENT, "only p == 1 and p == 2 supported");
     TNI_TRY(check_margin_input(f, self));
     if (rank_of(target) > 1 || target->numel != rows)
         return tni_fail(f, TN_E_SHAPE, "inconsistent target size, expected %lld but got %s", (long long)rows,

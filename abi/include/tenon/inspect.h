@@ -78,7 +78,8 @@ typedef struct tn_unused_row_info {
     const char *schema;
 } tn_unused_row_info;
 TN_API uint32_t tn_inspect_unused_row_count(tn_context *ctx) TN_ANY_THREAD;
-TN_API int32_t tn_inspect_unused_row(tn_context *ctx, uint32_t i, TN_OUT tn_unused_row_info *out) TN_ANY_THREAD;
+TN_API int32_t tn_inspect_unused_row(tn_context *ctx, uint32_t i,
+                                     TN_OUT tn_unused_row_info *out) TN_ANY_THREAD;
 
 /* A plugin that discovery looked at, loaded or not, with the reason. */
 #define TN_CANDIDATE_LOADED  0u
