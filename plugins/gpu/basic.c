@@ -34,6 +34,34 @@ static int32_t fill(void *self, const tn_call *call)
     return gpu_launch(&job, nest.numel, GPU_LIGHT);
 }
 
+#define TILE 32 /* rows and columns that stay in the first-level cache of a processor */
+
+/*
+ * Whether rows become columns: then a processor moves tiles, since else every element is in another line
+ * of the cache. The nest is merged, dimension 0 that of the output's rows.
+ */
+static int32_t is_transposed(const tn_call *call, const gpu_nest *nest)
+{
+    int64_t bytes = (int64_t)gpu_code_bytes(nest->dtypes[0]);
+    return gpu_device_of(call)->properties.is_processor && nest->rank >= 2 && nest->sizes[0] >= TILE &&
+           nest->sizes[1] >= TILE && nest->strides[0][0] == bytes && nest->strides[1][1] == bytes &&
+           nest->strides[1][0] != bytes && gpu_dtype(gpu_tensor(call->outs[0])->dtype) >= 0;
+}
+
+static int32_t transpose(const tn_call *call, gpu_nest *nest, void *to, void *from)
+{
+    uint64_t tiles = (uint64_t)((nest->sizes[0] + TILE - 1) / TILE) * ((nest->sizes[1] + TILE - 1) / TILE);
+    uint64_t rest = 1;
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "transpose");
+    for (uint32_t d = 2; d < nest->rank; d++) rest *= nest->sizes[d];
+    nest->opcode = gpu_code_bytes(nest->dtypes[0]);
+    nest->scalars[0] = TILE;
+    gpu_give_memory(&job, to);
+    gpu_give_memory(&job, from);
+    gpu_give(&job, nest, sizeof *nest);
+    return gpu_launch(&job, tiles * rest, GPU_HEAVY);
+}
+
 /* prim::copy(Tensor(a!) self, Tensor src) */
 static int32_t copy(void *self, const tn_call *call)
 {
@@ -49,6 +77,11 @@ static int32_t copy(void *self, const tn_call *call)
     if (moves && is_contiguous(&nest, 0, bytes) && is_contiguous(&nest, 1, bytes))
         return gpu_the_driver.copy(d->handle, gpu_stream_of(call)->queue, to->allocation, to->byte_offset,
                                    from->allocation, from->byte_offset, (uint64_t)nest.numel * bytes);
+    int32_t status;
+    if (!moves &&
+        gpu_convert_dense(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation, &status))
+        return status;
+    if (moves && is_transposed(call, &nest)) return transpose(call, &nest, to->allocation, from->allocation);
     nest.opcode = bytes;
     gpu_job job = moves ? gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy")
                         : gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(from->dtype), "convert");

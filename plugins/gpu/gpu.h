@@ -39,6 +39,7 @@ enum {
     GPU_FILE_REDUCE,
     GPU_FILE_SORT,
     GPU_FILE_RANDOM,
+    GPU_FILE_PRODUCT,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -47,11 +48,20 @@ typedef struct gpu_source {
 } gpu_source;
 extern const gpu_source gpu_sources[]; /* made by tools/gen_device.py, in the order above */
 
-/* What is compiled: a file with these parameters. The options of the compiler follow from it. */
+/*
+ * What is compiled: a file with these parameters. The options of the compiler follow from it. No gaps:
+ * compared as bytes.
+ */
 typedef struct gpu_program_key {
     uint16_t file;
     uint8_t type; /* GPU_TYPE */
     uint8_t group;
+    /* Of a program for one pointwise operator with these dtypes; else 0. */
+    uint16_t is_dense;
+    uint16_t opcode;
+    uint16_t immediate; /* bits of operands that are values */
+    uint16_t splat;     /* bits of operands that are the same along a row, values among them */
+    uint8_t dtypes[GPU_OPERANDS];
 } gpu_program_key;
 
 #define GPU_PROGRAM_KERNELS 8
@@ -59,6 +69,7 @@ typedef struct gpu_program {
     struct gpu_program *next;
     gpu_program_key key;
     void *program;
+    int32_t has_failed; /* it does not compile, and is not tried again */
     uint32_t n_kernels;
     struct {
         const char *name; /* a literal */
@@ -92,6 +103,8 @@ int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
 
 /* The code of a dtype (GPU_F32, ...), or -1. */
 int32_t gpu_dtype(tn_dtype dtype);
+/* The size of an element by its code. */
+uint32_t gpu_code_bytes(uint32_t code);
 /* The computation type of a dtype: 32, 64 or 1. */
 uint8_t gpu_type(tn_dtype dtype);
 /* The bits of a T with the value of a number. */
@@ -160,6 +173,10 @@ void gpu_give_faults(gpu_job *job);
 int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy);
 #define GPU_LIGHT 0
 #define GPU_HEAVY 1
+/* Elements that an item of a dense kernel computes: a processor's share of a thread, a GPU's few. */
+uint32_t gpu_dense_run(const gpu_device *device);
+/* The same for a group of heavy items: such kernels do not look whether there is an element. */
+uint32_t gpu_dense_group(const gpu_device *device);
 
 /* How many items a device needs to be busy. */
 uint64_t gpu_items_wanted(const gpu_device *device);
@@ -173,6 +190,13 @@ void gpu_programs_destroy(gpu_device *device);
 int32_t gpu_stream_faults(gpu_stream *stream);
 /* Operations that a fault names. */
 enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE };
+
+/*
+ * The identity of elements, as a pointwise operator: converts operand 1 of the nest to operand 0. 0 if the
+ * call is not worth a kernel of its own, else 1 and a status.
+ */
+int32_t gpu_convert_dense(const tn_call *call, const gpu_nest *nest, uint8_t type, void *out, void *in,
+                          int32_t *out_status);
 
 /* ---- The cache of compiled programs --------------------------------------------------------------------- */
 

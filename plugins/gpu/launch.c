@@ -11,18 +11,42 @@
 
 /* ---- Programs ------------------------------------------------------------------------------------------ */
 
-static int32_t same_key(gpu_program_key a, gpu_program_key b)
+/* Few sizes of groups: some drivers compile a kernel again for each. */
+static uint32_t group_of(const gpu_device *d, int32_t is_heavy)
 {
-    return a.file == b.file && a.type == b.type && a.group == b.group;
+    if (d->properties.is_processor) return is_heavy ? 1 : 64;
+    return 128;
+}
+
+uint32_t gpu_dense_run(const gpu_device *d)
+{
+    return d->properties.is_processor ? 4096 : 4;
+}
+
+uint32_t gpu_dense_group(const gpu_device *d)
+{
+    return gpu_dense_run(d) * group_of(d, GPU_HEAVY);
+}
+
+/* What the compiler is told; device/dialect.h and device/pointwise.cl say what the words mean. */
+static void write_options(const gpu_device *d, gpu_program_key key, char *out, size_t bytes)
+{
+    int n = snprintf(out, bytes, "-DGPU_TYPE=%d -DGPU_GROUP=%d -DGPU_PROCESSOR=%u%s", key.type, key.group,
+                     d->properties.is_processor, key.type == 32 ? " -cl-single-precision-constant" : "");
+    if (key.is_dense)
+        snprintf(out + n, bytes - (size_t)n,
+                 " -DGPU_OPCODE=%u -DGPU_IMMEDIATE=%u -DGPU_SPLAT=%u -DGPU_DTYPE_0=%u -DGPU_DTYPE_1=%u "
+                 "-DGPU_DTYPE_2=%u -DGPU_DTYPE_3=%u -DGPU_RUN=%u",
+                 key.opcode, key.immediate, key.splat, key.dtypes[0], key.dtypes[1], key.dtypes[2],
+                 key.dtypes[3], gpu_dense_run(d));
 }
 
 static int32_t compile(gpu_device *d, gpu_program_key key, void **out_program)
 {
     const gpu_source *source = &gpu_sources[key.file];
     gpu_binary cached = {0}, made = {0};
-    char options[128], name[512];
-    snprintf(options, sizeof options, "-DGPU_TYPE=%d -DGPU_GROUP=%d%s", key.type, key.group,
-             key.type == 32 ? " -cl-single-precision-constant" : "");
+    char options[256], name[640];
+    write_options(d, key, options, sizeof options);
     snprintf(name, sizeof name, "%s\n%s\n%s", d->properties.identity, source->name, options);
     gpu_cache_read(gpu_the_driver.type, name, source->text, &cached);
     int32_t status =
@@ -39,7 +63,11 @@ static int32_t compile(gpu_device *d, gpu_program_key key, void **out_program)
 static int32_t find_program(gpu_device *d, gpu_program_key key, gpu_program **out)
 {
     gpu_program *p = d->programs;
-    while (p && !same_key(p->key, key)) p = p->next;
+    while (p && memcmp(&p->key, &key, sizeof key) != 0) p = p->next;
+    if (p && p->has_failed)
+        return gpu_error(d->plugin, TN_E_INTERNAL,
+                         "%s does not compile for this device: the error of the first call has the log",
+                         gpu_sources[key.file].name);
     if (p) {
         *out = p;
         return TN_OK;
@@ -48,14 +76,15 @@ static int32_t find_program(gpu_device *d, gpu_program_key key, gpu_program **ou
     if (!p) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     p->key = key;
     int32_t status = compile(d, key, &p->program);
-    if (status) {
+    p->has_failed = status == TN_E_INTERNAL;
+    if (status && !p->has_failed) {
         free(p);
         return status;
     }
     p->next = d->programs;
     d->programs = p;
     *out = p;
-    return TN_OK;
+    return status;
 }
 
 static int32_t find_kernel(gpu_device *d, const gpu_job *job, void **out)
@@ -83,7 +112,7 @@ void gpu_programs_destroy(gpu_device *d)
         next = p->next;
         for (uint32_t i = 0; i < p->n_kernels; i++)
             gpu_the_driver.kernel_destroy(d->handle, p->kernels[i].kernel);
-        gpu_the_driver.program_destroy(d->handle, p->program);
+        if (p->program) gpu_the_driver.program_destroy(d->handle, p->program);
         free(p);
     }
     d->programs = NULL;
@@ -110,13 +139,6 @@ void gpu_give_faults(gpu_job *job)
 {
     job->looks_for_faults = 1;
     gpu_give_memory(job, gpu_stream_of(job->call)->faults);
-}
-
-/* Few sizes of groups: some drivers compile a kernel again for each. */
-static uint32_t group_of(const gpu_device *d, int32_t is_heavy)
-{
-    if (d->properties.is_processor) return is_heavy ? 1 : 64;
-    return 128;
 }
 
 int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)

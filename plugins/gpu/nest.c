@@ -26,6 +26,11 @@ int32_t gpu_dtype(tn_dtype dtype)
     return -1;
 }
 
+uint32_t gpu_code_bytes(uint32_t code)
+{
+    return gpu_bytes(dtypes_by_code[code]);
+}
+
 uint8_t gpu_type(tn_dtype dtype)
 {
     if (dtype == TN_FLOAT64) return 64;

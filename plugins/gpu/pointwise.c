@@ -143,34 +143,128 @@ static uint32_t leading_operand(const tn_nest *nest, const char *types)
     return first;
 }
 
+/* A call in preparation. */
+typedef struct pointwise_call {
+    const tn_call *call;
+    gpu_nest nest;
+    uint8_t type, group;
+    void *allocations[GPU_OPERANDS];
+} pointwise_call;
+
+static void give_operands(gpu_job *job, const pointwise_call *p)
+{
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(job, p->allocations[k]);
+}
+
+static int32_t run_any(const pointwise_call *p)
+{
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_POINTWISE, p->type, "pointwise");
+    job.program.group = p->group;
+    give_operands(&job, p);
+    gpu_give_faults(&job);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    job.looks_for_faults = p->type == 1;
+    return gpu_launch(&job, p->nest.numel, GPU_LIGHT);
+}
+
+/* Fewer elements do not repay the compilation of a kernel of their own. */
+#define LEAST_DENSE 65536
+#define LEAST_ROW   128
+
+/*
+ * Whether a kernel for this operator alone takes the call: operands are contiguous, on processors also
+ * rows of them, or one value along a row, and no element can be wrong. Gives the bits of the latter.
+ */
+static int32_t is_dense(const pointwise_call *p, uint16_t *out_splat)
+{
+    const gpu_nest *n = &p->nest;
+    int32_t rows = gpu_device_of(p->call)->properties.is_processor;
+    int32_t divides = p->type == 1 && (n->opcode == GPU_OP_div_trunc || n->opcode == GPU_OP_floor_divide ||
+                                       n->opcode == GPU_OP_remainder || n->opcode == GPU_OP_fmod);
+    if (n->numel < LEAST_DENSE || !n->rank || divides || (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
+        return 0;
+    *out_splat = (uint16_t)n->immediate;
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
+        if (n->immediate >> k & 1) continue;
+        int32_t is_one = rows && k > 0 && n->strides[k][0] == 0;
+        if (is_one) *out_splat |= (uint16_t)(1u << k);
+        if (!is_one && n->strides[k][0] != gpu_code_bytes(n->dtypes[k])) return 0;
+    }
+    return 1;
+}
+
+static gpu_job dense_job(const pointwise_call *p, uint16_t splat)
+{
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_POINTWISE, p->type, "dense");
+    job.program.group = p->group;
+    job.program.is_dense = 1;
+    job.program.opcode = (uint16_t)p->nest.opcode;
+    job.program.immediate = (uint16_t)p->nest.immediate;
+    job.program.splat = splat;
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) job.program.dtypes[k] = (uint8_t)p->nest.dtypes[k];
+    give_operands(&job, p);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    return job;
+}
+
+/* A processor takes rows in pieces; a GPU whole groups, and the rest as any call. */
+static int32_t run_dense(pointwise_call *p, uint16_t splat)
+{
+    const gpu_device *d = gpu_device_of(p->call);
+    gpu_nest *n = &p->nest;
+    uint32_t run_length = gpu_dense_run(d);
+    if (d->properties.is_processor) {
+        uint32_t pieces = (n->sizes[0] + run_length - 1) / run_length;
+        n->scalars[3] = pieces;
+        gpu_job job = dense_job(p, splat);
+        return gpu_launch(&job, (uint64_t)n->numel / n->sizes[0] * pieces, GPU_HEAVY);
+    }
+    uint32_t rest = n->numel % gpu_dense_group(d);
+    n->numel -= rest;
+    gpu_job job = dense_job(p, splat);
+    int32_t status = n->numel ? gpu_launch(&job, n->numel / run_length, GPU_HEAVY) : TN_OK;
+    if (status || !rest) return status;
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) n->offsets[k] += (int64_t)n->numel * n->strides[k][0];
+    n->sizes[0] = n->numel = rest;
+    return run_any(p);
+}
+
+int32_t gpu_convert_dense(const tn_call *call, const gpu_nest *nest, uint8_t type, void *out, void *in,
+                          int32_t *out_status)
+{
+    pointwise_call p = {.call = call, .nest = *nest, .type = type, .group = GPU_GROUP_ARITHMETIC};
+    uint16_t splat;
+    p.allocations[0] = out;
+    p.allocations[1] = in;
+    p.nest.immediate = 0xc;                                         /* there is no second and third input */
+    p.nest.opcode = type == 1 ? GPU_OP_ceil : GPU_OP_conj_physical; /* which are the identity there */
+    if (!is_dense(&p, &splat)) return 0;
+    *out_status = run_dense(&p, splat);
+    return 1;
+}
+
 static int32_t run(void *self, const tn_call *call)
 {
     const pointwise_op *op = call->data;
     const tn_nest *from = call->nest;
     tn_dtype dtype = tn_nest_operand(from, leading_operand(from, op->types))->dtype;
-    uint8_t type = gpu_type(dtype);
     int32_t number = choose_variant(call, op->number, dtype);
-    gpu_nest nest;
-    void *allocations[GPU_OPERANDS] = {NULL};
+    pointwise_call p = {.call = call, .type = gpu_type(dtype)};
     if (number < 0)
         return gpu_error(self, TN_E_ARGUMENT, "unexpected argument \"%s\"", string_argument(call));
-    gpu_nest_of_call(&nest, from, GPU_OPERANDS);
-    nest.opcode = (uint32_t)number;
+    p.group = group_of((uint32_t)number, p.type);
+    gpu_nest_of_call(&p.nest, from, GPU_OPERANDS);
+    p.nest.opcode = (uint32_t)number;
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
         const tn_operand *o = k < from->n_operands ? tn_nest_operand(from, k) : NULL;
         int32_t is_value = !o || o->flags & TN_OPERAND_IMMEDIATE;
-        if (is_value) nest.immediate |= 1u << k;
-        if (is_value) nest.values[k] = o ? gpu_number_bits(type, tn_number_load(o->dtype, o->host)) : 0;
-        if (!is_value) allocations[k] = o->allocation;
+        if (is_value) p.nest.immediate |= 1u << k;
+        if (is_value) p.nest.values[k] = o ? gpu_number_bits(p.type, tn_number_load(o->dtype, o->host)) : 0;
+        if (!is_value) p.allocations[k] = o->allocation;
     }
-    scalars_of(call, (uint32_t)number, dtype, type, nest.scalars);
-    gpu_job job = gpu_job_of(call, GPU_FILE_POINTWISE, type, "pointwise");
-    job.program.group = group_of((uint32_t)number, type);
-    for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, allocations[k]);
-    gpu_give_faults(&job);
-    gpu_give(&job, &nest, sizeof nest);
-    job.looks_for_faults = type == 1;
-    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+    scalars_of(call, (uint32_t)number, dtype, p.type, p.nest.scalars);
+    uint16_t splat;
+    return is_dense(&p, &splat) ? run_dense(&p, splat) : run_any(&p);
 }
 
 /* The first tensor argument of type T decides about the formula. */

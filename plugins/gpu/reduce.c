@@ -63,13 +63,51 @@ static int32_t reduce_all_parts(pass *p, const tn_operand *out, const tn_operand
     return gpu_launch(&job, items, p->nest.numel / items >= 64 ? GPU_HEAVY : GPU_LIGHT);
 }
 
+#define LANES 64 /* lines that an item of reduce_columns takes */
+
+/* Whether neighbouring lines are beside each other, so that a processor takes many of them at once. */
+static int32_t are_columns(const pass *p, uint64_t lines)
+{
+    const gpu_nest *n = &p->nest;
+    int32_t has_lanes =
+        n->opcode == GPU_SUM || n->opcode == GPU_MEAN || n->opcode == GPU_MAX || n->opcode == GPU_MIN;
+    return gpu_device_of(p->call)->properties.is_processor && has_lanes && n->rank == 2 &&
+           n->scalars[0] == 1 && n->dtypes[1] == GPU_F32 && p->type == 32 && n->strides[1][0] == 4 &&
+           lines >= LANES;
+}
+
+/* Blocks of lines, each in as many parts as keep the device busy. */
+static int32_t reduce_columns(pass *p, const tn_operand *in, uint64_t lines)
+{
+    uint64_t blocks = (lines + LANES - 1) / LANES, size = p->nest.numel / lines;
+    uint64_t parts = (gpu_items_wanted(gpu_device_of(p->call)) + blocks - 1) / blocks,
+             most = (size + 63) / 64;
+    if (parts > most) parts = most;
+    uint64_t length = (size + parts - 1) / parts;
+    parts = p->nest.scalars[2] = (size + length - 1) / length;
+    p->nest.scalars[3] = length;
+    int32_t status = make_states(p, lines * parts);
+    gpu_job job = job_of(p, "reduce_columns");
+    gpu_give_memory(&job, in->allocation);
+    gpu_give_memory(&job, p->states);
+    gpu_give(&job, &p->first_state, sizeof p->first_state);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    return status ? status : gpu_launch(&job, blocks * parts, GPU_HEAVY);
+}
+
 static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
 {
     const tn_operand *out = tn_nest_operand(call->nest, 0), *in = tn_nest_operand(call->nest, 1);
     uint64_t parts = p->nest.scalars[2];
-    int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
-    if (!status) status = reduce_all_parts(p, out, in, lines * parts);
-    if (status || parts == 1) return status;
+    int32_t status = TN_OK;
+    if (are_columns(p, lines)) {
+        status = reduce_columns(p, in, lines);
+    } else {
+        if (parts > 1) status = make_states(p, lines * parts);
+        if (!status) status = reduce_all_parts(p, out, in, lines * parts);
+        if (parts == 1) return status;
+    }
+    if (status) return status;
     gpu_job job = job_of(p, "reduce_parts");
     gpu_give_memory(&job, out->allocation);
     gpu_give_memory(&job, p->states);
@@ -146,7 +184,9 @@ static int32_t run(void *self, const tn_call *call)
             .opcode = __VA_ARGS__                                                                \
         }                                                                                        \
     }
-#define DIMS  "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
+#define DIMS                                                                     \
+    "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) " \
+    "-> Tensor"
 #define TOTAL "(Tensor self, *, ScalarType? dtype=None) -> Tensor"
 static const tn_kernel_row rows[] = {
     ROW("sum" TOTAL, GPU_SUM),
@@ -154,7 +194,8 @@ static const tn_kernel_row rows[] = {
     ROW("mean" TOTAL, GPU_MEAN),
     ROW("mean.dim" DIMS, GPU_MEAN),
     ROW("prod" TOTAL, GPU_PROD),
-    ROW("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    ROW("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? "
+        "dtype=None) -> Tensor",
         GPU_PROD),
     ROW("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", GPU_MAX),
     ROW("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", GPU_MIN),

@@ -122,3 +122,114 @@ Test(program, a_long_line_is_sorted)
         cr_assert_eq(values[positions[i]], sorted[i]);
     }
 }
+
+/* ---- Large calls, which have kernels of their own ---------------------------------------------------------- */
+
+enum { LARGE = 70003 }; /* above the size from which they are compiled, and no multiple of anything */
+
+/* The same call on the CPU and on the device, from the same numbers. */
+typedef tn_tensor *(*calculation)(tn_scope *at, tn_tensor *a, tn_tensor *b);
+
+static void expect_as_cpu(const char *name, tn_dtype dtype, double tolerance, calculation compute)
+{
+    static double here[LARGE], there[LARGE];
+    static float numbers_a[LARGE], numbers_b[LARGE];
+    tn_scope_options options = {.size = sizeof options, .device = tn_device_parse(ctx, "cpu")};
+    tn_scope *cpu = tn_scope_open_with(ctx, &options), *at[] = {cpu, s};
+    double *out[] = {here, there};
+    int64_t count = 0;
+    for (int i = 0; i < LARGE; i++) {
+        numbers_a[i] = (float)(i * 7919 % 1009 - 500) / 64;
+        numbers_b[i] = (float)(i * 104729 % 997 - 300) / 64 + 0.0078125f;
+    }
+    for (int k = 0; k < 2; k++) {
+        tn_device on = k ? device : options.device;
+        tn_tensor *a = tn_from_data(at[k], TN_FLOAT32, TN_INTS(LARGE), numbers_a, on);
+        tn_tensor *b = tn_from_data(at[k], TN_FLOAT32, TN_INTS(LARGE), numbers_b, on);
+        a = tn__to_copy(at[k], a, .dtype = dtype);
+        b = tn__to_copy(at[k], b, .dtype = dtype);
+        tn_tensor *result =
+            tn__to_copy(at[k], tn_contiguous(at[k], compute(at[k], a, b)), .dtype = TN_FLOAT64);
+        cr_assert_eq(tn_scope_failed(at[k]), TN_OK, "%s: %s", name,
+                     tn_scope_error(at[k]) ? tn_scope_error(at[k])->message : "");
+        count = tn_tensor_numel(result);
+        cr_assert_leq(count, LARGE);
+        cr_assert_eq(tn_to_host(at[k], result, out[k], (uint64_t)count * 8), TN_OK);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int same = here[i] == there[i] || (isnan(here[i]) && isnan(there[i])) ||
+                   fabs(here[i] - there[i]) <= tolerance * (fabs(here[i]) + 1);
+        cr_assert(same, "%s of %s: element %lld is %.9g, not %.9g", name, tn_dtype_name(dtype), (long long)i,
+                  there[i], here[i]);
+    }
+    tn_scope_close(cpu);
+}
+
+#define CALCULATION(name, call)                                           \
+    static tn_tensor *name##_of(tn_scope *at, tn_tensor *a, tn_tensor *b) \
+    {                                                                     \
+        return call;                                                      \
+    }
+#define ROWS(x) tn_view(at, tn_slice(at, x, .end = 70000), TN_INTS(100, 700))
+CALCULATION(sum_of_both, tn_add(at, a, b))
+CALCULATION(scaled, tn_mul_scalar(at, a, 2.5))
+CALCULATION(comparison, tn_lt(at, a, b))
+CALCULATION(power, tn_exp(at, a))
+CALCULATION(rectified, tn_relu(at, a))
+CALCULATION(smooth, tn_gelu(at, a))
+CALCULATION(choice, tn_where(at, tn_gt(at, a, b), a, b))
+CALCULATION(with_a_row, tn_add(at, ROWS(a), tn_select(at, ROWS(b), 0, 3)))
+CALCULATION(with_a_column, tn_mul(at, ROWS(a), tn_slice(at, ROWS(b), .dim = 1, .start = 5, .end = 6)))
+CALCULATION(part_of_rows, tn_sub(at, tn_slice(at, ROWS(a), .dim = 1, .end = 699),
+                                 tn_slice(at, ROWS(b), .dim = 1, .start = 1)))
+CALCULATION(transposed, tn_t(at, ROWS(a)))
+CALCULATION(total, tn_sum(at, a))
+CALCULATION(sums_of_rows, tn_sum_dim(at, ROWS(a), TN_INTS(1)))
+CALCULATION(sums_of_columns, tn_sum_dim(at, ROWS(a), TN_INTS(0)))
+CALCULATION(largest_of_columns, tn_amax(at, ROWS(a), .dim = TN_INTS(0)))
+CALCULATION(largest_of_rows, tn_amax(at, ROWS(a), .dim = TN_INTS(1)))
+CALCULATION(places_of_largest, tn_argmax(at, ROWS(a), .dim = 1))
+CALCULATION(running_sum, tn_cumsum(at, a, 0))
+CALCULATION(product_of_both, tn_mm(at, ROWS(a), tn_t(at, ROWS(b))))
+CALCULATION(product_with_columns, tn_mm(at, tn_slice(at, tn_t(at, ROWS(a)), .end = 77), ROWS(b)))
+
+Test(program, large_calls_agree_with_the_cpu)
+{
+    static const struct {
+        const char *name;
+        calculation compute;
+        int32_t is_sum; /* rounds as often as it has terms */
+    } rows[] = {
+#define ROW(name, is_sum) {#name, name##_of, is_sum}
+        ROW(sum_of_both, 0),
+        ROW(scaled, 0),
+        ROW(comparison, 0),
+        ROW(power, 0),
+        ROW(rectified, 0),
+        ROW(smooth, 0),
+        ROW(choice, 0),
+        ROW(with_a_row, 0),
+        ROW(with_a_column, 0),
+        ROW(part_of_rows, 0),
+        ROW(transposed, 0),
+        ROW(total, 1),
+        ROW(sums_of_rows, 1),
+        ROW(sums_of_columns, 1),
+        ROW(largest_of_columns, 0),
+        ROW(largest_of_rows, 0),
+        ROW(places_of_largest, 0),
+        ROW(running_sum, 1),
+        ROW(product_of_both, 1),
+        ROW(product_with_columns, 1)};
+    static const struct {
+        tn_dtype dtype;
+        double tolerance;
+    } dtypes[] = {{TN_FLOAT32, 1e-6}, {TN_BFLOAT16, 8e-3}, {TN_FLOAT16, 1e-3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++)
+            expect_as_cpu(rows[i].name, dtypes[k].dtype, dtypes[k].tolerance * (rows[i].is_sum ? 8 : 1),
+                          rows[i].compute);
+    expect_as_cpu("sum", TN_INT32, 0, sum_of_both_of);
+    expect_as_cpu("sum", TN_INT64, 0, sum_of_both_of);
+    expect_as_cpu("comparison", TN_UINT8, 0, comparison_of);
+}

@@ -50,24 +50,9 @@ typedef double W;
 #define WIDE(name) cpu_##name##_f64
 #endif
 
-/*
- * Phi(-z) = e^(-z^2 / 2) t P(t), t = 1 / (1 + 0.3 z). P is a minimax fit of our own for z up to 14.8 (error
- * 4e-9), where Phi becomes 0.
- */
-ALWAYS_INLINE W tail_ratio(W z)
-{
-    W t = 1 / WIDE(fused)((W)0.3, z, 1), q = (W)-0.02062719351256735;
-    q = WIDE(fused)(q, t, (W)0.11245653050027064);
-    q = WIDE(fused)(q, t, (W)-0.22826459355616785);
-    q = WIDE(fused)(q, t, (W)0.19185522224315837);
-    q = WIDE(fused)(q, t, (W)-0.07948476502091784);
-    q = WIDE(fused)(q, t, (W)0.09619119985401706);
-    q = WIDE(fused)(q, t, (W)0.07837720562284803);
-    q = WIDE(fused)(q, t, (W)0.1102382231861847);
-    q = WIDE(fused)(q, t, (W)0.11957146000302396);
-    q = WIDE(fused)(q, t, (W)0.11968670894818666);
-    return q * t;
-}
+#define FUSED_W WIDE(fused)
+#include "normal_tail.h"
+
 /* Clamps |a|; NaN maps to the limit. By bits, since of a condition the compiler would make two loops. */
 ALWAYS_INLINE T size_of(T a)
 {

@@ -6,21 +6,20 @@
 #ifndef TENON_GPU_ARGUMENTS_H
 #define TENON_GPU_ARGUMENTS_H
 
-enum {
-    GPU_BOOL,
-    GPU_U8,
-    GPU_I8,
-    GPU_I16,
-    GPU_I32,
-    GPU_I64,
-    GPU_F16,
-    GPU_BF16,
-    GPU_F32,
-    GPU_F64,
-    GPU_U16,
-    GPU_U32,
-    GPU_DTYPES
-};
+/* Macros, because device code tests them. */
+#define GPU_BOOL   0
+#define GPU_U8     1
+#define GPU_I8     2
+#define GPU_I16    3
+#define GPU_I32    4
+#define GPU_I64    5
+#define GPU_F16    6
+#define GPU_BF16   7
+#define GPU_F32    8
+#define GPU_F64    9
+#define GPU_U16    10
+#define GPU_U32    11
+#define GPU_DTYPES 12
 
 #define GPU_RANK     12
 #define GPU_OPERANDS 4

@@ -19,21 +19,24 @@
 #define TENON_GPU_DIALECT_H
 
 #if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
-#define GPU_KERNEL            __kernel
-#define GPU_GLOBAL            __global
-#define GPU_LOCAL             __local
-#define GPU_FUNCTION          static inline
-#define GPU_INDEPENDENT       _Pragma("clang loop vectorize(assume_safety)")
-#define gpu_item()            ((uint32_t)get_global_id(0))
-#define gpu_group_item()      ((uint32_t)get_local_id(0))
-#define GPU_BARRIER()         barrier(CLK_LOCAL_MEM_FENCE)
-#define GPU_ATOMIC_CAS        atomic_cmpxchg
-#define gpu_half_load(p)      vload_half(0, (GPU_GLOBAL const half *)(p))
-#define gpu_half_store(p, f)  vstore_half_rte(f, 0, (GPU_GLOBAL half *)(p))
-#define gpu_bits_of_float(f)  as_uint(f)
-#define gpu_float_of_bits(b)  as_float(b)
-#define gpu_bits_of_double(f) as_ulong(f)
-#define gpu_double_of_bits(b) as_double(b)
+#define GPU_KERNEL           __kernel
+#define GPU_GLOBAL           __global
+#define GPU_LOCAL            __local
+#define GPU_FUNCTION         static inline
+#define GPU_INDEPENDENT      _Pragma("clang loop vectorize(assume_safety)")
+#define gpu_item()           ((uint32_t)get_global_id(0))
+#define gpu_group_item()     ((uint32_t)get_local_id(0))
+#define GPU_BARRIER()        barrier(CLK_LOCAL_MEM_FENCE)
+#define GPU_ATOMIC_CAS       atomic_cmpxchg
+#define gpu_half_load(p)     vload_half(0, (GPU_GLOBAL const half *)(p))
+#define gpu_half_store(p, f) vstore_half_rte(f, 0, (GPU_GLOBAL half *)(p))
+/* The same for 16 elements, which many devices convert at once. */
+#define gpu_half_load16(to, p)    vstore16(vload_half16(0, (GPU_GLOBAL const half *)(p)), 0, to)
+#define gpu_half_store16(p, from) vstore_half16_rte(vload16(0, from), 0, (GPU_GLOBAL half *)(p))
+#define gpu_bits_of_float(f)      as_uint(f)
+#define gpu_float_of_bits(b)      as_float(b)
+#define gpu_bits_of_double(f)     as_ulong(f)
+#define gpu_double_of_bits(b)     as_double(b)
 #if defined(cl_khr_fp64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define GPU_HAS_DOUBLE 1
@@ -97,10 +100,14 @@ GPU_BITS_OF(gpu_bits_of_double, double, uint64_t)
 GPU_BITS_OF(gpu_double_of_bits, uint64_t, double)
 #define gpu_half_load(p)     tn_float_of_half(*(const uint16_t *)(p))
 #define gpu_half_store(p, f) (*(uint16_t *)(p) = tn_half_of_float(f))
+#define gpu_half_load16(to, p) \
+    for (int half_i = 0; half_i < 16; half_i++) (to)[half_i] = gpu_half_load((const uint16_t *)(p) + half_i)
+#define gpu_half_store16(p, from) \
+    for (int half_i = 0; half_i < 16; half_i++) gpu_half_store((uint16_t *)(p) + half_i, (from)[half_i])
 #endif
 
-#include "device_kernel.h"
 #include "arguments.h"
+#include "device_kernel.h"
 
 /* ---- The computation type ------------------------------------------------------------------------------ */
 
@@ -206,6 +213,13 @@ GPU_FUNCTION void gpu_store(GPU_GLOBAL uint8_t *p, uint32_t dtype, T x)
         *p = (uint8_t)gpu_whole(x);
     }
 }
+
+/* The size of an element; a constant where the dtype is one. */
+#define GPU_BYTES(dtype)                                                                         \
+    ((dtype) == GPU_BOOL || (dtype) == GPU_U8 || (dtype) == GPU_I8                           ? 1 \
+     : (dtype) == GPU_I16 || (dtype) == GPU_U16 || (dtype) == GPU_F16 || (dtype) == GPU_BF16 ? 2 \
+     : (dtype) == GPU_I64 || (dtype) == GPU_F64                                              ? 8 \
+                                                                                             : 4)
 
 /* Moves an element of 1, 2, 4, 8 or 16 bytes. */
 GPU_FUNCTION void gpu_move(GPU_GLOBAL uint8_t *to, GPU_GLOBAL const uint8_t *from, uint32_t bytes)

@@ -100,8 +100,38 @@ ALWAYS_INLINE T silu_slope(T g, T a)
     return g * logistic(a) * (1 + a * logistic(-a));
 }
 BINARY(silu_backward, silu_slope(a, b))
-UNARY(gelu, (a * (T)0.5 * FN(erfc)(-a * ROOT_HALF)))
-BINARY(gelu_backward, a *((T)0.5 * FN(erfc)(-b * ROOT_HALF) + b * NORMAL_AT_0 * FN(exp)(b * b * (T)-0.5)))
+#if GPU_TYPE == 32
+typedef T W;
+#define FUSED_W fused
+#include "normal_tail.h"
+/* Phi(a), and e^(-a^2 / 2) with the rounding error of the square. */
+ALWAYS_INLINE T normal_density(T a)
+{
+    T z = FN(fabs)(a) > 15 ? (T)15 : FN(fabs)(a), square = z * z, rest = fused(z, z, -square);
+    return FN(exp)((T)-0.5 * square) * (1 - (T)0.5 * rest);
+}
+ALWAYS_INLINE T normal_area(T a, T density)
+{
+    T z = FN(fabs)(a) > 15 ? (T)15 : FN(fabs)(a), tail = density * tail_ratio(z);
+    return a < 0 ? tail : 1 - tail;
+}
+#else
+ALWAYS_INLINE T normal_density(T a)
+{
+    return FN(exp)((T)-0.5 * a * a);
+}
+ALWAYS_INLINE T normal_area(T a, T density)
+{
+    return (T)0.5 * FN(erfc)(-a * ROOT_HALF);
+}
+#endif
+UNARY(gelu, (a * normal_area(a, normal_density(a))))
+ALWAYS_INLINE T gelu_slope(T g, T a)
+{
+    T density = normal_density(a), pull = density == 0 ? (T)0 : a * density * NORMAL_AT_0;
+    return g * (normal_area(a, density) + pull);
+}
+BINARY(gelu_backward, gelu_slope(a, b))
 UNARY(gelu_tanh, (T)0.5 * a * (1 + FN(tanh)(TANH_LINEAR * (a + TANH_CUBIC * a * a * a))))
 ALWAYS_INLINE T gelu_tanh_slope(T g, T a)
 {

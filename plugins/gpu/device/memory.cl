@@ -39,6 +39,38 @@ GPU_KERNEL void copy(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_
     gpu_move(out + at[0], in + at[1], nest.opcode);
 }
 
+#define GPU_MOVE_TILE(type)                                                                       \
+    for (uint32_t i = row; i < last_row; i++)                                                     \
+        for (uint32_t j = column; j < last_column; j++)                                           \
+            *(GPU_GLOBAL type *)(out + at[0] + (int64_t)j * nest.strides[0][1] + i * sizeof(type)) = \
+                *(GPU_GLOBAL const type *)(in + at[1] + (int64_t)i * nest.strides[1][0] + j * sizeof(type));
+
+/* An item is a tile of dimensions 0 and 1, scalars[0] elements each way; they are contiguous in out and in. */
+GPU_KERNEL void transpose(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
+{
+    uint32_t tile = (uint32_t)nest.scalars[0], down = (nest.sizes[0] + tile - 1) / tile;
+    uint32_t across = (nest.sizes[1] + tile - 1) / tile, row = gpu_item() % down * tile;
+    uint32_t column = gpu_item() / down % across * tile, rest = gpu_item() / down / across;
+    uint32_t last_row = nest.sizes[0] - row < tile ? nest.sizes[0] : row + tile;
+    uint32_t last_column = nest.sizes[1] - column < tile ? nest.sizes[1] : column + tile;
+    int64_t at[2] = {nest.offsets[0], nest.offsets[1]};
+    if (gpu_item() >= (uint64_t)down * across * (nest.numel / nest.sizes[0] / nest.sizes[1])) return;
+    GPU_WALK(nest, 2, nest.rank, rest, at, 2)
+    switch (nest.opcode) {
+    case 1:
+        GPU_MOVE_TILE(uint8_t)
+        break;
+    case 2:
+        GPU_MOVE_TILE(uint16_t)
+        break;
+    case 4:
+        GPU_MOVE_TILE(uint32_t)
+        break;
+    default:
+        GPU_MOVE_TILE(uint64_t)
+    }
+}
+
 /*
  * Sizes are those of the index. Operands: out, self, index. The stride of self in the dimension of the index
  * is 0 in the nest and scalars[0] here; scalars[1] is its size, scalars[2] names the operation in a fault.

@@ -79,7 +79,8 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(isinf, isinf)                                     \
     X(isfinite, isfinite)                               \
     X(isposinf, isposinf)                               \
-    X(isneginf, isneginf)
+    X(isneginf, isneginf)                               \
+    X(conj_physical, conj_physical)
 
 #define GPU_INTEGER_OPS(X)              \
     X(bitwise_and, bitwise_and)         \
@@ -105,7 +106,8 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(isinf, never)         \
     X(isposinf, never)      \
     X(isneginf, never)      \
-    X(isfinite, always)
+    X(isfinite, always)     \
+    X(conj_physical, same)
 
 #define GPU_ACTIVATION_OPS(X)                     \
     X(sigmoid_backward, sigmoid_backward)         \

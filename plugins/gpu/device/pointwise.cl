@@ -2,8 +2,9 @@
 /*
  * Pointwise operators. `pointwise` runs every operator of its group, every mix of dtypes and any strides, an
  * element an item: it needs one compilation for all small calls. `dense` is compiled for one operator and its
- * dtypes (GPU_OPCODE, GPU_OUT, GPU_IN_0, ...) and runs contiguous operands; GPU_RUN elements an item,
- * neighbouring ones where GPU_CONTIGUOUS_RUNS is 1 (processors), else a group's width apart (GPUs).
+ * dtypes (GPU_OPCODE, GPU_DTYPE_0, ...). On processors (GPU_PROCESSOR is 1) an item has a run of a row, whose
+ * operands are contiguous or, in GPU_SPLAT, one value; on GPUs an item has GPU_RUN elements of contiguous
+ * operands, a part of the launch apart, so that neighbouring items take neighbouring elements.
  */
 #include "formulas.h"
 
@@ -27,4 +28,87 @@ GPU_KERNEL void pointwise(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in0
               gpu_compute(nest.opcode, a, b, c, gpu_value(nest.scalars[0]), gpu_value(nest.scalars[1]),
                           gpu_value(nest.scalars[2])));
 }
+#else
+
+/* Operand `p` at element i of a row, or the value that is the same for all of it. */
+#define GPU_IN(k, p, value, i) \
+    (GPU_SPLAT >> (k) & 1 ? (value) : gpu_load((p) + (int64_t)(i) * GPU_BYTES(GPU_DTYPE_##k), GPU_DTYPE_##k))
+
+#if GPU_PROCESSOR
+/* A value in no memory, or that of an operand which is broadcast along the row. */
+#define GPU_ONE(k, p) \
+    (GPU_IMMEDIATE >> (k) & 1 ? gpu_value(nest.values[k]) : GPU_SPLAT >> (k) & 1 ? gpu_load(p, GPU_DTYPE_##k) : 0)
+#define GPU_ARE_HALVES (GPU_TYPE == 32 && (GPU_DTYPE_0 == GPU_F16 || GPU_DTYPE_1 == GPU_F16))
+
+/* 16 elements at once, so that conversions are vectors. */
+GPU_FUNCTION void gpu_load16(T *to, GPU_GLOBAL const uint8_t *p, uint32_t dtype)
+{
+#if GPU_ARE_HALVES
+    if (dtype == GPU_F16) {
+        gpu_half_load16(to, p);
+        return;
+    }
+#endif
+    for (int j = 0; j < 16; j++) to[j] = gpu_load(p + j * GPU_BYTES(dtype), dtype);
+}
+#define GPU_IN16(to, k, p, value, i)                                    \
+    if (GPU_SPLAT >> (k) & 1)                                           \
+        for (int j = 0; j < 16; j++) (to)[j] = (value);                 \
+    else                                                                \
+        gpu_load16(to, (p) + (int64_t)(i) * GPU_BYTES(GPU_DTYPE_##k), GPU_DTYPE_##k);
+
+/* An item is GPU_RUN elements of a row, or its rest: dimension 0 of the nest, in scalars[3] pieces. */
+GPU_KERNEL void dense(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in0, GPU_GLOBAL const uint8_t *in1,
+                      GPU_GLOBAL const uint8_t *in2, gpu_nest nest)
+{
+    T x = gpu_value(nest.scalars[0]), y = gpu_value(nest.scalars[1]), z = gpu_value(nest.scalars[2]);
+    uint32_t pieces = (uint32_t)nest.scalars[3], rest = gpu_item() / pieces, i = gpu_item() % pieces * GPU_RUN;
+    uint32_t end = nest.sizes[0] - i < GPU_RUN ? nest.sizes[0] : i + GPU_RUN;
+    int64_t at[GPU_OPERANDS] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
+    GPU_WALK(nest, 1, nest.rank, rest, at, GPU_OPERANDS)
+    out += at[0];
+    in0 += at[1];
+    in1 += at[2];
+    in2 += at[3];
+    T u = GPU_ONE(1, in0), v = GPU_ONE(2, in1), w = GPU_ONE(3, in2);
+#if GPU_ARE_HALVES
+    for (; i + 16 <= end; i += 16) {
+        T a[16], b[16], c[16];
+        GPU_IN16(a, 1, in0, u, i)
+        GPU_IN16(b, 2, in1, v, i)
+        GPU_IN16(c, 3, in2, w, i)
+        for (int j = 0; j < 16; j++) a[j] = gpu_compute(GPU_OPCODE, a[j], b[j], c[j], x, y, z);
+#if GPU_DTYPE_0 == GPU_F16
+        gpu_half_store16(out + (int64_t)i * 2, a);
+#else
+        for (int j = 0; j < 16; j++)
+            gpu_store(out + (int64_t)(i + j) * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0, a[j]);
+#endif
+    }
+#endif
+    GPU_INDEPENDENT
+    for (uint32_t k = i; k < end; k++) {
+        T a = GPU_IN(1, in0, u, k), b = GPU_IN(2, in1, v, k), c = GPU_IN(3, in2, w, k);
+        gpu_store(out + (int64_t)k * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0, gpu_compute(GPU_OPCODE, a, b, c, x, y, z));
+    }
+}
+#else
+/* All operands are contiguous, and the number of elements is a multiple of GPU_RUN and the group. */
+GPU_KERNEL void dense(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in0, GPU_GLOBAL const uint8_t *in1,
+                      GPU_GLOBAL const uint8_t *in2, gpu_nest nest)
+{
+    T x = gpu_value(nest.scalars[0]), y = gpu_value(nest.scalars[1]), z = gpu_value(nest.scalars[2]);
+    T u = gpu_value(nest.values[1]), v = gpu_value(nest.values[2]), w = gpu_value(nest.values[3]);
+    uint32_t step = nest.numel / GPU_RUN;
+    out += nest.offsets[0];
+    in0 += nest.offsets[1];
+    in1 += nest.offsets[2];
+    in2 += nest.offsets[3];
+    for (uint32_t k = 0; k < GPU_RUN; k++) {
+        uint32_t i = gpu_item() + k * step;
+        T a = GPU_IN(1, in0, u, i), b = GPU_IN(2, in1, v, i), c = GPU_IN(3, in2, w, i);
+        gpu_store(out + (int64_t)i * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0, gpu_compute(GPU_OPCODE, a, b, c, x, y, z));
+    }
+}
+#endif
 #endif

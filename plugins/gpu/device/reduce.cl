@@ -130,6 +130,112 @@ GPU_FUNCTION void gpu_finish(GPU_GLOBAL uint8_t *out, uint32_t dtype, uint32_t o
         }                                                                                \
     }
 
+#if GPU_TYPE == 32 && GPU_PROCESSOR
+/* The lanes of a processor's vectors; a run is summed in as many chains as hide the latency of an addition. */
+#define GPU_LANES 64
+#define GPU_BLOCK 1024 /* elements that are summed without keeping rounding errors */
+
+/* GPU_LANES neighbouring elements as float32. */
+GPU_FUNCTION void gpu_load_lanes(float *to, GPU_GLOBAL const uint8_t *p, uint32_t dtype)
+{
+    if (dtype == GPU_F32)
+        for (int j = 0; j < GPU_LANES; j++) to[j] = ((GPU_GLOBAL const float *)p)[j];
+    else if (dtype == GPU_BF16)
+        for (int j = 0; j < GPU_LANES; j++) to[j] = tn_float_of_bfloat16(((GPU_GLOBAL const uint16_t *)p)[j]);
+    else
+        for (int j = 0; j < GPU_LANES; j += 16) gpu_half_load16(to + j, p + 2 * j);
+}
+#define GPU_LARGER(a, b)  ((b) > (a) || is_nan(b) ? (b) : (a))
+#define GPU_SMALLER(a, b) ((b) < (a) || is_nan(b) ? (b) : (a))
+
+/*
+ * Takes a run of contiguous elements, and gives how many: whole blocks of lanes. Positions are looked for only in
+ * blocks with a better element.
+ */
+GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
+                                   uint32_t n, int64_t k)
+{
+    uint32_t whole = n / GPU_LANES * GPU_LANES, bytes = dtype == GPU_F32 ? 4u : 2u;
+    int sums = opcode == GPU_SUM || opcode == GPU_MEAN, most = opcode == GPU_MAX || opcode == GPU_ARGMAX;
+    if (!sums && !most && opcode != GPU_MIN && opcode != GPU_ARGMIN) return 0;
+    for (uint32_t begin = 0; begin < whole; begin += GPU_BLOCK) {
+        uint32_t end = whole - begin < GPU_BLOCK ? whole : begin + GPU_BLOCK;
+        float lanes[GPU_LANES], x[GPU_LANES];
+        gpu_load_lanes(lanes, p + begin * bytes, dtype);
+        for (uint32_t i = begin + GPU_LANES; i < end; i += GPU_LANES) {
+            gpu_load_lanes(x, p + i * bytes, dtype);
+            if (sums)
+                for (int j = 0; j < GPU_LANES; j++) lanes[j] += x[j];
+            else if (most)
+                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_LARGER(lanes[j], x[j]);
+            else
+                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_SMALLER(lanes[j], x[j]);
+        }
+        for (int pairs = GPU_LANES / 2; pairs > 0; pairs /= 2)
+            for (int j = 0; j < pairs; j++)
+                lanes[j] = sums   ? lanes[j] + lanes[j + pairs]
+                           : most ? GPU_LARGER(lanes[j], lanes[j + pairs])
+                                  : GPU_SMALLER(lanes[j], lanes[j + pairs]);
+        if (sums || opcode == GPU_MAX || opcode == GPU_MIN) {
+            *s = gpu_take(opcode, *s, lanes[0], k);
+        } else if (s->position < 0 || gpu_replaces(opcode, lanes[0], s->value)) {
+            for (uint32_t i = begin; i < end; i++) *s = gpu_take(opcode, *s, gpu_load(p + i * bytes, dtype), k + i);
+        }
+    }
+    return whole;
+}
+
+/*
+ * As `reduce`, for neighbouring lines that lie beside each other in memory: an item takes GPU_LANES of them at
+ * once, row by row. Item i works on part i % parts of the block i / parts of lines. float32 sums and extremes.
+ */
+GPU_KERNEL void reduce_columns(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states, int64_t first, gpu_nest nest)
+{
+    uint32_t item = gpu_item(), parts = (uint32_t)nest.scalars[2], lines = (uint32_t)nest.scalars[1];
+    uint32_t size = nest.numel / lines, length = (uint32_t)nest.scalars[3], line = item / parts * GPU_LANES;
+    uint32_t begin = item % parts * length, end = size - begin < length ? size : begin + length;
+    int64_t step = nest.strides[1][1];
+    float total[GPU_LANES], lost[GPU_LANES], lanes[GPU_LANES];
+    if (line >= lines) return;
+    /* The last block of lines begins where it ends with the lines: some are computed twice, with one result. */
+    if (lines - line < GPU_LANES) line = lines - GPU_LANES;
+    GPU_GLOBAL const uint8_t *row = in + nest.offsets[1] + (int64_t)line * 4 + (int64_t)begin * step;
+    for (int j = 0; j < GPU_LANES; j++) {
+        total[j] = ((GPU_GLOBAL const float *)row)[j];
+        lost[j] = 0;
+    }
+    row += step;
+    for (uint32_t k = begin + 1; k < end; k += 64) {
+        uint32_t stop = end - k < 64 ? end : k + 64;
+        for (int j = 0; j < GPU_LANES; j++) lanes[j] = ((GPU_GLOBAL const float *)row)[j];
+        row += step;
+        for (uint32_t i = k + 1; i < stop; i++, row += step) {
+            GPU_GLOBAL const float *x = (GPU_GLOBAL const float *)row;
+            if (nest.opcode == GPU_MAX)
+                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_LARGER(lanes[j], x[j]);
+            else if (nest.opcode == GPU_MIN)
+                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_SMALLER(lanes[j], x[j]);
+            else
+                for (int j = 0; j < GPU_LANES; j++) lanes[j] += x[j];
+        }
+        for (int j = 0; j < GPU_LANES; j++) {
+            float a = total[j], x = lanes[j], sum = a + x;
+            lost[j] += fabs(a) >= fabs(x) ? (a - sum) + x : (x - sum) + a;
+            if (nest.opcode == GPU_MAX) sum = GPU_LARGER(a, x);
+            if (nest.opcode == GPU_MIN) sum = GPU_SMALLER(a, x);
+            total[j] = sum;
+        }
+    }
+    for (uint32_t j = 0; j < GPU_LANES; j++) {
+        gpu_state s = gpu_start(nest.opcode);
+        s.value = total[j];
+        s.rest = nest.opcode == GPU_MAX || nest.opcode == GPU_MIN ? 0 : lost[j];
+        s.position = begin;
+        gpu_keep(states + first, (line + j) * parts + item % parts, s);
+    }
+}
+#endif
+
 /* Adds up one part. With one part in a line that is the result. */
 GPU_KERNEL void reduce(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states, int64_t first,
                        gpu_nest nest)
@@ -146,6 +252,14 @@ GPU_KERNEL void reduce(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GP
         GPU_LINE(from, nest, kept, 1, at[1], k)
         uint32_t stop = k + (run - k % run) < end ? k + (run - k % run) : end;
         int64_t step = kept < nest.rank ? nest.strides[1][kept] : 0;
+#if GPU_TYPE == 32 && GPU_PROCESSOR
+        uint32_t dtype = nest.dtypes[1];
+        if ((step == 4 && dtype == GPU_F32) || (step == 2 && (dtype == GPU_F16 || dtype == GPU_BF16))) {
+            uint32_t taken = gpu_take_run(nest.opcode, &s, in + from, dtype, stop - k, k);
+            k += taken;
+            from += (int64_t)taken * step;
+        }
+#endif
         for (; k < stop; k++, from += step) s = gpu_take(nest.opcode, s, gpu_load(in + from, nest.dtypes[1]), k);
     }
     if (parts == 1)
