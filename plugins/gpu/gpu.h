@@ -40,6 +40,7 @@ enum {
     GPU_FILE_SORT,
     GPU_FILE_RANDOM,
     GPU_FILE_PRODUCT,
+    GPU_FILE_LINES,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -59,9 +60,9 @@ typedef struct gpu_program_key {
     /* Of a program for one pointwise operator with these dtypes; else 0. */
     uint16_t is_dense;
     uint16_t opcode;
-    uint16_t immediate; /* bits of operands that are values */
-    uint16_t splat;     /* bits of operands that are the same along a row, values among them */
-    uint8_t dtypes[GPU_OPERANDS];
+    uint16_t immediate;           /* bits of operands that are values */
+    uint16_t splat;               /* bits of operands that are the same along a row, values among them */
+    uint8_t dtypes[GPU_OPERANDS]; /* the first one also of a program for lines of a dtype */
 } gpu_program_key;
 
 #define GPU_PROGRAM_KERNELS 8
@@ -214,7 +215,8 @@ typedef struct gpu_rows {
     const tn_kernel_row *rows;
     uint32_t count;
 } gpu_rows;
-extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows;
+extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
+    gpu_line_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 

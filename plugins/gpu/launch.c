@@ -33,6 +33,7 @@ static void write_options(const gpu_device *d, gpu_program_key key, char *out, s
 {
     int n = snprintf(out, bytes, "-DGPU_TYPE=%d -DGPU_GROUP=%d -DGPU_PROCESSOR=%u%s", key.type, key.group,
                      d->properties.is_processor, key.type == 32 ? " -cl-single-precision-constant" : "");
+    if (key.file == GPU_FILE_LINES) snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u", key.dtypes[0]);
     if (key.is_dense)
         snprintf(out + n, bytes - (size_t)n,
                  " -DGPU_OPCODE=%u -DGPU_IMMEDIATE=%u -DGPU_SPLAT=%u -DGPU_DTYPE_0=%u -DGPU_DTYPE_1=%u "

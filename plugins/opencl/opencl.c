@@ -36,6 +36,9 @@ typedef struct opencl_device {
     cl_device_id id;
     cl_context context;
     char options[96]; /* of every program */
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    uint32_t callbacks; /* threads that wait for work or run a callback; under the lock */
 } opencl_device;
 
 typedef struct opencl_queue {
@@ -198,6 +201,8 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         free(d);
         return failed;
     }
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->idle, NULL);
     *out_device = d;
     return TN_OK;
 }
@@ -205,6 +210,11 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
 static void close_device(void *device)
 {
     opencl_device *d = device;
+    pthread_mutex_lock(&d->lock);
+    while (d->callbacks) pthread_cond_wait(&d->idle, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+    pthread_cond_destroy(&d->idle);
+    pthread_mutex_destroy(&d->lock);
     d->cl->clReleaseContext(d->context);
     free(d);
 }
@@ -343,48 +353,69 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 }
 
 typedef struct callback_call {
-    const opencl_symbols *cl;
+    opencl_device *device;
     void (*callback)(void *user);
     void *user;
+    cl_event reached;  /* the work before it has finished */
     cl_event returned; /* later work waits for it */
 } callback_call;
 
-static void CL_CALLBACK run_callback(cl_event event, cl_int status, void *data)
+/* Callbacks have threads of their own: drivers call some of theirs on the thread that asks for them. */
+static void *run_callback(void *data)
 {
     callback_call *c = data;
+    opencl_device *d = c->device;
+    d->cl->clWaitForEvents(1, &c->reached);
     c->callback(c->user);
-    c->cl->clSetUserEventStatus(c->returned, CL_COMPLETE);
-    c->cl->clReleaseEvent(c->returned);
+    d->cl->clSetUserEventStatus(c->returned, CL_COMPLETE);
+    d->cl->clReleaseEvent(c->reached);
+    d->cl->clReleaseEvent(c->returned);
     free(c);
+    pthread_mutex_lock(&d->lock);
+    if (--d->callbacks == 0) pthread_cond_broadcast(&d->idle);
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
 }
 
-/* A marker calls back, and a barrier holds later work until the callback has returned. */
+static int32_t start_callback(callback_call *c)
+{
+    opencl_device *d = c->device;
+    pthread_t thread;
+    pthread_mutex_lock(&d->lock);
+    int32_t failed = pthread_create(&thread, NULL, run_callback, c) != 0;
+    if (!failed) d->callbacks++;
+    pthread_mutex_unlock(&d->lock);
+    if (!failed) pthread_detach(thread);
+    return failed ? gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "no thread for a callback") : TN_OK;
+}
+
+/* A thread waits for a marker, and a barrier holds later work until the callback has returned. */
 static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
 {
     opencl_device *d = device;
     opencl_queue *q = queue;
-    cl_event marker;
     cl_int status;
     callback_call *c = malloc(sizeof *c);
     if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *c = (callback_call){.cl = d->cl, .callback = callback, .user = user};
+    *c = (callback_call){.device = d, .callback = callback, .user = user};
     c->returned = d->cl->clCreateUserEvent(d->context, &status);
     if (status != CL_SUCCESS) {
         free(c);
         return check(d, status, "clCreateUserEvent");
     }
-    status = d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker);
-    if (status == CL_SUCCESS) {
-        cl_event returned = c->returned;
-        cl_int barred = d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL);
-        status = d->cl->clSetEventCallback(marker, CL_COMPLETE, run_callback, c);
-        if (status != CL_SUCCESS) d->cl->clSetUserEventStatus(returned, CL_COMPLETE);
-        d->cl->clReleaseEvent(marker);
-        if (status == CL_SUCCESS) return queued(d, q, barred, "a barrier");
+    cl_event returned = c->returned;
+    int32_t failed =
+        queued(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &c->reached), "a marker");
+    if (!failed) {
+        failed = queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL), "a barrier");
+        if (!failed) failed = start_callback(c);
+        if (!failed) return TN_OK;
+        d->cl->clSetUserEventStatus(returned, CL_COMPLETE); /* nobody will call back */
+        d->cl->clReleaseEvent(c->reached);
     }
-    d->cl->clReleaseEvent(c->returned);
+    d->cl->clReleaseEvent(returned);
     free(c);
-    return check(d, status, "a callback");
+    return failed;
 }
 
 /* ---- Events ----------------------------------------------------------------------------------------------- */

@@ -35,7 +35,6 @@
     X(clEnqueueWriteBuffer)         \
     X(clEnqueueCopyBuffer)          \
     X(clEnqueueFillBuffer)          \
-    X(clEnqueueMigrateMemObjects)   \
     X(clEnqueueMarkerWithWaitList)  \
     X(clEnqueueBarrierWithWaitList) \
     X(clFlush)                      \
@@ -44,7 +43,6 @@
     X(clGetEventInfo)               \
     X(clGetEventProfilingInfo)      \
     X(clReleaseEvent)               \
-    X(clSetEventCallback)           \
     X(clCreateUserEvent)            \
     X(clSetUserEventStatus)
 

@@ -192,6 +192,12 @@ CALCULATION(places_of_largest, tn_argmax(at, ROWS(a), .dim = 1))
 CALCULATION(running_sum, tn_cumsum(at, a, 0))
 CALCULATION(product_of_both, tn_mm(at, ROWS(a), tn_t(at, ROWS(b))))
 CALCULATION(product_with_columns, tn_mm(at, tn_slice(at, tn_t(at, ROWS(a)), .end = 77), ROWS(b)))
+CALCULATION(shares, tn_softmax(at, ROWS(a), 1))
+CALCULATION(log_shares, tn_log_softmax(at, ROWS(a), 1))
+CALCULATION(normalised, tn_layer_norm(at, ROWS(a), TN_INTS(700)))
+CALCULATION(normalised_and_scaled,
+            tn_layer_norm(at, ROWS(a), TN_INTS(700), .weight = tn_slice(at, b, .end = 700),
+                          .bias = tn_slice(at, b, .start = 700, .end = 1400)))
 
 Test(program, large_calls_agree_with_the_cpu)
 {
@@ -220,7 +226,11 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(places_of_largest, 0),
         ROW(running_sum, 1),
         ROW(product_of_both, 1),
-        ROW(product_with_columns, 1)};
+        ROW(product_with_columns, 1),
+        ROW(shares, 1),
+        ROW(log_shares, 1),
+        ROW(normalised, 1),
+        ROW(normalised_and_scaled, 1)};
     static const struct {
         tn_dtype dtype;
         double tolerance;
