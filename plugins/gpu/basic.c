@@ -62,6 +62,19 @@ static int32_t transpose(const tn_call *call, gpu_nest *nest, void *to, void *fr
     return gpu_launch(&job, tiles * rest, GPU_HEAVY);
 }
 
+/* Rows are moved as integers of the same size. 0 if the call is not one of rows. */
+static int32_t move_rows(const tn_call *call, const gpu_nest *nest, void *to, void *from, uint32_t bytes,
+                         int32_t *out_status)
+{
+    gpu_nest integers = *nest;
+    if (bytes > 8) return 0;
+    integers.dtypes[0] = integers.dtypes[1] = bytes == 1   ? GPU_U8
+                                              : bytes == 2 ? GPU_I16
+                                              : bytes == 4 ? GPU_I32
+                                                           : GPU_I64;
+    return gpu_convert_dense(call, &integers, 1, to, from, out_status);
+}
+
 /* prim::copy(Tensor(a!) self, Tensor src) */
 static int32_t copy(void *self, const tn_call *call)
 {
@@ -81,6 +94,7 @@ static int32_t copy(void *self, const tn_call *call)
     if (!moves &&
         gpu_convert_dense(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation, &status))
         return status;
+    if (moves && move_rows(call, &nest, to->allocation, from->allocation, bytes, &status)) return status;
     if (moves && is_transposed(call, &nest)) return transpose(call, &nest, to->allocation, from->allocation);
     nest.opcode = bytes;
     gpu_job job = moves ? gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy")

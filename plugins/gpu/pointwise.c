@@ -169,7 +169,7 @@ static int32_t run_any(const pointwise_call *p)
 
 /* Fewer elements do not repay the compilation of a kernel of their own. */
 #define LEAST_DENSE 65536
-#define LEAST_ROW   128
+#define LEAST_ROW   16
 
 /*
  * Whether a kernel for this operator alone takes the call: operands are contiguous, on processors also
@@ -215,9 +215,11 @@ static int32_t run_dense(pointwise_call *p, uint16_t splat)
     uint32_t run_length = gpu_dense_run(d);
     if (d->properties.is_processor) {
         uint32_t pieces = (n->sizes[0] + run_length - 1) / run_length;
+        uint64_t rows = n->numel / n->sizes[0], each = pieces > 1 ? 1 : run_length / n->sizes[0];
         n->scalars[3] = pieces;
+        n->values[0] = each;
         gpu_job job = dense_job(p, splat);
-        return gpu_launch(&job, (uint64_t)n->numel / n->sizes[0] * pieces, GPU_HEAVY);
+        return gpu_launch(&job, (rows + each - 1) / each * pieces, GPU_HEAVY);
     }
     uint32_t rest = n->numel % gpu_dense_group(d);
     n->numel -= rest;

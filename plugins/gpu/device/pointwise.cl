@@ -57,39 +57,47 @@ GPU_FUNCTION void gpu_load16(T *to, GPU_GLOBAL const uint8_t *p, uint32_t dtype)
     else                                                                \
         gpu_load16(to, (p) + (int64_t)(i) * GPU_BYTES(GPU_DTYPE_##k), GPU_DTYPE_##k);
 
-/* An item is GPU_RUN elements of a row, or its rest: dimension 0 of the nest, in scalars[3] pieces. */
+/*
+ * Dimension 0 of the nest is a row. An item is one of the scalars[3] pieces of a row, GPU_RUN elements or the rest;
+ * or, of rows in one piece, values[0] of them.
+ */
 GPU_KERNEL void dense(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in0, GPU_GLOBAL const uint8_t *in1,
                       GPU_GLOBAL const uint8_t *in2, gpu_nest nest)
 {
     T x = gpu_value(nest.scalars[0]), y = gpu_value(nest.scalars[1]), z = gpu_value(nest.scalars[2]);
-    uint32_t pieces = (uint32_t)nest.scalars[3], rest = gpu_item() / pieces, i = gpu_item() % pieces * GPU_RUN;
-    uint32_t end = nest.sizes[0] - i < GPU_RUN ? nest.sizes[0] : i + GPU_RUN;
-    int64_t at[GPU_OPERANDS] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
-    GPU_WALK(nest, 1, nest.rank, rest, at, GPU_OPERANDS)
-    out += at[0];
-    in0 += at[1];
-    in1 += at[2];
-    in2 += at[3];
-    T u = GPU_ONE(1, in0), v = GPU_ONE(2, in1), w = GPU_ONE(3, in2);
+    uint32_t pieces = (uint32_t)nest.scalars[3], rows = nest.numel / nest.sizes[0], each = (uint32_t)nest.values[0];
+    uint32_t begin = gpu_item() % pieces * GPU_RUN, row = gpu_item() / pieces * each;
+    uint32_t end = nest.sizes[0] - begin < GPU_RUN ? nest.sizes[0] : begin + GPU_RUN;
+    uint32_t last = rows - row < each ? rows : row + each;
+    if (row >= rows) return;
+    for (; row < last; row++) {
+        uint32_t rest = row, i = begin;
+        int64_t at[GPU_OPERANDS] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
+        GPU_WALK(nest, 1, nest.rank, rest, at, GPU_OPERANDS)
+        GPU_GLOBAL uint8_t *o = out + at[0];
+        GPU_GLOBAL const uint8_t *p = in0 + at[1], *q = in1 + at[2], *r = in2 + at[3];
+        T u = GPU_ONE(1, p), v = GPU_ONE(2, q), w = GPU_ONE(3, r);
 #if GPU_ARE_HALVES
-    for (; i + 16 <= end; i += 16) {
-        T a[16], b[16], c[16];
-        GPU_IN16(a, 1, in0, u, i)
-        GPU_IN16(b, 2, in1, v, i)
-        GPU_IN16(c, 3, in2, w, i)
-        for (int j = 0; j < 16; j++) a[j] = gpu_compute(GPU_OPCODE, a[j], b[j], c[j], x, y, z);
+        for (; i + 16 <= end; i += 16) {
+            T a[16], b[16], c[16];
+            GPU_IN16(a, 1, p, u, i)
+            GPU_IN16(b, 2, q, v, i)
+            GPU_IN16(c, 3, r, w, i)
+            for (int j = 0; j < 16; j++) a[j] = gpu_compute(GPU_OPCODE, a[j], b[j], c[j], x, y, z);
 #if GPU_DTYPE_0 == GPU_F16
-        gpu_half_store16(out + (int64_t)i * 2, a);
+            gpu_half_store16(o + (int64_t)i * 2, a);
 #else
-        for (int j = 0; j < 16; j++)
-            gpu_store(out + (int64_t)(i + j) * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0, a[j]);
+            for (int j = 0; j < 16; j++)
+                gpu_store(o + (int64_t)(i + j) * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0, a[j]);
 #endif
-    }
+        }
 #endif
-    GPU_INDEPENDENT
-    for (uint32_t k = i; k < end; k++) {
-        T a = GPU_IN(1, in0, u, k), b = GPU_IN(2, in1, v, k), c = GPU_IN(3, in2, w, k);
-        gpu_store(out + (int64_t)k * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0, gpu_compute(GPU_OPCODE, a, b, c, x, y, z));
+        GPU_INDEPENDENT
+        for (uint32_t k = i; k < end; k++) {
+            T a = GPU_IN(1, p, u, k), b = GPU_IN(2, q, v, k), c = GPU_IN(3, r, w, k);
+            gpu_store(o + (int64_t)k * GPU_BYTES(GPU_DTYPE_0), GPU_DTYPE_0,
+                      gpu_compute(GPU_OPCODE, a, b, c, x, y, z));
+        }
     }
 }
 #else
