@@ -60,10 +60,10 @@ GPU_KERNEL void softmax_lines(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t 
     float most = gpu_line_largest(in, size);
     GPU_LINE_SUM(sum, in, size, exp(a - most))
     if (nest.scalars[2]) {
-        float shift = most + log(sum);
+        float logarithm = log(sum);
         GPU_INDEPENDENT
         for (uint32_t i = 0; i < size; i++)
-            gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, (GPU_AT(in, i) - most) - (shift - most));
+            gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, (GPU_AT(in, i) - most) - logarithm);
     } else {
         GPU_INDEPENDENT
         for (uint32_t i = 0; i < size; i++)
