@@ -75,6 +75,19 @@ static int32_t move_rows(const tn_call *call, const gpu_nest *nest, void *to, vo
     return gpu_convert_dense(call, &integers, 1, to, from, out_status);
 }
 
+#define LEAST_ROWS 4096 /* elements for which a processor walks rows; also those of an item */
+
+static int32_t copy_rows(const tn_call *call, gpu_nest *nest, void *to, void *from)
+{
+    uint64_t rows = nest->numel / nest->sizes[0], each = LEAST_ROWS / nest->sizes[0] + 1;
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy_rows");
+    nest->scalars[0] = each;
+    gpu_give_memory(&job, to);
+    gpu_give_memory(&job, from);
+    gpu_give(&job, nest, sizeof *nest);
+    return gpu_launch(&job, (rows + each - 1) / each, GPU_HEAVY);
+}
+
 /* prim::copy(Tensor(a!) self, Tensor src) */
 static int32_t copy(void *self, const tn_call *call)
 {
@@ -97,6 +110,9 @@ static int32_t copy(void *self, const tn_call *call)
     if (moves && move_rows(call, &nest, to->allocation, from->allocation, bytes, &status)) return status;
     if (moves && is_transposed(call, &nest)) return transpose(call, &nest, to->allocation, from->allocation);
     nest.opcode = bytes;
+    int32_t is_processor = gpu_device_of(call)->properties.is_processor;
+    if (moves && is_processor && bytes <= 8 && nest.rank && nest.numel >= LEAST_ROWS)
+        return copy_rows(call, &nest, to->allocation, from->allocation);
     gpu_job job = moves ? gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy")
                         : gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(from->dtype), "convert");
     gpu_give_memory(&job, to->allocation);

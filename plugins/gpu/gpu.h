@@ -65,7 +65,7 @@ typedef struct gpu_program_key {
     uint8_t dtypes[GPU_OPERANDS]; /* the first one also of a program for lines of a dtype */
 } gpu_program_key;
 
-#define GPU_PROGRAM_KERNELS 8
+#define GPU_PROGRAM_KERNELS 12
 typedef struct gpu_program {
     struct gpu_program *next;
     gpu_program_key key;

@@ -183,6 +183,8 @@ CALCULATION(with_a_column, tn_mul(at, ROWS(a), tn_slice(at, ROWS(b), .dim = 1, .
 CALCULATION(part_of_rows, tn_sub(at, tn_slice(at, ROWS(a), .dim = 1, .end = 699),
                                  tn_slice(at, ROWS(b), .dim = 1, .start = 1)))
 CALCULATION(transposed, tn_t(at, ROWS(a)))
+CALCULATION(turned, tn_permute(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(7, 10, 100, 10)),
+                               TN_INTS(3, 1, 0, 2)))
 CALCULATION(total, tn_sum(at, a))
 CALCULATION(sums_of_rows, tn_sum_dim(at, ROWS(a), TN_INTS(1)))
 CALCULATION(sums_of_columns, tn_sum_dim(at, ROWS(a), TN_INTS(0)))
@@ -218,6 +220,7 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(with_a_column, 0),
         ROW(part_of_rows, 0),
         ROW(transposed, 0),
+        ROW(turned, 0),
         ROW(total, 1),
         ROW(sums_of_rows, 1),
         ROW(sums_of_columns, 1),

@@ -39,6 +39,38 @@ GPU_KERNEL void copy(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_
     gpu_move(out + at[0], in + at[1], nest.opcode);
 }
 
+#define GPU_MOVE_ROW(type)                                                                       \
+    for (uint32_t i = 0; i < nest.sizes[0]; i++, to += nest.strides[0][0], from += nest.strides[1][0]) \
+        *(GPU_GLOBAL type *)to = *(GPU_GLOBAL const type *)from;
+
+/* As `copy`, for processors: an item is scalars[0] rows of dimension 0, along which it only adds strides. */
+GPU_KERNEL void copy_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
+{
+    uint32_t rows = nest.numel / nest.sizes[0], each = (uint32_t)nest.scalars[0], row = gpu_item() * each;
+    uint32_t last = row < rows && rows - row < each ? rows : row + each;
+    if (row >= rows) return;
+    for (; row < last; row++) {
+        uint32_t rest = row;
+        int64_t at[2] = {nest.offsets[0], nest.offsets[1]};
+        GPU_WALK(nest, 1, nest.rank, rest, at, 2)
+        GPU_GLOBAL uint8_t *to = out + at[0];
+        GPU_GLOBAL const uint8_t *from = in + at[1];
+        switch (nest.opcode) {
+        case 1:
+            GPU_MOVE_ROW(uint8_t)
+            break;
+        case 2:
+            GPU_MOVE_ROW(uint16_t)
+            break;
+        case 4:
+            GPU_MOVE_ROW(uint32_t)
+            break;
+        default:
+            GPU_MOVE_ROW(uint64_t)
+        }
+    }
+}
+
 #define GPU_MOVE_TILE(type)                                                                       \
     for (uint32_t i = row; i < last_row; i++)                                                     \
         for (uint32_t j = column; j < last_column; j++)                                           \
