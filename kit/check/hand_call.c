@@ -7,19 +7,18 @@
 
 /* ---- The host of a kernel ------------------------------------------------------------------------------ */
 
-static int32_t host_workspace(const tn_call *call, uint64_t bytes, void **out_allocation,
-                              uint64_t *out_offset, void **out_host)
+static int32_t host_workspace(const tn_call *call, const tn_memory_request *request, tn_memory *out)
 {
     hand_call *k = call->state;
+    uint64_t bytes = request->bytes ? request->bytes : 1;
     void *host = NULL;
     if (k->n_workspaces == HAND_KEPT) return TN_E_OUT_OF_MEMORY;
-    void *memory = hand_alloc(k->h, 0, bytes ? bytes : 1, &host, k->out);
+    void *memory = hand_alloc(k->h, 0, bytes, &host, k->out);
     if (!memory) return TN_E_OUT_OF_MEMORY;
     k->workspaces[k->n_workspaces] = memory;
-    k->workspace_bytes[k->n_workspaces++] = bytes ? bytes : 1;
-    if (out_allocation) *out_allocation = memory;
-    if (out_offset) *out_offset = 0;
-    if (out_host) *out_host = host;
+    k->workspace_bytes[k->n_workspaces++] = bytes;
+    *out = (tn_memory){
+        .size = out->size, .kind = TN_MEMORY_DEVICE, .allocation = memory, .host = host, .bytes = bytes};
     return TN_OK;
 }
 
