@@ -10,12 +10,21 @@
 #include "core/profile.h"
 #include "dispatcher/call.h"
 
+/* Memory of a prepared call beyond its own; begins with tensors to release. */
+typedef struct tni_prepared_memory {
+    struct tni_prepared_memory *next;
+    tn_context *ctx;
+    uint64_t bytes;
+    uint64_t n_tensors;
+} tni_prepared_memory;
+
 /* The arguments of a kernel after casts and copies, and the temporaries to release. */
-#define TNI_MAX_TEMPORARIES 64
+#define TNI_PREPARED_TEMPORARIES 64 /* those that need no memory of their own */
 typedef struct tni_prepared {
     tn_value args[TNI_MAX_ARGS];
     tn_value outs[TNI_MAX_OUTPUTS];
-    tn_tensor *temporaries[TNI_MAX_TEMPORARIES];
+    tn_tensor *temporaries[TNI_PREPARED_TEMPORARIES];
+    tni_prepared_memory *memory;
     uint32_t n_temporaries;
     uint32_t n_args;
     uint32_t n_outs;
@@ -24,8 +33,10 @@ typedef struct tni_prepared {
 void tni_prepared_init(tni_prepared *p, const tni_frame *f);
 /* Releases the temporaries. Their memory stays ordered by the stream. */
 void tni_prepared_finish(tni_prepared *p);
-/* Takes the reference. Returns t; NULL and an error if there are too many temporaries. */
-tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t);
+/* Takes the reference. Fails without memory, and releases t then. */
+int32_t tni_prepared_own(tni_prepared *p, tn_tensor *t);
+/* Memory for a list of `count` tensors until tni_prepared_finish; NULL and an error without memory. */
+tn_tensor **tni_prepared_list(tni_prepared *p, tn_context *ctx, uint32_t count);
 
 /* One for each kind of operator; tni_run (run.c) chooses. */
 int32_t tni_run_pointwise(tni_frame *f);

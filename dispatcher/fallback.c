@@ -12,10 +12,9 @@
 
 /* The arguments of a call, copied to the CPU. */
 typedef struct moved {
-    tn_value args[TNI_MAX_ARGS];
-    tn_tensor *copies[TNI_MAX_TEMPORARIES];
-    uint32_t n_copies;
-    uint32_t n_devices; /* arguments that name a device and now name the CPU */
+    tni_prepared call;
+    uint32_t n_moved; /* tensors that were copied, and arguments that name a device and now name the CPU */
+    uint32_t reserved;
     uint64_t bytes;
 } moved;
 
@@ -24,20 +23,18 @@ static int32_t move(moved *m, tn_tensor *t, tn_tensor **out)
     int32_t status;
     *out = t;
     if (TN_DEVICE_TYPE(t->desc.device) == TN_INTERNED_CPU) return TN_OK;
-    if (m->n_copies == TNI_MAX_TEMPORARIES)
-        return tni_error(TN_E_INTERNAL, "the call has more than %d tensors, too many to run on the CPU",
-                         TNI_MAX_TEMPORARIES);
     status = tni_to_cpu(t, out);
+    if (!status) status = tni_prepared_own(&m->call, *out);
     if (status) return status;
-    m->copies[m->n_copies++] = *out;
+    m->n_moved++;
     m->bytes += tni_tensor_bytes(t);
     return TN_OK;
 }
 
 static int32_t move_list(tni_frame *f, moved *m, const tn_value *v, tn_value *out)
 {
-    tn_tensor **list = tni_frame_memory(f, (v->count + 1ull) * sizeof *list);
-    if (!list) return TN_E_INTERNAL;
+    tn_tensor **list = tni_prepared_list(&m->call, f->ctx, v->count);
+    if (!list) return TN_E_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < v->count; i++) {
         int32_t status = TN_OK;
         list[i] = v->as.tensors[i];
@@ -51,24 +48,24 @@ static int32_t move_list(tni_frame *f, moved *m, const tn_value *v, tn_value *ou
 static int32_t move_arguments(tni_frame *f, moved *m)
 {
     int32_t status = TN_OK;
-    m->n_copies = m->n_devices = 0;
+    tni_prepared_init(&m->call, f);
+    m->n_moved = 0;
     m->bytes = 0;
     for (uint32_t i = 0; i < f->n_args && !status; i++) {
         const tn_value *v = &f->args[i];
-        m->args[i] = *v;
         if (v->tag == TN_TAG_TENSOR) {
             tn_tensor *t;
             status = move(m, v->as.tensor, &t);
-            m->args[i] = tn_value_tensor(t);
+            m->call.args[i] = tn_value_tensor(t);
         } else if (v->tag == TN_TAG_TENSORS) {
-            status = move_list(f, m, v, &m->args[i]);
+            status = move_list(f, m, v, &m->call.args[i]);
         } else if (v->tag == TN_TAG_DEVICE) {
-            m->args[i] = tn_value_device(TN_CPU);
-            m->n_devices += v->as.device != TN_CPU;
+            m->call.args[i] = tn_value_device(TN_CPU);
+            m->n_moved += v->as.device != TN_CPU;
         }
     }
     /* The call on the CPU would be the same call again, without end. */
-    if (!status && !m->n_copies && !m->n_devices)
+    if (!status && !m->n_moved)
         return tni_fail(f, TN_E_UNSUPPORTED,
                         "no argument is on the device of the result, which has no kernel");
     return status;
@@ -110,8 +107,8 @@ static int32_t return_written(tni_frame *f, moved *m)
                           (base->schema->args[i].written && base->form != TNI_FORM_INPLACE);
         tn_tensor *t = f->args[i].tag == TN_TAG_TENSOR ? f->args[i].as.tensor : NULL;
         int32_t status;
-        if (!written || !t || m->args[i].as.tensor == t) continue;
-        status = tni_from_cpu(t, m->args[i].as.tensor);
+        if (!written || !t || m->call.args[i].as.tensor == t) continue;
+        status = tni_from_cpu(t, m->call.args[i].as.tensor);
         if (status) return status;
         tni_bump_version(t);
         m->bytes += tni_tensor_bytes(t);
@@ -130,13 +127,13 @@ static int32_t run_on_cpu(tni_frame *f, moved *m)
     if (!status) {
         tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD) | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
         if (!drawn_for) tni_tls.random_device = f->open_device;
-        status = tni_call(f->ctx, base, m->args, f->n_args, results, n);
+        status = tni_call(f->ctx, base, m->call.args, f->n_args, results, n);
         tni_tls.random_device = drawn_for;
         tni_tls.excluded_layers = excluded;
     }
     for (uint32_t i = 0; i < n && !status; i++) status = move_back(f, m, &results[i]);
     if (!status) status = return_written(f, m);
-    for (uint32_t i = 0; i < m->n_copies; i++) tn_release(m->copies[i]);
+    tni_prepared_finish(&m->call);
     if (!status) return tni_give_results(f, results, n);
     for (uint32_t i = 0; i < n; i++) tni_value_release(f->ctx, &results[i]);
     return status;

@@ -7,26 +7,53 @@
 void tni_prepared_init(tni_prepared *p, const tni_frame *f)
 {
     p->n_temporaries = 0;
+    p->memory = NULL;
     p->n_args = f->n_args;
     p->n_outs = f->op->base->n_returns;
     memcpy(p->args, f->args, f->n_args * sizeof *p->args);
+}
+
+static __attribute__((noinline)) void free_memory(tni_prepared *p)
+{
+    for (tni_prepared_memory *m = p->memory, *next; m; m = next) {
+        next = m->next;
+        for (uint64_t i = 0; i < m->n_tensors; i++) tn_release(((tn_tensor **)(m + 1))[i]);
+        tni_free(m->ctx, m, m->bytes);
+    }
+    p->memory = NULL;
 }
 
 void tni_prepared_finish(tni_prepared *p)
 {
     for (uint32_t i = 0; i < p->n_temporaries; i++) tn_release(p->temporaries[i]);
     p->n_temporaries = 0;
+    if (TNI_UNLIKELY(p->memory != NULL)) free_memory(p);
 }
 
-tn_tensor *tni_prepared_own(tni_prepared *p, tn_tensor *t)
+tn_tensor **tni_prepared_list(tni_prepared *p, tn_context *ctx, uint32_t count)
 {
-    if (p->n_temporaries == TNI_MAX_TEMPORARIES) {
-        tn_release(t);
-        tni_error(TN_E_INTERNAL, "the call needs more than %d temporaries", TNI_MAX_TEMPORARIES);
-        return NULL;
+    uint64_t bytes = sizeof(tni_prepared_memory) + count * sizeof(tn_tensor *);
+    tni_prepared_memory *m = tni_alloc(ctx, bytes);
+    if (!m) return NULL;
+    *m = (tni_prepared_memory){.next = p->memory, .ctx = ctx, .bytes = bytes};
+    p->memory = m;
+    return (tn_tensor **)(m + 1);
+}
+
+int32_t tni_prepared_own(tni_prepared *p, tn_tensor *t)
+{
+    if (p->n_temporaries == TNI_PREPARED_TEMPORARIES) {
+        tn_tensor **moved = tni_prepared_list(p, t->ctx, TNI_PREPARED_TEMPORARIES);
+        if (!moved) {
+            tn_release(t);
+            return TN_E_OUT_OF_MEMORY;
+        }
+        memcpy(moved, p->temporaries, sizeof p->temporaries);
+        p->memory->n_tensors = TNI_PREPARED_TEMPORARIES;
+        p->n_temporaries = 0;
     }
     p->temporaries[p->n_temporaries++] = t;
-    return t;
+    return TN_OK;
 }
 
 int32_t tni_find_device(tni_frame *f)
@@ -139,8 +166,7 @@ static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t str
     }
     status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes,
                                m->has_strides ? m->strides : NULL, target);
-    if (!status && !tni_prepared_own(p, *target)) status = TN_E_INTERNAL;
-    return status;
+    return status ? status : tni_prepared_own(p, *target);
 }
 
 int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict)

@@ -122,8 +122,8 @@ static int32_t cast_operand(tni_frame *f, tni_prepared *p, const tni_kernel *k, 
     } else {
         status = tni_contiguous_copy(t, dtype, TN_PRESERVE_FORMAT, &copy);
     }
+    if (!status) status = tni_prepared_own(p, copy);
     if (status) return status;
-    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
     in->tensors[i] = copy;
     p->args[in->position[i]] = tn_value_tensor(copy);
     return TN_OK;
@@ -190,6 +190,7 @@ int32_t tni_run_pointwise(tni_frame *f)
         if (!k) return tni_fall_back(f, reason);
     }
     outputs.n_temporaries = 0;
+    outputs.memory = NULL;
     status = tni_make_outputs(f, &outputs, targets, 0);
     if (!status && k && f->outs[0].as.tensor->numel > 0) {
         status = TN_E_UNSUPPORTED;

@@ -14,8 +14,8 @@ static int32_t cast_input(tni_frame *f, tni_prepared *p, const tni_kernel *k, tn
     int32_t status;
     if (t->desc.dtype == dtype && (!lazy || k->row.flags & TN_ROW_LAZY_BITS)) return TN_OK;
     status = tni_contiguous_copy(t, dtype, TN_PRESERVE_FORMAT, &copy);
+    if (!status) status = tni_prepared_own(p, copy);
     if (status) return status;
-    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
     p->args[0] = tn_value_tensor(copy);
     *input = copy;
     return TN_OK;

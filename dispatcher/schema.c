@@ -116,15 +116,16 @@ static const struct {
 /* One side of an alias annotation: "a", "a|b", "*". */
 static int32_t alias_names(parser *p)
 {
-    do {
+    for (;;) {
         const char *start = p->at;
         if (*p->at == '*')
             p->at++;
         else
             while (is_name_char(*p->at)) p->at++;
         if (p->at == start) return 0;
-    } while (*p->at == '|' && p->at++);
-    return 1;
+        if (*p->at != '|') return 1;
+        p->at++;
+    }
 }
 
 /* "(a)", "(a!)", "(a|b)", "(a -> *)", "(*!)" after a type. */
@@ -258,7 +259,7 @@ static tn_value string_default(parser *p)
     return tn_value_string(text);
 }
 
-/* ATen's numbers of dtypes, which some defaults use ("dtype=4"). */
+/* ATen's numbers of dtypes, which some defaults use ("dtype=4"); 0: none has this number. */
 static tn_dtype dtype_of_number(int64_t number)
 {
     static const tn_dtype dtypes[] = {
@@ -280,8 +281,8 @@ static tn_value number_default(parser *p, uint8_t type)
     }
     p->at = end_float;
     if (end_int != end_float || type == TNI_TYPE_FLOAT) return tn_value_float(f);
-    return type == TNI_TYPE_DTYPE           ? tn_value_dtype(dtype_of_number(i))
-           : type == TNI_TYPE_BOOL          ? tn_value_bool(i != 0)
+    if (type == TNI_TYPE_DTYPE && dtype_of_number(i)) return tn_value_dtype(dtype_of_number(i));
+    return type == TNI_TYPE_BOOL            ? tn_value_bool(i != 0)
            : type == TNI_TYPE_MEMORY_FORMAT ? tn_value_memory_format((int32_t)i)
                                             : tn_value_int(i);
 }

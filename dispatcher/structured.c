@@ -89,7 +89,7 @@ static int32_t prepare_tensor(tni_frame *f, tni_prepared *p, const tni_kernel *k
                               int32_t format, tn_tensor **io)
 {
     tn_tensor *t = *io, *copy;
-    int32_t keep = arg < 32 && (f->keep_dtype >> arg & 1u);
+    int32_t keep = f->keep_dtype >> arg & 1u;
     tn_dtype dtype = keep || !f->call_dtype || k->row.flags & TN_ROW_CASTS ? t->desc.dtype : f->call_dtype;
     uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
     const tn_row_argument *a = row_argument(k, arg);
@@ -105,10 +105,9 @@ static int32_t prepare_tensor(tni_frame *f, tni_prepared *p, const tni_kernel *k
     } else {
         status = tni_contiguous_copy(t, dtype, wanted < 0 ? TN_PRESERVE_FORMAT : wanted, &copy);
     }
-    if (status) return status;
-    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
-    *io = copy;
-    return TN_OK;
+    if (!status) status = tni_prepared_own(p, copy);
+    if (!status) *io = copy;
+    return status;
 }
 
 static int32_t prepare_list(tni_frame *f, tni_prepared *p, const tni_kernel *k, uint32_t arg, int32_t format)
@@ -121,8 +120,8 @@ static int32_t prepare_list(tni_frame *f, tni_prepared *p, const tni_kernel *k, 
         if (status) return status;
         if (t == v->as.tensors[i]) continue;
         if (!list) {
-            list = tni_frame_memory(f, v->count * sizeof *list);
-            if (!list) return TN_E_INTERNAL;
+            list = tni_prepared_list(p, f->ctx, v->count);
+            if (!list) return TN_E_OUT_OF_MEMORY;
             memcpy(list, v->as.tensors, v->count * sizeof *list);
             p->args[arg] = tn_value_tensors(list, v->count);
         }

@@ -361,6 +361,47 @@ Test(collectives, wrong_arguments_are_named)
     close_world(&w);
 }
 
+Test(collectives, wrong_lists_are_named)
+{
+    static const double first[RANKS] = {1, 2, 3, 4};
+    world w = open_world();
+    tn_tensor *t[RANKS], *u[RANKS], *z[RANKS];
+    make(&w, TN_FLOAT32, 4, first, t);
+    make(&w, TN_INT32, 1, first, u);
+    make(&w, TN_COMPLEX64, 2, first, z);
+    expect_error(tn_communicator_all_reduce(w.all, NULL, RANKS, TN_REDUCE_SUM), TN_E_ARGUMENT,
+                 "'tensors' is missing");
+    expect_error(tn_communicator_all_gather(w.all, t, NULL, RANKS), TN_E_ARGUMENT, "'inputs' is missing");
+    expect_error(tn_communicator_all_gather(w.all, t, u, RANKS), TN_E_DTYPE,
+                 "outs are float32, but inputs int32");
+    expect_error(tn_communicator_reduce_scatter(w.all, u, u, RANKS, TN_REDUCE_SUM), TN_E_SHAPE,
+                 "have 1 elements; 4 ranks");
+    expect_error(tn_communicator_all_reduce(w.all, z, RANKS, TN_REDUCE_MAX), TN_E_DTYPE,
+                 "TN_REDUCE_MAX is not for complex64");
+    cr_assert_eq(tn_communicator_all_reduce(w.all, z, RANKS, TN_REDUCE_AVERAGE), TN_OK);
+    z[2] = tn_conj(w.s, z[2]);
+    expect_error(tn_communicator_all_reduce(w.all, z, RANKS, TN_REDUCE_SUM), TN_E_ARGUMENT,
+                 "must be contiguous (and not lazily conjugated or negated)");
+    expect_error(tn_communicator_barrier(NULL), TN_E_ARGUMENT, "no communicator");
+    close_world(&w);
+}
+
+/* Nothing to exchange: each call is done at once. */
+Test(collectives, tensors_without_elements)
+{
+    world w = open_world();
+    tn_tensor *t[RANKS], *u[RANKS];
+    for (uint32_t r = 0; r < RANKS; r++) {
+        t[r] = tn_zeros(w.s, TN_INTS(0), .device = w.devices[r]);
+        u[r] = tn_zeros(w.s, TN_INTS(0, 4), .device = w.devices[r]);
+    }
+    cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
+    cr_assert_eq(tn_communicator_broadcast(w.all, t, RANKS, 1), TN_OK);
+    cr_assert_eq(tn_communicator_all_gather(w.all, u, t, RANKS), TN_OK);
+    cr_assert_eq(tn_communicator_reduce_scatter(w.all, t, u, RANKS, TN_REDUCE_MIN), TN_OK);
+    close_world(&w);
+}
+
 Test(collectives, communicators_of_wrong_devices)
 {
     world w = open_world();
@@ -370,10 +411,17 @@ Test(collectives, communicators_of_wrong_devices)
     devices[1] = TN_CPU;
     expect_error(tn_communicator_create(w.ctx, devices, 2, &c), TN_E_DEVICE, "another type");
     expect_error(tn_communicator_create(w.ctx, devices, 0, &c), TN_E_ARGUMENT, "0 devices");
+    expect_error(tn_communicator_create(w.ctx, devices, 65, &c), TN_E_ARGUMENT, "65 devices");
     devices[0] = TN_CPU;
     expect_error(tn_communicator_create(w.ctx, devices, 1, &c), TN_E_UNSUPPORTED,
                  "plugin cpu has no collectives");
+    devices[0] = TN_DEVICE(TN_DEVICE_TYPE(w.devices[0]), RANKS);
+    expect_error(tn_communicator_create(w.ctx, devices, 1, &c), TN_E_DEVICE, "reference:4");
     cr_assert_null(c);
+    tn_communicator_release(NULL);
+    cr_assert_eq(tn_communicator_size(NULL), 0);
+    cr_assert_eq(tn_communicator_device(NULL, 0), 0);
+    cr_assert_eq(tn_communicator_reduces(NULL, TN_FLOAT32), 0);
     close_world(&w);
 }
 

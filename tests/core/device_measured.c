@@ -117,3 +117,53 @@ Test(device_measured, without_a_measurement)
     unsetenv("HOME");
     expect_choice("measured", "gpu:0", "neither XDG_CACHE_HOME nor HOME is set");
 }
+
+static void expect_no_measurement(const char *part)
+{
+    expect_choice("measured", "gpu:0", part);
+}
+
+Test(device_measured, entries_that_lack_a_number)
+{
+    static const char *const lacking[] = {"bandwidth", "flops_f32", "call"};
+    for (int i = 0; i < 3; i++) {
+        char text[512] = "{\"tenon_devices\": 1, \"devices\": [{\"device\": \"cpu\", \"name\": \"fake\"";
+        for (int k = 0; k < 3; k++) {
+            size_t n = strlen(text);
+            if (k != i) snprintf(text + n, sizeof text - n, ", \"%s\": 1e9", lacking[k]);
+        }
+        strcat(text, "}]}");
+        keep(text);
+        expect_no_measurement("no device of the measurement is here");
+    }
+}
+
+Test(device_measured, files_that_are_not_read)
+{
+    char cache[128];
+    keep_both(1e10, 1e-6, 1e12, 1e-3, "fake");
+    cr_assert_eq(truncate(path, 1 << 20), 0);
+    expect_no_measurement("the measurement is too large: ");
+    setenv("XDG_CACHE_HOME", path, 1); /* a file where a folder should be */
+    expect_no_measurement("the measurement cannot be read: Not a directory");
+    memset(cache, 'x', sizeof cache - 1);
+    cache[0] = '/', cache[sizeof cache - 1] = 0;
+    setenv("XDG_CACHE_HOME", cache, 1);
+    expect_no_measurement("`tenon bench devices` has not been run");
+    cr_assert_eq(remove(path), 0);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    setenv("XDG_CACHE_HOME", folder, 1);
+    expect_no_measurement("the measurement may have been written by others: ");
+}
+
+/* Without XDG_CACHE_HOME it lies in .cache of the home folder, which is a link to the same place here. */
+Test(device_measured, in_the_home_folder)
+{
+    char link[128];
+    keep_both(1e10, 1e-6, 1e12, 1e-3, "fake");
+    snprintf(link, sizeof link, "%s/.cache", folder);
+    cr_assert_eq(symlink(".", link), 0);
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", folder, 1);
+    expect_choice("measured", "cpu", "cpu (fake) is the fastest as measured");
+}

@@ -78,6 +78,72 @@ Test(program, NaN_of_an_argument_is_said_to_be_one)
     tn_context_destroy(ctx);
 }
 
+/* One call of each row is the first that makes a NaN or an infinity. */
+static tn_tensor *complex_infinity(tn_scope *s, tn_device d)
+{
+    tn_tensor *z = tn_from_data(s, TN_COMPLEX64, TN_INTS(2), (float[]){1, 2, 3, 4}, d);
+    return tn_mul(s, z, tn_from_data(s, TN_COMPLEX64, TN_INTS(2), (float[]){1, 0, 0, INFINITY}, d));
+}
+
+static tn_tensor *in_place(tn_scope *s, tn_device d)
+{
+    return tn_log_(s, tn_full(s, TN_INTS(2), -1, .dtype = TN_FLOAT32, .device = d));
+}
+
+static tn_tensor *from_a_list(tn_scope *s, tn_device d)
+{
+    tn_tensor *bad = tn_from_data(s, TN_FLOAT32, TN_INTS(1), (float[]){INFINITY}, d);
+    return tn_cat(s, TN_TENSORS(tn_ones(s, TN_INTS(3), .device = d), bad));
+}
+
+static tn_tensor *into_a_list(tn_scope *s, tn_device d)
+{
+    tn_tensor *bad = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){0, 0, 0, NAN}, d);
+    return tn_split(s, bad, 2).data[0];
+}
+
+/* Numbers that cannot be either, tensors without memory or elements: never read. */
+static tn_tensor *nothing_to_find(tn_scope *s, tn_device d)
+{
+    tn_device meta = tn_device_parse(tn_scope_context(s), "meta");
+    tn_add(s, tn_ones(s, TN_INTS(2), .device = meta), tn_ones(s, TN_INTS(2), .device = meta));
+    tn_add(s, tn_ones(s, TN_INTS(2), .dtype = TN_INT64, .device = d),
+           tn_ones(s, TN_INTS(2), .dtype = TN_INT64, .device = d));
+    tn_resize_(s, tn_empty(s, TN_INTS(2), .device = d), TN_INTS(64));
+    tn_log(s, tn_empty(s, TN_INTS(0), .device = d));
+    return tn_exp(s, tn_zeros(s, TN_INTS(0, 3), .device = d));
+}
+
+Test(program, first_NaN_of_each_kind_of_call)
+{
+    static const struct {
+        tn_tensor *(*run)(tn_scope *s, tn_device d);
+        const char *device, *found; /* NULL: nothing */
+    } table[] = {
+        {complex_infinity, "cpu", "element 1 of result 0 of aten::mul"},
+        {in_place, "cpu", "first NaN: element 0 of result 0 of aten::log_"},
+        {in_place, "reference:0", "first NaN: element 0 of result 0 of aten::log_"},
+        {from_a_list, "cpu", "first infinity: element 3 of result 0 of aten::cat"},
+        {into_a_list, "cpu", "first NaN: element 1 of result 0 of aten::split"},
+        {nothing_to_find, "cpu", NULL},
+        {nothing_to_find, "reference:0", NULL},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        lines l = {.count = 0};
+        tn_context *ctx = watched("nan", &l);
+        tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
+        tn_scope *s = tn_scope_open(ctx);
+        const char *found = table[i].found;
+        cr_expect_not_null(table[i].run(s, tn_device_parse(ctx, table[i].device)));
+        cr_expect_eq(tn_scope_close(s), TN_OK);
+        if (found)
+            cr_expect_not_null(strstr(l.text, found), "%zu: '%s' in '%s'", i, found, l.text);
+        else
+            cr_expect_eq(l.count, 0, "%zu: '%s'", i, l.text);
+        tn_context_destroy(ctx);
+    }
+}
+
 Test(program, leaks_are_listed_with_the_call)
 {
     lines l = {.count = 0};

@@ -83,14 +83,16 @@ Test(fallback, a_list_of_tensors)
     const char *schema = "test::add_list(Tensor?[] list) -> Tensor";
     uint32_t op = define_with(
         &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer_one});
-    tn_tensor *list[70] = {on_device(2, 3), NULL, on_device(5, 3)};
+    enum { MANY = 700 };
+    static tn_tensor *list[MANY];
+    list[0] = on_device(2, 3), list[2] = on_device(5, 3);
     add_row("cpu", schema, 0, add_list, NULL);
     tn_tensor *sum = CALL(op, tn_value_tensors(list, 3));
     cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
     cr_expect_eq(sum_of(sum), 7);
-    for (int i = 0; i < 70; i++) list[i] = on_device(1, 1);
-    cr_expect_null(CALL(op, tn_value_tensors(list, 70)));
-    expect_failure(TN_E_INTERNAL, "the call has more than 64 tensors, too many to run on the CPU");
+    for (int i = 0; i < MANY; i++) list[i] = on_device(1, 1);
+    cr_expect_eq(sum_of(CALL(op, tn_value_tensors(list, MANY))), MANY);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
 }
 
 /* counter += 1; out = 2 x */

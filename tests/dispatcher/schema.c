@@ -16,6 +16,8 @@
 #define TEXT_BYTES 8192
 
 static tn_context *ctx;
+static tni_schema *kept[64]; /* of argument_of, until the test ends */
+static int n_kept;
 
 static void set_up(void)
 {
@@ -24,6 +26,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    while (n_kept) tni_schema_destroy(ctx, kept[--n_kept]);
     tn_context_destroy(ctx);
 }
 
@@ -247,6 +250,114 @@ Test(schema, parts)
     tni_schema_destroy(ctx, s);
 }
 
+/* The only argument of a schema. */
+static const tni_argument *argument_of(const char *declaration)
+{
+    char text[256];
+    tni_schema *schema = NULL;
+    snprintf(text, sizeof text, "a::b(%s) -> ()", declaration);
+    cr_assert_eq(tni_schema_parse(ctx, text, &schema), TN_OK, "%s: %s", text,
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_eq(schema->n_args, 1);
+    kept[n_kept++] = schema;
+    return &schema->args[0];
+}
+
+Test(schema, numbers_as_defaults)
+{
+    static const struct {
+        const char *declaration;
+        uint32_t tag;
+        double value;
+    } table[] = {
+        {"Scalar x=3", TN_TAG_INT, 3},
+        {"Scalar x=2.5", TN_TAG_FLOAT, 2.5},
+        {"Scalar x=True", TN_TAG_BOOL, 1},
+        {"complex x=1.5", TN_TAG_FLOAT, 1.5},
+        {"float x=99999999999999999999", TN_TAG_FLOAT, 1e20},
+        {"float x=7", TN_TAG_FLOAT, 7},
+        {"bool x=1", TN_TAG_BOOL, 1},
+        {"int reduction=Mean", TN_TAG_INT, 1},
+        {"int reduction=Sum", TN_TAG_INT, 2},
+        {"MemoryFormat x=channels_last", TN_TAG_MEMORY_FORMAT, TN_CHANNELS_LAST},
+        {"MemoryFormat x=1", TN_TAG_MEMORY_FORMAT, TN_PRESERVE_FORMAT},
+        {"ScalarType x=long", TN_TAG_DTYPE, TN_INT64},
+        {"ScalarType x=0", TN_TAG_DTYPE, TN_UINT8},
+        {"ScalarType x=15", TN_TAG_DTYPE, TN_BFLOAT16},
+        {"Layout x=strided", TN_TAG_LAYOUT, TN_INTERNED_STRIDED},
+        {"Device x=cpu", TN_TAG_DEVICE, TN_CPU},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const tn_value *v = &argument_of(table[i].declaration)->default_value;
+        double value = v->tag == TN_TAG_FLOAT    ? v->as.f
+                       : v->tag == TN_TAG_DEVICE ? (double)v->as.device
+                                                 : (double)v->as.i;
+        cr_expect_eq(v->tag, table[i].tag, "%s: tag %u", table[i].declaration, v->tag);
+        cr_expect_eq(value, table[i].value, "%s: %g", table[i].declaration, value);
+    }
+}
+
+Test(schema, lists_as_defaults)
+{
+    tn_value v = argument_of("Scalar[] x=[1, 2.5]")->default_value;
+    cr_assert(v.tag == TN_TAG_SCALARS && v.count == 2);
+    cr_expect(v.as.values[0].as.i == 1 && v.as.values[1].as.f == 2.5);
+    v = argument_of("str[] x=['a', \"b\"]")->default_value;
+    cr_assert(v.tag == TN_TAG_STRINGS && v.count == 2);
+    cr_expect_str_eq(v.as.strings[0], "a");
+    cr_expect_str_eq(v.as.strings[1], "b");
+    v = argument_of("bool[3] x=[True, False, 1]")->default_value;
+    cr_assert(v.tag == TN_TAG_BOOLS && v.count == 3);
+    cr_expect(v.as.bools[0] == 1 && v.as.bools[1] == 0 && v.as.bools[2] == 1);
+    v = argument_of("float[] x=[1, 2.5]")->default_value;
+    cr_assert(v.tag == TN_TAG_FLOATS && v.count == 2);
+    cr_expect(v.as.floats[0] == 1 && v.as.floats[1] == 2.5);
+    v = argument_of("Tensor[] x=[]")->default_value;
+    cr_expect(v.tag == TN_TAG_TENSORS && v.count == 0);
+    v = argument_of("int[16] x=7")->default_value;
+    cr_assert(v.tag == TN_TAG_INTS && v.count == 16);
+    cr_expect(v.as.ints[0] == 7 && v.as.ints[15] == 7);
+    cr_expect_eq(argument_of("int[]? x=None")->default_value.tag, TN_TAG_NONE);
+}
+
+Test(schema, alias_sets_and_dictionaries)
+{
+    const tni_argument *a = argument_of("Tensor(a -> *) x");
+    cr_expect_str_eq(a->alias_set, "a -> *");
+    cr_expect_not(a->written);
+    a = argument_of("Tensor(a! -> b) x");
+    cr_expect_str_eq(a->alias_set, "a");
+    cr_expect(a->written);
+    a = argument_of("Tensor(a|b)[] x");
+    cr_expect_str_eq(a->alias_set, "a|b");
+    cr_expect(a->is_list);
+    a = argument_of("Dict(Tensor, int) x");
+    cr_expect_eq(a->type, TNI_TYPE_ANY);
+    cr_expect_str_eq(a->type_text, "Dict(Tensor, int)");
+}
+
+Test(schema, any_number_of_arguments_or_results)
+{
+    static const struct {
+        const char *text;
+        uint32_t args, returns, variadic;
+    } table[] = {
+        {"a::b(...) -> ...", 0, 0, 3},
+        {"a::b(Tensor x, ...) -> Tensor", 1, 1, 1},
+        {"a::b(Tensor x) -> (Tensor, ...)", 1, 1, 2},
+        {"a::b() -> ()", 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        tni_schema *p = NULL;
+        cr_assert_eq(tni_schema_parse(ctx, table[i].text, &p), TN_OK, "%s: %s", table[i].text,
+                     tn_last_error() ? tn_last_error()->message : "");
+        cr_expect_eq(p->n_args, table[i].args, "%s", table[i].text);
+        cr_expect_eq(p->n_returns, table[i].returns, "%s", table[i].text);
+        cr_expect_eq(p->variadic, table[i].variadic, "%s", table[i].text);
+        tni_schema_destroy(ctx, p);
+    }
+}
+
 /* ---- Refusals ------------------------------------------------------------------------------------------ */
 
 Test(schema, refusals_name_the_column)
@@ -282,7 +393,24 @@ Test(schema, refusals_name_the_column)
         {"aten::f(Tensor(a)(b) x) -> Tensor", "an argument name", 18},
         {"aten::f(Tensor(a|) x) -> Tensor", "an alias set", 18},
         {"aten::f(int x=1, int y) -> Tensor", "a default value, as the argument before it has one", 23},
-        {"aten::f(3 x) -> Tensor", "a type", 9}};
+        {"aten::f(3 x) -> Tensor", "a type", 9},
+        {"aten::f(Dict x) -> Tensor", "a known type", 9},
+        {"aten::f(Dict(Tensor Tensor) x) -> Tensor", "',' between key and value", 20},
+        {"aten::f(Dict(Tensor, Tensor x) -> Tensor", "')'", 28},
+        {"aten::f(Dict(Tensr, Tensor) x) -> Tensor", "a known type", 14},
+        {"aten::f(Dict(Tensor, Tensr) x) -> Tensor", "a known type", 22},
+        {"aten::f(int[][] x) -> Tensor", "an argument name", 14},
+        {"aten::f(Tensor(a! -> ) x) -> Tensor", "an alias set", 22},
+        {"aten::f(int[] x=[None]) -> Tensor", "no None in a list", 22},
+        {"aten::f(int[] x=[a]) -> Tensor", "a default value", 18},
+        {"aten::f(int[17] x=1) -> Tensor", "at most 16 items in a default", 20},
+        {"aten::f(Scalar x='1') -> Tensor", "a default value of the argument's type", 18},
+        {"aten::f(Layout x=sparse) -> Tensor", "a default value", 18},
+        {"aten::f(Device x=5) -> Tensor", "a default value of the argument's type", 18},
+        {"aten::f(Generator x=5) -> Tensor", "a default value of the argument's type", 21},
+        {"aten::f(ScalarType x=-1) -> Tensor", "a default value of the argument's type", 22},
+        {"aten::f(ScalarType x=99) -> Tensor", "a default value of the argument's type", 22},
+        {"aten::f(Tensor x) -> (Tensor, ...", "',' or ')'", 34}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         tni_schema *s = NULL;
         char column[64];
@@ -310,6 +438,39 @@ Test(schema, extremes)
     cr_expect_eq(tni_schema_parse(ctx, "a::b(int[9999999999] x) -> Tensor", &s), TN_E_SYNTAX);
     cr_expect_eq(tni_schema_parse(ctx, "a::b(int[] x=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]) -> Tensor", &s),
                  TN_E_SYNTAX);
+}
+
+/*
+ * The parser's memory follows from the length of the text. Many lists whose default is one short number need more: such a
+ * schema is refused, wherever the memory ends.
+ */
+Test(schema, more_defaults_than_the_parser_has_memory_for)
+{
+    static char text[16000], filler[200];
+    memset(filler, 'x', sizeof filler - 1);
+    int refused = 0, accepted = 0;
+    for (int lists = 1; lists < 60; lists++) {
+        for (int letters = 0; letters < 200; letters += 3) {
+            size_t n = (size_t)snprintf(text, sizeof text, "a::b(");
+            for (int i = 0; i < lists; i++)
+                n += (size_t)snprintf(text + n, sizeof text - n, "int[16] a%d=1, ", i);
+            snprintf(text + n, sizeof text - n, "str s='%.*s') -> Tensor", letters, filler);
+            tni_schema *p = NULL;
+            int32_t status = tni_schema_parse(ctx, text, &p);
+            if (status) {
+                cr_assert_eq(status, TN_E_SYNTAX);
+                cr_assert_not_null(strstr(tn_last_error()->message, "expected a shorter schema"), "%s",
+                                   tn_last_error()->message);
+            } else {
+                cr_assert_eq(p->args[lists].default_value.count, (uint32_t)letters);
+                tni_schema_destroy(ctx, p);
+            }
+            refused += status != TN_OK;
+            accepted += status == TN_OK;
+        }
+    }
+    cr_expect_gt(refused, 0);
+    cr_expect_gt(accepted, 0);
 }
 
 /* ---- Mutations ----------------------------------------------------------------------------------------- */

@@ -64,6 +64,10 @@ Test(strides, blas)
     cr_expect_not(passes(op, tn_as_strided(s, x, TN_INTS(3, 4), TN_INTS(2, 1)))); /* rows overlap */
     cr_expect(passes(op, tn_as_strided(s, x, TN_INTS(1, 4), TN_INTS(2, 1))));
     cr_expect(passes(op, tn_as_strided(s, x, TN_INTS(4, 1), TN_INTS(1, 2))));
+    cr_expect(passes(op, tn_as_strided(s, x, TN_INTS(1, 3, 4), TN_INTS(0, 4, 1)))); /* size 1 */
+    cr_expect_not(passes(op, tn_as_strided(s, x, TN_INTS(2, 3, 4), TN_INTS(0, 4, 1))));
+    cr_expect_not(passes(op, tn_as_strided(s, x, TN_INTS(4, 3), TN_INTS(1, 2)))); /* columns overlap */
+    cr_expect_not(passes(op, tn_as_strided(s, x, TN_INTS(3, 3), TN_INTS(6, 2))));
     cr_expect(passes(op, vector));
     cr_expect_not(passes(op, tn_slice(s, vector, .dim = 0, .step = 2)));
 }
@@ -98,6 +102,12 @@ Test(strides, channels_last_for_several_arguments)
     cr_expect_eq(seen[1][1], 20, "brought to contiguous");
     CALL(op, tn_value_tensor(tn_transpose(s, x4, 0, 3)), tn_value_tensor(last4), tn_value_none());
     cr_expect_eq(seen[1][1], 20, "the first has neither format");
+    CALL(op, tn_value_tensor(last5), tn_value_tensor(last4), tn_value_tensor(v));
+    cr_expect_eq(seen[1][1], 20, "of four dimensions beside five: contiguous");
+    uint32_t optional =
+        define_for("test::optional(Tensor? x, Tensor y, Tensor z) -> Tensor", TN_STRIDES_CHANNELS_LAST, 0);
+    CALL(optional, tn_value_none(), tn_value_tensor(v), tn_value_tensor(last4));
+    cr_expect_eq(seen[2][1], 1, "the first that has four dimensions decides");
 }
 
 Test(strides, conjugated_and_negated)

@@ -374,6 +374,34 @@ Test(plugins, a_shim_that_no_folder_offers)
     tn_context_destroy(ctx);
 }
 
+/* Of two files for one shim the first serves; the other one's name is free, but it is not needed. */
+Test(plugins, two_files_for_one_shim)
+{
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
+    tn_context *ctx = NULL;
+    manifest("a.json", "skewed", "skewed_shim", ", \"shim\": \"validate\"");
+    manifest("b.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED);
+    cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_SKIPPED);
+    cr_assert_str_eq(candidate(ctx, 1).reason, "another file serves as this shim");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, libraries_are_closed_in_any_order)
+{
+    tn_context *ctx = cpu_context();
+    tn_library *first = NULL, *second = NULL;
+    cr_assert_eq(tn_library_open(ctx, built("library"), &first), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_library_open(ctx, built("skewed_operators"), &second), TN_OK, "%s",
+                 tn_last_error()->message);
+    cr_assert_eq(tn_library_close(first), TN_OK);
+    cr_assert_eq(tn_operator_find(ctx, "testlib::add_one"), 0);
+    cr_assert_eq(tn_library_open(ctx, built("skewed_operators"), &first), TN_E_EXISTS, "it is open still");
+    cr_assert_eq(tn_library_close(second), TN_OK);
+    tn_context_destroy(ctx);
+}
+
 Test(plugins, closing_is_refused_for_devices)
 {
     tn_context *ctx = context_of(folder);
@@ -414,6 +442,58 @@ static void failing_free(void *user, void *memory, uint64_t bytes)
     (void)bytes;
     if (memory) f->live--;
     free(memory);
+}
+
+/* A library that could not be opened or closed for want of memory can be opened and closed later. */
+Test(plugins, opening_and_closing_without_memory)
+{
+    failing f = {0};
+    tn_context_options options = {.size = sizeof options,
+                                  .flags = TN_CONTEXT_DEBUG_HANDLES, /* no block is kept for reuse */
+                                  .allocator = {&f, failing_alloc, failing_free}};
+    tn_context *ctx = NULL;
+    setenv("TENON_PLUGIN_SELECT", "cpu", 1);
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    int32_t refused_open = 0, refused_close = 0, opened = 0;
+    for (uint64_t n = 1; !opened; n++) {
+        tn_library *library = NULL;
+        cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+        f.fail_at = f.calls + n;
+        int32_t status = tn_library_open(ctx, built("library"), &library);
+        opened = f.calls < f.fail_at;
+        f.fail_at = 0;
+        refused_open += status != TN_OK;
+        if (status) {
+            cr_assert_eq(status, TN_E_OUT_OF_MEMORY, "allocation %llu: %s", (unsigned long long)n,
+                         tn_last_error()->message);
+            cr_assert_eq(tn_operator_find(ctx, "testlib::add_one"), 0);
+        } else {
+            expect_add_one(ctx);
+        }
+        tn_context_destroy(ctx);
+        cr_assert_eq(f.live, 0, "allocation %llu: %lld blocks left", (unsigned long long)n,
+                     (long long)f.live);
+    }
+    for (uint64_t n = 1, closed = 0; !closed; n++) {
+        tn_library *library = NULL;
+        cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+        cr_assert_eq(tn_library_open(ctx, built("library"), &library), TN_OK);
+        f.fail_at = f.calls + n;
+        int32_t status = tn_library_close(library);
+        closed = f.calls < f.fail_at;
+        f.fail_at = 0;
+        refused_close += status != TN_OK;
+        if (status) {
+            cr_assert_eq(status, TN_E_OUT_OF_MEMORY);
+            expect_add_one(ctx);
+            cr_assert_eq(tn_library_close(library), TN_OK);
+        }
+        cr_assert_eq(tn_operator_find(ctx, "testlib::add_one"), 0);
+        tn_context_destroy(ctx);
+        cr_assert_eq(f.live, 0);
+    }
+    cr_assert_gt(refused_open, 5);
+    cr_assert_gt(refused_close, 0);
 }
 
 Test(plugins, out_of_memory_anywhere_leaves_nothing)

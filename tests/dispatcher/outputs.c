@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where results go: tensors that are given for them, with other sizes, strides, dtypes and devices than the result, and
+ * arguments that a kernel writes besides its result.
+ */
+#include <math.h>
+#include <tenon/plugin.h>
+#include "support.h"
+
+TestSuite(outputs, .init = open_context, .fini = close_context);
+
+static void expect_sum(tn_tensor *t, double expected)
+{
+    cr_assert_not_null(t, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "no tensor");
+    double sum = tn_item_double(s, tn_sum(s, tn__to_copy(s, t, .dtype = TN_FLOAT64, .device = TN_CPU)));
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(sum, expected, "%g", sum);
+}
+
+static void expect_strides(const tn_tensor *t, int64_t first, int64_t second)
+{
+    cr_expect_eq(tn_tensor_strides(t)[0], first, "%lld", (long long)tn_tensor_strides(t)[0]);
+    cr_expect_eq(tn_tensor_strides(t)[1], second, "%lld", (long long)tn_tensor_strides(t)[1]);
+}
+
+static double element(tn_tensor *t, int64_t row, int64_t column)
+{
+    return tn_item_double(s, tn_select(s, tn_select(s, t, 0, row), 0, column));
+}
+
+static tn_tensor *rows_of(int64_t rows, int64_t columns)
+{
+    return tn_reshape(s, tn_arange(s, rows * columns, .dtype = TN_FLOAT32), TN_INTS(rows, columns));
+}
+
+/* ---- Given tensors ---- */
+
+Test(outputs, of_another_device)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    tn_add_out(s, x, x, tn_empty(s, TN_INTS(2), .device = tn_device_parse(ctx, "meta")));
+    expect_failure(TN_E_DEVICE, "add: Expected out tensor to have device cpu, but got meta instead");
+    tn_cat_out(s, TN_TENSORS(x, x), tn_empty(s, TN_INTS(4), .device = tn_device_parse(ctx, "reference:0")));
+    expect_failure(TN_E_DEVICE, "cat: Expected out tensor to have device cpu, but got reference:0 instead");
+}
+
+/* A given tensor of another size gets the strides that a new result would have. */
+Test(outputs, that_grow)
+{
+    tn_tensor *x = tn_t(s, rows_of(3, 4)), *narrow = tn_ones(s, TN_INTS(4, 1));
+    tn_tensor *out = tn_empty(s, TN_INTS(0));
+    cr_assert_not_null(tn_add_out(s, x, narrow, out));
+    expect_sum(out, 66 + 12);
+    expect_strides(out, 1, 4);
+    tn_tensor *large = tn_empty(s, TN_INTS(100));
+    cr_assert_not_null(tn_add_out(s, rows_of(2, 3), tn_ones(s, TN_INTS(3)), large));
+    expect_sum(large, 15 + 6);
+    expect_strides(large, 3, 1);
+    tn_tensor *small = tn_slice(s, tn_zeros(s, TN_INTS(8)), .start = 4); /* its storage has room for 8 */
+    cr_assert_not_null(tn_add_out(s, rows_of(3, 3), rows_of(3, 3), small));
+    expect_sum(small, 72);
+}
+
+Test(outputs, of_another_dtype)
+{
+    tn_tensor *x = rows_of(2, 2), *whole = tn_empty(s, TN_INTS(2, 2), .dtype = TN_INT32);
+    tn_add_out(s, x, x, whole);
+    expect_failure(TN_E_DTYPE, "result type Float can't be cast to the desired output type Int");
+    tn_tensor *wide = tn_empty(s, TN_INTS(2, 2), .dtype = TN_FLOAT64);
+    cr_assert_not_null(tn_mm_out(s, x, x, wide));
+    expect_sum(wide, 2 + 3 + 6 + 11);
+}
+
+/* In-place forms never grow. */
+Test(outputs, that_may_not_grow)
+{
+    tn_add_(s, tn_ones(s, TN_INTS(2)), tn_ones(s, TN_INTS(3, 2)));
+    expect_failure(TN_E_SHAPE, "output with shape [2] doesn't match the broadcast shape [3, 2]");
+}
+
+/* Matrices of a decomposition are column-major, whatever the strides of the given tensors are. */
+Test(outputs, whose_rule_gives_strides)
+{
+    tn_tensor *a = tn_from_data(s, TN_FLOAT64, TN_INTS(2, 2), (double[]){3, 1, 4, 2}, TN_CPU);
+    for (int turned = 0; turned < 2; turned++) {
+        tn_tensor *q = tn_empty(s, TN_INTS(2, 2), .dtype = TN_FLOAT64);
+        tn_tensor *r = tn_empty(s, TN_INTS(2, 2), .dtype = TN_FLOAT64);
+        if (turned) q = tn_t(s, q), r = tn_t(s, r);
+        tn_linalg_qr_result result = tn_linalg_qr_out(s, a, q, r);
+        cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+        cr_expect(result.Q == q && result.R == r);
+        tn_tensor *product = tn_mm(s, q, r);
+        cr_expect_float_eq(tn_item_double(s, tn_sum(s, tn_abs(s, tn_sub(s, product, a)))), 0, 1e-12);
+        cr_expect_float_eq(fabs(element(r, 0, 0)), 5, 1e-12); /* the norm of (3, 4) */
+        expect_strides(q, turned ? 1 : 2, turned ? 2 : 1);
+    }
+}
+
+static const char overlapping[] = "unsupported operation: more than one element of the written-to tensor "
+                                  "refers to a single memory location";
+
+Test(outputs, that_overlap_themselves)
+{
+    tn_tensor *one = tn_zeros(s, TN_INTS(1)), *wide = tn_expand(s, one, TN_INTS(3));
+    tn_tensor *index = tn_zeros(s, TN_INTS(3), .dtype = TN_INT64), *x = tn_ones(s, TN_INTS(3));
+    tn_scatter_(s, wide, 0, index, x);
+    expect_failure(TN_E_ARGUMENT, overlapping);
+    tn_add_(s, wide, x);
+    expect_failure(TN_E_ARGUMENT, overlapping);
+    tn_copy_(s, wide, x);
+    expect_failure(TN_E_ARGUMENT, overlapping);
+    cr_assert_not_null(tn_fill_scalar_(s, wide, 2)); /* each element gets the same */
+    expect_sum(one, 2);
+}
+
+/* The functional form of an operator that writes in place, with a given output. */
+Test(outputs, of_operators_that_write_in_place)
+{
+    tn_tensor *x = rows_of(2, 3), *index = tn_ones(s, TN_INTS(1, 3), .dtype = TN_INT64);
+    tn_tensor *given = tn_empty(s, TN_INTS(0)), *wide = tn_empty(s, TN_INTS(2, 3), .dtype = TN_FLOAT64);
+    cr_expect_eq(tn_scatter_value_out(s, x, 0, index, 10, given), given);
+    expect_sum(given, 0 + 1 + 2 + 30);
+    expect_sum(x, 15);
+    cr_expect_eq(tn_scatter_value_out(s, x, 0, index, 10, wide), wide);
+    expect_sum(wide, 33);
+    tn_scatter_value_out(s, x, 0, index, 10, tn_empty(s, TN_INTS(2, 3), .dtype = TN_INT64));
+    expect_failure(TN_E_DTYPE, "result type Float can't be cast to the desired output type Long");
+}
+
+/* ---- Arguments that are written besides the result ---- */
+
+static int32_t fill_second(void *self, const tn_call *call)
+{
+    tn_tensor *y = tn_value_as_tensor(call->args[1]);
+    float *to = tn_tensor_data(y);
+    for (int64_t i = 0; i < tn_tensor_numel(y); i++) to[i] = (float)i;
+    return TN_OK;
+}
+
+/* The kernel writes a copy with the strides that its row takes: it is copied back. */
+Test(outputs, written_arguments_of_other_strides)
+{
+    const char *schema = "test::second(Tensor x, Tensor(a!) y) -> Tensor";
+    const tn_kernel_row row = {
+        .size = sizeof row, .strides = TN_STRIDES_CONTIGUOUS, .schema = schema, .run = fill_second};
+    uint32_t op = define(schema);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *y = tn_zeros(s, TN_INTS(3, 2)), *turned = tn_t(s, y);
+    cr_assert_not_null(CALL(op, tn_value_tensor(x), tn_value_tensor(turned)));
+    expect_sum(turned, 15);
+    cr_expect_eq(element(y, 1, 0), 1); /* element (0, 1) of turned */
+    cr_expect_eq(element(y, 0, 1), 3);
+}
+
+/* ---- Calls without a tensor, and with lists ---- */
+
+static tn_dtype asked_dtype;
+
+static int32_t infer_two(void *self, const tn_call *call)
+{
+    const int64_t two = 2;
+    return call->host->define_output(call, 0, TN_INT16, 1, &two, 0);
+}
+
+static int32_t infer_like_last(void *self, const tn_call *call)
+{
+    const tn_value *list = &call->args[0];
+    const tn_tensor *last = list->as.tensors[list->count - 1];
+    return call->host->define_output(call, 0, tn_tensor_dtype(last), tn_tensor_rank(last),
+                                     tn_tensor_sizes(last), tn_tensor_device(last));
+}
+
+static int32_t count_and_sum(void *self, const tn_call *call)
+{
+    const tn_value *list = &call->args[0];
+    float *to = tn_tensor_data(call->outs[0].as.tensor);
+    to[0] = to[1] = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const tn_tensor *t = list->as.tensors[i];
+        if (!t) continue;
+        const float *from = tn_tensor_data(t);
+        to[0] += from[0], to[1] += from[1];
+    }
+    return TN_OK;
+}
+
+static int32_t fill_int16(void *self, const tn_call *call)
+{
+    int16_t *to = tn_tensor_data(call->outs[0].as.tensor);
+    asked_dtype = tn_tensor_dtype(call->outs[0].as.tensor);
+    to[0] = to[1] = (int16_t)call->args[0].as.i;
+    return TN_OK;
+}
+
+/* The row is chosen by the dtype of the result. */
+Test(outputs, calls_without_tensors)
+{
+    static const tn_dtype int16[] = {TN_INT16, 0};
+    const char *schema = "test::make(int n) -> Tensor";
+    const tn_operator_def def = {.size = sizeof def, .schema = schema, .infer = infer_two};
+    const tn_kernel_row row = {
+        .size = sizeof row, .strides = TN_STRIDES_ANY, .schema = schema, .run = fill_int16, .dtypes = int16};
+    uint32_t op = define_with(&def);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    expect_sum(CALL(op, tn_value_int(21)), 42);
+    cr_expect_eq(asked_dtype, TN_INT16);
+}
+
+/* Items that are missing stay missing; there is no limit to how many of a list must be copied. */
+Test(outputs, lists_that_must_be_copied)
+{
+    enum { MANY = 700 };
+    static tn_tensor *list[MANY];
+    const char *schema = "test::total(Tensor?[] list) -> Tensor";
+    const tn_operator_def def = {.size = sizeof def, .schema = schema, .infer = infer_like_last};
+    const tn_kernel_row row = {
+        .size = sizeof row, .strides = TN_STRIDES_CONTIGUOUS, .schema = schema, .run = count_and_sum};
+    uint32_t op = define_with(&def);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    tn_tensor *x = tn_slice(s, tn_arange(s, 4, .dtype = TN_FLOAT32), .step = 2); /* 0 2 */
+    for (int i = 1; i < MANY; i++) list[i] = x;
+    static const uint32_t counts[] = {2, 65, 66, 130, MANY};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        expect_sum(CALL(op, tn_value_tensors(list, counts[i])), 2.0 * (counts[i] - 1));
+}
