@@ -87,6 +87,40 @@ Test(allocator_options, wrong_options_are_named)
     refuse("no_cache:yes", TN_E_ARGUMENT, "no_cache is 'yes' (expected True or False)");
     refuse("expandable_segments:True", TN_E_UNSUPPORTED,
            "expandable_segments is 'True', but no device can map memory into a growing range");
+    static const char *const bad[] = {
+        "max_split_size_mb:25.5",
+        "max_split_size_mb:2000000000",
+        "max_split_size_mb:00000000000000000000000000000000000032",
+        "max_split_size_mc:64",
+        "garbage_collection_threshold:0",
+        "garbage_collection_threshold:x",
+        "garbage_collection_threshold:inf",
+        "per_process_memory_fraction:0",
+        "per_process_memory_fraction:-1",
+        "per_process_memory_fraction:",
+        "no_cache:Trus",
+        "no_cache:Falsy",
+        "expandable_segments:maybe",
+        "roundup_power2_divisions:0",
+        "roundup_power2_divisions:1.5",
+        "roundup_power2_divisions:2097152",
+        "roundup_power2_divisions:x",
+        "roundup_power2_divisions:[",
+        "roundup_power2_divisions:[4",
+        "roundup_power2_divisions:[256,>:4]",
+        "roundup_power2_divisions:[256:3,>:4]",
+        "roundup_power2_divisions:[3:1,>:4]",
+        "roundup_power2_divisions:[x:1,>:4]",
+        "roundup_power2_divisions:[256:x,>:4]",
+        "roundup_power2_divisions:[256:1,256:2,>:4]",
+        "roundup_power2_divisions:[1073741824:1,>:4]",
+        "roundup_power2_divisions:[>:]",
+        "roundup_power2_divisions:[256:1,512:2]",
+        "roundup_power2_divisions:[,>:4]",
+        "roundup_power2_divisions:[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:1,1024:1,2048:1,4096:1,"
+        "8192:1,16384:1,32768:1,>:1]",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(bad[i], TN_E_ARGUMENT, "memory_configure: ");
     cr_expect_eq(tn_memory_configure(ctx, d->id, NULL), TN_E_ARGUMENT);
     configure("expandable_segments:False");
     configure("");

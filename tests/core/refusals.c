@@ -279,6 +279,119 @@ Test(refusals, drivers_without_a_required_slot)
     }
 }
 
+/* Facts of a device as one number asks for them. */
+static int32_t odd_facts;
+
+static int32_t facts_of_odd_devices(void *self, uint32_t index, tn_device_facts *out)
+{
+    static const uint32_t alignments[] = {3, 128u << 20};
+    static const int32_t statuses[] = {-5, 4711, TN_E_DEVICE};
+    (void)self, (void)index;
+    if (odd_facts < 2) out->alignment = alignments[odd_facts];
+    if (odd_facts == 2) memset((char *)out + out->size, 1, 8);
+    return odd_facts < 3 ? TN_OK : statuses[odd_facts - 3];
+}
+
+Test(refusals, facts_that_no_device_has)
+{
+    static const struct {
+        int32_t status;
+        const char *part;
+    } cases[] = {
+        {TN_E_CONTRACT, "plugin fake: an alignment of 3 bytes (a power of two, at most 67108864)"},
+        {TN_E_CONTRACT, "plugin fake: an alignment of 134217728 bytes (a power of two, at most 67108864)"},
+        {TN_E_CONTRACT, "plugin fake: facts wrote past the "},
+        {TN_E_CONTRACT, "plugin fake: facts of a device returned -5, which is not a valid status"},
+        {TN_E_CONTRACT, "plugin fake: facts of a device returned 4711, which is not a valid status"},
+        {TN_E_DEVICE, "facts of a device"},
+    };
+    fake odd = {.type = "odd", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    tni_driver d = fake_driver(&odd);
+    d.device.facts = facts_of_odd_devices;
+    for (odd_facts = 0; odd_facts < 6; odd_facts++) {
+        cr_assert_eq(tni_device_type_add(ctx, &d), cases[odd_facts].status, "%d", odd_facts);
+        cr_expect_not_null(strstr(tn_last_error()->message, cases[odd_facts].part), "%s",
+                           tn_last_error()->message);
+    }
+    d = fake_driver(&gpu);
+    cr_assert_eq(tni_device_type_add(ctx, &d), TN_E_EXISTS);
+    expect_last(TN_E_EXISTS, "device type 'gpu' is already there");
+}
+
+/* A slot that says it is done and gives nothing. */
+static int32_t make_nothing(void *self, void *device, uint32_t flags, void **out)
+{
+    (void)self, (void)device, (void)flags;
+    *out = NULL;
+    return TN_OK;
+}
+
+static int32_t open_nothing(void *self, uint32_t index, void **out)
+{
+    (void)self, (void)index;
+    *out = NULL;
+    return TN_OK;
+}
+
+Test(refusals, handles_that_are_missing)
+{
+    tn_event *event = NULL;
+    static fake none[] = {{.type = "closed", .count = 1, .device_class = TN_DEVICE_DISCRETE},
+                          {.type = "eventless", .count = 1, .device_class = TN_DEVICE_DISCRETE}};
+    tni_driver d = fake_driver(&none[0]);
+    d.device.open = open_nothing;
+    cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
+    cr_assert_null(tni_device_get(ctx, tn_device_parse(ctx, "closed:0")));
+    cr_expect_not_null(
+        strstr(tn_last_error()->message, "plugin fake: open said it is done, but gave no handle"), "%s",
+        tn_last_error()->message);
+    d = fake_driver(&none[1]);
+    d.event.create = make_nothing;
+    cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, tn_device_parse(ctx, "eventless:0"), 0, &event), TN_E_CONTRACT);
+    expect_last(TN_E_CONTRACT, "plugin fake: event.create said it is done, but gave no handle");
+    cr_assert_null(event);
+}
+
+Test(refusals, events)
+{
+    tn_event *event = NULL, *other = NULL;
+    double ms;
+    static fake mute = {.type = "mute", .count = 1, .device_class = TN_DEVICE_DISCRETE, .no_events = 1};
+    const tni_driver d = fake_driver(&mute);
+    cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, tn_device_parse(ctx, "mute:0"), TN_EVENT_TIMING, &event),
+                 TN_E_UNSUPPORTED);
+    expect_last(TN_E_UNSUPPORTED, "plugin fake has no events with timing");
+    cr_assert_eq(tn_event_create(ctx, TN_CPU, TN_EVENT_TIMING, &event), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, tn_device_parse(ctx, "gpu:0"), TN_EVENT_TIMING, &other), TN_OK);
+    cr_assert_eq(tn_event_elapsed(event, other, &ms), TN_E_DEVICE);
+    expect_last(TN_E_DEVICE, "the two events are of different devices");
+    tn_event_release(event);
+    cr_assert_eq(tn_event_create(ctx, tn_device_parse(ctx, "gpu:0"), TN_EVENT_TIMING, &event), TN_OK);
+    cr_assert_eq(tn_event_record(event, tn_stream_current(ctx, tn_device_parse(ctx, "gpu:0"))), TN_OK);
+    cr_assert_neq(tn_event_elapsed(event, other, &ms), TN_OK, "one of them was never recorded");
+    cr_assert_neq(tn_event_elapsed(other, event, &ms), TN_OK);
+    tn_event_release(event);
+    tn_event_release(other);
+    tn_event_release(NULL);
+}
+
+Test(refusals, half_of_an_allocator)
+{
+    counting c = {0};
+    tn_context *own = NULL;
+    tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    options.allocator = counting_allocator(&c);
+    options.allocator.free = NULL;
+    cr_assert_eq(tn_context_create(&options, &own), TN_E_ARGUMENT);
+    expect_last(TN_E_ARGUMENT, "tn_context_options: allocator needs both alloc and free");
+    options.allocator = counting_allocator(&c);
+    options.allocator.alloc = NULL;
+    cr_assert_eq(tn_context_create(&options, &own), TN_E_ARGUMENT);
+    cr_assert_eq(c.calls, 0);
+}
+
 Test(refusals, more_devices_than_there_can_be)
 {
     fake crowd = {.type = "crowd", .count = INT16_MAX + 1};

@@ -282,6 +282,11 @@ Test(safetensors, refuses_bad_headers)
         {"{" ENTRY("a", "[0,4]") "," ENTRY("b", "[0,4]") "}", 4, "overlap"},
         {"{" ENTRY("a", "[0,4]") "," ENTRY("b", "[5,9]") "}", 9, "hole"},
         {"{" ENTRY("a", "[0,4]") "," ENTRY("a", "[4,8]") "}", 8, "twice"},
+        {A_("[9007199254740994]", "[0,8]"), 8, "non-negative integer"},
+        {A_("[9007199254740992,1024]", "[0,0]"), 0, "overflow"},
+        {A_("[2]", "[\"a\",8]"), 8, "two numbers"},
+        {A_("[2]", "[0,\"a\"]"), 8, "two numbers"},
+        {"{" ENTRY("b", "[0,4]") "," ENTRY("a", "[0,4]") "," ENTRY("c", "[0,3]") "}", 4, "do not fit"},
         {"{\"__metadata__\":1}", 0, "not a map"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "not text"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "twice"},
@@ -299,6 +304,76 @@ Test(safetensors, refuses_bad_headers)
 }
 
 /* A tensor with more than TN_MAX_RANK dimensions can be listed but not read; thousands of dimensions are refused. */
+/* Empty tensors lie between others, in any order of the header. */
+Test(safetensors, ranges_that_begin_at_one_place)
+{
+    static const char header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                                 "\"c\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                                 "\"a\":{\"dtype\":\"I64\",\"shape\":[0,7],\"data_offsets\":[0,0]},"
+                                 "\"d\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[2,2]}}";
+    static const char *const names[] = {"a", "b", "c", "d"};
+    tn_safetensors *f = NULL;
+    put(header, sizeof header - 1, "\x05\x06", 2);
+    cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_safetensors_count(f), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        const tn_tensor *t = tn_safetensors_get(s, f, names[i], TN_CPU);
+        cr_assert_not_null(t, "%s", names[i]);
+        cr_expect_eq(tn_tensor_numel(t), i == 1 ? 2 : 0);
+    }
+    cr_assert_null(tn_safetensors_get(s, f, NULL, TN_CPU));
+    cr_assert(strstr(tn_scope_error(s)->message, "no tensor '(null)'"));
+    tn_scope_clear(s);
+    tn_safetensors_close(f);
+    cr_assert_eq(tn_safetensors_open(ctx, NULL, &f), TN_E_ARGUMENT);
+    cr_assert_eq(tn_safetensors_open(ctx, path, NULL), TN_E_ARGUMENT);
+    cr_assert_null(tn_safetensors_metadata(NULL, "format"));
+}
+
+static void refuse_to_save(const char *to, const tn_named_tensor *tensors, uint64_t count,
+                           const char *const *pairs, uint64_t n_pairs, int32_t status, const char *part)
+{
+    cr_assert_eq(tn_safetensors_save(s, to, tensors, count, pairs, n_pairs), status, "%s", part);
+    cr_expect_not_null(strstr(tn_scope_error(s)->message, part), "%s: %s", part, tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    tn_clear_error();
+}
+
+Test(safetensors, what_cannot_be_saved)
+{
+    static const char *const bad[][2] = {{NULL, "x"}, {"x", NULL}, {"\xff", "x"}, {"x", "\xff"}};
+    static const char *const twice[] = {"a", "b", "a", "c"};
+    static char far[5000];
+    const tn_named_tensor one = {"x", tn_from_data(s, TN_UINT8, TN_INTS(1), "\x07", TN_CPU)};
+    refuse_to_save(NULL, &one, 1, NULL, 0, TN_E_ARGUMENT, "path, tensors or metadata is NULL");
+    refuse_to_save(path, NULL, 1, NULL, 0, TN_E_ARGUMENT, "path, tensors or metadata is NULL");
+    refuse_to_save(path, &one, 1, NULL, 1, TN_E_ARGUMENT, "path, tensors or metadata is NULL");
+    for (int i = 0; i < 4; i++)
+        refuse_to_save(path, &one, 1, bad[i], 1, TN_E_ARGUMENT, "metadata must be pairs of UTF-8 text");
+    refuse_to_save(path, &one, 1, twice, 2, TN_E_ARGUMENT, "metadata has the key 'a' twice");
+    memset(far, 'x', sizeof far - 1);
+    refuse_to_save(far, &one, 1, NULL, 0, TN_E_IO, "xxxx");
+    refuse_to_save("/nonexistent/file", &one, 1, NULL, 0, TN_E_IO, "making a file beside it");
+}
+
+/* A temporary file that another run left is passed over, and a path may have no folder in it. */
+Test(safetensors, names_beside_the_file)
+{
+    char left[700], before[512];
+    const tn_named_tensor one = {"x", tn_from_data(s, TN_UINT8, TN_INTS(1), "\x07", TN_CPU)};
+    cr_assert_not_null(getcwd(before, sizeof before));
+    cr_assert_eq(chdir(folder), 0);
+    snprintf(left, sizeof left, "file.%d-0.tmp", (int)getpid());
+    FILE *f = fopen(left, "w");
+    cr_assert_not_null(f);
+    fclose(f);
+    cr_assert_eq(tn_safetensors_save(s, "file", &one, 1, NULL, 0), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert_eq(remove(left), 0, "it is not ours to remove");
+    cr_assert_eq(tn_safetensors_save(s, "file", NULL, 0, NULL, 0), TN_OK);
+    cr_assert_eq(chdir(before), 0);
+    cr_assert_eq(try_open(), TN_OK);
+}
+
 Test(safetensors, absurd_ranks)
 {
     char header[5000];

@@ -297,6 +297,83 @@ Test(definitions, kernels_and_the_host)
     }
 }
 
+static int released;
+
+static int32_t keep_two(void *self, const tn_call *call)
+{
+    for (int i = 0; i < 2; i++) {
+        int32_t status = call->host->keep_alive(call, &released, count_release);
+        if (status) return status;
+    }
+    return released ? TN_E_INTERNAL : TN_OK;
+}
+
+/* What a kernel keeps is released once, after it has run. */
+Test(definitions, what_a_kernel_keeps)
+{
+    const char *schema = "test::keeps(Tensor x) -> Tensor";
+    uint32_t op = define(schema);
+    add_row("cpu", schema, 0, keep_two, NULL);
+    cr_assert_not_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+    cr_expect_eq(released, 2);
+}
+
+static int32_t refuse_late(void *self, const tn_call *call)
+{
+    return TN_E_UNSUPPORTED;
+}
+
+/* A kernel that said it can run and then does not: the next row runs, and the contract's breach is reported. */
+Test(definitions, kernels_that_refuse_too_late)
+{
+    static const tn_dtype complex64[] = {TN_COMPLEX64, 0};
+    const char *custom = "test::refuses(Tensor x) -> Tensor";
+    uint32_t op = define(custom), before = tn_inspect_finding_count(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){-1, 2}, TN_CPU);
+    tn_tensor *z = tn_ones(s, TN_INTS(2), .dtype = TN_COMPLEX64);
+    add_row("cpu", custom, 0, refuse_late, NULL);
+    cr_expect_null(CALL(op, tn_value_tensor(x)));
+    expect_failure(TN_E_UNSUPPORTED, "refuses");
+    cr_expect_eq(tn_inspect_finding_count(ctx), before + 1);
+    static const char *const rows[] = {
+        "aten::relu(Tensor self) -> Tensor",
+        "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+        "aten::mm(Tensor self, Tensor mat2) -> Tensor"};
+    for (int i = 0; i < 3; i++) add_row("cpu", rows[i], 1000, refuse_late, NULL);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, tn_relu(s, x))), 2);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, tn_cumsum(s, x, 0))), 0);
+    tn_tensor *row = tn_reshape(s, x, TN_INTS(1, 2)), *column = tn_reshape(s, x, TN_INTS(2, 1));
+    cr_expect_eq(tn_item_double(s, tn_mm(s, row, column)), 5);
+    /* Of this dtype there is no other row. */
+    const tn_kernel_row only = {.size = sizeof only,
+                                .strides = TN_STRIDES_ANY,
+                                .schema = rows[0],
+                                .run = refuse_late,
+                                .dtypes = complex64};
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &only, 1), TN_OK);
+    cr_expect_null(tn_relu(s, z));
+    cr_expect_eq(tn_scope_failed(s), TN_E_UNSUPPORTED);
+    tn_scope_clear(s);
+}
+
+Test(definitions, room_for_results)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(3));
+    tn_value outs[4], topk[] = {tn_value_tensor(x), tn_value_int(1)}, one = tn_value_tensor(x);
+    for (int i = 0; i < 4; i++) outs[i] = tn_value_int(7);
+    cr_expect_eq(tn_scope_call(s, TN_OP_RELU, &one, 1, outs, 4), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, outs[0].as.tensor)), 3);
+    for (int i = 1; i < 4; i++) cr_expect_eq(outs[i].tag, TN_TAG_NONE, "%d", i);
+    cr_expect_neq(tn_scope_call(s, TN_OP_TOPK, topk, 2, outs, 1), TN_OK);
+    expect_failure(TN_E_ARGUMENT, "the operator has 2 results, but there is room for 1");
+    cr_expect_eq(outs[0].tag, TN_TAG_NONE);
+    tn_error *error = NULL;
+    cr_expect_eq(tn_call_operator(ctx, TN_OP_RELU, &one, 1, outs, 3, &error), TN_OK);
+    cr_expect_null(error);
+    cr_expect_eq(outs[2].tag, TN_TAG_NONE);
+    tn_value_release(ctx, &outs[0]);
+}
+
 /* A composite that fails, or gives an output that is not there. */
 static int32_t compose(void *self, const tn_call *call)
 {

@@ -127,6 +127,37 @@ Test(outputs, of_operators_that_write_in_place)
     expect_failure(TN_E_DTYPE, "result type Float can't be cast to the desired output type Long");
 }
 
+/* A number on the CPU beside a tensor elsewhere, which is to be read conjugated: it is copied there first. */
+Test(outputs, conjugated_numbers_of_the_cpu)
+{
+    tn_device there = tn_device_parse(ctx, "reference:0");
+    double sum[2];
+    tn_tensor *i = tn_from_data(s, TN_COMPLEX64, TN_NO_INTS, (float[]){0, 1}, TN_CPU);
+    tn_tensor *z = tn_full(s, TN_INTS(2), 3, .dtype = TN_COMPLEX64, .device = there);
+    tn_tensor *product = tn_sum(s, tn_mul(s, z, tn_conj(s, i)));
+    cr_assert_eq(tn_item_complex(s, product, sum), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect(sum[0] == 0 && sum[1] == -6, "%g %g", sum[0], sum[1]);
+}
+
+/* Filling what is read conjugated or negated: it reads as the value afterwards. */
+Test(outputs, fills_of_lazy_tensors)
+{
+    const double pair[] = {2, 5};
+    double item[2];
+    tn_tensor *z = tn_ones(s, TN_INTS(2), .dtype = TN_COMPLEX64), *c = tn_conj(s, z);
+    tn_fill_scalar_(s, c, tn_value_complex(pair));
+    cr_assert_eq(tn_item_complex(s, tn_select(s, c, 0, 1), item), TN_OK);
+    cr_expect(item[0] == 2 && item[1] == 5);
+    cr_assert_eq(tn_item_complex(s, tn_select(s, z, 0, 1), item), TN_OK);
+    cr_expect(item[0] == 2 && item[1] == -5);
+    tn_tensor *n = tn_imag(s, c); /* negated: the imaginary part of a conjugate */
+    tn_fill_scalar_(s, n, 3);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, n)), 6);
+    cr_assert_eq(tn_item_complex(s, tn_select(s, z, 0, 0), item), TN_OK);
+    cr_expect(item[0] == 2 && item[1] == -3);
+}
+
 /* ---- Arguments that are written besides the result ---- */
 
 static int32_t fill_second(void *self, const tn_call *call)

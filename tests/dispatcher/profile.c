@@ -465,6 +465,65 @@ Test(profile, refusals)
     cr_expect_eq(tn_profile_write(p, "/dev/full"), TN_E_IO);
     expect_last_error(TN_E_IO, "/dev/full cannot be written: No space left on device");
     cr_expect_eq(tn_profile_write(NULL, "x"), TN_E_ARGUMENT);
+    cr_expect_eq(tn_profile_write(p, NULL), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "profile_write: path is NULL");
+    cr_expect_eq(tn_profile_text(NULL, 0, NULL, 0), 0);
+    tn_profile_release(p);
+    tn_profile_release(NULL);
+}
+
+/* What a text needs is the same whatever there is room for; flags decide about the columns. */
+Test(profile, text_without_room)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    for (int with = 0; with < 2; with++) {
+        char all[4096];
+        begin(with ? TN_PROFILE_SHAPES | TN_PROFILE_MEMORY : 0);
+        for (int i = 0; i < 3; i++) tn_exp(s, x);
+        tn_profile *p = end();
+        uint64_t length = tn_profile_text(p, 100, all, sizeof all);
+        cr_expect_eq(tn_profile_text(p, 100, NULL, 0), length);
+        cr_expect_eq(tn_profile_text(p, 100, NULL, 50), length);
+        cr_expect_eq(strstr(all, "bytes") != NULL, with, "%s", all);
+        cr_expect_eq(strstr(all, "shapes") != NULL, with, "%s", all);
+        cr_expect_null(strstr(all, "more"));
+        tn_profile_release(p);
+    }
+}
+
+/* Ranges and operators that take longer are shown in milliseconds, then in seconds. */
+Test(profile, long_times)
+{
+    char all[4096];
+    begin(0);
+    tn_profile_range_begin(ctx, "long");
+    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    tn_profile_range_end(ctx);
+    tn_profile *p = end();
+    tn_profile_text(p, 0, all, sizeof all);
+    cr_expect_not_null(strstr(all, " ms"), "%s", all);
+    tn_profile_release(p);
+}
+
+/* Calls that differ in one thing have rows of their own: the shapes, the dtype, the name of a range. */
+Test(profile, rows_that_differ_in_one_thing)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(2)), *b = tn_ones(s, TN_INTS(3)),
+              *c = tn_ones(s, TN_INTS(2), .dtype = TN_FLOAT64), *d = tn_ones(s, TN_INTS(2, 1));
+    tn_tensor *each[] = {a, b, c, d};
+    static const char *const shapes[] = {"float32 [2]", "float32 [3]", "float64 [2]", "float32 [2, 1]"};
+    begin(TN_PROFILE_SHAPES);
+    for (int i = 0; i < 12; i++) tn_exp(s, each[i % 4]);
+    for (int i = 0; i < 300; i++) { /* more names than the table has places at first */
+        char name[16];
+        snprintf(name, sizeof name, "range %d", i % 150);
+        tn_profile_range_begin(ctx, name);
+        tn_profile_range_end(ctx);
+    }
+    tn_profile *p = end();
+    for (int i = 0; i < 4; i++) cr_expect_eq(row_with(p, "aten::exp", shapes[i]).calls, 3, "%s", shapes[i]);
+    cr_expect_eq(row_of(p, "range 0").calls, 2);
+    cr_expect_eq(row_of(p, "range 149").calls, 2);
     tn_profile_release(p);
 }
 

@@ -82,6 +82,25 @@ Test(traces, arguments_of_every_kind)
     tn_call_trace_release(NULL);
 }
 
+/* A number in the place of a tensor is recorded as a number. */
+Test(traces, numbers_in_place_of_tensors)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *out = NULL;
+    char text[2048];
+    uint32_t mul = tn_operator_find(ctx, "aten::mul.Tensor");
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    tn_tensor *y = CALL(mul, tn_value_tensor(x), tn_value_float(2.5));
+    cr_assert_not_null(y, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    tn_call_trace_text(trace, text, sizeof text);
+    cr_expect_str_eq(text, "%1 = aten::mul.Tensor(%0, 2.5)\n");
+    tn_tensor *four = tn_full(s, TN_INTS(2), 4, .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_call_trace_run(s, trace, TN_TENSORS(four), &out), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, out)), 20);
+    tn_call_trace_release(trace);
+}
+
 Test(traces, what_cannot_be_recorded)
 {
     static const char *const strings[] = {"a"};

@@ -8,7 +8,6 @@
 #include "dispatcher/plugin/discovery.h"
 #include "dispatcher/plugin/shims.h"
 #include "dispatcher/plugin/trust.h"
-#include "dispatcher/rooms.h"
 
 static tn_context *ctx;
 static char folder[PATH_MAX];
@@ -382,40 +381,6 @@ Test(discovery, shims_are_loaded_on_request_only)
     d = discover(&s);
     expect(&d, 0, "skewed", TNI_CANDIDATE_READY, NULL);
     tni_discovery_finish(&d);
-}
-
-/* This program has no folder of plugins beside it. A context is not made without a shim that was requested. */
-Test(discovery, a_shim_that_no_folder_offers)
-{
-    const tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "record=x"};
-    static const char *const reasons[] = {"no manifest in the search path or the standard folders offers it",
-                                          "cannot find library"};
-    for (int i = 0; i < 2; i++) {
-        if (i == 1) manifest_for("a.json", "skewed", "libabsent.so", ", \"shim\": \"record\"");
-        cr_assert_eq(tni_plugins_init(ctx, &options), TN_E_NOT_FOUND);
-        assert_contains(tn_last_error()->message,
-                        "shim 'record' was requested (TENON_RECORD=x or an option of the context): ");
-        assert_contains(tn_last_error()->message, reasons[i]);
-        cr_assert_null(ctx->plugins);
-    }
-}
-
-/* Tools that list what there is show each shim that was requested, with the reason why it is not there. */
-Test(discovery, missing_shims_that_are_tolerated)
-{
-    const tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "record=x"};
-    tn_candidate_info info = {.size = sizeof info};
-    ctx->flags |= TN_CONTEXT_TOLERATE_SHIMS;
-    cr_assert_eq(tni_plugins_init(ctx, &options), TN_OK, "%s", tn_last_error()->message);
-    cr_assert_eq(tn_inspect_candidate_count(ctx), 1);
-    cr_assert_eq(tn_inspect_candidate(ctx, 0, &info), TN_OK);
-    cr_expect_str_eq(info.name, "record");
-    cr_expect_str_eq(info.shim, "record");
-    cr_expect_str_eq(info.library, "");
-    cr_expect_str_eq(info.version, "");
-    cr_expect_eq(info.state, TN_CANDIDATE_FAILED);
-    cr_expect_str_eq(info.reason, "no manifest in the search path or the standard folders offers it");
-    tni_plugins_finish(ctx);
 }
 
 /* Cut, so that it matches nothing. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Discovery and loading as a program sees them: through the public headers and the shared library alone. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -386,6 +387,50 @@ Test(plugins, two_files_for_one_shim)
     cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_SKIPPED);
     cr_assert_str_eq(candidate(ctx, 1).reason, "another file serves as this shim");
     tn_context_destroy(ctx);
+}
+
+/* A copy of the library in an empty folder: no plugin lies beside it, and a shim that is requested is not there. */
+Test(plugins, a_shim_that_nothing_offers)
+{
+    char copy[PATH_MAX + 32], command[2 * PATH_MAX + 64];
+    Dl_info here;
+    int32_t (*create)(const tn_context_options *, tn_context **);
+    const tn_error *(*last_error)(void);
+    uint32_t (*count)(tn_context *);
+    int32_t (*inspect)(tn_context *, uint32_t, tn_candidate_info *);
+    void (*destroy)(tn_context *);
+    cr_assert(dladdr((void *)(uintptr_t)tn_context_create, &here));
+    snprintf(copy, sizeof copy, "%s/libtenon.so", folder);
+    snprintf(command, sizeof command, "cp -L '%s' '%s'", here.dli_fname, copy);
+    cr_assert_eq(system(command), 0);
+    void *library = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
+    cr_assert_not_null(library, "%s", dlerror());
+    *(void **)&create = dlsym(library, "tn_context_create");
+    *(void **)&last_error = dlsym(library, "tn_last_error");
+    *(void **)&count = dlsym(library, "tn_inspect_candidate_count");
+    *(void **)&inspect = dlsym(library, "tn_inspect_candidate");
+    *(void **)&destroy = dlsym(library, "tn_context_destroy");
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "record=x"};
+    tn_context *ctx = NULL;
+    cr_assert_eq(create(&options, &ctx), TN_E_NOT_FOUND);
+    cr_assert_str_eq(last_error()->message,
+                     "shim 'record' was requested (TENON_RECORD=x or an option of the context): "
+                     "no manifest in the search path or the standard folders offers it");
+    options.flags = TN_CONTEXT_TOLERATE_SHIMS; /* tools list what was requested, with the reason */
+    tn_candidate_info info = {.size = sizeof info};
+    cr_assert_eq(create(&options, &ctx), TN_OK);
+    cr_assert_eq(count(ctx), 1);
+    cr_assert_eq(inspect(ctx, 0, &info), TN_OK);
+    cr_expect_str_eq(info.name, "record");
+    cr_expect_str_eq(info.shim, "record");
+    cr_expect_str_eq(info.version, "");
+    cr_expect_eq(info.state, TN_CANDIDATE_FAILED);
+    cr_expect_str_eq(info.reason, "no manifest in the search path or the standard folders offers it");
+    destroy(ctx);
+    manifest("a.json", "skewed", "absent", ", \"shim\": \"record\"");
+    options.flags = 0;
+    cr_assert_eq(create(&options, &ctx), TN_E_NOT_FOUND);
+    assert_contains(last_error()->message, "cannot find library");
 }
 
 Test(plugins, libraries_are_closed_in_any_order)
