@@ -421,7 +421,7 @@ Test(collectives, communicators_of_wrong_devices)
     tn_communicator_release(NULL);
     cr_assert_eq(tn_communicator_size(NULL), 0);
     cr_assert_eq(tn_communicator_device(NULL, 0), 0);
-    cr_assert_eq(tn_communicator_reduces(NULL, TN_FLOAT32), 0);
+    cr_assert_eq(tn_communicator_reduces(NULL, TN_FLOAT32, TN_REDUCE_SUM), 0);
     close_world(&w);
 }
 

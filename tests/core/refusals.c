@@ -326,9 +326,9 @@ static int32_t make_nothing(void *self, void *device, uint32_t flags, void **out
     return TN_OK;
 }
 
-static int32_t open_nothing(void *self, uint32_t index, void **out)
+static int32_t open_nothing(void *self, uint32_t index, const tn_device_options *options, void **out)
 {
-    (void)self, (void)index;
+    (void)self, (void)index, (void)options;
     *out = NULL;
     return TN_OK;
 }

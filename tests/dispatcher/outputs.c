@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <tenon/plugin.h>
+#include "../plugins/slots.h"
 #include "support.h"
 
 TestSuite(outputs, .init = open_context, .fini = close_context);
@@ -190,15 +191,15 @@ static tn_dtype asked_dtype;
 static int32_t infer_two(void *self, const tn_call *call)
 {
     const int64_t two = 2;
-    return call->host->define_output(call, 0, TN_INT16, 1, &two, 0);
+    return slot_define(call, call->host, 0, TN_INT16, 1, &two, 0);
 }
 
 static int32_t infer_like_last(void *self, const tn_call *call)
 {
     const tn_value *list = &call->args[0];
     const tn_tensor *last = list->as.tensors[list->count - 1];
-    return call->host->define_output(call, 0, tn_tensor_dtype(last), tn_tensor_rank(last),
-                                     tn_tensor_sizes(last), tn_tensor_device(last));
+    return slot_define(call, call->host, 0, tn_tensor_dtype(last), tn_tensor_rank(last),
+                       tn_tensor_sizes(last), tn_tensor_device(last));
 }
 
 static int32_t count_and_sum(void *self, const tn_call *call)
