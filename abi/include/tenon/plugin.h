@@ -276,8 +276,8 @@ typedef struct tn_device_interface {
     uint32_t reserved;
     const char *type; /* "acme": what users write before the colon */
     /* Number of devices. Without hardware: TN_OK, 0 and a reason, a static text (NULL if there are
-     * devices). Called once, when a program first asks for devices; until then the plugin starts no driver, so
-     * that a program which stays on the CPU does not pay for it, and may fork. */
+     * devices). Called once, after init; a later host may call it when a program first asks for devices, so a
+     * plugin starts no driver before it. */
     int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count,
                          TN_OUT const char **out_reason) TN_HOST_THREAD;
     /* Fills *out (for example: fill a struct of your own and copy the smaller size). May be called before
