@@ -47,11 +47,11 @@ void *acme_address(void *handle, uint64_t offset)
 static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     const tn_host *host = ((state *)self)->host;
-    size_t alignment = request->alignment > 64 ? request->alignment : 64;
     if (request->flags)
         return host->error(host->context, TN_E_UNKNOWN_FIELD, "acme: unknown flags of memory");
     void **handle = malloc(sizeof(*handle));
-    if (!handle || posix_memalign(handle, alignment, request->bytes)) {
+    if (!handle ||
+        posix_memalign(handle, request->alignment > 64 ? request->alignment : 64, request->bytes)) {
         free(handle);
         return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
     }
@@ -156,8 +156,7 @@ static void shutdown(void *self)
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
+    if (tn_negotiate(offer, out)) return TN_E_VERSION;
     out->init = init;
     out->get_interface = get_interface;
     out->quiesce = quiesce;

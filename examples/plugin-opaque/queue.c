@@ -13,10 +13,7 @@ static int32_t stream_create(void *self, void *device, const tn_stream_options *
     acme_stream *made = calloc(1, sizeof(*made));
     int32_t status = made ? tn_worker_start(&made->worker, s->host)
                           : s->host->error(s->host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    if (status) {
-        free(made);
-        return status;
-    }
+    if (status) return free(made), status;
     pthread_mutex_lock(&s->lock);
     made->next = s->streams;
     s->streams = made;
