@@ -77,10 +77,9 @@ static int32_t prepare_on_host(tni_prepared *p, tn_dtype dtype, tn_tensor **io)
         return TN_OK;
     int32_t status = tni_tensor_create(t->ctx, TN_CPU, dtype, t->desc.rank, t->desc.sizes, NULL, &copy);
     if (!status && (status = tni_copy_tensor(copy, t)) != TN_OK) tn_release(copy);
-    if (status) return status;
-    if (!tni_prepared_own(p, copy)) return TN_E_INTERNAL;
-    *io = copy;
-    return TN_OK;
+    if (!status) status = tni_prepared_own(p, copy);
+    if (!status) *io = copy;
+    return status;
 }
 
 /* Replaces *io by a copy if the row needs another dtype, device or memory format. TN_E_UNSUPPORTED: the row does not
