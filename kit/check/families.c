@@ -361,7 +361,7 @@ static void run_family_case(check_target *t, const check_case *c, check_result *
     call_plan plan = {.op = tn_operator_find(t->ctx, data->family->op),
                       .name = data->family->op,
                       .seed = check_seed(t, c),
-                      .tolerance = {-1, 0}};
+                      .tolerance = {.rtol = -1}};
     draft d = {.plan = &plan};
     if (!check_that(out, plan.op != 0, "there is no operator %s", data->family->op)) return;
     data->family->build(&d, data, c->number);

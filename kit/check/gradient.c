@@ -102,7 +102,7 @@ static void run_comparison(check_target *t, const check_case *c, check_result *o
     call_plan p = {0};
     prepare(t, c, &p, tensors);
     model_plan m = {
-        .name = p.name, .function = call_plan_of, .data = &p, .seed = p.seed, .tolerance = {1e-4, 1e-5}};
+        .name = p.name, .function = call_plan_of, .data = &p, .seed = p.seed, .tolerance = {1e-4, 1e-5, 0}};
     for (uint32_t i = 0; i < p.n_args && m.n_inputs < MODEL_MAX_INPUTS; i++) {
         if (p.args[i].tag != TN_TAG_POINTER) continue;
         if (tn_dtype_is_floating(tensors[i].dtype)) m.leaves |= 1u << m.n_inputs;

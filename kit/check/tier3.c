@@ -198,7 +198,7 @@ static void run_convolution(check_target *t, const check_case *c, check_result *
                     .n_inputs = g->bias ? 3 : 2,
                     .leaves = g->bias ? 7 : 3,
                     .seed = check_seed(t, c),
-                    .tolerance = {-1, 0}};
+                    .tolerance = {.rtol = -1}};
     int64_t channels = g->transposed ? g->weight[1] * g->groups : g->weight[0];
     for (uint32_t i = 0; i < p.n_inputs; i++) contents(&p.inputs[i], w->dtype, 1);
     set_picture(&p.inputs[0], g);

@@ -117,8 +117,8 @@ Test(allocator_options, wrong_options_are_named)
         "roundup_power2_divisions:[>:]",
         "roundup_power2_divisions:[256:1,512:2]",
         "roundup_power2_divisions:[,>:4]",
-        "roundup_power2_divisions:[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:1,1024:1,2048:1,4096:1,"
-        "8192:1,16384:1,32768:1,>:1]",
+        ("roundup_power2_divisions:[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:1,1024:1,2048:1,4096:1,"
+         "8192:1,16384:1,32768:1,>:1]"),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(bad[i], TN_E_ARGUMENT, "memory_configure: ");
     cr_expect_eq(tn_memory_configure(ctx, d->id, NULL), TN_E_ARGUMENT);

@@ -15,7 +15,7 @@ typedef struct world {
 
 static world begin(void)
 {
-    world w = {NULL};
+    world w = {.ctx = NULL};
     cr_assert_eq(tn_context_create(NULL, &w.ctx), TN_OK);
     w.device = tn_device_parse(w.ctx, "reference:0");
     w.s = tn_scope_open(w.ctx);
