@@ -189,10 +189,12 @@ static int32_t look_at_all(const tni_vector *before, int memory, const code_part
     DIR *folder = opendir("/proc/self/task");
     const struct dirent *entry;
     int32_t most = folder ? TNI_THREADS_NONE : TNI_THREADS_OTHERS;
+    int32_t self = (int32_t)gettid(); /* it is not the library's, though its stack may hold addresses of it */
     *out_wait = 0;
     while (folder && (entry = readdir(folder))) {
         int32_t id = (int32_t)strtol(entry->d_name, NULL, 10);
-        int32_t found = id <= 0 || is_in(before, id) ? TNI_THREADS_NONE : look_at(id, memory, code);
+        int32_t known = id <= 0 || id == self || is_in(before, id);
+        int32_t found = known ? TNI_THREADS_NONE : look_at(id, memory, code);
         if (found >= TNI_THREADS_INSIDE) *out_wait = 1;
         if (found == TNI_THREADS_INSIDE) *out_thread = id;
         if (found == RUNS) found = TNI_THREADS_OTHERS;
