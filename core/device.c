@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device types and their devices: registration of a driver's tables, opening at first use, the current device
- * of a thread, and what the public header answers about one device. Choosing among devices is
- * device_choose.c. Knows no type by name but "cpu" and "meta", whose numbers the contract fixes.
+ * Devices: opening at first use, loss, the current device of a thread, and what the public header answers about
+ * one device. Device types are in device_type.c, the choice among devices in device_choose.c. Knows no type by name
+ * but "cpu" and "meta", whose numbers the contract fixes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -67,80 +67,7 @@ static tni_device *refuse_lost(const tni_device *d)
     return NULL;
 }
 
-/* ---- Registration -------------------------------------------------------------------------------------- */
-
-static int32_t check_driver(const tni_driver *d)
-{
-    const char *missing = NULL;
-    if (!d->device.type || !d->device.type[0] || strchr(d->device.type, ':'))
-        return tni_error(TN_E_CONTRACT, "plugin %s: a device type needs a name without ':'", d->plugin);
-    if (!d->device.enumerate || !d->device.facts || !d->device.open || !d->device.close)
-        missing = "tenon.device";
-    if (!d->memory.alloc || !d->memory.free) missing = "tenon.memory";
-    if (!d->copy.host_to_device || !d->copy.device_to_host || !d->copy.device_to_device)
-        missing = "tenon.copy";
-    if (!d->stream.create || !d->stream.destroy || !d->stream.query || !d->stream.synchronize)
-        missing = "tenon.stream";
-    if (missing)
-        return tni_error(TN_E_CONTRACT, "plugin %s: a required slot of %s is absent", d->plugin, missing);
-    return TN_OK;
-}
-
-#define MAX_ALIGNMENT (64u << 20) /* huge pages and more */
-
-/* The kind of memory that tensors live in: what the host can read where the device loses nothing by it. */
-static uint32_t memory_kind(const tn_device_facts *facts)
-{
-    uint32_t kinds = facts->memory_kinds;
-    if (facts->device_class == TN_DEVICE_HOST && kinds & TN_MEMORY_HOST) return TN_MEMORY_HOST;
-    if (facts->device_class == TN_DEVICE_INTEGRATED && kinds & TN_MEMORY_UNIFIED) return TN_MEMORY_UNIFIED;
-    if (kinds & TN_MEMORY_DEVICE) return TN_MEMORY_DEVICE;
-    return kinds & TN_MEMORY_UNIFIED ? TN_MEMORY_UNIFIED : TN_MEMORY_HOST;
-}
-
-/* Facts are asked for once, so there is room to see whether a plugin writes past what it was given. */
-static int32_t read_facts(const tni_device_type *type, uint32_t index, tn_device_facts *out)
-{
-    struct {
-        tn_device_facts facts;
-        unsigned char behind[1024];
-    } room;
-    memset(&room, 0, sizeof room);
-    room.facts.size = sizeof room.facts;
-    int32_t status = type->driver.device.facts(type->driver.self, index, &room.facts);
-    if (status) return tni_driver_error(type, status, "facts of a device");
-    for (uint32_t i = 0; i < sizeof room.behind; i++) {
-        if (room.behind[i])
-            return tni_error(TN_E_CONTRACT, "plugin %s: facts wrote past the %zu bytes it was given",
-                             type->driver.plugin, sizeof room.facts);
-    }
-    if (room.facts.alignment & (room.facts.alignment - 1) || room.facts.alignment > MAX_ALIGNMENT)
-        return tni_error(TN_E_CONTRACT, "plugin %s: an alignment of %u bytes (a power of two, at most %u)",
-                         type->driver.plugin, room.facts.alignment, MAX_ALIGNMENT);
-    room.facts.size = sizeof room.facts;
-    *out = room.facts;
-    return TN_OK;
-}
-
-static int32_t init_device(tni_device_type *type, uint32_t index)
-{
-    tni_device *d = &type->devices[index];
-    d->id = TN_DEVICE(type->type, index);
-    d->ctx = type->ctx;
-    d->type = type;
-    int32_t status = read_facts(type, index, &d->facts);
-    if (status) return status;
-    d->facts.name[sizeof d->facts.name - 1] = 0;
-    d->facts.architecture[sizeof d->facts.architecture - 1] = 0;
-    d->memory_kind = memory_kind(&d->facts);
-    d->host_access = d->memory_kind != TN_MEMORY_DEVICE;
-    d->synchronous = d->facts.device_class == TN_DEVICE_HOST && d->host_access;
-    status = tni_late_init(d);
-    if (status) return status;
-    if (!pthread_mutex_init(&d->lock, NULL)) return TN_OK;
-    tni_late_finish(d);
-    return tni_error(TN_E_INTERNAL, "no mutex for a device");
-}
+/* ---- Handles -------------------------------------------------------------------------------------------- */
 
 int32_t tni_no_handle(const tni_device_type *type, const char *slot)
 {
@@ -162,80 +89,6 @@ int32_t tni_native(const tni_device *d, uint32_t kind, void *handle, uint64_t *o
     if (status) return tni_driver_error(d->type, status, "a native handle");
     *out = native;
     return TN_OK;
-}
-
-static void free_type(tni_device_type *type)
-{
-    tn_context *ctx = type->ctx;
-    pthread_mutex_destroy(&type->collectives);
-    if (type->reason) tni_free(ctx, (char *)type->reason, strlen(type->reason) + 1);
-    tni_free(ctx, type->devices, type->count * sizeof *type->devices);
-    tni_free(ctx, type, sizeof *type);
-}
-
-static int32_t enumerate(tni_device_type *type)
-{
-    const char *reason = NULL;
-    uint32_t count = 0;
-    int32_t status = type->driver.device.enumerate(type->driver.self, &count, &reason);
-    if (status) return tni_driver_error(type, status, "enumeration of devices");
-    if (!count) {
-        type->reason = tni_strdup(type->ctx, reason ? reason : "the plugin found no device");
-        return type->reason ? TN_OK : TN_E_OUT_OF_MEMORY;
-    }
-    if (count > INT16_MAX)
-        return tni_error(TN_E_CONTRACT, "plugin %s reports %u devices", type->driver.plugin, count);
-    type->devices = tni_alloc_zeroed(type->ctx, count * sizeof *type->devices);
-    if (!type->devices) return TN_E_OUT_OF_MEMORY;
-    type->count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        if ((status = init_device(type, i))) return status;
-    }
-    return TN_OK;
-}
-
-static int32_t publish(tni_device_type *type)
-{
-    tn_context *ctx = type->ctx;
-    int32_t status = TN_OK;
-    pthread_mutex_lock(&ctx->lock);
-    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_relaxed);
-    for (uint32_t i = 0; i < n && !status; i++) {
-        if (ctx->types[i]->type == type->type)
-            status = tni_error(TN_E_EXISTS, "device type '%s' of plugin %s is already there, from plugin %s",
-                               type->driver.device.type, type->driver.plugin, ctx->types[i]->driver.plugin);
-    }
-    if (!status && n == TNI_MAX_DEVICE_TYPES)
-        status =
-            tni_error(TN_E_UNSUPPORTED, "more than %d device types in one context", TNI_MAX_DEVICE_TYPES);
-    if (!status) {
-        type->slot = n;
-        ctx->types[n] = type;
-        atomic_store_explicit(&ctx->type_count, n + 1, memory_order_release);
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    return status;
-}
-
-int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
-{
-    int32_t status = check_driver(driver);
-    if (status) return status;
-    uint32_t name = tn_intern(ctx, driver->device.type);
-    if (!name) return tni_error_ensure(TN_E_OUT_OF_MEMORY, "interning a device type");
-    if (name == TN_INTERNED_META) return tni_error(TN_E_CONTRACT, "device type 'meta' is the host's own");
-    if (tni_device_type_find(ctx, name))
-        return tni_error(TN_E_EXISTS, "device type '%s' is already there", driver->device.type);
-    tni_device_type *type = tni_alloc_zeroed(ctx, sizeof *type);
-    if (!type) return TN_E_OUT_OF_MEMORY;
-    type->ctx = ctx;
-    pthread_mutex_init(&type->collectives, NULL);
-    type->type = name;
-    type->driver = *driver;
-    status = enumerate(type);
-    if (!status) status = publish(type);
-    if (status) free_type(type);
-    return status;
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
@@ -318,10 +171,8 @@ void tni_devices_finish(tn_context *ctx)
                 (void)tni_device_wait(d);
                 close_device(d);
             }
-            pthread_mutex_destroy(&d->lock);
-            tni_late_finish(d);
         }
-        free_type(type);
+        tni_device_type_destroy(type);
         ctx->types[n] = NULL;
     }
     atomic_store_explicit(&ctx->type_count, 0, memory_order_release);
@@ -329,16 +180,7 @@ void tni_devices_finish(tn_context *ctx)
 
 /* ---- Finding ------------------------------------------------------------------------------------------- */
 
-tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type)
-{
-    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
-    for (uint32_t i = 0; i < n; i++) {
-        if (ctx->types[i]->type == type) return ctx->types[i];
-    }
-    return NULL;
-}
-
-static tni_device *no_device(tn_context *ctx, tn_device id, const tni_device_type *type)
+static tni_device *no_device(tn_context *ctx, tn_device id, tni_device_type *type)
 {
     char name[80];
     const char *missing = id & TN_DEVICE_MISSING ? "missing " : "";
@@ -349,6 +191,8 @@ static tni_device *no_device(tn_context *ctx, tn_device id, const tni_device_typ
         tni_error(TN_E_DEVICE, "the 'meta' device holds no data and computes nothing");
     else if (!type)
         tni_error(TN_E_DEVICE, "%sdevice %s: no plugin offers this type", missing, name);
+    else if (tni_device_type_enumerate(type))
+        tni_error_wrap(TN_E_DEVICE, "%sdevice %s: %s", missing, name, tn_last_error()->message);
     else if (!type->count)
         tni_error(TN_E_DEVICE, "%sdevice %s: %s", missing, name, type->reason);
     else if (TN_DEVICE_INDEX(id) >= (int32_t)type->count)
@@ -368,7 +212,9 @@ static tni_device *find_device(tn_context *ctx, tn_device id)
 {
     tni_device_type *type = tni_device_type_find(ctx, TN_DEVICE_TYPE(id & ~TN_DEVICE_MISSING));
     int32_t index = TN_DEVICE_INDEX(id);
-    if (!type || id & TN_DEVICE_MISSING) return no_device(ctx, id, type);
+    int32_t status = type ? tni_device_type_enumerate(type) : TN_E_DEVICE;
+    if (status == TN_E_OUT_OF_MEMORY) return NULL;
+    if (status || id & TN_DEVICE_MISSING) return no_device(ctx, id, type);
     if (index == -1) index = tni_current_index(ctx, type->type);
     if ((uint32_t)index >= type->count) return no_device(ctx, id, type);
     return &type->devices[index];
@@ -398,7 +244,9 @@ int32_t tn_device_count(tn_context *ctx, const char *type)
     if (!ctx && tni_context_check(ctx)) return 0;
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
-        if (!type || !strcmp(ctx->types[i]->driver.device.type, type)) count += (int32_t)ctx->types[i]->count;
+        if (type && strcmp(ctx->types[i]->driver.device.type, type) != 0) continue;
+        (void)tni_device_type_enumerate(ctx->types[i]);
+        count += (int32_t)ctx->types[i]->count;
     }
     return count;
 }
@@ -407,7 +255,7 @@ int32_t tn_device_get_facts(tn_context *ctx, tn_device device, tn_device_facts *
 {
     if (!ctx) return tni_context_check(ctx);
     tni_device *d = find_device(ctx, device);
-    if (!d) return TN_E_DEVICE;
+    if (!d) return tn_last_error()->code;
     return tni_struct_write(out, &d->facts, sizeof d->facts, "tn_device_facts");
 }
 
@@ -466,6 +314,6 @@ int32_t tn_device_current(tn_context *ctx, const char *type)
 int32_t tn_device_set_current(tn_context *ctx, tn_device device)
 {
     tni_device *d = ctx ? find_device(ctx, device) : NULL;
-    if (!d) return ctx ? TN_E_DEVICE : tni_context_check(ctx);
+    if (!d) return ctx ? tn_last_error()->code : tni_context_check(ctx);
     return tni_current_set_index(ctx, d->type->type, TN_DEVICE_INDEX(d->id));
 }

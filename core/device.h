@@ -34,11 +34,18 @@ typedef struct tni_device_type {
     uint32_t type; /* interned */
     uint32_t slot; /* index in ctx->types: kernel tables are indexed by it */
     tni_driver driver;
-    uint32_t count;
+    pthread_mutex_t lock;        /* held while the plugin counts its devices */
+    atomic_int state;            /* TNI_TYPE_... */
+    _Atomic(uint32_t) count;     /* 0 until the type is known; `devices` is set before */
     const char *reason;          /* why count is 0 */
+    tn_error *failure;           /* of the enumeration, told to everyone who asks; NULL: it succeeded */
     tni_device *devices;         /* [count] */
     pthread_mutex_t collectives; /* calls of tenon.collectives come one at a time */
 } tni_device_type;
+
+#define TNI_TYPE_UNKNOWN     0 /* the plugin has not been asked for its devices */
+#define TNI_TYPE_ENUMERATING 1
+#define TNI_TYPE_KNOWN       2
 
 #define TNI_DEVICE_CLOSED 0
 #define TNI_DEVICE_OPEN   1
@@ -83,8 +90,22 @@ void tni_device_check_lost(tni_device_type *type);
 int32_t tni_native(const tni_device *device, uint32_t kind, void *handle, uint64_t *out);
 /* A slot that makes something returned TN_OK and NULL. */
 int32_t tni_no_handle(const tni_device_type *type, const char *slot);
-/* Registers a device type and its devices. Type names are unique; "cpu" is the host's. */
+/* Registers a device type. Type names are unique; "cpu" is the host's. */
 int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver);
+void tni_device_type_destroy(tni_device_type *type);
+/* Asks the plugin for the devices of the type, once; see tni_device_type_enumerate. */
+int32_t tni_device_type_ask(tni_device_type *type);
+/* To be called before `count`, `devices` or `reason` are used for a program that asks for devices of the type. An
+ * error is that of the enumeration; the type then has no devices. */
+static inline int32_t tni_device_type_enumerate(tni_device_type *type)
+{
+    return TNI_LIKELY(atomic_load_explicit(&type->state, memory_order_acquire) == TNI_TYPE_KNOWN &&
+                      !type->failure)
+               ? TN_OK
+               : tni_device_type_ask(type);
+}
+/* All types. Errors are kept, see tni_device_type.reason. */
+void tni_device_types_enumerate(tn_context *ctx);
 /* The program lets go of the context: storages that the devices' caches have given out become its owners. */
 void tni_devices_count_storages(tn_context *ctx);
 /* Closes all devices. */

@@ -50,6 +50,7 @@ static int64_t compare(const tni_device *a, const tni_device *b)
 static uint32_t ranked(tn_context *ctx, tni_device *list[MOST_DEVICES])
 {
     uint32_t count = 0, types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    tni_device_types_enumerate(ctx);
     for (uint32_t i = 0; i < types; i++) {
         for (uint32_t k = 0; k < ctx->types[i]->count && count < MOST_DEVICES; k++) {
             tni_device *d = &ctx->types[i]->devices[k];
@@ -100,7 +101,7 @@ static void add_absent(tn_context *ctx, reason_text *r)
 {
     uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
     for (uint32_t i = 0; i < types; i++) {
-        if (!ctx->types[i]->count)
+        if (!ctx->types[i]->count && ctx->types[i]->reason)
             add(r, "; %s: %s", ctx->types[i]->driver.device.type, ctx->types[i]->reason);
     }
 }

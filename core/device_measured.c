@@ -109,6 +109,7 @@ static tni_device *fastest(tn_context *ctx, const cJSON *list, char text[TNI_MEA
     double least = 0;
     char name[80];
     const cJSON *item;
+    tni_device_types_enumerate(ctx);
     cJSON_ArrayForEach(item, list)
     {
         tni_device *d = device_of(ctx, item);

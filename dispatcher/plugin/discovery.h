@@ -28,7 +28,6 @@ typedef struct tni_candidate {
     char *reason;      /* "" if there is none */
     uint64_t device;   /* of the library file */
     uint64_t inode;
-    uint32_t device_count;
     tni_elf_info elf; /* elf.info.size 0: not read */
 } tni_candidate;
 

@@ -44,7 +44,7 @@ static int32_t fail_with_error(tni_reason *reason, int32_t status)
                           error && error->message ? error->message : tn_status_text(status));
 }
 
-/* Devices and kernel rows of a loaded plugin. */
+/* The device type and kernel rows of a loaded plugin. */
 static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reason)
 {
     tn_context *ctx = p->ctx;
@@ -72,16 +72,11 @@ static int32_t register_plugin(tni_plugin *p, tni_candidate *c, tni_reason *reas
 }
 
 /* Updates the candidate of a loaded plugin. */
-static int32_t note_loaded(tni_plugin *p, tni_candidate *c)
+static int32_t note_loaded(const tni_plugin *p, tni_candidate *c)
 {
-    tni_device_type *type = NULL;
-    if (p->has_device) {
-        if (tni_candidate_text(p->ctx, &c->device_type, p->driver.device.type)) return TN_E_OUT_OF_MEMORY;
-        type = tni_device_type_find(p->ctx, tn_intern(p->ctx, p->driver.device.type));
-    }
-    c->device_count = type ? type->count : 0;
-    return tni_candidate_set(p->ctx, c, TN_CANDIDATE_LOADED,
-                             type && type->count == 0 ? type->reason ? type->reason : "no device" : "");
+    if (p->has_device && tni_candidate_text(p->ctx, &c->device_type, p->driver.device.type))
+        return TN_E_OUT_OF_MEMORY;
+    return tni_candidate_set(p->ctx, c, TN_CANDIDATE_LOADED, "");
 }
 
 /* Removes its operators and kernels. Rows that wait for their operator are found by `self`, all others by
@@ -365,6 +360,15 @@ static int32_t open_locked(plugins *all, const char *path, tn_library *library)
     return tni_error(c->state == TN_CANDIDATE_SKIPPED ? TN_E_EXISTS : TN_E_IO, "%s: %s", path, c->reason);
 }
 
+/* A program that names a device plugin asks for its devices. */
+static int32_t check_devices(const tni_plugin *p, const char *path)
+{
+    if (!p->has_device) return TN_OK;
+    tni_device_type *type = tni_device_type_find(p->ctx, tn_intern(p->ctx, p->driver.device.type));
+    int32_t status = tni_device_type_enumerate(type);
+    return status ? tni_error_wrap(status, "%s: %s", path, tn_last_error()->message) : TN_OK;
+}
+
 int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
 {
     int32_t unusable = tni_context_check(ctx);
@@ -376,14 +380,17 @@ int32_t tn_library_open(tn_context *ctx, const char *path, tn_library **out)
     library->ctx = ctx;
     pthread_mutex_lock(&all->lock);
     int32_t status = open_locked(all, path, library);
-    if (status == TN_OK && out) {
-        library->next = all->opened;
-        all->opened = *out = library;
-    } else {
-        tni_free(ctx, library, sizeof(*library));
-    }
     pthread_mutex_unlock(&all->lock);
-    return status;
+    if (status == TN_OK) status = check_devices(library->plugin, path);
+    if (status || !out) {
+        tni_free(ctx, library, sizeof(*library));
+        return status;
+    }
+    pthread_mutex_lock(&all->lock);
+    library->next = all->opened;
+    all->opened = *out = library;
+    pthread_mutex_unlock(&all->lock);
+    return TN_OK;
 }
 
 /* Programs may hold the old text: it lives as long as the context. */
@@ -438,10 +445,11 @@ uint32_t tn_inspect_candidate_count(tn_context *ctx)
     return count;
 }
 
-static tn_candidate_info candidate_info(const tni_candidate *c)
+/* `type` is that of a loaded device plugin, else NULL. */
+static tn_candidate_info candidate_info(const tni_candidate *c, const tni_device_type *type)
 {
     int32_t known = c->elf.info.size != 0;
-    return (tn_candidate_info){
+    tn_candidate_info info = {
         .size = sizeof(tn_candidate_info),
         .state = c->state == TNI_CANDIDATE_READY ? TN_CANDIDATE_SKIPPED : c->state,
         .manifest = c->manifest,
@@ -451,9 +459,39 @@ static tn_candidate_info candidate_info(const tni_candidate *c)
         .vendor = known ? c->elf.info.vendor : "",
         .device_type = c->device_type,
         .reason = c->reason,
-        .device_count = c->device_count,
+        .device_count = type ? type->count : 0,
         .shim = c->shim,
     };
+    if (type && !type->count && type->reason) info.reason = type->reason;
+    if (type && type->failure) info.state = TN_CANDIDATE_FAILED;
+    return info;
+}
+
+/* The plugin of candidate i if it is loaded, else NULL. With the lock held. */
+static tni_plugin *loaded_plugin(const plugins *all, uint32_t i)
+{
+    const tni_candidate *c = tni_candidate_at(&all->found, i);
+    for (uint32_t k = 0; c->state == TN_CANDIDATE_LOADED && k < all->loaded.count; k++) {
+        tni_plugin *p = ((tni_plugin **)all->loaded.data)[k];
+        if (p && strcmp(p->info->name, c->name) == 0) return p;
+    }
+    return NULL;
+}
+
+static tni_device_type *type_of(const plugins *all, uint32_t i)
+{
+    const tni_plugin *p = i < all->found.candidates.count ? loaded_plugin(all, i) : NULL;
+    return p && p->has_device ? tni_device_type_find(p->ctx, tn_intern(p->ctx, p->driver.device.type)) : NULL;
+}
+
+/* Asks for the candidate's devices. The plugin may log, and a log sink may ask for candidates: so the lock is not
+ * held. */
+static int32_t enumerate(plugins *all, uint32_t i, tni_device_type **out)
+{
+    pthread_mutex_lock(&all->lock);
+    *out = type_of(all, i);
+    pthread_mutex_unlock(&all->lock);
+    return *out && tni_device_type_enumerate(*out) == TN_E_OUT_OF_MEMORY ? TN_E_OUT_OF_MEMORY : TN_OK;
 }
 
 int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out)
@@ -467,25 +505,17 @@ int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out
     if (size < sizeof(size))
         return tni_error(TN_E_ARGUMENT, "inspect_candidate: size is %u; set it to sizeof(tn_candidate_info)",
                          size);
+    tni_device_type *type;
+    int32_t status = enumerate(all, i, &type);
+    if (status) return status;
     pthread_mutex_lock(&all->lock);
     int32_t found = i < all->found.candidates.count;
-    if (found) info = candidate_info(tni_candidate_at(&all->found, i));
+    if (found) info = candidate_info(tni_candidate_at(&all->found, i), type);
     pthread_mutex_unlock(&all->lock);
     if (!found) return tni_error(TN_E_INDEX, "inspect_candidate: there is no candidate %u", i);
     memcpy(out, &info, size < sizeof(info) ? size : sizeof(info));
     out->size = size;
     return TN_OK;
-}
-
-/* The plugin of candidate i if it is loaded, else NULL. With the lock held. */
-static tni_plugin *loaded_plugin(const plugins *all, uint32_t i)
-{
-    const tni_candidate *c = tni_candidate_at(&all->found, i);
-    for (uint32_t k = 0; c->state == TN_CANDIDATE_LOADED && k < all->loaded.count; k++) {
-        tni_plugin *p = ((tni_plugin **)all->loaded.data)[k];
-        if (p && strcmp(p->info->name, c->name) == 0) return p;
-    }
-    return NULL;
 }
 
 /* The plugin logs while it checks itself, and a log sink may ask for candidates: so the lock is not held. */

@@ -46,6 +46,89 @@ Test(device, failure_to_open_leaves_nothing_and_may_be_tried_again)
     cr_assert_eq(cpu.breaches, 0);
 }
 
+Test(device, a_type_is_enumerated_when_a_program_asks_for_it)
+{
+    fake cpu = {.type = "cpu", .count = 1}, gpu = {.type = "gpu", .count = 2};
+    tn_context *ctx = fake_context(&cpu, &gpu);
+    tn_device id = tn_device_parse(ctx, "gpu:1");
+    tn_memory_stats stats = {.size = sizeof stats};
+    cr_assert_eq(cpu.enumerated, 0);
+    cr_assert_not_null(tni_device_get(ctx, TN_CPU));
+    cr_assert_eq(tn_device_count(ctx, "cpu"), 1);
+    cr_assert_eq(tn_device_choose(ctx, "cpu", NULL), TN_CPU);
+    cr_assert_eq(tn_device_current(ctx, "gpu"), 0);
+    cr_assert_eq(tn_memory_get_stats(ctx, TN_CPU, &stats), TN_OK);
+    tn_manual_seed(ctx, 3);
+    cr_assert_eq(cpu.enumerated, 1);
+    cr_assert_eq(gpu.enumerated, 0);
+    cr_assert_eq(tn_device_count(ctx, "gpu"), 2);
+    cr_assert_not_null(tni_device_get(ctx, id));
+    cr_assert_eq(tn_device_count(ctx, NULL), 3);
+    cr_assert_eq(gpu.enumerated, 1);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.breaches, 0);
+}
+
+static void ask_while_logging(void *user, int32_t level, const char *text)
+{
+    tn_context **ctx = user;
+    if (*ctx) cr_assert_eq(tn_device_count(*ctx, "gpu"), 0);
+}
+
+/* The log sink asks while the plugin is being asked: it gets an answer, not a lock. */
+Test(device, a_failed_enumeration_is_told_to_everyone_who_asks)
+{
+    tn_context *ctx = NULL;
+    tn_context_options options = {
+        .size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY, .log = ask_while_logging, .log_user = &ctx};
+    fake gpu = {.type = "gpu", .count = 2, .enumerate_status = TN_E_IO};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    cr_assert_eq(add_type(ctx, &gpu), TN_OK);
+    for (int32_t i = 0; i < 2; i++) {
+        tn_clear_error();
+        cr_assert_null(tni_device_get(ctx, tn_device_parse(ctx, "gpu:0")));
+        cr_assert_eq(tn_last_error()->code, TN_E_DEVICE);
+        cr_assert(strstr(tn_last_error()->message, "device gpu:0: "), "%s", tn_last_error()->message);
+        cr_assert(strstr(tn_last_error()->message, "enumeration of devices"), "%s", tn_last_error()->message);
+        cr_assert_eq(tn_last_error()->cause->code, TN_E_IO);
+        tn_clear_error();
+        cr_assert_eq(tn_device_count(ctx, "gpu"), 0);
+        cr_assert_eq(tn_last_error()->code, TN_E_IO);
+        cr_assert_str_eq(tn_last_error()->plugin, "fake");
+    }
+    unsetenv("TENON_DEVICE");
+    cr_assert(tn_device_choose(ctx, NULL, NULL) & TN_DEVICE_MISSING);
+    cr_assert(strstr(tn_last_error()->message, "gpu: "), "%s", tn_last_error()->message);
+    cr_assert_eq(gpu.enumerated, 1);
+    tn_context_destroy(ctx);
+}
+
+static void *ask_for_device(void *argument)
+{
+    tn_context *ctx = argument;
+    return tni_device_get(ctx, tn_device_parse(ctx, "gpu:1"));
+}
+
+Test(device, threads_that_ask_at_once_share_one_enumeration)
+{
+    enum { ROUNDS = 50, THREADS = 8 };
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        pthread_t threads[THREADS];
+        fake gpu = {.type = "gpu", .count = 2};
+        tn_context *ctx = fake_context(NULL, &gpu);
+        for (int32_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, ask_for_device, ctx);
+        for (int32_t i = 0; i < THREADS; i++) {
+            void *got = NULL;
+            pthread_join(threads[i], &got);
+            cr_assert_not_null(got);
+            cr_assert_eq(got, &tni_device_type_find(ctx, tn_intern(ctx, "gpu"))->devices[1]);
+        }
+        cr_assert_eq(gpu.enumerated, 1);
+        cr_assert_eq(gpu.opened, 1);
+        tn_context_destroy(ctx);
+    }
+}
+
 Test(device, names_what_is_missing)
 {
     fake none = {.type = "acme", .count = 0, .reason = "no driver: libacme.so not found"};

@@ -42,7 +42,9 @@ static int32_t fails(fake *f)
 
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
-    fake *f = self;
+    fake *f = called(self);
+    f->enumerated++;
+    if (f->enumerate_status) return f->enumerate_status;
     *out_count = f->count;
     *out_reason = f->reason;
     return TN_OK;

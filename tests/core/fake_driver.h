@@ -20,9 +20,10 @@ typedef struct fake {
     int32_t fail_slot; /* the n-th call from now that can fail does so; 0: none */
     int32_t failed_with;
     uint64_t flops;
+    int32_t enumerate_status; /* what enumerate returns */
     /* What has happened. */
     _Atomic uint64_t used;
-    _Atomic int32_t allocations, streams, events, opened, closed;
+    _Atomic int32_t enumerated, allocations, streams, events, opened, closed;
     _Atomic int32_t live_allocations, live_streams, live_events;
     _Atomic int32_t synchronizes, trims, waits;
     _Atomic int32_t breaches; /* calls that the contract forbids */

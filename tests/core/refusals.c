@@ -305,15 +305,19 @@ Test(refusals, facts_that_no_device_has)
         {TN_E_CONTRACT, "plugin fake: facts of a device returned 4711, which is not a valid status"},
         {TN_E_DEVICE, "facts of a device"},
     };
-    fake odd = {.type = "odd", .count = 1, .device_class = TN_DEVICE_DISCRETE};
-    tni_driver d = fake_driver(&odd);
-    d.device.facts = facts_of_odd_devices;
     for (odd_facts = 0; odd_facts < 6; odd_facts++) {
-        cr_assert_eq(tni_device_type_add(ctx, &d), cases[odd_facts].status, "%d", odd_facts);
+        char type[16];
+        snprintf(type, sizeof type, "odd%d", odd_facts);
+        fake odd = {.type = type, .count = 1, .device_class = TN_DEVICE_DISCRETE};
+        tni_driver d = fake_driver(&odd);
+        d.device.facts = facts_of_odd_devices;
+        cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
+        cr_assert_eq(tn_device_count(ctx, type), 0);
+        cr_assert_eq(tn_last_error()->code, cases[odd_facts].status, "%d", odd_facts);
         cr_expect_not_null(strstr(tn_last_error()->message, cases[odd_facts].part), "%s",
                            tn_last_error()->message);
     }
-    d = fake_driver(&gpu);
+    const tni_driver d = fake_driver(&gpu);
     cr_assert_eq(tni_device_type_add(ctx, &d), TN_E_EXISTS);
     expect_last(TN_E_EXISTS, "device type 'gpu' is already there");
 }
@@ -396,7 +400,8 @@ Test(refusals, more_devices_than_there_can_be)
 {
     fake crowd = {.type = "crowd", .count = INT16_MAX + 1};
     tni_driver d = fake_driver(&crowd);
-    cr_assert_eq(tni_device_type_add(ctx, &d), TN_E_CONTRACT);
+    cr_assert_eq(tni_device_type_add(ctx, &d), TN_OK);
+    cr_assert_eq(tn_device_count(ctx, "crowd"), 0);
     expect_last(TN_E_CONTRACT, "plugin fake reports 32768 devices");
     fake none[TNI_MAX_DEVICE_TYPES];
     char names[TNI_MAX_DEVICE_TYPES][16], text[80];

@@ -2,8 +2,11 @@
 /* What a program sees when something goes wrong on an OpenCL device, and that it can go on afterwards. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 static tn_context *ctx;
 static tn_device device;
@@ -23,6 +26,52 @@ static void close_device(void)
     tn_context_destroy(ctx);
 }
 TestSuite(program, .init = open_device, .fini = close_device);
+
+/* ---- Before the first use ------------------------------------------------------------------------------ */
+
+static int has_driver(void)
+{
+    char line[4096];
+    int found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) found |= strstr(line, "libOpenCL") != NULL;
+    if (maps) fclose(maps);
+    return found;
+}
+
+/* 11 + 22 on the device, in a context of its own; 0 if all went well. */
+static int compute_in_child(void)
+{
+    tn_context *own;
+    float values[2] = {0};
+    alarm(60);
+    if (tn_context_create(NULL, &own)) return 1;
+    tn_scope *scope = tn_scope_open(own);
+    tn_tensor *x =
+        tn_from_data(scope, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, tn_device_parse(own, "opencl:0"));
+    if (tn_to_host(scope, tn_add(scope, x, x), values, sizeof values)) return 2;
+    return values[0] == 2 && values[1] == 4 ? 0 : 3;
+}
+
+/* A driver that has started cannot be used in a child: so it starts when a program first asks for its devices. */
+Test(start, a_child_that_is_forked_before_the_first_use_computes)
+{
+    tn_context *own;
+    int status = 0;
+    cr_assert_eq(tn_context_create(NULL, &own), TN_OK);
+    tn_scope *scope = tn_scope_open(own);
+    cr_assert_eq(tn_item_double(scope, tn_sum(scope, tn_ones(scope, TN_INTS(3)))), 3);
+    cr_assert_not(has_driver());
+    pid_t child = fork();
+    if (!child) _exit(compute_in_child());
+    waitpid(child, &status, 0);
+    if (tn_device_count(own, "opencl") == 0) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd)");
+    cr_assert(has_driver());
+    cr_assert(WIFEXITED(status), "signal %d", WTERMSIG(status));
+    cr_assert_eq(WEXITSTATUS(status), 0);
+    tn_scope_close(scope);
+    tn_context_destroy(own);
+}
 
 static tn_tensor *numbers(tn_dtype dtype, int64_t count, const double *values)
 {
