@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled programs in the user's cache folder: $XDG_CACHE_HOME/tenon/plugins/TYPE, else
- * $HOME/.cache/tenon/plugins/TYPE. A file is named after a hash of all that the program was made from, and begins
- * with a second hash of the same, so that a file of another program is not taken for it. Whatever goes wrong, the
- * program is compiled again.
+ * Compiled programs in the folder that the host gives for them. A file is named after a hash of all that the program
+ * was made from, and begins with a second hash of the same, so that a file of another program is not taken for it.
+ * Whatever goes wrong, the program is compiled again.
  */
 #include "gpu.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -24,40 +21,23 @@ static uint64_t hash(uint64_t seed, const char *text)
     return h;
 }
 
-/* Makes the folders of a path, each for this user alone. */
-static int32_t make_folders(char *path)
+void gpu_cache_find(gpu_plugin *plugin)
 {
-    for (char *at = path + 1;; at++) {
-        if (*at && *at != '/') continue;
-        char end = *at;
-        *at = 0;
-        int32_t failed = mkdir(path, 0700) != 0 && errno != EEXIST;
-        *at = end;
-        if (failed) return 0;
-        if (!end) return 1;
-    }
-}
-
-/* 0 if there is no folder. */
-static int32_t folder(const char *type, char *out, size_t bytes)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const tn_host *host = plugin->host;
     struct stat s;
-    int n = cache && *cache == '/' ? snprintf(out, bytes, "%s/tenon/plugins/%s", cache, type)
-            : home && *home == '/' ? snprintf(out, bytes, "%s/.cache/tenon/plugins/%s", home, type)
-                                   : -1;
-    if (n < 0 || (size_t)n >= bytes || !make_folders(out)) return 0;
+    char *folder = plugin->cache_folder;
     /* Code that another user could have written is not loaded. */
-    return stat(out, &s) == 0 && s.st_uid == geteuid() && !(s.st_mode & (S_IWGRP | S_IWOTH));
+    if (host->cache_folder(host->context, gpu_the_driver.type, folder, sizeof plugin->cache_folder) !=
+            TN_OK ||
+        stat(folder, &s) != 0 || s.st_uid != geteuid() || s.st_mode & (S_IWGRP | S_IWOTH))
+        folder[0] = 0;
 }
 
-static int32_t file_of(const char *type, const char *key, const char *source, char *out, size_t bytes)
+static int32_t file_of(const char *folder, const char *key, const char *source, char *out, size_t bytes)
 {
-    char path[3500];
-    if (!folder(type, path, sizeof path)) return 0;
-    int n = snprintf(out, bytes, "%s/%016llx%016llx.bin", path, (unsigned long long)hash(0, key),
+    int n = snprintf(out, bytes, "%s/%016llx%016llx.bin", folder, (unsigned long long)hash(0, key),
                      (unsigned long long)hash(0, source));
-    return n > 0 && (size_t)n < bytes;
+    return folder[0] && n > 0 && (size_t)n < bytes;
 }
 
 typedef struct header {
@@ -72,12 +52,12 @@ static header header_of(const char *key, const char *source, size_t size)
     return (header){"TNGPU01", hash(1, key), hash(1, source), size};
 }
 
-void gpu_cache_read(const char *type, const char *key, const char *source, gpu_binary *out)
+void gpu_cache_read(const char *folder, const char *key, const char *source, gpu_binary *out)
 {
     char path[4096];
     header found, expected;
     *out = (gpu_binary){0};
-    if (!file_of(type, key, source, path, sizeof path)) return;
+    if (!file_of(folder, key, source, path, sizeof path)) return;
     FILE *file = fopen(path, "rbe");
     if (!file) return;
     if (fread(&found, sizeof found, 1, file) == 1 && found.size && found.size <= GPU_CACHE_LIMIT) {
@@ -92,11 +72,11 @@ void gpu_cache_read(const char *type, const char *key, const char *source, gpu_b
     fclose(file);
 }
 
-void gpu_cache_write(const char *type, const char *key, const char *source, const gpu_binary *binary)
+void gpu_cache_write(const char *folder, const char *key, const char *source, const gpu_binary *binary)
 {
     char path[4096], made[4200];
     header h = header_of(key, source, binary->size);
-    if (binary->size > GPU_CACHE_LIMIT || !file_of(type, key, source, path, sizeof path)) return;
+    if (binary->size > GPU_CACHE_LIMIT || !file_of(folder, key, source, path, sizeof path)) return;
     snprintf(made, sizeof made, "%s.XXXXXX", path);
     int fd = mkstemp(made);
     if (fd < 0) return;

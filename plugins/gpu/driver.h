@@ -52,6 +52,8 @@ typedef struct gpu_driver {
     void (*describe)(gpu_plugin *plugin, uint32_t index, gpu_properties *out);
     int32_t (*open)(gpu_plugin *plugin, uint32_t index, void **out_device);
     void (*close)(void *device);
+    /* TN_OK; or TN_E_DEVICE_LOST with its error, for ever, once a slot has returned it. Does not wait. */
+    int32_t (*status)(void *device);
     /* The vendor's handle of a kind (TN_NATIVE_...); `handle` is a queue or memory, or unused. */
     int32_t (*native)(void *device, uint32_t kind, void *handle, uint64_t *out);
 

@@ -29,6 +29,7 @@ struct gpu_plugin {
     tn_device_interface device_interface; /* with the driver's type */
     pthread_mutex_t lock;                 /* of the list of devices */
     gpu_device *devices;
+    char cache_folder[4096]; /* of compiled programs; "" if there is none */
 };
 
 /* The source files of device code: a program each. */
@@ -201,10 +202,12 @@ int32_t gpu_convert_dense(const tn_call *call, const gpu_nest *nest, uint8_t typ
 
 /* ---- The cache of compiled programs --------------------------------------------------------------------- */
 
-/* Looks for a program; *out is NULL bytes if there is none. `key` and the source name all that it was made from. */
-void gpu_cache_read(const char *type, const char *key, const char *source, gpu_binary *out);
-/* Stores it, or not: a program works without. */
-void gpu_cache_write(const char *type, const char *key, const char *source, const gpu_binary *binary);
+/* Asks the host for the folder, once. */
+void gpu_cache_find(gpu_plugin *plugin);
+/* Looks for a program; *out has no bytes if it is not there. `key` and the source name all that it was made from. */
+void gpu_cache_read(const char *folder, const char *key, const char *source, gpu_binary *out);
+/* Stores it where that is possible: a plugin works without. */
+void gpu_cache_write(const char *folder, const char *key, const char *source, const gpu_binary *binary);
 
 /* ---- Rows ---------------------------------------------------------------------------------------------- */
 

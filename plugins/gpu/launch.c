@@ -49,13 +49,13 @@ static int32_t compile(gpu_device *d, gpu_program_key key, void **out_program)
     char options[256], name[640];
     write_options(d, key, options, sizeof options);
     snprintf(name, sizeof name, "%s\n%s\n%s", d->properties.identity, source->name, options);
-    gpu_cache_read(gpu_the_driver.type, name, source->text, &cached);
+    gpu_cache_read(d->plugin->cache_folder, name, source->text, &cached);
     int32_t status =
         gpu_the_driver.program_create(d->handle, source->text, options, cached.bytes ? &cached : NULL,
                                       out_program, cached.bytes ? NULL : &made);
     if (status && cached.bytes) /* a binary that the driver no longer takes */
         status = gpu_the_driver.program_create(d->handle, source->text, options, NULL, out_program, &made);
-    if (!status && made.bytes) gpu_cache_write(gpu_the_driver.type, name, source->text, &made);
+    if (!status && made.bytes) gpu_cache_write(d->plugin->cache_folder, name, source->text, &made);
     free(cached.bytes);
     free(made.bytes);
     return status;
@@ -148,8 +148,10 @@ int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
     gpu_stream *stream = gpu_stream_of(job->call);
     uint32_t group = group_of(d, is_heavy);
     void *kernel = NULL;
+    int32_t status = gpu_the_driver.status(d->handle);
+    if (status) return status;
     pthread_mutex_lock(&d->lock);
-    int32_t status = find_kernel(d, job, &kernel);
+    status = find_kernel(d, job, &kernel);
     if (!status)
         status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
                                        (items + group - 1) / group * group, group);

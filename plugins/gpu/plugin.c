@@ -94,6 +94,7 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
     }
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_lock(&p->lock);
+    if (!p->cache_folder[0]) gpu_cache_find(p);
     d->next = p->devices;
     p->devices = d;
     pthread_mutex_unlock(&p->lock);
@@ -115,16 +116,24 @@ static void device_close(void *self, void *device)
     free(d);
 }
 
+/* Slots ask first whether the device is lost: a driver may then wait for ever. */
+static int32_t device_status(void *self, void *device)
+{
+    return driver->status(((gpu_device *)device)->handle);
+}
+
 /* ---- Streams ---------------------------------------------------------------------------------------------- */
 
 static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     static const int32_t no_fault[GPU_FAULT_WORDS];
     gpu_device *d = device;
+    int32_t status = device_status(self, device);
+    if (status) return status;
     gpu_stream *s = calloc(1, sizeof *s);
     if (!s) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
     s->device = d;
-    int32_t status = driver->queue_create(d->handle, &s->queue);
+    status = driver->queue_create(d->handle, &s->queue);
     if (!status) status = driver->alloc(d->handle, sizeof no_fault, &s->faults);
     if (!status) status = driver->write(d->handle, s->queue, s->faults, 0, no_fault, sizeof no_fault);
     if (!status) status = driver->queue_finish(d->handle, s->queue);
@@ -158,7 +167,8 @@ static void stream_destroy(void *self, void *device, void *stream)
 static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
 {
     gpu_stream *s = stream;
-    int32_t done, status = driver->queue_query(s->device->handle, s->queue, &done);
+    int32_t done = 0, status = device_status(self, device);
+    if (!status) status = driver->queue_query(s->device->handle, s->queue, &done);
     if (!status && done) status = gpu_stream_faults(s);
     if (!status) *out_done = done;
     return status;
@@ -167,7 +177,8 @@ static int32_t stream_query(void *self, void *device, void *stream, int32_t *out
 static int32_t stream_synchronize(void *self, void *device, void *stream)
 {
     gpu_stream *s = stream;
-    int32_t status = driver->queue_finish(s->device->handle, s->queue);
+    int32_t status = device_status(self, device);
+    if (!status) status = driver->queue_finish(s->device->handle, s->queue);
     return status ? status : gpu_stream_faults(s);
 }
 
@@ -184,7 +195,8 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
                                     void *user)
 {
     gpu_stream *s = stream;
-    return driver->queue_callback(s->device->handle, s->queue, callback, user);
+    int32_t status = device_status(self, device);
+    return status ? status : driver->queue_callback(s->device->handle, s->queue, callback, user);
 }
 
 /* The streams stay: the host destroys none while it synchronises their device. */
@@ -201,18 +213,39 @@ static int32_t device_synchronize(void *self, void *device)
 
 /* ---- Events ----------------------------------------------------------------------------------------------- */
 
-/* What the driver recorded last, or NULL. */
-typedef struct gpu_event {
+/* What the driver recorded. Each user holds one reference, so that a thread may wait while another records anew. */
+typedef struct gpu_record {
     gpu_device *device;
+    void *event; /* the driver's */
+    uint32_t references;
+} gpu_record;
+
+typedef struct gpu_event {
     pthread_mutex_t lock;
-    void *recorded;
+    gpu_record *last; /* NULL: never recorded */
 } gpu_event;
+
+static void record_release(gpu_record *r)
+{
+    if (!r || __atomic_sub_fetch(&r->references, 1, __ATOMIC_ACQ_REL)) return;
+    driver->event_release(r->device->handle, r->event);
+    free(r);
+}
+
+/* The event's last record, retained, or NULL. */
+static gpu_record *record_retain(gpu_event *e)
+{
+    pthread_mutex_lock(&e->lock);
+    gpu_record *r = e->last;
+    if (r) __atomic_add_fetch(&r->references, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&e->lock);
+    return r;
+}
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
     gpu_event *e = calloc(1, sizeof *e);
     if (!e) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
-    e->device = device;
     pthread_mutex_init(&e->lock, NULL);
     *out_event = e;
     return TN_OK;
@@ -221,7 +254,7 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
 static void event_destroy(void *self, void *device, void *event)
 {
     gpu_event *e = event;
-    if (e->recorded) driver->event_release(e->device->handle, e->recorded);
+    record_release(e->last);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -230,58 +263,70 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
     gpu_event *e = event;
     gpu_stream *s = stream;
-    void *recorded;
-    int32_t status = driver->event_record(s->device->handle, s->queue, &recorded);
+    int32_t status = device_status(self, device);
     if (status) return status;
+    gpu_record *r = malloc(sizeof *r), *before;
+    if (!r) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *r = (gpu_record){.device = s->device, .references = 1};
+    status = driver->event_record(s->device->handle, s->queue, &r->event);
+    if (status) {
+        free(r);
+        return status;
+    }
     pthread_mutex_lock(&e->lock);
-    void *before = e->recorded;
-    e->recorded = recorded;
+    before = e->last;
+    e->last = r;
     pthread_mutex_unlock(&e->lock);
-    if (before) driver->event_release(e->device->handle, before);
+    record_release(before);
     return TN_OK;
 }
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
-    gpu_event *e = event;
-    int32_t status = TN_OK;
-    pthread_mutex_lock(&e->lock);
-    if (e->recorded)
-        status = driver->event_query(e->device->handle, e->recorded, out_done);
-    else
-        *out_done = 1;
-    pthread_mutex_unlock(&e->lock);
+    int32_t status = device_status(self, device);
+    if (status) return status;
+    gpu_record *r = record_retain(event);
+    *out_done = 1;
+    if (r) status = driver->event_query(r->device->handle, r->event, out_done);
+    record_release(r);
     return status;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
-    gpu_event *e = event;
-    pthread_mutex_lock(&e->lock);
-    int32_t status = e->recorded ? driver->event_wait(e->device->handle, e->recorded) : TN_OK;
-    pthread_mutex_unlock(&e->lock);
+    int32_t status = device_status(self, device);
+    if (status) return status;
+    gpu_record *r = record_retain(event);
+    if (r) status = driver->event_wait(r->device->handle, r->event);
+    record_release(r);
     return status;
 }
 
 static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
 {
-    gpu_event *from = start, *to = end;
-    if (!from->recorded || !to->recorded)
-        return gpu_error(self, TN_E_STATE, "elapsed: both events must have been recorded");
-    return driver->event_elapsed(from->device->handle, from->recorded, to->recorded, out_ms);
+    int32_t status = device_status(self, device);
+    if (status) return status;
+    gpu_record *from = record_retain(start), *to = record_retain(end);
+    if (from && to)
+        status = driver->event_elapsed(from->device->handle, from->event, to->event, out_ms);
+    else
+        status = gpu_error(self, TN_E_STATE, "elapsed: both events must have been recorded");
+    record_release(from);
+    record_release(to);
+    return status;
 }
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
     gpu_stream *s = stream;
-    gpu_event *e = event;
-    pthread_mutex_lock(&e->lock);
-    int32_t status = TN_OK;
-    if (e->recorded && e->device == s->device)
-        status = driver->queue_wait(s->device->handle, s->queue, e->recorded);
-    else if (e->recorded) /* of another device, with a context of its own */
-        status = driver->event_wait(e->device->handle, e->recorded);
-    pthread_mutex_unlock(&e->lock);
+    int32_t status = device_status(self, device);
+    if (status) return status;
+    gpu_record *r = record_retain(event);
+    if (r && r->device == s->device)
+        status = driver->queue_wait(s->device->handle, s->queue, r->event);
+    else if (r) /* of another device, with a context of its own */
+        status = driver->event_wait(r->device->handle, r->event);
+    record_release(r);
     return status;
 }
 
@@ -297,7 +342,8 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
         return gpu_error(self, TN_E_OUT_OF_MEMORY,
                          "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
                          (unsigned long long)bytes, (unsigned long long)d->properties.largest_allocation);
-    int32_t status = driver->alloc(d->handle, bytes, &out->allocation);
+    int32_t status = device_status(self, device);
+    if (!status) status = driver->alloc(d->handle, bytes, &out->allocation);
     if (status) return status;
     __atomic_fetch_add(&d->allocated, bytes, __ATOMIC_RELAXED);
     out->kind = TN_MEMORY_DEVICE;
@@ -315,6 +361,8 @@ static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t 
                            uint32_t value, void *stream)
 {
     uint8_t pattern = (uint8_t)value;
+    int32_t status = device_status(self, device);
+    if (status) return status;
     return driver->fill(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, allocation, offset,
                         bytes, &pattern, 1);
 }
@@ -332,6 +380,8 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               const tn_memory *pinned, uint64_t bytes, void *stream)
 {
+    int32_t status = device_status(self, device);
+    if (status) return status;
     return driver->write(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, allocation, offset,
                          host, bytes);
 }
@@ -339,6 +389,8 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
 static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
                               uint64_t offset, uint64_t bytes, void *stream)
 {
+    int32_t status = device_status(self, device);
+    if (status) return status;
     return driver->read(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, host, allocation,
                         offset, bytes);
 }
@@ -346,6 +398,8 @@ static int32_t device_to_host(void *self, void *device, void *host, const tn_mem
 static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream)
 {
+    int32_t status = device_status(self, device);
+    if (status) return status;
     return driver->copy(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, to, to_offset, from,
                         from_offset, bytes);
 }
@@ -358,6 +412,7 @@ static const tn_device_interface device_interface_of_type = {.size = sizeof(tn_d
                                                              .facts = facts,
                                                              .open = device_open,
                                                              .close = device_close,
+                                                             .status = device_status,
                                                              .synchronize = device_synchronize,
                                                              .native = device_native};
 static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),

@@ -36,6 +36,7 @@ typedef struct opencl_device {
     cl_device_id id;
     cl_context context;
     char options[96]; /* of every program */
+    cl_int lost;      /* the status with which the context was lost, else 0; atomic */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     uint32_t callbacks; /* threads that wait for work or run a callback; under the lock */
@@ -65,18 +66,51 @@ static const char *status_name(cl_int status)
 
 static int32_t status_of(cl_int status)
 {
-    if (status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
-        status == CL_OUT_OF_HOST_MEMORY)
+    switch (status) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_RESOURCES:
+    case CL_OUT_OF_HOST_MEMORY:
         return TN_E_OUT_OF_MEMORY;
-    return status == CL_DEVICE_NOT_AVAILABLE ? TN_E_DEVICE_LOST : TN_E_INTERNAL;
+    case CL_DEVICE_NOT_AVAILABLE:
+    case CL_INVALID_CONTEXT:
+    case CL_INVALID_COMMAND_QUEUE:
+        return TN_E_DEVICE_LOST;
+    default:
+        return TN_E_INTERNAL;
+    }
 }
 
-/* Turns a status of OpenCL into one of ours; `what` failed. */
-static int32_t check(const opencl_device *d, cl_int status, const char *what)
+/* Records the error of a call that OpenCL refused, as one of ours: `what` failed. */
+static int32_t refused(opencl_device *d, int32_t ours, cl_int status, const char *what)
+{
+    if (ours == TN_E_DEVICE_LOST) __atomic_store_n(&d->lost, status, __ATOMIC_RELEASE);
+    return gpu_error_native(d->plugin, ours, status, status_name(status), "%s failed: %s", what,
+                            status_name(status));
+}
+
+static int32_t check(opencl_device *d, cl_int status, const char *what)
+{
+    return status == CL_SUCCESS ? TN_OK : refused(d, status_of(status), status, what);
+}
+
+/*
+ * The same for the result of a wait. Unless memory ran out, work that has failed loses the context: drivers of GPUs
+ * refuse everything after a fault, and others would go on with undefined results.
+ */
+static int32_t check_work(opencl_device *d, cl_int status)
 {
     if (status == CL_SUCCESS) return TN_OK;
-    return gpu_error_native(d->plugin, status_of(status), status, status_name(status), "%s failed: %s", what,
-                            status_name(status));
+    int32_t has_memory = status != CL_MEM_OBJECT_ALLOCATION_FAILURE && status != CL_OUT_OF_HOST_MEMORY;
+    return refused(d, has_memory ? TN_E_DEVICE_LOST : TN_E_OUT_OF_MEMORY, status, "queued work");
+}
+
+static int32_t device_status(void *device)
+{
+    opencl_device *d = device;
+    cl_int lost = __atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
+    if (lost == CL_SUCCESS) return TN_OK;
+    return gpu_error_native(d->plugin, TN_E_DEVICE_LOST, lost, status_name(lost), "the context is lost: %s",
+                            status_name(lost));
 }
 
 static opencl_state *state_of(gpu_plugin *plugin)
@@ -227,10 +261,11 @@ static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
     cl_int status;
     cl_mem memory = d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &status);
     if (status == CL_INVALID_BUFFER_SIZE) status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    if (status != CL_SUCCESS)
-        return gpu_error_native(d->plugin, status_of(status), status, status_name(status),
-                                "cannot allocate %llu bytes: %s", (unsigned long long)bytes,
-                                status_name(status));
+    if (status != CL_SUCCESS) {
+        char what[64];
+        snprintf(what, sizeof what, "allocating %llu bytes", (unsigned long long)bytes);
+        return check(d, status, what);
+    }
     *out_memory = memory;
     return TN_OK;
 }
@@ -286,7 +321,7 @@ static int32_t event_state(opencl_device *d, cl_event event, int32_t *out_done)
         d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     if (status == CL_SUCCESS && state < 0) status = state; /* the command was ended by this error */
     if (status == CL_SUCCESS) *out_done = state == CL_COMPLETE;
-    return check(d, status, "queued work");
+    return check_work(d, status);
 }
 
 /* Puts a marker behind all work, in place of an earlier one; under the lock. */
@@ -324,7 +359,7 @@ static int32_t queue_finish(void *device, void *queue)
     pthread_mutex_lock(&q->lock);
     uint64_t before = q->queued;
     pthread_mutex_unlock(&q->lock);
-    int32_t status = check(d, d->cl->clFinish(q->queue), "queued work");
+    int32_t status = check_work(d, d->cl->clFinish(q->queue));
     pthread_mutex_lock(&q->lock);
     if (!status && q->finished < before) q->finished = before;
     pthread_mutex_unlock(&q->lock);
@@ -444,7 +479,7 @@ static int32_t event_wait(void *device, void *event)
 {
     opencl_device *d = device;
     cl_event waited = event;
-    return check(d, d->cl->clWaitForEvents(1, &waited), "queued work");
+    return check_work(d, d->cl->clWaitForEvents(1, &waited));
 }
 
 static int32_t event_elapsed(void *device, void *start, void *end, double *out_ms)
@@ -613,6 +648,7 @@ const gpu_driver gpu_the_driver = {
     .describe = describe,
     .open = open_device,
     .close = close_device,
+    .status = device_status,
     .native = native,
     .alloc = alloc,
     .free = free_memory,

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <tenon/tenon.h>
@@ -172,6 +173,25 @@ Test(program, a_long_line_is_sorted)
     }
 }
 
+/* native_library.c queues a kernel of its own on the plugin's stream, in order with the plugin's work. */
+Test(program, a_library_of_kernels_gets_the_native_handles)
+{
+    float values[2];
+    uint64_t context = 0;
+    cr_assert_eq(tn_library_open(ctx, getenv("TENON_TEST_LIBRARY"), NULL), TN_OK, "%s",
+                 tn_last_error()->message);
+    tn_tensor *x = numbers(TN_FLOAT32, 4, (double[]){1, 2, 3, 4});
+    tn_tensor *part = tn_narrow(s, tn_add_(s, x, x), 0, 1, 2);
+    tn_value args[] = {tn_value_tensor(part), tn_value_float(0.25)}, out = tn_value_none();
+    tn_scope_call(s, tn_operator_find(ctx, "clnative::scale"), args, 2, &out, 1);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    tn_tensor *after = tn_mul_scalar(s, out.as.tensor, 2.0);
+    cr_assert_eq(tn_to_host(s, after, values, sizeof values), TN_OK);
+    cr_assert(values[0] == 2 && values[1] == 3, "%f %f", (double)values[0], (double)values[1]);
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    cr_assert_neq(context, 0);
+}
+
 /* ---- Large calls, which have kernels of their own ---------------------------------------------------------- */
 
 enum { LARGE = 70003 }; /* above the size from which they are compiled, and no multiple of anything */
@@ -188,8 +208,8 @@ static void expect_as_cpu(const char *name, tn_dtype dtype, double tolerance, ca
     double *out[] = {here, there};
     int64_t count = 0;
     for (int i = 0; i < LARGE; i++) {
-        numbers_a[i] = (float)(i * 7919 % 1009 - 500) / 64;
-        numbers_b[i] = (float)(i * 104729 % 997 - 300) / 64 + 0.0078125f;
+        numbers_a[i] = (float)((int64_t)i * 7919 % 1009 - 500) / 64;
+        numbers_b[i] = (float)((int64_t)i * 104729 % 997 - 300) / 64 + 0.0078125f;
     }
     for (int k = 0; k < 2; k++) {
         tn_device on = k ? device : options.device;

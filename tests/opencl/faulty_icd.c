@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An OpenCL driver (ICD) that is PoCL with faults. It overwrites entries of PoCL's dispatch table, through which the
+ * loader calls everything. What it does is asked for by the environment:
+ *
+ *   FAULTY_FAIL=FUNCTION:N:STATUS[:MORE]  call N of the function (from 1 on) returns the status. MORE is `always`:
+ *                                         all calls from there on; or `lost`: the context of that call is lost, and
+ *                                         every later call that uses it returns CL_INVALID_CONTEXT
+ *   FAULTY_LARGEST=BYTES                  larger buffers are not allocated
+ *   FAULTY_NO_DOUBLE=1                    devices have no float64
+ *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
+ *   FAULTY_DELAY=MS                       work that writes device memory begins that much later, and
+ *                                         clSetUserEventStatus returns that much later
+ */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+#include <CL/cl_icd.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Objects of OpenCL begin with a pointer to the dispatch table. */
+struct _cl_platform_id {
+    cl_icd_dispatch *dispatch;
+};
+
+static cl_icd_dispatch real;
+static cl_context lost; /* atomic */
+static struct {
+    char function[64];
+    int n, status, always, loses, calls;
+} fail;
+
+static long setting(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+
+static cl_context context_of(cl_command_queue queue)
+{
+    cl_context context = NULL;
+    real.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    return context;
+}
+
+/* The status with which this call has to fail, or CL_SUCCESS. */
+static cl_int fault_of(const char *function, cl_context context)
+{
+    if (context && __atomic_load_n(&lost, __ATOMIC_ACQUIRE) == context) return CL_INVALID_CONTEXT;
+    if (strcmp(fail.function, function) != 0) return CL_SUCCESS;
+    int call = __atomic_add_fetch(&fail.calls, 1, __ATOMIC_RELAXED);
+    if (call != fail.n && !(fail.always && call > fail.n)) return CL_SUCCESS;
+    if (fail.loses) __atomic_store_n(&lost, context, __ATOMIC_RELEASE);
+    return fail.status;
+}
+
+/* ---- Delays ------------------------------------------------------------------------------------------------ */
+
+static void sleep_for_delay(void)
+{
+    const long ms = setting("FAULTY_DELAY");
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static void *open_gate(void *gate)
+{
+    sleep_for_delay();
+    real.clSetUserEventStatus(gate, CL_COMPLETE);
+    real.clReleaseEvent(gate);
+    return NULL;
+}
+
+/* What is queued after it begins later. */
+static void delay(cl_command_queue queue)
+{
+    pthread_t thread;
+    cl_int status;
+    if (!setting("FAULTY_DELAY")) return;
+    cl_event gate = real.clCreateUserEvent(context_of(queue), &status);
+    real.clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL);
+    if (pthread_create(&thread, NULL, open_gate, gate) != 0)
+        open_gate(gate);
+    else
+        pthread_detach(thread);
+}
+
+/* ---- Functions --------------------------------------------------------------------------------------------- */
+
+#define FAIL_IN_QUEUE(name)                            \
+    cl_int fault = fault_of(#name, context_of(queue)); \
+    if (fault != CL_SUCCESS) return fault;
+#define EVENTS       cl_uint n, const cl_event *list, cl_event *out
+#define QUEUE        cl_command_queue queue
+#define FAULTY(name) static cl_int CL_API_CALL faulty_##name
+
+FAULTY(clFinish)(QUEUE)
+{
+    FAIL_IN_QUEUE(clFinish)
+    return real.clFinish(queue);
+}
+FAULTY(clEnqueueNDRangeKernel)
+(QUEUE, cl_kernel kernel, cl_uint dims, const size_t *first, const size_t *items, const size_t *group, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueNDRangeKernel)
+    delay(queue);
+    return real.clEnqueueNDRangeKernel(queue, kernel, dims, first, items, group, n, list, out);
+}
+FAULTY(clEnqueueReadBuffer)(QUEUE, cl_mem from, cl_bool blocks, size_t offset, size_t bytes, void *to, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueReadBuffer)
+    return real.clEnqueueReadBuffer(queue, from, blocks, offset, bytes, to, n, list, out);
+}
+FAULTY(clEnqueueWriteBuffer)
+(QUEUE, cl_mem to, cl_bool blocks, size_t offset, size_t bytes, const void *from, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueWriteBuffer)
+    delay(queue);
+    return real.clEnqueueWriteBuffer(queue, to, blocks, offset, bytes, from, n, list, out);
+}
+FAULTY(clEnqueueCopyBuffer)
+(QUEUE, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueCopyBuffer)
+    delay(queue);
+    return real.clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, bytes, n, list, out);
+}
+FAULTY(clEnqueueFillBuffer)
+(QUEUE, cl_mem to, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueFillBuffer)
+    delay(queue);
+    return real.clEnqueueFillBuffer(queue, to, pattern, pattern_bytes, offset, bytes, n, list, out);
+}
+FAULTY(clEnqueueMarkerWithWaitList)(QUEUE, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueMarkerWithWaitList)
+    return real.clEnqueueMarkerWithWaitList(queue, n, list, out);
+}
+FAULTY(clEnqueueBarrierWithWaitList)(QUEUE, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueBarrierWithWaitList)
+    return real.clEnqueueBarrierWithWaitList(queue, n, list, out);
+}
+FAULTY(clWaitForEvents)(cl_uint n, const cl_event *list)
+{
+    cl_context context = NULL;
+    if (n) real.clGetEventInfo(list[0], CL_EVENT_CONTEXT, sizeof context, &context, NULL);
+    cl_int fault = fault_of("clWaitForEvents", context);
+    return fault != CL_SUCCESS ? fault : real.clWaitForEvents(n, list);
+}
+FAULTY(clSetUserEventStatus)(cl_event event, cl_int status)
+{
+    cl_int result = real.clSetUserEventStatus(event, status);
+    sleep_for_delay();
+    return result;
+}
+FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void *value, size_t *out_bytes)
+{
+    cl_int status = real.clGetDeviceInfo(id, what, bytes, value, out_bytes);
+    if (what == CL_DEVICE_DOUBLE_FP_CONFIG && value && setting("FAULTY_NO_DOUBLE")) memset(value, 0, bytes);
+    return status;
+}
+static cl_mem CL_API_CALL faulty_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes,
+                                                void *host, cl_int *out_status)
+{
+    const long largest = setting("FAULTY_LARGEST");
+    *out_status = fault_of("clCreateBuffer", context);
+    if (*out_status == CL_SUCCESS && largest && bytes > (size_t)largest)
+        *out_status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return *out_status == CL_SUCCESS ? real.clCreateBuffer(context, flags, bytes, host, out_status) : NULL;
+}
+static cl_program CL_API_CALL faulty_clCreateProgramWithSource(cl_context context, cl_uint count,
+                                                               const char **texts, const size_t *lengths,
+                                                               cl_int *out_status)
+{
+    char line[256];
+    const char *both[2] = {line, texts[0]};
+    if (!getenv("FAULTY_SOURCE"))
+        return real.clCreateProgramWithSource(context, count, texts, lengths, out_status);
+    snprintf(line, sizeof line, "#error %s\n", getenv("FAULTY_SOURCE"));
+    return real.clCreateProgramWithSource(context, 2, both, NULL, out_status);
+}
+
+/* ---- The driver -------------------------------------------------------------------------------------------- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void *(CL_API_CALL *real_address)(const char *name);
+static cl_int(CL_API_CALL *real_platforms)(cl_uint, cl_platform_id *, cl_uint *);
+
+static void read_fail(void)
+{
+    char text[128], *rest, *part;
+    if (!getenv("FAULTY_FAIL")) return;
+    snprintf(text, sizeof text, "%s", getenv("FAULTY_FAIL"));
+    if ((part = strtok_r(text, ":", &rest))) snprintf(fail.function, sizeof fail.function, "%s", part);
+    if ((part = strtok_r(NULL, ":", &rest))) fail.n = atoi(part);
+    if ((part = strtok_r(NULL, ":", &rest))) fail.status = atoi(part);
+    part = strtok_r(NULL, ":", &rest);
+    fail.always = part && strcmp(part, "always") == 0;
+    fail.loses = part && strcmp(part, "lost") == 0;
+}
+
+static void change_table(void)
+{
+    cl_platform_id platform;
+    void *pocl = dlopen("libpocl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!pocl) return;
+    *(void **)&real_address = dlsym(pocl, "clGetExtensionFunctionAddress");
+    if (!real_address) return;
+    *(void **)&real_platforms = real_address("clIcdGetPlatformIDsKHR");
+    if (!real_platforms || real_platforms(1, &platform, NULL) != CL_SUCCESS) return;
+    cl_icd_dispatch *table = platform->dispatch;
+    real = *table;
+    read_fail();
+#define CHANGE(name) table->name = faulty_##name;
+    CHANGE(clFinish)
+    CHANGE(clEnqueueNDRangeKernel)
+    CHANGE(clEnqueueReadBuffer)
+    CHANGE(clEnqueueWriteBuffer)
+    CHANGE(clEnqueueCopyBuffer)
+    CHANGE(clEnqueueFillBuffer)
+    CHANGE(clEnqueueMarkerWithWaitList)
+    CHANGE(clEnqueueBarrierWithWaitList)
+    CHANGE(clWaitForEvents)
+    CHANGE(clSetUserEventStatus)
+    CHANGE(clGetDeviceInfo)
+    CHANGE(clCreateBuffer)
+    CHANGE(clCreateProgramWithSource)
+}
+
+static cl_int CL_API_CALL platforms(cl_uint room, cl_platform_id *out, cl_uint *out_count)
+{
+    pthread_once(&once, change_table);
+    return real_platforms ? real_platforms(room, out, out_count) : CL_PLATFORM_NOT_FOUND_KHR;
+}
+
+/* What the loader calls: it looks for these names. */
+CL_API_ENTRY void *CL_API_CALL clGetExtensionFunctionAddress(const char *name);
+CL_API_ENTRY void *CL_API_CALL clGetExtensionFunctionAddress(const char *name)
+{
+    pthread_once(&once, change_table);
+    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) return (void *)platforms;
+    return real_address ? real_address(name) : NULL;
+}
+CL_API_ENTRY cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id id, cl_platform_info what, size_t bytes,
+                                                  void *value, size_t *out_bytes)
+{
+    return real.clGetPlatformInfo(id, what, bytes, value, out_bytes);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every wait of the plugin, on a driver whose kernels, writes, copies and fills begin DELAY milliseconds late
+ * (faulty_icd.c), while reads and markers do not. Each test needs one wait. mutants.py takes them out one by one.
+ */
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include <time.h>
+
+#define DELAY  40 /* milliseconds */
+#define COUNT  1000
+#define PASSED (DELAY - 5) /* what at least has passed after one delay */
+
+static tn_context *ctx;
+static tn_device device;
+static tn_scope *s;
+static tn_stream *home, *side;
+
+static double milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* The kernels are compiled before: a compilation would hide a wait. */
+static void open_device(void)
+{
+    char delay[16];
+    snprintf(delay, sizeof delay, "%d", DELAY);
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    device = tn_device_parse(ctx, "opencl:0");
+    if (!device) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd)");
+    tn_scope_options options = {.size = sizeof options, .device = device};
+    s = tn_scope_open_with(ctx, &options);
+    home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    tn_tensor *index = tn_zeros(s, TN_INTS(4), .dtype = TN_INT64);
+    tn_nonzero(s, tn_gather(s, tn_add_scalar(s, tn_ones(s, TN_INTS(COUNT)), 1.0), 0, index));
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    setenv("FAULTY_DELAY", delay, 1);
+}
+static void close_device(void)
+{
+    unsetenv("FAULTY_DELAY");
+    if (s) tn_scope_close(s);
+    tn_stream_release(side);
+    tn_context_destroy(ctx);
+}
+TestSuite(waits, .init = open_device, .fini = close_device, .timeout = 60);
+
+/* A tensor of ones that one delayed kernel will make threes. */
+static tn_tensor *late_threes(void)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(COUNT), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    tn_add_scalar_(s, x, 2.0);
+    return x;
+}
+
+static void expect_threes(const tn_tensor *x)
+{
+    static float values[COUNT];
+    memset(values, 0, sizeof values);
+    cr_assert_eq(tn_to_host(s, x, values, sizeof values), TN_OK);
+    for (int i = 0; i < COUNT; i++) cr_assert_eq(values[i], 3, "element %d is %f", i, (double)values[i]);
+}
+
+Test(waits, a_read_waits_for_the_work_before_it)
+{
+    expect_threes(late_threes());
+}
+
+Test(waits, a_device_synchronises_all_streams)
+{
+    tn_tensor *x = late_threes();
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    tn_stream_set_current(ctx, home);
+}
+
+static void wait_by_queries(void)
+{
+    double begin = milliseconds();
+    while (tn_stream_query(home) == 0) cr_assert_lt(milliseconds() - begin, 10000);
+}
+
+Test(waits, a_query_says_what_is_done)
+{
+    tn_tensor *x = late_threes();
+    cr_assert_eq(tn_stream_query(home), 0);
+    wait_by_queries();
+    tn_mul_scalar_(s, x, 5.0); /* later work needs a later answer */
+    tn_add_scalar_(s, x, -12.0);
+    cr_assert_eq(tn_stream_query(home), 0);
+    wait_by_queries();
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    tn_stream_set_current(ctx, home);
+}
+
+Test(waits, a_stream_waits_for_a_stream)
+{
+    tn_tensor *x = late_threes();
+    cr_assert_eq(tn_stream_wait_stream(side, home), TN_OK);
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    tn_stream_set_current(ctx, home);
+}
+
+Test(waits, a_stream_waits_for_an_event_of_another_device)
+{
+    tn_event *event;
+    tn_stream *there;
+    tn_device other = tn_device_parse(ctx, "opencl:1");
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, other, 0, &there), TN_OK);
+    tn_tensor *x = late_threes();
+    cr_assert_eq(tn_event_record(event, home), TN_OK);
+    cr_assert_eq(tn_stream_wait_event(there, event), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(there), TN_OK);
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    tn_stream_set_current(ctx, home);
+    tn_event_release(event);
+    tn_stream_release(there);
+}
+
+Test(waits, an_event_waits_and_is_asked)
+{
+    tn_event *event;
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    tn_tensor *x = late_threes();
+    cr_assert_eq(tn_event_record(event, home), TN_OK);
+    cr_assert_eq(tn_event_query(event), 0);
+    cr_assert_eq(tn_event_synchronize(event), TN_OK);
+    cr_assert_eq(tn_event_query(event), 1);
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    tn_stream_set_current(ctx, home);
+    tn_event_release(event);
+}
+
+Test(waits, the_time_between_events_has_the_work_between_them)
+{
+    tn_event *start, *stop;
+    double ms = 0;
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &start), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &stop), TN_OK);
+    cr_assert_eq(tn_event_record(start, home), TN_OK);
+    late_threes();
+    cr_assert_eq(tn_event_record(stop, home), TN_OK);
+    cr_assert_eq(tn_event_elapsed(start, stop, &ms), TN_OK, "%s", tn_last_error()->message);
+    cr_assert(ms >= PASSED && ms < 10000, "%f ms", ms);
+    tn_event_release(start);
+    tn_event_release(stop);
+}
+
+/* ---- Callbacks ---------------------------------------------------------------------------------------------- */
+
+static atomic_int called;
+static double called_at;
+
+static void sleep_a_while(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = DELAY * 1000000}, NULL);
+}
+
+static void note_time(void *user)
+{
+    called_at = milliseconds();
+    sleep_a_while();
+    atomic_store(&called, 1);
+}
+
+Test(waits, a_callback_comes_after_the_work_before_it_and_later_work_after_it)
+{
+    tn_tensor *x = late_threes();
+    double begin = milliseconds();
+    cr_assert_eq(tn_stream_add_callback(home, note_time, NULL), TN_OK);
+    expect_threes(x);
+    cr_assert(atomic_load(&called), "the read did not wait for the callback");
+    cr_assert_geq(called_at - begin, PASSED);
+}
+
+/* The device closes when the thread of the callback needs it no more: that thread is late by a delay, too. */
+Test(waits, a_device_closes_after_its_callbacks)
+{
+    tn_context *own;
+    cr_assert_eq(tn_context_create(NULL, &own), TN_OK);
+    tn_stream *stream = tn_stream_current(own, tn_device_parse(own, "opencl:0"));
+    cr_assert_eq(tn_stream_add_callback(stream, note_time, NULL), TN_OK);
+    tn_context_destroy(own);
+    cr_assert(atomic_load(&called));
+    sleep_a_while();
+    sleep_a_while();
+}
+
+/* ---- Waits inside of operators ------------------------------------------------------------------------------ */
+
+Test(waits, nonzero_waits_for_the_number_of_its_results)
+{
+    tn_tensor *x = tn_zeros(s, TN_INTS(COUNT), .dtype = TN_FLOAT32);
+    tn_add_scalar_(s, x, 1.0);
+    tn_tensor *places = tn_nonzero(s, x);
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+    cr_assert_eq(tn_tensor_size(places, 0), COUNT);
+}
+
+Test(waits, a_late_error_is_read_whole)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(5), .dtype = TN_FLOAT32);
+    tn_tensor *index = tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){7}, device);
+    float value;
+    for (int i = 0; i < 2; i++) { /* the second time from memory that the first one has cleared */
+        int32_t status = tn_to_host(s, tn_gather(s, x, 0, index), &value, sizeof value);
+        cr_assert_eq(status, TN_E_INDEX, "%d", status);
+        cr_assert_not_null(
+            strstr(tn_scope_error(s)->message, "index 7 is out of bounds for dimension with size 5"));
+        tn_scope_clear(s);
+        cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    }
+}
