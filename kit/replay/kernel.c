@@ -355,6 +355,6 @@ int replay_kernel(replay_player *p, replay_cursor *c)
     if (bad || c->bad)
         snprintf(p->mini.error, sizeof(p->mini.error), "call %llu, %s: the record is damaged",
                  (unsigned long long)k.number, k.op);
-    if (k.call.device) replay_end_call(p);
+    replay_end_call(p);
     return bad || c->bad ? -1 : 0;
 }
