@@ -195,6 +195,9 @@ void tni_pool_take_block(struct tni_allocator *a, tni_block *block, uint64_t byt
 void tni_pool_give(struct tni_allocator *a, tni_block *block);
 /* A block of a capture's pool is free. */
 void tni_pool_give_captured(struct tni_allocator *a, tni_block *block);
+/* TN_OK if a plugin's slot gave memory as it was asked for: kernels rely on alignment and addresses without a check of
+ * their own. */
+int32_t tni_memory_check(const tni_device *d, const char *slot, const tn_memory *memory, uint64_t bytes);
 /* Without the lock: asks the device for memory, within the limit, and checks what it gave. The bytes count as
  * reserved from then on. */
 int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out);

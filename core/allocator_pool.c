@@ -209,17 +209,16 @@ void tni_pool_give(struct tni_allocator *a, tni_block *b)
     if (a->keep && a->idle > a->keep && !b->before && !b->after) tni_allocations_release(a, a->keep);
 }
 
-/* Kernels rely on alignment and addresses without a check of their own. */
-static int32_t check_memory(const tni_device *d, const tn_memory *memory, uint64_t bytes)
+int32_t tni_memory_check(const tni_device *d, const char *slot, const tn_memory *memory, uint64_t bytes)
 {
     const char *plugin = d->type->driver.plugin;
     uint64_t alignment = d->facts.alignment > 64 || !d->synchronous ? d->facts.alignment : 64;
-    if (!memory->allocation) return tni_no_handle(d->type, "memory.alloc");
+    if (!memory->allocation) return tni_no_handle(d->type, slot);
     if (memory->size != sizeof *memory)
-        return tni_error(TN_E_CONTRACT, "plugin %s: memory.alloc changed the size of its output to %u",
-                         plugin, memory->size);
+        return tni_error(TN_E_CONTRACT, "plugin %s: %s changed the size of its output to %u", plugin, slot,
+                         memory->size);
     if (memory->bytes && memory->bytes < bytes)
-        return tni_error(TN_E_CONTRACT, "plugin %s: memory.alloc gave %llu bytes (asked for %llu)", plugin,
+        return tni_error(TN_E_CONTRACT, "plugin %s: %s gave %llu bytes (asked for %llu)", plugin, slot,
                          (unsigned long long)memory->bytes, (unsigned long long)bytes);
     if (d->synchronous && !memory->host)
         return tni_error(TN_E_CONTRACT, "plugin %s: memory of a host device has no address", plugin);
@@ -258,7 +257,7 @@ int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out
     status = driver->memory.alloc(driver->self, d->handle, &request, &memory);
     if (status) {
         status = tni_driver_error(d->type, status, "allocation of device memory");
-    } else if ((status = check_memory(d, &memory, bytes)) && memory.allocation) {
+    } else if ((status = tni_memory_check(d, "memory.alloc", &memory, bytes)) && memory.allocation) {
         driver->memory.free(driver->self, d->handle, &memory);
     }
     if (status) {

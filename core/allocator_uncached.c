@@ -45,6 +45,10 @@ int32_t tni_replaced_alloc(struct tni_allocator *a, const tni_request *r, tni_bl
                                        .stream = r->stream->handle};
     int32_t status = driver->allocator.alloc(driver->self, a->device->handle, &request, b->given);
     if (status) return fail(a, b, tni_driver_error(a->device->type, status, "allocation of device memory"));
+    status = tni_memory_check(a->device, "allocator.alloc", b->given, r->bytes);
+    if (status && b->given->allocation)
+        driver->allocator.free(driver->self, a->device->handle, b->given, r->stream->handle);
+    if (status) return fail(a, b, status);
     tni_block_show(b, b->given);
     b->stream = tni_stream_retain(r->stream);
     tni_allocator_enter(a);

@@ -78,7 +78,10 @@ static tni_profile_thread *lock_own(tni_profiler *p)
     const slot *s = tni_tls.profile;
     if (!p || !atomic_load_explicit(&p->generation, memory_order_relaxed)) return NULL;
     tni_profile_thread *t = s && s->context == p->ctx->id ? s->thread : find_slowly(p);
-    if (!t) return NULL;
+    if (!t) {
+        atomic_fetch_add(&p->lost, 1);
+        return NULL;
+    }
     pthread_mutex_lock(&t->lock);
     uint32_t generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
     if (!generation) {
@@ -275,6 +278,7 @@ static void stop(tni_profiler *p, tn_profile *to)
     atomic_fetch_and(&p->ctx->call_flags, ~TNI_CALL_PROFILED);
     atomic_store(&p->generation, 0);
     tni_profile_work_collect(p, to);
+    to->dropped += atomic_exchange(&p->lost, 0);
     to->end = tni_profile_now();
     for (tni_profile_thread *t = p->threads; t; t = t->next) take_log(p, t, to);
 }

@@ -160,6 +160,7 @@ typedef struct tni_profiler {
     uint32_t last_generation;
     _Atomic(uint32_t) flags;
     _Atomic(uint64_t) max_events;
+    _Atomic(uint64_t) lost; /* what threads did that there was no memory for a struct of */
     int64_t begin;
     struct tni_profile_thread *threads;
     uint32_t thread_count;

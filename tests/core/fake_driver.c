@@ -11,6 +11,12 @@ typedef struct fake_block {
 } fake_block;
 typedef struct fake_stream {
     _Atomic uint64_t submitted, completed;
+    struct {
+        void (*callback)(void *user);
+        void *user;
+    } callbacks[8]; /* called when the work has finished */
+    int32_t n_callbacks;
+    int32_t captures;
 } fake_stream;
 typedef struct fake_event {
     fake_stream *stream;
@@ -40,6 +46,20 @@ static int32_t fails(fake *f)
     return 1;
 }
 
+/* 1: a slot that makes something gives nothing. */
+static int32_t is_empty(fake *f)
+{
+    return f->empty_slot > 0 && !--f->empty_slot;
+}
+
+/* All that is on the stream has finished. */
+static void complete(fake_stream *s)
+{
+    s->completed = (uint64_t)s->submitted;
+    for (int32_t i = 0; i < s->n_callbacks; i++) s->callbacks[i].callback(s->callbacks[i].user);
+    s->n_callbacks = 0;
+}
+
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     fake *f = called(self);
@@ -59,6 +79,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     out->flops_f32 = f->flops;
     out->priority_low = 0;
     out->priority_high = -2;
+    out->peers = f->are_peers ? ~0ull : 0;
     strcpy(out->name, "fake");
     return TN_OK;
 }
@@ -67,6 +88,7 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
     f->opened++;
     *out_device = self;
     return TN_OK;
@@ -76,7 +98,9 @@ static void device_close(void *self, void *device)
 {
     fake *f = called(self);
     f->closed++;
-    if (f->closed == f->opened && (f->live_allocations || f->live_streams || f->live_events)) f->breaches++;
+    if (f->closed == f->opened && (f->live_allocations || f->live_streams || f->live_events ||
+                                   f->live_graphs || f->live_executables || f->live_maps))
+        f->breaches++;
 }
 
 static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
@@ -85,6 +109,7 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     uint64_t bytes = request->bytes;
     if (fails(f)) return f->failed_with;
     if (f->memory && bytes > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
+    if (is_empty(f)) return TN_OK;
     fake_block *b = malloc(sizeof *b);
     if (posix_memalign((void **)&b->data, 64, bytes)) abort();
     b->bytes = bytes;
@@ -156,6 +181,7 @@ static int32_t stream_create(void *self, void *device, const tn_stream_options *
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
     f->streams++;
     f->live_streams++;
     *out_stream = calloc(1, sizeof(fake_stream));
@@ -173,8 +199,9 @@ static void stream_destroy(void *self, void *device, void *stream)
 
 static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
 {
-    (void)called(self);
+    fake *f = called(self);
     fake_stream *s = stream;
+    if (fails(f)) return f->failed_with;
     *out_done = s->completed == s->submitted;
     return TN_OK;
 }
@@ -185,13 +212,16 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
     fake_stream *s = stream;
     if (fails(f)) return f->failed_with;
     f->synchronizes++;
-    s->completed = (uint64_t)s->submitted;
+    if (s->captures) f->breaches++;
+    complete(s);
     return TN_OK;
 }
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    called(self)->waits++;
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    f->waits++;
     return TN_OK;
 }
 
@@ -207,6 +237,7 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
     f->events++;
     f->live_events++;
     *out_event = calloc(1, sizeof(fake_event));
@@ -231,23 +262,26 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
-    (void)called(self);
+    fake *f = called(self);
     fake_event *e = event;
+    if (fails(f)) return f->failed_with;
     *out_done = e->stream->completed >= e->point;
     return TN_OK;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
-    (void)called(self);
+    fake *f = called(self);
     fake_event *e = event;
+    if (fails(f)) return f->failed_with;
     if (e->stream->completed < e->point) e->stream->completed = e->point;
     return TN_OK;
 }
 
 static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
 {
-    (void)called(self);
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
     *out_ms = (double)(((fake_event *)end)->point - ((fake_event *)start)->point);
     return TN_OK;
 }
@@ -262,6 +296,218 @@ static void own_free(void *self, void *device, const tn_memory *memory, void *st
     memory_free(self, device, memory);
 }
 
+static int32_t host_callback(void *self, void *device, void *stream, void (*callback)(void *user), void *user)
+{
+    fake *f = called(self);
+    fake_stream *s = stream;
+    if (fails(f)) return f->failed_with;
+    if (s->n_callbacks == 8) abort();
+    s->callbacks[s->n_callbacks].callback = callback;
+    s->callbacks[s->n_callbacks++].user = user;
+    if (s->completed == s->submitted) complete(s);
+    return TN_OK;
+}
+
+static int32_t memory_map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                          uint32_t flags, void **out_host)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    f->live_maps++;
+    *out_host = ((fake_block *)allocation)->data + offset;
+    return TN_OK;
+}
+
+static int32_t memory_unmap(void *self, void *device, void *allocation, void *host)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    f->live_maps--;
+    return TN_OK;
+}
+
+static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                           uint32_t value, void *stream)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    memset(((fake_block *)allocation)->data + offset, (int)value, bytes);
+    return TN_OK;
+}
+
+static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
+                         void *from, uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    fake *f = called(self);
+    f->peer_copies++;
+    return device_to_device(self, to_device, to, to_offset, from, from_offset, bytes, stream);
+}
+
+/* ---- Graphs: what is captured is not run ---------------------------------------------------------------- */
+
+static int32_t graph_begin(void *self, void *device, void *stream)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    ((fake_stream *)stream)->captures = 1;
+    return TN_OK;
+}
+
+static int32_t graph_end(void *self, void *device, void *stream, void **out_graph)
+{
+    fake *f = called(self);
+    ((fake_stream *)stream)->captures = 0;
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    f->live_graphs++;
+    *out_graph = calloc(1, 1);
+    return TN_OK;
+}
+
+static void graph_destroy(void *self, void *device, void *graph)
+{
+    called(self)->live_graphs--;
+    free(graph);
+}
+
+static int32_t graph_instantiate(void *self, void *device, void *graph, const tn_graph_options *options,
+                                 void **out_executable)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    f->live_executables++;
+    *out_executable = calloc(1, 1);
+    return TN_OK;
+}
+
+static int32_t graph_launch(void *self, void *device, void *executable, void *stream)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    f->launches++;
+    ((fake_stream *)stream)->submitted++;
+    return TN_OK;
+}
+
+static int32_t graph_update(void *self, void *device, void *executable, void *graph)
+{
+    fake *f = called(self);
+    return fails(f) ? f->failed_with : f->graph_update_status;
+}
+
+static void graph_destroy_executable(void *self, void *device, void *executable)
+{
+    called(self)->live_executables--;
+    free(executable);
+}
+
+/* ---- Collectives: calls are counted, nothing is computed -------------------------------------------------- */
+
+static int32_t supports(void *self, tn_dtype dtype, uint32_t reduction)
+{
+    (void)called(self);
+    return dtype != TN_FLOAT8_E4M3FN;
+}
+
+static int32_t unique_id(void *self, void *id, uint64_t room, uint64_t *out_bytes)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    if (room < 4) return TN_E_ARGUMENT;
+    memcpy(id, "fake", 4);
+    *out_bytes = 4;
+    return TN_OK;
+}
+
+static int32_t communicator_create(void *self, const tn_communicator_options *options, void **out)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    f->live_communicators++;
+    *out = calloc(1, 1);
+    return TN_OK;
+}
+
+static void communicator_destroy(void *self, void *communicator)
+{
+    called(self)->live_communicators--;
+    free(communicator);
+}
+
+static int32_t communicator_status(void *self, void *communicator)
+{
+    fake *f = called(self);
+    return fails(f) ? f->failed_with : TN_OK;
+}
+
+static int32_t collective(void *self)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    f->collectives++;
+    return TN_OK;
+}
+
+static int32_t reduce(void *self, void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                      uint64_t count, tn_dtype dtype, uint32_t reduction)
+{
+    return collective(self);
+}
+
+static int32_t broadcast(void *self, void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                         uint64_t bytes, uint32_t root)
+{
+    return collective(self);
+}
+
+static int32_t exchange(void *self, void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                        uint64_t bytes)
+{
+    return collective(self);
+}
+
+static int32_t barrier(void *self, void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes)
+{
+    return collective(self);
+}
+
+static void add_optional(tni_driver *d, const fake *f)
+{
+    if (f->has_callbacks) d->stream.host_callback = host_callback;
+    if (f->are_peers) d->copy.peer = copy_peer;
+    if (f->has_maps) {
+        d->memory.map = memory_map;
+        d->memory.unmap = memory_unmap;
+    }
+    if (f->has_graphs)
+        d->graph = (tn_graph_interface){sizeof d->graph,
+                                        0,
+                                        graph_begin,
+                                        graph_end,
+                                        graph_destroy,
+                                        graph_instantiate,
+                                        graph_launch,
+                                        graph_update,
+                                        graph_destroy_executable};
+    if (f->has_collectives)
+        d->collectives = (tn_collectives_interface){.size = sizeof d->collectives,
+                                                    .supports = supports,
+                                                    .unique_id = unique_id,
+                                                    .create = communicator_create,
+                                                    .destroy = communicator_destroy,
+                                                    .status = communicator_status,
+                                                    .abort = communicator_status,
+                                                    .all_reduce = reduce,
+                                                    .broadcast = broadcast,
+                                                    .all_gather = exchange,
+                                                    .reduce_scatter = reduce,
+                                                    .all_to_all = exchange,
+                                                    .barrier = barrier};
+}
+
 tni_driver fake_driver(fake *f)
 {
     tni_driver d = {
@@ -269,8 +515,8 @@ tni_driver fake_driver(fake *f)
         .self = f,
         .device = {sizeof d.device, 0, f->type, enumerate, facts, device_open, device_close, NULL, NULL,
                    device_native},
-        .memory = {sizeof d.memory, 0, memory_alloc, memory_free, NULL, memory_info, NULL, NULL, NULL, NULL,
-                   memory_trim},
+        .memory = {sizeof d.memory, 0, memory_alloc, memory_free, memory_fill, memory_info, NULL, NULL, NULL,
+                   NULL, memory_trim},
         .copy = {sizeof d.copy, 0, host_to_device, device_to_host, device_to_device, NULL},
         .stream = {sizeof d.stream, 0, stream_create, stream_destroy, stream_query, stream_synchronize,
                    stream_wait_event, NULL},
@@ -279,6 +525,7 @@ tni_driver fake_driver(fake *f)
         d.event = (tn_event_interface){sizeof d.event, 0,           event_create,      event_destroy,
                                        event_record,   event_query, event_synchronize, event_elapsed};
     if (f->own_allocator) d.allocator = (tn_allocator_interface){sizeof d.allocator, 0, own_alloc, own_free};
+    add_optional(&d, f);
     return d;
 }
 
@@ -307,8 +554,7 @@ void fake_work(tn_stream *stream)
 
 void fake_finish(tn_stream *stream)
 {
-    fake_stream *s = stream->handle;
-    s->completed = (uint64_t)s->submitted;
+    complete(stream->handle);
 }
 
 void *fake_address(const tn_tensor *t)

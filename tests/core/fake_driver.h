@@ -2,7 +2,8 @@
 /*
  * A driver for tests, over host memory. As a host device it is synchronous and shows its addresses. As any other
  * class its handles are not addresses, and its streams finish work only when told to (fake_finish) or waited for.
- * It counts what is alive, so that tests can look for leaks, and fails on request.
+ * It counts what is alive, so that tests can look for leaks, and fails on request. fake_driver gives a copy of its table:
+ * a test may replace slots in it.
  */
 #ifndef TESTS_CORE_FAKE_DRIVER_H
 #define TESTS_CORE_FAKE_DRIVER_H
@@ -19,13 +20,18 @@ typedef struct fake {
     uint64_t memory;   /* bytes that may be in use; 0: no limit */
     int32_t fail_slot; /* the n-th call from now that can fail does so; 0: none */
     int32_t failed_with;
+    int32_t empty_slot; /* the n-th call from now that makes something gives TN_OK and NULL; 0: none */
     uint64_t flops;
+    int32_t has_graphs, has_collectives, has_callbacks, has_maps,
+        are_peers; /* optional slots and interfaces */
+    int32_t graph_update_status;
     int32_t enumerate_status; /* what enumerate returns */
     /* What has happened. */
     _Atomic uint64_t used;
     _Atomic int32_t enumerated, allocations, streams, events, opened, closed;
     _Atomic int32_t live_allocations, live_streams, live_events;
-    _Atomic int32_t synchronizes, trims, waits;
+    _Atomic int32_t live_graphs, live_executables, live_communicators, live_maps;
+    _Atomic int32_t synchronizes, trims, waits, launches, collectives, peer_copies;
     _Atomic int32_t breaches; /* calls that the contract forbids */
     /* A lock that must not be held when a slot is called, and the number of calls that came under it. */
     pthread_mutex_t *forbidden;
@@ -43,9 +49,9 @@ void *fake_address(const tn_tensor *t);
 
 /* A host allocator that counts and can fail. */
 typedef struct counting {
-    int64_t live;
-    int64_t live_bytes;
-    int64_t calls;
+    _Atomic int64_t live;
+    _Atomic int64_t live_bytes;
+    _Atomic int64_t calls;
     int64_t fail_at; /* the call with this number gets NULL; 0: none */
 } counting;
 tn_host_allocator counting_allocator(counting *c);

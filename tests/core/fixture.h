@@ -10,7 +10,13 @@ extern fake cpu, gpu;
 extern tn_scope *s;
 
 void open_fakes(void);
+/* With graphs, collectives and copies between the two devices. */
+void open_full_fakes(void);
 /* The tests leave no handle, and the drivers saw no call that the contract forbids. */
 void close_fakes(void);
+
+/* The thread's last error, or that of the scope, is this one; it is cleared. */
+void expect_last(int32_t status, const char *text);
+void expect_scope(int32_t status, const char *text);
 
 #endif

@@ -19,23 +19,6 @@
 
 TestSuite(refusals, .init = open_fakes, .fini = close_fakes);
 
-static void expect_last(int32_t status, const char *text)
-{
-    cr_assert_not_null(tn_last_error(), "no error; expected: %s", text);
-    cr_expect_eq(tn_last_error()->code, status, "%s", tn_last_error()->message);
-    cr_expect_str_eq(tn_last_error()->message, text);
-    tn_clear_error();
-}
-
-static void expect_scope(int32_t status, const char *text)
-{
-    cr_assert(tn_scope_failed(s), "no error; expected: %s", text);
-    cr_expect_eq(tn_scope_error(s)->code, status, "%s", tn_scope_error(s)->message);
-    cr_expect_str_eq(tn_scope_error(s)->message, text);
-    tn_scope_clear(s);
-    tn_clear_error();
-}
-
 /* ---- Elements and host memory -------------------------------------------------------------------------------- */
 
 Test(refusals, tensors_from_data)
