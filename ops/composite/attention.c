@@ -103,7 +103,10 @@ static tn_tensor *attend(tn_scope *s, const attention *a, tn_tensor **weights)
     return tni_cast(s, out, dtype);
 }
 
-/* Conditions: four dimensions, equal numbers of heads and features, no dropout, no gradient of the mask. */
+/*
+ * Conditions: four dimensions, as many heads (or a divisor of them, for grouped queries) and features, no
+ * dropout, no gradient of the mask.
+ */
 static int32_t fused(const attention *a)
 {
     const tn_tensor *t[] = {a->query, a->key, a->value};
@@ -114,9 +117,8 @@ static int32_t fused(const attention *a)
     }
     if (!is_float(dtype_of(a->query)) || a->dropout != 0 || a->scale < 0) return 0;
     if (a->mask && (tni_wants_grad(a->mask) || (rank_of(a->mask) != 2 && rank_of(a->mask) != 4))) return 0;
-    for (int i = 0; i < 2; i++) {
-        if (q[i] != k[i] || q[i] != v[i]) return 0;
-    }
+    if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1]) return 0;
+    if (q[1] != k[1] && !(a->grouped && q[1] % k[1] == 0)) return 0;
     return q[3] == k[3] && q[3] == v[3] && k[2] == v[2];
 }
 
@@ -157,8 +159,8 @@ void composite_scaled_dot_product_attention_math(tn_scope *s, const tn_value *ar
 static tn_tensor *scores_of(tn_scope *s, const attention *a, double scale)
 {
     tn_tensor *mask = added_mask(s, a->mask, wide_dtype(dtype_of(a->query))), *scores;
-    scores =
-        tn_matmul(s, tn_mul_scalar(s, wide(s, a->query), scale), tn_transpose(s, wide(s, a->key), -2, -1));
+    scores = tn_matmul(s, tn_mul_scalar(s, wide(s, a->query), scale),
+                       tn_transpose(s, with_heads(s, a, wide(s, a->key)), -2, -1));
     if (mask) scores = tn_add(s, scores, mask);
     if (a->causal)
         scores = tn_add(s, scores, added_mask(s, causal_mask(s, a), wide_dtype(dtype_of(a->query))));
@@ -173,13 +175,15 @@ static double scale_of(const attention *a)
 /* query, key and value from argument `first`; dropout_p, is_causal, attn_mask and scale from `options`. */
 static attention attention_at(const tn_value *args, uint32_t first, uint32_t options)
 {
-    return (attention){.query = arg_tensor(args, first),
-                       .key = arg_tensor(args, first + 1),
+    tn_tensor *query = arg_tensor(args, first), *key = arg_tensor(args, first + 1);
+    return (attention){.query = query,
+                       .key = key,
                        .value = arg_tensor(args, first + 2),
                        .mask = arg_tensor(args, options + 2),
                        .dropout = arg_float(args, options),
                        .scale = arg_float(args, options + 3),
-                       .causal = arg_bool(args, options + 1)};
+                       .causal = arg_bool(args, options + 1),
+                       .grouped = tn_tensor_sizes(query)[1] != tn_tensor_sizes(key)[1]};
 }
 
 /* (query, key, value, dropout_p, is_causal, attn_mask, scale). The second result is [batch, heads, length].
@@ -188,10 +192,20 @@ void composite_flash_attention(tn_scope *s, const tn_value *args, tn_value *outs
 {
     attention a = attention_at(args, 0, 3);
     tn_tensor *scores = scores_of(s, &a, scale_of(&a)), *out;
-    out = tn_matmul(s, tn__safe_softmax(s, scores, -1), wide(s, a.value));
+    out = tn_matmul(s, tn__safe_softmax(s, scores, -1), with_heads(s, &a, wide(s, a.value)));
     if (tn_scope_failed(s)) return;
     give(outs, 0, tni_cast(s, out, dtype_of(a.query)));
     give(outs, 1, tn_logsumexp(s, scores, TN_INTS(-1)));
+}
+
+/* The gradient of keys or values: the sum over the query heads that share them. */
+static tn_tensor *of_groups(tn_scope *s, const attention *a, tn_tensor *grad)
+{
+    const int64_t *sizes = tn_tensor_sizes(grad);
+    int64_t heads = tn_tensor_sizes(a->key)[1];
+    if (!a->grouped) return grad;
+    return tn_sum_dim(s, tn_reshape(s, grad, TN_INTS(sizes[0], heads, sizes[1] / heads, sizes[2], sizes[3])),
+                      TN_INTS(2));
 }
 
 /* (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale) */
@@ -202,12 +216,14 @@ void composite_flash_attention_backward(tn_scope *s, const tn_value *args, tn_va
               *weights = tn__safe_softmax(s, scores_of(s, &a, scale_of(&a)), -1);
     tn_tensor *value, *inner, *slope;
     value = tn_matmul(s, tn_transpose(s, weights, -2, -1), grad);
-    inner = tn_matmul(s, grad, tn_transpose(s, wide(s, a.value), -2, -1));
+    inner = tn_matmul(s, grad, tn_transpose(s, with_heads(s, &a, wide(s, a.value)), -2, -1));
     slope = tn_sub(s, inner, keep_sum(s, tn_mul(s, grad, wide(s, arg_tensor(args, 4))), TN_INTS(-1)));
     slope = tn_mul_scalar(s, tn_mul(s, weights, slope), scale_of(&a));
     if (tn_scope_failed(s)) return;
-    give(outs, 0, tni_cast(s, tn_matmul(s, slope, wide(s, a.key)), dtype_of(a.query)));
-    give(outs, 1,
-         tni_cast(s, tn_matmul(s, tn_transpose(s, slope, -2, -1), wide(s, a.query)), dtype_of(a.key)));
-    give(outs, 2, tni_cast(s, value, dtype_of(a.value)));
+    tn_tensor *key = tn_matmul(s, tn_transpose(s, slope, -2, -1), wide(s, a.query));
+    tn_tensor *query = tn_matmul(s, slope, with_heads(s, &a, wide(s, a.key)));
+    if (tn_scope_failed(s)) return;
+    give(outs, 0, tni_cast(s, query, dtype_of(a.query)));
+    give(outs, 1, tni_cast(s, of_groups(s, &a, key), dtype_of(a.key)));
+    give(outs, 2, tni_cast(s, of_groups(s, &a, value), dtype_of(a.value)));
 }

@@ -46,6 +46,7 @@
     IF_ONEDNN(X(conv_onednn)) X(batch_norm) \
     X(layer_norm)                           \
     X(softmax)                              \
+    X(attention)                            \
     X(nll_loss)                             \
     X(pool)                                 \
     X(embedding)                            \

@@ -26,12 +26,14 @@ Test(rules_softmax, attention)
 {
     tn_scope *s = rules_begin();
     tn_value q = of(leaf(s, -1, 1, TN_INTS(1, 1, 3, 2))), k = of(leaf(s, -1, 1, TN_INTS(1, 1, 3, 2)));
-    tn_value v = of(leaf(s, -1, 1, TN_INTS(1, 1, 3, 2)));
+    tn_value v = of(leaf(s, -1, 1, TN_INTS(1, 1, 3, 2))), grouped = of(leaf(s, -1, 1, TN_INTS(1, 2, 3, 2)));
     for (int32_t causal = 0; causal < 2; causal++) {
         CHECK_CALL(s, TN_OP__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU, 2, 1, 1, q, k, v, real(0),
                    truth(causal), none(), none());
         CHECK_CALL(s, TN_OP__SCALED_DOT_PRODUCT_ATTENTION_MATH, 2, 1, 0, q, k, v, none(), real(0),
                    truth(causal), none(), none(), truth(0));
+        CHECK_CALL(s, TN_OP__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU, 2, 1, 1, grouped, k, v, real(0),
+                   truth(causal), none(), none());
     }
     rules_end(s);
 }

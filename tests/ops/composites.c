@@ -146,6 +146,22 @@ Test(composites, attention)
     end();
 }
 
+/* Two query heads share the one head of keys: as with keys repeated, in values and gradients. */
+Test(composites, attention_of_grouped_queries)
+{
+    tn_tensor *q = make(s, TN_INTS(1, 2, 2, 1), VALUES(0, 0, 1, 1), 1);
+    tn_tensor *k = make(s, TN_INTS(1, 1, 2, 1), VALUES(log(3), 0), 1),
+              *v = make(s, TN_INTS(1, 1, 2, 1), VALUES(2, 4), 1);
+    tn_tensor *out = tn_scaled_dot_product_attention(s, q, k, v, .enable_gqa = 1);
+    EXPECT(s, out, 3, 3, 2.5, 2.5); /* weights 1/2 and 1/2 for the first head, 3/4 and 1/4 for the second */
+    tn_backward(s, tn_sum(s, out));
+    EXPECT(s, tn_grad_of(s, v), 2.5, 1.5);
+    /* p (1 - p) (2 - 4) for each query: times the query for the key, times log 3 for the query */
+    EXPECT(s, tn_grad_of(s, k), -0.75, 0.75);
+    EXPECT(s, tn_grad_of(s, q), -log(3) / 2, -log(3) / 2, -log(3) * 3 / 8, -log(3) * 3 / 8);
+    end();
+}
+
 /* ---- convolution, pooling, resizing ---- */
 
 Test(composites, convolution_keeps_sizes)

@@ -59,6 +59,34 @@ CPU_EXPONENTIAL double cpu_power_of_two_f64(double n)
     return power;
 }
 
+/* e^r - 1 for |r| <= ln 2 / 2. */
+CPU_EXPONENTIAL float cpu_power_series_f32(float r)
+{
+    float p = 1.9875691500e-4f;
+    p = cpu_fused_f32(p, r, 1.3981999507e-3f);
+    p = cpu_fused_f32(p, r, 8.3334519073e-3f);
+    p = cpu_fused_f32(p, r, 4.1665795894e-2f);
+    p = cpu_fused_f32(p, r, 1.6666665459e-1f);
+    p = cpu_fused_f32(p, r, 5.0000001201e-1f);
+    return cpu_fused_f32(p, r * r, r);
+}
+CPU_EXPONENTIAL double cpu_power_series_f64(double r)
+{
+    double p = 1.0 / 6227020800;
+    p = cpu_fused_f64(p, r, 1.0 / 479001600);
+    p = cpu_fused_f64(p, r, 1.0 / 39916800);
+    p = cpu_fused_f64(p, r, 1.0 / 3628800);
+    p = cpu_fused_f64(p, r, 1.0 / 362880);
+    p = cpu_fused_f64(p, r, 1.0 / 40320);
+    p = cpu_fused_f64(p, r, 1.0 / 5040);
+    p = cpu_fused_f64(p, r, 1.0 / 720);
+    p = cpu_fused_f64(p, r, 1.0 / 120);
+    p = cpu_fused_f64(p, r, 1.0 / 24);
+    p = cpu_fused_f64(p, r, 1.0 / 6);
+    p = cpu_fused_f64(p, r, 0.5);
+    return cpu_fused_f64(p, r * r, r);
+}
+
 /* e^(x + rest), where rest is what the rounding of x took off; x is from -120 to 89, or NaN. */
 CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_within(float x, float rest)
 {
@@ -66,14 +94,8 @@ CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_within(float x, float rest)
     float n = cpu_fused_f32(x, 1.44269504088896341f, shift) - shift, half, r, p;
     half = cpu_fused_f32(n, 0.5f, shift) - shift;
     r = cpu_fused_f32(n, -0.693145751953125f, x) - cpu_fused_f32(n, 1.42860677e-6f, -rest);
-    p = 1.9875691500e-4f;
-    p = cpu_fused_f32(p, r, 1.3981999507e-3f);
-    p = cpu_fused_f32(p, r, 8.3334519073e-3f);
-    p = cpu_fused_f32(p, r, 4.1665795894e-2f);
-    p = cpu_fused_f32(p, r, 1.6666665459e-1f);
-    p = cpu_fused_f32(p, r, 5.0000001201e-1f);
-    return (cpu_power_f32){cpu_fused_f32(p, r * r, r),
-                           {cpu_power_of_two_f32(half), cpu_power_of_two_f32(n - half)}};
+    p = cpu_power_series_f32(r);
+    return (cpu_power_f32){p, {cpu_power_of_two_f32(half), cpu_power_of_two_f32(n - half)}};
 }
 
 /* The same of any x: from 89 up it is infinite, below -120 (where even a hundred times the power is 0) it is
@@ -93,20 +115,8 @@ CPU_EXPONENTIAL cpu_power_f64 cpu_power_f64_of(double x, double rest)
     n = cpu_fused_f64(r, 1.44269504088896340736, shift) - shift;
     half = cpu_fused_f64(n, 0.5, shift) - shift;
     r = cpu_fused_f64(n, -6.93147180369123816490e-1, r) - cpu_fused_f64(n, 1.90821492927058770002e-10, -rest);
-    p = 1.0 / 6227020800;
-    p = cpu_fused_f64(p, r, 1.0 / 479001600);
-    p = cpu_fused_f64(p, r, 1.0 / 39916800);
-    p = cpu_fused_f64(p, r, 1.0 / 3628800);
-    p = cpu_fused_f64(p, r, 1.0 / 362880);
-    p = cpu_fused_f64(p, r, 1.0 / 40320);
-    p = cpu_fused_f64(p, r, 1.0 / 5040);
-    p = cpu_fused_f64(p, r, 1.0 / 720);
-    p = cpu_fused_f64(p, r, 1.0 / 120);
-    p = cpu_fused_f64(p, r, 1.0 / 24);
-    p = cpu_fused_f64(p, r, 1.0 / 6);
-    p = cpu_fused_f64(p, r, 0.5);
-    return (cpu_power_f64){cpu_fused_f64(p, r * r, r),
-                           {cpu_power_of_two_f64(half), cpu_power_of_two_f64(n - half)}};
+    p = cpu_power_series_f64(r);
+    return (cpu_power_f64){p, {cpu_power_of_two_f64(half), cpu_power_of_two_f64(n - half)}};
 }
 
 CPU_EXPONENTIAL float cpu_exp_f32(float x)
@@ -118,6 +128,40 @@ CPU_EXPONENTIAL double cpu_exp_f64(double x)
 {
     cpu_power_f64 p = cpu_power_f64_of(x, 0);
     return (1 + p.more) * p.scale[0] * p.scale[1];
+}
+
+/*
+ * 2^x for x below 128, with 0 in place of results below the smallest normal number: for weights that are
+ * added to 1. The polynomial is a minimax fit of our own. NaN stays NaN.
+ */
+CPU_EXPONENTIAL float cpu_exp2_weight_f32(float x)
+{
+    /* The sum has n + 127 in its lowest bits, n the nearest whole number; they become the exponent of 2^n. */
+    const float shift = 0x1.8p23f + 127;
+    float whole, r, p = 0.00015461447765119374f, power;
+    uint32_t bits;
+    x = x < -127.0f ? -127.0f : x;
+    whole = x + shift;
+    r = x - (whole - shift);
+    p = cpu_fused_f32(p, r, 0.0013390866806730628f);
+    p = cpu_fused_f32(p, r, 0.009618056938052177f);
+    p = cpu_fused_f32(p, r, 0.055503569543361664f);
+    p = cpu_fused_f32(p, r, 0.24022650718688965f);
+    p = cpu_fused_f32(p, r, 0.6931471824645996f);
+    p = cpu_fused_f32(p, r, 1);
+    memcpy(&bits, &whole, 4);
+    bits <<= 23;
+    memcpy(&power, &bits, 4);
+    return p * power;
+}
+/* The same for x below 1024. */
+CPU_EXPONENTIAL double cpu_exp2_weight_f64(double x)
+{
+    const double shift = 0x1.8p52;
+    double n;
+    x = x < -1023 ? -1023 : x;
+    n = (x + shift) - shift;
+    return (1 + cpu_power_series_f64((x - n) * 0.693147180559945309417)) * cpu_power_of_two_f64(n);
 }
 
 #endif

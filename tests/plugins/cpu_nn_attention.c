@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention of the CPU plugin against the plain formula in float64. */
+#include "cpu_nn.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORWARD  "aten::_scaled_dot_product_flash_attention_for_cpu"
+#define BACKWARD "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
+
+/* A problem: sizes, and which scores are left out. */
+typedef struct problem {
+    int64_t batch, heads, key_heads, queries, keys, width, value_width;
+    bool causal;
+    int32_t mask; /* 0: none; 1: [queries, keys]; 2: [1, heads, 1, keys] */
+    tn_dtype dtype;
+} problem;
+
+enum { QUERY, KEY, VALUE, GRAD, MASK, INPUTS };
+enum { OUT, LOG_SUM, GRAD_QUERY, GRAD_KEY, GRAD_VALUE, RESULTS };
+
+/* Numbers of a problem in float64, and what the formula makes of them. */
+typedef struct numbers {
+    double *in[INPUTS], *out[RESULTS];
+    int64_t in_count[INPUTS], out_count[RESULTS];
+} numbers;
+
+static double rounded(double x, tn_dtype dtype)
+{
+    if (dtype == TN_FLOAT64) return x;
+    if (dtype == TN_FLOAT32) return (double)(float)x;
+    int exponent;
+    double part = frexp(x, &exponent), scale = ldexp(1, dtype == TN_FLOAT16 ? 11 : 8);
+    return x == 0 || isinf(x) ? x : ldexp(nearbyint(part * scale) / scale, exponent);
+}
+
+static double mask_at(const problem *p, const double *mask, int64_t h, int64_t i, int64_t j)
+{
+    if (p->causal && j > i) return -INFINITY;
+    if (p->mask == 1) return mask[i * p->keys + j];
+    return p->mask == 2 ? mask[h * p->keys + j] : 0;
+}
+
+/* One query of one head: weights, result and gradients. */
+static void attend(const problem *p, numbers *n, int64_t b, int64_t h, int64_t i)
+{
+    int64_t group = p->heads / p->key_heads, key_head = b * p->key_heads + h / group;
+    int64_t row = (b * p->heads + h) * p->queries + i, d = p->width, e = p->value_width;
+    const double *q = n->in[QUERY] + row * d, *g = n->in[GRAD] + row * e, scale = 1 / sqrt((double)d);
+    const double *k = n->in[KEY] + key_head * p->keys * d, *v = n->in[VALUE] + key_head * p->keys * e;
+    double *weights = calloc((size_t)p->keys + 1, sizeof(double)), largest = -INFINITY, sum = 0, mean = 0;
+    for (int64_t j = 0; j < p->keys; j++) {
+        for (int64_t x = 0; x < d; x++) weights[j] += q[x] * k[j * d + x] * scale;
+        weights[j] += mask_at(p, n->in[MASK], h, i, j);
+        largest = fmax(largest, weights[j]);
+    }
+    for (int64_t j = 0; j < p->keys; j++) {
+        weights[j] = largest == -INFINITY ? 0 : exp(weights[j] - largest);
+        sum += weights[j];
+    }
+    n->out[LOG_SUM][row] = largest + log(sum);
+    for (int64_t j = 0; j < p->keys; j++) {
+        weights[j] = sum == 0 ? 0 : weights[j] / sum;
+        for (int64_t x = 0; x < e; x++) n->out[OUT][row * e + x] += weights[j] * v[j * e + x];
+    }
+    for (int64_t x = 0; x < e; x++) mean += g[x] * n->out[OUT][row * e + x];
+    for (int64_t j = 0; j < p->keys; j++) {
+        double inner = 0;
+        for (int64_t x = 0; x < e; x++) {
+            inner += g[x] * v[j * e + x];
+            n->out[GRAD_VALUE][(key_head * p->keys + j) * e + x] += weights[j] * g[x];
+        }
+        for (int64_t x = 0; x < d; x++) {
+            n->out[GRAD_QUERY][row * d + x] += weights[j] * (inner - mean) * k[j * d + x] * scale;
+            n->out[GRAD_KEY][(key_head * p->keys + j) * d + x] += weights[j] * (inner - mean) * q[x] * scale;
+        }
+    }
+    free(weights);
+}
+
+static void make_numbers(const problem *p, numbers *n)
+{
+    int64_t queries = p->batch * p->heads * p->queries, keys = p->batch * p->key_heads * p->keys;
+    int64_t mask = p->mask == 1 ? p->queries * p->keys : p->mask == 2 ? p->heads * p->keys : 0;
+    const int64_t in[INPUTS] = {queries * p->width, keys * p->width, keys * p->value_width,
+                                queries * p->value_width, mask};
+    const int64_t out[RESULTS] = {in[GRAD], queries, in[QUERY], in[KEY], in[VALUE]};
+    for (int t = 0; t < INPUTS; t++) {
+        float *noise = calloc((size_t)in[t] + 1, sizeof *noise);
+        nn_noise(noise, in[t], (uint32_t)t + 1);
+        n->in_count[t] = in[t];
+        n->in[t] = calloc((size_t)in[t] + 1, sizeof(double));
+        for (int64_t i = 0; i < in[t]; i++) n->in[t][i] = rounded(2 * (double)noise[i], p->dtype);
+        free(noise);
+    }
+    for (int64_t i = 0; i < mask; i++)
+        if (i % 3 == 1 || i / p->keys == 1) n->in[MASK][i] = -INFINITY; /* row or head 1 sees no key */
+    for (int t = 0; t < RESULTS; t++) {
+        n->out_count[t] = out[t];
+        n->out[t] = calloc((size_t)out[t] + 1, sizeof(double));
+    }
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t h = 0; h < p->heads; h++)
+            for (int64_t i = 0; i < p->queries; i++) attend(p, n, b, h, i);
+}
+
+static void free_numbers(numbers *n)
+{
+    for (int t = 0; t < INPUTS; t++) free(n->in[t]);
+    for (int t = 0; t < RESULTS; t++) free(n->out[t]);
+}
+
+/* The bits of a number that its dtype holds exactly. */
+static void encode(double x, tn_dtype dtype, char *to)
+{
+    float single = (float)x;
+    uint32_t bits;
+    uint16_t half;
+    _Float16 small = (_Float16)x;
+    memcpy(&bits, &single, 4);
+    half = (uint16_t)(bits >> 16);
+    if (dtype == TN_FLOAT64)
+        memcpy(to, &x, 8);
+    else if (dtype == TN_FLOAT32)
+        memcpy(to, &single, 4);
+    else
+        memcpy(to, dtype == TN_FLOAT16 ? (const void *)&small : &half, 2);
+}
+static double decode(const char *from, tn_dtype dtype)
+{
+    double x;
+    float single;
+    _Float16 small;
+    uint16_t half;
+    uint32_t bits;
+    if (dtype == TN_FLOAT64) return memcpy(&x, from, 8), x;
+    if (dtype == TN_FLOAT32) return memcpy(&single, from, 4), (double)single;
+    if (dtype == TN_FLOAT16) return memcpy(&small, from, 2), (double)small;
+    memcpy(&half, from, 2);
+    bits = (uint32_t)half << 16;
+    memcpy(&single, &bits, 4);
+    return (double)single;
+}
+
+static fixture_tensor tensor_of(fixture *f, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                                const double *x, int64_t count)
+{
+    int64_t bytes = tn_dtype_bytes(dtype);
+    char *data = calloc((size_t)count + 1, (size_t)bytes);
+    for (int64_t i = 0; x && i < count; i++) encode(x[i], dtype, data + i * bytes);
+    fixture_tensor t = fixture_tensor_make(f, dtype, rank, sizes, data);
+    free(data);
+    return t;
+}
+
+static void expect(fixture *f, const fixture_tensor *t, const double *expected, int64_t count,
+                   double tolerance, const char *what)
+{
+    int64_t bytes = tn_dtype_bytes(t->desc.dtype);
+    char *got = malloc(t->bytes + 1);
+    cr_assert_eq(fixture_read(f, t, got), TN_OK);
+    for (int64_t i = 0; i < count; i++) {
+        double x = decode(got + i * bytes, t->desc.dtype);
+        bool near = x == expected[i] || fabs(x - expected[i]) <= tolerance * (1 + fabs(expected[i]));
+        cr_assert(near, "%s: element %lld is %.9g, not %.9g", what, (long long)i, x, expected[i]);
+    }
+    free(got);
+}
+
+/* Tensors of a problem and its calls. */
+typedef struct calls {
+    fixture_tensor in[INPUTS], out[RESULTS];
+    tn_value forward[7], backward[10], outs[2], grads[3];
+} calls;
+
+static void make_calls(fixture *f, const problem *p, const numbers *n, calls *c)
+{
+    const int64_t *q = SIZES(p->batch, p->heads, p->queries, p->width);
+    const int64_t *k = SIZES(p->batch, p->key_heads, p->keys, p->width);
+    const int64_t *v = SIZES(p->batch, p->key_heads, p->keys, p->value_width);
+    const int64_t *o = SIZES(p->batch, p->heads, p->queries, p->value_width);
+    const int64_t *mask = p->mask == 1 ? SIZES(p->queries, p->keys) : SIZES(1, p->heads, 1, p->keys);
+    tn_dtype log_dtype = p->dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+    const int64_t *in_sizes[INPUTS] = {q, k, v, o, mask}, *out_sizes[RESULTS] = {o, o, q, k, v};
+    for (int t = 0; t < INPUTS; t++) {
+        if (t == MASK && !p->mask) continue;
+        c->in[t] =
+            tensor_of(f, p->dtype, t == MASK && p->mask == 1 ? 2 : 4, in_sizes[t], n->in[t], n->in_count[t]);
+    }
+    for (int t = 0; t < RESULTS; t++)
+        c->out[t] = tensor_of(f, t == LOG_SUM ? log_dtype : p->dtype, t == LOG_SUM ? 3 : 4, out_sizes[t],
+                              NULL, n->out_count[t]);
+    tn_value forward[] = {fixture_value(&c->in[QUERY]),
+                          fixture_value(&c->in[KEY]),
+                          fixture_value(&c->in[VALUE]),
+                          tn_value_float(0),
+                          tn_value_bool(p->causal),
+                          p->mask ? fixture_value(&c->in[MASK]) : tn_value_none(),
+                          tn_value_none()};
+    tn_value backward[] = {
+        fixture_value(&c->in[GRAD]),     forward[0], forward[1], forward[2], fixture_value(&c->out[OUT]),
+        fixture_value(&c->out[LOG_SUM]), forward[3], forward[4], forward[5], forward[6]};
+    memcpy(c->forward, forward, sizeof forward);
+    memcpy(c->backward, backward, sizeof backward);
+    for (int t = 0; t < 2; t++) c->outs[t] = fixture_value(&c->out[t]);
+    for (int t = 0; t < 3; t++) c->grads[t] = fixture_value(&c->out[GRAD_QUERY + t]);
+}
+
+static void run_calls(fixture *f, calls *c, int32_t threads)
+{
+    cr_assert_eq(nn_run(f, FORWARD, c->forward, 7, c->outs, 2, threads, 0), TN_OK);
+    cr_assert_eq(nn_run(f, BACKWARD, c->backward, 10, c->grads, 3, threads, 0), TN_OK);
+}
+
+static void check(problem p)
+{
+    static const char *const names[RESULTS] = {"out", "logsumexp", "grad_query", "grad_key", "grad_value"};
+    double tolerance = p.dtype == TN_FLOAT64   ? 1e-13
+                       : p.dtype == TN_FLOAT32 ? 4e-6
+                       : p.dtype == TN_FLOAT16 ? 2e-3
+                                               : 2e-2;
+    fixture f;
+    numbers n;
+    calls c;
+    fixture_open(&f);
+    make_numbers(&p, &n);
+    make_calls(&f, &p, &n, &c);
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+        run_calls(&f, &c, threads);
+        for (int t = 0; t < RESULTS; t++)
+            expect(&f, &c.out[t], n.out[t], n.out_count[t], tolerance * (t >= GRAD_QUERY ? 4 : 1), names[t]);
+    }
+    free_numbers(&n);
+    fixture_close(&f);
+}
+
+Test(cpu_nn_attention, is_the_formula_in_every_dtype)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_FLOAT16, TN_BFLOAT16};
+    for (uint32_t i = 0; i < COUNT(dtypes); i++)
+        check((problem){2, 3, 3, 37, 41, 24, 24, .dtype = dtypes[i]});
+}
+
+Test(cpu_nn_attention, covers_several_blocks_and_tiles)
+{
+    check((problem){1, 2, 2, 211, 530, 64, 64, .dtype = TN_FLOAT32});
+    check((problem){1, 2, 2, 530, 270, 64, 64, .causal = true, .dtype = TN_FLOAT32});
+    check((problem){1, 1, 1, 600, 600, 20, 36, .causal = true, .dtype = TN_FLOAT64});
+    check((problem){1, 2, 2, 100, 300, 7, 130, .dtype = TN_FLOAT32});
+}
+
+Test(cpu_nn_attention, few_queries_read_keys_in_place)
+{
+    check((problem){2, 2, 2, 1, 700, 64, 64, .dtype = TN_FLOAT32});
+    check((problem){2, 2, 1, 2, 300, 50, 70, .mask = 1, .dtype = TN_FLOAT32});
+    check((problem){1, 2, 2, 2, 9, 10, 10, .causal = true, .dtype = TN_BFLOAT16});
+    check((problem){1, 2, 2, 1, 9, 10, 10, .dtype = TN_FLOAT64});
+}
+
+/* Rows and heads in which every key is masked give zeros and -Inf. */
+Test(cpu_nn_attention, masks_leave_keys_out)
+{
+    check((problem){2, 2, 2, 130, 290, 32, 32, .mask = 1, .dtype = TN_FLOAT32});
+    check((problem){2, 3, 3, 130, 290, 32, 32, .mask = 2, .dtype = TN_FLOAT32});
+    check((problem){1, 2, 2, 20, 30, 16, 16, .mask = 1, .dtype = TN_FLOAT16});
+}
+
+Test(cpu_nn_attention, groups_of_queries_share_keys)
+{
+    check((problem){2, 6, 2, 110, 300, 32, 32, .dtype = TN_FLOAT32});
+    check((problem){1, 4, 1, 300, 300, 16, 16, .causal = true, .dtype = TN_FLOAT32});
+}
+
+Test(cpu_nn_attention, has_the_same_bits_for_any_number_of_threads)
+{
+    const problem p = {1, 2, 1, 500, 700, 40, 24, .causal = true, .dtype = TN_FLOAT32};
+    fixture f;
+    numbers n;
+    calls c;
+    char *first[RESULTS], *again;
+    fixture_open(&f);
+    make_numbers(&p, &n);
+    make_calls(&f, &p, &n, &c);
+    for (int32_t threads = 1; threads <= 4; threads++) {
+        run_calls(&f, &c, threads);
+        for (int t = 0; t < RESULTS; t++) {
+            again = malloc(c.out[t].bytes);
+            cr_assert_eq(fixture_read(&f, &c.out[t], again), TN_OK);
+            if (threads == 1)
+                first[t] = again;
+            else
+                cr_assert_eq(memcmp(first[t], again, c.out[t].bytes), 0, "result %d with %d threads", t,
+                             threads);
+            if (threads > 1) free(again);
+        }
+    }
+    for (int t = 0; t < RESULTS; t++) free(first[t]);
+    free_numbers(&n);
+    fixture_close(&f);
+}
+
+/* Projections give [batch, length, heads, width]; their views have heads before length. */
+Test(cpu_nn_attention, reads_and_writes_views)
+{
+    const problem p = {1, 3, 3, 70, 70, 16, 16, .causal = true, .dtype = TN_FLOAT32};
+    fixture f;
+    numbers n;
+    calls c;
+    fixture_open(&f);
+    make_numbers(&p, &n);
+    make_calls(&f, &p, &n, &c);
+    float *columns = malloc(sizeof(float) * (size_t)n.in_count[QUERY]), *got = malloc(c.out[OUT].bytes);
+    for (int64_t h = 0; h < 3; h++)
+        for (int64_t i = 0; i < 70; i++)
+            for (int64_t x = 0; x < 16; x++)
+                columns[(x * 70 + i) * 3 + h] = (float)n.in[QUERY][(h * 70 + i) * 16 + x];
+    fixture_tensor turned = fixture_tensor_make(&f, TN_FLOAT32, 4, SIZES(1, 16, 70, 3), columns);
+    fixture_tensor view = nn_transposed(&turned, 1, 3);
+    fixture_tensor out = nn_tensor(&f, 4, SIZES(1, 16, 70, 3), 0), out_view = nn_transposed(&out, 1, 3);
+    c.forward[0] = fixture_value(&view);
+    c.outs[0] = fixture_value(&out_view);
+    cr_assert_eq(nn_run(&f, FORWARD, c.forward, 7, c.outs, 2, 2, 0), TN_OK);
+    cr_assert_eq(fixture_read(&f, &out, got), TN_OK);
+    for (int64_t i = 0; i < n.out_count[OUT]; i++) {
+        double expected = n.out[OUT][((i % 3) * 70 + i / 3 % 70) * 16 + i / 210];
+        cr_assert_float_eq((double)got[i], expected, 1e-5, "element %lld", (long long)i);
+    }
+    free(columns);
+    free(got);
+    free_numbers(&n);
+    fixture_close(&f);
+}
+
+Test(cpu_nn_attention, leaves_broadcast_batches_and_wrong_masks_to_the_composite)
+{
+    fixture f;
+    numbers n;
+    calls c;
+    const problem p = {2, 4, 2, 5, 6, 8, 8, .dtype = TN_FLOAT32};
+    fixture_open(&f);
+    make_numbers(&p, &n);
+    make_calls(&f, &p, &n, &c);
+    const tn_kernel_row *row = fixture_row(&f, FORWARD);
+    fixture_tensor short_mask = nn_tensor(&f, 2, SIZES(5, 4), 1),
+                   three = nn_tensor(&f, 4, SIZES(2, 3, 5, 8), 1);
+    tn_call call = fixture_call(&f, row, c.forward, 7, c.outs, 2);
+    cr_assert_null(row->can_run(f.self, &call));
+    c.forward[5] = fixture_value(&short_mask);
+    cr_assert_str_eq(row->can_run(f.self, &call), "the mask has another shape or dtype than the scores");
+    c.forward[5] = tn_value_none();
+    c.forward[0] = fixture_value(&three);
+    cr_assert_str_eq(row->can_run(f.self, &call), "the heads of keys do not divide those of queries");
+    free_numbers(&n);
+    fixture_close(&f);
+}
